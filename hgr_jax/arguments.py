@@ -1,0 +1,131 @@
+"""Checks of what callers pass, with one clear message each.
+
+Shapes, dtypes and static values are concrete even under tracing, so they are always checked.
+Values never are: inside `jax.jit` a NaN or a constant column is reported by a fit's status.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+_COMPUTED = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def as_real_array(name: str, value: Any, *, max_ndim: int = 2) -> Array:
+    """``value`` as a floating JAX array ``(n,)`` or ``(n, p)``, float32 at the least."""
+    if not isinstance(value, Array):
+        value = _from_host(name, value)
+    if value.dtype in _COMPUTED and 1 <= value.ndim <= max_ndim and 0 not in value.shape:
+        return value
+    if not (jnp.issubdtype(value.dtype, jnp.floating) or _is_discrete(value.dtype)):
+        raise TypeError(
+            f"{name} must hold real numbers (floats, integers or booleans); got dtype"
+            f" {value.dtype}. Encode categories as numbers or one-hot features first."
+        )
+    if not 1 <= value.ndim <= max_ndim or 0 in value.shape:
+        expected = "(n,)" if max_ndim == 1 else "(n,) or (n, p)"
+        raise ValueError(
+            f"{name} must have shape {expected} with at least one row and column;"
+            f" got shape {tuple(value.shape)}."
+        )
+    if _is_discrete(value.dtype):
+        return value.astype(jnp.result_type(float))
+    return value.astype(jnp.float32) if value.dtype.itemsize < 4 else value
+
+
+def _is_discrete(dtype: Any) -> bool:
+    return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_)
+
+
+def _from_host(name: str, value: Any) -> Array:
+    try:
+        host = np.asarray(value)
+    except ValueError as error:  # ragged nested sequences
+        raise ValueError(f"{name} cannot be made into an array: {error}") from error
+    if host.dtype.kind in "iu":
+        # Before JAX sees them: without 64-bit mode it would wrap integers beyond 2^31.
+        host = host.astype(np.float64)
+    if host.dtype.kind not in "fb":
+        raise TypeError(
+            f"{name} must hold real numbers (floats, integers or booleans); got"
+            f" {type(value).__name__} of dtype {host.dtype}."
+            " Encode categories as numbers or one-hot features first."
+        )
+    return jnp.asarray(host)
+
+
+def as_pair(a: Any, b: Any) -> tuple[Array, Array]:
+    """Both variables as arrays of one floating dtype and of the same number of rows."""
+    a, b = as_real_array("a", a), as_real_array("b", b)
+    if a.shape[0] != b.shape[0]:
+        raise ValueError(
+            "a and b must have the same number of rows;"
+            f" got shapes {tuple(a.shape)} and {tuple(b.shape)}."
+        )
+    if a.dtype != b.dtype:
+        dtype = jnp.promote_types(a.dtype, b.dtype)
+        a, b = a.astype(dtype), b.astype(dtype)
+    return a, b
+
+
+def as_weights(weights: Any, rows: int, dtype: Any) -> Array | None:
+    """Observation weights as an array ``(n,)``, or None."""
+    if weights is None:
+        return None
+    weights = as_real_array("weights", weights, max_ndim=1)
+    if weights.shape != (rows,):
+        raise ValueError(
+            f"weights must have shape ({rows},), one weight per row;"
+            f" got shape {tuple(weights.shape)}."
+        )
+    return weights.astype(dtype)
+
+
+def check_degree(name: str, value: Any) -> int:
+    """A polynomial degree: a static int of at least 1."""
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(
+            f"{name} must be a static int, but it is traced; mark it static"
+            f' (jax.jit(..., static_argnames="{name}")) or close over it.'
+        )
+    try:
+        degree = operator.index(value)
+    except TypeError:
+        degree = None
+    if degree is None or isinstance(value, bool):
+        raise TypeError(f"{name} must be an int >= 1; got {value!r}.")
+    if degree < 1:
+        raise ValueError(f"{name} must be at least 1; got {degree}.")
+    return degree
+
+
+def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
+    """A kernel: a degree, or a callable from ``x`` to features."""
+    if callable(value):
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(f"{name} must be hashable (it is a static argument).") from None
+        return value
+    try:
+        return check_degree(name, value)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} must be a degree (an int >= 1) or a callable (n,) -> (n, m) of features;"
+            f" got {value!r}."
+        ) from error
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """A static option that is one of a few words."""
+    if value not in choices:
+        expected = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {expected}; got {value!r}.")
+    return value

@@ -1,0 +1,265 @@
+"""Fitted copula transformations: frozen pytrees, callable on new data.
+
+They pass through `jax.jit`, `jax.vmap` and `jax.tree` like arrays do; a fit made under
+`jax.vmap` holds a batch of fits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from hgr_jax.arguments import as_pair, as_real_array, as_weights
+from hgr_jax.canonical import Side, Solution
+from hgr_jax.kernels import Encoder, PolynomialBasis, monomial_exponents
+
+
+class Status(enum.IntEnum):
+    """How a fit ended; ``Fit.message`` says it in words."""
+
+    OPTIMAL = 0
+    TIED = 1
+    NOT_CONVERGED = 2
+    ILL_CONDITIONED = 3
+    CONSTANT = 4
+    NOT_FINITE = 5
+
+
+_MESSAGES = {
+    Status.OPTIMAL: "optimal: the correlation is the global maximum over the two kernels",
+    Status.TIED: (
+        "optimal, but several pairs of transformations reach the same correlation:"
+        " f and g are one choice among them"
+    ),
+    Status.NOT_CONVERGED: (
+        "the solver stopped before the optimality conditions held to rounding;"
+        " compare with solver='svd', or use float64"
+    ),
+    Status.ILL_CONDITIONED: (
+        "no well-conditioned basis was found for these degrees: the correlation may be"
+        " inaccurate; use lower degrees, a rank transform, or float64"
+    ),
+    Status.CONSTANT: "a or b does not vary over the rows of positive weight: the correlation is 0",
+    Status.NOT_FINITE: (
+        "NaN or infinity in a or b, a negative or NaN weight, or no weight above 0:"
+        " the correlation is NaN"
+    ),
+}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class CopulaTransform:
+    """A copula transformation, f or g: ``x (n,)`` or ``(n, p)`` to ``(n,)``.
+
+    It has zero mean and unit variance (with the weights of the fit) on the data it was fitted
+    to, unless the correlation is 0; then it may be 0.  It is evaluated in the orthonormal basis
+    of the fit, which stays accurate where `coefficients` on raw powers lose digits.
+
+    Differentiable in ``x`` and, through the fit, in the data it was fitted to.
+    """
+
+    encoder: Encoder
+    side: Side
+
+    def __call__(self, x: Any) -> Array:
+        """Values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
+        x = as_real_array("x", x).astype(self.side.offset.dtype)
+        columns = 1 if x.ndim == 1 else x.shape[1]
+        if self.encoder.variables not in (None, columns):
+            raise ValueError(
+                f"x must have {self.encoder.variables} column(s), as the data of the fit had;"
+                f" got shape {tuple(x.shape)}."
+            )
+        return _evaluate(self, x)
+
+    @property
+    def coefficients(self) -> Array:
+        """Mixing coefficients ``(m,)`` on the columns of the kernel.
+
+        For a polynomial these are the columns of `polynomial_kernel`, in the units of the data:
+        ``f(x) = polynomial_kernel(x, h) @ coefficients + intercept``.  (For reading: on data far
+        from 0 that sum cancels to few digits.)  For a callable kernel, its features.
+        """
+        return self._expansion()[1]
+
+    @property
+    def intercept(self) -> Array:
+        """The constant that makes the mean of the transformation zero."""
+        return self._expansion()[0]
+
+    def _expansion(self) -> tuple[Array, Array]:
+        basis, offset = self.side.basis, self.side.offset
+        if isinstance(basis, PolynomialBasis):
+            expansion = basis.monomials()[:, 1:] @ self.side.coefficients
+            return expansion[0] + offset, expansion[1:]
+        weights = basis.transform @ self.side.coefficients
+        offset = offset - jnp.dot(basis.mean, weights)
+        if self.encoder.factors is None:
+            return offset, weights
+        expansion = weights @ self.encoder.monomials()
+        return offset + expansion[0], expansion[1:]
+
+    def formula(self, *names: str, digits: int = 3) -> str:
+        """The polynomial in words, as in ``-1.2 + 0.5 x + 0.3 x^2``.
+
+        Args:
+          names: one for each variable; default ``x``, or ``x0, x1, ...``.
+          digits: significant digits of each coefficient.
+
+        Raises:
+          TypeError: for a callable kernel, whose features have no names.
+        """
+        if callable(self.encoder.kernel):
+            raise TypeError("formula() needs a polynomial kernel; this transform has a callable.")
+        variables = self.encoder.variables or 1
+        if not names:
+            names = ("x",) if variables == 1 else tuple(f"x{i}" for i in range(variables))
+        terms = [f"{float(self.intercept):.{digits}g}"]
+        exponents_of_terms = monomial_exponents(variables, self.encoder.kernel)
+        for value, exponents in zip(np.asarray(self.coefficients), exponents_of_terms, strict=True):
+            if value == 0:
+                continue
+            factors = [
+                name if e == 1 else f"{name}^{e}"
+                for name, e in zip(names, exponents, strict=True)
+                if e
+            ]
+            terms.append(f"{float(value):.{digits}g} {' '.join(factors)}")
+        return " + ".join(terms).replace("+ -", "- ")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """A fitted measure.
+
+    Attributes:
+      correlation: the value of the measure, in [0, 1].
+      f, g: the copula transformations of a and of b.  Of the two signs the pair could have, the
+        one is taken that makes the largest component of f on the orthonormal polynomials (with
+        positive leading coefficients) of a positive, so that results repeat.
+      degrees: ``(2,)`` how many directions of each kernel the data supports: a variable with m
+        distinct values has at most m - 1 polynomial directions.
+      residual: norm of the projected gradient at the solution, in whitened coordinates; 0 at
+        an optimum.
+      iterations: iterations of the iterative solver (0 for closed forms).
+      status: a `Status`, as an int array.
+    """
+
+    correlation: Array
+    f: CopulaTransform
+    g: CopulaTransform
+    degrees: Array
+    residual: Array
+    iterations: Array
+    status: Array
+
+    @property
+    def alpha(self) -> Array:
+        """Mixing coefficients of f, ``(h,)``: ``f.coefficients``."""
+        return self.f.coefficients
+
+    @property
+    def beta(self) -> Array:
+        """Mixing coefficients of g, ``(k,)``: ``g.coefficients``."""
+        return self.g.coefficients
+
+    @property
+    def message(self) -> str | list[str]:
+        """The status in words (a list, for a batch of fits); needs concrete values."""
+        status = np.asarray(self.status)
+        if status.ndim:
+            return [_MESSAGES[Status(s)] for s in status.ravel().tolist()]
+        return _MESSAGES[Status(int(status))]
+
+    def score(self, a: Any, b: Any, *, weights: Any = None) -> Array:
+        """Pearson correlation of ``f(a)`` and ``g(b)`` on other data than the fit's.
+
+        It lies in [-1, 1], and is 0 where ``f(a)`` or ``g(b)`` does not vary.  The sample value
+        of HGR is biased upward, more so for higher degrees; this one, on held-out rows, is not.
+
+        Args:
+          a, b: as in the fit, any number of rows.
+          weights: non-negative ``(n,)``, or None.
+        """
+        a, b = as_pair(a, b)
+        weights = as_weights(weights, a.shape[0], a.dtype)
+        return _pearson(self.f(a), self.g(b), weights)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class SingleKernelFit(Fit):
+    """A fit of HGR-SK, with which of the two least-squares problems won.
+
+    Attributes:
+      direction: 0 where ``b`` is explained by ``f(a)`` (g is linear), 1 where ``a`` is
+        explained by ``g(b)`` (f is linear).
+    """
+
+    direction: Array
+
+    @property
+    def explains(self) -> str:
+        """The winning direction in words; needs a concrete value."""
+        return ("b = f(a)", "a = g(b)")[int(self.direction)]
+
+
+@jax.jit
+def _evaluate(transform: CopulaTransform, x: Array) -> Array:
+    return transform.side(transform.encoder(x))
+
+
+@jax.jit
+def _pearson(x: Array, y: Array, weights: Array | None) -> Array:
+    w = jnp.ones_like(x) if weights is None else weights
+    x, y = jnp.where(w == 0, 0, x), jnp.where(w == 0, 0, y)
+    w = w / jnp.sum(w)
+    x, y = x - jnp.sum(w * x), y - jnp.sum(w * y)
+    squared = jnp.sum(w * x * x) * jnp.sum(w * y * y)
+    varies = squared != 0
+    scale = jnp.sqrt(jnp.where(varies, squared, 1))
+    return jnp.where(varies, jnp.clip(jnp.sum(w * x * y) / scale, -1, 1), 0)
+
+
+def as_fit(solution: Solution, encoders: tuple[Encoder, Encoder], *, unique: bool = False) -> Fit:
+    """What a caller sees of a solution.  ``unique`` solutions are not searched for ties."""
+    values = solution.singular_values
+    eps = float(jnp.finfo(values.dtype).eps)
+    tied = jnp.zeros((), bool)
+    if values.shape[0] > 1 and not unique:
+        tied = values[0] - values[1] <= 16 * values.shape[0] * eps * values[0]
+    degrees = jnp.stack([jnp.sum(side.basis.alive) for side in (solution.f, solution.g)])
+    status = jnp.select(
+        [
+            ~solution.finite,
+            jnp.any(degrees == 0),
+            ~solution.conditioned,
+            ~(solution.pair.residual <= eps**0.5),
+            tied,
+        ],
+        [
+            jnp.int32(Status.NOT_FINITE),
+            jnp.int32(Status.CONSTANT),
+            jnp.int32(Status.ILL_CONDITIONED),
+            jnp.int32(Status.NOT_CONVERGED),
+            jnp.int32(Status.TIED),
+        ],
+        jnp.int32(Status.OPTIMAL),
+    )
+    return Fit(
+        correlation=solution.correlation,
+        f=CopulaTransform(encoders[0], solution.f),
+        g=CopulaTransform(encoders[1], solution.g),
+        degrees=degrees.astype(jnp.int32),
+        residual=solution.pair.residual,
+        iterations=solution.pair.iterations,
+        status=status,
+    )

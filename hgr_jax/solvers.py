@@ -1,0 +1,175 @@
+"""The top canonical pair of a small matrix.
+
+In whitened coordinates the constrained least squares of the paper,
+
+    min over alpha, beta of ||P_a alpha - P_b beta||^2   subject to   var(P_b beta) = 1,
+
+becomes, with alpha eliminated,
+
+    max over v on the unit sphere of 1/2 ||M v||^2,
+
+on the matrix M (h x k) of cross moments of two orthonormal bases, whatever the number of rows.
+Its maximum is the largest singular value of M, and every other stationary point is a saddle.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+with warnings.catch_warnings():
+    # jaxopt is no longer maintained and says so on import.
+    warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*JAXopt.*")
+    import jaxopt
+    from jaxopt.implicit_diff import root_jvp
+
+SOLVERS = ("projected_gradient", "svd")
+
+MAX_ITERATIONS = 200
+_matmul = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+
+STEP = 1e3
+"""Step of the projected gradient on M / sigma_1.  The objective is convex and is maximised, so
+every step is an ascent, and a long one is nearly a power iteration."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class CanonicalPair:
+    """``correlation = u . M v`` with unit ``u`` and ``v`` (``u = 0`` where the correlation is)."""
+
+    correlation: Array
+    u: Array
+    v: Array
+    residual: Array
+    iterations: Array
+
+
+def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair:
+    """The top singular triple of ``m (h, k)``, differentiable to any order, in both modes.
+
+    Args:
+      m: matrix with finite entries.
+      solver: ``"projected_gradient"``, a jaxopt constrained solver started from ``start`` or
+        from the closed-form pair, or ``"svd"``, the closed form.
+      start: a vector ``(k,)``, of any norm, or None.
+
+    The optimum is global with both solvers: where the iteration from ``start`` ends below the
+    closed form, the closed form is returned.  The derivative of ``v`` is that of the implicit
+    function theorem.  Where singular values tie with the first, ``v`` has no derivative in the
+    tied directions; it is set to zero there.
+    """
+    v, iterations = _leading_vector(solver, m, start)
+    product = _matmul(m, v)
+    correlation = safe_norm(product)
+    positive = correlation > 0
+    u = jnp.where(positive, product / jnp.where(positive, correlation, 1), 0)
+    residual = safe_norm(_stationarity(lax.stop_gradient(v), lax.stop_gradient(m)))
+    return CanonicalPair(correlation, u, v, residual, iterations)
+
+
+def best_row_or_column(m: Array, rows: int, columns: int) -> tuple[CanonicalPair, Array]:
+    """The better of the top pairs of ``m[:, :columns]`` and ``m[:rows, :]``, and which won (0, 1).
+
+    With one row and one column these are plain least squares: of one whitened variable on the
+    basis of the other, whose solution is the column or row itself.
+    """
+    first = _embedded(top_pair(m[:, :columns], "svd"), m.shape)
+    second = _embedded(top_pair(m[:rows, :], "svd"), m.shape)
+    direction = jnp.where(first.correlation >= second.correlation, 0, 1)
+    best = jax.tree.map(lambda x, y: jnp.where(direction == 0, x, y), first, second)
+    return best, direction
+
+
+def _embedded(pair: CanonicalPair, shape: tuple[int, ...]) -> CanonicalPair:
+    return dataclasses.replace(
+        pair,
+        u=jnp.pad(pair.u, (0, shape[0] - pair.u.shape[0])),
+        v=jnp.pad(pair.v, (0, shape[1] - pair.v.shape[0])),
+    )
+
+
+def safe_norm(x: Array) -> Array:
+    """Euclidean norm whose derivative at 0 is 0 rather than NaN."""
+    squared = jnp.sum(x * x)
+    positive = squared > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1)), 0)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _leading_vector(solver: str, m: Array, start: Array | None) -> tuple[Array, Array]:
+    if m.shape[1] == 1:
+        return jnp.ones(1, m.dtype), jnp.zeros((), jnp.int32)
+    _, values, rows = jnp.linalg.svd(m, full_matrices=False)
+    closed_form = rows[0]
+    if solver == "svd":
+        return closed_form, jnp.zeros((), jnp.int32)
+    scaled = m / jnp.where(values[0] > 0, values[0], 1)
+    v, iterations = _projected_gradient(scaled, closed_form if start is None else start)
+    if start is not None:
+        reached = safe_norm(_matmul(scaled, v)) >= 1 - 8 * jnp.finfo(m.dtype).eps
+        v = jnp.where(reached, v, closed_form)
+    return v, iterations
+
+
+def _projected_gradient(m: Array, start: Array) -> tuple[Array, Array]:
+    eps = float(jnp.finfo(m.dtype).eps)
+    solver = jaxopt.ProjectedGradient(
+        fun=_objective,
+        projection=_unit_sphere,
+        stepsize=STEP,
+        maxiter=MAX_ITERATIONS,
+        tol=8 * eps * float(np.sqrt(m.shape[1])),
+        acceleration=False,
+        implicit_diff=False,
+    )
+    v, state = solver.run(_unit_sphere(start), None, m)
+    return v, state.iter_num.astype(jnp.int32)
+
+
+def _objective(v: Array, m: Array) -> Array:
+    return -0.5 * jnp.sum(_matmul(m, v) ** 2)
+
+
+def _unit_sphere(v: Array, hyperparams: None = None) -> Array:
+    norm = safe_norm(v)
+    first = jnp.zeros_like(v).at[0].set(1)
+    return jnp.where(norm > 0, v / jnp.where(norm > 0, norm, 1), first)
+
+
+def _stationarity(v: Array, m: Array) -> Array:
+    """Zero at singular vectors; at a simple top one its Jacobian is symmetric and invertible."""
+    gradient = _matmul(m.T, _matmul(m, v))
+    return gradient - jnp.dot(v, gradient) * v
+
+
+@_leading_vector.defjvp
+def _leading_vector_jvp(
+    solver: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    m, start = primals
+    v, iterations = _leading_vector(solver, m, start)
+    v_dot = root_jvp(_stationarity, v, (m,), (tangents[0],), solve=_solve_symmetric)
+    return (v, iterations), (v_dot, np.zeros((), jax.dtypes.float0))
+
+
+def _solve_symmetric(matvec: Callable[[Array], Array], b: Array) -> Array:
+    """Minimum-norm solution of a symmetric system; directions of zero eigenvalue are dropped."""
+
+    def solve(matvec: Callable[[Array], Array], b: Array) -> Array:
+        matrix = jax.vmap(matvec)(jnp.eye(b.shape[0], dtype=b.dtype))
+        values, vectors = jnp.linalg.eigh((matrix + matrix.T) / 2)
+        size = jnp.abs(values)
+        keep = size > 16 * b.shape[0] * jnp.finfo(b.dtype).eps * jnp.max(size)
+        inverse = jnp.where(keep, 1 / jnp.where(keep, values, 1), 0)
+        return _matmul(vectors, inverse * _matmul(vectors.T, b))
+
+    return lax.custom_linear_solve(matvec, b, solve, symmetric=True)
