@@ -78,12 +78,13 @@ def fit_polynomials(
         basis = jax.vmap(_repair)(state.basis, own(state.gram), state.bad)
         return assessed(state.passes + 1, basis, measure(basis, corrected=True))
 
-    limit = 2 * sum(degrees) + 2
-    state = lax.while_loop(
-        lambda state: ~state.done & (state.passes < limit),
-        repair,
-        assessed(jnp.int32(1), basis, measure(basis, corrected=False)),
-    )
+    def repair_all(state: _State) -> _State:
+        limit = 2 * sum(degrees) + 2
+        return lax.while_loop(lambda state: ~state.done & (state.passes < limit), repair, state)
+
+    state = assessed(jnp.int32(1), basis, measure(basis, corrected=False))
+    # A loop of no iterations costs XLA's CPU backend far more than a branch not taken.
+    state = lax.cond(state.done, lambda state: state, repair_all, state)
     bases = tuple(_select(state.basis, v, degree) for v, degree in enumerate(degrees))
     return bases, state.gram[order[:, None], order[None, :]], state.done
 
