@@ -113,15 +113,17 @@ class PolynomialBasis:
     def polynomials(self, a: Array, *, corrected: bool = True) -> list[Array]:
         """``[p_0, ..., p_d]`` at the points ``a``, each of the shape of ``a``."""
         x = (a - self.center) * self.scale
+        shift, back = self.diagonal * self.step, self.coupling * self.step
+        correction = self.correction * self.step[None, :]
         p = [jnp.ones_like(x)]
         for j in range(self.step.shape[-1]):
-            v = (x - self.diagonal[j]) * p[j]
+            v = (x * self.step[j] - shift[j]) * p[j]
             if j:
-                v = v - self.coupling[j] * p[j - 1]
+                v = v - back[j] * p[j - 1]
             if corrected:
                 for i in range(j + 1):
-                    v = v - self.correction[i, j] * p[i]
-            p.append(v * self.step[j])
+                    v = v - correction[i, j] * p[i]
+            p.append(v)
         return p
 
     def rows(self, a: Array) -> Array:
