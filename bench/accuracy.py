@@ -1,0 +1,238 @@
+"""How exact the estimates are: ``python -m bench.accuracy [--quick]``.
+
+Prints, for every property that the package promises, the figure measured and its bound, and
+exits with 1 if a bound is exceeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from tqdm import tqdm
+
+import hgr_jax
+from bench import reference
+from bench.data import DISTRIBUTIONS, awkward_pair
+from bench.machine import describe
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """Something measured, with the bound it must keep."""
+
+    name: str
+    value: float
+    bound: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the value is a number within the bound."""
+        return self.value <= self.bound
+
+
+def in_float64(function: Callable[[], list[Figure]]) -> Callable[[], list[Figure]]:
+    """The same function, run with 64-bit types enabled."""
+
+    @functools.wraps(function)
+    def wrapped() -> list[Figure]:
+        with jax.enable_x64(True):
+            return function()
+
+    return wrapped
+
+
+def value_errors(
+    dtype: str, rows: tuple[int, ...], degrees: tuple[tuple[int, int], ...], seeds: int = 1
+) -> dict[str, np.ndarray]:
+    """Absolute errors of `hgr_jax.kb` against the reference, for every distribution."""
+    errors: dict[str, list[float]] = {name: [] for name in DISTRIBUTIONS}
+    cases = [(h, k, n) for h, k in degrees for n in rows]
+    with jax.enable_x64(dtype == "float64"):
+        for h, k, n in tqdm(cases, desc=f"values, {dtype}", leave=False):
+            for name in DISTRIBUTIONS:
+                for seed in range(seeds):
+                    a, b = (x.astype(dtype) for x in awkward_pair(name, n, seed))
+                    value = hgr_jax.kb(a, b, h, k)
+                    if value.dtype != dtype:
+                        raise AssertionError(f"{value.dtype} from {dtype}")
+                    errors[name].append(abs(float(value) - reference.kb(a, b, h, k)))
+    return {name: np.array(e) for name, e in errors.items()}
+
+
+def value_figures(quick: bool) -> Iterator[Figure]:
+    """Exactness of the value, per dtype."""
+    rows = (10, 100, 1000) if quick else (10, 30, 100, 1000, 10_000, 100_000)
+    degrees: tuple[tuple[int, int], ...] = ((1, 1), (2, 3), (5, 5), (8, 8))
+    if not quick:
+        degrees += ((3, 3), (4, 4), (6, 6), (7, 7), (8, 2), (2, 8), (1, 8))
+    for dtype, median, largest in (("float32", 1e-6, 1e-4), ("float64", 1e-9, 1e-9)):
+        errors = value_errors(dtype, rows, degrees, seeds=1 if quick else 3)
+        for name, e in errors.items():
+            yield Figure(f"value, {dtype}, {name}, largest error", float(e.max()), largest)
+        together = np.concatenate(list(errors.values()))
+        yield Figure(f"value, {dtype}, median error", float(np.median(together)), median)
+        yield Figure(f"value, {dtype}, largest error", float(together.max()), largest)
+
+
+@in_float64
+def invariance_figures() -> list[Figure]:
+    """Exact properties of the measure, in float64."""
+    a, b = awkward_pair("uniform", 500)
+    permutation = np.random.default_rng(1).permutation(500)
+    kb = hgr_jax.kb
+    value = float(kb(a, b, 4, 3))
+
+    def differs(other: jax.Array) -> float:
+        return abs(float(other) - value)
+
+    pearson = abs(np.corrcoef(a, b)[0, 1])
+    grid = np.array([[float(kb(a, b, h, k)) for k in range(1, 6)] for h in range(1, 6)])
+    steps = np.concatenate([np.diff(grid, axis=0).ravel(), np.diff(grid, axis=1).ravel()])
+    excess = max(float(hgr_jax.sk(a, b, d) - kb(a, b, d, d)) for d in range(1, 6))
+    perfect = float(kb(a, 2 - a + 3 * a**4, 4, 1))
+    return [
+        Figure("degree 1 is |Pearson|", abs(float(kb(a, b, 1, 1)) - pearson), 1e-12),
+        Figure("kb(a, b, h, k) = kb(b, a, k, h)", differs(kb(b, a, 3, 4)), 1e-12),
+        Figure("affine maps", differs(kb(3 - 7 * a, 1e3 * b + 5, 4, 3)), 1e-10),
+        Figure("order of rows", differs(kb(a[permutation], b[permutation], 4, 3)), 1e-12),
+        Figure("largest decrease when a degree grows", max(0.0, -steps.min()), 1e-12),
+        Figure("largest excess of sk over kb", max(0.0, excess), 1e-12),
+        Figure("a perfect polynomial relation, below 1", 1 - perfect, 1e-12),
+        Figure("a perfect polynomial relation, above 1", perfect - 1, 0.0),
+    ]
+
+
+@in_float64
+def derivative_figures() -> list[Figure]:
+    """Derivatives against central differences and the paper's gradient, in float64."""
+    a, b = (jnp.asarray(x) for x in awkward_pair("uniform", 60))
+    rng = np.random.default_rng(2)
+    args = (a, b, jnp.asarray(rng.uniform(0.2, 1, 60)))
+    direction = tuple(jnp.asarray(x) for x in rng.standard_normal((3, 60)))
+    figures = []
+    for solver in ("projected_gradient", "svd"):
+
+        def value(a: jax.Array, b: jax.Array, w: jax.Array, solver: str = solver) -> jax.Array:
+            return hgr_jax.kb(a, b, 3, 2, weights=w, solver=solver)
+
+        def fitted(a: jax.Array, b: jax.Array, w: jax.Array, solver: str = solver) -> jax.Array:
+            fit = hgr_jax.kb_fit(a, b, 3, 2, weights=w, solver=solver)
+            return jnp.concatenate([fit.alpha, fit.beta, fit.f(jnp.linspace(-1, 1, 5))])
+
+        for name, function in (
+            ("value", value),
+            ("gradient", jax.grad(value, argnums=(0, 1, 2))),
+            ("alpha, beta, f(x)", fitted),
+        ):
+            error = _slope_error(function, args, direction)
+            figures.append(Figure(f"derivative of {name}, {solver}, relative", error, 1e-6))
+    fixed = _fixed_coefficients(a, b)
+    return [*figures, Figure("gradient against coefficients held fixed", fixed, 1e-10)]
+
+
+def _slope_error(
+    function: Callable[..., object],
+    args: tuple[jax.Array, ...],
+    direction: tuple[jax.Array, ...],
+    step: float = 1e-5,
+) -> float:
+    """Largest error of a directional derivative, relative to its size, by central differences."""
+
+    def along(t: float) -> jax.Array:
+        moved = (x + t * d for x, d in zip(args, direction, strict=True))
+        return ravel_pytree(function(*moved))[0]
+
+    exact = np.asarray(jax.jvp(along, (0.0,), (1.0,))[1])
+    numeric = np.asarray(along(step) - along(-step)) / (2 * step)
+    return float(np.abs(exact - numeric).max() / np.abs(numeric).max())
+
+
+def _fixed_coefficients(a: jax.Array, b: jax.Array) -> float:
+    fit = hgr_jax.kb_fit(a, b, 3, 2)
+
+    def paper(a: jax.Array, b: jax.Array) -> jax.Array:
+        f = hgr_jax.polynomial_kernel(a, 3) @ fit.alpha
+        g = hgr_jax.polynomial_kernel(b, 2) @ fit.beta
+        return jnp.corrcoef(f, g)[0, 1]
+
+    ours = jax.grad(lambda a, b: hgr_jax.kb(a, b, 3, 2), argnums=(0, 1))(a, b)
+    theirs = jax.grad(paper, argnums=(0, 1))(a, b)
+    return max(float(jnp.abs(x - y).max()) for x, y in zip(ours, theirs, strict=True))
+
+
+def degenerate_figures() -> Iterator[Figure]:
+    """Values that degenerate data must have, and whether everything about them is finite."""
+    a, b = (x.astype(np.float32) for x in awkward_pair("normal", 12))
+    few = np.zeros(12, np.float32)
+    few[:4] = 1
+    two = (np.arange(12) % 2).astype(np.float32)
+    tied_a, tied_b = np.array([0, 0, 1, 1], np.float32), np.array([0, 1, 0, 1], np.float32)
+    pearson = abs(np.corrcoef(two, a)[0, 1])
+    cases: list[tuple[str, tuple[np.ndarray, np.ndarray], np.ndarray | None, float]] = [
+        ("constant column", (np.full(12, 7, np.float32), b), None, 0.0),
+        ("two constant columns", (np.full(12, 7, np.float32), np.zeros(12, np.float32)), None, 0.0),
+        ("two distinct values (degree 1)", (two, two + a / 1e3), None, 1.0),
+        ("n smaller than h + k", (a[:6], b[:6]), None, 1.0),
+        ("all weights but four zero", (a, b), few, 1.0),
+        ("duplicated columns", (np.stack([a, a], 1), b), None, float("nan")),
+        ("tied singular values", (tied_a, tied_b), None, 0.0),
+        ("n = 2", (a[:2], b[:2]), None, 1.0),
+        ("integers", (np.arange(12), (np.arange(12) - 4) ** 2), None, 1.0),
+        ("booleans", (two > 0, a), None, float("nan")),
+    ]
+    for name, (x, y), w, expected in cases:
+        value = float(hgr_jax.kb(x, y, weights=w))
+        if name == "booleans":
+            expected = max(pearson, reference.kb(two, a, 1, 5))
+        if name == "duplicated columns":
+            expected = reference.kb(a, b, 5, 5)
+        tolerance = 2e-5 if name.startswith("two distinct") else 1e-5
+        yield Figure(f"{name}, error of the value", abs(value - expected), tolerance)
+
+        def objective(x: jax.Array, y: jax.Array, w: np.ndarray | None = w) -> jax.Array:
+            fit = hgr_jax.kb_fit(x, y, weights=w)
+            transformed = jnp.sum(fit.f(x)) + jnp.sum(fit.g(y)[:2])
+            return hgr_jax.kb(x, y, weights=w) + fit.correlation + fit.alpha.sum() + transformed
+
+        gradients = jax.grad(objective, argnums=(0, 1))(
+            jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
+        )
+        broken = sum(int((~jnp.isfinite(g)).sum()) for g in gradients)
+        yield Figure(f"{name}, gradient entries that are not finite", broken, 0)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print every figure; 1 if one exceeds its bound."""
+    parser = argparse.ArgumentParser(prog="python -m bench.accuracy", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small version, in a minute or two")
+    options = parser.parse_args(argv)
+    print(describe())
+    print("\n| property | measured | bound | |\n| --- | ---: | ---: | --- |")
+    failures = 0
+    sections = (
+        value_figures(options.quick),
+        invariance_figures(),
+        derivative_figures(),
+        degenerate_figures(),
+    )
+    for section in sections:
+        for figure in section:
+            verdict = "" if figure.holds else "EXCEEDED"
+            failures += not figure.holds
+            print(
+                f"| {figure.name} | {figure.value:.1e} | {figure.bound:.0e} | {verdict} |",
+                flush=True,
+            )
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""The contestants that are not ours, each as its users would call it."""
+
+from __future__ import annotations
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import maxcorr
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import NonlinearConstraint, minimize
+
+Vector = NDArray[np.floating]
+
+
+def maxcorr_double(a: Vector, b: Vector, degree: int = 5) -> float:
+    """The double kernel of maxcorr."""
+    return _maxcorr("dk", a, b, kernel_a=degree, kernel_b=degree)
+
+
+def maxcorr_single(a: Vector, b: Vector, degree: int = 5) -> float:
+    """The single kernel of maxcorr."""
+    return _maxcorr("sk", a, b, kernel=degree)
+
+
+def _maxcorr(algorithm: str, a: Vector, b: Vector, **kernels: int) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(maxcorr.indicator("hgr", algorithm, **kernels).compute(a, b))
+
+
+def numpy_closed_form(a: Vector, b: Vector, degree: int = 5) -> float:
+    """The top canonical correlation in plain NumPy: powers, QR, SVD."""
+
+    def orthonormal(x: Vector) -> Vector:
+        x = (x - x.mean()) / x.std()
+        powers = np.empty((len(x), degree), x.dtype)
+        powers[:, 0] = x
+        for j in range(1, degree):
+            np.multiply(powers[:, j - 1], x, out=powers[:, j])
+        powers -= powers.mean(axis=0)
+        return np.linalg.qr(powers)[0]
+
+    cross = orthonormal(a).T @ orthonormal(b)
+    return float(np.linalg.svd(cross, compute_uv=False)[0])
+
+
+def trust_region(a: Vector, b: Vector, h: int = 5, k: int = 5) -> float:
+    """The paper's own formulation, solved by SciPy's ``trust-constr`` on standardised data.
+
+    min over alpha, beta of mean((P_a alpha - P_b beta)^2)  subject to  var(P_b beta) = 1
+    """
+    kernel_a, kernel_b = _centred_powers(a, h), _centred_powers(b, k)
+    both = np.hstack([kernel_a, -kernel_b])
+    hessian = 2 * both.T @ both / len(a)
+    variance = np.zeros_like(hessian)
+    variance[h:, h:] = 2 * kernel_b.T @ kernel_b / len(b)
+
+    def objective(x: Vector) -> float:
+        return float(np.mean((both @ x) ** 2))
+
+    def gradient(x: Vector) -> Vector:
+        return 2 * both.T @ (both @ x) / len(a)
+
+    unit_variance = NonlinearConstraint(
+        lambda x: np.mean((kernel_b @ x[h:]) ** 2),
+        1,
+        1,
+        jac=lambda x: variance @ x,
+        hess=lambda _, v: v[0] * variance,
+    )
+    start = np.zeros(h + k)
+    start[[0, h]] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = minimize(
+            objective,
+            start,
+            jac=gradient,
+            hess=lambda _: hessian,
+            constraints=[unit_variance],
+            method="trust-constr",
+            options={"maxiter": 1000},
+        ).x
+    return abs(float(np.corrcoef(kernel_a @ x[:h], kernel_b @ x[h:])[0, 1]))
+
+
+def _centred_powers(x: Vector, degree: int) -> Vector:
+    x = (x - x.mean()) / x.std()
+    powers = np.stack([x**j for j in range(1, degree + 1)], axis=1)
+    return powers - powers.mean(axis=0)
+
+
+@jax.jit
+def pearson(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Pearson's correlation as one writes it in JAX."""
+    a, b = a - jnp.mean(a), b - jnp.mean(b)
+    return jnp.mean(a * b) / jnp.sqrt(jnp.mean(a * a) * jnp.mean(b * b))
+
+
+@jax.jit
+def corrcoef(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Pearson's correlation by `jax.numpy.corrcoef`."""
+    return jnp.corrcoef(a, b)[0, 1]
