@@ -70,7 +70,7 @@ def as_pair(a: Any, b: Any) -> tuple[Array, Array]:
             f" got shapes {tuple(a.shape)} and {tuple(b.shape)}."
         )
     if a.dtype != b.dtype:
-        dtype = jnp.promote_types(a.dtype, b.dtype)
+        dtype = np.promote_types(a.dtype, b.dtype)
         a, b = a.astype(dtype), b.astype(dtype)
     return a, b
 
@@ -117,6 +117,8 @@ def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
     try:
         return check_degree(name, value)
     except TypeError as error:
+        if isinstance(value, jax.core.Tracer):
+            raise
         raise TypeError(
             f"{name} must be a degree (an int >= 1) or a callable (n,) -> (n, m) of features;"
             f" got {value!r}."

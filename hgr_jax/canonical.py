@@ -130,8 +130,8 @@ def _without_dropped_rows(x: Array, weights: Array | None) -> Array:
     if weights is None:
         return x
     counts = (weights > 0)[:, None] if x.ndim == 2 else weights > 0
-    low = jnp.min(jnp.where(counts, x, jnp.inf), axis=0)
-    high = jnp.max(jnp.where(counts, x, -jnp.inf), axis=0)
+    low = jnp.min(jnp.where(counts, x, jnp.inf), axis=0, keepdims=True)
+    high = jnp.max(jnp.where(counts, x, -jnp.inf), axis=0, keepdims=True)
     inside = jnp.clip(jnp.where(jnp.isnan(x), low, x), low, high)
     return jnp.where(counts, x, inside)
 

@@ -127,7 +127,7 @@ def _projected_gradient(m: Array, start: Array) -> tuple[Array, Array]:
         projection=_unit_sphere,
         stepsize=STEP,
         maxiter=MAX_ITERATIONS,
-        tol=8 * eps * float(np.sqrt(m.shape[1])),
+        tol=8 * eps * float(np.sqrt(m.shape[1])) / STEP,  # jaxopt's error is a move over the step
         acceleration=False,
         implicit_diff=False,
     )

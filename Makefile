@@ -1,0 +1,55 @@
+# Every target sets up what it needs in a virtual environment of its own; only Python 3.11 or
+# newer and make have to be there.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test test-quick lint check bench clean
+
+help:
+	@echo "make demo        the main job on real data: a table of all pairs and two pictures"
+	@echo "make test        all tests"
+	@echo "make test-quick  the tests without the slow ones"
+	@echo "make lint        format, lint and types"
+	@echo "make check       lint and all tests"
+	@echo "make bench       measure speed and accuracy, keep the tables in bench/README.md"
+	@echo "make clean       remove the virtual environment and caches"
+
+demo: $(VENV)/ready-demo
+	$(BIN)/hgr-jax demo
+
+test: $(VENV)/ready-dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-quick: $(VENV)/ready-dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+lint: $(VENV)/ready-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+check: lint test
+
+bench: $(VENV)/ready-dev
+	$(BIN)/python -m bench.accuracy --write
+	$(BIN)/python -m bench.pair --write
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed; name one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/ready-demo: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[cli]'
+	@touch $@
+
+$(VENV)/ready-dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@

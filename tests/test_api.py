@@ -1,0 +1,100 @@
+"""The package as a whole: public names, docstrings and their examples, a light import."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import subprocess
+import sys
+from importlib import metadata, resources
+
+import pytest
+
+import hgr_jax
+
+PUBLIC_MODULES = ("hgr_jax", "hgr_jax.plotting")
+
+
+def public_objects() -> list[tuple[str, object]]:
+    found = [(name, getattr(hgr_jax, name)) for name in hgr_jax.__all__]
+    plotting = importlib.import_module("hgr_jax.plotting")
+    return [
+        *found,
+        ("plot_fit", plotting.plot_fit),
+        ("plot_correlations", plotting.plot_correlations),
+    ]
+
+
+def test_public_names_exist_and_are_sorted() -> None:
+    assert list(hgr_jax.__all__) == sorted(hgr_jax.__all__)
+    for name in hgr_jax.__all__:
+        assert not inspect.ismodule(getattr(hgr_jax, name))
+
+
+@pytest.mark.parametrize(("name", "value"), public_objects(), ids=lambda x: str(x)[:20])
+def test_public_names_are_documented(name: str, value: object) -> None:
+    assert value.__doc__, name
+    if inspect.isclass(value):
+        for attribute, member in vars(value).items():
+            if not attribute.startswith("_") and (
+                inspect.isfunction(member) or isinstance(member, property)
+            ):
+                assert member.__doc__, f"{name}.{attribute}"
+    else:
+        for section in ("Args:", "Raises:", "Example:"):
+            assert section in value.__doc__, f"{name} has no section {section}"
+        for parameter in inspect.signature(value).parameters:  # type: ignore[arg-type]
+            assert parameter in value.__doc__, f"{name} does not explain {parameter}"
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["kernels", "measures.kb", "measures.sk", "copula", "plotting"],
+)
+def test_examples_in_docstrings_run(module: str) -> None:
+    results = doctest.testmod(importlib.import_module(f"hgr_jax.{module}"))
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def in_fresh_process(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_import_is_light_and_silent() -> None:
+    heavy = {"flax", "optax", "pandas", "matplotlib", "sklearn", "scipy.stats", "tqdm"}
+    allowed = set(in_fresh_process(_LOADED.format("jax, jaxopt")).split())
+    loaded = set(in_fresh_process(_LOADED.format("hgr_jax")).split())
+    assert "jaxopt" in loaded
+    assert (heavy & loaded) - allowed == set()
+    assert {"flax", "pandas", "matplotlib", "sklearn"} & loaded == set()
+
+
+_LOADED = """
+import warnings
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", message=".*JAXopt.*")
+    import {}
+import sys
+print(*sys.modules)
+"""
+
+
+def test_import_changes_no_setting_of_jax() -> None:
+    code = "import jax; before = dict(jax.config.values); import hgr_jax;"
+    assert in_fresh_process(code + "print(before == dict(jax.config.values))").strip() == "True"
+
+
+def test_types_are_advertised() -> None:
+    assert resources.files("hgr_jax").joinpath("py.typed").is_file()
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    try:
+        installed = metadata.version("hgr_jax")
+    except metadata.PackageNotFoundError:
+        pytest.skip("hgr_jax is not installed, only on the path")
+    assert hgr_jax.__version__ == installed

@@ -1,0 +1,85 @@
+"""Smoke runs of the benchmarks, and the promises on memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hgr_jax
+from bench import accuracy, pair, peers, reference
+from bench.data import RELATIONS, relation
+from bench.report import Report
+from bench.timing import race, seconds
+
+
+@pytest.mark.slow
+def test_accuracy_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    assert accuracy.main(["--quick"]) == 0
+    printed = capsys.readouterr().out
+    assert "value, float32, median error" in printed
+    assert "EXCEEDED" not in printed
+
+
+@pytest.mark.slow
+def test_pair_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    pair.main(["--quick"])
+    printed = capsys.readouterr().out
+    for heading in ("Time of one estimate", "other units", "In a jitted loss", "Import"):
+        assert heading in printed
+    assert "nan" not in printed
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_peers_estimate_the_same_quantity(name: str) -> None:
+    a, b = relation(name, 300)
+    exact = reference.kb(a, b, 3, 3)
+    np.testing.assert_allclose(peers.numpy_closed_form(a, b, 3), exact, atol=1e-9)
+    np.testing.assert_allclose(peers.trust_region(a, b, 3, 3), exact, atol=1e-2)
+    ours = float(hgr_jax.kb(a.astype(np.float32), b.astype(np.float32), 3, 3))
+    for peer in (peers.maxcorr_double(a, b, 3), peers.maxcorr_single(a, b, 3)):
+        assert peer <= ours + 1e-6
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_long_data_need_no_kernel_matrix(gradient: bool) -> None:
+    rows, h, k = 2**18, 5, 5
+    data = jax.ShapeDtypeStruct((rows,), jnp.float32)
+    function = jax.value_and_grad(hgr_jax.kb, argnums=(0, 1)) if gradient else hgr_jax.kb
+    analysis = jax.jit(function).lower(data, data).compile().memory_analysis()
+    assert analysis is not None
+    assert analysis.temp_size_in_bytes < rows * 4 * (h + k) / 4
+
+
+def test_race_keeps_the_first_call_apart() -> None:
+    calls = []
+
+    def contestant() -> int:
+        calls.append(1)
+        return len(calls)
+
+    timing = race({"x": contestant}, rounds=3, at_least=0, most_calls=5)["x"]
+    assert len(timing.steady) == 3
+    assert timing.value == 1
+    assert timing.median >= 0
+
+
+def test_seconds_in_the_unit_that_suits() -> None:
+    assert [seconds(x) for x in (2.0, 0.0123, 4.5e-6)] == ["2 s", "12.3 ms", "4.5 µs"]
+
+
+def test_report_keeps_its_section_only(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text("before\n<!-- x -->\nold\n<!-- end x -->\nafter\n")
+    report = Report()
+    report.table(("", "n"), [["a", "1"]])
+    report.keep("x", path)
+    text = path.read_text()
+    assert text.startswith("before\n<!-- x -->\n|  | n |")
+    assert text.endswith("<!-- end x -->\nafter\n")
+    assert "old" not in text
+    with pytest.raises(ValueError, match="no section"):
+        report.keep("y", path)

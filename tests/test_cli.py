@@ -1,0 +1,167 @@
+"""The command line, as real processes: what it prints, writes, and says when it cannot."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+COMMAND = [sys.executable, "-m", "hgr_jax.cli"]
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True
+    )
+
+
+def environment() -> dict[str, str]:
+    root = str(Path(__file__).parent.parent)
+    return {**os.environ, "PYTHONPATH": root, "PYTHONIOENCODING": "utf-8"}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 60)
+    lines = [f"{v:.6f},{v * v + 0.01 * e:.6f}" for v, e in zip(x, rng.normal(size=60), strict=True)]
+    lines[5] = "NA,0.5"
+    lines[6] = "0.5,inf"
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(["x value,$y$", *lines, ""]))
+    return path
+
+
+def test_pair(table: Path, tmp_path: Path) -> None:
+    done = run("pair", table.name, "x value", "$y$", "--h", "2", "--k", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "58 rows, 2 with a missing or infinite value left out" in done.stdout
+    assert "HGR-KB(2, 1) 0.999" in done.stdout
+    assert "HGR-SK(2)    0.999" in done.stdout
+    assert "b = f(a)" in done.stdout
+    assert "a^2" in done.stdout
+    assert "effective degrees: 2 and 1" in done.stdout
+    assert (tmp_path / "hgr-jax-pair" / "pair.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_pair_of_a_column_that_does_not_vary(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n1,3\n1,5\n")
+    done = run("pair", "t.csv", "x", "y", "--out", "pictures", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "does not vary" in done.stdout
+    assert "nan" not in done.stdout.lower()
+    assert (tmp_path / "pictures" / "pair.png").exists()
+
+
+@pytest.mark.slow
+def test_demo(tmp_path: Path) -> None:
+    arguments = ("--top", "3", "--h", "2", "--k", "3", "--out", "shown")
+    done = run("demo", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "435 pairs of 30 columns, 569 rows, polynomials of degree 2 and 3" in done.stdout
+    assert "pairs: 100%" in done.stderr
+    ranked = [line.split() for line in done.stdout.splitlines() if line[:4].strip().isdigit()]
+    assert [row[0] for row in ranked] == ["1", "2", "3"]
+    excess = [float(row[-3]) - float(row[-2]) for row in ranked]
+    assert excess == sorted(excess, reverse=True)
+    assert excess[0] > 0.3
+    for picture in ("heat_map.png", "top_pair.png"):
+        assert (tmp_path / "shown" / picture).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "message"),
+    [
+        (None, ("x", "y"), "no such file: table.csv"),
+        ("", ("x", "y"), "table.csv is empty"),
+        ("x,y\n", ("x", "y"), "header but no rows"),
+        ("x,y\n1,2\n", ("x", "y"), "has 1 row(s) with a number in both"),
+        ("x,y\n1,2\n2\n", ("x", "y"), "line 3: expected 2 values as in the header, got 1"),
+        ("x,y\n1,red\n", ("x", "y"), "column 'y' holds text, for example 'red' in line 2"),
+        ("x,y\n1,\n2,NA\n", ("x", "y"), "every value of column 'y' is missing"),
+        ("price,size\n1,2\n", ("prise", "size"), "did you mean 'price'"),
+        ("x\x1b[31m,y\n1,2\n", ("z\x1b[0m", "y"), "no column 'z\\x1b[0m'"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(
+    tmp_path: Path, content: str | None, columns: tuple[str, str], message: str
+) -> None:
+    if content is not None:
+        (tmp_path / "table.csv").write_text(content)
+    done = run("pair", "table.csv", *columns, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("hgr-jax: error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "\x1b" not in done.stderr
+    assert not (tmp_path / "hgr-jax-pair").exists()
+
+
+def test_a_folder_that_cannot_be_written(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run("pair", table.name, "x value", "$y$", "--out", "file/in", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("hgr-jax: error: cannot write file")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("pair", "t.csv"), ("pair", "t.csv", "x", "y", "--h", "0"), ("demo", "--k", "two")],
+)
+def test_wrong_arguments_end_with_2(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "hgr-jax" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_and_version(tmp_path: Path) -> None:
+    assert "FILE.csv COL_A COL_B" in run("pair", "--help", cwd=tmp_path).stdout
+    assert run("--version", cwd=tmp_path).stdout.startswith("hgr-jax 0.")
+
+
+def test_interruption_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "demo"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    # The bar appears when the work begins.
+    while "pairs:" not in process.stderr.read(6):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "hgr-jax: interrupted" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_reader_that_goes_away_is_no_error(table: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "pair", table.name, "x value", "$y$"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.wait(timeout=60)
+    assert "Traceback" not in errors
+    assert "Exception" not in errors

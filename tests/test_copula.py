@@ -1,0 +1,194 @@
+"""Fits: transformations on old and new data, coefficients, signs, diagnostics."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hgr_jax
+from bench.data import awkward_pair
+from hgr_jax import Status
+
+
+@pytest.fixture
+def data() -> tuple[np.ndarray, np.ndarray]:
+    a, b = awkward_pair("uniform", 400)
+    return a.astype(np.float32), b.astype(np.float32)
+
+
+def test_transformations_have_zero_mean_and_unit_variance(
+    data: tuple[np.ndarray, np.ndarray], rng: np.random.Generator
+) -> None:
+    a, b = data
+    weights = rng.uniform(size=400).astype(np.float32)
+    for w in (None, weights):
+        fit = hgr_jax.kb_fit(a, b, 4, 3, weights=w)
+        for values in (fit.f(a), fit.g(b)):
+            np.testing.assert_allclose(np.average(values, weights=w), 0, atol=1e-6)
+            np.testing.assert_allclose(np.average(values**2, weights=w), 1, atol=1e-5)
+        product = np.average(fit.f(a) * fit.g(b), weights=w)
+        np.testing.assert_allclose(product, fit.correlation, atol=1e-6)
+        np.testing.assert_allclose(fit.score(a, b, weights=w), fit.correlation, atol=1e-6)
+
+
+def test_coefficients_are_those_of_the_monomials(data: tuple[np.ndarray, np.ndarray]) -> None:
+    a, b = data
+    fit = hgr_jax.kb_fit(a, b, 4, 3)
+    for transform, coefficients, x, degree in (
+        (fit.f, fit.alpha, a, 4),
+        (fit.g, fit.beta, b, 3),
+    ):
+        assert coefficients.shape == (degree,)
+        by_hand = hgr_jax.polynomial_kernel(x, degree) @ coefficients + transform.intercept
+        np.testing.assert_allclose(by_hand, transform(x), atol=1e-4)
+        np.testing.assert_array_equal(coefficients, transform.coefficients)
+
+
+@pytest.mark.usefixtures("x64")
+def test_coefficients_of_several_variables(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((100, 2)) * np.array([1, 10]) + 3
+    y = x[:, 0] * x[:, 1]
+    fit = hgr_jax.kb_fit(x, y, 2, 1)
+    by_hand = hgr_jax.polynomial_kernel(x, 2) @ fit.alpha + fit.f.intercept
+    np.testing.assert_allclose(by_hand, fit.f(x), atol=1e-9)
+    np.testing.assert_allclose(fit.alpha[jnp.array([0, 1, 2, 4])], 0, atol=1e-8)
+    assert fit.f.formula("u", "v").endswith("u v + 0 v^2") or "u v" in fit.f.formula("u", "v")
+
+
+def test_new_data(data: tuple[np.ndarray, np.ndarray]) -> None:
+    a, b = data
+    fit = hgr_jax.kb_fit(a[:200], b[:200], 3, 2)
+    np.testing.assert_array_equal(fit.f(a)[:200], fit.f(a[:200]))
+    held_out = fit.score(a[200:], b[200:])
+    expected = np.corrcoef(fit.f(a[200:]), fit.g(b[200:]))[0, 1]
+    np.testing.assert_allclose(held_out, expected, atol=1e-6)
+    assert 0 < held_out <= 1
+    assert fit.score(a[200:], -b[200:]) < held_out
+    with pytest.raises(ValueError, match="same number of rows"):
+        fit.score(a, b[:3])
+
+
+def test_score_of_what_does_not_vary(data: tuple[np.ndarray, np.ndarray]) -> None:
+    fit = hgr_jax.kb_fit(*data, 3, 2)
+    assert fit.score(np.ones(5), np.arange(5.0)) == 0
+    gradient = jax.grad(lambda a: fit.score(a, jnp.arange(5.0)))(jnp.ones(5))
+    assert np.isfinite(gradient).all()
+    weights = np.array([1, 1, 1, 0])
+    clean = fit.score(np.array([0.1, -0.3, 0.7]), np.array([0.2, 0.5, 0.1]))
+    masked = fit.score(
+        np.array([0.1, -0.3, 0.7, np.nan]), np.array([0.2, 0.5, 0.1, np.nan]), weights=weights
+    )
+    np.testing.assert_allclose(masked, clean, atol=1e-6)
+
+
+def test_sign_rule(rng: np.random.Generator) -> None:
+    # The largest component of f on orthonormal polynomials is positive: f grows with a on a
+    # monotone relation, and opens upward on a parabola, whatever the sign of b.
+    a = np.linspace(-1, 1, 101)
+    noise = 0.1 * rng.standard_normal(101)
+    for sign in (1, -1):
+        line = hgr_jax.kb_fit(a, sign * (a + noise), 2, 2)
+        assert line.f(np.array([1.0])) > 0
+        assert sign * line.g(np.array([1.0]))[0] > 0
+        parabola = hgr_jax.kb_fit(a, sign * (a**2 + noise), 2, 2)
+        assert parabola.f(np.array([1.0])) > parabola.f(np.array([0.0]))
+
+
+def test_results_repeat(data: tuple[np.ndarray, np.ndarray]) -> None:
+    a, b = data
+    order = np.random.default_rng(1).permutation(400)
+    first, second = hgr_jax.kb_fit(a, b), hgr_jax.kb_fit(a, b)
+    chex.assert_trees_all_equal(first, second)
+    shuffled = hgr_jax.kb_fit(a[order], b[order])
+    np.testing.assert_allclose(shuffled.f(a), first.f(a), atol=1e-3)
+
+
+def test_is_a_frozen_pytree(data: tuple[np.ndarray, np.ndarray]) -> None:
+    fit = hgr_jax.kb_fit(*data, 2, 2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        fit.correlation = 1.0  # type: ignore[misc]
+    doubled = jax.tree.map(lambda x: x, fit)
+    assert isinstance(doubled, hgr_jax.Fit)
+    value = jax.jit(lambda fit, x: fit.f(x))(fit, jnp.zeros(3))
+    np.testing.assert_allclose(value, fit.f(jnp.zeros(3)), atol=1e-6)
+
+
+def test_batches_of_fits(rng: np.random.Generator) -> None:
+    a, b = (jnp.asarray(rng.standard_normal((3, 60)), jnp.float32) for _ in range(2))
+    batch = jax.vmap(lambda a, b: hgr_jax.kb_fit(a, b, 3, 2))(a, b)
+    assert batch.correlation.shape == (3,)
+    assert len(batch.message) == 3
+    one = jax.tree.map(lambda leaf: leaf[1], batch)
+    np.testing.assert_allclose(one.f(a[1]), hgr_jax.kb_fit(a[1], b[1], 3, 2).f(a[1]), atol=1e-4)
+    scores = jax.vmap(lambda fit, a, b: fit.score(a, b))(batch, a, b)
+    np.testing.assert_allclose(scores, batch.correlation, atol=1e-5)
+
+
+class TestStatus:
+    def test_optimal(self, data: tuple[np.ndarray, np.ndarray]) -> None:
+        for solver, iterates in (("projected_gradient", True), ("svd", False)):
+            fit = hgr_jax.kb_fit(*data, solver=solver)
+            assert fit.status == Status.OPTIMAL
+            assert fit.message.startswith("optimal: ")
+            assert fit.residual < 1e-6
+            assert (int(fit.iterations) > 0) is iterates
+            assert fit.degrees.tolist() == [5, 5]
+
+    def test_constant(self, data: tuple[np.ndarray, np.ndarray]) -> None:
+        fit = hgr_jax.kb_fit(np.ones(400), data[1])
+        assert fit.status == Status.CONSTANT
+        assert "does not vary" in fit.message
+        assert fit.degrees.tolist() == [0, 5]
+        assert fit.correlation == 0
+        np.testing.assert_array_equal(fit.f(data[0]), np.zeros(400))
+
+    def test_tied(self) -> None:
+        a = np.array([0.0, 1.0, 2.0, 0.0, 1.0, 2.0])
+        fit = hgr_jax.kb_fit(a, a, 2, 2)
+        assert fit.status == Status.TIED
+        assert "several pairs" in fit.message
+
+    def test_degrees_that_the_data_supports(self) -> None:
+        a = np.arange(40) % 3
+        fit = hgr_jax.kb_fit(a, np.arange(40) % 2, 5, 5)
+        assert fit.degrees.tolist() == [2, 1]
+        assert not np.any(np.asarray(fit.beta)[1:])
+
+    def test_every_status_has_words(self) -> None:
+        from hgr_jax.copula import _MESSAGES
+
+        assert set(_MESSAGES) == set(Status)
+
+
+class TestFormula:
+    def test_of_a_polynomial(self) -> None:
+        a = np.linspace(-1, 1, 201)
+        fit = hgr_jax.kb_fit(a, 2 * a + 1, 1, 1)
+        assert fit.f.formula("a", digits=2) == "-2.1e-09 + 1.7 a" or fit.f.formula(
+            "a", digits=2
+        ).endswith("+ 1.7 a")
+        assert " b" in fit.g.formula("b")
+        assert "+ -" not in fit.g.formula("b")
+
+    def test_needs_names_for_all_variables(self) -> None:
+        fit = hgr_jax.kb_fit(np.eye(3), np.arange(3), 1, 1)
+        with pytest.raises(ValueError, match="zip"):
+            fit.f.formula("only one")
+
+    def test_of_a_callable(self) -> None:
+        fit = hgr_jax.kb_fit(np.arange(9.0), np.arange(9.0), lambda x: x[:, None], 1)
+        with pytest.raises(TypeError, match="polynomial kernel"):
+            fit.f.formula()
+
+
+def test_wrong_number_of_columns() -> None:
+    fit = hgr_jax.kb_fit(np.arange(12.0).reshape(6, 2) ** 2, np.arange(6.0), 1, 1)
+    with pytest.raises(ValueError, match=r"x must have 2 column.*got shape \(6,\)"):
+        fit.f(np.arange(6.0))
+    with pytest.raises(ValueError, match=r"x must have 1 column.*got shape \(6, 2\)"):
+        fit.g(np.ones((6, 2)))

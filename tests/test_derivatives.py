@@ -1,0 +1,140 @@
+"""Derivatives of every order, in both modes, of values and of transformations."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import hgr_jax
+from bench.accuracy import derivative_figures
+from bench.data import awkward_pair
+from hgr_jax import moments
+from hgr_jax.solvers import SOLVERS
+
+POINTS = np.linspace(-1.5, 1.5, 5)
+
+check = functools.partial(check_grads, order=2, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+@pytest.fixture(params=SOLVERS)
+def solver(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def data(rng: np.random.Generator) -> tuple[jax.Array, jax.Array, jax.Array]:
+    a, b = awkward_pair("uniform", 40)
+    return jnp.asarray(a), jnp.asarray(b), jnp.asarray(rng.uniform(0.2, 1, 40))
+
+
+def test_value(solver: str, data: tuple[jax.Array, ...]) -> None:
+    check(lambda a, b, w: hgr_jax.kb(a, b, 3, 2, weights=w, solver=solver), data)
+
+
+def test_fit(solver: str, data: tuple[jax.Array, ...]) -> None:
+    def everything(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
+        fit = hgr_jax.kb_fit(a, b, 3, 2, weights=w, solver=solver)
+        points = jnp.asarray(POINTS)
+        return fit.alpha, fit.beta, fit.f.intercept, fit.f(points), fit.g(points), fit.f(a)
+
+    check(everything, data)
+
+
+def test_both_solvers_have_the_same_derivatives(data: tuple[jax.Array, ...]) -> None:
+    def alpha(a: jax.Array, solver: str) -> jax.Array:
+        return hgr_jax.kb_fit(a, data[1], 3, 3, solver=solver).alpha
+
+    first, second = (jax.jacobian(functools.partial(alpha, solver=s))(data[0]) for s in SOLVERS)
+    np.testing.assert_allclose(first, second, atol=1e-9)
+
+
+def test_sk(data: tuple[jax.Array, ...]) -> None:
+    for a, b in ((data[0], data[1]), (data[1], data[0])):
+        check(lambda a, b, w: hgr_jax.sk(a, b, 3, weights=w), (a, b, data[2]))
+
+        def fitted(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
+            fit = hgr_jax.sk_fit(a, b, 3, weights=w)
+            return fit.alpha, fit.beta, fit.f(jnp.asarray(POINTS))
+
+        check(fitted, (a, b, data[2]))
+
+
+def test_several_variables_and_callables(data: tuple[jax.Array, ...]) -> None:
+    a, b, w = data
+
+    def fourier(x: jax.Array) -> jax.Array:
+        return jnp.stack([jnp.sin(x), jnp.cos(x), jnp.sin(2 * x)], axis=1)
+
+    check(lambda x, b: hgr_jax.kb(x, b, 2, 2), (jnp.stack([a, w], axis=1), b))
+    check(lambda a, b, w: hgr_jax.kb(a, b, fourier, 2, weights=w), data)
+    check(lambda a, b: hgr_jax.sk(a, b, fourier), (a, b))
+    check(lambda a, b: hgr_jax.kb_fit(a, b, fourier, 2).alpha, (a, b))
+
+
+def test_over_blocks_of_rows(
+    monkeypatch: pytest.MonkeyPatch, data: tuple[jax.Array, ...], rng: np.random.Generator
+) -> None:
+    monkeypatch.setattr(moments, "WHOLE_ROWS", 16)
+    monkeypatch.setattr(moments, "BLOCK_ROWS", 9)
+    jax.clear_caches()
+    check(lambda a, b, w: hgr_jax.kb(a, b, 2, 2, weights=w), data)
+    check(lambda a, b: hgr_jax.kb_fit(a, b, 2, 2).alpha, data[:2])
+    blocked = hgr_jax.kb(*data[:2], 4, 3)
+    monkeypatch.undo()
+    jax.clear_caches()
+    np.testing.assert_allclose(hgr_jax.kb(*data[:2], 4, 3), blocked, atol=1e-12)
+
+
+def test_transformations_compose(data: tuple[jax.Array, ...]) -> None:
+    a, b, _ = data
+    kb = functools.partial(hgr_jax.kb, h=2, k=2)
+    hessian = jax.hessian(kb)(a, b)
+    np.testing.assert_allclose(hessian, jax.jacfwd(jax.jacfwd(kb))(a, b), atol=1e-10)
+    np.testing.assert_allclose(hessian, jax.jacrev(jax.jacrev(kb))(a, b), atol=1e-10)
+    np.testing.assert_allclose(hessian, hessian.T, atol=1e-10)
+    pairs = a.reshape(2, 20), b.reshape(2, 20)
+    together = jax.jit(jax.vmap(jax.grad(kb)))(*pairs)
+    alone = jnp.stack([jax.grad(kb)(x, y) for x, y in zip(*pairs, strict=True)])
+    np.testing.assert_allclose(together, alone, atol=1e-12)
+    np.testing.assert_allclose(jax.jacfwd(kb)(a, b), jax.grad(kb)(a, b), atol=1e-12)
+
+
+def test_unused_derivatives_are_not_computed(data: tuple[jax.Array, ...]) -> None:
+    a, b, w = (x.astype(jnp.float32) for x in data)
+
+    def flops(argnums: int | tuple[int, ...]) -> float:
+        gradient = jax.grad(lambda a, b, w: hgr_jax.kb(a, b, weights=w), argnums)
+        analysis = jax.jit(gradient).lower(a, b, w).compile().cost_analysis()
+        return float(analysis["flops"])
+
+    assert flops(1) < flops((0, 1)) < flops((0, 1, 2)) + 1
+
+
+def test_derivative_is_zero_for_a_constant(data: tuple[jax.Array, ...]) -> None:
+    gradients = jax.grad(hgr_jax.kb, (0, 1))(jnp.full(40, 2.0), data[1])
+    for gradient in gradients:
+        np.testing.assert_array_equal(gradient, np.zeros(40))
+
+
+def test_gradient_of_weights_at_zero_weight(data: tuple[jax.Array, ...]) -> None:
+    a, b, w = data
+    w = w.at[:5].set(0)
+    exact = jax.grad(lambda w: hgr_jax.kb(a, b, 2, 2, weights=w))(w)
+    for i in range(5):
+        step = 1e-6
+        forward = hgr_jax.kb(a, b, 2, 2, weights=w.at[i].set(step))
+        slope = (forward - hgr_jax.kb(a, b, 2, 2, weights=w)) / step
+        np.testing.assert_allclose(exact[i], slope, rtol=1e-3, atol=1e-7)
+
+
+def test_figures() -> None:
+    figures = derivative_figures()
+    assert len(figures) == 7
+    assert [figure for figure in figures if not figure.holds] == []

@@ -1,0 +1,87 @@
+"""Pictures: drawn without warnings, and names shown as they are."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hgr_jax
+from bench.data import awkward_pair
+from hgr_jax.plotting import literal, plot_correlations, plot_fit
+
+HOSTILE = ("$\\frac{1}{", "a_b^c $x$ <b>\n\t\x07")
+
+
+def png(figure: Any) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
+
+
+def test_a_fit_in_four_panels() -> None:
+    a, b = (x.astype(np.float32) for x in awkward_pair("uniform", 200))
+    fit = hgr_jax.kb_fit(a, b, 3, 2)
+    figure = plot_fit(fit, a, b, names=("age", "income"))
+    data, f, g, projection = figure.axes
+    assert data.get_xlabel() == "age"
+    assert data.get_ylabel() == "income"
+    assert f.get_xlabel() == "age"
+    assert g.get_xlabel() == "income"
+    assert f"{float(fit.correlation):.3f}" in projection.get_title()
+    drawn = np.asarray(projection.collections[0].get_offsets())
+    np.testing.assert_allclose(drawn, np.stack([fit.f(a), fit.g(b)], axis=1), rtol=1e-6)
+    grid, curve = f.lines[0].get_data()
+    np.testing.assert_allclose(curve, fit.f(grid.astype(np.float32)), rtol=1e-6)
+    assert png(figure).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("names", [HOSTILE, ("", "ж")])
+def test_names_are_shown_as_they_are(names: tuple[str, str]) -> None:
+    a, b = (x.astype(np.float32) for x in awkward_pair("normal", 30))
+    fit = hgr_jax.kb_fit(a, b, 2, 2)
+    assert png(plot_fit(fit, a, b, names=names)).startswith(b"\x89PNG")
+    table = np.eye(2)
+    assert png(plot_correlations(table, table, names)).startswith(b"\x89PNG")
+
+
+def test_literal_escapes_mathematics_and_control_characters() -> None:
+    assert literal("cost in $") == r"cost in \$"
+    assert literal("a\nb") == "a b"
+
+
+def test_a_constant_column_and_one_point_are_drawn() -> None:
+    a = jnp.arange(5.0)
+    fit = hgr_jax.kb_fit(a, jnp.ones(5), 2, 2)
+    assert png(plot_fit(fit, a, jnp.ones(5))).startswith(b"\x89PNG")
+
+
+def test_the_heat_map_has_kb_above_and_pearson_below() -> None:
+    kb, pearson = np.full((3, 3), 0.9), np.full((3, 3), -0.2)
+    figure = plot_correlations(kb, pearson, ["x", "y", "z"], title="both")
+    axes = figure.axes[0]
+    shown = np.asarray(axes.images[0].get_array().filled(np.nan))
+    np.testing.assert_allclose(shown[0, 1:], 0.9)
+    np.testing.assert_allclose(shown[1:, 0], 0.2)
+    assert np.isnan(np.diagonal(shown)).all()
+    assert axes.get_title() == "both"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["x", "y", "z"]
+
+
+def test_wrong_shapes_are_refused() -> None:
+    fit = hgr_jax.kb_fit(jnp.arange(5.0), jnp.arange(5.0), 1, 1)
+    with pytest.raises(ValueError, match=r"one shape \(n,\); got \(5,\) and \(4,\)"):
+        plot_fit(fit, np.arange(5.0), np.arange(4.0))
+
+
+def test_without_matplotlib_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, *args: Any) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr("importlib.import_module", refuse)
+    fit = hgr_jax.kb_fit(jnp.arange(5.0), jnp.arange(5.0), 1, 1)
+    with pytest.raises(ImportError, match=r"pip install 'hgr_jax\[plot\]'"):
+        plot_fit(fit, np.arange(5.0), np.arange(5.0))

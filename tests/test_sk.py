@@ -1,0 +1,127 @@
+"""HGR-SK: least squares in both directions."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hgr_jax
+from bench import reference
+from bench.data import DISTRIBUTIONS, awkward_pair
+from hgr_jax.measures.sk import _sk
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_against_reference(name: str) -> None:
+    for degree in (1, 3, 8):
+        a, b = (x.astype(np.float32) for x in awkward_pair(name, 400))
+        np.testing.assert_allclose(hgr_jax.sk(a, b, degree), reference.sk(a, b, degree), atol=1e-5)
+
+
+@pytest.mark.usefixtures("x64")
+def test_against_lstsq_on_the_centred_kernel() -> None:
+    a, b = (jnp.asarray(x) for x in awkward_pair("uniform", 300))
+    kernel = hgr_jax.polynomial_kernel(a, 4)
+    kernel = kernel - kernel.mean(axis=0, keepdims=True)
+    solution = jnp.linalg.lstsq(kernel, b - b.mean())[0]
+    expected = np.corrcoef(kernel @ solution, b)[0, 1]
+    fit = hgr_jax.sk_fit(a, b, 4)
+    np.testing.assert_allclose(hgr_jax.sk(a, b, 4), expected, atol=1e-12)
+    np.testing.assert_allclose(fit.correlation, expected, atol=1e-12)
+    np.testing.assert_allclose(
+        fit.alpha / jnp.linalg.norm(fit.alpha), solution / jnp.linalg.norm(solution), atol=1e-9
+    )
+
+
+def test_direction() -> None:
+    a = np.linspace(-1, 1, 200, dtype=np.float32)
+    forward, backward = hgr_jax.sk_fit(a, a**2, 2), hgr_jax.sk_fit(a**2, a, 2)
+    assert (int(forward.direction), forward.explains) == (0, "b = f(a)")
+    assert (int(backward.direction), backward.explains) == (1, "a = g(b)")
+    np.testing.assert_allclose([forward.correlation, backward.correlation], 1, atol=1e-6)
+    np.testing.assert_allclose(forward.g.coefficients[1], 0, atol=1e-5)
+    assert abs(float(forward.f.coefficients[1])) > 1
+    assert forward.status == hgr_jax.Status.OPTIMAL
+    np.testing.assert_allclose(backward.f(a), forward.g(a), atol=1e-5)
+
+
+def test_blind_to_the_circle_which_kb_sees() -> None:
+    angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
+    a, b = np.cos(angle), np.sin(angle)
+    assert hgr_jax.sk(a, b) < 1e-3
+    np.testing.assert_allclose(hgr_jax.kb(a, b), 1, atol=1e-5)
+
+
+def test_weights(rng: np.random.Generator) -> None:
+    a, b = (x.astype(np.float32) for x in awkward_pair("normal", 200))
+    weights = rng.uniform(size=200).astype(np.float32)
+    np.testing.assert_allclose(
+        hgr_jax.sk(a, b, 3, weights=weights), reference.sk(a, b, 3, weights), atol=1e-6
+    )
+    fit = hgr_jax.sk_fit(a, b, 3, weights=weights)
+    np.testing.assert_allclose(fit.score(a, b, weights=weights), fit.correlation, atol=1e-6)
+
+
+def test_several_variables(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((300, 2)).astype(np.float32)
+    y = (x[:, 0] * x[:, 1]).astype(np.float32)
+    expected = max(float(hgr_jax.kb(x, y, 2, 1)), float(hgr_jax.kb(x, y, 1, 2)))
+    np.testing.assert_allclose(hgr_jax.sk(x, y, 2), expected, atol=1e-5)
+    np.testing.assert_allclose(hgr_jax.sk(y, x, 2), expected, atol=1e-5)
+
+
+class TestCallableKernel:
+    @staticmethod
+    def fourier(x: jax.Array) -> jax.Array:
+        return jnp.stack([jnp.sin(3 * x), jnp.cos(3 * x)], axis=1)
+
+    def test_best_of_both_directions(self) -> None:
+        a, b = (x.astype(np.float32) for x in awkward_pair("uniform", 300))
+        for x, y in ((a, b), (b, a)):
+            both = [
+                float(hgr_jax.kb(x, y, self.fourier, 1)),
+                float(hgr_jax.kb(x, y, 1, self.fourier)),
+            ]
+            np.testing.assert_allclose(hgr_jax.sk(x, y, self.fourier), max(both), atol=1e-6)
+            fit = hgr_jax.sk_fit(x, y, self.fourier)
+            assert int(fit.direction) == int(np.argmax(both))
+            np.testing.assert_allclose(fit.correlation, max(both), atol=1e-6)
+            np.testing.assert_allclose(fit.score(x, y), fit.correlation, atol=1e-5)
+            np.testing.assert_allclose(np.std(fit.f(x)), 1, atol=1e-4)
+
+    def test_only_for_one_variable(self) -> None:
+        with pytest.raises(ValueError, match=r"a callable d needs a and b of shape \(n,\)"):
+            hgr_jax.sk(np.ones((5, 2)), np.ones(5), self.fourier)
+
+
+def test_degenerate_data() -> None:
+    a, b = (x.astype(np.float32) for x in awkward_pair("normal", 9))
+    constant = np.ones(9, np.float32)
+    assert hgr_jax.sk(constant, b) == 0
+    assert hgr_jax.sk_fit(constant, b).status == hgr_jax.Status.CONSTANT
+    np.testing.assert_allclose(hgr_jax.sk(a[:2], b[:2]), 1, atol=1e-6)
+    assert np.isnan(hgr_jax.sk(np.where(a == a[0], np.nan, a), b))
+    for x in (constant, (a > 0).astype(np.float32), a[:2]):
+        gradient = jax.grad(lambda y: hgr_jax.sk(x, y))(jnp.asarray(b[: len(x)]))  # noqa: B023
+        assert np.isfinite(gradient).all()
+
+
+def test_jit_vmap_and_no_recompilation(rng: np.random.Generator) -> None:
+    a, b = (jnp.asarray(rng.standard_normal((3, 50)), jnp.float32) for _ in range(2))
+    alone = jnp.stack([hgr_jax.sk(x, y, 3) for x, y in zip(a, b, strict=True)])
+    np.testing.assert_allclose(jax.vmap(lambda x, y: hgr_jax.sk(x, y, 3))(a, b), alone, atol=1e-6)
+    np.testing.assert_allclose(jax.jit(hgr_jax.sk)(a[0], b[0]), hgr_jax.sk(a[0], b[0]), atol=1e-6)
+    before = _sk._cache_size()
+    hgr_jax.sk(b[0], a[0], 3)
+    assert _sk._cache_size() == before
+
+
+def test_errors_name_the_argument() -> None:
+    with pytest.raises(ValueError, match="d must be at least 1; got 0"):
+        hgr_jax.sk([1.0, 2.0], [1.0, 2.0], 0)
+    with pytest.raises(TypeError, match="d must be a degree"):
+        hgr_jax.sk([1.0, 2.0], [1.0, 2.0], None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="weights must have shape"):
+        hgr_jax.sk_fit([1.0, 2.0], [1.0, 2.0], weights=[1.0])

@@ -1,0 +1,112 @@
+"""The top pair of a small matrix: value, derivatives, ties, warm start."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from hgr_jax.solvers import SOLVERS, best_row_or_column, safe_norm, top_pair
+
+SHAPES = [(3, 3), (5, 2), (2, 5), (4, 1), (1, 4), (1, 1)]
+
+
+@pytest.fixture(params=SOLVERS)
+def solver(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_value_against_numpy(solver: str, shape: tuple[int, int], rng: np.random.Generator) -> None:
+    m = (rng.standard_normal(shape) / 3).astype(np.float32)
+    pair = top_pair(jnp.asarray(m), solver)
+    u, values, v = np.linalg.svd(m)
+    np.testing.assert_allclose(pair.correlation, values[0], rtol=1e-6)
+    np.testing.assert_allclose(abs(pair.u @ u[:, 0]), 1, rtol=1e-5)
+    np.testing.assert_allclose(abs(pair.v @ v[0]), 1, rtol=1e-5)
+    np.testing.assert_allclose(pair.u @ m @ pair.v, values[0], rtol=1e-5)
+    assert pair.residual < 1e-6
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)])
+def test_derivatives(solver: str, shape: tuple[int, int], rng: np.random.Generator) -> None:
+    def triple(m: jax.Array) -> tuple[jax.Array, ...]:
+        pair = top_pair(m, solver)
+        sign = jnp.sign(jax.lax.stop_gradient(pair.v[0]))
+        return pair.correlation, sign * pair.u, sign * pair.v
+
+    m = jnp.asarray(rng.standard_normal(shape))
+    check_grads(triple, (m,), order=2, modes=["fwd", "rev"], atol=1e-5, rtol=1e-5)
+    batch = jnp.asarray(rng.standard_normal((3, *shape)))
+    alone = jnp.stack([jax.jacobian(lambda m: triple(m)[2])(m) for m in batch])
+    np.testing.assert_allclose(
+        jax.vmap(jax.jacobian(lambda m: triple(m)[2]))(batch), alone, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    "m", [np.zeros((3, 2)), np.eye(3), np.diag([0.5, 0.5, 0.1]), np.ones((2, 2))]
+)
+def test_ties_and_zeros_have_finite_derivatives(solver: str, m: np.ndarray) -> None:
+    def everything(m: jax.Array) -> jax.Array:
+        pair = top_pair(m, solver)
+        return pair.correlation + pair.u.sum() + pair.v.sum()
+
+    m = jnp.asarray(m, jnp.float32)
+    expected = np.linalg.svd(m, compute_uv=False)[0]
+    np.testing.assert_allclose(top_pair(m, solver).correlation, expected, atol=1e-6)
+    assert np.isfinite(jax.grad(everything)(m)).all()
+    assert np.isfinite(jax.hessian(everything)(m)).all()
+
+
+def test_any_start_reaches_the_global_optimum(rng: np.random.Generator) -> None:
+    m = jnp.asarray(rng.standard_normal((5, 5)) / 3, jnp.float32)
+    _, values, v = np.linalg.svd(m)
+    starts = [*v, np.zeros(5), 1e-20 * np.ones(5), rng.standard_normal(5)]
+    for start in starts:
+        pair = top_pair(m, "projected_gradient", jnp.asarray(start, jnp.float32))
+        np.testing.assert_allclose(pair.correlation, values[0], rtol=1e-5)
+
+
+def test_a_good_start_saves_iterations(rng: np.random.Generator) -> None:
+    m = jnp.asarray(rng.standard_normal((5, 5)) / 3, jnp.float32)
+    _, _, v = np.linalg.svd(m)
+    near = top_pair(m, "projected_gradient", jnp.asarray(v[0]))
+    far = top_pair(m, "projected_gradient", jnp.asarray(rng.standard_normal(5), jnp.float32))
+    assert 0 < int(near.iterations) < int(far.iterations)
+
+
+def test_closed_form_takes_no_iterations() -> None:
+    assert int(top_pair(jnp.eye(2), "svd").iterations) == 0
+
+
+def test_best_row_or_column(rng: np.random.Generator) -> None:
+    m = rng.standard_normal((4, 3)).astype(np.float32)
+    for matrix, expected in ((m, 0), (m.T, 1)):
+        matrix = matrix.copy()
+        column, row = np.linalg.norm(matrix[:, 0]), np.linalg.norm(matrix[0])
+        if (column < row) == (expected == 0):
+            matrix[:, 0] *= 10 if expected == 0 else 0.1
+            column, row = np.linalg.norm(matrix[:, 0]), np.linalg.norm(matrix[0])
+        pair, direction = best_row_or_column(jnp.asarray(matrix), 1, 1)
+        assert int(direction) == expected
+        np.testing.assert_allclose(pair.correlation, max(column, row), rtol=1e-6)
+        np.testing.assert_allclose(pair.u @ matrix @ pair.v, pair.correlation, rtol=1e-5)
+        assert pair.u.shape == (matrix.shape[0],)
+        assert pair.v.shape == (matrix.shape[1],)
+
+
+def test_best_of_leading_blocks(rng: np.random.Generator) -> None:
+    m = rng.standard_normal((5, 6)).astype(np.float32)
+    pair, _ = best_row_or_column(jnp.asarray(m), 2, 3)
+    expected = max(np.linalg.norm(m[:, :3], 2), np.linalg.norm(m[:2], 2))
+    np.testing.assert_allclose(pair.correlation, expected, rtol=1e-6)
+
+
+def test_safe_norm_at_zero() -> None:
+    assert safe_norm(jnp.zeros(3)) == 0
+    np.testing.assert_array_equal(jax.grad(safe_norm)(jnp.zeros(3)), np.zeros(3))
+    np.testing.assert_allclose(jax.grad(safe_norm)(jnp.array([3.0, 4.0])), [0.6, 0.8])

@@ -1,0 +1,91 @@
+"""Reading of CSV files: every way a file can be wrong has its own line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hgr_jax.tables import MISSING, TableError, printable, read_columns
+
+
+def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_columns_in_the_order_asked_for(tmp_path: Path, delimiter: str) -> None:
+    text = "x,y,name\n1,2.5,ann\n-3e2, 4 ,bob\n".replace(",", delimiter)
+    y, x = read_columns(write(tmp_path, text), ["y", "x"])
+    np.testing.assert_array_equal(y, [2.5, 4])
+    np.testing.assert_array_equal(x, [1, -300])
+
+
+@pytest.mark.parametrize("missing", sorted(MISSING | {"NaN", "NA", " "}))
+def test_missing_values_are_nan(tmp_path: Path, missing: str) -> None:
+    (x,) = read_columns(write(tmp_path, f"x,y\n1,0\n{missing},0\n"), ["x"])
+    np.testing.assert_array_equal(x, [1, np.nan])
+
+
+def test_quotes_line_ends_marks_and_blank_lines(tmp_path: Path) -> None:
+    text = b'\xef\xbb\xbf"a, in m",b\r\n"1","2"\r\n\r\n3,4\r\n'
+    a, b = read_columns(write(tmp_path, text), ["a, in m", "b"])
+    np.testing.assert_array_equal(a, [1, 3])
+    np.testing.assert_array_equal(b, [2, 4])
+
+
+def test_the_same_column_twice(tmp_path: Path) -> None:
+    first, second = read_columns(write(tmp_path, "x\n1\n2\n"), ["x", "x"])
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty"),
+        ("\n", "is empty"),
+        ("x,y\n", "has a header but no rows"),
+        ("x,y\n1,2\n3\n", "line 3: expected 2 values as in the header, got 1"),
+        ("x,y\n1,2,3\n", "line 2: expected 2 values as in the header, got 3"),
+        ("x,y\n1,a\n", "column 'y' holds text, for example 'a' in line 2"),
+        ("x,y\n1,\n2,?\n", "every value of column 'y' is missing"),
+        ("x,z\n1,2\n", "has no column 'y'; its columns are 'x', 'z'"),
+        ("x,Y\n1,2\n", "has no column 'y'; did you mean 'Y'?"),
+        ("x,y,y\n1,2,3\n", "has 2 columns named 'y'"),
+        (b"x,y\n\xff\xfe,2\n", "is not a UTF-8 text file"),
+        (b"x,y\n1,\x002\n", "holds text|cannot be read as CSV"),
+    ],
+)
+def test_every_fault_has_its_line(tmp_path: Path, content: str | bytes, message: str) -> None:
+    with pytest.raises(TableError, match=message) as caught:
+        read_columns(write(tmp_path, content), ["x", "y"])
+    assert "\n" not in str(caught.value)
+
+
+def test_near_names_are_suggested(tmp_path: Path) -> None:
+    path = write(tmp_path, "mean radius,mean area,worst area\n1,2,3\n")
+    with pytest.raises(TableError, match="did you mean 'mean radius'"):
+        read_columns(path, ["mean radios"])
+
+
+def test_no_such_file_and_no_file_at_all(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="no such file"):
+        read_columns(tmp_path / "none.csv", ["x"])
+    with pytest.raises(TableError, match=r"cannot read .*: Is a directory"):
+        read_columns(tmp_path, ["x"])
+
+
+def test_line_of_a_fault_after_a_quoted_line_end(tmp_path: Path) -> None:
+    path = write(tmp_path, 'x,note\n1,"two\nlines"\nb,c\n')
+    with pytest.raises(TableError, match="'b' in line 4"):
+        read_columns(path, ["x"])
+
+
+@given(text=st.text())
+def test_printable_text_has_no_control_characters(text: str) -> None:
+    assert printable(text).isprintable()
