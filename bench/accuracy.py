@@ -73,7 +73,7 @@ def value_errors(
 
 def value_figures(quick: bool) -> Iterator[Figure]:
     """Exactness of the value, per dtype."""
-    rows = (10, 100, 1000) if quick else (10, 30, 100, 1000, 10_000, 100_000)
+    rows = (10, 300, 20_000) if quick else (10, 30, 100, 1000, 10_000, 100_000)
     degrees: tuple[tuple[int, int], ...] = ((1, 1), (2, 3), (5, 5), (8, 8))
     if not quick:
         degrees += ((3, 3), (4, 4), (6, 6), (7, 7), (8, 2), (2, 8), (1, 8))

@@ -82,8 +82,21 @@ def plot_correlations(
 
     Raises:
       ImportError: without matplotlib, naming the command that installs it.
+      ValueError: if a table is not ``(p, p)`` for p names.
+
+    Example:
+      >>> import numpy as np
+      >>> from hgr_jax.plotting import plot_correlations
+      >>> kb, pearson = np.array([[1, 0.9], [0.9, 1]]), np.array([[1, -0.2], [-0.2, 1]])
+      >>> figure = plot_correlations(kb, pearson, ["age", "income"])
     """
     kb, pearson = np.asarray(kb), np.abs(np.asarray(pearson))
+    expected = (len(names), len(names))
+    if kb.shape != expected or pearson.shape != expected:
+        raise ValueError(
+            f"kb and pearson must have shape {expected}, as there are {len(names)} names;"
+            f" got {kb.shape} and {pearson.shape}."
+        )
     both = np.where(np.tri(len(kb), dtype=bool), pearson, kb)
     np.fill_diagonal(both, np.nan)
     side = max(5.0, 0.28 * len(kb) + 2)

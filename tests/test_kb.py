@@ -1,4 +1,8 @@
-"""HGR-KB: exact values, invariances, degenerate data, transformations of JAX, errors."""
+"""HGR-KB: invariances, weights, kernels, transformations of JAX, errors.
+
+Exact values over distributions, sizes and degrees, degenerate data, and the invariances in
+float64 are the figures of `bench.accuracy`, which `test_bench` runs.
+"""
 
 from __future__ import annotations
 
@@ -16,37 +20,8 @@ from hypothesis.extra import numpy as hnp
 
 import hgr_jax
 from bench import reference
-from bench.accuracy import degenerate_figures, invariance_figures, value_errors
-from bench.data import DISTRIBUTIONS, awkward_pair
+from bench.data import awkward_pair
 from hgr_jax.measures.kb import _kb
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_values_against_extended_precision(dtype: str) -> None:
-    errors = value_errors(dtype, (10, 300, 20_000), ((1, 1), (3, 2), (5, 5), (8, 8)))
-    together = np.concatenate(list(errors.values()))
-    assert set(errors) == set(DISTRIBUTIONS)
-    if dtype == "float32":
-        assert np.median(together) <= 1e-6
-        assert together.max() <= 1e-4
-    else:
-        assert together.max() <= 1e-9
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_values_over_all_degrees(dtype: str) -> None:
-    degrees = (*((d, d) for d in range(1, 9)), (8, 2), (2, 8))
-    errors = value_errors(dtype, (10, 30, 100, 1000, 10_000, 100_000), degrees)
-    together = np.concatenate(list(errors.values()))
-    assert np.median(together) <= (1e-6 if dtype == "float32" else 1e-9)
-    assert together.max() <= (1e-4 if dtype == "float32" else 1e-9)
-
-
-def test_invariances() -> None:
-    figures = invariance_figures()
-    assert len(figures) == 8
-    assert [figure for figure in figures if not figure.holds] == []
 
 
 def test_invariances_in_float32() -> None:
@@ -59,12 +34,6 @@ def test_invariances_in_float32() -> None:
     ):
         np.testing.assert_allclose(other, value, atol=2e-6)
     assert hgr_jax.kb(a, 2 - a + 3 * a**3, 3, 1) <= 1
-
-
-def test_degenerate_data() -> None:
-    figures = list(degenerate_figures())
-    assert len(figures) == 20
-    assert [figure for figure in figures if not figure.holds] == []
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

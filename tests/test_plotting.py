@@ -75,6 +75,8 @@ def test_wrong_shapes_are_refused() -> None:
     fit = hgr_jax.kb_fit(jnp.arange(5.0), jnp.arange(5.0), 1, 1)
     with pytest.raises(ValueError, match=r"one shape \(n,\); got \(5,\) and \(4,\)"):
         plot_fit(fit, np.arange(5.0), np.arange(4.0))
+    with pytest.raises(ValueError, match=r"must have shape \(2, 2\).*got \(3, 3\) and \(2, 2\)"):
+        plot_correlations(np.eye(3), np.eye(2), ["x", "y"])
 
 
 def test_without_matplotlib_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

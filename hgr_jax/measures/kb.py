@@ -42,7 +42,8 @@ def kb(
         features (splines, Fourier terms, one-hot), applied row by row; a constant is never
         needed.  Pass the same function object each time: another one compiles again.
       weights: non-negative observation weights ``(n,)``, traced, or None.  Only ratios matter;
-        a row of weight 0 counts as dropped, even if it holds NaN.
+        a row of weight 0 counts as dropped, even if it holds NaN.  (The derivative by a weight
+        of 0 takes the row as moved into the range of the others.)
       init: a previous fit of the same kernels, traced; its g, carried over to the basis of
         these data, is where the projected gradient starts (the warm start of the paper).  The
         value does not depend on it.
@@ -106,8 +107,10 @@ def kb_fit(
 ) -> Fit:
     """HGR-KB with its copula transformations, coefficients and diagnostics.
 
-    Arguments, errors, degenerate data, cost and source as in `kb`, whose value is the
-    ``correlation`` of the result.
+    Degenerate data, cost and source as in `kb`, whose value is the ``correlation`` of the result.
+
+    Args:
+      a, b, h, k, weights, init, solver: as in `kb`.
 
     Returns:
       A `Fit`, a frozen pytree: ``correlation``; ``f`` and ``g``, callable on new data, of zero
@@ -117,15 +120,18 @@ def kb_fit(
       held-out data.  Differentiable: coefficients and transformations by the implicit function
       theorem, wherever the top canonical correlation is simple.
 
+    Raises:
+      TypeError, ValueError: as `kb` does; trouble with values is told by ``status``.
+
     Example:
       >>> import jax.numpy as jnp, hgr_jax
-      >>> a = jnp.linspace(-1, 1, 101)
-      >>> fit = hgr_jax.kb_fit(a, a**2, h=2, k=1)
-      >>> print(fit.f.formula("a"))
-      -1.11 + 0 a + 3.27 a^2
+      >>> a = jnp.linspace(0, 2, 101)
+      >>> fit = hgr_jax.kb_fit(a, a**2 - a, h=2, k=1)
+      >>> print(fit.f.formula("a", digits=2))
+      -0.52 - 1.5 a + 1.5 a^2
       >>> fit.message
       'optimal: the correlation is the global maximum over the two kernels'
-      >>> print(f"{fit.score(a + 1, (a + 1) ** 2):.3f}")
+      >>> print(f"{fit.score(a + 1, (a + 1) ** 2 - (a + 1)):.3f}")
       1.000
     """
     a, b = as_pair(a, b)

@@ -60,8 +60,10 @@ def sk(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> Array:
 def sk_fit(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> SingleKernelFit:
     """HGR-SK with its copula transformations, coefficients, diagnostics and direction.
 
-    Arguments, errors, degenerate data, cost and source as in `sk`, whose value is the
-    ``correlation`` of the result.
+    Degenerate data, cost and source as in `sk`, whose value is the ``correlation`` of the result.
+
+    Args:
+      a, b, d, weights: as in `sk`.
 
     Returns:
       A `SingleKernelFit`: as the result of `kb_fit`, with ``direction`` (0 where ``b`` is
@@ -69,14 +71,17 @@ def sk_fit(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> SingleK
       in words.  The other transformation is linear.  With a callable d, ``alpha`` and ``beta``
       hold the coefficients on its features and, last, on the variable itself.
 
+    Raises:
+      TypeError, ValueError: as `sk` does; trouble with values is told by ``status``.
+
     Example:
       >>> import jax.numpy as jnp, hgr_jax
-      >>> a = jnp.linspace(-1, 1, 101)
-      >>> fit = hgr_jax.sk_fit(a**2, a, d=2)
+      >>> b = jnp.linspace(0, 2, 101)
+      >>> fit = hgr_jax.sk_fit(b**2 - b, b, d=2)
       >>> fit.explains
       'a = g(b)'
-      >>> print(fit.g.formula("b"))
-      -1.11 + 0 b + 3.27 b^2
+      >>> print(fit.g.formula("b", digits=2))
+      -0.52 - 1.5 b + 1.5 b^2
     """
     a, b = as_pair(a, b)
     return _sk_fit(a, b, as_weights(weights, a.shape[0], a.dtype), d=_checked_kernel(a, b, d))
