@@ -24,6 +24,7 @@ Vector = NDArray[np.float64]
 
 PAIRS_AT_ONCE = 64
 LEAST_ROWS_TO_SPLIT = 20
+DOMINANT_SHARE = 0.3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +103,7 @@ def report_table(table: Table, h: int, k: int, top: int, folder: Path) -> None:
     names = (table.names[i], table.names[j])
     print(f"\nThe first of them: {names[0]} and {names[1]}\n")
     fit = kb_fit(table.values[:, i], table.values[:, j], h, k)
-    _say_transformations(fit, names)
+    _say_transformations(fit, names, table.values[:, i], table.values[:, j])
     print()
     heat_map = plot_correlations(correlation, pearson, table.names)
     _save(heat_map, folder / "heat_map.png")
@@ -135,16 +136,23 @@ def report_pair(path: Path, names: tuple[str, str], h: int, k: int, folder: Path
         tested = float(held_out(jnp.asarray(a), jnp.asarray(b), h, k))
         print(f"{'held out':<13}{tested:.4f}   KB on rows that f and g were not fitted to")
     print(f"\n{fit.message}\n")
-    _say_transformations(fit, shown)
+    _say_transformations(fit, shown, a, b)
     print()
     _save(plot_fit(fit, a, b, names=names), folder / "pair.png")
 
 
-def _say_transformations(fit: Fit, names: Sequence[str]) -> None:
+def _say_transformations(fit: Fit, names: Sequence[str], a: Vector, b: Vector) -> None:
     print(f"f = {fit.f.formula('a')}\n    with a = {names[0]}")
     print(f"g = {fit.g.formula('b')}\n    with b = {names[1]}")
     degrees = np.asarray(fit.degrees)
     print(f"effective degrees: {degrees[0]} and {degrees[1]}")
+    parts = np.asarray(fit.f(a) * fit.g(b))
+    share = parts.max() / parts.sum() if fit.correlation > 0 else 0.0
+    if share > DOMINANT_SHARE and len(a) >= LEAST_ROWS_TO_SPLIT:
+        print(
+            f"one row alone, {names[0]} {a[parts.argmax()]:g} and {names[1]}"
+            f" {b[parts.argmax()]:g}, makes up {share:.0%} of the correlation: look at the picture"
+        )
 
 
 def _save(figure: object, path: Path) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +54,14 @@ def test_examples_in_docstrings_run(module: str) -> None:
     results = doctest.testmod(importlib.import_module(f"hgr_jax.{module}"))
     assert results.attempted > 0
     assert results.failed == 0
+
+
+def test_the_example_in_the_readme_runs() -> None:
+    text = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["fit"].score(names["a"], names["b"]) > 0.99
 
 
 def in_fresh_process(code: str) -> str:

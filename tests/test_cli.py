@@ -166,3 +166,12 @@ def test_a_reader_that_goes_away_is_no_error(table: Path, tmp_path: Path) -> Non
     errors = done.stderr
     assert "Traceback" not in errors
     assert "Exception" not in errors
+
+
+def test_a_correlation_of_one_row_is_told(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.normal(size=(40, 2)), [[50, 60]]])
+    lines = "\n".join(f"{x:.4f},{y:.4f}" for x, y in values)
+    (tmp_path / "t.csv").write_text(f"x,y\n{lines}\n")
+    done = run("pair", "t.csv", "x", "y", "--h", "1", "--k", "1", cwd=tmp_path)
+    assert "one row alone, x 50 and y 60, makes up 9" in done.stdout
