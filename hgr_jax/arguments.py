@@ -45,14 +45,16 @@ def _is_discrete(dtype: Any) -> bool:
 
 
 def _from_host(name: str, value: Any) -> Array:
+    if isinstance(value, np.ma.MaskedArray):
+        value = np.ma.filled(value.astype(np.float64), np.nan)
     try:
         host = np.asarray(value)
     except ValueError as error:  # ragged nested sequences
         raise ValueError(f"{name} cannot be made into an array: {error}") from error
-    if host.dtype.kind in "iu":
+    if host.dtype.kind in "iu" or host.dtype == np.longdouble:
         # Before JAX sees them: without 64-bit mode it would wrap integers beyond 2^31.
         host = host.astype(np.float64)
-    if host.dtype.kind not in "fb":
+    if host.dtype.kind not in "fb" and not jnp.issubdtype(host.dtype, jnp.floating):
         raise TypeError(
             f"{name} must hold real numbers (floats, integers or booleans); got"
             f" {type(value).__name__} of dtype {host.dtype}."
@@ -127,7 +129,7 @@ def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """A static option that is one of a few words."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         expected = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {expected}; got {value!r}.")
     return value

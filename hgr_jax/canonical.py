@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
 import jax
@@ -35,6 +36,8 @@ from hgr_jax.orthogonal import fit_features, fit_polynomials
 from hgr_jax.solvers import CanonicalPair, best_row_or_column, top_pair
 
 SINGLE_KERNEL = "single_kernel"
+
+MAX_MONOMIALS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +94,13 @@ class Pair:
 
 
 def prepare(
-    kernels: tuple[KernelLike, KernelLike], method: str, a: Array, b: Array, weights: Array | None
+    kernels: tuple[KernelLike, KernelLike],
+    method: str,
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    *,
+    names: tuple[str, str] = ("h", "k"),
 ) -> Pair:
     """Weights that sum to 1, harmless values in dropped rows, and what the kernels make of them.
 
@@ -100,11 +109,12 @@ def prepare(
       method: a solver of `solvers.top_pair`, or `SINGLE_KERNEL`.
       a, b: ``(n,)`` or ``(n, p)``, of one floating dtype.
       weights: ``(n,)`` or None.
+      names: what the caller calls the kernels, for errors.
     """
-    weights = _normalised(weights)
-    a, b = _without_dropped_rows(a, weights), _without_dropped_rows(b, weights)
-    encoder_a, features_a = _encode(kernels[0], a, weights, "h")
-    encoder_b, features_b = _encode(kernels[1], b, weights, "k")
+    weights = None if weights is None else normalised(weights)
+    a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
+    encoder_a, features_a = _encode(kernels[0], a, weights, names[0])
+    encoder_b, features_b = _encode(kernels[1], b, weights, names[1])
     problem = Problem(
         degrees=(_degree(encoder_a, features_a), _degree(encoder_b, features_b)),
         method=method,
@@ -117,15 +127,17 @@ def _degree(encoder: Encoder, features: Array) -> int | None:
     return None if callable(encoder.kernel) or features.ndim == 2 else encoder.kernel
 
 
-def _normalised(weights: Array | None) -> Array | None:
+def normalised(weights: Array) -> Array:
     """Weights that sum to 1; a negative one makes all of them NaN."""
-    if weights is None:
-        return None
     weights = jnp.where(jnp.min(weights) >= 0, weights, jnp.nan)
+    largest = lax.stop_gradient(jnp.max(weights))
+    # Powers of two, so that neither the sum nor its reciprocal leaves the range of float32.
+    unit = jnp.where(largest > 2.0**64, 2.0**-64, jnp.where(largest < 2.0**-64, 2.0**64, 1.0))
+    weights = weights * unit.astype(weights.dtype)
     return weights / jnp.sum(weights)
 
 
-def _without_dropped_rows(x: Array, weights: Array | None) -> Array:
+def without_dropped_rows(x: Array, weights: Array | None) -> Array:
     """Rows of zero weight moved into the range of the others, where their value is harmless."""
     if weights is None:
         return x
@@ -142,6 +154,13 @@ def _encode(
     """A kernel ready for new data, and what it makes of ``x``: ``(n,)`` or features ``(n, m)``."""
     factors = None
     if not callable(kernel) and x.ndim == 2 and x.shape[1] > 1:
+        count = math.comb(x.shape[1] + kernel, kernel) - 1
+        if count > MAX_MONOMIALS:
+            raise ValueError(
+                f"the kernel {name} of total degree {kernel} of {x.shape[1]} variables (data of"
+                f" shape {tuple(x.shape)}) has {count} monomials; at most {MAX_MONOMIALS} are"
+                " supported. Lower the degree, or pass one variable as an array (n,)."
+            )
 
         def fit(column: Array, weights: Array | None) -> PolynomialBasis:
             return fit_polynomials((column,), (kernel,), weights)[0][0]
@@ -150,13 +169,18 @@ def _encode(
             lax.stop_gradient(x), None if weights is None else lax.stop_gradient(weights)
         )
     encoder = Encoder(kernel=kernel, factors=factors)
-    features = encoder(x)
+    features: Any = encoder(x)
     if callable(kernel):
-        if not isinstance(features, Array) or features.ndim != 2 or features.shape[0] != len(x):
+        if isinstance(features, np.ndarray):
+            features = jnp.asarray(features)
+        shape = features.shape if isinstance(features, Array) else None
+        if shape is None or len(shape) != 2 or shape[0] != len(x) or shape[1] == 0:
             raise ValueError(
-                f"the kernel {name} must return features of shape (n, m) = ({len(x)}, m);"
-                f" got {getattr(features, 'shape', type(features).__name__)}."
+                f"the kernel {name} must return features of shape (n, m) = ({len(x)}, m), m >= 1;"
+                f" got {type(features).__name__ if shape is None else shape}."
             )
+        if jnp.issubdtype(features.dtype, jnp.complexfloating):
+            raise TypeError(f"the kernel {name} must return real features; got {features.dtype}.")
         features = features.astype(x.dtype)
     return encoder, features
 
@@ -262,7 +286,7 @@ def _fitted(
 
 def _one_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:
     if degree is None:
-        return fit_features(x, weights), jnp.array(True)
+        return fit_features(x, weights)
     (basis,), _, conditioned = fit_polynomials((x,), (degree,), weights)
     return basis, conditioned
 

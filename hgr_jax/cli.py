@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from pathlib import Path
@@ -10,10 +11,15 @@ from pathlib import Path
 import hgr_jax
 from hgr_jax.tables import TableError, printable
 
+LARGEST_DEGREE = 50
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; 0 if it worked, 2 with one line on stderr if it could not, 130 on Ctrl-C."""
     options = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _run(options)
     except (TableError, ImportError) as error:
@@ -28,8 +34,9 @@ def main(argv: list[str] | None = None) -> int:
         print(f"hgr-jax: error: cannot write{where}: {error.strerror}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nhgr-jax: interrupted", file=sys.stderr)
-        return 130
+        print("\nhgr-jax: interrupted", file=sys.stderr, flush=True)
+        # Leaving in the ordinary way while XLA compiles in a thread ends in a crash.
+        os._exit(130)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -84,21 +91,25 @@ def _parser() -> argparse.ArgumentParser:
         for option, which in (("--h", "first"), ("--k", "second")):
             command.add_argument(
                 option,
-                type=_positive,
+                type=_degree,
                 default=degree,
                 help=f"degree for the {which} column (default {degree})",
             )
     return parser
 
 
-def _positive(text: str) -> int:
+def _positive(text: str, largest: int = 10**6) -> int:
     try:
         value = int(text)
     except ValueError:
         value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected an integer of at least 1, got {text!r}")
+    if not 1 <= value <= largest:
+        raise argparse.ArgumentTypeError(f"expected an integer from 1 to {largest}, got {text!r}")
     return value
+
+
+def _degree(text: str) -> int:
+    return _positive(text, LARGEST_DEGREE)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from hgr_jax.arguments import as_pair, as_real_array, as_weights
-from hgr_jax.canonical import Side, Solution
+from hgr_jax.canonical import Side, Solution, normalised, without_dropped_rows
 from hgr_jax.kernels import Encoder, PolynomialBasis, monomial_exponents
 
 
@@ -42,8 +42,9 @@ _MESSAGES = {
         " compare with solver='svd', or use float64"
     ),
     Status.ILL_CONDITIONED: (
-        "no well-conditioned basis was found for these degrees: the correlation may be"
-        " inaccurate; use lower degrees, a rank transform, or float64"
+        "no well-conditioned basis was found for these degrees (far outliers, or features that"
+        " nearly depend on each other): the correlation may be too low; use lower degrees,"
+        " a rank transform, or float64"
     ),
     Status.CONSTANT: "a or b does not vary over the rows of positive weight: the correlation is 0",
     Status.NOT_FINITE: (
@@ -70,6 +71,7 @@ class CopulaTransform:
 
     def __call__(self, x: Any) -> Array:
         """Values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
+        self._check_single()
         x = as_real_array("x", x).astype(self.side.offset.dtype)
         columns = 1 if x.ndim == 1 else x.shape[1]
         if self.encoder.variables not in (None, columns):
@@ -94,7 +96,15 @@ class CopulaTransform:
         """The constant that makes the mean of the transformation zero."""
         return self._expansion()[0]
 
+    def _check_single(self) -> None:
+        if self.side.offset.ndim:
+            raise ValueError(
+                "this transform belongs to a batch of fits, of shape"
+                f" {self.side.offset.shape}; map over it: jax.vmap(lambda fit: ...)(fits)."
+            )
+
     def _expansion(self) -> tuple[Array, Array]:
+        self._check_single()
         basis, offset = self.side.basis, self.side.offset
         if isinstance(basis, PolynomialBasis):
             expansion = basis.monomials()[:, 1:] @ self.side.coefficients
@@ -115,19 +125,22 @@ class CopulaTransform:
 
         Raises:
           TypeError: for a callable kernel, whose features have no names.
+          ValueError: for another number of names than of variables.
         """
         if callable(self.encoder.kernel):
             raise TypeError("formula() needs a polynomial kernel; this transform has a callable.")
         variables = self.encoder.variables or 1
         if not names:
             names = ("x",) if variables == 1 else tuple(f"x{i}" for i in range(variables))
+        if len(names) != variables:
+            raise ValueError(f"formula() needs {variables} name(s); got {len(names)}: {names}.")
         terms = [f"{float(self.intercept):.{digits}g}"]
         exponents_of_terms = monomial_exponents(variables, self.encoder.kernel)
         for value, exponents in zip(np.asarray(self.coefficients), exponents_of_terms, strict=True):
             if value == 0:
                 continue
             factors = [
-                name if e == 1 else f"{name}^{e}"
+                str(name) if e == 1 else f"{name}^{e}"
                 for name, e in zip(names, exponents, strict=True)
                 if e
             ]
@@ -191,6 +204,8 @@ class Fit:
         """
         a, b = as_pair(a, b)
         weights = as_weights(weights, a.shape[0], a.dtype)
+        if weights is not None:
+            a, b, weights = _counted(a, b, weights)
         return _pearson(self.f(a), self.g(b), weights)
 
 
@@ -218,15 +233,27 @@ def _evaluate(transform: CopulaTransform, x: Array) -> Array:
 
 
 @jax.jit
+def _counted(a: Array, b: Array, weights: Array) -> tuple[Array, Array, Array]:
+    weights = normalised(weights)
+    return without_dropped_rows(a, weights), without_dropped_rows(b, weights), weights
+
+
+@jax.jit
 def _pearson(x: Array, y: Array, weights: Array | None) -> Array:
-    w = jnp.ones_like(x) if weights is None else weights
-    x, y = jnp.where(w == 0, 0, x), jnp.where(w == 0, 0, y)
-    w = w / jnp.sum(w)
-    x, y = x - jnp.sum(w * x), y - jnp.sum(w * y)
-    squared = jnp.sum(w * x * x) * jnp.sum(w * y * y)
-    varies = squared != 0
-    scale = jnp.sqrt(jnp.where(varies, squared, 1))
-    return jnp.where(varies, jnp.clip(jnp.sum(w * x * y) / scale, -1, 1), 0)
+    w = 1 / x.shape[0] if weights is None else weights
+    x, varies_x = _standardised(x, w)
+    y, varies_y = _standardised(y, w)
+    return jnp.where(varies_x & varies_y, jnp.clip(jnp.sum(w * x * y), -1, 1), 0)
+
+
+def _standardised(x: Array, w: Array | float) -> tuple[Array, Array]:
+    """Zero mean and unit variance, and whether ``x`` varies by more than rounding (or is NaN)."""
+    magnitude = lax.stop_gradient(jnp.max(jnp.abs(x)))
+    x = x / jnp.where(magnitude > 0, magnitude, 1)  # squares of large values would overflow
+    x = x - jnp.sum(w * x)
+    variance = jnp.sum(w * x * x)
+    varies = ~(variance <= (32 * jnp.finfo(x.dtype).eps) ** 2)
+    return x / jnp.sqrt(jnp.where(varies, variance, 1)), varies
 
 
 def as_fit(solution: Solution, encoders: tuple[Encoder, Encoder], *, unique: bool = False) -> Fit:

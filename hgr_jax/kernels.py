@@ -62,7 +62,7 @@ def polynomial_kernel(x: Array, degree: int) -> Array:
        [ 3.  9. 27.]]
     """
     x = as_real_array("x", x)
-    check_degree("degree", degree)
+    degree = check_degree("degree", degree)
     if x.ndim == 1:
         powers = itertools.accumulate([x] * degree, jnp.multiply)
         return jnp.stack(list(powers), axis=1)

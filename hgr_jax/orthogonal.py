@@ -45,7 +45,8 @@ def fit_polynomials(
 
     Returns:
       The bases; the Gram matrix of ``[1, basis_0(columns[0]), basis_1(columns[1])]``; and
-      whether every basis could be made well conditioned.
+      whether every basis could be made well conditioned, with as many directions as the data
+      has values for (an outlier beyond the reach of the dtype hides those of all other rows).
     """
     top = max(degrees)
     used = np.arange(1, top + 1)[None, :] <= np.asarray(degrees)[:, None]
@@ -85,8 +86,12 @@ def fit_polynomials(
     state = assessed(jnp.int32(1), basis, measure(basis, corrected=False))
     # A loop of no iterations costs XLA's CPU backend far more than a branch not taken.
     state = lax.cond(state.done, lambda state: state, repair_all, state)
+    resolved = state.done
+    for v, (column, degree) in enumerate(zip(columns, degrees, strict=True)):
+        supported = jnp.minimum(_distinct_values(column, weights) - 1, degree)
+        resolved &= jnp.sum(state.basis.alive[v, :degree]) >= supported
     bases = tuple(_select(state.basis, v, degree) for v, degree in enumerate(degrees))
-    return bases, state.gram[order[:, None], order[None, :]], state.done
+    return bases, state.gram[order[:, None], order[None, :]], resolved
 
 
 class _State(NamedTuple):
@@ -179,6 +184,18 @@ def _sketch(x: Array, weights: Array | None) -> tuple[Array, Array, Array, Array
     varies = reach > 4 * jnp.finfo(x.dtype).tiny
     scale = jnp.where(varies, 1 / jnp.where(varies, reach, 1), 0)
     return center, scale, deviation * scale, point_weights
+
+
+def _distinct_values(x: Array, weights: Array | None) -> Array:
+    """How many clearly distinct values a sample of ``x`` holds, among rows of positive weight."""
+    stride = max(1, x.shape[0] // SKETCH_ROWS)
+    sample = x[::stride]
+    if weights is not None:
+        sample = jnp.where(weights[::stride] > 0, sample, jnp.nan)
+    sample = jnp.sort(sample)  # NaN last
+    low, high = sample[:-1], sample[1:]
+    rounding = _tolerance(x.dtype) * jnp.maximum(jnp.abs(low), jnp.abs(high))
+    return 1 + jnp.sum(high - low > rounding)
 
 
 def _tolerance(dtype: jnp.dtype) -> float:
@@ -274,11 +291,12 @@ def _repair(basis: PolynomialBasis, gram: Array, bad: Array) -> PolynomialBasis:
     )
 
 
-def fit_features(features: Array, weights: Array | None) -> FeatureBasis:
+def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, Array]:
     """An orthonormal basis of the centred columns of ``features (n, m)``.
 
     Gram-Schmidt, twice for every column, in the given order; a column that is a combination of
-    those before it (to `eps ** (2/3)` of its norm) is a dead direction.
+    those before it (to `eps ** (2/3)` of its norm) is a dead direction.  The second result is
+    False where what is left of a dead direction is more than rounding would leave.
     """
     n, m = features.shape
     w = jnp.full(n, 1 / n, features.dtype) if weights is None else weights
@@ -291,8 +309,8 @@ def fit_features(features: Array, weights: Array | None) -> FeatureBasis:
     unit = jnp.where(varies, 1 / jnp.where(varies, reach, 1), 0)
     columns = (centred * unit[None, :]).T
 
-    def orthogonalise(j: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        basis, transform, alive = state
+    def orthogonalise(j: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
+        basis, transform, alive, clear = state
         v = columns[j]
         combination = jnp.zeros(m, v.dtype).at[j].set(1)
         start = jnp.sqrt(jnp.sum(w * v * v))
@@ -307,12 +325,10 @@ def fit_features(features: Array, weights: Array | None) -> FeatureBasis:
             basis.at[j].set(v * inverse),
             transform.at[:, j].set(combination * inverse),
             alive.at[j].set(lives),
+            clear & (lives | (norm <= 2 * _tolerance(v.dtype) * start)),
         )
 
-    _, transform, alive = lax.fori_loop(
-        0,
-        m,
-        orthogonalise,
-        (jnp.zeros((m, n), columns.dtype), jnp.zeros((m, m), columns.dtype), jnp.zeros(m, bool)),
-    )
-    return FeatureBasis(mean=mean, transform=unit[:, None] * transform, alive=alive)
+    basis, transform = jnp.zeros((m, n), columns.dtype), jnp.zeros((m, m), columns.dtype)
+    empty = (basis, transform, jnp.zeros(m, bool), jnp.array(True))
+    _, transform, alive, clear = lax.fori_loop(0, m, orthogonalise, empty)
+    return FeatureBasis(mean=mean, transform=unit[:, None] * transform, alive=alive), clear

@@ -20,7 +20,7 @@ def plot_fit(fit: Fit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -> 
 
     Args:
       fit: of `hgr_jax.kb_fit` or `hgr_jax.sk_fit`, on two variables ``(n,)``, not a batch.
-      a, b: the data to draw, ``(n,)``.
+      a, b: the data to draw, ``(n,)``; rows that are not finite are left out.
       names: of a and of b; shown as they are, never read as markup.
 
     Returns:
@@ -28,7 +28,7 @@ def plot_fit(fit: Fit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -> 
 
     Raises:
       ImportError: without matplotlib, naming the command that installs it.
-      ValueError: if ``a`` and ``b`` are not ``(n,)``.
+      ValueError: if ``a`` and ``b`` are not ``(n,)``, or hold no finite row.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -39,13 +39,19 @@ def plot_fit(fit: Fit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -> 
     a, b = np.asarray(a), np.asarray(b)
     if a.ndim != 1 or a.shape != b.shape:
         raise ValueError(f"a and b must have one shape (n,); got {a.shape} and {b.shape}.")
+    if len(names) != 2:
+        raise ValueError(f"names must be two, of a and of b; got {names!r}.")
+    finite = np.isfinite(a) & np.isfinite(b)
+    if not finite.any():
+        raise ValueError("a and b have no row of two finite values to draw.")
+    a, b = a[finite].astype(np.float64), b[finite].astype(np.float64)
     figure = require("matplotlib.figure", "plot").Figure(figsize=(13, 3.4), layout="constrained")
     data, left, right, projection = figure.subplots(1, 4)
     name_a, name_b = (literal(name) for name in names)
     size = 20 * min(1.0, (500 / len(a)) ** 0.5)
     points = {"s": size, "alpha": 0.6, "linewidths": 0, "color": "C0"}
 
-    pearson = np.corrcoef(a, b)[0, 1] if np.ptp(a) > 0 and np.ptp(b) > 0 else 0.0
+    pearson = np.corrcoef(_scaled(a), _scaled(b))[0, 1] if np.ptp(a) > 0 < np.ptp(b) else 0.0
     data.scatter(a, b, **points)
     data.set(title=f"data: |Pearson| {abs(pearson):.3f}", xlabel=name_a, ylabel=name_b)
     for axes, transform, x, name, letter in (
@@ -61,6 +67,11 @@ def plot_fit(fit: Fit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -> 
         ylabel=f"g({name_b})",
     )
     return figure
+
+
+def _scaled(x: np.ndarray) -> np.ndarray:
+    """``x`` in units in which its square neither overflows nor vanishes."""
+    return x / np.abs(x).max()
 
 
 def _draw_transform(axes: Axes, values: np.ndarray, transform: Any, x: np.ndarray) -> None:
@@ -90,7 +101,7 @@ def plot_correlations(
       >>> kb, pearson = np.array([[1, 0.9], [0.9, 1]]), np.array([[1, -0.2], [-0.2, 1]])
       >>> figure = plot_correlations(kb, pearson, ["age", "income"])
     """
-    kb, pearson = np.asarray(kb), np.abs(np.asarray(pearson))
+    kb, pearson = np.asarray(kb, float), np.abs(np.asarray(pearson, float))
     expected = (len(names), len(names))
     if kb.shape != expected or pearson.shape != expected:
         raise ValueError(

@@ -63,9 +63,9 @@ def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair
       start: a vector ``(k,)``, of any norm, or None.
 
     The optimum is global with both solvers: where the iteration from ``start`` ends below the
-    closed form, the closed form is returned.  The derivative of ``v`` is that of the implicit
-    function theorem.  Where singular values tie with the first, ``v`` has no derivative in the
-    tied directions; it is set to zero there.
+    closed form, or less exact than it, the closed form is returned.  The derivative of ``v`` is
+    that of the implicit function theorem.  Where singular values tie with the first, ``v`` has no
+    derivative in the tied directions; it is set to zero there.
     """
     v, iterations = _leading_vector(solver, m, start)
     product = _matmul(m, v)
@@ -115,8 +115,12 @@ def _leading_vector(solver: str, m: Array, start: Array | None) -> tuple[Array, 
     scaled = m / jnp.where(values[0] > 0, values[0], 1)
     v, iterations = _projected_gradient(scaled, closed_form if start is None else start)
     if start is not None:
-        reached = safe_norm(_matmul(scaled, v)) >= 1 - 8 * jnp.finfo(m.dtype).eps
-        v = jnp.where(reached, v, closed_form)
+        # The value is flat around its maximum: only the residual tells an exact v.
+        eps = jnp.finfo(m.dtype).eps
+        allowed = 4 * safe_norm(_stationarity(closed_form, scaled)) + 4 * eps
+        exact = safe_norm(_stationarity(v, scaled)) <= allowed
+        exact &= safe_norm(_matmul(scaled, v)) >= 1 - 8 * eps
+        v = jnp.where(exact, v, closed_form)
     return v, iterations
 
 

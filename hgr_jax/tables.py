@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -54,13 +55,13 @@ def _read(path: Path, file: Iterator[str], names: Sequence[str]) -> list[NDArray
     first = next(file, "")
     if not first.strip():
         raise TableError(f"{shown} is empty: expected a line of column names, then rows")
-    delimiter = max(DELIMITERS, key=first.count)
+    delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
     header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
     positions = [_position(shown, header, name) for name in names]
     columns: list[list[float]] = [[] for _ in names]
     reader = csv.reader(file, delimiter=delimiter)
     for row in reader:
-        if not row:
+        if not "".join(row).strip() and len(row) < 2:
             continue
         line = reader.line_num + 1
         if len(row) != len(header):
@@ -99,7 +100,7 @@ def _number(shown: str, name: str, line: int, text: str) -> float:
     if text.lower() in MISSING:
         return math.nan
     try:
-        return float(text)
+        return float(text.replace("_", "?"))  # Python's 1_000 is no number in a file
     except ValueError:
         raise TableError(
             f"{shown}: column {name!r} holds text, for example {text[:40]!r} in line {line};"

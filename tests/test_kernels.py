@@ -76,3 +76,7 @@ def test_factors_of_several_variables_span_the_monomials(rng: np.random.Generato
     encoder = Encoder(kernel=3, factors=factors)
     powers = jnp.concatenate([jnp.ones((50, 1)), polynomial_kernel(x, 3)], axis=1)
     np.testing.assert_allclose(encoder(x), powers @ encoder.monomials().T, atol=1e-9)
+
+
+def test_degree_may_be_an_array_of_no_dimensions() -> None:
+    np.testing.assert_array_equal(polynomial_kernel([1.0, 2.0], np.array(2)), [[1, 1], [2, 4]])

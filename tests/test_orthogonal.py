@@ -123,7 +123,8 @@ def test_features(rng: np.random.Generator) -> None:
     base = rng.standard_normal((60, 3)).astype(np.float32) * np.array([1, 1e3, 1e-3], np.float32)
     dependent = base[:, :1] - 2 * base[:, 1:2]
     features = np.concatenate([base[:, :2], dependent, np.ones((60, 1)), base[:, 2:]], axis=1)
-    basis = fit_features(jnp.asarray(features, jnp.float32), None)
+    basis, clear = fit_features(jnp.asarray(features, jnp.float32), None)
+    assert clear
     assert basis.alive.tolist() == [True, True, False, False, True]
     rows = np.asarray(basis.rows(jnp.asarray(features, jnp.float32)))
     expected = np.diag([1.0, 1.0, 0.0, 0.0, 1.0])
@@ -134,5 +135,5 @@ def test_features(rng: np.random.Generator) -> None:
 def test_weighted_features(rng: np.random.Generator) -> None:
     features = jnp.asarray(rng.standard_normal((60, 3)), jnp.float32)
     weights = jnp.asarray(rng.dirichlet(np.ones(60)), jnp.float32)
-    rows = fit_features(features, weights).rows(features)
+    rows = fit_features(features, weights)[0].rows(features)
     np.testing.assert_allclose((rows * weights[None, :]) @ rows.T, np.eye(3), atol=1e-5)

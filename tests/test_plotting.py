@@ -59,6 +59,18 @@ def test_a_constant_column_and_one_point_are_drawn() -> None:
     assert png(plot_fit(fit, a, jnp.ones(5))).startswith(b"\x89PNG")
 
 
+def test_rows_that_are_not_finite_are_left_out() -> None:
+    a, b = (x.astype(np.float32) for x in awkward_pair("normal", 30))
+    fit = hgr_jax.kb_fit(a, b, 2, 2)
+    a[3], b[4] = np.nan, np.inf
+    figure = plot_fit(fit, a, b)
+    kept = np.delete([a, b], [3, 4], axis=1)
+    assert f"|Pearson| {abs(np.corrcoef(kept)[0, 1]):.3f}" in figure.axes[0].get_title()
+    assert np.isfinite(figure.axes[1].lines[0].get_ydata()).all()
+    with pytest.raises(ValueError, match="no row of two finite values"):
+        plot_fit(fit, np.full(3, np.nan), np.ones(3))
+
+
 def test_the_heat_map_has_kb_above_and_pearson_below() -> None:
     kb, pearson = np.full((3, 3), 0.9), np.full((3, 3), -0.2)
     figure = plot_correlations(kb, pearson, ["x", "y", "z"], title="both")

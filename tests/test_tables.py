@@ -33,10 +33,15 @@ def test_missing_values_are_nan(tmp_path: Path, missing: str) -> None:
 
 
 def test_quotes_line_ends_marks_and_blank_lines(tmp_path: Path) -> None:
-    text = b'\xef\xbb\xbf"a, in m",b\r\n"1","2"\r\n\r\n3,4\r\n'
+    text = b'\xef\xbb\xbf"a, in m",b\r\n"1","2"\r\n\r\n   \r\n3,4\r\n'
     a, b = read_columns(write(tmp_path, text), ["a, in m", "b"])
     np.testing.assert_array_equal(a, [1, 3])
     np.testing.assert_array_equal(b, [2, 4])
+
+
+def test_delimiters_inside_quotes_do_not_count(tmp_path: Path) -> None:
+    (y,) = read_columns(write(tmp_path, '"a;b;c",y\n1,2\n'), ["y"])
+    np.testing.assert_array_equal(y, [2])
 
 
 def test_the_same_column_twice(tmp_path: Path) -> None:
@@ -58,6 +63,7 @@ def test_the_same_column_twice(tmp_path: Path) -> None:
         ("x,Y\n1,2\n", "has no column 'y'; did you mean 'Y'?"),
         ("x,y,y\n1,2,3\n", "has 2 columns named 'y'"),
         (b"x,y\n\xff\xfe,2\n", "is not a UTF-8 text file"),
+        ("x,y\n1,1_000\n", "column 'y' holds text, for example '1_000'"),
         (b"x,y\n1,\x002\n", "holds text|cannot be read as CSV"),
     ],
 )

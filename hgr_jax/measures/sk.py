@@ -102,7 +102,7 @@ def _sk(a: Array, b: Array, weights: Array | None, *, d: KernelLike) -> Array:
     if callable(d):
         values = []
         for kernels in ((d, 1), (1, d)):
-            pair = prepare(kernels, "svd", a, b, weights)
+            pair = prepare(kernels, "svd", a, b, weights, names=("d", "d"))
             values.append(correlation(pair.problem, pair.a, pair.b, pair.weights, None))
         first, second = values
         return jnp.where(second > first, second, first)
@@ -115,7 +115,7 @@ def _sk_fit(a: Array, b: Array, weights: Array | None, *, d: KernelLike) -> Sing
     if callable(d):
         fits = []
         for kernels in ((d, 1), (1, d)):
-            pair = prepare(kernels, "svd", a, b, weights)
+            pair = prepare(kernels, "svd", a, b, weights, names=("d", "d"))
             solution = solve(pair.problem, pair.a, pair.b, pair.weights, None)
             fit = as_fit(solution, pair.encoders)
             fits.append(dataclasses.replace(fit, f=_joined(fit.f, d), g=_joined(fit.g, d)))
