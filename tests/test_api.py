@@ -33,7 +33,7 @@ def test_public_names_exist_and_are_sorted() -> None:
         assert not inspect.ismodule(getattr(hgr_jax, name))
 
 
-@pytest.mark.parametrize(("name", "value"), public_objects(), ids=lambda x: str(x)[:20])
+@pytest.mark.parametrize(("name", "value"), public_objects(), ids=[n for n, _ in public_objects()])
 def test_public_names_are_documented(name: str, value: object) -> None:
     assert value.__doc__, name
     if inspect.isclass(value):
