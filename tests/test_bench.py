@@ -36,7 +36,7 @@ def test_an_exceeded_bound_ends_with_1(
 ) -> None:
     good, bad = accuracy.Figure("good", 1.0, 1.0), accuracy.Figure("bad", float("nan"), 1.0)
     for section in ("invariance_figures", "derivative_figures", "degenerate_figures"):
-        monkeypatch.setattr(accuracy, section, list)
+        monkeypatch.setattr(accuracy, section, lambda *_: [])
     monkeypatch.setattr(accuracy, "value_figures", lambda quick: [good])
     assert accuracy.main([]) == 0
     monkeypatch.setattr(accuracy, "value_figures", lambda quick: [good, bad])
