@@ -63,9 +63,9 @@ def _from_host(name: str, value: Any) -> Array:
     return jnp.asarray(host)
 
 
-def as_pair(a: Any, b: Any) -> tuple[Array, Array]:
+def as_pair(a: Any, b: Any, *, max_ndim: int = 2) -> tuple[Array, Array]:
     """Both variables as arrays of one floating dtype and of the same number of rows."""
-    a, b = as_real_array("a", a), as_real_array("b", b)
+    a, b = as_real_array("a", a, max_ndim=max_ndim), as_real_array("b", b, max_ndim=max_ndim)
     if a.shape[0] != b.shape[0]:
         raise ValueError(
             "a and b must have the same number of rows;"
@@ -90,22 +90,70 @@ def as_weights(weights: Any, rows: int, dtype: Any) -> Array | None:
     return weights.astype(dtype)
 
 
-def check_degree(name: str, value: Any) -> int:
-    """A polynomial degree: a static int of at least 1."""
+def as_key(key: Any) -> Array:
+    """A random key: of `jax.random.key`, or the two integers of `jax.random.PRNGKey`."""
+    if isinstance(key, Array):
+        typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+        if typed and key.shape == ():
+            return key
+        if key.dtype == jnp.uint32 and key.ndim == 1:
+            return jax.random.wrap_key_data(key)
+        if typed:
+            raise ValueError(
+                f"key must be one random key; got an array of them, of shape {tuple(key.shape)}."
+                " Map over it: jax.vmap(lambda key: ...)(keys)."
+            )
+    raise TypeError(
+        f"key must be a random key, as jax.random.key(0) makes; got {_described(key)}."
+    )
+
+
+def as_scalar(name: str, value: Any, dtype: Any) -> Array:
+    """A real number, traced or not, as an array ``()`` of ``dtype``."""
+    if isinstance(value, bool) or not (
+        isinstance(value, int | float | np.number | np.ndarray | Array)
+    ):
+        raise TypeError(f"{name} must be a real number; got {_described(value)}.")
+    if np.shape(value) != ():
+        raise ValueError(f"{name} must be one number; got shape {np.shape(value)}.")
+    if not isinstance(value, Array):
+        value = np.asarray(value, np.float64)
+    return jnp.asarray(value).astype(dtype)
+
+
+def check_fraction(name: str, value: Any) -> float:
+    """A static number in [0, 1]."""
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(f"{name} must be a static number, but it is traced; close over it.")
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name} must be a number from 0 to 1; got {_described(value)}.")
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must be from 0 to 1; got {value}.")
+    return float(value)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray | Array):
+        return f"an array of shape {tuple(value.shape)} and dtype {value.dtype}"
+    return repr(value)
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """A static int of at least ``least``: a degree, a number of steps, ..."""
     if isinstance(value, jax.core.Tracer):
         raise TypeError(
             f"{name} must be a static int, but it is traced; mark it static"
             f' (jax.jit(..., static_argnames="{name}")) or close over it.'
         )
     try:
-        degree = operator.index(value)
+        count = operator.index(value)
     except TypeError:
-        degree = None
-    if degree is None or isinstance(value, bool):
-        raise TypeError(f"{name} must be an int >= 1; got {value!r}.")
-    if degree < 1:
-        raise ValueError(f"{name} must be at least 1; got {degree}.")
-    return degree
+        count = None
+    if count is None or isinstance(value, bool):
+        raise TypeError(f"{name} must be an int >= {least}; got {value!r}.")
+    if count < least:
+        raise ValueError(f"{name} must be at least {least}; got {count}.")
+    return count
 
 
 def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
@@ -117,7 +165,7 @@ def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
             raise TypeError(f"{name} must be hashable (it is a static argument).") from None
         return value
     try:
-        return check_degree(name, value)
+        return check_count(name, value)
     except TypeError as error:
         if isinstance(value, jax.core.Tracer):
             raise

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hgr_jax.arguments import as_real_array, check_degree
+from hgr_jax.arguments import as_real_array, check_count
 
 KernelLike = int | Callable[[Array], Array]
 
@@ -62,7 +62,7 @@ def polynomial_kernel(x: Array, degree: int) -> Array:
        [ 3.  9. 27.]]
     """
     x = as_real_array("x", x)
-    degree = check_degree("degree", degree)
+    degree = check_count("degree", degree)
     if x.ndim == 1:
         powers = itertools.accumulate([x] * degree, jnp.multiply)
         return jnp.stack(list(powers), axis=1)

@@ -77,6 +77,22 @@ def pair_gram(basis_a: Basis, basis_b: Basis, a: Array, b: Array, weights: Array
     return mean_product(rows, (a, b), weights)
 
 
+def standardised(x: Array, *, ddof: int = 0) -> Array:
+    """``x (n,)`` or ``(n, p)`` with columns of zero mean and unit standard deviation.
+
+    A constant column becomes 0, with zero derivatives; NaN or infinity makes the column NaN.
+    It is first taken relative to its first row and its range, so that neither a far mean nor
+    an extreme unit costs digits.
+    """
+    x = x - lax.stop_gradient(x[:1])
+    reach = lax.stop_gradient(jnp.max(jnp.abs(x), axis=0, keepdims=True))
+    varies = ~(reach == 0)
+    x = x / jnp.where(varies, reach, 1)
+    x = x - jnp.mean(x, axis=0, keepdims=True)
+    variance = jnp.sum(x * x, axis=0, keepdims=True) / max(x.shape[0] - ddof, 1)
+    return jnp.where(varies, x / jnp.sqrt(jnp.where(varies, variance, 1)), 0)
+
+
 def whitening(gram: Array, alive: Array) -> tuple[Array, Array]:
     """Means and Cholesky factor of the covariance of basis functions, from ``[1, basis]``'s Gram.
 
