@@ -9,7 +9,19 @@ from pathlib import Path
 
 import jax
 
-PACKAGES = ("jax", "jaxlib", "jaxopt", "numpy", "scipy", "maxcorr")
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "jaxopt",
+    "flax",
+    "optax",
+    "numpy",
+    "scipy",
+    "maxcorr",
+    "torch",
+    "dcor",
+    "hyppo",
+)
 
 
 def describe() -> str:

@@ -103,9 +103,7 @@ def as_key(key: Any) -> Array:
                 f"key must be one random key; got an array of them, of shape {tuple(key.shape)}."
                 " Map over it: jax.vmap(lambda key: ...)(keys)."
             )
-    raise TypeError(
-        f"key must be a random key, as jax.random.key(0) makes; got {_described(key)}."
-    )
+    raise TypeError(f"key must be a random key, as jax.random.key(0) makes; got {_described(key)}.")
 
 
 def as_scalar(name: str, value: Any, dtype: Any) -> Array:

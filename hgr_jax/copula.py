@@ -148,10 +148,41 @@ class CopulaTransform:
         return " + ".join(terms).replace("+ -", "- ")
 
 
+@dataclasses.dataclass(frozen=True)
+class TransformedPair:
+    """What every fit holds: the value of the measure and two transformations.
+
+    Attributes:
+      correlation: the value of the measure, in [0, 1].
+      f, g: callables, of a and of b; zero mean and unit variance on the fitted data.
+    """
+
+    correlation: Array
+    f: Any
+    g: Any
+
+    def score(self, a: Any, b: Any, *, weights: Any = None) -> Array:
+        """Pearson correlation of ``f(a)`` and ``g(b)`` on other data than the fit's.
+
+        It lies in [-1, 1], and is 0 where ``f(a)`` or ``g(b)`` does not vary.  The sample value
+        of HGR is biased upward, more so for richer transformations; this one, on held-out rows,
+        is not.
+
+        Args:
+          a, b: as in the fit, any number of rows.
+          weights: non-negative ``(n,)``, or None.
+        """
+        a, b = as_pair(a, b)
+        weights = as_weights(weights, a.shape[0], a.dtype)
+        if weights is not None:
+            a, b, weights = _counted(a, b, weights)
+        return _pearson(self.f(a), self.g(b), weights)
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Fit:
-    """A fitted measure.
+class Fit(TransformedPair):
+    """A fit of kernels: the result of `kb_fit`.
 
     Attributes:
       correlation: the value of the measure, in [0, 1].
@@ -166,7 +197,6 @@ class Fit:
       status: a `Status`, as an int array.
     """
 
-    correlation: Array
     f: CopulaTransform
     g: CopulaTransform
     degrees: Array
@@ -191,22 +221,6 @@ class Fit:
         if status.ndim:
             return [_MESSAGES[Status(s)] for s in status.ravel().tolist()]
         return _MESSAGES[Status(int(status))]
-
-    def score(self, a: Any, b: Any, *, weights: Any = None) -> Array:
-        """Pearson correlation of ``f(a)`` and ``g(b)`` on other data than the fit's.
-
-        It lies in [-1, 1], and is 0 where ``f(a)`` or ``g(b)`` does not vary.  The sample value
-        of HGR is biased upward, more so for higher degrees; this one, on held-out rows, is not.
-
-        Args:
-          a, b: as in the fit, any number of rows.
-          weights: non-negative ``(n,)``, or None.
-        """
-        a, b = as_pair(a, b)
-        weights = as_weights(weights, a.shape[0], a.dtype)
-        if weights is not None:
-            a, b, weights = _counted(a, b, weights)
-        return _pearson(self.f(a), self.g(b), weights)
 
 
 @jax.tree_util.register_dataclass

@@ -93,6 +93,16 @@ def standardised(x: Array, *, ddof: int = 0) -> Array:
     return jnp.where(varies, x / jnp.sqrt(jnp.where(varies, variance, 1)), 0)
 
 
+def standard_deviation(x: Array) -> Array:
+    """Population standard deviation of ``x (n,)``; 0, with zero derivatives, of a constant."""
+    x = x - lax.stop_gradient(x[0])
+    reach = lax.stop_gradient(jnp.max(jnp.abs(x)))
+    varies = ~(reach == 0)
+    reach = jnp.where(varies, reach, 1)
+    variance = jnp.var(x / reach)
+    return jnp.where(varies, reach * jnp.sqrt(jnp.where(varies, variance, 1)), 0)
+
+
 def whitening(gram: Array, alive: Array) -> tuple[Array, Array]:
     """Means and Cholesky factor of the covariance of basis functions, from ``[1, basis]``'s Gram.
 

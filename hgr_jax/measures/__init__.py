@@ -1,6 +1,69 @@
-"""Dependence measures, one module each, of one shape: ``measure(a, b, *, ...) -> scalar``."""
+"""Dependence measures, one module each, of one shape: ``measure(a, b, *, ...) -> scalar``.
 
+Those written with flax and optax are imported when first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from hgr_jax.measures.ace import AceCurve, AceFit, ace, ace_fit
+from hgr_jax.measures.chi2 import chi2
+from hgr_jax.measures.distance_correlation import distance_correlation
+from hgr_jax.measures.gedi import gedi
+from hgr_jax.measures.hsic import hsic
 from hgr_jax.measures.kb import kb, kb_fit
+from hgr_jax.measures.kde import kde
+from hgr_jax.measures.kernel_cca import kernel_cca
+from hgr_jax.measures.kernel_ica_contrast import kernel_ica_contrast
+from hgr_jax.measures.nlc import nlc
+from hgr_jax.measures.oracle import oracle
+from hgr_jax.measures.pearson import pearson
+from hgr_jax.measures.rdc import RandomizedFit, rdc, rdc_fit
 from hgr_jax.measures.sk import sk, sk_fit
+from hgr_jax.measures.spearman import spearman
 
-__all__ = ["kb", "kb_fit", "sk", "sk_fit"]
+if TYPE_CHECKING:
+    from hgr_jax.measures.neural_network import NeuralFit, neural, neural_fit
+
+LAZY = dict.fromkeys(("NeuralFit", "neural", "neural_fit"), "hgr_jax.measures.neural_network")
+"""Names that load their module, and what it needs, on first use."""
+
+__all__ = [
+    "AceCurve",
+    "AceFit",
+    "NeuralFit",
+    "RandomizedFit",
+    "ace",
+    "ace_fit",
+    "chi2",
+    "distance_correlation",
+    "gedi",
+    "hsic",
+    "kb",
+    "kb_fit",
+    "kde",
+    "kernel_cca",
+    "kernel_ica_contrast",
+    "neural",
+    "neural_fit",
+    "nlc",
+    "oracle",
+    "pearson",
+    "rdc",
+    "rdc_fit",
+    "sk",
+    "sk_fit",
+    "spearman",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in LAZY:
+        return getattr(importlib.import_module(LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,50 @@
+"""Generalized Disparate Impact: an HGR estimate in units of b per unit of a."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from hgr_jax.arguments import as_pair
+from hgr_jax.measures.kb import kb
+from hgr_jax.moments import standard_deviation
+
+
+def gedi(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) -> Array:
+    """Generalized Disparate Impact, how much of b's spread goes with a unit of a.
+
+        GeDI(a, b) = HGR(a, b) sd(b) / sd(a)
+
+    the non-linear counterpart of the slope of b on a: the covariance of the projections
+    sd(a) f(a) and sd(b) g(b) over the variance of a.
+
+    Args:
+      a, b: real arrays ``(n,)``, traced.
+      measure: the estimate of HGR to rescale, ``measure(a, b, **options) -> scalar``.
+      options: passed on to ``measure``, as in ``gedi(a, b, h=3, k=1)``.
+
+    Returns:
+      A scalar >= 0, in units of ``b`` per unit of ``a``.
+
+    Raises:
+      TypeError, ValueError: for other shapes or dtypes, and as ``measure`` does.
+
+    Derivatives: those of ``measure``, and of the standard deviations.  Degenerate data: a
+    constant ``a`` or ``b`` gives 0, NaN or infinity NaN.
+
+    Source: Giuliani, Misino & Lombardi, "Generalized Disparate Impact for Configurable Fairness
+    Solutions in ML" (2023).
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> a = jnp.linspace(-1, 1, 101)
+      >>> print(f"{hgr_jax.gedi(a, 3 * a, h=1, k=1):.4f}")
+      3.0000
+    """
+    a, b = as_pair(a, b, max_ndim=1)
+    spread = standard_deviation(a)
+    ratio = standard_deviation(b) / jnp.where(spread == 0, 1, spread)
+    return jnp.where(spread == 0, 0, measure(a, b, **options) * ratio)

@@ -1,0 +1,100 @@
+"""Kernel canonical correlation: HGR over the functions of a Gaussian kernel, with a ridge."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from hgr_jax.arguments import as_pair, as_scalar, check_count
+from hgr_jax.low_rank import as_bandwidths, centred_features, usable, whitened
+from hgr_jax.solvers import top_pair
+
+
+def kernel_cca(
+    a: Any,
+    b: Any,
+    *,
+    regularization: Any = 1e-2,
+    bandwidth: Any = 1.0,
+    rank: int = 64,
+) -> Array:
+    """Regularised kernel canonical correlation, with Gaussian kernels.
+
+        max over f, g of  cov(f(a), g(b)) / sqrt((var f(a) + kappa |f|^2) (var g(b) + kappa |g|^2))
+
+    over the functions f, g of the reproducing kernel spaces of
+    k(x, x') = exp(-|x - x'|^2 / (2 bandwidth^2)) on standardised variables, |f| their norm there
+    and kappa the regularization.  With the centred n x n Gram matrices K_a, K_b it is the largest
+    rho of
+
+        K_a K_b v = rho (K_a^2 + n kappa K_a) u,    K_b K_a u = rho (K_b^2 + n kappa K_b) v.
+
+    As kappa falls to 0 on a given sample it rises to 1 whatever the data (any n distinct values
+    can be interpolated); with kappa slowly falling as n grows it tends to HGR.  It does not
+    change under shifts, changes of scale or sign, or a permutation of the rows.
+
+    Args:
+      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.  Each
+        column is standardised.
+      regularization: kappa > 0, traced.  It also lowers the value: a linear relation between
+        normal variables has 0.96 at the default, 0.996 at 1e-3.
+      bandwidth: standard deviations over which functions vary, > 0, traced; one number, or a
+        pair (for a, for b).  With p columns distances grow by sqrt(p): so may it.
+      rank: static, int >= 1: each Gram matrix is represented by at most so many of its columns
+        (pivoted incomplete Cholesky).  64 is exact to rounding for one variable at bandwidths
+        from 1/2 on, but for far outliers; several variables may need hundreds.
+
+    Returns:
+      A scalar in [0, 1), of the floating dtype of ``a`` and ``b``.
+
+    Raises:
+      TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
+
+    Derivatives: with respect to ``a``, ``b``, ``regularization`` and ``bandwidth``, forward and
+    reverse, of every order, wherever the top canonical correlation is simple (finite
+    everywhere).  The rows that the low rank is built on are held fixed.
+
+    Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; NaN or infinity
+    gives NaN, and so does an option that is not above 0.  The sample value is biased upward:
+    between independent normal variables it has mean 0.085 at n = 1,000 and 0.028 at 10,000.
+
+    Cost: O(n rank^2) time and O(n rank) memory; never n x n.
+
+    Source: Hardoon, Szedmak & Shawe-Taylor, "Canonical correlation analysis: an overview with
+    application to learning methods" (2004); Bach & Jordan, "Kernel independent component
+    analysis" (2002), for the incomplete Cholesky factors.
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> angle = jnp.linspace(0, 2 * jnp.pi, 200, endpoint=False)
+      >>> a, b = jnp.cos(angle), jnp.sin(angle)
+      >>> print(f"{hgr_jax.kernel_cca(a, b):.2f}")
+      0.87
+      >>> print(f"{hgr_jax.kernel_cca(a, b, regularization=1e-3, bandwidth=(1.0, 2.0)):.2f}")
+      0.96
+    """
+    a, b = as_pair(a, b)
+    return _kernel_cca(
+        a,
+        b,
+        as_scalar("regularization", regularization, a.dtype),
+        as_bandwidths(bandwidth, a.dtype),
+        rank=min(check_count("rank", rank), a.shape[0]),
+    )
+
+
+@functools.partial(jax.jit, static_argnames="rank")
+def _kernel_cca(
+    a: Array, b: Array, regularization: Array, bandwidth: tuple[Array, Array], *, rank: int
+) -> Array:
+    valid, varies = usable((a, b), (regularization, *bandwidth))
+    a, b = jnp.where(valid, a, 0), jnp.where(valid, b, 0)
+    widths = jnp.where(valid, bandwidth[0], 1), jnp.where(valid, bandwidth[1], 1)
+    features = centred_features((a, b), widths, rank)
+    _, cross = whitened(features, jnp.where(valid, regularization, 1))
+    value = jnp.where(varies, top_pair(cross, "svd").correlation, 0)
+    return jnp.where(valid, value, jnp.nan)

@@ -1,0 +1,363 @@
+"""HGR-NN: two small networks, trained to make their outputs correlate."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jax import Array, lax
+
+from hgr_jax.arguments import (
+    as_key,
+    as_pair,
+    as_real_array,
+    as_scalar,
+    check_choice,
+    check_count,
+)
+from hgr_jax.copula import TransformedPair
+from hgr_jax.measures.pearson import pearson
+from hgr_jax.moments import standard_deviation
+
+HIDDEN = (15, 15, 15)
+ACTIVATIONS = ("tanh", "relu", "tanh", "tanh")
+
+_FUNCTIONS = {
+    "tanh": jnp.tanh,
+    "relu": jax.nn.relu,
+    "identity": lambda x: x,
+}
+
+FIRST_STEPS = 1000
+WARM_STEPS = 50
+
+
+def neural(
+    a: Any,
+    b: Any,
+    *,
+    key: Any,
+    steps: int | None = None,
+    learning_rate: Any = 5e-4,
+    hidden: Sequence[int] = HIDDEN,
+    activations: Sequence[str] = ACTIVATIONS,
+    init: NeuralFit | None = None,
+) -> Array:
+    """HGR-NN, the correlation that two networks reach by gradient ascent.
+
+        HGR-NN(a, b) = rho(F(a), G(b)),    (F, G) <- Adam ascent on rho(F(a), G(b))
+
+    F and G are fully connected networks of the standardised variables, 1-15-15-15-1 with tanh,
+    relu, tanh and tanh, trained on all rows at once.  The result depends on the key, and on how
+    long the training goes on; it is not a maximum.
+
+    Args:
+      a, b: real arrays ``(n,)``, or ``(n, p)``, traced.
+      key: a random key, as ``jax.random.key(0)`` makes, for the initial weights; traced.
+      steps: of the optimiser, >= 0, static; None for 1000, or 50 from ``init``.
+      learning_rate: of Adam, traced.
+      hidden: widths of the hidden layers of either network, static.
+      activations: after each hidden layer and after the output, static: ``"tanh"``, ``"relu"``
+        or ``"identity"``, one more than there are hidden layers.
+      init: a previous fit of the same networks, traced: training goes on from its weights and
+        optimiser state (the warm start of a training loop), and ``key`` is not used.
+
+    Returns:
+      A scalar in [0, 1], of the floating dtype of ``a`` and ``b``; the same for the same key.
+
+    Raises:
+      TypeError, ValueError: for other shapes, dtypes, keys or static arguments.
+      ImportError: without flax or optax.
+
+    Derivatives: with respect to ``a`` and ``b``, with the networks held fixed, in both modes.
+    Were the training to end at an optimum, this would be the gradient (the envelope theorem).
+    Degenerate data: a constant ``a`` or ``b`` gives 0 with zero derivatives; NaN or infinity
+    gives NaN.  Cost: about ``steps`` times a forward and backward pass over all rows.
+
+    Source: Grari, Lamprier & Detyniecki, "Fairness-Aware Neural Rényi Minimization for
+    Continuous Features" (2020).
+
+    Example:
+      >>> import jax, jax.numpy as jnp, hgr_jax
+      >>> a = jnp.linspace(-1, 1, 101)
+      >>> print(bool(hgr_jax.neural(a, a**2, key=jax.random.key(0)) > 0.98))
+      True
+    """
+    fit = neural_fit(
+        a,
+        b,
+        key=key,
+        steps=steps,
+        learning_rate=learning_rate,
+        hidden=hidden,
+        activations=activations,
+        init=init,
+    )
+    return fit.correlation
+
+
+def neural_fit(
+    a: Any,
+    b: Any,
+    *,
+    key: Any,
+    steps: int | None = None,
+    learning_rate: Any = 5e-4,
+    hidden: Sequence[int] = HIDDEN,
+    activations: Sequence[str] = ACTIVATIONS,
+    init: NeuralFit | None = None,
+) -> NeuralFit:
+    """HGR-NN with its networks, from which the next fit can start.
+
+    Degenerate data, cost and source as in `neural`, whose value is the ``correlation`` of the
+    result.
+
+    Args:
+      a, b, key, steps, learning_rate, hidden, activations, init: as in `neural`.
+
+    Returns:
+      A `NeuralFit`, a frozen pytree: ``correlation``; ``f`` and ``g``, callable on new data, of
+      zero mean and unit variance on these; ``score`` for held-out data; and the state of the
+      optimiser.
+
+    Raises:
+      TypeError, ValueError, ImportError: as `neural` does.
+
+    Example:
+      >>> import jax, jax.numpy as jnp, hgr_jax
+      >>> a, key = jnp.linspace(-1, 1, 101), jax.random.key(0)
+      >>> fit = hgr_jax.neural_fit(a, a**2, key=key)
+      >>> moved = hgr_jax.neural_fit(a, a**2 + a / 10, key=key, init=fit)  # 50 more steps
+      >>> print(bool(moved.score(a, a**2 + a / 10) > 0.98))
+      True
+    """
+    a, b = as_pair(a, b)
+    key = as_key(key)
+    widths = tuple(check_count("hidden", width) for width in hidden)
+    names = tuple(check_choice("activations", name, tuple(_FUNCTIONS)) for name in activations)
+    if len(names) != len(widths) + 1:
+        raise ValueError(
+            "activations must be one more than the hidden layers, the last for the output;"
+            f" got {len(names)} for {len(widths)} hidden layer(s)."
+        )
+    if steps is None:
+        steps = FIRST_STEPS if init is None else WARM_STEPS
+    columns = _columns(a), _columns(b)
+    graphs = tuple(_graph(count, widths, names, a.dtype) for count in columns)
+    if init is None:
+        states, optimizer_state = _initial(key, columns, widths, names, a.dtype)
+    else:
+        states, optimizer_state = _resumed(init, graphs)
+    return _trained(
+        a,
+        b,
+        states,
+        optimizer_state,
+        as_scalar("learning_rate", learning_rate, a.dtype),
+        graphs=graphs,
+        steps=check_count("steps", steps, least=0),
+    )
+
+
+def _resumed(init: Any, graphs: tuple[Any, ...]) -> tuple[tuple[Any, Any], Any]:
+    if not isinstance(init, NeuralFit):
+        raise TypeError(
+            f"init must be a fit (the result of neural_fit) or None; got {type(init).__name__}."
+        )
+    if (init.f.graph, init.g.graph) != graphs:
+        raise ValueError(
+            "init must be a fit of the same networks: as many columns of a and b, the same"
+            " hidden layers, activations and dtype."
+        )
+    return (init.f.state, init.g.state), init.optimizer_state
+
+
+def _columns(x: Array) -> int:
+    return 1 if x.ndim == 1 else x.shape[1]
+
+
+class Network(nnx.Module):
+    """A fully connected network, ``(n, p)`` to ``(n,)``.
+
+    Weights and biases start uniform over ±1/sqrt(inputs of the layer), as in the source.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: tuple[int, ...],
+        activations: tuple[str, ...],
+        dtype: Any,
+        rngs: nnx.Rngs,
+    ) -> None:
+        sizes = (inputs, *hidden, 1)
+        self.activations = activations
+        self.layers = nnx.List(
+            [
+                nnx.Linear(
+                    size,
+                    following,
+                    param_dtype=dtype,
+                    kernel_init=_uniform(size),
+                    bias_init=_uniform(size),
+                    rngs=rngs,
+                )
+                for size, following in itertools.pairwise(sizes)
+            ]
+        )
+
+    def __call__(self, x: Array) -> Array:
+        """Outputs ``(n,)`` at ``x (n, p)``; rows run along the last axis, for speed."""
+        x = x.T
+        for layer, name in zip(self.layers, self.activations, strict=True):
+            assert layer.bias is not None
+            x = _FUNCTIONS[name](layer.kernel[...].T @ x + layer.bias[...][:, None])
+        return x[0]
+
+
+def _uniform(inputs: int) -> Any:
+    bound = inputs**-0.5
+
+    def init(key: Array, shape: Any, dtype: Any, out_sharding: Any = None) -> Array:
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    return init
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Scaler:
+    """To columns of zero mean and unit variance on the fitted data; constants stay as they are."""
+
+    center: Array
+    spread: Array
+
+    def __call__(self, x: Array) -> Array:
+        return (x.reshape(x.shape[0], -1) - self.center[None, :]) / self.spread[None, :]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class NeuralTransform:
+    """A trained network as a copula transformation, of zero mean and unit variance.
+
+    ``nnx.merge(graph, state)`` is the network, a `flax.nnx` module of the standardised variable.
+    """
+
+    graph: nnx.GraphDef[Network] = dataclasses.field(metadata={"static": True})
+    state: Any
+    scaler: _Scaler
+    mean: Array
+    scale: Array
+
+    def __call__(self, x: Any) -> Array:
+        """Values ``(n,)`` at ``x``, of as many columns as the data of the fit."""
+        x = as_real_array("x", x).astype(self.mean.dtype)
+        columns = self.scaler.center.shape[-1]
+        if _columns(x) != columns:
+            raise ValueError(
+                f"x must have {columns} column(s), as the data of the fit had;"
+                f" got shape {tuple(x.shape)}."
+            )
+        return _evaluate(self, x)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class NeuralFit(TransformedPair):
+    """A fit of HGR-NN: ``correlation``, networks ``f`` and ``g``, and the optimiser's state."""
+
+    f: NeuralTransform
+    g: NeuralTransform
+    optimizer_state: Any
+
+
+@jax.jit
+def _evaluate(transform: NeuralTransform, x: Array) -> Array:
+    output = nnx.merge(transform.graph, transform.state)(transform.scaler(x))
+    return (output - transform.mean) * transform.scale
+
+
+@functools.partial(jax.jit, static_argnames=("columns", "hidden", "activations", "dtype"))
+def _initial(
+    key: Array, columns: tuple[int, int], hidden: Any, activations: Any, dtype: Any
+) -> tuple[tuple[Any, Any], Any]:
+    """States of both networks, and of their optimiser."""
+    states = tuple(
+        nnx.state(Network(inputs, hidden, activations, dtype, nnx.Rngs(part)))
+        for inputs, part in zip(columns, jax.random.split(key), strict=True)
+    )
+    return (states[0], states[1]), optax.adam(0.0).init(states)
+
+
+@functools.cache
+def _graph(inputs: int, hidden: Any, activations: Any, dtype: Any) -> nnx.GraphDef[Network]:
+    """The static half of a network; no weight is ever computed for it."""
+    network = nnx.eval_shape(lambda: Network(inputs, hidden, activations, dtype, nnx.Rngs(0)))
+    return nnx.graphdef(network)
+
+
+@functools.partial(jax.jit, static_argnames=("graphs", "steps"))
+def _trained(
+    a: Array,
+    b: Array,
+    states: tuple[Any, Any],
+    optimizer_state: Any,
+    learning_rate: Array,
+    *,
+    graphs: tuple[Any, Any],
+    steps: int,
+) -> NeuralFit:
+    scalers = tuple(_scaler(lax.stop_gradient(x)) for x in (a, b))
+    inputs = tuple(scaler(lax.stop_gradient(x)) for scaler, x in zip(scalers, (a, b), strict=True))
+    optimizer = optax.adam(learning_rate)
+
+    def outputs(states: Any) -> tuple[Array, Array]:
+        f, g = (
+            nnx.merge(graph, state)(x)
+            for graph, state, x in zip(graphs, states, inputs, strict=True)
+        )
+        return f, g
+
+    def loss(states: Any) -> Array:
+        return -pearson(*outputs(states))
+
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        states, optimizer_state = carry
+        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer
+            updates, optimizer_state = optimizer.update(jax.grad(loss)(states), optimizer_state)
+        return (optax.apply_updates(states, updates), optimizer_state), None
+
+    trained, _ = lax.scan(step, (states, optimizer_state), None, length=steps)
+    states, optimizer_state = lax.stop_gradient(trained)
+    values = outputs(states)
+    sign = jnp.where(pearson(*values) < 0, -1, 1).astype(a.dtype)
+    f, g = (
+        _transform(graph, state, scaler, value, unit)
+        for graph, state, scaler, value, unit in zip(
+            graphs, states, scalers, values, (sign, jnp.ones_like(sign)), strict=True
+        )
+    )
+    return NeuralFit(pearson(f(a), g(b)), f, g, optimizer_state)
+
+
+def _scaler(x: Array) -> _Scaler:
+    columns = x.reshape(x.shape[0], -1)
+    spread = jax.vmap(standard_deviation, in_axes=1)(columns)
+    center = columns[0] + jnp.mean(columns - columns[:1], axis=0)
+    return _Scaler(center, jnp.where(spread == 0, 1, spread))
+
+
+def _transform(
+    graph: Any, state: Any, scaler: _Scaler, value: Array, sign: Array
+) -> NeuralTransform:
+    scale = standard_deviation(value)
+    scale = jnp.where(scale == 0, 0, sign / jnp.where(scale == 0, 1, scale))
+    return NeuralTransform(graph, state, scaler, jnp.mean(value), scale)

@@ -1,0 +1,46 @@
+"""Non-linear covariance: an HGR estimate in units of a times b."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jax import Array
+
+from hgr_jax.arguments import as_pair
+from hgr_jax.measures.kb import kb
+from hgr_jax.moments import standard_deviation
+
+
+def nlc(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) -> Array:
+    """Non-linear covariance, an HGR estimate times both standard deviations.
+
+        NLC(a, b) = HGR(a, b) sd(a) sd(b)
+
+    the covariance of the projections sd(a) f(a) and sd(b) g(b).
+
+    Args:
+      a, b: real arrays ``(n,)``, traced.
+      measure: the estimate of HGR to rescale, ``measure(a, b, **options) -> scalar``.
+      options: passed on to ``measure``, as in ``nlc(a, b, h=3, k=1)``.
+
+    Returns:
+      A scalar >= 0, in units of ``a`` times units of ``b``.
+
+    Raises:
+      TypeError, ValueError: for other shapes or dtypes, and as ``measure`` does.
+
+    Derivatives: those of ``measure``, and of the standard deviations.  Degenerate data: a
+    constant ``a`` or ``b`` gives 0, NaN or infinity NaN.
+
+    Source: Giuliani, Misino & Lombardi, "Generalized Disparate Impact for Configurable Fairness
+    Solutions in ML" (2023).
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> a = jnp.array([-1.0, 1.0, -1.0, 1.0])
+      >>> print(f"{hgr_jax.nlc(a, 3 * a, h=1, k=1):.4f}")
+      3.0000
+    """
+    a, b = as_pair(a, b, max_ndim=1)
+    return measure(a, b, **options) * standard_deviation(a) * standard_deviation(b)

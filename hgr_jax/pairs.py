@@ -1,0 +1,173 @@
+"""Sums over all pairs of rows, block by block.
+
+Distance covariance and the Hilbert-Schmidt criterion are inner products of two centred n x n
+matrices, one of each variable.  The matrices are made in blocks of rows and made again where
+they are needed again, so that nothing of size n x n is ever in memory.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+BLOCK_ENTRIES = 2**18
+"""Numbers in a block of rows of a matrix of all pairs."""
+
+Entries = Callable[[Array, Array], Array]
+"""From rows ``(m,)`` or ``(m, p)`` and all rows ``(n,)`` or ``(n, p)`` to entries ``(m, n)``.
+
+An entry is 0 where a row meets itself."""
+
+
+def distances(rows: Array, others: Array) -> Array:
+    """Euclidean distances ``(m, n)``; their derivative is 0 where two rows are equal."""
+    if rows.ndim == 1:
+        return jnp.abs(rows[:, None] - others[None, :])
+    squared = squared_distances(rows, others)
+    apart = squared != 0
+    return jnp.where(apart, jnp.sqrt(jnp.where(apart, squared, 1)), 0)
+
+
+def squared_distances(rows: Array, others: Array) -> Array:
+    """Squared Euclidean distances ``(m, n)``, from differences: close rows keep their digits."""
+    if rows.ndim == 1:
+        return jnp.square(rows[:, None] - others[None, :])
+    return jnp.sum(jnp.square(rows.T[:, :, None] - others.T[:, None, :]), axis=0)
+
+
+def per_row(block: Callable[..., Array], rows: Sequence[Array], width: int) -> Array:
+    """``block(*rows)``, one result per row, computed for so many rows at a time as memory allows.
+
+    Args:
+      block: function of some rows of each array to ``(rows, ...)``.
+      rows: arrays of n rows.
+      width: numbers that ``block`` makes on the way, per row.
+
+    Returns:
+      The results of all rows ``(n, ...)``.  The reverse-mode derivative recomputes each block.
+    """
+    count = rows[0].shape[0]
+    size = max(1, BLOCK_ENTRIES // width)
+    if count <= size:
+        return block(*rows)
+    blocks = -(-count // size)
+    size = -(-count // blocks)
+    stacked = []
+    for x in rows:
+        filled = jnp.pad(x, [(0, blocks * size - count)] + [(0, 0)] * (x.ndim - 1), mode="edge")
+        stacked.append(filled.reshape(blocks, size, *x.shape[1:]))
+    compute = jax.checkpoint(lambda parts: block(*parts), prevent_cse=False)
+    results = lax.map(compute, stacked)
+    return results.reshape(blocks * size, *results.shape[2:])[:count]
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def centred_products(entries: Entries, unbiased: bool, a: Array, b: Array) -> Array:
+    """Mean products of the centred matrices A of ``a`` and B of ``b``: of A B, A A and B B.
+
+        A_ij = K_ij - mean_j K_ij - mean_i K_ij + mean_ij K_ij,  the mean over n^2 pairs
+
+    The unbiased form leaves out the pairs of a row with itself: A is 0 there, the sums over a
+    row are divided by n - 2, that over all by (n - 1)(n - 2), that of the products by n (n - 3)
+    (Szekely & Rizzo 2014).  Mean squares that are but the rounding of a constant K become 0.
+
+    Args:
+      entries: makes K from rows, for both variables.
+      unbiased: which centring; True needs n >= 4.
+      a, b: ``(n,)`` or ``(n, p)``, each with its own p.
+    """
+    means = _centres(entries, unbiased, a), _centres(entries, unbiased, b)
+    return _products(entries, unbiased, a, b, *means)
+
+
+@centred_products.defjvp
+def _centred_products_jvp(
+    entries: Entries, unbiased: bool, primals: tuple[Array, Array], tangents: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Centring is a projection, so the first derivative may take the means as constants."""
+    means = tuple(_centres(entries, unbiased, x) for x in primals)
+    return jax.jvp(lambda a, b: _products(entries, unbiased, a, b, *means), primals, tangents)
+
+
+def _centres(entries: Entries, unbiased: bool, x: Array) -> tuple[Array, Array]:
+    """What centring subtracts from a row ``(n,)``, and what it adds back ``()``."""
+    rows = x.shape[0]
+    sums = per_row(lambda part: jnp.sum(entries(part, x), axis=1), [x], _width(x))
+    if unbiased:
+        return sums / (rows - 2), jnp.mean(sums) * (rows / ((rows - 1) * (rows - 2)))
+    return sums / rows, jnp.mean(sums) / rows
+
+
+def _products(
+    entries: Entries,
+    unbiased: bool,
+    a: Array,
+    b: Array,
+    centres_a: tuple[Array, Array],
+    centres_b: tuple[Array, Array],
+) -> Array:
+    rows = a.shape[0]
+    index = jnp.arange(rows)
+
+    def block(index_m: Array, a_m: Array, b_m: Array, mean_a: Array, mean_b: Array) -> Array:
+        """Sums of the products over the entries of each row ``(m, 3)``."""
+        centred = []
+        for part, x, mean, (means, total) in (
+            (a_m, a, mean_a, centres_a),
+            (b_m, b, mean_b, centres_b),
+        ):
+            matrix = entries(part, x) - mean[:, None] - (means - total)[None, :]
+            if unbiased:
+                matrix = jnp.where(index_m[:, None] == index[None, :], 0, matrix)
+            centred.append(matrix)
+        left, right = centred
+        products = (left * right, left * left, right * right)
+        return jnp.stack([jnp.sum(product, axis=1) for product in products], axis=1)
+
+    columns = [index, a, b, centres_a[0], centres_b[0]]
+    sums = jnp.sum(per_row(block, columns, _width(a) + _width(b)), axis=0)
+    products = sums / ((rows - 3 if unbiased else rows) * rows)
+    return without_rounding(products, centres_a[1], centres_b[1])
+
+
+def without_rounding(products: Array, mean_a: Array, mean_b: Array) -> Array:
+    """The products ab, aa, bb with mean squares that rounding alone would leave replaced by 0."""
+    noise = 16 * jnp.finfo(products.dtype).eps
+    floor = jnp.square(noise * lax.stop_gradient(jnp.stack([mean_a, mean_b])))
+    squares = products[1:]
+    squares = jnp.where(squares <= floor, 0, squares)
+    return jnp.concatenate([products[:1], squares])
+
+
+def _width(x: Array) -> int:
+    """Numbers that the distances of one row to all take."""
+    return x.size
+
+
+def correlation_of(products: Array) -> Array:
+    """``ab / sqrt(aa bb)``, of the three `centred_products`, in [-1, 1]; 0 where aa or bb is 0."""
+    scale = root(products[1]) * root(products[2])
+    positive = scale != 0
+    ratio = jnp.where(positive, products[0] / jnp.where(positive, scale, 1), 0)
+    # Beyond 1 by rounding only; a clip would make the derivative there zero or a half.
+    return ratio / jnp.maximum(lax.stop_gradient(jnp.abs(ratio)), 1)
+
+
+def root(x: Array) -> Array:
+    """The square root of a number ``()``; 0, with zero derivatives, where it is not positive."""
+    positive = ~(x <= 0)
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
+
+
+def scaled(x: Array) -> Array:
+    """``x`` divided by a power of two near its range, a constant to the derivative.
+
+    The differences of rows keep all their digits.
+    """
+    reach = lax.stop_gradient(jnp.max(jnp.abs(x - x[:1])))
+    unit = jnp.ldexp(jnp.ones_like(reach), jnp.frexp(reach)[1] - 1)
+    return x / jnp.where(reach < jnp.finfo(x.dtype).tiny, 1, unit)

@@ -1,0 +1,108 @@
+"""HGR-KDE and the chi-square divergence of the same density."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import hgr_jax
+from hgr_jax import moments
+
+torch = pytest.importorskip("torch", reason="maxcorr's density indicator is written in torch")
+
+
+def numpy_density(a: np.ndarray, b: np.ndarray, bandwidth: float, points: int) -> np.ndarray:
+    """Kernel by kernel, in two dimensions, as the definition has it."""
+    a, b = ((x - x.mean()) / x.std(ddof=1) for x in (a, b))
+    grid = np.linspace(-2.5, 2.5, points)
+    density = np.empty((points, points))
+    for i, x in enumerate(grid):
+        for j, y in enumerate(grid):
+            squared = (x - a) ** 2 + (y - b) ** 2
+            density[i, j] = np.exp(-squared / (2 * bandwidth**2)).mean()
+    density = density / (np.sqrt(2 * np.pi) * bandwidth) + 1e-9
+    return density / density.sum()
+
+
+def pair(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    a = rng.uniform(-1, 1, rows)
+    return a, a**2 + 0.3 * rng.standard_normal(rows)
+
+
+@pytest.mark.parametrize("rows", [50, 300, 2000])
+def test_against_maxcorr(rows: int, rng: np.random.Generator) -> None:
+    import maxcorr
+
+    a, b = pair(rng, rows)
+    for measure, chi_square in ((hgr_jax.kde, False), (hgr_jax.chi2, True)):
+        peer = maxcorr.indicator("hgr", "kde", backend="torch", chi_square=chi_square)
+        expected = float(peer.compute(torch.tensor(a), torch.tensor(b)))
+        np.testing.assert_allclose(measure(a, b), expected, atol=1e-5)
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(measure(a, b), expected, atol=1e-6)
+
+
+@pytest.mark.usefixtures("x64")
+def test_options_against_the_definition(rng: np.random.Generator) -> None:
+    a, b = pair(rng, 60)
+    p = numpy_density(a, b, 0.4, 9)
+    q = p / np.sqrt(np.outer(p.sum(axis=1), p.sum(axis=0)))
+    singular = np.linalg.svd(q, compute_uv=False)
+    options = {"bandwidth": 0.4, "points": 9}
+    np.testing.assert_allclose(singular[0], 1, atol=1e-12)
+    np.testing.assert_allclose(hgr_jax.kde(a, b, **options), singular[1], atol=1e-10)
+    np.testing.assert_allclose(hgr_jax.chi2(a, b, **options), (q**2).sum() - 1, atol=1e-10)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("measure", [hgr_jax.kde, hgr_jax.chi2])
+def test_derivatives(measure: object, rng: np.random.Generator) -> None:
+    a, b = (jnp.asarray(x) for x in pair(rng, 12))
+
+    def value(a: jax.Array, b: jax.Array, bandwidth: jax.Array) -> jax.Array:
+        return measure(a, b, bandwidth=bandwidth, points=7)  # type: ignore[operator]
+
+    data = (a, b, jnp.asarray(0.6))
+    check_grads(value, data, order=1, modes=["fwd", "rev"], atol=1e-6, rtol=1e-6)
+
+
+def test_long_data_in_blocks(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = (jnp.asarray(x, jnp.float32) for x in pair(rng, 500))
+    options = {"bandwidth": 0.3, "points": 16}
+    whole = jax.value_and_grad(hgr_jax.kde)(a, b, **options)
+    monkeypatch.setattr(moments, "WHOLE_ROWS", 100)
+    monkeypatch.setattr(moments, "BLOCK_ROWS", 64)
+    jax.clear_caches()
+    blocks = jax.value_and_grad(hgr_jax.kde)(a, b, **options)
+    np.testing.assert_allclose(blocks[0], whole[0], atol=1e-6)
+    np.testing.assert_allclose(blocks[1], whole[1], atol=1e-6)
+
+
+def test_long_data_need_no_matrix_of_kernels() -> None:
+    rows, points = 2**18, 40
+    data = jax.ShapeDtypeStruct((rows,), jnp.float32)
+    gradient = jax.jit(jax.grad(functools.partial(hgr_jax.kde, points=points), argnums=(0, 1)))
+    analysis = gradient.lower(data, data).compile().memory_analysis()
+    assert analysis is not None
+    assert analysis.temp_size_in_bytes < rows * points * 4 / 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bandwidth": 0.0}, "bandwidth must be above 0"),
+        ({"bandwidth": "x"}, "bandwidth must be a real number"),
+        ({"bandwidth": np.ones(2)}, "bandwidth must be one number"),
+        ({"points": 1}, "points must be at least 2"),
+        ({"points": 5.0}, "points must be an int"),
+    ],
+)
+def test_errors(options: dict[str, object], message: str) -> None:
+    for measure in (hgr_jax.kde, hgr_jax.chi2):
+        with pytest.raises((TypeError, ValueError), match=message):
+            measure(np.arange(5.0), np.arange(5.0), **options)

@@ -1,0 +1,207 @@
+"""What every measure promises, whatever it computes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hgr_jax
+from hgr_jax import measures
+
+ROWS = 40
+KEY = jax.random.key(3)
+
+Measure = Callable[..., jax.Array]
+
+MEASURES: dict[str, Measure] = {
+    "ace": hgr_jax.ace,
+    "chi2": hgr_jax.chi2,
+    "distance_correlation": hgr_jax.distance_correlation,
+    "gedi": functools.partial(hgr_jax.gedi, h=3, k=2),
+    "hsic": hgr_jax.hsic,
+    "kb": functools.partial(hgr_jax.kb, h=3, k=2),
+    "kde": hgr_jax.kde,
+    "kernel_cca": hgr_jax.kernel_cca,
+    "kernel_ica_contrast": hgr_jax.kernel_ica_contrast,
+    "neural": functools.partial(hgr_jax.neural, key=KEY, steps=3),
+    "nlc": functools.partial(hgr_jax.nlc, h=3, k=2),
+    "oracle": functools.partial(hgr_jax.oracle, f=jnp.square, g=jnp.tanh),
+    "pearson": hgr_jax.pearson,
+    "rdc": functools.partial(hgr_jax.rdc, key=KEY),
+    "sk": functools.partial(hgr_jax.sk, d=3),
+    "spearman": hgr_jax.spearman,
+}
+
+SIGNED = {"pearson", "spearman"}
+UNBOUNDED = {"chi2", "gedi", "kernel_ica_contrast", "nlc"}
+WITHOUT_GRADIENT = {"rdc", "spearman"}
+
+every_measure = pytest.mark.parametrize("name", MEASURES)
+
+
+@functools.cache
+def compiled(name: str, dtype: str) -> Callable[..., tuple[jax.Array, tuple[jax.Array, ...]]]:
+    return jax.jit(jax.value_and_grad(MEASURES[name], argnums=(0, 1)))
+
+
+def value_and_gradients(name: str, a: Any, b: Any) -> tuple[float, np.ndarray]:
+    value, gradients = compiled(name, a.dtype.name)(a, b)
+    return float(value), np.stack([np.asarray(g) for g in gradients])
+
+
+@pytest.fixture
+def pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    a = rng.uniform(-1, 1, ROWS).astype(np.float32)
+    return a, (a**2 + 0.3 * rng.standard_normal(ROWS)).astype(np.float32)
+
+
+def test_every_measure_is_here() -> None:
+    public = {name for name in measures.__all__ if name.islower() and not name.endswith("_fit")}
+    assert public == set(MEASURES)
+    for name in measures.__all__:
+        assert getattr(hgr_jax, name) is getattr(measures, name)
+        assert name in dir(hgr_jax)
+
+
+@every_measure
+def test_jit_is_eager_and_float32_is_nearly_float64(name: str, pair: tuple[Any, Any]) -> None:
+    measure = MEASURES[name]
+    a, b = (jnp.asarray(x) for x in pair)
+    value, gradients = value_and_gradients(name, a, b)
+    assert measure(a, b).dtype == jnp.float32
+    assert measure(a, b).shape == ()
+    np.testing.assert_allclose(measure(a, b), value, rtol=1e-6, atol=1e-6)
+    if name not in UNBOUNDED:
+        assert (-1 if name in SIGNED else 0) <= value <= 1
+    if name in WITHOUT_GRADIENT:
+        assert not gradients.any()
+    else:
+        assert gradients.any()
+    with jax.enable_x64(True):
+        x, y = (jnp.asarray(v, jnp.float64) for v in pair)
+        double, double_gradients = value_and_gradients(name, x, y)
+        assert measure(x, y).dtype == jnp.float64
+    if name == "neural":  # another dtype draws other initial weights
+        return
+    np.testing.assert_allclose(value, double, rtol=2e-4, atol=2e-4)
+    scale = np.abs(double_gradients).max()
+    np.testing.assert_allclose(gradients, double_gradients, rtol=0, atol=5e-3 * scale)
+
+
+@every_measure
+def test_vmap_is_a_loop(name: str, rng: np.random.Generator) -> None:
+    a, b = (jnp.asarray(rng.standard_normal((3, ROWS)), jnp.float32) for _ in range(2))
+    expected = [MEASURES[name](x, y) for x, y in zip(a, b, strict=True)]
+    np.testing.assert_allclose(jax.vmap(MEASURES[name])(a, b), expected, rtol=1e-5, atol=1e-5)
+
+
+@every_measure
+def test_degenerate_data_have_finite_values_and_gradients(name: str, pair: tuple[Any, Any]) -> None:
+    a, b = (jnp.asarray(x) for x in pair)
+    constant, two_valued = jnp.full_like(a, 0.1), jnp.where(a > 0.2, 3.0, -1.0)
+    for x, y in ((constant, b), (a, constant), (constant, constant)):
+        value, gradients = value_and_gradients(name, x, y)
+        assert value == 0
+        if name not in {"gedi", "nlc"}:  # the other variable's spread is no constant
+            np.testing.assert_array_equal(gradients, 0)
+        assert np.isfinite(gradients).all()
+    for x, y in ((two_valued, b), (a, two_valued), (two_valued, two_valued), (a, a)):
+        value, gradients = value_and_gradients(name, x, y)
+        assert np.isfinite(value)
+        assert np.isfinite(gradients).all()
+
+
+@every_measure
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_gives_nan(name: str, bad: float, pair: tuple[Any, Any]) -> None:
+    a, b = (jnp.asarray(x) for x in pair)
+    assert np.isnan(value_and_gradients(name, a.at[3].set(bad), b)[0])
+    assert np.isnan(value_and_gradients(name, a, b.at[5].set(bad))[0])
+
+
+@every_measure
+def test_integers_and_lists_are_converted(name: str) -> None:
+    a, b = [1, 2, 3, 4, 5, 7, 9, 8], [True, False, True, True, False, False, True, False]
+    value = MEASURES[name](a, b)
+    assert value.dtype == jnp.result_type(float)
+    assert np.isfinite(value)
+
+
+@every_measure
+def test_errors_name_the_argument(name: str) -> None:
+    measure = MEASURES[name]
+    good = np.arange(8.0)
+    with pytest.raises(TypeError, match=r"^a must hold real numbers"):
+        measure(np.array(["x"] * 8), good)
+    with pytest.raises(TypeError, match=r"^b must hold real numbers"):
+        measure(good, good.astype(complex))
+    with pytest.raises(ValueError, match=r"^a must have shape"):
+        measure(np.zeros((2, 2, 2)), good)
+    with pytest.raises(ValueError, match="same number of rows"):
+        measure(good, good[:-1])
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        measure(good, good, nonsense=1)
+
+
+@every_measure
+def test_an_estimate_does_not_change_with_the_order_of_rows(
+    name: str, pair: tuple[Any, Any], rng: np.random.Generator
+) -> None:
+    a, b = pair
+    order = rng.permutation(ROWS)
+    np.testing.assert_allclose(
+        MEASURES[name](a[order], b[order]), MEASURES[name](a, b), rtol=2e-5, atol=2e-5
+    )
+
+
+@every_measure
+def test_a_second_call_compiles_nothing(name: str, pair: tuple[Any, Any]) -> None:
+    a, b = (jnp.asarray(x) for x in pair)
+    MEASURES[name](a, b)
+    with jax.log_compiles(False), jax.check_tracer_leaks(False):
+        before = jax.local_devices()  # the backend is up
+        assert before
+        events: list[str] = []
+
+        def listen(event: str, duration: float, **_: Any) -> None:
+            if "compile" in event:
+                events.append(event)
+
+        jax.monitoring.register_event_duration_secs_listener(listen)
+        try:
+            MEASURES[name](a + 0, b + 0)
+        finally:
+            jax.monitoring.clear_event_listeners()
+    assert events == []
+
+
+@pytest.mark.parametrize("name", sorted(set(MEASURES) - {"oracle"}))
+def test_random_measures_take_a_key(name: str) -> None:
+    function = getattr(hgr_jax, name)
+    parameters = inspect.signature(function).parameters
+    assert ("key" in parameters) == (name in {"neural", "rdc"})
+    assert all(
+        p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) or p.name in {"a", "b", "h", "k", "d"}
+        for p in parameters.values()
+    )
+
+
+@pytest.mark.parametrize("name", ["neural", "rdc"])
+def test_keys(name: str, pair: tuple[Any, Any]) -> None:
+    measure = functools.partial(MEASURES[name].func, *pair)  # type: ignore[attr-defined]
+    options = {"steps": 3} if name == "neural" else {}
+    first, again = (measure(key=jax.random.key(0), **options) for _ in range(2))
+    assert first == again == measure(key=jax.random.PRNGKey(0), **options)
+    assert first != measure(key=jax.random.key(1), **options)
+    for key in (0, None, np.zeros(2, np.uint32)):
+        with pytest.raises(TypeError, match=r"^key must be a random key"):
+            measure(key=key, **options)
+    with pytest.raises(ValueError, match=r"^key must be one random key"):
+        measure(key=jax.random.split(jax.random.key(0)), **options)

@@ -1,0 +1,149 @@
+"""HGR-NN: training, warm start, gradients, and in distribution against maxcorr."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hgr_jax
+from hgr_jax.measures.neural_network import NeuralFit
+
+KEY = jax.random.key(0)
+
+
+@pytest.fixture
+def pair(rng: np.random.Generator) -> tuple[jax.Array, jax.Array]:
+    a = rng.uniform(-1, 1, 200)
+    b = a**2 + 0.3 * rng.standard_normal(200)
+    return jnp.asarray(a, jnp.float32), jnp.asarray(b, jnp.float32)
+
+
+@pytest.fixture
+def fit(pair: tuple[jax.Array, jax.Array]) -> NeuralFit:
+    return hgr_jax.neural_fit(*pair, key=KEY, steps=100)
+
+
+def test_training_raises_the_correlation(pair: tuple[jax.Array, jax.Array]) -> None:
+    values = [float(hgr_jax.neural(*pair, key=KEY, steps=steps)) for steps in (0, 100, 1000)]
+    assert values[0] < values[1] < values[2]
+    assert values[2] > 0.75  # |Pearson| is near 0, and KB at degree (2, 1) 0.70
+    assert values[2] == float(hgr_jax.neural(*pair, key=KEY))
+
+
+def test_warm_start_goes_on_where_the_fit_ended(
+    pair: tuple[jax.Array, jax.Array], fit: NeuralFit
+) -> None:
+    resumed = hgr_jax.neural_fit(*pair, key=KEY, init=fit)
+    straight = hgr_jax.neural_fit(*pair, key=KEY, steps=150)
+    np.testing.assert_allclose(resumed.correlation, straight.correlation, atol=1e-5)
+    assert resumed.correlation > fit.correlation
+    unchanged = hgr_jax.neural_fit(*pair, key=jax.random.key(7), init=fit, steps=0)
+    np.testing.assert_allclose(unchanged.correlation, fit.correlation, atol=1e-6)
+
+
+def test_networks_are_transformations(pair: tuple[jax.Array, jax.Array], fit: NeuralFit) -> None:
+    a, b = pair
+    for transform, x in ((fit.f, a), (fit.g, b)):
+        values = np.asarray(transform(x))
+        np.testing.assert_allclose([values.mean(), values.std()], [0, 1], atol=1e-4)
+    np.testing.assert_allclose(fit.score(a, b), fit.correlation, atol=1e-6)
+    leaves, treedef = jax.tree.flatten(fit)
+    again = jax.tree.unflatten(treedef, leaves)
+    np.testing.assert_array_equal(again.f(a), fit.f(a))
+    with pytest.raises(ValueError, match=r"x must have 1 column\(s\)"):
+        fit.f(np.zeros((4, 2)))
+
+
+@pytest.mark.usefixtures("x64")
+def test_gradient_is_that_with_the_networks_held_fixed(rng: np.random.Generator) -> None:
+    a, b = (jnp.asarray(x) for x in rng.standard_normal((2, 30)))
+    fit = hgr_jax.neural_fit(a, b, key=KEY, steps=5)
+    gradient = jax.grad(lambda a, b: hgr_jax.neural(a, b, key=KEY, steps=5), argnums=(0, 1))(a, b)
+    step = 1e-6
+    for i in (0, 7):
+        for side, x in ((0, a), (1, b)):
+            moved = [x.at[i].add(sign * step) for sign in (1, -1)]
+            scores = [fit.score(m, b) if side == 0 else fit.score(a, m) for m in moved]
+            difference = (scores[0] - scores[1]) / (2 * step)
+            np.testing.assert_allclose(gradient[side][i], difference, rtol=1e-5, atol=1e-9)
+    tangents = (jnp.ones_like(a), jnp.linspace(0, 1, 30))
+    _, forward = jax.jvp(functools.partial(hgr_jax.neural, key=KEY, steps=5), (a, b), tangents)
+    expected = sum(jnp.vdot(g, t) for g, t in zip(gradient, tangents, strict=True))
+    np.testing.assert_allclose(forward, expected, rtol=1e-9)
+
+
+def test_inputs_are_standardised(pair: tuple[jax.Array, jax.Array]) -> None:
+    a, b = pair
+    value = hgr_jax.neural(a, b, key=KEY, steps=100)
+    moved = hgr_jax.neural(1e3 * a + 5e3, 1e-3 * b, key=KEY, steps=100)
+    np.testing.assert_allclose(value, moved, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_in_distribution_against_maxcorr(pair: tuple[jax.Array, jax.Array]) -> None:
+    """The same networks, optimiser and number of steps, from other random weights."""
+    torch = pytest.importorskip("torch", reason="maxcorr's neural indicator needs torch")
+    import maxcorr
+
+    steps, seeds = 150, 12
+    a, b = (torch.tensor(np.array(x)) for x in pair)
+    standard = [(x - x.mean()) / x.std(correction=0) for x in (a, b)]
+    theirs = []
+    for seed in range(seeds):
+        torch.manual_seed(seed)
+        # It counts its first call as a later one, so both numbers are set.
+        peer = maxcorr.indicator(
+            "hgr", "nn", backend="torch", epochs_start=steps, epochs_successive=steps
+        )
+        theirs.append(float(peer.compute(*standard).detach()))
+    ours = jax.vmap(
+        lambda key: hgr_jax.neural(
+            *pair,
+            key=key,
+            steps=steps,
+            hidden=(16, 16, 8),
+            activations=("relu", "relu", "relu", "identity"),
+        )
+    )(jax.random.split(KEY, 4 * seeds))
+    spread = np.std(theirs) + np.std(ours)
+    assert abs(np.median(ours) - np.median(theirs)) < 0.03 + spread / np.sqrt(seeds)
+    assert 0.3 < np.std(ours) / np.std(theirs) < 3
+
+
+def test_several_columns_and_other_networks(pair: tuple[jax.Array, jax.Array]) -> None:
+    a, b = pair
+    both = jnp.stack([a, b], axis=1)
+    options = {"hidden": (8,), "activations": ("relu", "identity"), "learning_rate": 1e-2}
+    value = hgr_jax.neural(both, b, key=KEY, steps=300, **options)
+    assert value > 0.95
+    assert value > hgr_jax.neural(
+        both, b, key=KEY, steps=300, **(options | {"learning_rate": 1e-5})
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": -1}, "steps must be at least 0"),
+        ({"steps": 1.0}, "steps must be an int"),
+        ({"hidden": (0,)}, "hidden must be at least 1"),
+        ({"activations": ("tanh",)}, "activations must be one more than the hidden layers"),
+        ({"activations": ("tanh", "relu", "tanh", "swish")}, "activations must be one of"),
+        ({"learning_rate": None}, "learning_rate must be a real number"),
+        ({"init": 3}, "init must be a fit"),
+    ],
+)
+def test_errors(options: dict[str, object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        hgr_jax.neural(np.arange(5.0), np.arange(5.0), **({"key": KEY} | options))
+
+
+def test_another_network_cannot_be_resumed(
+    pair: tuple[jax.Array, jax.Array], fit: NeuralFit
+) -> None:
+    with pytest.raises(ValueError, match="init must be a fit of the same networks"):
+        hgr_jax.neural(*pair, key=KEY, init=fit, hidden=(4,), activations=("tanh", "tanh"))

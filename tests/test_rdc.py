@@ -1,0 +1,130 @@
+"""RDC: against a plain reference, and in distribution against maxcorr."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import maxcorr
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.stats
+
+import hgr_jax
+from hgr_jax.measures.rdc import _shares, _weights
+
+ROWS = 500
+
+
+def pair(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    a = rng.uniform(-1, 1, ROWS)
+    noise = rng.standard_normal(ROWS)
+    return a, {"none": noise, "square": a**2 + 0.3 * noise, "wave": np.sin(3 * a) + 0.5 * noise}[
+        name
+    ]
+
+
+def reference(
+    a: np.ndarray, b: np.ndarray, weights: tuple[np.ndarray, np.ndarray], ridge: float
+) -> float:
+    """Ridge canonical correlation as a generalised eigenvalue problem."""
+    features = []
+    for x, w in zip((a, b), weights, strict=True):
+        columns = x.reshape(len(x), -1)
+        shares = np.stack([scipy.stats.rankdata(c) for c in columns.T], axis=1) / len(x)
+        f = np.sin(np.hstack([shares, np.ones((len(x), 1))]) @ w)
+        features.append(f - f.mean(axis=0))
+    left, right = features
+    grams = []
+    for f in features:
+        gram = f.T @ f
+        grams.append(gram + ridge * np.linalg.eigvalsh(gram)[-1] * np.eye(len(gram)))
+    cross = left.T @ right
+    zero = np.zeros_like(cross)
+    values = scipy.linalg.eigh(
+        np.block([[zero, cross], [cross.T, zero]]),
+        scipy.linalg.block_diag(*grams),
+        eigvals_only=True,
+    )
+    return float(values[-1])
+
+
+@pytest.mark.usefixtures("x64")
+def test_against_a_plain_reference_for_the_same_draw(rng: np.random.Generator) -> None:
+    a, b = pair("square", rng)
+    key = jax.random.key(1)
+    for x in (a, np.stack([a, rng.standard_normal(ROWS)], axis=1)):
+        for options in (
+            {"regularization": 1e-4},
+            {"regularization": 1e-3, "projections": 7, "scale": 2.0},
+        ):
+            size = {"scale": 1 / 6, "projections": 20} | options
+            shares = _shares(jnp.asarray(x)), _shares(jnp.asarray(b))
+            (part,) = jax.random.split(key, 1)
+            weights = _weights(part, shares, jnp.asarray(size["scale"]), int(size["projections"]))
+            expected = reference(
+                x, b, tuple(np.asarray(w) for w in weights), size["regularization"]
+            )
+            value = hgr_jax.rdc(x, b, key=key, **options)
+            np.testing.assert_allclose(value, expected, atol=1e-8)
+            np.testing.assert_allclose(
+                hgr_jax.rdc_fit(x, b, key=key, **options).correlation, expected, atol=1e-8
+            )
+
+
+@pytest.mark.parametrize("name", ["none", "square", "wave"])
+def test_in_distribution_against_maxcorr(name: str, rng: np.random.Generator) -> None:
+    """Medians agree; maxcorr's spread, which its search for a stable rank makes, is larger."""
+    a, b = pair(name, rng)
+    peer = maxcorr.indicator("hgr", "rdc")
+    np.random.seed(0)  # noqa: NPY002 (maxcorr draws from it)
+    theirs = np.array([float(peer.compute(a, b)) for _ in range(40)])
+    keys = jax.random.split(jax.random.key(0), 40)
+    ours = np.asarray(jax.vmap(lambda key: hgr_jax.rdc(a, b, key=key))(keys))
+    assert abs(np.median(ours) - np.median(theirs)) < 0.01
+    assert ours.std() <= theirs.std() + 0.003
+    with jax.enable_x64(True):
+        double = jax.vmap(lambda key: hgr_jax.rdc(a, b, key=key))(keys)
+    np.testing.assert_allclose(np.median(ours), np.median(double), atol=2e-3)
+
+
+def test_the_median_over_repeats(rng: np.random.Generator) -> None:
+    a, b = pair("wave", rng)
+    key = jax.random.key(5)
+    options = {"scale": 1.0, "projections": 3}
+    keys = jax.random.split(key, 8)
+    many = [float(hgr_jax.rdc(a, b, key=k, repeats=9, **options)) for k in keys]
+    few = [float(hgr_jax.rdc(a, b, key=k, **options)) for k in keys]
+    assert 0 < np.std(many) < np.std(few)
+    assert abs(np.median(many) - np.median(few)) < np.std(few)
+
+
+def test_transformations_are_of_the_ranks(rng: np.random.Generator) -> None:
+    a, b = pair("square", rng)
+    fit = hgr_jax.rdc_fit(a, b, key=jax.random.key(0))
+    for transform, x in ((fit.f, a), (fit.g, b)):
+        values = np.asarray(transform(x))
+        np.testing.assert_allclose([values.mean(), values.std()], [0, 1], atol=0.01)
+    np.testing.assert_allclose(fit.score(a, b), fit.correlation, atol=0.01)
+    fresh = pair("square", np.random.default_rng(9))
+    assert 0.6 < fit.score(*fresh) < 0.85
+    assert np.isnan(fit.f(np.array([0.1, np.nan]))).tolist() == [False, True]
+    moved = hgr_jax.rdc_fit(np.exp(a), b, key=jax.random.key(0))
+    np.testing.assert_allclose(moved.correlation, fit.correlation, atol=1e-6)
+    np.testing.assert_allclose(moved.f(np.exp(a)), fit.f(a), atol=0.02)
+    with pytest.raises(ValueError, match=r"x must have 1 column\(s\)"):
+        fit.f(np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"projections": 0}, "projections must be at least 1"),
+        ({"repeats": 1.5}, "repeats must be an int"),
+        ({"scale": None}, "scale must be a real number"),
+        ({"regularization": "x"}, "regularization must be a real number"),
+    ],
+)
+def test_errors(options: dict[str, object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        hgr_jax.rdc(np.arange(5.0), np.arange(5.0), key=jax.random.key(0), **options)
