@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-quick lint check bench clean
+.PHONY: help demo test test-quick lint check bench paper clean
 
 help:
 	@echo "make demo        the main job on real data: a table of all pairs and two pictures"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint        format, lint and types"
 	@echo "make check       lint and all tests"
 	@echo "make bench       measure speed and accuracy, keep the tables in bench/README.md"
+	@echo "make paper       the detection experiments of the paper: figures and their data"
 	@echo "make clean       remove the virtual environment and caches"
 
 demo: $(VENV)/ready-demo
@@ -35,6 +36,10 @@ check: lint test
 bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
 	$(BIN)/python -m bench.pair --write
+	$(BIN)/python -m bench.measures --write
+
+paper: $(VENV)/ready-dev
+	$(BIN)/python -m bench.paper all
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -20,13 +20,14 @@ BLOCK_ENTRIES = 2**18
 Entries = Callable[[Array, Array], Array]
 """From rows ``(m,)`` or ``(m, p)`` and all rows ``(n,)`` or ``(n, p)`` to entries ``(m, n)``.
 
-An entry is 0 where a row meets itself."""
+An entry of equal rows is 0."""
 
 
 def distances(rows: Array, others: Array) -> Array:
     """Euclidean distances ``(m, n)``; their derivative is 0 where two rows are equal."""
     if rows.ndim == 1:
-        return jnp.abs(rows[:, None] - others[None, :])
+        difference = rows[:, None] - others[None, :]
+        return jnp.where(difference != 0, jnp.abs(difference), 0)
     squared = squared_distances(rows, others)
     apart = squared != 0
     return jnp.where(apart, jnp.sqrt(jnp.where(apart, squared, 1)), 0)
@@ -96,7 +97,12 @@ def _centred_products_jvp(
 def _centres(entries: Entries, unbiased: bool, x: Array) -> tuple[Array, Array]:
     """What centring subtracts from a row ``(n,)``, and what it adds back ``()``."""
     rows = x.shape[0]
-    sums = per_row(lambda part: jnp.sum(entries(part, x), axis=1), [x], _width(x))
+    index = jnp.arange(rows)
+
+    def block(index_m: Array, part: Array) -> Array:
+        return jnp.sum(_without_self(entries(part, x), index_m, index), axis=1)
+
+    sums = per_row(block, [index, x], _width(x))
     if unbiased:
         return sums / (rows - 2), jnp.mean(sums) * (rows / ((rows - 1) * (rows - 2)))
     return sums / rows, jnp.mean(sums) / rows
@@ -120,10 +126,9 @@ def _products(
             (a_m, a, mean_a, centres_a),
             (b_m, b, mean_b, centres_b),
         ):
-            matrix = entries(part, x) - mean[:, None] - (means - total)[None, :]
-            if unbiased:
-                matrix = jnp.where(index_m[:, None] == index[None, :], 0, matrix)
-            centred.append(matrix)
+            matrix = _without_self(entries(part, x), index_m, index)
+            matrix = matrix - mean[:, None] - (means - total)[None, :]
+            centred.append(_without_self(matrix, index_m, index) if unbiased else matrix)
         left, right = centred
         products = (left * right, left * left, right * right)
         return jnp.stack([jnp.sum(product, axis=1) for product in products], axis=1)
@@ -132,6 +137,14 @@ def _products(
     sums = jnp.sum(per_row(block, columns, _width(a) + _width(b)), axis=0)
     products = sums / ((rows - 3 if unbiased else rows) * rows)
     return without_rounding(products, centres_a[1], centres_b[1])
+
+
+def _without_self(matrix: Array, rows: Array, others: Array) -> Array:
+    """``matrix`` with 0 where a row meets itself.
+
+    Compiled code may round the two sides of a difference differently.
+    """
+    return jnp.where(rows[:, None] == others[None, :], 0, matrix)
 
 
 def without_rounding(products: Array, mean_a: Array, mean_b: Array) -> Array:

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 import hgr_jax
+from hgr_jax import measures
+from hgr_jax.datasets import synthetic
 
 
 def public_objects() -> list[tuple[str, object]]:
@@ -22,6 +24,7 @@ def public_objects() -> list[tuple[str, object]]:
     plotting = importlib.import_module("hgr_jax.plotting")
     return [
         *found,
+        ("sample", synthetic.sample),
         ("plot_fit", plotting.plot_fit),
         ("plot_correlations", plotting.plot_correlations),
     ]
@@ -49,7 +52,19 @@ def test_public_names_are_documented(name: str, value: object) -> None:
             assert parameter in value.__doc__, f"{name} does not explain {parameter}"
 
 
-@pytest.mark.parametrize("module", ["kernels", "measures.kb", "measures.sk", "plotting"])
+MODULES_WITH_EXAMPLES = [
+    "datasets.synthetic",
+    "kernels",
+    "plotting",
+    *(
+        f"measures.{path.stem}"
+        for path in sorted(Path(measures.__file__).parent.glob("*.py"))
+        if path.stem != "__init__"
+    ),
+]
+
+
+@pytest.mark.parametrize("module", MODULES_WITH_EXAMPLES)
 def test_examples_in_docstrings_run(module: str) -> None:
     results = doctest.testmod(importlib.import_module(f"hgr_jax.{module}"))
     assert results.attempted > 0

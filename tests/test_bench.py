@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hgr_jax
-from bench import accuracy, pair, peers, reference
+from bench import accuracy, measures, pair, peers, reference
 from bench.data import DISTRIBUTIONS, RELATIONS, relation
 from bench.report import Report
 from bench.timing import race, seconds
@@ -51,6 +51,21 @@ def test_pair_quick(capsys: pytest.CaptureFixture[str]) -> None:
     for heading in ("Time of one estimate", "other units", "In a jitted loss", "Import"):
         assert heading in printed
     assert "nan" not in printed
+
+
+@pytest.mark.slow
+def test_measures_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch", reason="maxcorr's density and neural indicators need torch")
+    measures.main(["--quick"])
+    printed = capsys.readouterr().out
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| `")]
+    names = [row[0].strip("| `") for row in rows]
+    assert names[: len(measures.ours())] == list(measures.ours())
+    agree = {row[0].strip("| `"): row for row in rows[len(measures.ours()) :]}
+    for name in ("pearson", "spearman", "kde", "chi2", "sk", "distance_correlation"):
+        np.testing.assert_allclose(
+            float(agree[name][1]), float(agree[name][3].strip("| ")), atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("name", RELATIONS)

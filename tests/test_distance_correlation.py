@@ -53,16 +53,21 @@ def both(a: Any, b: Any, unbiased: bool = False) -> np.ndarray:
 
 @pytest.mark.usefixtures("x64")
 class TestAgainstDcor:
-    @pytest.mark.parametrize("n", [2, 3, 4, 5, 64, 65, 257])
+    @pytest.mark.parametrize("n", [2, 3, 5, 64, 257])
     def test_sizes(self, n: int, dcor: Any) -> None:
         for kind in ("dependent", "ties", "ties of pairs", "sorted", "independent"):
             a, b = sample(kind, n)
-            expected = dcor.distance_correlation(a, b)
-            np.testing.assert_allclose(both(a, b), expected, atol=1e-7)
-            if n > 4:  # at n = 4 it is a quotient of numbers of the size of rounding
-                value = both(a, b, unbiased=True)
-                expected = dcor.u_distance_correlation_sqr(a, b)
-                np.testing.assert_allclose(value * np.abs(value), expected, atol=1e-12)
+            np.testing.assert_allclose(both(a, b), dcor.distance_correlation(a, b), atol=1e-7)
+
+    @pytest.mark.parametrize("n", [4, 257])
+    def test_unbiased(self, n: int, dcor: Any) -> None:
+        for kind in ("dependent", "ties", "ties of pairs", "sorted", "independent"):
+            a, b = sample(kind, n)
+            if n == 4 and kind.startswith("ties"):
+                continue  # the quotient of two numbers of the size of rounding
+            value = both(a, b, unbiased=True)
+            expected = dcor.u_distance_correlation_sqr(a, b)
+            np.testing.assert_allclose(value * np.abs(value), expected, atol=1e-9)
 
     def test_several_variables(self, rng: np.random.Generator, dcor: Any) -> None:
         a, b = rng.standard_normal((60, 3)), rng.standard_normal((60, 2))
@@ -81,14 +86,14 @@ class TestAgainstDcor:
         np.testing.assert_allclose(hgr_jax.distance_correlation(a, b), expected, atol=1e-12)
 
 
+@pytest.mark.usefixtures("x64")
 def test_against_hyppo() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of scipy and numba, at import
         independence = pytest.importorskip("hyppo.independence")
     a, b = sample("dependent", 50)
-    a, b = a.astype(np.float32), b.astype(np.float32)
     expected = independence.Dcorr(bias=True).statistic(a[:, None], b[:, None])
-    np.testing.assert_allclose(hgr_jax.distance_correlation(a, b), expected, atol=1e-6)
+    np.testing.assert_allclose(hgr_jax.distance_correlation(a, b), expected, atol=1e-12)
 
 
 @pytest.mark.usefixtures("x64")
@@ -107,28 +112,27 @@ class TestPublished:
         expected = np.sqrt(terms / (1 + np.pi / 3 - np.sqrt(3)))
         a, noise = rng.standard_normal((2, 40000))
         b = rho * a + np.sqrt(1 - rho**2) * noise
-        for unbiased in (False, True):
-            value = hgr_jax.distance_correlation(a, b, unbiased=unbiased)
-            np.testing.assert_allclose(value, expected, atol=0.01)
+        value = hgr_jax.distance_correlation(a, b, unbiased=True)
+        np.testing.assert_allclose(value, expected, atol=0.01)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("unbiased", [False, True])
+@pytest.mark.parametrize(
+    ("algorithm", "unbiased"), [("pairs", False), ("sort", False), ("sort", True)]
+)
 def test_float32_against_float64(algorithm: str, unbiased: bool) -> None:
-    def value_and_grad(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
-        def value(a: jax.Array, b: jax.Array) -> jax.Array:
-            return hgr_jax.distance_correlation(a, b, unbiased=unbiased, algorithm=algorithm)
-
-        x, slopes = jax.jit(jax.value_and_grad(value, (0, 1)))(jnp.asarray(a), jnp.asarray(b))
-        return [np.asarray(x), *map(np.asarray, slopes)]
-
+    function = jax.jit(
+        jax.value_and_grad(
+            lambda a, b: hgr_jax.distance_correlation(a, b, unbiased=unbiased, algorithm=algorithm),
+            (0, 1),
+        )
+    )
     for kind in ("dependent", "independent", "sorted", "ties"):
         a, b = (x.astype(np.float32) for x in sample(kind, 3000))
         a = a + np.float32(3)
-        value, *slopes = value_and_grad(a, b)
+        value, slopes = function(a, b)
         assert value.dtype == np.float32
         with jax.enable_x64(True):
-            exact, *exact_slopes = value_and_grad(a.astype(np.float64), b.astype(np.float64))
+            exact, exact_slopes = function(a.astype(np.float64), b.astype(np.float64))
         np.testing.assert_allclose(value, exact, atol=1e-6)
         for slope, expected in zip(slopes, exact_slopes, strict=True):
             np.testing.assert_allclose(slope, expected, atol=1e-4 * np.abs(expected).max())
@@ -136,8 +140,9 @@ def test_float32_against_float64(algorithm: str, unbiased: bool) -> None:
 
 @pytest.mark.usefixtures("x64")
 class TestDerivatives:
-    @pytest.mark.parametrize("algorithm", ALGORITHMS)
-    @pytest.mark.parametrize("unbiased", [False, True])
+    @pytest.mark.parametrize(
+        ("algorithm", "unbiased"), [("pairs", False), ("pairs", True), ("sort", True)]
+    )
     def test_finite_differences(self, algorithm: str, unbiased: bool) -> None:
         a, b = (jnp.asarray(x) for x in sample("dependent", 12))
         check_grads(
@@ -170,6 +175,7 @@ class TestDerivatives:
             for x, y in zip(slopes["pairs"](a, b), slopes["sort"](a, b), strict=True):
                 np.testing.assert_allclose(x, y, atol=1e-13)
 
+    @pytest.mark.slow
     def test_second_derivatives(self) -> None:
         a, b = (jnp.asarray(x) for x in sample("dependent", 12))
         hessians = [

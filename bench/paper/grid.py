@@ -10,9 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import jax
 import jax.numpy as jnp
@@ -74,15 +72,8 @@ class Grid:
         todo = [part for part in parts if part not in done]
         if done and todo:
             print(f"{len(done)} of {len(parts)} parts are there from an earlier run", flush=True)
-        pool = ThreadPoolExecutor(os.cpu_count())
-        with tqdm(total=len(todo), unit="part", disable=not todo) as bar:
-            futures = {pool.submit(self._part, part, output): part for part in todo}
-            try:
-                for future in as_completed(futures):
-                    done[futures[future]] = future.result()
-                    bar.update()
-            finally:
-                pool.shutdown(cancel_futures=True)
+        for part in tqdm(todo, unit="part", disable=not todo):
+            done[part] = self._part(part, output)
         return {
             (relationship, measure): np.stack(
                 [done[relationship, measure, noise] for noise in self.noises]
@@ -129,5 +120,9 @@ def _program(
         a, b = synthetic.sample(relationship, data_key, noise=noise, size=size)
         return estimate(a, b, key)
 
-    over_keys = jax.vmap(one, in_axes=(None, 0, None))
-    return jax.jit(jax.vmap(over_keys, in_axes=(0, None, None)))
+    # All algorithm seeds at once, data seeds in turn: more would not fit in a core's cache.
+    def all_seeds(data_keys: jax.Array, keys: jax.Array, noise: jax.Array) -> jax.Array:
+        over_keys = jax.vmap(one, in_axes=(None, 0, None))
+        return jax.lax.map(lambda data_key: over_keys(data_key, keys, noise), data_keys)
+
+    return jax.jit(all_seeds)

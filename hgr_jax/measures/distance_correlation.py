@@ -65,10 +65,10 @@ def distance_correlation(
     and for few rows of many variables it is near 1, whatever they are.
 
     Cost: ``"pairs"`` O(n^2 p) time and O(n p) memory; ``"sort"`` O(n log n) time and O(n)
-    memory.  In float32 the two are equally accurate.  Between normal variables, dependent or
-    not, and for unbiased too, the error of ``"sort"`` was at most ERR3 at n = 10^3 and 10^4 and
-    ERR5 at 10^5, where independent variables have a value of 5e-3; HEAVY with far outliers (a
-    Cauchy variable).
+    memory.  In float32 the error of ``"sort"``, measured against float64 on normal variables,
+    linear, quadratic and independent, was at most 2e-7 at n = 10^3, 10^4 and 10^5 (4e-7 for
+    unbiased at 10^5, where the value for independent variables is 3e-3), about that of
+    ``"pairs"``; it was up to 4e-6 with far outliers (a Cauchy variable).
 
     Source: Székely, Rizzo & Bakirov, "Measuring and testing dependence by correlation of
     distances" (2007); Székely & Rizzo, "Partial distance correlation with methods for
@@ -315,10 +315,7 @@ def _restarting_sums(x: Array, start: Array) -> tuple[Array, Array, Array]:
     x = x.reshape(*shape[:-1], chunks, CHUNK)
     earlier = jnp.triu(jnp.ones((CHUNK, CHUNK), x.dtype), 1)
     inside = jnp.matmul(x, earlier, precision=lax.Precision.HIGHEST)
-    high, low = x, jnp.zeros_like(x)
-    for half in (CHUNK >> step for step in range(1, CHUNK.bit_length())):
-        high, error = _exact_sum(high[..., :half], high[..., half:])
-        low = low[..., :half] + low[..., half:] + error
+    high, low = _exact_totals(x)
     index = lax.iota(jnp.int32, chunks)
 
     def shifted(part: Array, by: Array | int) -> Array:
@@ -330,10 +327,21 @@ def _restarting_sums(x: Array, start: Array) -> tuple[Array, Array, Array]:
         total, error = _exact_sum(high, shifted(high, by))
         return total, low + shifted(low, by) + error
 
-    parts = shifted(high[..., 0], 1), shifted(low[..., 0], 1)
+    parts = shifted(high, 1), shifted(low, 1)
     parts = lax.fori_loop(0, (chunks - 1).bit_length(), double, parts)
     high, low = (jnp.broadcast_to(part[..., None], x.shape).reshape(shape) for part in parts)
     return high, low, inside.reshape(shape)
+
+
+def _exact_totals(x: Array) -> tuple[Array, Array]:
+    """The sums over the last axis, of length `CHUNK`, in two parts.
+
+    What is left of x after adding and taking away a far larger number is so coarse that its
+    sum has no rounding error.
+    """
+    coarse = 3 * CHUNK * lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
+    rounded = (x + coarse) - coarse
+    return jnp.sum(rounded, axis=-1), jnp.sum(x - rounded, axis=-1)
 
 
 def _exact_sum(x: Array, y: Array) -> tuple[Array, Array]:

@@ -124,14 +124,21 @@ def _gaussian(rows: Array, others: Array) -> Array:
 
 
 def _scaled(x: Array, bandwidth: Array | None) -> Array:
-    """``x`` in units of its bandwidth."""
+    """``x`` in units of its bandwidth; NaN where it is infinite."""
+    x = jnp.where(jnp.isfinite(x), x, jnp.nan)
     if bandwidth is not None:
-        return x / jnp.where(bandwidth > 0, bandwidth, jnp.nan)
+        return _divided(x, jnp.where(bandwidth > 0, bandwidth, jnp.nan))
     reach = lax.stop_gradient(jnp.max(jnp.abs(x - x[:1])))
-    unit = jnp.where(reach == 0, 1, reach)
-    median = _median_distance(_sample(x / unit))
+    framed = x / jnp.where(reach == 0, 1, reach)
+    median = _median_distance(_sample(framed))
     typical = median != 0
-    return jnp.where(typical, x / unit / jnp.where(typical, median, 1), x)
+    return jnp.where(typical, _divided(framed, jnp.where(typical, median, 1)), x)
+
+
+def _divided(x: Array, unit: Array) -> Array:
+    """``x / unit``, with a derivative in which the square of ``unit`` cannot underflow."""
+    constant = lax.stop_gradient(unit)
+    return x / constant / (unit / constant)
 
 
 def _sample(x: Array) -> Array:

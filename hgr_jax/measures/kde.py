@@ -81,7 +81,9 @@ def checked(a: Any, b: Any, bandwidth: Any, points: Any) -> tuple[Array, Array, 
 
 @functools.partial(jax.jit, static_argnames=("points",))
 def _kde(a: Array, b: Array, bandwidth: Array, *, points: int) -> Array:
-    return top_pair(dependence(a, b, bandwidth, points), "svd").correlation
+    matrix = dependence(a, b, bandwidth, points)
+    finite = jnp.all(jnp.isfinite(matrix))
+    return jnp.where(finite, top_pair(jnp.where(finite, matrix, 0), "svd").correlation, jnp.nan)
 
 
 def dependence(a: Array, b: Array, bandwidth: Array, points: int) -> Array:

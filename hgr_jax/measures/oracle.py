@@ -31,7 +31,8 @@ def oracle(a: Any, b: Any, *, f: Callable[[Array], Array], g: Callable[[Array], 
     Raises:
       TypeError, ValueError: for other shapes or dtypes, of the data or of what f or g returns.
 
-    Derivatives and degenerate data: as f, g and `pearson` have them.
+    Derivatives: those of f, g and `pearson`.  Degenerate data: a constant ``a`` or ``b`` gives 0
+    with zero derivatives; NaN gives NaN, as does what f or g makes into NaN or infinity.
 
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression".
 
@@ -51,4 +52,5 @@ def oracle(a: Any, b: Any, *, f: Callable[[Array], Array], g: Callable[[Array], 
             raise ValueError(
                 f"{name} must map (n,) to (n,): it made {jnp.shape(value)} of {a.shape}."
             )
-    return jnp.abs(pearson(*transformed))
+    varies = jnp.any(a != a[0]) & jnp.any(b != b[0])
+    return jnp.where(varies, jnp.abs(pearson(*transformed)), 0)

@@ -1,0 +1,191 @@
+"""Every measure beside its library counterpart.  ``python -m bench.measures [--quick] [--write]``.
+
+Ours are compiled, in float32, with inputs on the device; the others are called as their users
+call them, in float64.  All contestants of a row run in turn, in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.stats
+
+import hgr_jax
+from bench import peers
+from bench.data import relation
+from bench.machine import describe
+from bench.report import Report
+from bench.timing import race, seconds
+
+SIZES = (1_000, 10_000, 100_000)
+
+PAIRWISE = 20_000
+"""Beyond so many rows a peer that holds n x n matrices is not run (they would need 3 GiB each)."""
+
+OUR_PAIRWISE = 20_000
+"""Beyond so many rows our O(n^2) measures, which need no such memory, take too long for a race."""
+
+
+def ours() -> dict[str, tuple[Callable[..., jax.Array], int | None]]:
+    """Our measures, and up to how many rows each is run."""
+    key = jax.random.key(0)
+    return {
+        "pearson": (hgr_jax.pearson, None),
+        "spearman": (hgr_jax.spearman, None),
+        "kb": (hgr_jax.kb, None),
+        "sk": (hgr_jax.sk, None),
+        "kde": (hgr_jax.kde, None),
+        "chi2": (hgr_jax.chi2, None),
+        "rdc": (partial(hgr_jax.rdc, key=key), None),
+        "ace": (hgr_jax.ace, None),
+        "neural": (partial(hgr_jax.neural, key=key), 10_000),
+        "distance_correlation": (hgr_jax.distance_correlation, None),
+        "hsic": (hgr_jax.hsic, OUR_PAIRWISE),
+        "kernel_cca": (hgr_jax.kernel_cca, None),
+        "kernel_ica_contrast": (hgr_jax.kernel_ica_contrast, None),
+    }
+
+
+def counterparts() -> dict[str, tuple[str, Callable[[Any, Any], float], int | None]]:
+    """The library counterpart of a measure: its name, how it is called, and up to which n."""
+    import dcor
+    import maxcorr
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from hyppo.independence import Hsic
+
+    def density(a: Any, b: Any, *, chi_square: bool) -> float:
+        peer = maxcorr.indicator("hgr", "kde", backend="torch", chi_square=chi_square)
+        return float(peer.compute(torch.tensor(a), torch.tensor(b)))
+
+    def neural(a: Any, b: Any) -> float:
+        # It counts its first call as a later one, so both numbers of steps are set.
+        peer = maxcorr.indicator(
+            "hgr", "nn", backend="torch", epochs_start=1000, epochs_successive=1000
+        )
+        return float(peer.compute(torch.tensor(a), torch.tensor(b)).detach())
+
+    def hsic(a: Any, b: Any) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return float(Hsic(bias=True).statistic(a[:, None], b[:, None]))
+
+    def randomized(a: Any, b: Any) -> float:
+        return float(maxcorr.indicator("hgr", "rdc").compute(a, b))
+
+    return {
+        "pearson": ("SciPy", lambda a, b: float(scipy.stats.pearsonr(a, b).statistic), None),
+        "spearman": ("SciPy", lambda a, b: float(scipy.stats.spearmanr(a, b).statistic), None),
+        "kb": ("maxcorr", peers.maxcorr_double, None),
+        "sk": ("maxcorr", peers.maxcorr_single, None),
+        "kde": ("maxcorr", partial(density, chi_square=False), 10_000),
+        "chi2": ("maxcorr", partial(density, chi_square=True), 10_000),
+        "rdc": ("maxcorr", randomized, None),
+        "neural": ("maxcorr", neural, 10_000),
+        "distance_correlation": ("dcor", lambda a, b: float(dcor.distance_correlation(a, b)), None),
+        "hsic": ("hyppo", hsic, PAIRWISE),
+    }
+
+
+def times(report: Report, sizes: tuple[int, ...], rounds: int) -> None:
+    """One table: a row for each measure, columns for each n."""
+    report.say("### Time of one pair, with all defaults")
+    report.say()
+    report.say(
+        "`b = sin(pi a)` with noise 0.5. Ours in float32, the others in float64; in brackets how"
+        " many times as long as ours the other takes. A dash: no counterpart, or not run at this"
+        " size (it holds n x n matrices, or takes minutes). Values differ where a counterpart"
+        " draws at random or means something else by the name (see below)."
+    )
+    others = counterparts()
+    rows = []
+    for name, (measure, largest) in ours().items():
+        library, other, largest_other = others.get(name, ("", None, 0))
+        cells = [f"`{name}`", library or "none"]
+        for n in sizes:
+            cells += _race(name, measure, other, n, (largest, largest_other), rounds)
+        rows.append(cells)
+        print(" ".join(cells), file=sys.stderr, flush=True)
+        jax.clear_caches()
+    header = ["", "counterpart"]
+    for n in sizes:
+        header += [f"ours, n = {n:,}", "value and gradient", "counterpart"]
+    report.table(header, rows)
+
+
+def _race(
+    name: str,
+    measure: Callable[..., jax.Array],
+    other: Callable[[Any, Any], float] | None,
+    n: int,
+    largest: tuple[int | None, int | None],
+    rounds: int,
+) -> list[str]:
+    a, b = relation("sin", n)
+    x, y = (jnp.asarray(v, jnp.float32) for v in (a, b))
+    contestants: dict[str, Callable[[], Any]] = {}
+    if largest[0] is None or n <= largest[0]:
+        contestants["ours"] = partial(jax.jit(measure), x, y)
+        gradient = jax.jit(jax.value_and_grad(measure, argnums=(0, 1)))
+        contestants["gradient"] = partial(gradient, x, y)
+    if other is not None and (largest[1] is None or n <= largest[1]):
+        contestants["theirs"] = partial(other, a, b)
+    timings = race(contestants, rounds=rounds, most_calls=50)
+    cells = [seconds(timings[k].median) if k in timings else "-" for k in ("ours", "gradient")]
+    if "theirs" in timings:
+        theirs = timings["theirs"].median
+        ratio = f" ({theirs / timings['ours'].median:,.1f})" if "ours" in timings else ""
+        cells.append(seconds(theirs) + ratio)
+    else:
+        cells.append("-")
+    return cells
+
+
+def values(report: Report, n: int) -> None:
+    """Both values on the same data, in float64."""
+    report.say(f"### Values on the same data, n = {n:,}, float64")
+    others = counterparts()
+    a, b = relation("sin", n)
+    rows = []
+    np.random.seed(0)  # noqa: NPY002 (maxcorr draws from it)
+    for name, (measure, _) in ours().items():
+        if name in others:
+            with jax.enable_x64(True):
+                mine = float(measure(a, b))
+            theirs = others[name][1](a, b)
+            rows.append([f"`{name}`", f"{mine:.7f}", others[name][0], f"{theirs:.7f}"])
+    report.table(("", "ours", "counterpart", "its value"), rows)
+    report.say(
+        "`rdc` and `neural` depend on random draws, and `neural` on its networks (15-15-15 with"
+        " tanh here, 16-16-8 with relu there). hyppo takes the median heuristic of the first"
+        " variable for both; ours of each for itself."
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print, and with ``--write`` keep the tables in ``bench/README.md``."""
+    parser = argparse.ArgumentParser(prog="python -m bench.measures", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small version, to see it work")
+    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
+    options = parser.parse_args(arguments)
+    report = Report()
+    report.say(describe())
+    report.say()
+    times(report, (200,) if options.quick else SIZES, rounds=1 if options.quick else 3)
+    values(report, 200 if options.quick else 1_000)
+    if options.write:
+        report.keep("measures")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Distributions whose maximal correlation is known, for the measures that estimate it.
+
+What is known is HGR over all functions.  A measure over fewer functions converges to at most
+that, and to that itself where the optimal functions are among its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hgr_jax
+
+ROWS = 10_000
+KEY = jax.random.key(11)
+
+ESTIMATORS: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
+    "kb": functools.partial(hgr_jax.kb, h=5, k=5),
+    "ace": hgr_jax.ace,
+    "rdc": functools.partial(hgr_jax.rdc, key=KEY),
+    "kde": hgr_jax.kde,
+    "kernel_cca": functools.partial(hgr_jax.kernel_cca, regularization=1e-4),
+    "neural": functools.partial(hgr_jax.neural, key=KEY, steps=300, learning_rate=3e-3),
+}
+
+SMOOTHED = {"kde": 0.06, "kernel_cca": 0.02, "rdc": 0.03, "ace": 0.015, "neural": 0.03}
+"""How far below HGR smoothing, ridge, ranks or training may leave a measure."""
+
+
+def normal(rng: np.random.Generator, rho: float) -> tuple[np.ndarray, np.ndarray]:
+    x, y = rng.standard_normal((2, ROWS))
+    return x, rho * x + np.sqrt(1 - rho**2) * y
+
+
+def sums(rng: np.random.Generator, m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """S_m and S_n, of whichever i.i.d. variables of finite variance (Dembo, Kagan & Shepp)."""
+    x = rng.exponential(size=(ROWS, n))
+    return x[:, :m].sum(axis=1), x.sum(axis=1)
+
+
+def disc(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    radius, angle = np.sqrt(rng.uniform(size=ROWS)), rng.uniform(0, 2 * np.pi, ROWS)
+    return radius * np.cos(angle), radius * np.sin(angle)
+
+
+CASES = {
+    "normal 0.6": (functools.partial(normal, rho=0.6), 0.6),
+    "normal -0.3": (functools.partial(normal, rho=-0.3), 0.3),
+    "sums 1 of 4": (functools.partial(sums, m=1, n=4), 0.5),
+    "sums 2 of 3": (functools.partial(sums, m=2, n=3), np.sqrt(2 / 3)),
+    "disc": (disc, 1 / 3),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_known_maximal_correlations(name: str) -> None:
+    """To sampling error (4 / sqrt(n)) and what the measure's own smoothing takes away."""
+    for draw, exact in CASES.values():
+        a, b = (jnp.asarray(x, jnp.float32) for x in draw(np.random.default_rng(5)))
+        value = float(ESTIMATORS[name](a, b))
+        below = 4 / np.sqrt(ROWS) + SMOOTHED.get(name, 0) * max(1.0, 2 * exact)
+        assert exact - below < value < exact + 4 / np.sqrt(ROWS)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_independent_variables(name: str) -> None:
+    """0 up to the null mean, which is (sqrt(h) + sqrt(k)) / sqrt(n) for kb, by degrees."""
+    a, b = (
+        jnp.asarray(x, jnp.float32) for x in np.random.default_rng(6).standard_normal((2, ROWS))
+    )
+    null = (np.sqrt(5) + np.sqrt(5)) / np.sqrt(ROWS)
+    assert (
+        ESTIMATORS[name](a, b)
+        < {"ace": 1.6, "kernel_cca": 2.2, "neural": 1.8}.get(name, 1.3) * null
+    )
+
+
+def correspondence_analysis(counts: np.ndarray) -> float:
+    p = counts / counts.sum()
+    rows, columns = p.sum(axis=1), p.sum(axis=0)
+    residuals = (p - np.outer(rows, columns)) / np.sqrt(np.outer(rows, columns))
+    return float(np.linalg.svd(residuals, compute_uv=False)[0])
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_table_of_two_categories_is_correspondence_analysis() -> None:
+    """Polynomials of degree m - 1 take any values on m categories; group means are E[g | a]."""
+    counts = np.array([[30, 5, 10, 1], [4, 40, 6, 10], [12, 3, 25, 8]])
+    cells = np.repeat(np.arange(12), counts.ravel())
+    a, b = (cells // 4).astype(float), (cells % 4).astype(float)
+    exact = correspondence_analysis(counts)
+    np.testing.assert_allclose(hgr_jax.kb(a, b, h=2, k=3), exact, atol=1e-12)
+    np.testing.assert_allclose(hgr_jax.kb(a, b, h=5, k=5), exact, atol=1e-9)
+    np.testing.assert_allclose(hgr_jax.ace(a, b, span=0, tolerance=1e-12), exact, atol=1e-6)
+    assert hgr_jax.sk(a, b, d=3) <= exact

@@ -1,0 +1,133 @@
+"""Small runs of the paper's experiments, and what happens when one is interrupted."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.data import data_folder
+from bench.paper import __main__ as paper
+from bench.paper import grid, tables
+from bench.paper.output import Output
+
+NEED_TABLES = {"monotonicity", "importance", "causality"}
+SLOW = {"correlations", "determinism", "lstsq", "monotonicity"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in paper.EXPERIMENTS],
+)
+def test_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if name in NEED_TABLES and data_folder() is None:
+        pytest.skip("the real tables are neither in ../shared/data nor in HGR_JAX_DATA")
+    assert paper.main([name, "--quick", "--out", str(tmp_path)]) == 0
+    line = capsys.readouterr().out.splitlines()[-2]
+    assert line.startswith(f"{name}: ")
+    assert "nan" not in line
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    with (tmp_path / f"{name}.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert rows
+    assert {len(row) for row in rows} == {len(header)}
+    if name == "determinism":
+        values = [row[3] for row in rows if row[0] == "HGR-KB" and row[1] == rows[0][1]]
+        assert len(set(values)) == 1
+    if name == "properties":
+        assert [row[-1] for row in rows if row[0] == "determinism"] == ["passed"] * 5
+    if name == "overfitting":
+        assert float(rows[0][1]) == pytest.approx(1)
+
+
+SMALL = grid.Grid(("sin", "sign"), ("ORACLE", "RDC"), (0.0, 2.0), 2, 3, size=101)
+
+
+def test_a_grid_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = SMALL.run(Output(tmp_path / "whole"))
+    output = Output(tmp_path / "interrupted")
+    original, calls = grid.Grid._part, []
+
+    def interrupted(self: grid.Grid, part: tuple[str, str, float], output: Output) -> np.ndarray:
+        calls.append(part)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return original(self, part, output)
+
+    monkeypatch.setattr(grid.Grid, "_part", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        SMALL.run(output)
+    kept = list((output.folder / "cache").glob("*.npy"))
+    assert 0 < len(kept) < 8
+    kept[0].write_bytes(b"half of a f")  # a damaged part counts as not there
+
+    calls.clear()
+    monkeypatch.setattr(
+        grid.Grid,
+        "_part",
+        lambda self, part, output: calls.append(part) or original(self, part, output),
+    )
+    resumed = SMALL.run(output)
+    assert len(calls) == 8 - (len(kept) - 1)
+    for key, values in whole.items():
+        assert values.shape == (2, 2, 3)
+        np.testing.assert_array_equal(resumed[key], values)
+    np.testing.assert_allclose(whole["sin", "ORACLE"][0], 1, atol=1e-6)
+    assert whole["sin", "ORACLE"][1].std(axis=1).max() == 0
+    assert whole["sin", "RDC"][1].std(axis=1).min() > 0
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_a_word_and_130(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench.paper", "determinism", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert process.stderr is not None
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("cache/*.npy")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert b"run the same command again" in errors
+    assert b"Traceback" not in errors
+    assert list(tmp_path.glob("cache/*.npy"))
+
+
+def test_without_the_tables_an_experiment_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HGR_JAX_DATA", str(tmp_path / "nowhere"))
+    assert paper.main(["importance", "--quick", "--out", str(tmp_path)]) == 1
+    assert "HGR_JAX_DATA" in capsys.readouterr().err
+    monkeypatch.setenv("HGR_JAX_DATA", str(tmp_path))
+    assert paper.main(["causality", "--quick", "--out", str(tmp_path)]) == 1
+    assert "acs2015_county_data.csv is missing" in capsys.readouterr().err
+
+
+def test_tables_are_prepared_as_in_the_paper() -> None:
+    try:
+        census, communities, adult = tables.load()
+    except tables.NoTablesError as error:
+        pytest.skip(str(error))
+    assert not {"CensusId", "County", "Poverty", "Men"} & set(census.columns)
+    assert set(np.unique(census.columns["Unemployment"])) == {0, 1}
+    assert "State=Minnesota" in census.columns
+    assert len(communities.columns) == 104
+    assert len(adult.columns["age"]) == 48842
+    np.testing.assert_allclose(adult.columns["income"].mean(), 0.239, atol=0.001)
+    for table in (census, communities, adult):
+        assert all(np.isfinite(column).all() for column in table.columns.values())
+        assert len(table.pair[0]) == len(table.pair[1])
+
+
+def test_an_unknown_experiment_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        paper.main(["spiral"])
+    assert "invalid choice: 'spiral'" in capsys.readouterr().err
