@@ -9,14 +9,16 @@ RESULTS = Path(__file__).with_name("README.md")
 
 
 class Report:
-    """Lines of Markdown, printed as they come."""
+    """Lines of Markdown, printed as they come (unless ``quiet``)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
         self.lines: list[str] = []
 
     def say(self, line: str = "") -> None:
         """One line."""
-        print(line, flush=True)
+        if not self.quiet:
+            print(line, flush=True)
         self.lines.append(line)
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -17,6 +17,7 @@ from hgr_jax.measures import (
     AceCurve,
     AceFit,
     RandomizedFit,
+    RandomizedTransform,
     ace,
     ace_fit,
     chi2,
@@ -39,7 +40,7 @@ from hgr_jax.measures import (
 )
 
 if TYPE_CHECKING:
-    from hgr_jax.measures import NeuralFit, neural, neural_fit
+    from hgr_jax.measures import NeuralFit, NeuralTransform, neural, neural_fit
 
 __all__ = [
     "AceCurve",
@@ -47,7 +48,9 @@ __all__ = [
     "CopulaTransform",
     "Fit",
     "NeuralFit",
+    "NeuralTransform",
     "RandomizedFit",
+    "RandomizedTransform",
     "SingleKernelFit",
     "Status",
     "ace",

@@ -96,9 +96,10 @@ def as_key(key: Any) -> Array:
         typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
         if typed and key.shape == ():
             return key
-        if key.dtype == jnp.uint32 and key.ndim == 1:
+        raw = key.dtype == jnp.uint32
+        if raw and key.shape == jax.random.key_data(jax.random.key(0)).shape:
             return jax.random.wrap_key_data(key)
-        if typed:
+        if typed or (raw and key.ndim > 1):
             raise ValueError(
                 f"key must be one random key; got an array of them, of shape {tuple(key.shape)}."
                 " Map over it: jax.vmap(lambda key: ...)(keys)."
@@ -114,9 +115,28 @@ def as_scalar(name: str, value: Any, dtype: Any) -> Array:
         raise TypeError(f"{name} must be a real number; got {_described(value)}.")
     if np.shape(value) != ():
         raise ValueError(f"{name} must be one number; got shape {np.shape(value)}.")
+    if jnp.result_type(value).kind not in "fiuV":  # V: the small floats, bfloat16 and so on
+        raise TypeError(f"{name} must be a real number; got {_described(value)}.")
     if not isinstance(value, Array):
         value = np.asarray(value, np.float64)
     return jnp.asarray(value).astype(dtype)
+
+
+def as_positive(name: str, value: Any, dtype: Any) -> Array:
+    """A number above 0 as an array ``()``; a traced one that is not above 0 becomes NaN."""
+    number = as_scalar(name, value, dtype)
+    if isinstance(number, jax.core.Tracer):
+        return jnp.where(number > 0, number, jnp.nan)
+    if not 0 < number < jnp.inf:
+        raise ValueError(f"{name} must be above 0 and finite; got {value}.")
+    return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """A static switch: True or False, nothing that merely counts as one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {_described(value)}.")
+    return bool(value)
 
 
 def check_fraction(name: str, value: Any) -> float:

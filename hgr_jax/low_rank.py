@@ -16,7 +16,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_scalar
+from hgr_jax.arguments import as_positive
 from hgr_jax.moments import standardised
 
 _HIGHEST = lax.Precision.HIGHEST
@@ -30,7 +30,7 @@ def as_bandwidths(bandwidth: Any, dtype: Any) -> tuple[Array, Array]:
         raise ValueError(
             f"bandwidth must be one number or a pair (for a, for b); got {len(bandwidth)} numbers."
         )
-    first, second = (as_scalar("bandwidth", width, dtype) for width in bandwidth)
+    first, second = (as_positive("bandwidth", width, dtype) for width in bandwidth)
     return first, second
 
 

@@ -82,8 +82,9 @@ def standardised(x: Array, *, ddof: int = 0) -> Array:
 
     A constant column becomes 0, with zero derivatives; NaN or infinity makes the column NaN.
     It is first taken relative to its first row and its range, so that neither a far mean nor
-    an extreme unit costs digits.
+    an extreme unit costs digits (down to the smallest normal numbers of the dtype).
     """
+    x = x / 2  # so that the range of any data is a finite number
     x = x - lax.stop_gradient(x[:1])
     reach = lax.stop_gradient(jnp.max(jnp.abs(x), axis=0, keepdims=True))
     varies = ~(reach == 0)
@@ -95,12 +96,13 @@ def standardised(x: Array, *, ddof: int = 0) -> Array:
 
 def standard_deviation(x: Array) -> Array:
     """Population standard deviation of ``x (n,)``; 0, with zero derivatives, of a constant."""
+    x = x / 2  # so that the range of any data is a finite number
     x = x - lax.stop_gradient(x[0])
     reach = lax.stop_gradient(jnp.max(jnp.abs(x)))
     varies = ~(reach == 0)
     reach = jnp.where(varies, reach, 1)
     variance = jnp.var(x / reach)
-    return jnp.where(varies, reach * jnp.sqrt(jnp.where(varies, variance, 1)), 0)
+    return jnp.where(varies, 2 * reach * jnp.sqrt(jnp.where(varies, variance, 1)), 0)
 
 
 def whitening(gram: Array, alive: Array) -> tuple[Array, Array]:

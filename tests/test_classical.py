@@ -56,6 +56,8 @@ def test_pearson_in_any_unit(rng: np.random.Generator) -> None:
     expected = hgr_jax.pearson(a, b)
     for scale in (1e-30, 1e30):
         np.testing.assert_allclose(hgr_jax.pearson(scale * a, b), expected, atol=1e-6)
+    widest = np.linspace(-3e38, 3e38, ROWS, dtype=np.float32)
+    np.testing.assert_allclose(hgr_jax.pearson(widest, np.arange(ROWS)), 1, atol=1e-6)
     far = np.float32(1e5) + a
     exact = scipy.stats.pearsonr(far.astype(np.float64), b.astype(np.float64)).statistic
     np.testing.assert_allclose(hgr_jax.pearson(far, b), exact, atol=1e-6)

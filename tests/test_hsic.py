@@ -226,7 +226,10 @@ def test_degenerate_data(bandwidth: float | None, unbiased: bool) -> None:
 def test_bandwidth_that_is_not_positive() -> None:
     a, b = (x.astype(np.float32) for x in sample(24))
     for value in (0.0, -1.0, jnp.nan):
-        assert np.isnan(hgr_jax.hsic(a, b, bandwidth=jnp.asarray(value, jnp.float32)))
+        with pytest.raises(ValueError, match="bandwidth must be above 0"):
+            hgr_jax.hsic(a, b, bandwidth=value)
+        traced = jax.jit(lambda width: hgr_jax.hsic(a, b, bandwidth=width))
+        assert np.isnan(traced(value))
     assert hgr_jax.hsic(a, b, bandwidth=1e-6, unbiased=True) == 0  # no row sees another
     assert hgr_jax.hsic([1.0], [2.0]) == 0
 
@@ -282,9 +285,9 @@ def test_errors_name_the_argument() -> None:
     x = np.arange(5.0)
     with pytest.raises(ValueError, match="unbiased needs at least 4 rows; a and b have 3"):
         hgr_jax.hsic(x[:3], x[:3], unbiased=True)
-    with pytest.raises(ValueError, match="bandwidth must be positive and finite; got -1"):
+    with pytest.raises(ValueError, match="bandwidth must be above 0 and finite; got -1"):
         hgr_jax.hsic(x, x, bandwidth=-1.0)
-    with pytest.raises(ValueError, match=r"bandwidth\[1\] must be positive and finite; got 0"):
+    with pytest.raises(ValueError, match=r"bandwidth\[1\] must be above 0 and finite; got 0"):
         hgr_jax.hsic(x, x, bandwidth=(None, 0))
     with pytest.raises(ValueError, match="pair of these"):
         hgr_jax.hsic(x, x, bandwidth=(1.0, 2.0, 3.0))

@@ -68,7 +68,15 @@ def test_derivatives(measure: object, rng: np.random.Generator) -> None:
         return measure(a, b, bandwidth=bandwidth, points=7)  # type: ignore[operator]
 
     data = (a, b, jnp.asarray(0.6))
-    check_grads(value, data, order=1, modes=["fwd", "rev"], atol=1e-6, rtol=1e-6)
+    check_grads(value, data, order=2, modes=["fwd", "rev"], atol=1e-5, rtol=1e-5)
+
+
+def test_the_grid_follows_the_bandwidth(rng: np.random.Generator) -> None:
+    a, b = (x.astype(np.float32) for x in pair(rng, 200))
+    for measure in (hgr_jax.kde, hgr_jax.chi2):
+        assert measure(a, b, bandwidth=0.5) == measure(a, b, bandwidth=0.5, points=10)
+        assert measure(a, b) == measure(a, b, points=int(5 * 200 ** (1 / 6)))
+        assert np.isnan(jax.jit(lambda w, m=measure: m(a, b, bandwidth=w))(-0.5))
 
 
 def test_long_data_in_blocks(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +103,7 @@ def test_long_data_need_no_matrix_of_kernels() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"bandwidth": 0.0}, "bandwidth must be above 0"),
+        ({"bandwidth": 0.0}, "bandwidth must be above 0 and finite"),
         ({"bandwidth": "x"}, "bandwidth must be a real number"),
         ({"bandwidth": np.ones(2)}, "bandwidth must be one number"),
         ({"points": 1}, "points must be at least 2"),

@@ -155,7 +155,10 @@ class TestDerivatives:
             assert np.isnan(hgr_jax.kernel_cca(broken, b))
             assert np.isnan(hgr_jax.kernel_cca(b, broken))
         for options in ({"regularization": 0.0}, {"regularization": -1}, {"bandwidth": (1, 0)}):
-            assert np.isnan(hgr_jax.kernel_cca(a, b, **options))
+            with pytest.raises(ValueError, match="must be above 0"):
+                hgr_jax.kernel_cca(a, b, **options)
+        traced = jax.jit(lambda kappa: hgr_jax.kernel_cca(a, b, regularization=kappa))
+        assert np.isnan(traced(-1.0))
 
 
 def test_vmap_and_no_recompilation() -> None:

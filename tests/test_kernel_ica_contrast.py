@@ -87,8 +87,10 @@ class TestValue:
             broken = np.where(a == a[3], np.float32(bad), a)
             assert np.isnan(contrast(kind)(broken, b))
             assert np.isnan(contrast(kind)(b, broken))
-        assert np.isnan(contrast(kind)(a, b, regularization=0.0))
-        assert np.isnan(contrast(kind)(a, b, bandwidth=(-1.0, 1.0)))
+        with pytest.raises(ValueError, match="regularization must be above 0"):
+            contrast(kind)(a, b, regularization=0.0)
+        with pytest.raises(ValueError, match="bandwidth must be above 0"):
+            contrast(kind)(a, b, bandwidth=(-1.0, 1.0))
 
     def test_vmap_and_no_recompilation(self, kind: str) -> None:
         a, b = (jnp.asarray(x, jnp.float32).reshape(3, ROWS) for x in pair(3 * ROWS))

@@ -131,6 +131,8 @@ def test_several_columns_and_other_networks(pair: tuple[jax.Array, jax.Array]) -
         ({"steps": -1}, "steps must be at least 0"),
         ({"steps": 1.0}, "steps must be an int"),
         ({"hidden": (0,)}, "hidden must be at least 1"),
+        ({"hidden": 15}, "hidden must be a tuple or a list"),
+        ({"activations": "tanh"}, "activations must be a tuple or a list"),
         ({"activations": ("tanh",)}, "activations must be one more than the hidden layers"),
         ({"activations": ("tanh", "relu", "tanh", "swish")}, "activations must be one of"),
         ({"learning_rate": None}, "learning_rate must be a real number"),

@@ -34,6 +34,7 @@ def test_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert line.startswith(f"{name}: ")
     assert "nan" not in line
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / f"{name}.txt").read_text(encoding="utf-8").strip() in line
     with (tmp_path / f"{name}.csv").open(newline="") as file:
         header, *rows = csv.reader(file)
     assert rows
@@ -82,6 +83,27 @@ def test_a_grid_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     np.testing.assert_allclose(whole["sin", "ORACLE"][0], 1, atol=1e-6)
     assert whole["sin", "ORACLE"][1].std(axis=1).max() == 0
     assert whole["sin", "RDC"][1].std(axis=1).min() > 0
+
+
+@pytest.mark.slow
+def test_the_claims_of_the_paper_about_its_synthetic_data(tmp_path: Path) -> None:
+    """Means over seeds of KB, SK and KDE beside the oracle, at the paper's size and noise."""
+    relationships = ("circle", "x_square", "sin")
+    measures = ("ORACLE", "HGR-KB", "HGR-SK", "HGR-KDE")
+    noises = (0.0, 0.4, 1.0, 1.6, 2.0, 3.0)
+    small = grid.Grid(relationships, measures, noises, data_seeds=10, algorithm_seeds=3)
+    values = small.run(Output(tmp_path))
+    mean = {key: v.mean(axis=(1, 2)) for key, v in values.items()}
+    for name in relationships:
+        assert values[name, "HGR-KB"].std(axis=2).max() == 0
+        oracle = mean[name, "ORACLE"]
+        high = oracle > 0.4
+        assert high.any()
+        np.testing.assert_allclose(mean[name, "HGR-KB"][high], oracle[high], atol=0.03)
+        assert (mean[name, "HGR-KB"][~high] > oracle[~high]).all()
+        assert (mean[name, "HGR-KDE"][high] < oracle[high]).all()
+    assert (mean["circle", "HGR-SK"] < 0.15).all()
+    assert (mean["sin", "HGR-SK"] > mean["sin", "ORACLE"] - 1e-3).all()
 
 
 @pytest.mark.slow

@@ -141,6 +141,8 @@ def test_determinism(method: str) -> None:
 
 
 def test_every_cell_has_its_test() -> None:
+    assert set(CLAIMS) == set(PROPERTIES)
+    assert set(METHODS) == set(FUNCTIONS)
     for name in PROPERTIES:
         assert callable(globals()[f"test_{name}"])
         assert len(CLAIMS[name]) == len(METHODS)

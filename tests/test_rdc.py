@@ -88,6 +88,16 @@ def test_in_distribution_against_maxcorr(name: str, rng: np.random.Generator) ->
     np.testing.assert_allclose(np.median(ours), np.median(double), atol=2e-3)
 
 
+def test_derivatives_by_the_options_are_zero_too(rng: np.random.Generator) -> None:
+    a, b = pair("wave", rng)
+
+    def value(scale: jax.Array, ridge: jax.Array) -> jax.Array:
+        return hgr_jax.rdc(a, b, key=jax.random.key(0), scale=scale, regularization=ridge)
+
+    assert jax.grad(value, argnums=(0, 1))(jnp.float32(0.2), jnp.float32(1e-8)) == (0, 0)
+    assert np.isnan(jax.jit(value)(0.2, -1.0))
+
+
 def test_the_median_over_repeats(rng: np.random.Generator) -> None:
     a, b = pair("wave", rng)
     key = jax.random.key(5)
@@ -123,6 +133,8 @@ def test_transformations_are_of_the_ranks(rng: np.random.Generator) -> None:
         ({"repeats": 1.5}, "repeats must be an int"),
         ({"scale": None}, "scale must be a real number"),
         ({"regularization": "x"}, "regularization must be a real number"),
+        ({"regularization": 0.0}, "regularization must be above 0"),
+        ({"scale": np.array("x")}, "scale must be a real number"),
     ],
 )
 def test_errors(options: dict[str, object], message: str) -> None:

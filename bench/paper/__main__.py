@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from bench.machine import describe
-from bench.paper.output import Output
-from bench.paper.tables import NoTablesError
+from bench.paper.output import ExperimentError, Output
+from bench.report import Report
 
 EXPERIMENTS = (
     "overfitting",
@@ -24,6 +24,7 @@ EXPERIMENTS = (
     "causality",
 )
 RESULTS = Path(__file__).with_name("results")
+README = Path(__file__).with_name("README.md")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,18 +32,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.paper", description=__doc__)
     parser.add_argument("name", choices=(*EXPERIMENTS, "all"), help="an experiment, or all of them")
     parser.add_argument("--quick", action="store_true", help="a small version, to see it work")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder to write to")
+    parser.add_argument("--out", type=Path, help="folder to write to; default: results, here")
     options = parser.parse_args(arguments)
     names = EXPERIMENTS if options.name == "all" else (options.name,)
-    output = Output(options.out)
+    output = Output(options.out or (RESULTS / "quick" if options.quick else RESULTS))
     print(describe(), flush=True)
     status = 0
     for name in names:
         experiment = importlib.import_module(f"bench.paper.{name}")
         try:
             line = experiment.run(output, quick=options.quick)
-        except NoTablesError as error:
-            print(f"{name}: skipped: {error}", file=sys.stderr)
+        except ExperimentError as error:
+            print(f"{name}: {error}", file=sys.stderr)
             status = 1
         except KeyboardInterrupt:
             print(
@@ -52,9 +53,25 @@ def main(arguments: list[str] | None = None) -> int:
             return 130
         else:
             print(f"{name}: {line}", flush=True)
+            output.line(name, line)
+    if output.folder == RESULTS:
+        _keep(output)
     if status == 0:
-        print(f"figures and tables are in {options.out}")
+        print(f"figures and tables are in {output.folder}")
     return status
+
+
+def _keep(output: Output) -> None:
+    """Show every result that there is in the README of this folder."""
+    report = Report(quiet=True)
+    report.say(describe())
+    for name in EXPERIMENTS:
+        path = output.folder / f"{name}.txt"
+        if path.is_file():
+            line = path.read_text(encoding="utf-8").strip()
+            for text in ("", f"## {name}", "", line, "", f"![{name}](results/{name}.png)"):
+                report.say(text)
+    report.keep("paper", README)
 
 
 if __name__ == "__main__":

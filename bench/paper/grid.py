@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -70,7 +71,7 @@ class Grid:
             if values is not None and values.shape == (self.data_seeds, self.algorithm_seeds):
                 done[part] = values
         todo = [part for part in parts if part not in done]
-        if done and todo:
+        if done:
             print(f"{len(done)} of {len(parts)} parts are there from an earlier run", flush=True)
         for part in tqdm(todo, unit="part", disable=not todo):
             done[part] = self._part(part, output)
@@ -89,8 +90,10 @@ class Grid:
             self.algorithm_seeds,
             self.size,
             self.neural_steps if measure == "HGR-NN" else None,
-            hgr_jax.__version__,
+            _sources(),
             jax.__version__,
+            jax.default_backend(),
+            str(jnp.result_type(float)),
         )
         digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:8]
         return f"{relationship}-{measure}-{noise:.1f}-{digest}".lower()
@@ -108,6 +111,16 @@ class Grid:
             values = np.asarray(jnp.concatenate(runs, axis=1), np.float64)
         output.keep(self._key(part), values)
         return values
+
+
+@functools.cache
+def _sources() -> str:
+    """A digest of the code that the values depend on: change it, and they are computed anew."""
+    files = [*Path(hgr_jax.__file__).parent.rglob("*.py"), Path(__file__)]
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @functools.cache

@@ -10,7 +10,7 @@ import numpy as np
 
 import hgr_jax
 from bench.paper import tables
-from bench.paper.output import Output, new_figure
+from bench.paper.output import ExperimentError, Output, new_figure
 
 
 def run(output: Output, *, quick: bool) -> str:
@@ -43,6 +43,8 @@ def run(output: Output, *, quick: bool) -> str:
         figure.colorbar(image, ax=axes)
     output.table("monotonicity", ("table", "h", "k", "HGR-KB"), rows)
     output.figure("monotonicity", figure)
+    if largest_fall < -1e-5:
+        raise ExperimentError(f"KB falls by {-largest_fall:.1e} when a degree rises by one")
     return (
         f"Largest fall when a degree rises by one: {-largest_fall:.1e} (float32 rounding); at"
         " degrees 3 and 3, and at the largest: "

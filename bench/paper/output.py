@@ -26,6 +26,10 @@ STYLES = {
 }
 
 
+class ExperimentError(Exception):
+    """An experiment cannot run, or did not show what it claims."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Output:
     """A folder of results."""
@@ -45,6 +49,11 @@ class Output:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(header)
             writer.writerows([_shown(cell) for cell in row] for row in rows)
+
+    def line(self, name: str, text: str) -> None:
+        """Write ``NAME.txt``: what the figure shows."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
 
     def cached(self, key: str) -> NDArray[np.float64] | None:
         """A finished part, or None; one that cannot be read counts as not there."""

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.paper.output import Output, new_figure
+from bench.paper.output import ExperimentError, Output, new_figure
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("HGR-KB", "HGR-SK", "HGR-NN", "HGR-KDE", "RDC")
@@ -39,14 +39,14 @@ def run(output: Output, *, quick: bool) -> str:
     figure = new_figure(11, 2.6)
     axes = figure.subplots()
     axes.axis("off")
-    cells = [
-        [f"{claim}\n({verdict})" for _, _, claim, _, verdict in rows if _ is not None][i : i + 5]
-        for i in range(0, len(rows), 5)
-    ]
+    texts = [f"{claim}\n({verdict})" for _, _, claim, _, verdict in rows]
+    cells = [texts[i : i + 5] for i in range(0, len(texts), 5)]
     table = axes.table(cells, rowLabels=PROPERTIES, colLabels=METHODS, loc="center")
     table.scale(1, 2)
     output.figure("properties", figure)
     counts = {verdict: sum(row[-1] == verdict for row in rows) for verdict in {r[-1] for r in rows}}
+    if "failed" in counts or "passed" not in counts:
+        raise ExperimentError(f"not every cell passed its test: {counts}; see properties.csv")
     return (
         "Cells of the table by the verdict of their tests (tests/test_properties.py): "
         + ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))

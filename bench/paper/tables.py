@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data import data_folder
+from bench.paper.output import ExperimentError
 
 ADULT_COLUMNS = (
     "age",
@@ -46,7 +47,7 @@ class Table:
         return a, b
 
 
-class NoTablesError(Exception):
+class NoTablesError(ExperimentError):
     """The real tables are not on this machine."""
 
 

@@ -20,12 +20,12 @@ from hgr_jax.measures.kernel_ica_contrast import kernel_ica_contrast
 from hgr_jax.measures.nlc import nlc
 from hgr_jax.measures.oracle import oracle
 from hgr_jax.measures.pearson import pearson
-from hgr_jax.measures.rdc import RandomizedFit, rdc, rdc_fit
+from hgr_jax.measures.rdc import RandomizedFit, RandomizedTransform, rdc, rdc_fit
 from hgr_jax.measures.sk import sk, sk_fit
 from hgr_jax.measures.spearman import spearman
 
 if TYPE_CHECKING:
-    from hgr_jax.measures.neural_network import NeuralFit, neural, neural_fit
+    from hgr_jax.measures.neural_network import NeuralFit, NeuralTransform, neural, neural_fit
 
 LAZY = dict.fromkeys(("NeuralFit", "neural", "neural_fit"), "hgr_jax.measures.neural_network")
 """Names that load their module, and what it needs, on first use."""
@@ -34,7 +34,9 @@ __all__ = [
     "AceCurve",
     "AceFit",
     "NeuralFit",
+    "NeuralTransform",
     "RandomizedFit",
+    "RandomizedTransform",
     "ace",
     "ace_fit",
     "chi2",

@@ -91,7 +91,7 @@ def ace(
     a, b = as_pair(a, b, max_ndim=1)
     spans = check_spans(span)
     steps = check_count("max_iterations", max_iterations)
-    return _ace(a, b, as_scalar("tolerance", tolerance, a.dtype), spans=spans, steps=steps)
+    return _ace(a, b, _as_tolerance(tolerance, a.dtype), spans=spans, steps=steps)
 
 
 def ace_fit(
@@ -129,7 +129,7 @@ def ace_fit(
     a, b = as_pair(a, b, max_ndim=1)
     spans = check_spans(span)
     steps = check_count("max_iterations", max_iterations)
-    return _ace_fit(a, b, as_scalar("tolerance", tolerance, a.dtype), spans=spans, steps=steps)
+    return _ace_fit(a, b, _as_tolerance(tolerance, a.dtype), spans=spans, steps=steps)
 
 
 @jax.tree_util.register_dataclass
@@ -176,6 +176,13 @@ class AceFit(TransformedPair):
     g: AceCurve
     iterations: Array
     converged: Array
+
+
+def _as_tolerance(tolerance: Any, dtype: Any) -> Array:
+    number = as_scalar("tolerance", tolerance, dtype)
+    if not isinstance(number, jax.core.Tracer) and not number >= 0:
+        raise ValueError(f"tolerance must be at least 0; got {tolerance}.")
+    return number
 
 
 def check_spans(span: Any) -> Spans:

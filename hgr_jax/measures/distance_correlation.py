@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair, check_choice
+from hgr_jax.arguments import as_pair, check_choice, check_flag
 from hgr_jax.pairs import (
     centred_products,
     correlation_of,
@@ -84,6 +84,7 @@ def distance_correlation(
       0.4915
     """
     a, b = as_pair(a, b)
+    unbiased = check_flag("unbiased", unbiased)
     if unbiased and a.shape[0] < 4:
         raise ValueError(f"unbiased needs at least 4 rows; a and b have {a.shape[0]}.")
     algorithm = check_choice("algorithm", algorithm, ALGORITHMS)
@@ -96,7 +97,7 @@ def distance_correlation(
         )
     if algorithm == "auto":
         algorithm = "sort" if one_each and a.shape[0] >= SORT_ROWS else "pairs"
-    return _distance_correlation(a, b, unbiased=bool(unbiased), algorithm=algorithm)
+    return _distance_correlation(a, b, unbiased=unbiased, algorithm=algorithm)
 
 
 @functools.partial(jax.jit, static_argnames=("unbiased", "algorithm"))

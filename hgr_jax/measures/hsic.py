@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import jax
@@ -11,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair, as_scalar
+from hgr_jax.arguments import as_pair, as_positive, check_flag
 from hgr_jax.pairs import centred_products, correlation_of, distances, squared_distances
 
 MEDIAN_ROWS = 1024
@@ -73,14 +72,15 @@ def hsic(
       1.000
     """
     a, b = as_pair(a, b)
+    unbiased = check_flag("unbiased", unbiased)
     if unbiased and a.shape[0] < 4:
         raise ValueError(f"unbiased needs at least 4 rows; a and b have {a.shape[0]}.")
     return _hsic(
         a,
         b,
         _as_bandwidths(bandwidth, a.dtype),
-        unbiased=bool(unbiased),
-        normalized=bool(normalized),
+        unbiased=unbiased,
+        normalized=check_flag("normalized", normalized),
     )
 
 
@@ -101,12 +101,7 @@ def _as_bandwidths(value: Any, dtype: Any) -> Bandwidths:
 
 
 def _as_bandwidth(name: str, value: Any, dtype: Any) -> Array | None:
-    if value is None:
-        return None
-    bandwidth = as_scalar(name, value, dtype)
-    if not isinstance(value, Array) and not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"{name} must be positive and finite; got {value}.")
-    return bandwidth
+    return None if value is None else as_positive(name, value, dtype)
 
 
 @functools.partial(jax.jit, static_argnames=("unbiased", "normalized"))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair, as_scalar, check_count
+from hgr_jax.arguments import as_pair, as_positive, check_count
 from hgr_jax.moments import standardised, sum_over_rows
 from hgr_jax.solvers import top_pair
 
@@ -37,8 +37,8 @@ def kde(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) -> 
       a, b: real arrays ``(n,)``, traced.
       bandwidth: of the kernel, in standard deviations, > 0, traced; None for Silverman's
         ``(n (d + 2) / 4)^(-1 / (d + 4))`` with d = 2, that is ``n^(-1/6)``.
-      points: of the grid on each side, static; None for ``min(50, 5 / bandwidth)`` with
-        Silverman's bandwidth, rounded down.
+      points: of the grid on each side, static; None for ``min(50, 5 / bandwidth)``, rounded
+        down, with Silverman's bandwidth where the one given is traced.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -71,11 +71,10 @@ def checked(a: Any, b: Any, bandwidth: Any, points: Any) -> tuple[Array, Array, 
     """The arguments of a measure on the estimated density, with the defaults filled in."""
     a, b = as_pair(a, b, max_ndim=1)
     silverman = a.shape[0] ** (-1 / 6)
+    width = as_positive("bandwidth", silverman if bandwidth is None else bandwidth, a.dtype)
     if points is None:
-        points = int(min(MOST_POINTS, 5 / silverman))
-    width = as_scalar("bandwidth", silverman if bandwidth is None else bandwidth, a.dtype)
-    if not isinstance(width, jax.core.Tracer) and not width > 0:
-        raise ValueError(f"bandwidth must be above 0; got {bandwidth}.")
+        traced = isinstance(width, jax.core.Tracer)
+        points = max(2, int(min(MOST_POINTS, 5 / (silverman if traced else float(width)))))
     return a, b, width, check_count("points", points, least=2)
 
 
@@ -105,4 +104,5 @@ def dependence(a: Array, b: Array, bandwidth: Array, points: int) -> Array:
     p = density / jnp.sum(density)
     expected = jnp.sqrt(jnp.outer(jnp.sum(p, axis=1), jnp.sum(p, axis=0)))
     constant = jnp.all(a == a[0]) | jnp.all(b == b[0])
-    return jnp.where(constant, 0, p / expected - expected)
+    matrix = p / expected - expected
+    return jnp.where(constant & jnp.all(jnp.isfinite(matrix)), 0, matrix)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair, as_scalar, check_choice, check_count
+from hgr_jax.arguments import as_pair, as_positive, check_choice, check_count
 from hgr_jax.low_rank import (
     as_bandwidths,
     centred_features,
@@ -75,7 +75,7 @@ def kernel_ica_contrast(
     theirs).  The rows that the low rank is built on are held fixed.
 
     Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; NaN or infinity
-    gives NaN, and so does an option that is not above 0.  The sample value is biased upward:
+    gives NaN, and so does a traced option that is not above 0.  The sample value is biased upward:
     between independent normal variables KGV has mean 0.004 at n = 1,000 and 0.005 at 10,000, KCC
     0.035 and 0.026.
 
@@ -101,7 +101,7 @@ def kernel_ica_contrast(
     return _kernel_ica_contrast(
         a,
         b,
-        as_scalar("regularization", regularization, a.dtype),
+        as_positive("regularization", regularization, a.dtype),
         as_bandwidths(bandwidth, a.dtype),
         kind=check_choice("kind", kind, KINDS),
         rank=min(check_count("rank", rank), a.shape[0]),

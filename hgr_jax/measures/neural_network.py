@@ -140,6 +140,9 @@ def neural_fit(
     """
     a, b = as_pair(a, b)
     key = as_key(key)
+    for name, value in (("hidden", hidden), ("activations", activations)):
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"{name} must be a tuple or a list; got {value!r}.")
     widths = tuple(check_count("hidden", width) for width in hidden)
     names = tuple(check_choice("activations", name, tuple(_FUNCTIONS)) for name in activations)
     if len(names) != len(widths) + 1:
@@ -171,6 +174,8 @@ def _resumed(init: Any, graphs: tuple[Any, ...]) -> tuple[tuple[Any, Any], Any]:
         raise TypeError(
             f"init must be a fit (the result of neural_fit) or None; got {type(init).__name__}."
         )
+    if init.correlation.ndim:
+        raise ValueError("init must be one fit, not a batch; map over it: jax.vmap(...)(fits).")
     if (init.f.graph, init.g.graph) != graphs:
         raise ValueError(
             "init must be a fit of the same networks: as many columns of a and b, the same"
@@ -259,6 +264,11 @@ class NeuralTransform:
 
     def __call__(self, x: Any) -> Array:
         """Values ``(n,)`` at ``x``, of as many columns as the data of the fit."""
+        if self.mean.ndim:
+            raise ValueError(
+                f"this transform belongs to a batch of fits, of shape {self.mean.shape};"
+                " map over it: jax.vmap(lambda fit: ...)(fits)."
+            )
         x = as_real_array("x", x).astype(self.mean.dtype)
         columns = self.scaler.center.shape[-1]
         if _columns(x) != columns:

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from hgr_jax.arguments import as_pair
+from hgr_jax.arguments import as_pair, as_real_array
 from hgr_jax.measures.pearson import pearson
 
 
@@ -46,11 +46,10 @@ def oracle(a: Any, b: Any, *, f: Callable[[Array], Array], g: Callable[[Array], 
     for name, transform in (("f", f), ("g", g)):
         if not callable(transform):
             raise TypeError(f"{name} must be a callable (n,) -> (n,); got {transform!r}.")
-    transformed = f(a), g(b)
+    transformed = as_real_array("f(a)", f(a)), as_real_array("g(b)", g(b))
     for name, value in zip(("f", "g"), transformed, strict=True):
-        if jnp.shape(value) != a.shape:
-            raise ValueError(
-                f"{name} must map (n,) to (n,): it made {jnp.shape(value)} of {a.shape}."
-            )
-    varies = jnp.any(a != a[0]) & jnp.any(b != b[0])
-    return jnp.where(varies, jnp.abs(pearson(*transformed)), 0)
+        if value.shape != a.shape:
+            raise ValueError(f"{name} must map (n,) to (n,): it made {value.shape} of {a.shape}.")
+    value = jnp.abs(pearson(*(x.astype(a.dtype) for x in transformed)))
+    constant = jnp.all(a == a[0]) | jnp.all(b == b[0])
+    return jnp.where(constant & ~jnp.isnan(value), 0, value)

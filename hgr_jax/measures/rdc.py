@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_key, as_pair, as_real_array, as_scalar, check_count
+from hgr_jax.arguments import as_key, as_pair, as_positive, as_real_array, check_count
 from hgr_jax.copula import TransformedPair
 from hgr_jax.measures.spearman import average_ranks
 from hgr_jax.solvers import CanonicalPair, top_pair
@@ -44,7 +44,7 @@ def rdc(
       a, b: real arrays ``(n,)``, or ``(n, p)`` (ranks column by column), traced.
       key: a random key, as ``jax.random.key(0)`` makes, traced.
       projections: number of sinusoids of each variable, static.
-      scale: standard deviation of the random weights, times p + 1; traced.
+      scale: standard deviation of the random weights, times p + 1; > 0, traced.
       regularization: ridge added to the variances of the principal directions of the
         sinusoids, relative to the largest; > 0, traced.  Below 1e-12, float32 has only noise.
       repeats: the median over so many independent draws is returned; static.
@@ -55,9 +55,10 @@ def rdc(
     Raises:
       TypeError, ValueError: for other shapes or dtypes, keys or options than the above.
 
-    Derivatives: zero, as ranks are piecewise constant.  Degenerate data: a constant ``a`` or
-    ``b`` gives 0; NaN or infinity gives NaN.  Cost: O(n log n + n projections^2), with arrays
-    of n x projections, for each repeat.
+    Derivatives: zero, by the options too, as ranks are piecewise constant.  Degenerate data: a
+    constant ``a`` or ``b`` gives 0; NaN or infinity gives NaN, and so does a traced option that
+    is not above 0.  Cost: O(n log n + n projections^2), with arrays of n x projections, for each
+    repeat.
 
     Source: Lopez-Paz, Hennig & Schölkopf, "The Randomized Dependence Coefficient" (2013).
 
@@ -112,7 +113,11 @@ def rdc_fit(
 
 
 def _options(scale: Any, regularization: Any, dtype: Any) -> tuple[Array, Array]:
-    return as_scalar("scale", scale, dtype), as_scalar("regularization", regularization, dtype)
+    options = (
+        as_positive("scale", scale, dtype),
+        as_positive("regularization", regularization, dtype),
+    )
+    return lax.stop_gradient(options)
 
 
 @jax.tree_util.register_dataclass
@@ -127,6 +132,11 @@ class RandomizedTransform:
 
     def __call__(self, x: Any) -> Array:
         """Values ``(n,)`` at ``x``, of as many columns as the fitted data."""
+        if self.sample.ndim != 2:
+            raise ValueError(
+                f"this transform belongs to a batch of fits, of shape {self.sample.shape[:-2]};"
+                " map over it: jax.vmap(lambda fit: ...)(fits)."
+            )
         x = as_real_array("x", x).astype(self.sample.dtype)
         columns = 1 if x.ndim == 1 else x.shape[1]
         if columns != self.sample.shape[1]:
