@@ -115,7 +115,10 @@ def as_scalar(name: str, value: Any, dtype: Any) -> Array:
         raise TypeError(f"{name} must be a real number; got {_described(value)}.")
     if np.shape(value) != ():
         raise ValueError(f"{name} must be one number; got shape {np.shape(value)}.")
-    if jnp.result_type(value).kind not in "fiuV":  # V: the small floats, bfloat16 and so on
+    dtype_given = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
+    if not jnp.issubdtype(dtype_given, np.number) or jnp.issubdtype(
+        dtype_given, np.complexfloating
+    ):
         raise TypeError(f"{name} must be a real number; got {_described(value)}.")
     if not isinstance(value, Array):
         value = np.asarray(value, np.float64)

@@ -101,8 +101,10 @@ def test_oracle_checks_its_transformations() -> None:
     )
     with pytest.raises(TypeError, match=r"^f must be a callable"):
         hgr_jax.oracle(a, a, f=2, g=jnp.square)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"^g must map"):
+    with pytest.raises(ValueError, match=r"^g\(b\) must have shape"):
         hgr_jax.oracle(a, a, f=jnp.square, g=jnp.sum)
+    with pytest.raises(ValueError, match=r"^g must map"):
+        hgr_jax.oracle(a, a, f=jnp.square, g=lambda b: b[1:])
 
 
 def test_gradient_of_a_perfect_correlation_is_zero() -> None:

@@ -27,7 +27,9 @@ from hgr_jax.measures.spearman import spearman
 if TYPE_CHECKING:
     from hgr_jax.measures.neural_network import NeuralFit, NeuralTransform, neural, neural_fit
 
-LAZY = dict.fromkeys(("NeuralFit", "neural", "neural_fit"), "hgr_jax.measures.neural_network")
+LAZY = dict.fromkeys(
+    ("NeuralFit", "NeuralTransform", "neural", "neural_fit"), "hgr_jax.measures.neural_network"
+)
 """Names that load their module, and what it needs, on first use."""
 
 __all__ = [
