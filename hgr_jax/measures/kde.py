@@ -61,7 +61,7 @@ def kde(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) -> 
       >>> import jax.numpy as jnp, hgr_jax
       >>> a = jnp.linspace(-1, 1, 1001)
       >>> print(f"{hgr_jax.kde(a, a**2):.2f} {hgr_jax.kde(a, a**2, bandwidth=0.1):.2f}")
-      0.77 0.95
+      0.81 0.98
     """
     a, b, bandwidth, points = checked(a, b, bandwidth, points)
     return _kde(a, b, bandwidth, points=points)

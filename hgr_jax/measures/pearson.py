@@ -35,7 +35,7 @@ def pearson(a: Any, b: Any) -> Array:
       >>> import jax.numpy as jnp, hgr_jax
       >>> a = jnp.linspace(-1, 1, 101)
       >>> print(f"{hgr_jax.pearson(a, -2 * a):.4f} {hgr_jax.pearson(a, a**3):.4f}")
-      -1.0000 0.9165
+      -1.0000 0.9166
     """
     a, b = as_pair(a, b, max_ndim=1)
     return _pearson(a, b)

@@ -34,7 +34,7 @@ def spearman(a: Any, b: Any) -> Array:
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
-      >>> a = jnp.linspace(-1, 1, 101)
+      >>> a = jnp.arange(-50.0, 51.0)
       >>> print(f"{hgr_jax.spearman(a, a**3):.4f} {hgr_jax.spearman(a, a**2):.4f}")
       1.0000 0.0000
     """
