@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 import hgr_jax
 from hgr_jax.measures.neural_network import NeuralFit
@@ -109,9 +110,9 @@ def test_in_distribution_against_maxcorr(pair: tuple[jax.Array, jax.Array]) -> N
             activations=("relu", "relu", "relu", "identity"),
         )
     )(jax.random.split(KEY, 4 * seeds))
-    spread = np.std(theirs) + np.std(ours)
-    assert abs(np.median(ours) - np.median(theirs)) < 0.03 + spread / np.sqrt(seeds)
-    assert 0.3 < np.std(ours) / np.std(theirs) < 3
+    # One of their networks may be born dead, so spreads are not compared.
+    assert scipy.stats.ks_2samp(np.asarray(ours), theirs).pvalue > 1e-3
+    assert abs(np.median(ours) - np.median(theirs)) < 0.02
 
 
 def test_several_columns_and_other_networks(pair: tuple[jax.Array, jax.Array]) -> None:

@@ -84,11 +84,11 @@ def run(output: Output, *, quick: bool) -> str:
 
 
 def _conclusion(values: Mapping[tuple[str, str], NDArray[np.float64]], grid: Grid) -> str:
-    gap, below = 0.0, []
+    gaps, below = {}, []
     for relationship in sorted(set(WITHIN_REACH) & set(grid.relationships)):
         kb, oracle = (values[relationship, name].mean(axis=(1, 2)) for name in ("HGR-KB", "ORACLE"))
         high = oracle > 0.4
-        gap = max(gap, float(np.abs(kb - oracle)[high].max()))
+        gaps[relationship] = float(np.abs(kb - oracle)[high].max())
         below.append(values[relationship, "HGR-KDE"].mean(axis=(1, 2))[high] < oracle[high])
     spread = {
         name: max(
@@ -97,15 +97,27 @@ def _conclusion(values: Mapping[tuple[str, str], NDArray[np.float64]], grid: Gri
         )
         for name in ("HGR-KB", *sorted(RANDOM))
     }
+    many = _circle_of_many_rows(grid)
     circle = values["circle", "HGR-SK"][1].mean(), values["circle", "HGR-KB"][1].mean()
     return (
-        f"KB is within {gap:.3f} of the oracle wherever that is above 0.4 (circle, x², y², sin);"
-        f" KDE is below the oracle in {np.mean(np.concatenate(below)):.0%} of these cells; on the"
+        "Largest distance of KB from the oracle where that is above 0.4: "
+        + ", ".join(f"{name} {gap:.3f}" for name, gap in gaps.items())
+        + f" (on the circle at noise {grid.noises[1]} the squares are not optimal, as both"
+        f" variables are noisy: on 100 times as many rows the oracle is {many[0]:.3f}, KB"
+        f" {many[1]:.3f}); KDE is below the oracle in {np.mean(np.concatenate(below)):.0%} of these"
+        f" cells; on the"
         f" circle at noise {grid.noises[1]} SK is {circle[0]:.2f} where KB is {circle[1]:.2f};"
         " largest standard deviation over algorithm seeds: "
         + ", ".join(f"{name} {value:.3g}" for name, value in spread.items())
         + "."
     )
+
+
+def _circle_of_many_rows(grid: Grid) -> tuple[float, float]:
+    """Oracle and KB on 100 times the rows of the circle at the first noise level above 0."""
+    known = synthetic.RELATIONSHIPS["circle"]
+    a, b = synthetic.sample("circle", jax.random.key(3), noise=grid.noises[1], size=100 * grid.size)
+    return float(hgr_jax.oracle(a, b, f=known.f, g=known.g)), float(hgr_jax.kb(a, b, h=5, k=5))
 
 
 def _null_level(relationship: str, size: int, draws: int) -> float:
