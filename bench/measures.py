@@ -25,6 +25,7 @@ from bench.data import relation
 from bench.machine import describe
 from bench.report import Report
 from bench.timing import race, seconds
+from hgr_jax.datasets.synthetic import RELATIONSHIPS
 
 SIZES = (1_000, 10_000, 100_000)
 
@@ -35,17 +36,9 @@ OUR_PAIRWISE = 20_000
 """Beyond so many rows our O(n^2) measures, which need no such memory, are called only once."""
 
 
-def _sine(x: jax.Array) -> jax.Array:
-    return jnp.sin(jnp.pi * x)
-
-
-def _same(x: jax.Array) -> jax.Array:
-    return x
-
-
 def ours() -> dict[str, tuple[Callable[..., jax.Array], int | None]]:
     """Our measures, and up to how many rows each races; beyond, the value is timed once."""
-    key = jax.random.key(0)
+    key, sine = jax.random.key(0), RELATIONSHIPS["sin"]
     return {
         "pearson": (hgr_jax.pearson, None),
         "spearman": (hgr_jax.spearman, None),
@@ -58,7 +51,7 @@ def ours() -> dict[str, tuple[Callable[..., jax.Array], int | None]]:
         "neural": (partial(hgr_jax.neural, key=key), 10_000),
         "gedi": (hgr_jax.gedi, None),
         "nlc": (hgr_jax.nlc, None),
-        "oracle": (partial(hgr_jax.oracle, f=_sine, g=_same), None),
+        "oracle": (partial(hgr_jax.oracle, f=sine.f, g=sine.g), None),
         "distance_correlation": (hgr_jax.distance_correlation, None),
         "hsic": (hgr_jax.hsic, OUR_PAIRWISE),
         "kernel_cca": (hgr_jax.kernel_cca, None),

@@ -135,6 +135,27 @@ def as_positive(name: str, value: Any, dtype: Any) -> Array:
     return number
 
 
+def as_nonnegative(name: str, value: Any, dtype: Any) -> Array:
+    """A number of at least 0 as an array ``()``; a traced one below 0 becomes NaN."""
+    number = as_scalar(name, value, dtype)
+    if isinstance(number, jax.core.Tracer):
+        return jnp.where(number >= 0, number, jnp.nan)
+    if not 0 <= number < jnp.inf:
+        raise ValueError(f"{name} must be at least 0 and finite; got {value}.")
+    return number
+
+
+def one_or_pair(name: str, value: Any) -> tuple[tuple[str, Any], tuple[str, Any]]:
+    """An option of a and of b, each with its name for errors, from one for both or from a pair."""
+    if not isinstance(value, tuple | list):
+        return (name, value), (name, value)
+    if len(value) != 2:
+        raise ValueError(
+            f"{name} must be one value for both, or a pair of these for (a, b); got {value!r}."
+        )
+    return (f"{name}[0]", value[0]), (f"{name}[1]", value[1])
+
+
 def check_flag(name: str, value: Any) -> bool:
     """A static switch: True or False, nothing that merely counts as one of them."""
     if not isinstance(value, bool | np.bool_):

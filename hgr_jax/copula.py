@@ -71,15 +71,8 @@ class CopulaTransform:
 
     def __call__(self, x: Any) -> Array:
         """Values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
-        self._check_single()
-        x = as_real_array("x", x).astype(self.side.offset.dtype)
-        columns = 1 if x.ndim == 1 else x.shape[1]
-        if self.encoder.variables not in (None, columns):
-            raise ValueError(
-                f"x must have {self.encoder.variables} column(s), as the data of the fit had;"
-                f" got shape {tuple(x.shape)}."
-            )
-        return _evaluate(self, x)
+        check_single(self.side.offset.shape)
+        return _evaluate(self, as_new_data(x, self.encoder.variables, self.side.offset.dtype))
 
     @property
     def coefficients(self) -> Array:
@@ -96,15 +89,8 @@ class CopulaTransform:
         """The constant that makes the mean of the transformation zero."""
         return self._expansion()[0]
 
-    def _check_single(self) -> None:
-        if self.side.offset.ndim:
-            raise ValueError(
-                "this transform belongs to a batch of fits, of shape"
-                f" {self.side.offset.shape}; map over it: jax.vmap(lambda fit: ...)(fits)."
-            )
-
     def _expansion(self) -> tuple[Array, Array]:
-        self._check_single()
+        check_single(self.side.offset.shape)
         basis, offset = self.side.basis, self.side.offset
         if isinstance(basis, PolynomialBasis):
             expansion = basis.monomials()[:, 1:] @ self.side.coefficients
@@ -146,6 +132,26 @@ class CopulaTransform:
             ]
             terms.append(f"{float(value):.{digits}g} {' '.join(factors)}")
         return " + ".join(terms).replace("+ -", "- ")
+
+
+def check_single(batch: tuple[int, ...]) -> None:
+    """Say so where a transform belongs to a batch of fits, of this shape."""
+    if batch:
+        raise ValueError(
+            f"this transform belongs to a batch of fits, of shape {batch};"
+            " map over it: jax.vmap(lambda fit: ...)(fits)."
+        )
+
+
+def as_new_data(x: Any, columns: int | None, dtype: Any) -> Array:
+    """Data for a transform, of as many columns as it was fitted to (None: of any number)."""
+    x = as_real_array("x", x).astype(dtype)
+    if columns not in (None, 1 if x.ndim == 1 else x.shape[1]):
+        raise ValueError(
+            f"x must have {columns} column(s), as the data of the fit had;"
+            f" got shape {tuple(x.shape)}."
+        )
+    return x
 
 
 @dataclasses.dataclass(frozen=True)

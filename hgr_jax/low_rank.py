@@ -16,7 +16,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_positive
+from hgr_jax.arguments import as_positive, one_or_pair
 from hgr_jax.moments import standardised
 
 _HIGHEST = lax.Precision.HIGHEST
@@ -24,14 +24,8 @@ _HIGHEST = lax.Precision.HIGHEST
 
 def as_bandwidths(bandwidth: Any, dtype: Any) -> tuple[Array, Array]:
     """The bandwidths of ``a`` and of ``b``, from one number or a pair of them."""
-    if not isinstance(bandwidth, tuple | list):
-        bandwidth = (bandwidth, bandwidth)
-    if len(bandwidth) != 2:
-        raise ValueError(
-            f"bandwidth must be one number or a pair (for a, for b); got {len(bandwidth)} numbers."
-        )
-    first, second = (as_positive("bandwidth", width, dtype) for width in bandwidth)
-    return first, second
+    first, second = one_or_pair("bandwidth", bandwidth)
+    return as_positive(*first, dtype), as_positive(*second, dtype)
 
 
 def usable(columns: tuple[Array, ...], positive: tuple[Array, ...]) -> tuple[Array, Array]:

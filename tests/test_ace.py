@@ -280,9 +280,9 @@ def test_no_recompilation() -> None:
 
 def test_errors_name_the_argument() -> None:
     x = [1.0, 2.0, 4.0]
-    with pytest.raises(ValueError, match=r"span must be from 0 to 1; got 1\.5"):
+    with pytest.raises(ValueError, match=r"span\[1\] must be from 0 to 1; got 1\.5"):
         hgr_jax.ace(x, x, span=(0.1, 1.5))
-    with pytest.raises(ValueError, match=r"span must be one number or a pair .* got 3"):
+    with pytest.raises(ValueError, match=r"span must be one value for both, or a pair .* got \("):
         hgr_jax.ace_fit(x, x, span=(0.1, 0.1, 0.1))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="span must be a number from 0 to 1; got 'wide'"):
         hgr_jax.ace(x, x, span="wide")  # type: ignore[arg-type]

@@ -155,7 +155,9 @@ class TestDerivatives:
             assert np.isnan(hgr_jax.kernel_cca(broken, b))
             assert np.isnan(hgr_jax.kernel_cca(b, broken))
         for options in ({"regularization": 0.0}, {"regularization": -1}, {"bandwidth": (1, 0)}):
-            with pytest.raises(ValueError, match="must be above 0"):
+            with pytest.raises(
+                ValueError, match=r"(regularization|bandwidth\[1\]) must be above 0"
+            ):
                 hgr_jax.kernel_cca(a, b, **options)
         traced = jax.jit(lambda kappa: hgr_jax.kernel_cca(a, b, regularization=kappa))
         assert np.isnan(traced(-1.0))
@@ -183,7 +185,9 @@ def test_errors_name_the_argument() -> None:
     x = [1.0, 2.0, 4.0]
     with pytest.raises(ValueError, match="rank must be at least 1; got 0"):
         hgr_jax.kernel_cca(x, x, rank=0)
-    with pytest.raises(ValueError, match=r"bandwidth must be one number or a pair .* got 3"):
+    with pytest.raises(
+        ValueError, match=r"bandwidth must be one value for both, or a pair .* got \("
+    ):
         hgr_jax.kernel_cca(x, x, bandwidth=(1.0, 1.0, 1.0))
     with pytest.raises(TypeError, match="bandwidth must be a real number; got 'wide'"):
         hgr_jax.kernel_cca(x, x, bandwidth="wide")

@@ -89,7 +89,7 @@ class TestValue:
             assert np.isnan(contrast(kind)(b, broken))
         with pytest.raises(ValueError, match="regularization must be above 0"):
             contrast(kind)(a, b, regularization=0.0)
-        with pytest.raises(ValueError, match="bandwidth must be above 0"):
+        with pytest.raises(ValueError, match=r"bandwidth\[0\] must be above 0"):
             contrast(kind)(a, b, bandwidth=(-1.0, 1.0))
 
     def test_vmap_and_no_recompilation(self, kind: str) -> None:
@@ -158,5 +158,5 @@ def test_errors_name_the_argument() -> None:
         hgr_jax.kernel_ica_contrast(x, x, rank=2.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="regularization must be one number"):
         hgr_jax.kernel_ica_contrast(x, x, regularization=np.ones(2))
-    with pytest.raises(ValueError, match="bandwidth must be one number or a pair"):
+    with pytest.raises(ValueError, match="bandwidth must be one value for both, or a pair"):
         hgr_jax.kernel_ica_contrast(x, x, bandwidth=[1.0])

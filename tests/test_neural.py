@@ -57,6 +57,11 @@ def test_networks_are_transformations(pair: tuple[jax.Array, jax.Array], fit: Ne
     np.testing.assert_array_equal(again.f(a), fit.f(a))
     with pytest.raises(ValueError, match=r"x must have 1 column\(s\)"):
         fit.f(np.zeros((4, 2)))
+    fits = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), fit)
+    with pytest.raises(ValueError, match=r"batch of fits, of shape \(2,\)"):
+        fits.f(a)
+    with pytest.raises(ValueError, match="init must be one fit, not a batch"):
+        hgr_jax.neural(a, b, key=KEY, init=fits)
 
 
 @pytest.mark.usefixtures("x64")

@@ -126,6 +126,22 @@ def test_transformations_are_of_the_ranks(rng: np.random.Generator) -> None:
         fit.f(np.zeros((4, 2)))
 
 
+def test_a_batch_of_fits_is_mapped_over_and_dropped_rows_do_not_score(
+    rng: np.random.Generator,
+) -> None:
+    a, b = pair("square", rng)
+    keys = jax.random.split(jax.random.key(0), 2)
+    fits = jax.vmap(lambda key: hgr_jax.rdc_fit(a, b, key=key))(keys)
+    with pytest.raises(ValueError, match=r"batch of fits, of shape \(2,\)"):
+        fits.f(a)
+    assert jax.vmap(lambda fit: fit.f(a))(fits).shape == (2, ROWS)
+    fit = hgr_jax.rdc_fit(a, b, key=keys[0])
+    kept = np.abs(a) < 0.5
+    expected = fit.score(a[kept], b[kept])
+    np.testing.assert_allclose(fit.score(a, b, weights=kept), expected, atol=1e-5)
+    assert abs(expected - fit.score(a, b)) > 0.1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hgr_jax.arguments import as_key, as_scalar, check_choice, check_count
+from hgr_jax.arguments import as_key, as_nonnegative, check_choice, check_count
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,9 +108,7 @@ def sample(name: str, key: Any, *, noise: Any = 0.0, size: int = 1001) -> tuple[
       0.90
     """
     check_choice("name", name, tuple(RELATIONSHIPS))
-    noise = as_scalar("noise", noise, jnp.result_type(float))
-    if not isinstance(noise, jax.core.Tracer) and not noise >= 0:
-        raise ValueError(f"noise must be at least 0; got {noise}.")
+    noise = as_nonnegative("noise", noise, jnp.result_type(float))
     return _sample(as_key(key), noise, name=name, size=check_count("size", size, least=2))
 
 

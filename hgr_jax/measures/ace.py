@@ -10,8 +10,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair, as_real_array, as_scalar, check_count, check_fraction
-from hgr_jax.copula import TransformedPair
+from hgr_jax.arguments import (
+    as_nonnegative,
+    as_pair,
+    as_real_array,
+    check_count,
+    check_fraction,
+    one_or_pair,
+)
+from hgr_jax.copula import TransformedPair, check_single
 from hgr_jax.moments import standardised
 from hgr_jax.smoother import Smoother, group_bounds
 
@@ -91,7 +98,7 @@ def ace(
     a, b = as_pair(a, b, max_ndim=1)
     spans = check_spans(span)
     steps = check_count("max_iterations", max_iterations)
-    return _ace(a, b, _as_tolerance(tolerance, a.dtype), spans=spans, steps=steps)
+    return _ace(a, b, as_nonnegative("tolerance", tolerance, a.dtype), spans=spans, steps=steps)
 
 
 def ace_fit(
@@ -129,7 +136,7 @@ def ace_fit(
     a, b = as_pair(a, b, max_ndim=1)
     spans = check_spans(span)
     steps = check_count("max_iterations", max_iterations)
-    return _ace_fit(a, b, _as_tolerance(tolerance, a.dtype), spans=spans, steps=steps)
+    return _ace_fit(a, b, as_nonnegative("tolerance", tolerance, a.dtype), spans=spans, steps=steps)
 
 
 @jax.tree_util.register_dataclass
@@ -150,11 +157,7 @@ class AceCurve:
 
     def __call__(self, x: Any) -> Array:
         """Values ``(m,)`` at ``x (m,)``."""
-        if self.knots.ndim != 1:
-            raise ValueError(
-                f"this curve belongs to a batch of fits, of shape {self.knots.shape[:-1]};"
-                " map over it: jax.vmap(lambda fit: ...)(fits)."
-            )
+        check_single(self.knots.shape[:-1])
         x = as_real_array("x", x, max_ndim=1).astype(self.knots.dtype)
         return _interpolated(self.knots, self.values, x)
 
@@ -178,22 +181,10 @@ class AceFit(TransformedPair):
     converged: Array
 
 
-def _as_tolerance(tolerance: Any, dtype: Any) -> Array:
-    number = as_scalar("tolerance", tolerance, dtype)
-    if not isinstance(number, jax.core.Tracer) and not number >= 0:
-        raise ValueError(f"tolerance must be at least 0; got {tolerance}.")
-    return number
-
-
 def check_spans(span: Any) -> Spans:
     """The spans for ``a`` and for ``b``, from one number or a pair of them."""
-    if not isinstance(span, tuple | list):
-        span = (span, span)
-    if len(span) != 2:
-        raise ValueError(
-            f"span must be one number or a pair (for a, for b); got {len(span)} numbers."
-        )
-    return check_fraction("span", span[0]), check_fraction("span", span[1])
+    first, second = one_or_pair("span", span)
+    return check_fraction(*first), check_fraction(*second)
 
 
 @functools.partial(jax.jit, static_argnames=("spans", "steps"))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair, as_positive, check_flag
+from hgr_jax.arguments import as_pair, as_positive, check_flag, one_or_pair
 from hgr_jax.pairs import centred_products, correlation_of, distances, squared_distances
 
 MEDIAN_ROWS = 1024
@@ -89,19 +89,11 @@ Bandwidths = tuple[Array | None, Array | None]
 
 def _as_bandwidths(value: Any, dtype: Any) -> Bandwidths:
     """The bandwidths of a and b; None for the median heuristic."""
-    if not isinstance(value, tuple | list):
-        bandwidth = _as_bandwidth("bandwidth", value, dtype)
-        return bandwidth, bandwidth
-    if len(value) != 2:
-        raise ValueError(
-            f"bandwidth must be None, a number, or a pair of these for (a, b); got {value!r}."
-        )
-    first, second = (_as_bandwidth(f"bandwidth[{i}]", part, dtype) for i, part in enumerate(value))
+    first, second = (
+        None if part is None else as_positive(name, part, dtype)
+        for name, part in one_or_pair("bandwidth", value)
+    )
     return first, second
-
-
-def _as_bandwidth(name: str, value: Any, dtype: Any) -> Array | None:
-    return None if value is None else as_positive(name, value, dtype)
 
 
 @functools.partial(jax.jit, static_argnames=("unbiased", "normalized"))

@@ -17,12 +17,11 @@ from jax import Array, lax
 from hgr_jax.arguments import (
     as_key,
     as_pair,
-    as_real_array,
     as_scalar,
     check_choice,
     check_count,
 )
-from hgr_jax.copula import TransformedPair
+from hgr_jax.copula import TransformedPair, as_new_data, check_single
 from hgr_jax.measures.pearson import pearson
 from hgr_jax.moments import standard_deviation
 
@@ -264,19 +263,8 @@ class NeuralTransform:
 
     def __call__(self, x: Any) -> Array:
         """Values ``(n,)`` at ``x``, of as many columns as the data of the fit."""
-        if self.mean.ndim:
-            raise ValueError(
-                f"this transform belongs to a batch of fits, of shape {self.mean.shape};"
-                " map over it: jax.vmap(lambda fit: ...)(fits)."
-            )
-        x = as_real_array("x", x).astype(self.mean.dtype)
-        columns = self.scaler.center.shape[-1]
-        if _columns(x) != columns:
-            raise ValueError(
-                f"x must have {columns} column(s), as the data of the fit had;"
-                f" got shape {tuple(x.shape)}."
-            )
-        return _evaluate(self, x)
+        check_single(self.mean.shape)
+        return _evaluate(self, as_new_data(x, self.scaler.center.shape[0], self.mean.dtype))
 
 
 @jax.tree_util.register_dataclass

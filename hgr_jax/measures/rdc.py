@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_key, as_pair, as_positive, as_real_array, check_count
-from hgr_jax.copula import TransformedPair
+from hgr_jax.arguments import as_key, as_pair, as_positive, check_count
+from hgr_jax.copula import TransformedPair, as_new_data, check_single
 from hgr_jax.measures.spearman import average_ranks
 from hgr_jax.solvers import CanonicalPair, top_pair
 
@@ -132,19 +132,9 @@ class RandomizedTransform:
 
     def __call__(self, x: Any) -> Array:
         """Values ``(n,)`` at ``x``, of as many columns as the fitted data."""
-        if self.sample.ndim != 2:
-            raise ValueError(
-                f"this transform belongs to a batch of fits, of shape {self.sample.shape[:-2]};"
-                " map over it: jax.vmap(lambda fit: ...)(fits)."
-            )
-        x = as_real_array("x", x).astype(self.sample.dtype)
-        columns = 1 if x.ndim == 1 else x.shape[1]
-        if columns != self.sample.shape[1]:
-            raise ValueError(
-                f"x must have {self.sample.shape[1]} column(s), as the data of the fit had;"
-                f" got shape {tuple(x.shape)}."
-            )
-        return _evaluate(self, x.reshape(-1, columns))
+        check_single(self.sample.shape[:-2])
+        columns = self.sample.shape[1]
+        return _evaluate(self, as_new_data(x, columns, self.sample.dtype).reshape(-1, columns))
 
 
 @jax.tree_util.register_dataclass
