@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import hgr_jax
+from hgr_jax.interruption import leaving_on_interrupt
 from hgr_jax.tables import TableError, printable
 
 LARGEST_DEGREE = 50
@@ -21,7 +22,8 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        return _run(options)
+        with leaving_on_interrupt("hgr-jax: interrupted"):
+            return _run(options)
     except (TableError, ImportError) as error:
         print(f"hgr-jax: error: {error}", file=sys.stderr)
         return 2
@@ -33,10 +35,6 @@ def main(argv: list[str] | None = None) -> int:
         where = f" {printable(str(error.filename))}" if error.filename else ""
         print(f"hgr-jax: error: cannot write{where}: {error.strerror}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("\nhgr-jax: interrupted", file=sys.stderr, flush=True)
-        # Leaving in the ordinary way while XLA compiles in a thread ends in a crash.
-        os._exit(130)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -130,7 +130,7 @@ def test_without_the_tables_an_experiment_says_so(
     assert "HGR_JAX_DATA" in capsys.readouterr().err
     monkeypatch.setenv("HGR_JAX_DATA", str(tmp_path))
     assert paper.main(["causality", "--quick", "--out", str(tmp_path)]) == 1
-    assert "acs2015_county_data.csv is missing" in capsys.readouterr().err
+    assert "communities.csv is missing" in capsys.readouterr().err
 
 
 def test_tables_are_prepared_as_in_the_paper() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.machine import describe
 from bench.paper.output import ExperimentError, Output
 from bench.report import Report
+from hgr_jax.interruption import leaving_on_interrupt
 
 EXPERIMENTS = (
     "overfitting",
@@ -28,7 +29,7 @@ README = Path(__file__).with_name("README.md")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the experiments that are asked for; 0 if all ran, 1 if one could not, 130 on Ctrl-C."""
+    """Run the experiments that are asked for; 0 if all ran, 1 if one could not."""
     parser = argparse.ArgumentParser(prog="python -m bench.paper", description=__doc__)
     parser.add_argument("name", choices=(*EXPERIMENTS, "all"), help="an experiment, or all of them")
     parser.add_argument("--quick", action="store_true", help="a small version, to see it work")
@@ -45,12 +46,6 @@ def main(arguments: list[str] | None = None) -> int:
         except ExperimentError as error:
             print(f"{name}: {error}", file=sys.stderr)
             status = 1
-        except KeyboardInterrupt:
-            print(
-                f"\n{name}: interrupted; run the same command again to go on from there",
-                file=sys.stderr,
-            )
-            return 130
         else:
             print(f"{name}: {line}", flush=True)
             output.line(name, line)
@@ -75,4 +70,5 @@ def _keep(output: Output) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with leaving_on_interrupt("interrupted; run the same command again to go on from there"):
+        sys.exit(main())

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from tqdm import tqdm
 
 import hgr_jax
 from bench import peers
@@ -24,7 +25,8 @@ NOISE = 0.5
 def run(output: Output, *, quick: bool) -> str:
     """Ours, NumPy's ``lstsq``, and SciPy's ``trust-constr`` on the paper's formulation."""
     rows = []
-    for size in (11, 101) if quick else GRIDS:
+    sizes = (11, 101) if quick else GRIDS
+    for size in tqdm(sizes, unit="size"):
         for relationship in RELATIONSHIPS:
             a, b = synthetic.sample(relationship, jax.random.key(0), noise=NOISE, size=size)
             x, y = (np.asarray(v, np.float64) for v in (a, b))
@@ -63,7 +65,7 @@ def run(output: Output, *, quick: bool) -> str:
             f"{min(r):,.0f} to {max(r):,.0f} times (median {np.median(r):,.0f}) as long as {name}"
             for name, r in ratios.items()
         )
-        + f", over {rows[0][1]} to {LARGEST_FOR_SEARCH:,} grid points."
+        + f", over {sizes[0]} to {min(sizes[-1], LARGEST_FOR_SEARCH):,} grid points."
     )
 
 

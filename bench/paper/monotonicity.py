@@ -17,9 +17,10 @@ def run(output: Output, *, quick: bool) -> str:
     """KB of protected attribute and target over h and k from 1 to 7."""
     degrees = range(1, 4 if quick else 8)
     rows, largest_fall, flat = [], 0.0, []
-    chosen = tables.load()
+    chosen = tables.load(quick=quick)
     figure = new_figure(12.5, 3.8)
-    for table, axes in zip(chosen, figure.subplots(1, len(chosen)), strict=True):
+    panels = figure.subplots(1, len(chosen), squeeze=False)[0]
+    for table, axes in zip(chosen, panels, strict=True):
         a, b = (jnp.asarray(x) for x in table.pair)
         program = jax.jit(functools.partial(_all_degrees, degrees=degrees))
         values = np.asarray(program(a, b))

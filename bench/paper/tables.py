@@ -51,8 +51,8 @@ class NoTablesError(ExperimentError):
     """The real tables are not on this machine."""
 
 
-def load() -> list[Table]:
-    """Census (counties), Communities and Adult.
+def load(*, quick: bool = False) -> list[Table]:
+    """Census (counties), Communities and Adult; the second alone, which is small, if ``quick``.
 
     Raises:
       NoTablesError: if there is no folder of real tables, or a file is missing.
@@ -64,7 +64,8 @@ def load() -> list[Table]:
             " HGR_JAX_DATA, or put them into ../shared/data"
         )
     try:
-        return [_census(folder), _communities(folder), _adult(folder)]
+        communities = _communities(folder)
+        return [communities] if quick else [_census(folder), communities, _adult(folder)]
     except FileNotFoundError as error:
         raise NoTablesError(f"{error.filename} is missing") from error
 
