@@ -113,6 +113,11 @@ def covariance(f: Array, g: Array) -> Array:
     return jnp.matmul(f, g.swapaxes(-1, -2), precision=_HIGHEST) / f.shape[-1]
 
 
+def ridge_beyond_rounding(ridge: Array) -> Array:
+    """``ridge``, but at least 16 eps: below, a covariance plus ridge may not be definite."""
+    return jnp.maximum(ridge, 16 * float(jnp.finfo(ridge.dtype).eps))
+
+
 def whitened(features: Array, ridge: Array) -> tuple[Array, Array]:
     """Cholesky factors ``(2, r, r)`` of the covariances of ``features (2, r, n)`` plus ``ridge``.
 

@@ -135,7 +135,7 @@ def _products(
 
     columns = [index, a, b, centres_a[0], centres_b[0]]
     sums = jnp.sum(per_row(block, columns, _width(a) + _width(b)), axis=0)
-    products = sums / ((rows - 3 if unbiased else rows) * rows)
+    products = sums / float((rows - 3 if unbiased else rows) * rows)
     return without_rounding(products, centres_a[1], centres_b[1])
 
 

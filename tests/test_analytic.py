@@ -74,10 +74,8 @@ def test_independent_variables(name: str) -> None:
         jnp.asarray(x, jnp.float32) for x in np.random.default_rng(6).standard_normal((2, ROWS))
     )
     null = (np.sqrt(5) + np.sqrt(5)) / np.sqrt(ROWS)
-    assert (
-        ESTIMATORS[name](a, b)
-        < {"ace": 1.6, "kernel_cca": 2.2, "neural": 1.8}.get(name, 1.3) * null
-    )
+    most = {"ace": 1.6, "kernel_cca": 2.2, "neural": 1.8}.get(name, 1.3)
+    assert null / 4 < ESTIMATORS[name](a, b) < most * null
 
 
 def correspondence_analysis(counts: np.ndarray) -> float:

@@ -94,6 +94,15 @@ def test_rescaled_in_the_units_of_the_data() -> None:
         np.testing.assert_allclose(nlc, kb(a, b) * b.std() * a.std(), rtol=1e-5)
 
 
+def test_gedi_in_extreme_units() -> None:
+    a = jnp.linspace(-1, 1, ROWS)
+    b = jnp.sin(3 * a)
+    expected = jax.grad(hgr_jax.gedi)(a, b, h=2, k=1)
+    for unit in (1e-30, 1e30):
+        gradient = jax.grad(hgr_jax.gedi)(unit * a, unit * b, h=2, k=1)
+        np.testing.assert_allclose(unit * gradient, expected, rtol=1e-3, atol=1e-5)
+
+
 def test_oracle_checks_its_transformations() -> None:
     a = jnp.linspace(-1, 1, ROWS)
     np.testing.assert_allclose(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -76,6 +78,20 @@ class TestValue:
         a, b = pair()
         full = hgr_jax.kernel_cca(a, b)
         assert 1e-7 < full - hgr_jax.kernel_cca(a, b, rank=6) < 1e-2
+
+    @pytest.mark.parametrize("rank", [64, 200])
+    @pytest.mark.parametrize("bandwidth", [0.5, 1.0, 5.0])
+    def test_less_ridge_than_rounding_counts_as_the_least(
+        self, bandwidth: float, rank: int
+    ) -> None:
+        a, b = (np.float32(x) for x in pair(1000))
+        measure = functools.partial(hgr_jax.kernel_cca, bandwidth=bandwidth, rank=rank)
+        least = measure(a, b, regularization=16 * np.finfo(np.float32).eps)
+        for regularization in (1e-7, 1e-12, 1e-30):
+            value, gradient = jax.value_and_grad(measure)(a, b, regularization=regularization)
+            np.testing.assert_allclose(value, least, atol=1e-6)
+            assert 0.95 < value <= 1
+            assert np.isfinite(gradient).all()
 
     def test_documented_levels(self) -> None:
         values = []

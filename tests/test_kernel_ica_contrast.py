@@ -48,6 +48,19 @@ def contrast(kind: str) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 class TestValue:
+    @pytest.mark.parametrize("bandwidth", [0.5, 5.0])
+    def test_less_ridge_than_rounding_counts_as_the_least(
+        self, kind: str, bandwidth: float
+    ) -> None:
+        a, b = (np.float32(x) for x in pair(1000))
+        measure = functools.partial(contrast(kind), bandwidth=bandwidth)
+        least = measure(a, b, regularization=32 * np.finfo(np.float32).eps)
+        for regularization in (1e-7, 1e-30):
+            value, gradient = jax.value_and_grad(measure)(a, b, regularization=regularization)
+            np.testing.assert_allclose(value, least, rtol=1e-3)
+            assert value > measure(a, b, regularization=1e-4)
+            assert np.isfinite(gradient).all()
+
     @pytest.mark.parametrize(("kappa", "widths"), [(2e-2, (1.0, 1.0)), (2e-3, (0.5, 2.0))])
     def test_against_dense(self, kind: str, kappa: float, widths: tuple[float, float]) -> None:
         a, b = pair()

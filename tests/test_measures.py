@@ -147,6 +147,17 @@ def test_two_rows(name: str) -> None:
 
 
 @every_measure
+def test_sizes_of_long_data_do_not_overflow(name: str) -> None:
+    """Its square, the number of pairs, is beyond 32 bits."""
+    x = jax.ShapeDtypeStruct((10_000_000,), jnp.float32)
+    options = {"algorithm": "pairs"} if name == "distance_correlation" else {}
+    measure = jax.value_and_grad(functools.partial(MEASURES[name], **options), argnums=(0, 1))
+    value, gradients = jax.eval_shape(measure, x, x)
+    assert value.shape == ()
+    assert [g.shape for g in gradients] == [x.shape, x.shape]
+
+
+@every_measure
 def test_integers_and_lists_are_converted(name: str) -> None:
     a, b = [1, 2, 3, 4, 5, 7, 9, 8], [True, False, True, True, False, False, True, False]
     value = MEASURES[name](a, b)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from hgr_jax.arguments import as_pair
 from hgr_jax.measures.kb import kb
@@ -46,5 +46,7 @@ def gedi(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) 
     """
     a, b = as_pair(a, b, max_ndim=1)
     spread = standard_deviation(a)
-    ratio = standard_deviation(b) / jnp.where(spread == 0, 1, spread)
+    # The derivative of a quotient by a tiny number squares it; by one that is 1 it does not.
+    unit = lax.stop_gradient(jnp.where(spread == 0, 1, spread))
+    ratio = standard_deviation(b) / unit / jnp.where(spread == 0, 1, spread / unit)
     return measure(a, b, **options) * jnp.where(spread == 0, 0, ratio)

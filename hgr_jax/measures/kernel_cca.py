@@ -10,7 +10,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from hgr_jax.arguments import as_pair, as_positive, check_count
-from hgr_jax.low_rank import as_bandwidths, centred_features, usable, whitened
+from hgr_jax.low_rank import (
+    as_bandwidths,
+    centred_features,
+    ridge_beyond_rounding,
+    usable,
+    whitened,
+)
 from hgr_jax.solvers import top_pair
 
 
@@ -41,7 +47,8 @@ def kernel_cca(
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.  Each
         column is standardised.
       regularization: kappa > 0, traced.  It also lowers the value: a linear relation between
-        normal variables has 0.96 at the default, 0.996 at 1e-3.
+        normal variables has 0.96 at the default, 0.996 at 1e-3.  Less than 16 eps (2e-6 in
+        float32, 4e-15 in float64) counts as that.
       bandwidth: standard deviations over which functions vary, > 0, traced; one number, or a
         pair (for a, for b).  With p columns distances grow by sqrt(p): so may it.
       rank: static, int >= 1: each Gram matrix is represented by at most so many of its columns
@@ -95,6 +102,7 @@ def _kernel_cca(
     a, b = jnp.where(valid, a, 0), jnp.where(valid, b, 0)
     widths = jnp.where(valid, bandwidth[0], 1), jnp.where(valid, bandwidth[1], 1)
     features = centred_features((a, b), widths, rank)
-    _, cross = whitened(features, jnp.where(valid, regularization, 1))
+    ridge = ridge_beyond_rounding(jnp.where(valid, regularization, 1))
+    _, cross = whitened(features, ridge)
     value = jnp.where(varies, top_pair(cross, "svd").correlation, 0)
     return jnp.where(valid, value, jnp.nan)

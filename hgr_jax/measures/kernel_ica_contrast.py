@@ -14,6 +14,7 @@ from hgr_jax.low_rank import (
     as_bandwidths,
     centred_features,
     covariance,
+    ridge_beyond_rounding,
     solve_lower,
     usable,
     whitened,
@@ -53,7 +54,7 @@ def kernel_ica_contrast(
         column is standardised.
       kind: ``"kgv"`` or ``"kcc"``, static.
       regularization: kappa > 0, traced; None stands for the paper's 2e-2 up to n = 1,000 and
-        2e-3 above.
+        2e-3 above.  Less than 32 eps (4e-6 in float32, 7e-15 in float64) counts as that.
       bandwidth: standard deviations over which functions vary, > 0, traced; one number, or a
         pair (for a, for b); None stands for the paper's 1 up to n = 1,000 and 1/2 above.
       rank: static, int >= 1: each Gram matrix is represented by at most so many of its columns
@@ -122,7 +123,7 @@ def _kernel_ica_contrast(
     a, b = jnp.where(valid, a, 0), jnp.where(valid, b, 0)
     widths = jnp.where(valid, bandwidth[0], 1), jnp.where(valid, bandwidth[1], 1)
     features = centred_features((a, b), widths, rank)
-    ridge = jnp.where(valid, regularization, 1) / 2
+    ridge = ridge_beyond_rounding(jnp.where(valid, regularization, 1) / 2)
     contrast = _generalised_variance if kind == "kgv" else _first
     value = contrast(features, ridge)
     return jnp.where(valid, jnp.where(varies, value, 0), jnp.nan)
