@@ -78,7 +78,7 @@ def value_figures(quick: bool) -> Iterator[Figure]:
     """Exactness of the value, per dtype."""
     if quick:
         rows: tuple[int, ...] = (10, 300, 20_000)
-        degrees: tuple[tuple[int, int], ...] = ((3, 2), (5, 5), (8, 8))
+        degrees: tuple[tuple[int, int], ...] = ((3, 2), (8, 8))
     else:
         rows = (10, 30, 100, 1000, 10_000, 100_000)
         degrees = (*((d, d) for d in range(1, 9)), (2, 3), (8, 2), (2, 8), (1, 8))
@@ -206,18 +206,18 @@ def degenerate_figures() -> Iterator[Figure]:
         tolerance = 2e-5 if name.startswith("two distinct") else 1e-5
         yield Figure(f"{name}, error of the value", abs(value - expected), tolerance)
 
-        def objective(x: jax.Array, y: jax.Array, w: np.ndarray | None = w) -> jax.Array:
-            fit = hgr_jax.kb_fit(x, y, 3, 3, weights=w)
-            transformed = jnp.sum(fit.f(x)) + jnp.sum(fit.g(y)[:2])
-            return (
-                hgr_jax.kb(x, y, 3, 3, weights=w) + fit.correlation + fit.alpha.sum() + transformed
-            )
-
-        gradients = jax.jit(jax.grad(objective, argnums=(0, 1)))(
-            jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
-        )
+        gradients = _gradients(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), w)
         broken = sum(int((~jnp.isfinite(g)).sum()) for g in gradients)
         yield Figure(f"{name}, gradient entries that are not finite", broken, 0)
+
+
+@jax.jit
+@functools.partial(jax.grad, argnums=(0, 1))
+def _gradients(x: jax.Array, y: jax.Array, w: jax.Array | None) -> jax.Array:
+    """Of everything that a fit gives, added up."""
+    fit = hgr_jax.kb_fit(x, y, 3, 3, weights=w)
+    transformed = jnp.sum(fit.f(x)) + jnp.sum(fit.g(y)[:2])
+    return hgr_jax.kb(x, y, 3, 3, weights=w) + fit.correlation + fit.alpha.sum() + transformed
 
 
 def main(argv: list[str] | None = None) -> int:

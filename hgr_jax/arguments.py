@@ -30,10 +30,11 @@ def as_real_array(name: str, value: Any, *, max_ndim: int = 2) -> Array:
             f" {value.dtype}. Encode categories as numbers or one-hot features first."
         )
     if not 1 <= value.ndim <= max_ndim or 0 in value.shape:
-        expected = "(n,)" if max_ndim == 1 else "(n,) or (n, p)"
+        expected = "(n,), n >= 1" if max_ndim == 1 else "(n,) or (n, p), n and p >= 1"
+        single = max_ndim == 1 and value.ndim == 2 and value.shape[1] == 1
+        hint = f" Pass the column alone: {name}[:, 0]." if single else ""
         raise ValueError(
-            f"{name} must have shape {expected} with at least one row and column;"
-            f" got shape {tuple(value.shape)}."
+            f"{name} must have shape {expected}; got shape {tuple(value.shape)}.{hint}"
         )
     if _is_discrete(value.dtype):
         return value.astype(jnp.result_type(float))
@@ -90,6 +91,17 @@ def as_weights(weights: Any, rows: int, dtype: Any) -> Array | None:
     return weights.astype(dtype)
 
 
+def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Array:
+    """``measure(a, b, **options)``, which has to be one number."""
+    if not callable(measure):
+        raise TypeError(f"measure must be a callable (a, b) -> scalar; got {measure!r}.")
+    value = measure(a, b, **options)
+    if not isinstance(value, Array | float) or jnp.shape(value) != ():
+        got = _described(value) if isinstance(value, Array) else type(value).__name__
+        raise TypeError(f"measure must return one number; got {got}.")
+    return jnp.asarray(value, a.dtype)
+
+
 def as_key(key: Any) -> Array:
     """A random key: of `jax.random.key`, or the two integers of `jax.random.PRNGKey`."""
     if isinstance(key, Array):
@@ -122,24 +134,26 @@ def as_scalar(name: str, value: Any, dtype: Any) -> Array:
         raise TypeError(f"{name} must be a real number; got {_described(value)}.")
     if not isinstance(value, Array):
         value = np.asarray(value, np.float64)
-    return jnp.asarray(value).astype(dtype)
+    with np.errstate(over="ignore"):
+        return jnp.asarray(value).astype(dtype)
 
 
 def as_positive(name: str, value: Any, dtype: Any) -> Array:
-    """A number above 0 as an array ``()``; a traced one that is not above 0 becomes NaN."""
+    """A finite number above 0 as an array ``()``; a traced one that is not becomes NaN."""
     number = as_scalar(name, value, dtype)
     if isinstance(number, jax.core.Tracer):
-        return jnp.where(number > 0, number, jnp.nan)
+        return jnp.where((number > 0) & (number < jnp.inf), number, jnp.nan)
     if not 0 < number < jnp.inf:
-        raise ValueError(f"{name} must be above 0 and finite; got {value}.")
+        rounded = f", which is {number} in {number.dtype}" if 0 < value < np.inf else ""
+        raise ValueError(f"{name} must be above 0 and finite; got {value}{rounded}.")
     return number
 
 
 def as_nonnegative(name: str, value: Any, dtype: Any) -> Array:
-    """A number of at least 0 as an array ``()``; a traced one below 0 becomes NaN."""
+    """A finite number >= 0 as an array ``()``; a traced one that is not becomes NaN."""
     number = as_scalar(name, value, dtype)
     if isinstance(number, jax.core.Tracer):
-        return jnp.where(number >= 0, number, jnp.nan)
+        return jnp.where((number >= 0) & (number < jnp.inf), number, jnp.nan)
     if not 0 <= number < jnp.inf:
         raise ValueError(f"{name} must be at least 0 and finite; got {value}.")
     return number

@@ -7,6 +7,7 @@ the size of the data times the degrees is ever in memory.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import jax
@@ -94,14 +95,21 @@ def standardised(x: Array, *, ddof: int = 0) -> Array:
     return jnp.where(varies, x / jnp.sqrt(jnp.where(varies, variance, 1)), 0)
 
 
-def standard_deviation(x: Array) -> Array:
-    """Population standard deviation of ``x (n,)``; 0, with zero derivatives, of a constant."""
+def standard_deviation(x: Array, weights: Array | None = None) -> Array:
+    """Population standard deviation of ``x (n,)``; 0, with zero derivatives, of a constant.
+
+    A row of weight 0 may hold anything.
+    """
+    if weights is not None:
+        x = jnp.where(weights == 0, x[jnp.argmax(weights)], x)
+        weights = weights / jnp.max(weights)
     x = x / 2  # so that the range of any data is a finite number
     x = x - lax.stop_gradient(x[0])
     reach = lax.stop_gradient(jnp.max(jnp.abs(x)))
     varies = ~(reach == 0)
     reach = jnp.where(varies, reach, 1)
-    variance = jnp.var(x / reach)
+    mean = functools.partial(jnp.average, weights=weights)
+    variance = mean(jnp.square(x / reach - mean(x / reach)))
     return jnp.where(varies, 2 * reach * jnp.sqrt(jnp.where(varies, variance, 1)), 0)
 
 

@@ -177,10 +177,19 @@ def root(x: Array) -> Array:
 
 
 def scaled(x: Array) -> Array:
-    """``x`` divided by a power of two near its range, a constant to the derivative.
+    """``x`` relative to its first row where it is far from 0, over a power of two near its range.
 
-    The differences of rows keep all their digits.
+    Both are constants to the derivative.  The differences of rows keep all their digits: numbers
+    within a factor of two of each other have exact differences.
     """
+    x = x / 2  # so that the range of any data is a finite number
+    constant = lax.stop_gradient(x)
+    low, high = (
+        jnp.sign(constant[:1]) * extreme(constant, axis=0, keepdims=True)
+        for extreme in (jnp.min, jnp.max)
+    )
+    far = jnp.maximum(low, high) <= 2 * jnp.minimum(low, high)
+    x = x - jnp.where(far, constant[:1], 0)
     reach = lax.stop_gradient(jnp.max(jnp.abs(x - x[:1])))
     unit = jnp.ldexp(jnp.ones_like(reach), jnp.frexp(reach)[1] - 1)
     return x / jnp.where(reach < jnp.finfo(x.dtype).tiny, 1, unit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -92,6 +93,39 @@ def test_rescaled_in_the_units_of_the_data() -> None:
         gedi, nlc = hgr_jax.gedi(a, b, h=2, k=1), hgr_jax.nlc(a, b, measure=kb)
         np.testing.assert_allclose(gedi, kb(a, b) * b.std() / a.std(), rtol=1e-5)
         np.testing.assert_allclose(nlc, kb(a, b) * b.std() * a.std(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("measure", [hgr_jax.gedi, hgr_jax.nlc])
+def test_weights_are_of_the_standard_deviations_too(
+    measure: Callable[..., jax.Array], rng: np.random.Generator
+) -> None:
+    a, noise = rng.standard_normal((2, 60)).astype(np.float32)
+    b = a**2 + noise / 3
+    keep = np.arange(60) % 3 > 0
+    expected = measure(a[keep], b[keep], h=2, k=1)
+    assert abs(expected - measure(a, b, h=2, k=1)) > 1e-3
+    a[~keep], b[~keep] = np.nan, 1e9
+    value, gradient = jax.value_and_grad(measure)(a, b, h=2, k=1, weights=keep)
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+    assert np.isfinite(gradient).all()
+    assert not gradient[~keep].any()
+    with jax.enable_x64(True):
+        x, y = rng.standard_normal((2, 9))
+        counts = rng.integers(1, 4, 9)
+        repeated = measure(np.repeat(x, counts), np.repeat(y, counts), h=1, k=1)
+        np.testing.assert_allclose(measure(x, y, h=1, k=1, weights=counts), repeated, rtol=1e-10)
+
+
+@pytest.mark.parametrize("measure", [hgr_jax.gedi, hgr_jax.nlc])
+def test_what_is_rescaled_must_be_one_number(measure: Callable[..., jax.Array]) -> None:
+    a = np.arange(8.0)
+    assert measure(a, a, measure=lambda a, b: 0.5) > 0
+    with pytest.raises(TypeError, match="measure must be a callable"):
+        measure(a, a, measure="kb")
+    with pytest.raises(TypeError, match="measure must return one number; got Fit"):
+        measure(a, a, measure=hgr_jax.kb_fit)
+    with pytest.raises(TypeError, match=r"got an array of shape \(8,\)"):
+        measure(a, a, measure=lambda a, b: a)
 
 
 def test_gedi_in_extreme_units() -> None:

@@ -69,14 +69,19 @@ def test_distances_of_equal_rows_have_zero_derivatives() -> None:
         assert np.any(slopes[0, 2] != 0)
 
 
-def test_scaling_is_exact(rng: np.random.Generator) -> None:
-    x = (1e6 + rng.standard_normal(50)).astype(np.float32)
-    ratio = np.diff(np.asarray(scaled(jnp.asarray(x)))).astype(np.float64)
-    exact = np.diff(x).astype(np.float64)
+def _check_that_scaling_is_exact(x: np.ndarray) -> None:
+    ratio = np.diff(np.asarray(scaled(jnp.asarray(x)), np.float64))
+    exact = np.diff(x.astype(np.float64))
     factor = ratio[exact != 0] / exact[exact != 0]
     assert np.all(factor == factor[0])
     assert np.log2(factor[0]) % 1 == 0
-    np.testing.assert_array_equal(scaled(jnp.full(5, 3.0)), 3)
+
+
+def test_scaling_is_exact(rng: np.random.Generator) -> None:
+    for centre in (-1e6, 0, 2, 1e6):
+        _check_that_scaling_is_exact((centre + rng.standard_normal(50)).astype(np.float32))
+    for constant in (3.0, 0.1, -1e30, 3e38):
+        np.testing.assert_array_equal(scaled(jnp.full(5, constant)), 0)
     assert np.isfinite(scaled(jnp.array([0.0, 1e-45, 1e-40], jnp.float32))).all()
     assert np.isfinite(scaled(jnp.array([0.0, 3e38], jnp.float32))).all()
 

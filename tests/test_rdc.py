@@ -98,6 +98,13 @@ def test_derivatives_by_the_options_are_zero_too(rng: np.random.Generator) -> No
     assert np.isnan(jax.jit(value)(0.2, -1.0))
 
 
+def test_a_tiny_scale_leaves_the_ranks_alone(rng: np.random.Generator) -> None:
+    a, b = pair("wave", rng)
+    for scale in (1e-6, 1e-30):
+        value = hgr_jax.rdc(a, b, key=jax.random.key(0), scale=scale)
+        np.testing.assert_allclose(value, abs(hgr_jax.spearman(a, b)), atol=2e-3)
+
+
 def test_the_median_over_repeats(rng: np.random.Generator) -> None:
     a, b = pair("wave", rng)
     key = jax.random.key(5)

@@ -29,7 +29,11 @@ README = Path(__file__).with_name("README.md")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the experiments that are asked for; 0 if all ran, 1 if one could not."""
+    """Run the experiments that are asked for.
+
+    Returns:
+      0 if all ran, 1 if one could not, 2 if there is nowhere to write.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.paper", description=__doc__)
     parser.add_argument("name", choices=(*EXPERIMENTS, "all"), help="an experiment, or all of them")
     parser.add_argument("--quick", action="store_true", help="a small version, to see it work")
@@ -37,6 +41,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     names = EXPERIMENTS if options.name == "all" else (options.name,)
     output = Output(options.out or (RESULTS / "quick" if options.quick else RESULTS))
+    try:
+        output.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"cannot write into {output.folder}: {error.strerror}", file=sys.stderr)
+        return 2
     print(describe(), flush=True)
     status = 0
     for name in names:

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair
+from hgr_jax.arguments import as_estimate, as_pair, as_weights
 from hgr_jax.measures.kb import kb
 from hgr_jax.moments import standard_deviation
 
@@ -24,7 +24,8 @@ def gedi(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) 
     Args:
       a, b: real arrays ``(n,)``, traced.
       measure: the estimate of HGR to rescale, ``measure(a, b, **options) -> scalar``.
-      options: passed on to ``measure``, as in ``gedi(a, b, h=3, k=1)``.
+      options: passed on to ``measure``, as in ``gedi(a, b, h=3, k=1)``; the standard deviations
+        take ``weights`` too.
 
     Returns:
       A scalar >= 0, in units of ``b`` per unit of ``a``.
@@ -45,8 +46,9 @@ def gedi(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) 
       3.0000
     """
     a, b = as_pair(a, b, max_ndim=1)
-    spread = standard_deviation(a)
+    weights = as_weights(options.get("weights"), a.shape[0], a.dtype)
+    spread = standard_deviation(a, weights)
     # The derivative of a quotient by a tiny number squares it; by one that is 1 it does not.
     unit = lax.stop_gradient(jnp.where(spread == 0, 1, spread))
-    ratio = standard_deviation(b) / unit / jnp.where(spread == 0, 1, spread / unit)
-    return measure(a, b, **options) * jnp.where(spread == 0, 0, ratio)
+    ratio = standard_deviation(b, weights) / unit / jnp.where(spread == 0, 1, spread / unit)
+    return as_estimate(measure, a, b, options) * jnp.where(spread == 0, 0, ratio)

@@ -36,7 +36,9 @@ def kde(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) -> 
     Args:
       a, b: real arrays ``(n,)``, traced.
       bandwidth: of the kernel, in standard deviations, > 0, traced; None for Silverman's
-        ``(n (d + 2) / 4)^(-1 / (d + 4))`` with d = 2, that is ``n^(-1/6)``.
+        ``(n (d + 2) / 4)^(-1 / (d + 4))`` with d = 2, that is ``n^(-1/6)``.  A kernel much
+        narrower than the spacing of the grid, ``5 / (points - 1)``, is missed between its
+        points, and the value falls to 0: take more points with it.
       points: of the grid on each side, static; None for ``min(50, 5 / bandwidth)``, rounded
         down, with Silverman's bandwidth where the one given is traced.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from jax import Array
 
-from hgr_jax.arguments import as_pair
+from hgr_jax.arguments import as_estimate, as_pair, as_weights
 from hgr_jax.measures.kb import kb
 from hgr_jax.moments import standard_deviation
 
@@ -22,7 +22,8 @@ def nlc(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) -
     Args:
       a, b: real arrays ``(n,)``, traced.
       measure: the estimate of HGR to rescale, ``measure(a, b, **options) -> scalar``.
-      options: passed on to ``measure``, as in ``nlc(a, b, h=3, k=1)``.
+      options: passed on to ``measure``, as in ``nlc(a, b, h=3, k=1)``; the standard deviations
+        take ``weights`` too.
 
     Returns:
       A scalar >= 0, in units of ``a`` times units of ``b``.
@@ -43,4 +44,6 @@ def nlc(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) -
       3.0000
     """
     a, b = as_pair(a, b, max_ndim=1)
-    return measure(a, b, **options) * standard_deviation(a) * standard_deviation(b)
+    weights = as_weights(options.get("weights"), a.shape[0], a.dtype)
+    spread_a, spread_b = (standard_deviation(x, weights) for x in (a, b))
+    return as_estimate(measure, a, b, options) * spread_a * spread_b

@@ -229,7 +229,9 @@ def _best_pair(
     r = jnp.linalg.qr(jnp.concatenate([centred[0], centred[1]], axis=1), mode="r")
     u, size, vt = jnp.linalg.svd(jnp.stack(jnp.split(r, 2, axis=1)), full_matrices=False)
     varies = jnp.stack([jnp.any(x != x[:1]) for x in shares])[:, None]
-    ridged = jnp.sqrt(size**2 + regularization * size[:, :1] ** 2)
+    largest = size[:, :1]
+    relative = size / jnp.where(largest > 0, largest, 1)
+    ridged = largest * jnp.sqrt(relative**2 + regularization)
     inverse = jnp.where(varies, 1 / jnp.where(varies, ridged, 1), 0)
     directions = u * (size * inverse)[:, None, :]
     loadings = vt.swapaxes(1, 2) * inverse[:, None, :]
