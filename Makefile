@@ -5,14 +5,14 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-quick lint check bench paper clean
+.PHONY: help demo test test-all lint check bench paper clean
 
 help:
 	@echo "make demo        the main job on real data: a table of all pairs and two pictures"
-	@echo "make test        all tests"
-	@echo "make test-quick  the tests without the slow ones"
+	@echo "make test        the tests"
+	@echo "make test-all    the tests, and the larger versions of some"
 	@echo "make lint        format, lint and types"
-	@echo "make check       lint and all tests"
+	@echo "make check       lint and the tests"
 	@echo "make bench       measure speed and accuracy, keep the tables in bench/README.md"
 	@echo "make paper       the detection experiments of the paper: figures and their data"
 	@echo "make clean       remove the virtual environment and caches"
@@ -21,10 +21,10 @@ demo: $(VENV)/ready-demo
 	$(BIN)/hgr-jax demo
 
 test: $(VENV)/ready-dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile
-
-test-quick: $(VENV)/ready-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+test-all: $(VENV)/ready-dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff format --check .

@@ -18,9 +18,8 @@ from hgr_jax.solvers import SOLVERS
 POINTS = np.linspace(-1.5, 1.5, 5)
 
 check = functools.partial(check_grads, order=2, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
-# Both modes are derived from the same rules: where `check` has gone over these rules already,
-# reverse over reverse is enough.
-check_reverse = functools.partial(check, modes=["rev"])
+
+every_order = pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -40,13 +39,14 @@ def test_value(solver: str, data: tuple[jax.Array, ...]) -> None:
     check(lambda a, b, w: hgr_jax.kb(a, b, 3, 2, weights=w, solver=solver), data)
 
 
-def test_fit(solver: str, data: tuple[jax.Array, ...]) -> None:
+@every_order
+def test_fit(solver: str, order: int, data: tuple[jax.Array, ...]) -> None:
     def everything(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
         fit = hgr_jax.kb_fit(a, b, 3, 2, weights=w, solver=solver)
         points = jnp.asarray(POINTS)
         return fit.alpha, fit.beta, fit.f.intercept, fit.f(points), fit.g(points), fit.f(a)
 
-    check(everything, data, order=2 if solver == "projected_gradient" else 1)
+    check(everything, data, order=order)
 
 
 def test_both_solvers_have_the_same_derivatives(data: tuple[jax.Array, ...]) -> None:
@@ -57,36 +57,39 @@ def test_both_solvers_have_the_same_derivatives(data: tuple[jax.Array, ...]) -> 
     np.testing.assert_allclose(first, second, atol=1e-9)
 
 
-def test_sk(data: tuple[jax.Array, ...]) -> None:
+@every_order
+def test_sk(order: int, data: tuple[jax.Array, ...]) -> None:
     def fitted(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
         fit = hgr_jax.sk_fit(a, b, 3, weights=w)
         return fit.correlation, fit.alpha, fit.beta, fit.f(jnp.asarray(POINTS))
 
-    check_reverse(lambda a, b, w: hgr_jax.sk(a, b, 3, weights=w), data)
+    check(lambda a, b, w: hgr_jax.sk(a, b, 3, weights=w), data, order=order)
     for a, b in ((data[0], data[1]), (data[1], data[0])):
-        check(fitted, (a, b, data[2]), order=1)
+        check(fitted, (a, b, data[2]), order=order)
 
 
-def test_several_variables_and_callables(data: tuple[jax.Array, ...]) -> None:
+@every_order
+def test_several_variables_and_callables(order: int, data: tuple[jax.Array, ...]) -> None:
     a, b, w = data
 
     def fourier(x: jax.Array) -> jax.Array:
         return jnp.stack([jnp.sin(x), jnp.cos(x), jnp.sin(2 * x)], axis=1)
 
-    check_reverse(lambda x, b: hgr_jax.kb(x, b, 2, 2), (jnp.stack([a, w], axis=1), b))
-    check(lambda a, b, w: hgr_jax.kb(a, b, fourier, 2, weights=w), data, order=1)
-    check(lambda a, b: hgr_jax.sk(a, b, fourier), (a, b), order=1)
-    check(lambda a, b: hgr_jax.kb_fit(a, b, fourier, 2).alpha, (a, b), order=1)
+    check(lambda x, b: hgr_jax.kb(x, b, 2, 2), (jnp.stack([a, w], axis=1), b), order=order)
+    check(lambda a, b, w: hgr_jax.kb(a, b, fourier, 2, weights=w), data, order=order)
+    check(lambda a, b: hgr_jax.sk(a, b, fourier), (a, b), order=order)
+    check(lambda a, b: hgr_jax.kb_fit(a, b, fourier, 2).alpha, (a, b), order=order)
 
 
+@every_order
 def test_over_blocks_of_rows(
-    monkeypatch: pytest.MonkeyPatch, data: tuple[jax.Array, ...], rng: np.random.Generator
+    monkeypatch: pytest.MonkeyPatch, order: int, data: tuple[jax.Array, ...]
 ) -> None:
     monkeypatch.setattr(moments, "WHOLE_ROWS", 16)
     monkeypatch.setattr(moments, "BLOCK_ROWS", 9)
     jax.clear_caches()
-    check_reverse(lambda a, b: hgr_jax.kb(a, b, 2, 2), data[:2])
-    check(lambda a, b, w: hgr_jax.kb_fit(a, b, 2, 2, weights=w).alpha, data, order=1)
+    check(lambda a, b: hgr_jax.kb(a, b, 2, 2), data[:2], order=order)
+    check(lambda a, b, w: hgr_jax.kb_fit(a, b, 2, 2, weights=w).alpha, data, order=order)
     blocked = hgr_jax.kb(*data[:2], 4, 3)
     monkeypatch.undo()
     jax.clear_caches()

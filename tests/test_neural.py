@@ -89,7 +89,6 @@ def test_inputs_are_standardised(pair: tuple[jax.Array, jax.Array]) -> None:
     np.testing.assert_allclose(value, moved, atol=1e-4)
 
 
-@pytest.mark.slow
 def test_in_distribution_against_maxcorr(pair: tuple[jax.Array, jax.Array]) -> None:
     """The same networks, optimiser and number of steps, from other random weights."""
     torch = pytest.importorskip("torch", reason="maxcorr's neural indicator needs torch")

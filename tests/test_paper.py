@@ -19,13 +19,9 @@ from bench.paper import grid, tables
 from bench.paper.output import Output
 
 NEED_TABLES = {"monotonicity", "importance", "causality"}
-SLOW = {"correlations", "determinism", "lstsq", "monotonicity"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in paper.EXPERIMENTS],
-)
+@pytest.mark.parametrize("name", paper.EXPERIMENTS)
 def test_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if name in NEED_TABLES and data_folder() is None:
         pytest.skip("the real tables are neither in ../shared/data nor in HGR_JAX_DATA")
@@ -85,7 +81,6 @@ def test_a_grid_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     assert whole["sin", "RDC"][1].std(axis=1).min() > 0
 
 
-@pytest.mark.slow
 def test_the_claims_of_the_paper_about_its_synthetic_data(tmp_path: Path) -> None:
     """Means over seeds of KB, SK and KDE beside the oracle, at the paper's size and noise."""
     relationships = ("circle", "x_square", "sin")
@@ -106,7 +101,6 @@ def test_the_claims_of_the_paper_about_its_synthetic_data(tmp_path: Path) -> Non
     assert (mean["sin", "HGR-SK"] > mean["sin", "ORACLE"] - 1e-3).all()
 
 
-@pytest.mark.slow
 def test_ctrl_c_ends_with_a_word_and_130(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench.paper", "determinism", "--out", str(tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)

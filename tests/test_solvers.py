@@ -31,15 +31,26 @@ def test_value_against_numpy(solver: str, shape: tuple[int, int], rng: np.random
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)])
-def test_derivatives(solver: str, shape: tuple[int, int], rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [
+        ((3, 3), 2),
+        ((4, 2), 1),
+        ((2, 4), 1),
+        pytest.param((4, 2), 2, marks=pytest.mark.slow),
+        pytest.param((2, 4), 2, marks=pytest.mark.slow),
+    ],
+)
+def test_derivatives(
+    solver: str, shape: tuple[int, int], order: int, rng: np.random.Generator
+) -> None:
     def triple(m: jax.Array) -> tuple[jax.Array, ...]:
         pair = top_pair(m, solver)
         sign = jnp.sign(jax.lax.stop_gradient(pair.v[0]))
         return pair.correlation, sign * pair.u, sign * pair.v
 
     m = jnp.asarray(rng.standard_normal(shape))
-    check_grads(triple, (m,), order=2, modes=["fwd", "rev"], atol=1e-5, rtol=1e-5)
+    check_grads(triple, (m,), order=order, modes=["fwd", "rev"], atol=1e-5, rtol=1e-5)
     batch = jnp.asarray(rng.standard_normal((3, *shape)))
     alone = jnp.stack([jax.jacobian(lambda m: triple(m)[2])(m) for m in batch])
     np.testing.assert_allclose(
