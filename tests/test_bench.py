@@ -52,16 +52,30 @@ def test_pair_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nan" not in printed
 
 
-def test_measures_quick(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_measure_is_timed() -> None:
+    public = {n for n in hgr_jax.measures.__all__ if n.islower() and not n.endswith("_fit")}
+    assert set(measures.ours()) == public
+
+
+AGREEING = ("pearson", "spearman", "kde", "chi2", "sk", "distance_correlation")
+
+
+@pytest.mark.parametrize("names", [AGREEING, pytest.param(None, marks=pytest.mark.slow)])
+def test_measures_quick(
+    names: tuple[str, ...] | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     pytest.importorskip("torch", reason="maxcorr's density and neural indicators need torch")
+    every = measures.ours()
+    timed = every if names is None else {name: every[name] for name in names}
+    monkeypatch.setattr(measures, "ours", lambda: timed)
     measures.main(["--quick"])
     printed = capsys.readouterr().out
     rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| `")]
-    names = [row[0].strip("| `") for row in rows]
-    public = {n for n in hgr_jax.measures.__all__ if n.islower() and not n.endswith("_fit")}
-    assert set(names[: len(public)]) == public
-    agree = {row[0].strip("| `"): row for row in rows[len(measures.ours()) :]}
-    for name in ("pearson", "spearman", "kde", "chi2", "sk", "distance_correlation"):
+    assert [row[0].strip("| `") for row in rows[: len(timed)]] == list(timed)
+    agree = {row[0].strip("| `"): row for row in rows[len(timed) :]}
+    for name in AGREEING:
         np.testing.assert_allclose(
             float(agree[name][1]), float(agree[name][3].strip("| ")), atol=1e-5
         )

@@ -283,7 +283,11 @@ def test_init_does_not_change_the_value() -> None:
         ((["x", "y"], [1.0, 2.0]), TypeError, "a must hold real numbers"),
         (([1.0, 2.0], [1j, 2.0]), TypeError, "b must hold real numbers"),
         (([[1.0], [2.0, 3.0]], [1.0, 2.0]), ValueError, "a cannot be made into an array"),
-        (([], []), ValueError, r"a must have shape.*at least one row"),
+        (
+            ([], []),
+            ValueError,
+            r"a must have shape \(n,\) or \(n, p\), n and p >= 1; got shape \(0,\)",
+        ),
         ((None, [1.0]), TypeError, "a must hold real numbers"),
         (([1.0, 2.0], [1.0, 2.0], 0), ValueError, "h must be at least 1; got 0"),
         (([1.0, 2.0], [1.0, 2.0], 2, -1), ValueError, "k must be at least 1; got -1"),
