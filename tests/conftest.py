@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import hypothesis
 import jax
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from bench.data import communities
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+hypothesis.settings.register_profile("same every time", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("same every time")
 
 
 @pytest.fixture(autouse=True, scope="module")
