@@ -140,7 +140,7 @@ def test_help_and_version(tmp_path: Path) -> None:
     assert run("--version", cwd=tmp_path).stdout.startswith("hgr-jax 0.")
 
 
-@pytest.mark.parametrize("wait", [0.5, 2])
+@pytest.mark.parametrize("wait", [0, 0.5, 2])
 def test_interruption_ends_with_130_and_no_traceback(tmp_path: Path, wait: float) -> None:
     process = subprocess.Popen(
         [*COMMAND, "demo"],

@@ -85,7 +85,7 @@ def test_the_claims_of_the_paper_about_its_synthetic_data(tmp_path: Path) -> Non
     """Means over seeds of KB, SK and KDE beside the oracle, at the paper's size and noise."""
     relationships = ("circle", "x_square", "sin")
     measures = ("ORACLE", "HGR-KB", "HGR-SK", "HGR-KDE")
-    noises = (0.0, 0.4, 1.0, 1.6, 2.0, 3.0)
+    noises = (0.0, 0.2, 0.4, 1.0, 1.6, 2.0, 3.0)
     small = grid.Grid(relationships, measures, noises, data_seeds=10, algorithm_seeds=3)
     values = small.run(Output(tmp_path))
     mean = {key: v.mean(axis=(1, 2)) for key, v in values.items()}
@@ -94,7 +94,12 @@ def test_the_claims_of_the_paper_about_its_synthetic_data(tmp_path: Path) -> Non
         oracle = mean[name, "ORACLE"]
         high = oracle > 0.4
         assert high.any()
-        np.testing.assert_allclose(mean[name, "HGR-KB"][high], oracle[high], atol=0.03)
+        near = high.copy()
+        if name == "circle":
+            # Both variables are noisy, so the squares are not optimal: KB is above that oracle.
+            near[noises.index(0.2)] = False
+            assert mean[name, "HGR-KB"][1] - oracle[1] > 0.03
+        np.testing.assert_allclose(mean[name, "HGR-KB"][near], oracle[near], atol=0.03)
         assert (mean[name, "HGR-KB"][~high] > oracle[~high]).all()
         assert (mean[name, "HGR-KDE"][high] < oracle[high]).all()
     assert (mean["circle", "HGR-SK"] < 0.15).all()

@@ -58,11 +58,9 @@ def test_expressivity(method: str) -> None:
     least = 0.7 if method == "HGR-KDE" else 0.95
     assert estimate(a, b) > least
     assert estimate(b, a) > least
-    circle = estimate(*sampled("circle"))
-    if claim(method, "expressivity") == "f or g":
-        assert circle < 0.2
-    else:
-        assert circle > {"HGR-KDE": 0.45, "RDC": 0.85}.get(method, 0.95)
+    # At the paper's size: the bandwidth, and with it the blur, falls as rows are added.
+    circle = estimate(*synthetic.sample("circle", KEY))
+    assert (circle < 0.2) if claim(method, "expressivity") == "f or g" else (circle > 0.6)
 
 
 @every_method

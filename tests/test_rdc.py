@@ -67,8 +67,8 @@ def test_against_a_plain_reference_for_the_same_draw(rng: np.random.Generator) -
             )
             value = hgr_jax.rdc(x, b, key=key, **options)
             np.testing.assert_allclose(value, expected, atol=1e-8)
-        fit = hgr_jax.rdc_fit(x, b, key=key, **options)
-        np.testing.assert_allclose(fit.correlation, expected, atol=1e-8)
+            fit = hgr_jax.rdc_fit(x, b, key=key, **options)
+            np.testing.assert_allclose(fit.correlation, expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["none", "square", "wave"])

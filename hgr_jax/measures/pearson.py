@@ -43,6 +43,9 @@ def pearson(a: Any, b: Any) -> Array:
 
 @jax.jit
 def _pearson(a: Array, b: Array) -> Array:
-    product = jnp.mean(standardised(a) * standardised(b))
+    x, y = standardised(a), standardised(b)
+    # Their mean squares are 1 but for rounding, so to the derivative this is a constant.
+    size = jax.lax.stop_gradient(jnp.sqrt(jnp.mean(x * x) * jnp.mean(y * y)))
+    product = jnp.mean(x * y) / jnp.where(size == 0, 1, size)
     # Beyond 1 by rounding only; a clip would make the derivative there zero or a half.
     return product / jnp.maximum(jax.lax.stop_gradient(jnp.abs(product)), 1)
