@@ -1,0 +1,103 @@
+"""Communities: violent crime in communities of the United States, from 1990 to 1995."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from hgr_jax.datasets.dataset import Dataset, encoded, from_columns, read_rows
+from hgr_jax.datasets.download import fetch
+from hgr_jax.tables import MISSING
+
+# fmt: off
+COLUMNS = (
+    (5, "pop"), (6, "perHoush"), (7, "pctBlack"), (8, "pctWhite"), (9, "pctAsian"), (10, "pctHisp"),
+    (11, "pct12-21"), (12, "pct12-29"), (13, "pct16-24"), (14, "pct65up"), (15, "persUrban"),
+    (16, "pctUrban"), (17, "medIncome"), (18, "pctWwage"), (19, "pctWfarm"), (20, "pctWdiv"),
+    (21, "pctWsocsec"), (22, "pctPubAsst"), (23, "pctRetire"), (24, "medFamIncome"),
+    (25, "perCapInc"), (26, "whitePerCap"), (27, "blackPerCap"), (28, "NAperCap"),
+    (29, "asianPerCap"), (30, "otherPerCap"), (31, "hispPerCap"), (32, "persPoverty"),
+    (33, "pctPoverty"), (34, "pctLowEdu"), (35, "pctNotHSgrad"), (36, "pctCollGrad"),
+    (37, "pctUnemploy"), (38, "pctEmploy"), (39, "pctEmployMfg"), (40, "pctEmployProfServ"),
+    (41, "pctOccupManu"), (42, "pctOccupMgmt"), (43, "pctMaleDivorc"), (44, "pctMaleNevMar"),
+    (45, "pctFemDivorc"), (46, "pctAllDivorc"), (47, "persPerFam"), (48, "pct2Par"),
+    (49, "pctKids2Par"), (50, "pctKids-4w2Par"), (51, "pct12-17w2Par"), (52, "pctWorkMom-6"),
+    (53, "pctWorkMom-18"), (54, "kidsBornNevrMarr"), (55, "pctKidsBornNevrMarr"),
+    (56, "numForeignBorn"), (57, "pctFgnImmig-3"), (58, "pctFgnImmig-5"), (59, "pctFgnImmig-8"),
+    (60, "pctFgnImmig-10"), (61, "pctImmig-3"), (62, "pctImmig-5"), (63, "pctImmig-8"),
+    (64, "pctImmig-10"), (65, "pctSpeakOnlyEng"), (66, "pctNotSpeakEng"), (67, "pctLargHousFam"),
+    (68, "pctLargHous"), (69, "persPerOccupHous"), (70, "persPerOwnOccup"),
+    (71, "persPerRenterOccup"), (72, "pctPersOwnOccup"), (73, "pctPopDenseHous"),
+    (74, "pctSmallHousUnits"), (75, "medNumBedrm"), (76, "houseVacant"), (77, "pctHousOccup"),
+    (78, "pctHousOwnerOccup"), (79, "pctVacantBoarded"), (80, "pctVacant6up"),
+    (81, "medYrHousBuilt"), (82, "pctHousWOphone"), (83, "pctHousWOplumb"), (84, "ownHousLowQ"),
+    (85, "ownHousMed"), (86, "ownHousUperQ"), (87, "ownHousQrange"), (88, "rentLowQ"),
+    (89, "rentMed"), (90, "rentUpperQ"), (91, "rentQrange"), (92, "medGrossRent"),
+    (93, "medRentpctHousInc"), (94, "medOwnCostpct"), (95, "medOwnCostPctWO"),
+    (96, "persEmergShelt"), (97, "persHomeless"), (98, "pctForeignBorn"), (99, "pctBornStateResid"),
+    (100, "pctSameHouse-5"), (101, "pctSameCounty-5"), (102, "pctSameState-5"), (120, "landArea"),
+    (121, "popDensity"), (122, "pctUsePubTrans"), (127, "pctOfficDrugUnit"), (145, "violentPerPop"),
+)
+# fmt: on
+"""Positions in the publisher's file, which has no line of names, and the names of the paper."""
+
+
+def load_communities(
+    *,
+    folder: str | Path | None = None,
+    cache: str | Path | None = None,
+    address: str | None = None,
+    progress: bool = False,
+) -> Dataset:
+    """Communities: 1,993 of them, violent crimes for 100,000 people, protected share of whites.
+
+    The publisher's file has 2,215 rows and 147 columns.  The paper keeps the rows with the target
+    ``violentPerPop``, which are 1,994, without the one that lacks ``otherPerCap``, and of the
+    inputs those that are known for all of these.  Names, codes and other crimes are left out.
+    One input is derived: ``race`` is 1 where ``pctBlack`` is above ``pctWhite``, else 0.  All are
+    numbers in their units.
+
+    Args:
+      folder: where ``CommViolPredUnnormalizedData.txt`` may lie already; by default the folder
+        that the environment variable ``HGR_JAX_DATA`` names, if it names one.
+      cache: the folder of downloads, made if need be; by default the user's cache folder.
+      address: the base address of a mirror of the file; by default the publisher's.
+      progress: whether to show a bar on stderr while downloading.
+
+    Returns:
+      A `Dataset` with ``x`` of shape ``(1993, 103)``, a regression.
+
+    Raises:
+      DatasetError: if the file cannot be downloaded, or has other contents than the publisher's.
+      ImportError: without pooch, where the folder does not hold the file.
+      TypeError, ValueError: for another ``progress`` or ``address``.
+
+    Licence: CC BY 4.0.
+
+    Source: Redmond, "Communities and Crime Unnormalized", UCI Machine Learning Repository;
+    Redmond & Baveja (2002), "A data-driven software tool for enabling cooperative information
+    sharing among police departments", European Journal of Operational Research 141, 660-678.
+
+    Example:
+      >>> from hgr_jax.datasets import load_communities
+      >>> data = load_communities()  # doctest: +SKIP
+      >>> data["pctWhite"].max()  # doctest: +SKIP
+      99.63
+    """
+    path = fetch(
+        "CommViolPredUnnormalizedData.txt",
+        folder=folder,
+        cache=cache,
+        address=address,
+        progress=progress,
+    )
+    rows = [[row[position] for position, _ in COLUMNS] for row in read_rows(path)]
+    rows = [row for row in rows if not MISSING.intersection(row)]
+    names = [name for _, name in COLUMNS]
+    numbers = encoded(dict(zip(names, zip(*rows, strict=True), strict=True)), ())
+    race = (numbers["pctBlack"] > numbers["pctWhite"]).astype(np.float64)
+    columns = {"pop": numbers.pop("pop"), "race": race} | numbers
+    return from_columns(
+        "communities", columns, target="violentPerPop", protected="pctWhite", task="regression"
+    )

@@ -1,0 +1,122 @@
+"""What a loader returns: a table as arrays, with the names of its columns."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax.extras import require
+
+if TYPE_CHECKING:
+    import pandas
+
+Values = NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """A real table: inputs, target, and the protected attribute, which is one of the inputs.
+
+    ``data["age"]`` is the column ``(n,)`` of that name, an input or the target.
+
+    Attributes:
+      name: of the table.
+      x: the inputs ``(n, p)``, float64, in the units of the table; a categorical input is one
+        column of zeros and ones for each of its levels, in sorted order.
+      y: the target ``(n,)``, float64, in its own unit; 0 or 1 for a classification.
+      z: the protected attribute ``(n,)``, float64, a copy of a column of ``x``.
+      features: the ``p`` names of the inputs; ``"name=level"`` for a level of a category.
+      target: the name of ``y``.
+      protected: the name of ``z``.
+      task: ``"regression"`` or ``"classification"``.
+    """
+
+    name: str
+    x: Values
+    y: Values
+    z: Values
+    features: tuple[str, ...]
+    target: str
+    protected: str
+    task: Literal["regression", "classification"]
+
+    def __getitem__(self, name: str) -> Values:
+        if name == self.target:
+            return self.y
+        if name in self.features:
+            return self.x[:, self.features.index(name)]
+        raise KeyError(f"{self.name} has no column {name!r}; {self._hint(name)}")
+
+    def _hint(self, name: object) -> str:
+        names = [*self.features, self.target]
+        levels = [known for known in names if known.startswith(f"{name}=")]
+        if levels:
+            return f"it is categorical, with a column for each level: {_listed(levels, 3)}"
+        near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+        near = near or [known for known in names if known.lower() == str(name).lower()]
+        if near:
+            return f"did you mean {' or '.join(repr(known) for known in near)}?"
+        return f"its columns are {_listed(names, 10)}"
+
+    def __repr__(self) -> str:
+        rows, columns = self.x.shape
+        return (
+            f"<Dataset {self.name}: {self.task}, {rows} rows, {columns} inputs,"
+            f" target {self.target!r}, protected {self.protected!r}>"
+        )
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The inputs, then the target, as a pandas data frame ``(n, p + 1)``, a copy.
+
+        Raises:
+          ImportError: without pandas, naming the command that installs it.
+        """
+        columns = [*self.features, self.target]
+        frame = require("pandas", "data").DataFrame
+        return frame(np.column_stack([self.x, self.y]), columns=columns)
+
+
+def _listed(names: list[str], most: int) -> str:
+    return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
+
+
+def from_columns(
+    name: str,
+    columns: Mapping[str, Values],
+    *,
+    target: str,
+    protected: str,
+    task: Literal["regression", "classification"],
+) -> Dataset:
+    """A table of the columns in their order, all of them inputs but the target."""
+    features = tuple(column for column in columns if column != target)
+    x = np.column_stack([columns[feature] for feature in features])
+    y, z = columns[target], columns[protected].copy()
+    return Dataset(name, x, y, z, features, target, protected, task)
+
+
+def encoded(cells: Mapping[str, Sequence[str]], categorical: Collection[str]) -> dict[str, Values]:
+    """Numbers of each column; of a categorical one, a column for each level, levels sorted."""
+    columns: dict[str, Values] = {}
+    for name, texts in cells.items():
+        if name not in categorical:
+            columns[name] = np.array(texts, dtype=np.float64)
+            continue
+        levels = sorted(set(texts))
+        code = {level: i for i, level in enumerate(levels)}
+        codes = np.array([code[text] for text in texts])
+        columns.update({f"{name}={level}": (codes == i) * 1.0 for level, i in code.items()})
+    return columns
+
+
+def read_rows(path: Path) -> list[list[str]]:
+    """The rows of a file of comma-separated values, without blanks around values."""
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        return [[cell.strip() for cell in row] for row in csv.reader(file) if row]

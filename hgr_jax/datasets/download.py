@@ -1,0 +1,223 @@
+"""Files of the real tables: from a folder, from the cache, or from their publishers (pooch)."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import logging
+import os
+import re
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+from hgr_jax.arguments import check_flag
+from hgr_jax.extras import require
+from hgr_jax.tables import printable
+
+FOLDER_VARIABLE = "HGR_JAX_DATA"
+
+_UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+_TIDYTUESDAY = "https://raw.githubusercontent.com/rfordatascience/tidytuesday/main/data/2018"
+
+
+class DatasetError(RuntimeError):
+    """A file of a table that is not to be had, or is not what its publisher gave out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PublishedFile:
+    """A file, where its publisher has it, and the checksum of its contents."""
+
+    name: str
+    url: str
+    sha256: str
+
+
+REGISTRY = types.MappingProxyType(
+    {
+        file.name: file
+        for file in (
+            PublishedFile(
+                "adult.data",
+                f"{_UCI}/adult/adult.data",
+                "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+            ),
+            PublishedFile(
+                "adult.test",
+                f"{_UCI}/adult/adult.test",
+                "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+            ),
+            PublishedFile(
+                "CommViolPredUnnormalizedData.txt",
+                f"{_UCI}/00211/CommViolPredUnnormalizedData.txt",
+                "383a9530b2802b4457986095b13af8f02a802a2504feaef45783f9c129e003f1",
+            ),
+            PublishedFile(
+                "acs2015_county_data.csv",
+                f"{_TIDYTUESDAY}/2018-04-30/week5_acs2015_county_data.csv",
+                "daa3d82910b99fb5925d0a78e2909c0d88195a7a75bf849bdd4aaebd515acf72",
+            ),
+        )
+    }
+)
+"""The files by name, read-only."""
+
+
+def fetch(
+    name: str,
+    *,
+    folder: str | Path | None = None,
+    cache: str | Path | None = None,
+    address: str | None = None,
+    progress: bool = False,
+) -> Path:
+    """The path of a file with the publisher's contents, downloaded if it is nowhere yet.
+
+    It is looked for in ``folder``, then in the cache, and then downloaded into the cache.
+
+    Args:
+      name: one of `REGISTRY`.
+      folder: where the file may lie already; by default the folder that the environment variable
+        ``HGR_JAX_DATA`` names, if it names one.
+      cache: the folder of downloads, made if need be; by default the user's cache folder.
+      address: the base address of a mirror, which has the file under ``name``; by default the
+        publisher's own.
+      progress: whether to show a bar on stderr while downloading.
+
+    Raises:
+      DatasetError: wrong contents in the folder or from the server, no answer or another one
+        than the file, or a cache that cannot be written.  Nothing wrong stays in the cache.
+      ImportError: without pooch, where the folder does not hold the file.
+      TypeError, ValueError: for another ``progress`` or ``address``.
+    """
+    file = REGISTRY[name]
+    progress = check_flag("progress", progress)
+    url = file.url if address is None else _under(address, file.name)
+    place = folder if folder is not None else os.environ.get(FOLDER_VARIABLE) or None
+    lying = None if place is None else _in_folder(Path(place).expanduser() / file.name, file)
+    if lying is not None:
+        return lying
+    pooch = require("pooch", "data")
+    kept = Path(pooch.os_cache("hgr_jax") if cache is None else cache).expanduser()
+    try:
+        if _is_intact(kept / file.name, file):
+            return kept / file.name
+        body = _download(file, url, place, progress=progress)
+        with _silent(pooch.get_logger()):
+            pooch.retrieve(
+                url,
+                f"sha256:{file.sha256}",
+                file.name,
+                kept,
+                downloader=lambda _url, output, _pooch: Path(output).write_bytes(body),
+            )
+    except OSError as error:
+        # Pooch raises a PermissionError of its own, with text alone, from the one of the system.
+        reason = error.strerror or getattr(error.__cause__, "strerror", None) or error
+        raise DatasetError(
+            f"cannot keep {file.name} in the cache folder {printable(str(kept))}:"
+            f" {reason}. Name a folder that can be written with cache=,"
+            " or one that holds the file with folder="
+        ) from error
+    return kept / file.name
+
+
+def _under(address: str, name: str) -> str:
+    if not isinstance(address, str):
+        raise TypeError(f"address must be text, as in 'https://...'; got {address!r}.")
+    if not address.lower().startswith(("http://", "https://")):
+        raise ValueError(
+            f"address must start with http:// or https://; got {address!r}."
+            " For a folder of this machine, use folder=."
+        )
+    return f"{address.rstrip('/')}/{name}"
+
+
+def _in_folder(path: Path, file: PublishedFile) -> Path | None:
+    another = f"name another folder with folder= or the variable {FOLDER_VARIABLE}"
+    try:
+        body = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise DatasetError(
+            f"cannot read {printable(str(path))}: {error.strerror}; {another}"
+        ) from error
+    if _sha256(body) != file.sha256:
+        raise DatasetError(
+            f"{printable(str(path))} {_differs(body, file)}. Replace it by the file of {file.url},"
+            f" or {another}"
+        )
+    return path
+
+
+def _is_intact(path: Path, file: PublishedFile) -> bool:
+    """Whether the cache has the file; one with other contents is removed."""
+    try:
+        body = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if _sha256(body) == file.sha256:
+        return True
+    path.unlink(missing_ok=True)
+    return False
+
+
+def _download(file: PublishedFile, url: str, place: str | Path | None, *, progress: bool) -> bytes:
+    """The contents, whole in memory: until they are known to be right, no file exists."""
+    if progress:
+        require("tqdm", "cli")
+    absent = "" if place is None else f" It is not in {printable(str(place))} either."
+    advice = (
+        f"{absent} Try again later; or get the file of {file.url} another way and name its folder"
+        f" with folder= or the variable {FOLDER_VARIABLE}, or name a mirror with address="
+    )
+    body = io.BytesIO()
+    try:
+        require("pooch", "data").HTTPDownloader(progressbar=progress)(url, body, None)
+    except (OSError, ValueError) as error:
+        raise DatasetError(
+            f"cannot download {file.name} from {printable(url)}: {_reason(error)}.{advice}"
+        ) from error
+    if _sha256(body.getvalue()) != file.sha256:
+        raise DatasetError(
+            f"{file.name} from {printable(url)} {_differs(body.getvalue(), file)}; it was not"
+            f" kept.{advice}"
+        )
+    return body.getvalue()
+
+
+def _sha256(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _differs(body: bytes, file: PublishedFile) -> str:
+    return (
+        f"is not the published file: expected SHA-256 {file.sha256},"
+        f" got {_sha256(body)} ({len(body):,} bytes)"
+    )
+
+
+def _reason(error: Exception) -> str:
+    """What happened, without the wrappings of requests and urllib3."""
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"the server answered {response.status_code} {response.reason}"
+    text = str(error)
+    found = re.search(r"\[Errno[^'\")]*|\d+ bytes read, \d+ more expected", text)
+    return printable(found.group() if found else text).rstrip(".")
+
+
+@contextlib.contextmanager
+def _silent(logger: logging.Logger) -> Iterator[None]:
+    def drop(_record: logging.LogRecord) -> bool:
+        return False
+
+    logger.addFilter(drop)
+    try:
+        yield
+    finally:
+        logger.removeFilter(drop)
