@@ -1,0 +1,175 @@
+"""From what a caller has to what a penalty needs: checked, encoded, grouped; before training."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax.fairness.penalties import Penalty
+
+
+@dataclasses.dataclass(frozen=True)
+class Attribute:
+    """How a penalty sees the protected attribute and the targets, learned on training rows.
+
+    ``levels`` of a categorical attribute, ``classes`` or ``edges`` of the groups of y.
+    """
+
+    name: str
+    levels: tuple[Any, ...] | None = None
+    classes: NDArray[Any] | None = None
+    edges: NDArray[Any] | None = None
+
+    @property
+    def groups(self) -> int:
+        """How many groups of y there are."""
+        if self.classes is not None:
+            return len(self.classes)
+        return 1 if self.edges is None else len(self.edges) + 1
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Of the groups of y, for tables."""
+        if self.classes is not None:
+            return tuple(f"y={label:g}" for label in self.classes)
+        return () if self.edges is None else tuple(f"bin {i}" for i in range(self.groups))
+
+    def encode(self, z: Any, rows: int) -> NDArray[Any]:
+        """``(n,)``, or one-hot ``(n, c)`` of a categorical attribute.
+
+        Raises:
+          TypeError, ValueError: for another number of rows, values that are missing, infinite or
+            neither numbers nor text, and unknown levels.
+        """
+        values = as_column(self.name, z, rows)
+        if self.levels is None:
+            return numbers(self.name, values)
+        known = {level: i for i, level in enumerate(self.levels)}
+        unknown = sorted({str(value) for value in values.tolist() if value not in known})
+        if unknown:
+            raise ValueError(
+                f"{self.name} has the value(s) {', '.join(unknown[:5])}, which the training rows"
+                f" do not have; known are {', '.join(map(str, self.levels))}."
+            )
+        codes = np.array([known[value] for value in values.tolist()])
+        return np.eye(len(self.levels))[codes]
+
+    def group(self, y: NDArray[Any]) -> NDArray[np.int32] | None:
+        """Group of each row, -1 where it has a class that the training rows do not have."""
+        if self.classes is not None:
+            position = np.clip(np.searchsorted(self.classes, y), 0, len(self.classes) - 1)
+            return np.where(self.classes[position] == y, position, -1).astype(np.int32)
+        if self.edges is not None:
+            return np.searchsorted(self.edges, y, side="right").astype(np.int32)
+        return None
+
+
+def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
+    """How ``penalty`` sees these training rows.
+
+    Raises:
+      TypeError, ValueError: as `Attribute.encode`; for an attribute that does not vary; and for
+        a class of y with fewer than two rows where the penalty is given y.
+    """
+    name = penalty.name
+    values = as_column(name, z, len(y))
+    levels = None
+    if values.dtype.kind in "OUS":
+        missing = [
+            value is None or value != value for value in values.tolist()
+        ]  # NaN is not itself
+        if any(missing):
+            raise ValueError(f"{name} has {sum(missing)} missing value(s); {_MEND}")
+        levels = tuple(sorted(set(values.tolist()), key=str))
+        varies = len(levels) > 1
+    else:
+        values = numbers(name, values)
+        varies = bool((values != values[:1]).any())
+    if not varies:
+        raise ValueError(
+            f"{name} must vary: every one of its {len(values)} values is {_first(values)!r},"
+            " so nothing can depend on it."
+        )
+    classes = edges = None
+    if penalty.given is not None and y.ndim != 1:
+        raise ValueError(f"given needs one target, y of shape (n,); got shape {y.shape}.")
+    if penalty.given == "classes":
+        classes, counts = np.unique(y, return_counts=True)
+        if counts.min() < 2:
+            raise ValueError(
+                "given='classes' needs at least two rows of every value of y; there is"
+                f" {counts.min()} of {classes[counts.argmin()]:g}. For a continuous y give a"
+                " number of bins instead: given=5."
+            )
+    elif penalty.given is not None:
+        edges = np.unique(np.quantile(y, np.arange(1, penalty.given) / penalty.given))
+        edges = edges[edges > y.min()]
+    return Attribute(name, levels, classes, edges)
+
+
+def matched(protected: Any, penalties: Sequence[Penalty]) -> list[Any]:
+    """The protected attribute of each penalty.
+
+    Args:
+      protected: one array for all penalties, or a mapping from their names.
+    """
+    if not isinstance(protected, Mapping):
+        return [protected] * len(penalties)
+    names = [penalty.name for penalty in penalties]
+    absent = [name for name in names if name not in protected]
+    if absent:
+        raise ValueError(
+            f"protected must have an entry for each penalty's name; there is none for"
+            f" {', '.join(map(repr, absent))} (it has {', '.join(map(repr, protected))})."
+        )
+    return [protected[name] for name in names]
+
+
+def as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
+    """An array of ``rows`` rows, ``(n,)`` or ``(n, c)``."""
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim not in (1, 2) or array.shape[0] != rows:
+        raise ValueError(
+            f"{name} must have one value for each of the {rows} rows; got shape {array.shape}."
+        )
+    return array
+
+
+def numbers(name: str, values: Any) -> NDArray[Any]:
+    """Finite real numbers.
+
+    Raises:
+      TypeError: for anything but numbers.
+      ValueError: for values that are missing or infinite, saying how many and where.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{name} must hold real numbers; got dtype {array.dtype}."
+                " Encode categories as numbers or one-hot columns first."
+            ) from None
+    array = array.astype(np.float64)
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        where = ", ".join(map(str, np.argwhere(wrong)[0]))
+        raise ValueError(
+            f"{name} has {int(wrong.sum())} value(s) that are NaN or infinite, the first at"
+            f" ({where}); {_MEND}"
+        )
+    return array
+
+
+_MEND = "drop these rows or fill them in before training."
+
+
+def _first(values: NDArray[Any]) -> Any:
+    return values[0].tolist()

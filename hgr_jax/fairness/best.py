@@ -1,0 +1,41 @@
+"""Which evaluation of a training was the best, for early stopping."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax.fairness.steps import Figures, TrainState
+
+
+@dataclasses.dataclass(frozen=True)
+class Best:
+    """The best evaluation so far: its network, how good, and how many there were since.
+
+    ``rank`` is (minus the largest excess over a threshold, score), compared in this order.
+    """
+
+    parameters: Any
+    variables: Any
+    rank: tuple[float, float]
+    waited: int
+
+
+def better(best: Best | None, state: TrainState, figures: Figures, limits: NDArray[Any]) -> Best:
+    """The best of what there was and this state.
+
+    Args:
+      best: before, or None.
+      state: of the training.
+      figures: of its network on the validation rows.
+      limits: thresholds of the HGR-KB values, infinite where there is none.
+    """
+    values = np.concatenate([np.zeros(0), *map(np.asarray, figures.hgr)])
+    excess = float(np.max(values - limits, initial=0.0))
+    rank = (-excess, float(figures.score))
+    if best is None or rank > best.rank:
+        return Best(state.parameters, state.variables, rank, 0)
+    return dataclasses.replace(best, waited=best.waited + 1)

@@ -1,0 +1,206 @@
+"""Trainings on disk, by orbax: whole or not at all, so that a run may be killed at any moment."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax.extras import require
+from hgr_jax.fairness.best import Best
+from hgr_jax.fairness.history import History
+from hgr_jax.fairness.steps import TrainState
+
+KEPT = 2
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that cannot be written or read, or that belongs to another training."""
+
+
+def write(folder: Path, step: int, arrays: Arrays, description: Mapping[str, Any]) -> None:
+    """Keep the arrays of a step, and what they belong to; the newest few are kept.
+
+    Raises:
+      CheckpointError: if the folder cannot be written.
+    """
+    try:
+        with _manager(folder) as (orbax, manager):
+            manager.save(
+                step,
+                args=orbax.args.Composite(
+                    arrays=orbax.args.StandardSave(_filled(arrays)),
+                    description=orbax.args.JsonSave(dict(description)),
+                ),
+                force=True,
+            )
+    except OSError as error:
+        raise CheckpointError(f"cannot write a checkpoint into {folder}: {error}") from error
+
+
+def read(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
+    """The newest arrays and their description, or None where there are none.
+
+    Raises:
+      CheckpointError: if what is there cannot be read.
+    """
+    if not folder.is_dir():
+        return None
+    try:
+        with _manager(folder) as (orbax, manager):
+            step = manager.latest_step()
+            if step is None:
+                return None
+            found = manager.restore(
+                step,
+                args=orbax.args.Composite(
+                    arrays=orbax.args.StandardRestore(), description=orbax.args.JsonRestore()
+                ),
+            )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"the checkpoint in {folder} cannot be read ({type(error).__name__}: {error});"
+            " remove the folder to start anew"
+        ) from error
+    arrays = {name: np.asarray(array) for name, array in found["arrays"].items()}
+    return _emptied(arrays), dict(found["description"])
+
+
+def check_same(found: Mapping[str, Any], expected: Mapping[str, Any], folder: Path) -> None:
+    """Raise a CheckpointError that names what differs between two descriptions of a training."""
+    different = [name for name, value in expected.items() if found.get(name) != value]
+    if different:
+        raise CheckpointError(
+            f"the checkpoint in {folder} is of another training: it differs in"
+            f" {', '.join(different)}. Give the same data and settings, or another folder."
+        )
+
+
+@contextmanager
+def _manager(folder: Path) -> Iterator[tuple[Any, Any]]:
+    orbax = require("orbax.checkpoint", "fairness")
+    options = orbax.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False)
+    manager = orbax.CheckpointManager(folder.resolve(), options=options)
+    try:
+        yield orbax, manager
+    finally:
+        manager.close()
+
+
+# Arrays without entries cannot be written: one entry stands for them, under another name.
+_EMPTY = "empty "
+
+
+def _filled(arrays: Arrays) -> dict[str, NDArray[Any]]:
+    return {
+        (name if array.size else _EMPTY + name): array if array.size else np.array(array.shape)
+        for name, array in arrays.items()
+    }
+
+
+def _emptied(arrays: Arrays) -> dict[str, NDArray[Any]]:
+    return {
+        name.removeprefix(_EMPTY): np.zeros(array) if name.startswith(_EMPTY) else array
+        for name, array in arrays.items()
+    }
+
+
+class Training(NamedTuple):
+    """What is kept of a training."""
+
+    state: TrainState
+    best: Best | None
+    history: History
+
+
+def write_training(
+    folder: Path, step: int, training: Training, description: Mapping[str, Any]
+) -> None:
+    """Keep a training.
+
+    Raises:
+      CheckpointError: if the folder cannot be written.
+    """
+    best = training.best
+    arrays = {f"leaf {i}": _plain(leaf) for i, leaf in enumerate(_leaves(training))}
+    arrays["best"] = np.array([] if best is None else [*best.rank, best.waited], np.float64)
+    order = {kind: list(getattr(training.history, kind)) for kind in _KINDS}
+    for kind in _KINDS:
+        columns = getattr(training.history, kind)
+        arrays |= {f"{kind} {name}": column for name, column in columns.items()}
+    write(folder, step, arrays, {**description, **order})
+
+
+def read_training(folder: Path, start: Training, description: Mapping[str, Any]) -> Training | None:
+    """The training in a folder, or None where there is none.
+
+    Args:
+      folder: where it was written to.
+      start: the same training at its start, whose structure it has.
+      description: what it must belong to.
+
+    Raises:
+      CheckpointError: if it cannot be read, or is of another training.
+    """
+    found = read(folder)
+    if found is None:
+        return None
+    arrays, known = found
+    check_same(known, description, folder)
+    state, best = start.state, None
+    if arrays["best"].size:
+        excess, score, waited = arrays["best"].tolist()
+        best = Best(state.parameters, state.variables, (excess, score), int(waited))
+    leaves = _leaves(Training(state, best, start.history))
+    if sum(name.startswith("leaf ") for name in arrays) != len(leaves):
+        raise CheckpointError(
+            f"the checkpoint in {folder} is of another training: it differs in its optimiser or"
+            " its penalties. Give the same settings, or another folder."
+        )
+    restored = [_as_before(arrays[f"leaf {i}"], leaf, folder) for i, leaf in enumerate(leaves)]
+    count = len(jax.tree.leaves(state))
+    state = jax.tree.unflatten(jax.tree.structure(state), restored[:count])
+    if best is not None:
+        network = (best.parameters, best.variables)
+        parameters, variables = jax.tree.unflatten(jax.tree.structure(network), restored[count:])
+        best = dataclasses.replace(best, parameters=parameters, variables=variables)
+    columns = {kind: {name: arrays[f"{kind} {name}"] for name in known[kind]} for kind in _KINDS}
+    history = dataclasses.replace(
+        start.history, steps=columns["steps"], evaluations=columns["evaluations"]
+    )
+    return Training(state, best, history)
+
+
+_KINDS = ("steps", "evaluations")
+
+
+def _leaves(training: Training) -> list[Any]:
+    best = training.best
+    network = () if best is None else (best.parameters, best.variables)
+    return [*jax.tree.leaves(training.state), *jax.tree.leaves(network)]
+
+
+def _plain(leaf: Any) -> NDArray[Any]:
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(leaf)
+
+
+def _as_before(array: NDArray[Any], leaf: Any, folder: Path) -> Any:
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(leaf))
+    if array.shape != leaf.shape:
+        raise CheckpointError(
+            f"the checkpoint in {folder} is of another training: it has an array of shape"
+            f" {array.shape} where {leaf.shape} is expected."
+        )
+    return jnp.asarray(array, leaf.dtype)

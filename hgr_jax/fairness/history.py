@@ -1,0 +1,71 @@
+"""What a training was like: figures of every step, and of the model every so many steps."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax.extras import require
+
+Column = NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """Columns of numbers over a training; it grows by making a longer one.
+
+    Attributes:
+      steps: of every step: ``step`` (from 1), ``loss`` with the penalty, ``task_loss``, and for
+        each penalised value NAME its measure on the batch, ``value_NAME``, and its
+        ``multiplier_NAME``.
+      evaluations: of the model after some steps, on all training rows: ``step``, ``loss_train``
+        (the task's), ``score_train``, ``hgr_train_NAME`` (HGR-KB); the same with ``validation``
+        where there are such rows.
+      thresholds: of each value by name, None where it is only watched.
+    """
+
+    steps: Mapping[str, Column]
+    evaluations: Mapping[str, Column]
+    thresholds: Mapping[str, float | None]
+
+    def extended(self, steps: Mapping[str, Column], evaluation: Mapping[str, Column]) -> History:
+        """This history and what came after it."""
+        return dataclasses.replace(
+            self,
+            steps=_joined(self.steps, steps),
+            evaluations=_joined(self.evaluations, evaluation),
+        )
+
+    @property
+    def last(self) -> dict[str, float]:
+        """The last evaluation."""
+        return {name: float(column[-1]) for name, column in self.evaluations.items()}
+
+    def to_frame(self, which: str = "evaluations") -> Any:
+        """A pandas data frame of ``"evaluations"`` or of ``"steps"``, with the step as index.
+
+        Raises:
+          ImportError: without pandas, naming the command that installs it.
+          ValueError: for another word.
+        """
+        if which not in ("evaluations", "steps"):
+            raise ValueError(f"which must be 'evaluations' or 'steps'; got {which!r}.")
+        columns = self.evaluations if which == "evaluations" else self.steps
+        frame = require("pandas", "fairness").DataFrame(dict(columns))
+        return frame.set_index("step")
+
+    def __repr__(self) -> str:
+        if not self.evaluations:
+            return "History(no steps yet)"
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in self.last.items())
+        return f"History({shown})"
+
+
+def _joined(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:
+    if not before:
+        return dict(after)
+    return {name: np.concatenate([column, after[name]]) for name, column in before.items()}

@@ -1,0 +1,56 @@
+"""A fully connected network."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from flax import nnx
+from jax import Array
+
+
+class MLP(nnx.Module):
+    """A fully connected network, ``(n, inputs)`` to ``(n, outputs)``.
+
+    Args:
+      inputs, outputs: numbers of columns.
+      hidden: widths of the hidden layers; none for a linear model.
+      activation: after each hidden layer.
+      rngs: of the initial weights and biases, uniform over ±1/sqrt(inputs of the layer).
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: Sequence[int] = (32, 32),
+        outputs: int = 1,
+        *,
+        activation: Callable[[Array], Array] = jax.nn.relu,
+        rngs: nnx.Rngs,
+    ) -> None:
+        self.activation = activation
+        self.layers = nnx.List(
+            [
+                nnx.Linear(
+                    size, following, kernel_init=_uniform(size), bias_init=_uniform(size), rngs=rngs
+                )
+                for size, following in itertools.pairwise((inputs, *hidden, outputs))
+            ]
+        )
+
+    def __call__(self, x: Array) -> Any:
+        """Outputs ``(n, outputs)`` at ``x (n, inputs)``."""
+        for layer in self.layers[:-1]:
+            x = self.activation(layer(x))
+        return self.layers[-1](x)
+
+
+def _uniform(inputs: int) -> Any:
+    bound = inputs**-0.5
+
+    def init(key: Array, shape: Any, dtype: Any, out_sharding: Any = None) -> Array:
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    return init

@@ -1,0 +1,417 @@
+"""Penalties: how far the prediction depends on a protected attribute, beyond a threshold."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from hgr_jax import measures
+from hgr_jax.arguments import as_estimate, as_key, check_count, check_flag, check_kernel
+from hgr_jax.measures import kb, kb_fit, sk
+
+DIFFERENTIABLE = (
+    "ace",
+    "chi2",
+    "distance_correlation",
+    "hsic",
+    "kb",
+    "kde",
+    "kernel_cca",
+    "neural",
+    "pearson",
+    "sk",
+)
+"""Measures that can be penalised by name: on a scale from 0 to 1, with a derivative."""
+
+
+def excess(value: Any, threshold: Any) -> Array:
+    """How far a value is above its threshold: ``max(0, value - threshold)``.
+
+    Up to the threshold, and at it, the derivative is exactly 0; above it, 1.  NaN stays NaN, so
+    that trouble is seen.
+
+    Args:
+      value, threshold: arrays of shapes that broadcast, traced.
+
+    Example:
+      >>> from hgr_jax.fairness import excess
+      >>> print(f"{excess(0.5, 0.2):.1f} {excess(0.1, 0.2):.1f}")
+      0.3 0.0
+    """
+    value = jnp.asarray(value)
+    difference = value - jnp.asarray(threshold, value.dtype)
+    return jnp.where(difference <= 0, 0, difference)
+
+
+def corrected(value: Array, rows: Any, parameters: int) -> Array:
+    """A sample correlation without most of its upward bias.
+
+        corrected^2 = max(0, 1 - (1 - value^2) (rows - 1) / (rows - 1 - parameters))
+
+    This is the adjusted R^2 of Ezekiel; a canonical correlation of h and k functions counts as
+    h + k - 1 parameters (the leading term of Lawley's expansion).  With ``rows <= parameters + 1``
+    there is nothing left to say, and the result is 0.
+
+    Args:
+      value: a correlation in [0, 1], traced.
+      rows: how many rows it was computed from, traced.
+      parameters: static.
+
+    Derivatives: exact where the result is above 0, and 0 where it is 0.
+
+    Source: Ezekiel, "Methods of correlation analysis" (1930); Lawley, "Tests of significance in
+    canonical analysis" (1959).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from hgr_jax.fairness import corrected
+      >>> print(corrected(jnp.array([0.1, 0.5]), 1000, 9).round(3))
+      [0.032 0.493]
+    """
+    freedom = jnp.asarray(rows, value.dtype) - 1
+    left = freedom - parameters
+    enough = left > 0
+    squared = 1 - (1 - value * value) * freedom / jnp.where(enough, left, 1)
+    positive = enough & ~(squared <= 0)
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1)), 0)
+
+
+def within(
+    measure: Callable[..., Array],
+    z: Array,
+    prediction: Array,
+    group: Array,
+    groups: int,
+) -> Array:
+    """A measure within each group of rows: the conditional dependence of equalised odds.
+
+    Args:
+      measure: ``(z, prediction, weights=...) -> scalar``, static: `hgr_jax.kb`, `hgr_jax.sk`, or
+        one of your own that takes observation weights.
+      z, prediction: ``(n,)`` or ``(n, p)``, traced.
+      group: ``(n,)`` integers from 0 to ``groups - 1``, traced; any other value is in no group.
+      groups: how many there are, static.
+
+    Returns:
+      Values ``(groups,)``; 0, with zero derivatives, for a group of fewer than two rows here.
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> from hgr_jax.fairness import within
+      >>> z = jnp.linspace(-1, 1, 100)
+      >>> group = (jnp.arange(100) % 2 == 0).astype(jnp.int32)
+      >>> prediction = jnp.where(group == 1, z, 0.0)
+      >>> print(within(hgr_jax.kb, z, prediction, group, 2).round(3))
+      [0. 1.]
+    """
+
+    def value(label: Array) -> Array:
+        mask = group == label
+        enough = jnp.sum(mask) >= 2
+        weights = jnp.where(enough, mask, True).astype(prediction.dtype)
+        return jnp.where(enough, measure(z, prediction, weights=weights), 0)
+
+    return jax.vmap(value)(jnp.arange(groups))
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["threshold"],
+    meta_fields=["measure", "h", "k", "given", "bias_corrected", "memory", "warm_start", "name"],
+)
+@dataclasses.dataclass(frozen=True)
+class Penalty:
+    """What is kept below a threshold: a dependence of the prediction on a protected attribute.
+
+        penalty = multiplier * max(0, measure(z, prediction) - threshold)
+
+    A pytree whose threshold is traced and whose other fields are static, so that another
+    threshold compiles nothing.  A prediction of several columns (the classes of a classifier)
+    has one value, and one multiplier, for each; so has each group of ``given``.
+
+    Args:
+      measure: the name of a differentiable measure of this package ("kb", "sk", "neural",
+        "kde", "hsic", ...) with its default options, or a function ``(z, prediction) -> scalar``;
+        None to have HGR-KB in the history of a training, and nothing penalised.
+      threshold: in (0, 1].
+      h, k: kernels of z and of the prediction, for "kb" (as in `hgr_jax.kb`); "sk" has the
+        degree ``k``.  Where z is categorical, one-hot encoded ``(n, c)``, h is 1.
+      given: None, or penalise the dependence that is left *given y* (equalised odds):
+        ``"classes"`` within each value of y, an int within so many quantile bins of y.  Takes
+        "kb", "sk" or a function with a keyword ``weights``.
+      bias_corrected: take the upward bias of a sample value away, see `corrected`; "kb", "sk".
+      memory: measure on the last so many batches, of which the present one has the gradient
+        (scaled up as if all were the present one).  1 for this batch alone.
+      warm_start: "kb" and "neural" start from the transformations of the step before.  For
+        "neural" it is on by default: 50 steps instead of 1000.  "kb" is exact without it, which
+        is also faster, so there it is off.
+      name: of the protected attribute, for history and messages.
+
+    Raises:
+      TypeError, ValueError: for anything else.
+
+    Example:
+      >>> import jax, jax.numpy as jnp
+      >>> from hgr_jax.fairness import Penalty
+      >>> penalty = Penalty("kb", threshold=0.3)
+      >>> z = jnp.linspace(-1, 1, 200)
+      >>> state = penalty.init(z, z)
+      >>> values, state = penalty.values(state, z, z**2)
+      >>> print(values.round(3), penalty.excess(values).round(3))
+      [1.] [0.7]
+    """
+
+    measure: str | Callable[..., Array] | None = "kb"
+    threshold: Any = 0.2
+    _: dataclasses.KW_ONLY
+    h: Any = 5
+    k: Any = 5
+    given: str | int | None = None
+    bias_corrected: bool = False
+    memory: int = 1
+    warm_start: bool | None = None
+    name: str = "z"
+
+    def __post_init__(self) -> None:
+        named = isinstance(self.measure, str)
+        if not (self.measure is None or callable(self.measure)) and (
+            not named or self.measure not in DIFFERENTIABLE
+        ):
+            known = ", ".join(repr(name) for name in DIFFERENTIABLE)
+            raise ValueError(
+                f"measure must be one of {known}, a function (z, prediction) -> scalar, or None;"
+                f" got {self.measure!r}."
+            )
+        _check_threshold(self.threshold)
+        check_kernel("h", self.h)
+        check_kernel("k", self.k)
+        check_count("memory", self.memory)
+        check_flag("bias_corrected", self.bias_corrected)
+        if self.given not in (None, "classes"):
+            check_count("given", self.given, least=2)
+        degrees = not callable(self.h) and not callable(self.k)
+        if self.bias_corrected and not (self.measure in ("kb", "sk") and degrees):
+            raise ValueError(
+                "bias_corrected needs the measure 'kb' or 'sk' with degrees; got the measure"
+                f" {self.measure!r}, h {self.h!r} and k {self.k!r}."
+            )
+        if self.given is not None and named and self.measure not in ("kb", "sk"):
+            raise ValueError(
+                "given needs a measure with observation weights: 'kb', 'sk' or a function"
+                f" (z, prediction, weights=...); got {self.measure!r}."
+            )
+        if self.warm_start is not None:
+            check_flag("warm_start", self.warm_start)
+        if self.warm_start and (self.measure not in ("kb", "neural") or self.given is not None):
+            raise ValueError(
+                "warm_start is for the measures 'kb' and 'neural' without given; got the measure"
+                f" {self.measure!r} and given {self.given!r}."
+            )
+        if not isinstance(self.name, str):
+            raise TypeError(f"name must be a text; got {self.name!r}.")
+
+    def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> PenaltyState:
+        """What is carried from step to step, from a first batch.
+
+        Args:
+          z: ``(n,)``, or ``(n, c)`` for a categorical attribute.
+          prediction: ``(n,)`` or ``(n, columns)``.
+          key: for "neural", whose networks are trained to the first batch here; key 0 if None.
+        """
+        z, columns = lax.stop_gradient(z), lax.stop_gradient(_columns(prediction))
+        fits: Any = ()
+        if self.measure == "neural":
+            fit = functools.partial(measures.neural_fit, key=_or_zero(key))
+            fits = _over_columns(lambda p: fit(z, p), columns)
+        elif self.measure == "kb" and self.warm_start:
+            fits = _over_columns(lambda p: kb_fit(z, p, self._h(z), self.k), columns)
+        past = None
+        if self.memory > 1:
+            slots = self.memory - 1
+            past = _Past(
+                z=jnp.zeros((slots, *z.shape), z.dtype),
+                columns=jnp.zeros((slots, *columns.shape), columns.dtype),
+                group=jnp.zeros((slots, z.shape[0]), jnp.int32),
+                count=jnp.zeros((), jnp.int32),
+            )
+        return PenaltyState(fits, past)
+
+    def values(
+        self,
+        state: PenaltyState,
+        z: Array,
+        prediction: Array,
+        group: Array | None = None,
+        groups: int = 1,
+    ) -> tuple[Array, PenaltyState]:
+        """The measured dependences ``(columns * groups,)`` and the next state; differentiable.
+
+        Args:
+          state: of `init` or the step before.
+          z: ``(n,)``, or one-hot ``(n, c)``, traced.
+          prediction: ``(n,)`` or ``(n, columns)``, traced.
+          group: ``(n,)`` integers, where ``given`` is not None, see `within`.
+          groups: how many groups there are, static.
+        """
+        columns, past = _columns(prediction), state.past
+        share: Any = 1.0
+        if past is not None:
+            z, columns, group, past, share = _remembered(past, z, columns, group)
+        values, fits = self._measured(state.fits, z, columns, group, groups)
+        if self.bias_corrected:
+            if group is None:
+                rows = jnp.full(1, z.shape[0], values.dtype)
+            else:
+                rows = jnp.sum(group[:, None] == jnp.arange(groups), axis=0).astype(values.dtype)
+            sizes = jnp.tile(rows * share, columns.shape[0])
+            values = corrected(values, sizes, self._parameters(z))
+        return values, PenaltyState(fits, past)
+
+    def _measured(
+        self, fits: Any, z: Array, columns: Array, group: Array | None, groups: int
+    ) -> tuple[Array, Any]:
+        h, k = self._h(z), self.k
+        still = lax.stop_gradient(columns)
+        if self.measure == "neural":
+            key = jax.random.key(0)  # of the networks that are trained anew
+            fit = functools.partial(measures.neural_fit, key=key)
+            if self.warm_start is False:
+                fits = _over_columns(lambda p: fit(z, p), columns)
+            else:
+                fits = _over_columns(lambda p, fitted: fit(z, p, init=fitted), columns, fits)
+            return fits.correlation, lax.stop_gradient(fits)
+        if self.measure == "kb" and self.warm_start:
+            values = _over_columns(lambda p, fit: kb(z, p, h, k, init=fit), columns, fits)
+            fits = _over_columns(lambda p, fit: kb_fit(z, p, h, k, init=fit), still, fits)
+            return values, fits
+        return self._dependence(self._function(z), z, columns, group, groups), fits
+
+    def hgr(
+        self, z: Array, prediction: Array, group: Array | None = None, groups: int = 1
+    ) -> Array:
+        """HGR-KB of these rows, whatever the measure, ``(columns * groups,)``: the yardstick.
+
+        Args:
+          z, prediction, group, groups: as in `values`.
+        """
+        measure = functools.partial(kb, h=self._h(z), k=self.k)
+        return self._dependence(measure, z, _columns(prediction), group, groups)
+
+    def _dependence(
+        self, measure: Any, z: Array, columns: Array, group: Array | None, groups: int
+    ) -> Array:
+        if group is None:
+            return _over_columns(lambda p: as_estimate(measure, z, p, {}), columns)
+        return _over_columns(lambda p: within(measure, z, p, group, groups), columns).ravel()
+
+    def excess(self, values: Array) -> Array:
+        """How far each value is above the threshold, see `hgr_jax.fairness.excess`."""
+        return excess(values, self.threshold)
+
+    def _h(self, z: Array) -> Any:
+        return 1 if z.ndim == 2 and not callable(self.h) else self.h
+
+    def _function(self, z: Array) -> Callable[..., Array]:
+        if callable(self.measure):
+            return self.measure
+        if self.measure in ("kb", "neural"):
+            return functools.partial(kb, h=self._h(z), k=self.k)
+        if self.measure == "sk":
+            return functools.partial(sk, d=self.k)
+        if self.measure == "pearson":
+            return lambda z, p: jnp.abs(measures.pearson(z, p))
+        return getattr(measures, str(self.measure))
+
+    def _parameters(self, z: Array) -> int:
+        if self.measure == "sk":
+            return int(self.k)
+        h = self.h if z.ndim == 1 else z.shape[1] - 1
+        return int(h) + int(self.k) - 1
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PenaltyState:
+    """Transformations of the step before, and the batches before this one."""
+
+    fits: Any
+    past: _Past | None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Past:
+    """``z (m, n, ...)``, predictions ``columns (m, c, n)`` and groups ``(m, n)`` of m batches."""
+
+    z: Array
+    columns: Array
+    group: Array
+    count: Array
+
+
+def _remembered(
+    past: _Past, z: Array, columns: Array, group: Array | None
+) -> tuple[Array, Array, Array | None, _Past, Array]:
+    """This batch and those before it as one, the next past, and the share that is not repeated.
+
+    Until there have been enough batches, this one stands for those that are missing.
+    """
+    slots = past.z.shape[0]
+    still = lax.stop_gradient((z, columns, jnp.zeros(z.shape[0], jnp.int32)))
+    if group is not None:
+        still = (*still[:2], group.astype(jnp.int32))
+    known = jnp.arange(slots) < past.count
+    kept = (past.z, past.columns, past.group)
+    old = [
+        jnp.where(known.reshape(-1, *(1,) * new.ndim), before, new[None])
+        for before, new in zip(kept, still, strict=True)
+    ]
+    slot = past.count % slots
+    after = [before.at[slot].set(new) for before, new in zip(kept, still, strict=True)]
+    # The value is that of all batches; its derivative, as if all of them were this one.
+    moving = columns + slots * (columns - still[1])
+    all_columns = jnp.moveaxis(jnp.concatenate([moving[None], old[1]]), 1, 0)
+    all_z = jnp.concatenate([z[None], old[0]]).reshape(-1, *z.shape[1:])
+    all_groups = None
+    if group is not None:
+        all_groups = jnp.concatenate([still[2][None], old[2]]).ravel()
+    share = (1 + jnp.minimum(past.count, slots)).astype(columns.dtype) / (slots + 1)
+    return (
+        all_z,
+        all_columns.reshape(columns.shape[0], -1),
+        all_groups,
+        _Past(z=after[0], columns=after[1], group=after[2], count=past.count + 1),
+        share,
+    )
+
+
+def _over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -> Any:
+    """`function` of each column (and what is carried for it), stacked; one without `jax.vmap`."""
+    if columns.shape[0] > 1:
+        return jax.vmap(function)(columns, *carried)
+    first = jax.tree.map(lambda leaf: leaf[0], (columns, *carried))
+    return jax.tree.map(lambda leaf: leaf[None], function(*first))
+
+
+def _columns(prediction: Array) -> Array:
+    """Predictions ``(columns, n)``."""
+    return prediction[None, :] if prediction.ndim == 1 else prediction.T
+
+
+def _or_zero(key: Array | None) -> Array:
+    return jax.random.key(0) if key is None else as_key(key)
+
+
+def _check_threshold(threshold: Any) -> None:
+    # Anything but a number may be a tracer, or what jax.tree.map puts in its place.
+    if isinstance(threshold, str | bool):
+        raise TypeError(f"threshold must be a number in (0, 1]; got {threshold!r}.")
+    if isinstance(threshold, int | float | np.number) and not 0 < threshold <= 1:
+        raise ValueError(f"threshold must be in (0, 1]; got {threshold}.")

@@ -1,0 +1,230 @@
+"""Steps of constrained training: one compiled scan over batches, and the figures of a model."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jax import Array, lax
+from numpy.typing import NDArray
+
+from hgr_jax.fairness.dual import DualState, LagrangianDual
+from hgr_jax.fairness.penalties import Penalty, PenaltyState
+from hgr_jax.fairness.tasks import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What is static: equal programs share their compiled code.
+
+    ``groups`` counts the groups of y of each penalty.
+    """
+
+    training: nnx.GraphDef[Any]
+    inference: nnx.GraphDef[Any]
+    task: Task
+    optimizer: optax.GradientTransformation
+    dual: LagrangianDual
+    groups: tuple[int, ...]
+
+
+class Rows(NamedTuple):
+    """Inputs ``(n, p)``, targets, and of each penalty the protected attribute and the group."""
+
+    x: Array
+    y: Array
+    z: tuple[Array, ...]
+    group: tuple[Array | None, ...]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TrainState:
+    """All that a training carries from step to step.
+
+    ``variables`` are those of the network that are not trained: random streams, statistics.
+    """
+
+    step: Array
+    parameters: Any
+    variables: Any
+    optimizer_state: Any
+    dual: DualState
+    penalties: tuple[PenaltyState, ...]
+
+
+class StepFigures(NamedTuple):
+    """Of each step: the loss with its penalty, the task's loss, values and multipliers ``(m,)``."""
+
+    loss: Array
+    task_loss: Array
+    values: Array
+    multipliers: Array
+
+
+class Figures(NamedTuple):
+    """Of a model on some rows: loss, score and the HGR-KB of each penalty's values."""
+
+    loss: Array
+    score: Array
+    hgr: tuple[Array, ...]
+
+
+@functools.partial(jax.jit, static_argnames="program")
+def run_steps(
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    state: TrainState,
+    rows: Rows,
+    batches: Array | None,
+    steps: Array,
+) -> tuple[TrainState, StepFigures]:
+    """As many steps as ``steps (s,)`` has entries, in one scan.
+
+    Args:
+      program: static.
+      penalties: their thresholds are traced.
+      state: where to go on from.
+      rows: all rows, on the device.
+      batches: indices ``(s, batch)`` of the rows of each step; None for all rows.
+      steps: anything of length s.
+    """
+
+    def step(state: TrainState, batch: Array | None) -> tuple[TrainState, StepFigures]:
+        part = rows if batch is None else jax.tree.map(lambda leaf: leaf[batch], rows)
+        return one_step(program, penalties, state, part)
+
+    if batches is None:
+        return lax.scan(lambda state, _: step(state, None), state, steps)
+    return lax.scan(step, state, batches)
+
+
+def one_step(
+    program: Program, penalties: tuple[Penalty, ...], state: TrainState, rows: Rows
+) -> tuple[TrainState, StepFigures]:
+    """One step of descent of the parameters and of ascent of the multipliers."""
+    gradient, (loss, task_loss, values, violations, variables, states) = jax.grad(
+        functools.partial(objective, program, penalties, state, rows), has_aux=True
+    )(state.parameters)
+    with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer
+        updates, optimizer_state = program.optimizer.update(
+            gradient, state.optimizer_state, state.parameters
+        )
+    dual = state.dual
+    if values.shape[0]:
+        dual = program.dual.update(violations, dual)
+    following = TrainState(
+        step=state.step + 1,
+        parameters=optax.apply_updates(state.parameters, updates),
+        variables=variables,
+        optimizer_state=optimizer_state,
+        dual=dual,
+        penalties=states,
+    )
+    return following, StepFigures(loss, task_loss, values, state.dual.multipliers)
+
+
+def objective(
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    state: TrainState,
+    rows: Rows,
+    parameters: Any,
+) -> tuple[Array, Any]:
+    """The task's loss plus multipliers times violations, and what else a step needs."""
+    output, variables = forward(program.training, parameters, state.variables, rows.x)
+    task_loss = program.task.loss(output, rows.y)
+    prediction = program.task.prediction(output)
+    values, excesses, violations, states = [], [], [], []
+    for penalty, kept, z, group, groups in zip(
+        penalties, state.penalties, rows.z, rows.group, program.groups, strict=True
+    ):
+        following = kept
+        if penalty.measure is not None:
+            measured, following = penalty.values(kept, z, prediction, group, groups)
+            values.append(measured)
+            excesses.append(penalty.excess(measured))
+            violations.append(measured - jnp.asarray(penalty.threshold, measured.dtype))
+        states.append(following)
+    if not values:
+        none = jnp.zeros(0, task_loss.dtype)
+        return task_loss, (task_loss, task_loss, none, none, variables, tuple(states))
+    penalised = jnp.sum(state.dual.multipliers * jnp.concatenate(excesses))
+    loss = task_loss + penalised
+    figures = (jnp.concatenate(values), jnp.concatenate(violations))
+    return loss, (loss, task_loss, *figures, variables, tuple(states))
+
+
+def forward(
+    graph: nnx.GraphDef[Any], parameters: Any, variables: Any, x: Array
+) -> tuple[Array, Any]:
+    """Output of the network, ``(n,)`` or ``(n, columns)``, and its variables afterwards."""
+    network = nnx.merge(graph, parameters, variables, copy=True)
+    output = network(x)
+    if output.ndim == 2 and output.shape[1] == 1:
+        output = output[:, 0]
+    _, _, after = split(network)
+    return output, after
+
+
+def split(network: Any) -> tuple[Any, Any, Any]:
+    """Static part, parameters and other variables of a network."""
+    parts: Any = nnx.split(network, nnx.Param, ...)
+    graph, parameters, variables = parts
+    return graph, parameters, variables
+
+
+@functools.partial(jax.jit, static_argnames="program")
+def predict(program: Program, parameters: Any, variables: Any, x: Array) -> Array:
+    """Predictions of the network in inference mode."""
+    output, _ = forward(program.inference, parameters, variables, x)
+    return program.task.prediction(output)
+
+
+@functools.partial(jax.jit, static_argnames="program")
+def evaluate(
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    parameters: Any,
+    variables: Any,
+    rows: Rows,
+) -> Figures:
+    """The figures of a model on all rows, in inference mode."""
+    output, _ = forward(program.inference, parameters, variables, rows.x)
+    prediction = program.task.prediction(output)
+    return Figures(
+        loss=program.task.loss(output, rows.y),
+        score=program.task.score(prediction, rows.y),
+        hgr=tuple(
+            penalty.hgr(z, prediction, group, groups)
+            for penalty, z, group, groups in zip(
+                penalties, rows.z, rows.group, program.groups, strict=True
+            )
+        ),
+    )
+
+
+def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArray[np.int32]:
+    """Rows of the batches of some steps, ``(steps, size)``: a new order in every epoch.
+
+    Args:
+      seed: of the orders.
+      rows: how many there are.
+      size: of a batch, at most ``rows``.
+      done: steps before these.
+      steps: how many.
+    """
+    each = rows // size
+    first, last = done // each, (done + steps - 1) // each
+    orders = [
+        np.random.default_rng([seed, epoch]).permutation(rows)[: each * size].reshape(each, size)
+        for epoch in range(first, last + 1)
+    ]
+    start = done - first * each
+    return np.concatenate(orders)[start : start + steps].astype(np.int32)

@@ -1,0 +1,104 @@
+"""What a network is trained for: its loss, its prediction and its score."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """Functions of a network's output (or of the prediction made from it) and the targets.
+
+    Args:
+      loss: ``(output, y) -> scalar``, minimised.
+      prediction: ``output -> prediction``, ``(n,)`` or ``(n, columns)``: what is kept from
+        depending on the protected attribute, and what is scored.
+      score: ``(prediction, y) -> scalar``, higher is better.
+      score_name: for tables.
+    """
+
+    loss: Callable[[Array, Array], Array]
+    prediction: Callable[[Array], Array]
+    score: Callable[[Array, Array], Array]
+    score_name: str
+
+
+def squared_error(output: Array, y: Array) -> Array:
+    """Mean squared error."""
+    return jnp.mean(jnp.square(output - y))
+
+
+def r2(prediction: Array, y: Array) -> Array:
+    """Coefficient of determination R^2; 0 where y does not vary."""
+    residual = jnp.sum(jnp.square(y - prediction))
+    total = jnp.sum(jnp.square(y - jnp.mean(y, axis=0)))
+    return jnp.where(total > 0, 1 - residual / jnp.where(total > 0, total, 1), 0)
+
+
+def log_loss(output: Array, y: Array) -> Array:
+    """Mean cross-entropy: of logits ``(n,)`` and y in {0, 1}, or ``(n, classes)`` and labels."""
+    if output.ndim == 1:
+        return jnp.mean(optax.losses.sigmoid_binary_cross_entropy(output, y))
+    labels = jax.nn.one_hot(y.astype(jnp.int32), output.shape[1], dtype=output.dtype)
+    return jnp.mean(optax.losses.softmax_cross_entropy(output, labels))
+
+
+def probabilities(output: Array) -> Array:
+    """Of class 1 from logits ``(n,)``, or of every class from ``(n, classes)``."""
+    return jax.nn.sigmoid(output) if output.ndim == 1 else jax.nn.softmax(output)
+
+
+def auc_or_accuracy(prediction: Array, y: Array) -> Array:
+    """Area under the ROC curve of probabilities ``(n,)``; accuracy of ``(n, classes)``.
+
+    The area is 0.5 where y has one class only.
+    """
+    if prediction.ndim == 2:
+        return jnp.mean(jnp.argmax(prediction, axis=1) == y.astype(jnp.int32)).astype(y.dtype)
+    ranks = jax.scipy.stats.rankdata(prediction).astype(y.dtype)
+    positive = jnp.sum(y)
+    pairs = positive * (y.shape[0] - positive)
+    above = jnp.sum(ranks * y) - positive * (positive + 1) / 2
+    return jnp.where(pairs > 0, above / jnp.where(pairs > 0, pairs, 1), 0.5)
+
+
+def identity(output: Array) -> Array:
+    """The output itself."""
+    return output
+
+
+TASKS = {
+    "squared_error": Task(squared_error, identity, r2, "R2"),
+    "log_loss": Task(log_loss, probabilities, auc_or_accuracy, "AUC"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Negative:
+    """Minus a function; equal, as a static argument, where the functions are."""
+
+    function: Callable[[Array, Array], Array]
+
+    def __call__(self, prediction: Array, y: Array) -> Array:
+        return -self.function(prediction, y)
+
+
+def as_task(value: Any) -> Task:
+    """A task, from one, from its name, or from a loss ``(output, y) -> scalar``."""
+    if isinstance(value, Task):
+        return value
+    if isinstance(value, str) and value in TASKS:
+        return TASKS[value]
+    if callable(value):
+        return Task(value, identity, _Negative(value), "-loss")
+    names = ", ".join(repr(name) for name in TASKS)
+    raise ValueError(
+        f"task must be one of {names}, a Task, or a loss (output, y) -> scalar; got {value!r}."
+    )

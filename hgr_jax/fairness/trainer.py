@@ -1,0 +1,505 @@
+"""Training of a Flax network under constraints on its dependence on protected attributes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jax import Array
+from numpy.typing import NDArray
+
+from hgr_jax.arguments import check_count
+from hgr_jax.extras import require
+from hgr_jax.fairness.attributes import Attribute, learn_attribute, matched, numbers
+from hgr_jax.fairness.best import Best, better
+from hgr_jax.fairness.checkpoints import (
+    CheckpointError,
+    Training,
+    read_training,
+    write_training,
+)
+from hgr_jax.fairness.dual import LagrangianDual
+from hgr_jax.fairness.history import History
+from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.steps import (
+    Figures,
+    Program,
+    Rows,
+    StepFigures,
+    TrainState,
+    batch_rows,
+    evaluate,
+    predict,
+    run_steps,
+    split,
+)
+from hgr_jax.fairness.tasks import Task, as_task
+
+_adam = optax.adam(1e-3)
+_dual = LagrangianDual()
+
+
+class TrainingError(FloatingPointError):
+    """A training that left the finite numbers; the trainer keeps its last good state."""
+
+
+class FairTrainer:
+    """Trains any Flax network while measured dependences stay below thresholds.
+
+        minimise over theta, maximise over lambda >= 0:
+            loss(output, y) + sum of lambda_i * max(0, measure_i(z, prediction) - threshold_i)
+
+    Many steps run in one compiled `jax.lax.scan` with the data on the device.  The same seed
+    gives the same weights, bit for bit, on the same machine.
+
+    Args:
+      network: an `flax.nnx.Module`, ``(n, p) -> (n,)`` or ``(n, columns)``; it is not changed:
+        the trained one is `network`.  Dropout and batch statistics work as in Flax.
+      penalties: a `Penalty`, or several, each with its own multiplier(s); none trains without
+        a constraint.
+      task: ``"squared_error"``, ``"log_loss"`` (of logits), a loss ``(output, y) -> scalar``, or
+        a `Task`.
+      optimizer: of the network, any optax optimiser; Adam of 1e-3 if None.  Pass the same object
+        again, and another trainer of the same shapes compiles nothing.
+      dual: ascent of the multipliers; ``LagrangianDual()`` if None.
+      batch_size: rows of a step, drawn without replacement in every epoch (rows that do not
+        fill a batch wait for the next epoch); None, or as many as there are rows, for all.
+      seed: of the order of the rows and of "neural"; the network's own randomness is in it.
+
+    Raises:
+      TypeError, ValueError: for anything else.
+
+    Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression";
+    Fioretto et al., "Lagrangian duality for constrained deep learning" (2021).
+
+    Example:
+      >>> import numpy as np
+      >>> from flax import nnx
+      >>> from hgr_jax.fairness import MLP, FairTrainer, Penalty
+      >>> rng = np.random.default_rng(0)
+      >>> x = rng.normal(size=(200, 3)); z = x[:, 0]; y = z**2 + x[:, 1]
+      >>> trainer = FairTrainer(MLP(3, rngs=nnx.Rngs(0)), penalties=Penalty("kb", threshold=0.3))
+      >>> history = trainer.fit(x, y, z, steps=20)
+      >>> trainer.predict(x).shape, len(history.steps["loss"])
+      ((200,), 20)
+    """
+
+    def __init__(
+        self,
+        network: nnx.Module,
+        *,
+        penalties: Penalty | Sequence[Penalty] = (),
+        task: Any = "squared_error",
+        optimizer: optax.GradientTransformation | None = None,
+        dual: LagrangianDual | None = None,
+        batch_size: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(network, nnx.Module):
+            raise TypeError(f"network must be a flax.nnx.Module; got {type(network).__name__}.")
+        penalties = (penalties,) if isinstance(penalties, Penalty) else tuple(penalties)
+        for penalty in penalties:
+            if not isinstance(penalty, Penalty):
+                raise TypeError(f"penalties must be Penalty objects; got {penalty!r}.")
+        names = [penalty.name for penalty in penalties]
+        if len(set(names)) != len(names):
+            raise ValueError(f"penalties must have different names; got {names}.")
+        if batch_size is not None:
+            check_count("batch_size", batch_size, least=2)
+        self.task: Task = as_task(task)
+        self.penalties = penalties
+        self.batch_size = batch_size
+        self.seed = check_count("seed", seed, least=0)
+        self.optimizer = _adam if optimizer is None else optimizer
+        self.dual = _dual if dual is None else dual
+        self.history = History({}, {}, {})
+        self.state: TrainState | None = None
+        self.attributes: tuple[Attribute, ...] = ()
+        self._initial = nnx.clone(network)
+        self._program: Program | None = None
+        self._columns: tuple[str, ...] = ()
+        self._best: Best | None = None
+
+    @property
+    def network(self) -> Any:
+        """The network as it is now, in inference mode."""
+        if self.state is None:
+            return nnx.merge(*_split(self._initial, training=False))
+        graph = _split(self._initial, training=False)[0]
+        return nnx.merge(graph, self.state.parameters, self.state.variables, copy=True)
+
+    @property
+    def multipliers(self) -> dict[str, float]:
+        """The multiplier of each penalised value."""
+        if self.state is None:
+            return {}
+        return dict(zip(self._columns, self.state.dual.multipliers.tolist(), strict=True))
+
+    def predict(self, x: Any) -> Array:
+        """Predictions ``(n,)`` or ``(n, columns)`` at inputs ``x (n, p)``.
+
+        Raises:
+          ValueError: before training.
+        """
+        if self.state is None or self._program is None:
+            raise ValueError("there is nothing to predict with yet: call fit first.")
+        x = jnp.asarray(numbers("x", x), self._dtype)
+        return predict(self._program, self.state.parameters, self.state.variables, x)
+
+    def fit(
+        self,
+        x: Any,
+        y: Any,
+        protected: Any = None,
+        *,
+        steps: int = 500,
+        validation: tuple[Any, ...] | None = None,
+        evaluate_every: int = 25,
+        patience: int | None = None,
+        progress: bool = False,
+        checkpoint: str | Path | None = None,
+    ) -> History:
+        """Train until ``steps`` steps have been made in all; called again, it goes on from there.
+
+        Args:
+          x: inputs ``(n, p)``, numbers.
+          y: targets ``(n,)`` or ``(n, columns)``; for "log_loss" 0 and 1, or labels from 0.
+          protected: the protected attribute ``(n,)`` of all penalties, or a mapping from their
+            names.  Numbers; text, or one-hot columns ``(n, c)``, for a categorical attribute.
+          steps: in all.
+          validation: ``(x, y)`` or ``(x, y, protected)`` of rows to evaluate on, not to train on.
+          evaluate_every: steps between evaluations, which are also where progress is shown and
+            checkpoints are written.
+          patience: stop after so many evaluations on ``validation`` without a better one, and go
+            back to the best: one whose HGR-KB exceed their thresholds less; of those that do not
+            exceed them, the one with the highest score.  Never if None.
+          progress: show a bar (the extra ``fairness``).
+          checkpoint: a folder: the training is kept there at every evaluation, and where there
+            is one of the same data and settings it is taken up.  However often a run was killed
+            and started again, the result is the same, bit for bit.
+
+        Returns:
+          The `History` so far, also in `history`.
+
+        Raises:
+          TypeError, ValueError: for data that cannot be trained on: not finite, of other lengths,
+            a protected attribute that does not vary.
+          TrainingError: if the loss or a parameter stops being finite; `state` and `history`
+            are those of the last evaluation.
+          CheckpointError: if the checkpoint cannot be used.
+        """
+        steps = check_count("steps", steps)
+        patience = None if patience is None else check_count("patience", patience)
+        evaluate_every = check_count("evaluate_every", evaluate_every)
+        if patience is not None and validation is None:
+            raise ValueError("patience needs validation=(x, y, protected): rows to stop by.")
+        rows = self._rows(x, y, protected, learn=self.state is None)
+        test = None
+        if validation is not None:
+            if not isinstance(validation, tuple) or len(validation) not in (2, 3):
+                raise ValueError("validation must be (x, y) or (x, y, protected).")
+            test = self._rows(*validation, *(None,) * (3 - len(validation)), learn=False)
+        self._start(rows)
+        description: dict[str, Any] = {}
+        folder = None if checkpoint is None else Path(checkpoint)
+        if folder is not None:
+            description = self._description(rows, test, evaluate_every, patience)
+            self._take_up(folder, description)
+        ends = self._ends(steps, evaluate_every)
+        for end in _with_progress(ends, self, progress):
+            if patience is not None and self._best is not None and self._best.waited >= patience:
+                break
+            self._advance(rows, test, end)
+            if folder is not None:
+                self._write(folder, description)
+        if patience is not None and self._best is not None and self.state is not None:
+            self.state = dataclasses.replace(
+                self.state, parameters=self._best.parameters, variables=self._best.variables
+            )
+        return self.history
+
+    def save(self, folder: str | Path) -> None:
+        """Keep the training in a folder, by orbax; see `resume`.
+
+        Raises:
+          ValueError: before training.  CheckpointError: if it cannot be written.
+        """
+        if self.state is None:
+            raise ValueError("there is nothing to save yet: call fit first.")
+        self._write(Path(folder), self._settings())
+
+    def resume(self, folder: str | Path, x: Any, y: Any, protected: Any = None) -> FairTrainer:
+        """Take up a training that `save`, or ``fit(checkpoint=...)``, kept.
+
+        Args:
+          folder: where it is.
+          x, y, protected: the training rows, as they were.
+
+        Returns:
+          This trainer, which must have been made with the same arguments.
+
+        Raises:
+          CheckpointError: if there is none, or it is of other settings.
+        """
+        rows = self._rows(x, y, protected, learn=True)
+        self._start(rows, anew=True)
+        if not self._take_up(Path(folder), self._settings()):
+            raise CheckpointError(f"there is no checkpoint in {folder}")
+        return self
+
+    # How a training starts, advances and is kept.
+
+    @property
+    def _dtype(self) -> Any:
+        leaves = jax.tree.leaves(_split(self._initial, training=True)[1])
+        return leaves[0].dtype if leaves else jnp.result_type(float)
+
+    def _rows(self, x: Any, y: Any, protected: Any, *, learn: bool) -> Rows:
+        x, y = numbers("x", x), numbers("y", y)
+        if x.ndim != 2 or 0 in x.shape:
+            raise ValueError(f"x must have shape (n, p), n and p >= 1; got shape {x.shape}.")
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if y.ndim not in (1, 2) or len(y) != len(x):
+            raise ValueError(
+                f"x and y must have the same number of rows; got shapes {x.shape} and {y.shape}."
+            )
+        if protected is None and self.penalties:
+            raise ValueError("protected must be given: the penalties need it.")
+        z = matched(protected, self.penalties)
+        if learn:
+            self.attributes = tuple(
+                learn_attribute(penalty, values, y)
+                for penalty, values in zip(self.penalties, z, strict=True)
+            )
+        groups = [attribute.group(y) for attribute in self.attributes]
+        return Rows(
+            x=jnp.asarray(x, self._dtype),
+            y=jnp.asarray(y, self._dtype),
+            z=tuple(
+                jnp.asarray(attribute.encode(values, len(x)), self._dtype)
+                for attribute, values in zip(self.attributes, z, strict=True)
+            ),
+            group=tuple(None if group is None else jnp.asarray(group) for group in groups),
+        )
+
+    def _start(self, rows: Rows, *, anew: bool = False) -> None:
+        if self.state is not None and not anew:
+            return
+        size = self._batch(rows)
+        if size is None and any(penalty.memory > 1 for penalty in self.penalties):
+            raise ValueError("memory is for batches, but every step has all rows; leave it at 1.")
+        graph, parameters, variables = _split(self._initial, training=True)
+        self._program = Program(
+            training=graph,
+            inference=_split(self._initial, training=False)[0],
+            task=self.task,
+            optimizer=self.optimizer,
+            dual=self.dual,
+            groups=tuple(attribute.groups for attribute in self.attributes),
+        )
+        part = jax.tree.map(lambda leaf: leaf[:size], rows)
+        prediction = predict(self._program, parameters, variables, part.x)
+        if prediction.shape[:1] != part.y.shape[:1] or prediction.ndim > 2:
+            raise ValueError(
+                "the network must return one row for each row of x; it returns predictions of"
+                f" shape {prediction.shape} for {part.y.shape[0]} rows."
+            )
+        keys = jax.random.split(jax.random.key(self.seed), max(len(self.penalties), 1))
+        states = tuple(
+            penalty.init(z, prediction, key=key)
+            for penalty, z, key in zip(self.penalties, part.z, keys, strict=False)
+        )
+        count = 1 if prediction.ndim == 1 else prediction.shape[1]
+        names = [
+            self._names(penalty, attribute, count)
+            for penalty, attribute in zip(self.penalties, self.attributes, strict=True)
+        ]
+        self._columns = tuple(
+            itertools.chain.from_iterable(
+                n for n, penalty in zip(names, self.penalties, strict=True) if penalty.measure
+            )
+        )
+        self._watched = tuple(itertools.chain.from_iterable(names))
+        thresholds = {
+            name: None if penalty.measure is None else float(penalty.threshold)
+            for penalty, group in zip(self.penalties, names, strict=True)
+            for name in group
+        }
+        self.history = History({}, {}, thresholds)
+        self._best = None
+        self.state = TrainState(
+            step=jnp.zeros((), jnp.int32),
+            parameters=parameters,
+            variables=variables,
+            optimizer_state=self.optimizer.init(parameters),
+            dual=self.dual.init(len(self._columns), dtype=self._dtype),
+            penalties=states,
+        )
+
+    @staticmethod
+    def _names(penalty: Penalty, attribute: Attribute, columns: int) -> list[str]:
+        heads = [penalty.name] if columns == 1 else [f"{penalty.name}[{i}]" for i in range(columns)]
+        groups = attribute.group_names or ("",)
+        return [f"{head} | {group}" if group else head for head in heads for group in groups]
+
+    def _batch(self, rows: Rows) -> int | None:
+        size = self.batch_size
+        return None if size is None or size >= rows.x.shape[0] else size
+
+    def _ends(self, steps: int, every: int) -> list[int]:
+        assert self.state is not None
+        done = int(self.state.step)
+        ends = [*range((done // every + 1) * every, steps, every), steps]
+        return [end for end in ends if end > done]
+
+    def _advance(self, rows: Rows, test: Rows | None, end: int) -> None:
+        assert self.state is not None
+        assert self._program is not None
+        done = int(self.state.step)
+        size = self._batch(rows)
+        batches = None
+        if size is not None:
+            batches = jnp.asarray(batch_rows(self.seed, rows.x.shape[0], size, done, end - done))
+        state, figures = run_steps(
+            self._program, self.penalties, self.state, rows, batches, jnp.arange(end - done)
+        )
+        sets = {"train": rows} | ({} if test is None else {"validation": test})
+        measured = {
+            name: evaluate(self._program, self.penalties, state.parameters, state.variables, part)
+            for name, part in sets.items()
+        }
+        self._check_finite(figures, measured, done)
+        self.history = self.history.extended(
+            self._step_columns(figures, done), self._evaluation_columns(measured, end)
+        )
+        self.state = state
+        if test is not None:
+            self._best = better(self._best, state, measured["validation"], self._limits())
+
+    def _check_finite(
+        self, figures: StepFigures, measured: Mapping[str, Figures], done: int
+    ) -> None:
+        finite = np.isfinite(np.asarray(figures.loss))
+        if not finite.all():
+            step = done + int(np.argmin(finite)) + 1
+        elif not np.isfinite(np.asarray(measured["train"].loss)):
+            step = done + len(finite)
+        else:
+            return
+        raise TrainingError(
+            f"the loss is no longer finite at step {step}; weights and history are those of step"
+            f" {done}. A smaller learning rate usually helps."
+        )
+
+    def _limits(self) -> NDArray[Any]:
+        limits = [self.history.thresholds[name] for name in self._watched]
+        return np.array([np.inf if limit is None else limit for limit in limits])
+
+    def _step_columns(self, figures: StepFigures, done: int) -> dict[str, NDArray[Any]]:
+        values, multipliers = np.asarray(figures.values), np.asarray(figures.multipliers)
+        columns: dict[str, NDArray[Any]] = {
+            "step": np.arange(done, done + len(figures.loss)) + 1,
+            "loss": np.asarray(figures.loss),
+            "task_loss": np.asarray(figures.task_loss),
+        }
+        for i, name in enumerate(self._columns):
+            columns[f"value_{name}"] = values[:, i]
+            columns[f"multiplier_{name}"] = multipliers[:, i]
+        return columns
+
+    def _evaluation_columns(
+        self, measured: Mapping[str, Figures], end: int
+    ) -> dict[str, NDArray[Any]]:
+        columns = {"step": np.array([end])}
+        for part, figures in measured.items():
+            columns[f"loss_{part}"] = np.asarray(figures.loss)[None]
+            columns[f"score_{part}"] = np.asarray(figures.score)[None]
+            values = np.concatenate([np.zeros(0), *map(np.asarray, figures.hgr)])
+            for name, value in zip(self._watched, values, strict=True):
+                columns[f"hgr_{part}_{name}"] = np.array([value])
+        return columns
+
+    # What is kept of a training, and what it belongs to.
+
+    def _write(self, folder: Path, description: Mapping[str, Any]) -> None:
+        assert self.state is not None
+        training = Training(self.state, self._best, self.history)
+        write_training(folder, int(self.state.step), training, description)
+
+    def _take_up(self, folder: Path, description: Mapping[str, Any]) -> bool:
+        assert self.state is not None
+        training = Training(self.state, self._best, self.history)
+        found = read_training(folder, training, description)
+        if found is None:
+            return False
+        self.state, self._best, self.history = found
+        return True
+
+    def _settings(self) -> dict[str, Any]:
+        assert self.state is not None
+        return {
+            "network": [[*leaf.shape] for leaf in jax.tree.leaves(self.state.parameters)],
+            "penalties": [_described(penalty) for penalty in self.penalties],
+            "batch size": self.batch_size,
+            "seed": self.seed,
+        }
+
+    def _description(
+        self, rows: Rows, test: Rows | None, evaluate_every: int, patience: int | None
+    ) -> dict[str, Any]:
+        return self._settings() | {
+            "training rows": _digest(rows),
+            "validation rows": None if test is None else _digest(test),
+            "evaluate_every": evaluate_every,
+            "patience": patience,
+        }
+
+
+def _split(network: Any, *, training: bool) -> tuple[Any, Any, Any]:
+    """Static part, parameters and other variables of a network in one of its two modes."""
+    network = nnx.clone(network)
+    if training:
+        network.train()
+    else:
+        network.eval()
+    return split(network)
+
+
+def _with_progress(ends: list[int], trainer: FairTrainer, progress: bool) -> Iterable[int]:
+    if not progress:
+        yield from ends
+        return
+    with require("tqdm", "fairness").tqdm(total=ends[-1] if ends else 0, unit="step") as bar:
+        for end in ends:
+            yield end
+            if int(trainer.state.step) != end:  # type: ignore[union-attr]
+                continue
+            last = trainer.history.last
+            shown = {n: f"{v:.3g}" for n, v in last.items() if n != "step" and "loss" not in n}
+            bar.update(end - bar.n)
+            bar.set_postfix(shown)
+
+
+def _described(penalty: Penalty) -> str:
+    measure = penalty.measure
+    name = getattr(measure, "__qualname__", repr(measure)) if callable(measure) else measure
+    fields = {f.name: getattr(penalty, f.name) for f in dataclasses.fields(penalty)}
+    return repr(fields | {"measure": name, "threshold": float(penalty.threshold)})
+
+
+def _digest(rows: Rows) -> str:
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(rows):
+        digest.update(repr((leaf.shape, str(leaf.dtype))).encode())
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    return digest.hexdigest()
