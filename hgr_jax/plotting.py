@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from hgr_jax.copula import Fit
 from hgr_jax.extras import require
+from hgr_jax.measures import kb_fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,6 +123,112 @@ def plot_correlations(
     axes.set_yticks(ticks, [literal(name) for name in names], fontsize=7)
     axes.set_title(title)
     figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
+    return figure
+
+
+def plot_predictions(
+    z: Any,
+    predictions: Mapping[str, Any],
+    *,
+    name: str = "protected attribute",
+    h: int = 5,
+    k: int = 5,
+) -> Figure:
+    """Predictions against a protected attribute with f and g, one row of panels a model.
+
+    Args:
+      z: the attribute ``(n,)``.
+      predictions: of each model ``(n,)``, by its name; shown as it is, never read as markup.
+      name: of the attribute.
+      h, k: degrees of the attribute and of the prediction, static.
+
+    Raises:
+      ImportError: without matplotlib, naming the command that installs it.
+      ValueError: if there is no model, or an array is not ``(n,)``.
+
+    Example:
+      >>> import numpy as np
+      >>> from hgr_jax.plotting import plot_predictions
+      >>> z = np.linspace(-1, 1, 101)
+      >>> figure = plot_predictions(z, {"before": z**2, "after": np.sin(9 * z)}, name="age")
+    """
+    z = np.asarray(z, float)
+    arrays = {model: np.asarray(values, float) for model, values in predictions.items()}
+    if not arrays:
+        raise ValueError("predictions must hold at least one model.")
+    for model, values in arrays.items():
+        if z.ndim != 1 or values.shape != z.shape:
+            raise ValueError(
+                f"z and predictions must have one shape (n,); got {z.shape} and, of {model!r},"
+                f" {values.shape}."
+            )
+    figure = require("matplotlib.figure", "plot").Figure(
+        figsize=(11, 3.2 * len(arrays)), layout="constrained"
+    )
+    panels = figure.subplots(len(arrays), 3, squeeze=False)
+    shown = literal(name)
+    size = 20 * min(1.0, (500 / len(z)) ** 0.5)
+    for (data, left, right), (model, values) in zip(panels, arrays.items(), strict=True):
+        with jax.enable_x64(True):
+            fit = kb_fit(z, values, h, k)
+            data.scatter(z, values, s=size, alpha=0.6, linewidths=0, color="C0")
+            data.set(
+                title=f"{literal(model)}: HGR-KB {float(fit.correlation):.3f}",
+                xlabel=shown,
+                ylabel="prediction",
+            )
+            _draw_transform(left, np.asarray(fit.f(z)), fit.f, z)
+            left.set(title="f", xlabel=shown, ylabel=f"f({shown})")
+            _draw_transform(right, np.asarray(fit.g(values)), fit.g, values)
+            right.set(title="g", xlabel="prediction", ylabel="g(prediction)")
+    return figure
+
+
+def plot_history(history: Any) -> Figure:
+    """A training: score, HGR-KB beside its threshold, and multipliers, over the steps.
+
+    Args:
+      history: a `hgr_jax.fairness.History`.
+
+    Raises:
+      ImportError: without matplotlib, naming the command that installs it.
+      ValueError: if the history has no evaluation.
+
+    Example:
+      >>> import numpy as np
+      >>> from hgr_jax.fairness import History
+      >>> from hgr_jax.plotting import plot_history
+      >>> step = np.array([25, 50])
+      >>> evaluations = {"step": step, "score_train": step / 99, "hgr_train_z": 9.0 / step}
+      >>> steps = {"step": step, "multiplier_z": step / 99}
+      >>> figure = plot_history(History(steps, evaluations, {"z": 0.2}))
+    """
+    if not history.evaluations:
+        raise ValueError("the history is empty: nothing has been trained yet.")
+    figure = require("matplotlib.figure", "plot").Figure(figsize=(11, 3.2), layout="constrained")
+    score, dependence, multiplier = figure.subplots(1, 3)
+    at = history.evaluations["step"]
+    for part, line in (("train", "-"), ("validation", "--")):
+        if f"score_{part}" in history.evaluations:
+            score.plot(at, history.evaluations[f"score_{part}"], line, color="C0", label=part)
+        for i, name in enumerate(history.thresholds):
+            column = history.evaluations.get(f"hgr_{part}_{name}")
+            if column is not None:
+                label = literal(f"{name}, {part}")
+                dependence.plot(at, column, line, color=f"C{i % 10}", label=label)
+    for i, (name, threshold) in enumerate(history.thresholds.items()):
+        if threshold is not None:
+            dependence.axhline(threshold, color=f"C{i % 10}", linewidth=0.8, linestyle=":")
+            column = history.steps.get(f"multiplier_{name}")
+            if column is not None:
+                at_steps = history.steps["step"]
+                multiplier.plot(at_steps, column, color=f"C{i % 10}", label=literal(name))
+    score.set(title="score", xlabel="step")
+    dependence.set(title="HGR-KB (dotted: threshold)", xlabel="step", ylim=(0, 1))
+    multiplier.set(title="multiplier", xlabel="step")
+    for axes in (score, dependence, multiplier):
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize=8)
     return figure
 
 

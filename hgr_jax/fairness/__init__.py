@@ -5,26 +5,48 @@
 it says nothing of errors, of harms, or of attributes that were not measured.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from hgr_jax.fairness.checkpoints import CheckpointError
 from hgr_jax.fairness.dual import DualState, LagrangianDual
+from hgr_jax.fairness.evaluation import Report, didi, report
 from hgr_jax.fairness.history import History
 from hgr_jax.fairness.networks import MLP
 from hgr_jax.fairness.penalties import Penalty, PenaltyState, corrected, excess, within
 from hgr_jax.fairness.tasks import Task
 from hgr_jax.fairness.trainer import FairTrainer, TrainingError
 
+if TYPE_CHECKING:
+    from hgr_jax.fairness.estimators import FairMLPClassifier, FairMLPRegressor
+
 __all__ = [
     "MLP",
     "CheckpointError",
     "DualState",
+    "FairMLPClassifier",
+    "FairMLPRegressor",
     "FairTrainer",
     "History",
     "LagrangianDual",
     "Penalty",
     "PenaltyState",
+    "Report",
     "Task",
     "TrainingError",
     "corrected",
+    "didi",
     "excess",
+    "report",
     "within",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("FairMLPClassifier", "FairMLPRegressor"):  # they need scikit-learn
+        return getattr(importlib.import_module("hgr_jax.fairness.estimators"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

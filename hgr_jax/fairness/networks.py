@@ -7,8 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 from jax import Array
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "logistic": jax.nn.sigmoid,
+    "identity": lambda x: x,
+}
 
 
 class MLP(nnx.Module):

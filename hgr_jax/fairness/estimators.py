@@ -1,0 +1,393 @@
+"""Constrained networks as scikit-learn estimators (the extra ``fairness``)."""
+
+from __future__ import annotations
+
+import functools
+import numbers
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import optax
+from flax import nnx
+from numpy.typing import NDArray
+
+from hgr_jax.arguments import check_choice, check_count
+from hgr_jax.extras import require
+from hgr_jax.fairness import saved
+from hgr_jax.fairness.dual import LagrangianDual
+from hgr_jax.fairness.networks import ACTIVATIONS, MLP
+from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.trainer import FairTrainer
+
+base = require("sklearn.base", "fairness")
+validation = require("sklearn.utils.validation", "fairness")
+sklearn_utils = require("sklearn.utils", "fairness")
+multiclass = require("sklearn.utils.multiclass", "fairness")
+
+
+class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
+    """What the two estimators share."""
+
+    _task: ClassVar[str]
+
+    def __init__(
+        self,
+        hidden_layer_sizes: Sequence[int] = (32, 32),
+        activation: str = "relu",
+        *,
+        penalty: Any = "kb",
+        threshold: float = 0.2,
+        h: int = 5,
+        k: int = 5,
+        given: str | int | None = None,
+        bias_corrected: bool = False,
+        alpha: float = 0.0,
+        steps: int = 500,
+        batch_size: int | None = None,
+        learning_rate: float = 1e-3,
+        multiplier_learning_rate: float = 2e-3,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.penalty = penalty
+        self.threshold = threshold
+        self.h = h
+        self.k = k
+        self.given = given
+        self.bias_corrected = bias_corrected
+        self.alpha = alpha
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.multiplier_learning_rate = multiplier_learning_rate
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def save(self, path: str | Path) -> None:
+        """Keep the fitted model in one ``.npz`` file: arrays and JSON, nothing that executes.
+
+        Raises:
+          ValueError: where the penalty is a function, which a file cannot hold.
+        """
+        validation.check_is_fitted(self)
+        saved.write(path, self, self._kept)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The model that `save` kept.
+
+        Raises:
+          ValueError: if the file is not a model of this class.
+        """
+        return saved.read(path, cls, cls._kept)
+
+    _kept: ClassVar[tuple[str, ...]] = (
+        "n_features_in_",
+        "feature_names_in_",
+        "coefs_",
+        "intercepts_",
+        "n_iter_",
+        "multipliers_",
+        "_center",
+        "_scale",
+    )
+
+    def _train(self, x: NDArray[Any], y: NDArray[Any], protected: Any, outputs: int) -> None:
+        penalty = self._penalty(protected)
+        random = sklearn_utils.check_random_state(self.random_state)
+        seed = int(random.randint(np.iinfo(np.int32).max))
+        self._center, self._scale = _standardisation(x)
+        x = self._scaled(x)
+        network = MLP(
+            x.shape[1],
+            _widths(self.hidden_layer_sizes),
+            outputs,
+            activation=ACTIVATIONS[check_choice("activation", self.activation, tuple(ACTIVATIONS))],
+            rngs=nnx.Rngs(seed),
+        )
+        trainer = FairTrainer(
+            network,
+            penalties=() if penalty is None else penalty,
+            task=self._task,
+            optimizer=_optimizer(
+                _positive("learning_rate", self.learning_rate),
+                _positive("alpha", self.alpha, zero=True),
+            ),
+            dual=_dual(_positive("multiplier_learning_rate", self.multiplier_learning_rate)),
+            batch_size=None if self.batch_size is None else _batch(self.batch_size),
+            seed=seed,
+        )
+        rows, test = (x, y, protected), None
+        if self.early_stopping:
+            rows, test = _split_rows(rows, self.validation_fraction, seed, self._task)
+        self.history_ = trainer.fit(
+            *rows,
+            steps=check_count("steps", self.steps),
+            validation=test,
+            patience=self.n_iter_no_change if self.early_stopping else None,
+            progress=bool(self.verbose),
+        )
+        layers = trainer.network.layers
+        self.coefs_ = [np.asarray(layer.kernel[...]) for layer in layers]
+        self.intercepts_ = [np.asarray(layer.bias[...]) for layer in layers]
+        self.multipliers_ = trainer.multipliers
+        self.n_iter_ = int(self.history_.last["step"])
+
+    def _penalty(self, protected: Any) -> Penalty | None:
+        if self.penalty is None or protected is None:
+            if protected is None and self.penalty is not None:
+                warnings.warn(
+                    "no protected attribute was given, so nothing is constrained; give"
+                    " fit(X, y, protected=...), or set penalty=None",
+                    UserWarning,
+                    stacklevel=4,
+                )
+            return None if protected is None else Penalty(None, h=self.h, k=self.k)
+        return Penalty(
+            self.penalty,
+            self.threshold,
+            h=self.h,
+            k=self.k,
+            given=self.given,
+            bias_corrected=self.bias_corrected,
+        )
+
+    def _protected(self, X: Any, protected: Any) -> Any:  # noqa: N803
+        """The protected attribute as an array; a text names a column of X."""
+        if not isinstance(protected, str):
+            return protected
+        columns = getattr(X, "columns", None)
+        if columns is None:
+            raise ValueError(
+                f"protected={protected!r} names a column, but X has no column names; pass a data"
+                " frame, or the attribute itself."
+            )
+        if protected not in list(columns):
+            raise ValueError(
+                f"protected={protected!r} is not a column of X; its columns are"
+                f" {', '.join(map(str, columns))}."
+            )
+        return np.asarray(X[protected])
+
+    def _scaled(self, x: NDArray[Any]) -> NDArray[Any]:
+        return ((x - self._center) / self._scale).astype(np.float32)
+
+    def _output(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        validation.check_is_fitted(self)
+        x = self._scaled(validation.validate_data(self, X, reset=False, dtype=np.float64))
+        for i, (kernel, bias) in enumerate(zip(self.coefs_, self.intercepts_, strict=True)):
+            x = x @ kernel + bias
+            if i + 1 < len(self.coefs_):
+                x = np.asarray(ACTIVATIONS[self.activation](x))
+        return x[:, 0] if x.shape[1] == 1 else x
+
+
+_PARAMETERS = """
+    Inputs are standardised within (columns of zeros and ones are left as they are).
+
+    Args:
+      hidden_layer_sizes: widths of the hidden layers.
+      activation: "relu", "tanh", "logistic" or "identity".
+      penalty: "kb", "sk" or any other measure of `Penalty`, or a function ``(z, prediction) ->
+        scalar``; None for no constraint.
+      threshold: in (0, 1], of the penalty.
+      h, k: degrees, for "kb" (and ``k`` for "sk").
+      given: None, "classes" or a number of bins of y: constrain what is left given y.
+      bias_corrected: see `Penalty`.
+      alpha: decoupled weight decay (AdamW), in units of the learning rate.
+      steps: gradient steps.
+      batch_size: rows of a step; None for all.
+      learning_rate: of Adam.
+      multiplier_learning_rate: of the ascent of the multiplier.
+      early_stopping: hold out ``validation_fraction`` of the rows and go back to the best
+        evaluation on them: the one that violates the threshold least, then that of the highest
+        score; stop after ``n_iter_no_change`` evaluations (one every 25 steps) without a better.
+      random_state: int, RandomState or None; the same int gives the same weights.
+      verbose: show a progress bar.
+
+    Attributes:
+      coefs_, intercepts_: weights of the layers.
+      history_: the `History` of the training.
+      multipliers_: of the penalised values, at the end.
+      n_iter_: steps made.
+      n_features_in_, feature_names_in_: as everywhere in scikit-learn.
+"""
+
+
+class FairMLPRegressor(base.RegressorMixin, _FairMLP):  # type: ignore[misc,name-defined]  # noqa: D101
+    __doc__ = f"""A network for regression whose prediction depends little on a protected attribute.
+
+        minimise  mean((prediction - y)^2)   subject to   HGR(protected, prediction) <= threshold
+
+    A scikit-learn estimator around `FairTrainer`; the target is scaled to [0, 1] within.
+    {_PARAMETERS}
+    Example:
+      >>> from hgr_jax.datasets import load_diabetes
+      >>> from hgr_jax.fairness import FairMLPRegressor
+      >>> data = load_diabetes()
+      >>> model = FairMLPRegressor(threshold=0.2, steps=100, random_state=0)
+      >>> model = model.fit(data.x, data.y, protected=data.z)
+      >>> bool(model.history_.last["hgr_train_z"] < 0.4)
+      True
+    """
+
+    _task = "squared_error"
+    _kept = (*_FairMLP._kept, "_low", "_range")
+
+    def fit(self, X: Any, y: Any, protected: Any = None) -> Self:  # noqa: N803
+        """Train on inputs ``X (n, p)``, targets ``y (n,)`` and a protected attribute.
+
+        Args:
+          X: array or data frame of numbers.
+          y: numbers.
+          protected: ``(n,)`` numbers or text, or the name of a column of the data frame X (which
+            stays an input).  Without it nothing is constrained, and a warning says so.
+
+        Returns:
+          The estimator itself.
+
+        Raises:
+          ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
+        """
+        protected = self._protected(X, protected)
+        x, y = validation.validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        y = np.asarray(y, np.float64)
+        self._low, self._range = float(y.min()), float(np.ptp(y)) or 1.0
+        self._train(x, (y - self._low) / self._range, protected, 1)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Predictions ``(n,)``, in the unit of y."""
+        output = self._output(X).astype(np.float64)
+        return self._low + self._range * output
+
+
+class FairMLPClassifier(base.ClassifierMixin, _FairMLP):  # type: ignore[misc,name-defined]  # noqa: D101
+    __doc__ = f"""A network for classification whose probabilities depend little on an attribute.
+
+        minimise  cross-entropy   subject to   HGR(protected, probability) <= threshold
+
+    A scikit-learn estimator around `FairTrainer`.  With more than two classes the probability of
+    each is constrained.
+    {_PARAMETERS}      classes_: the labels.
+
+    Example:
+      >>> import numpy as np
+      >>> from hgr_jax.datasets import load_diabetes
+      >>> from hgr_jax.fairness import FairMLPClassifier
+      >>> data = load_diabetes()
+      >>> label = np.where(data.y > 140, "worse", "better")
+      >>> model = FairMLPClassifier(threshold=0.2, steps=100, random_state=0)
+      >>> model.fit(data.x, label, protected=data.z).predict_proba(data.x).shape
+      (442, 2)
+    """
+
+    _task = "log_loss"
+    _kept = (*_FairMLP._kept, "classes_")
+
+    def fit(self, X: Any, y: Any, protected: Any = None) -> Self:  # noqa: N803
+        """Train on inputs ``X (n, p)``, labels ``y (n,)`` and a protected attribute.
+
+        Args:
+          X: array or data frame of numbers.
+          y: labels.
+          protected: ``(n,)`` numbers or text, or the name of a column of the data frame X (which
+            stays an input).  Without it nothing is constrained, and a warning says so.
+
+        Returns:
+          The estimator itself.
+
+        Raises:
+          ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
+        """
+        protected = self._protected(X, protected)
+        x, y = validation.validate_data(self, X, y, dtype=np.float64)
+        multiclass.check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must have at least two classes; got 1 class, {self.classes_[0]!r}."
+            )
+        outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        self._train(x, codes.astype(np.float64), protected, outputs)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Probabilities ``(n, classes)``."""
+        output = self._output(X).astype(np.float64)
+        if output.ndim == 1:
+            output = np.stack([np.zeros_like(output), output], axis=1)
+        odds = np.exp(output - output.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """The most probable label of each row."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+@functools.lru_cache(maxsize=64)
+def _optimizer(learning_rate: float, alpha: float) -> optax.GradientTransformation:
+    """One object for equal settings, so that another fit of the same shapes compiles nothing."""
+    if alpha == 0:
+        return optax.adam(learning_rate)
+    return optax.adamw(learning_rate, weight_decay=alpha)
+
+
+@functools.lru_cache(maxsize=64)
+def _dual(learning_rate: float) -> LagrangianDual:
+    return LagrangianDual(optax.adam(learning_rate))
+
+
+def _standardisation(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Center and scale of each column; columns of zeros and ones are left as they are."""
+    center, scale = x.mean(axis=0), x.std(axis=0)
+    binary = np.isin(x, (0.0, 1.0)).all(axis=0)
+    return np.where(binary, 0.0, center), np.where(binary | (scale == 0), 1.0, scale)
+
+
+def _split_rows(
+    rows: tuple[Any, Any, Any], fraction: float, seed: int, task: str
+) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
+    if not 0 < fraction < 1:
+        raise ValueError(f"validation_fraction must be between 0 and 1; got {fraction!r}.")
+    x, y, z = rows
+    split = require("sklearn.model_selection", "fairness").train_test_split
+    train, test = split(
+        np.arange(len(x)),
+        test_size=fraction,
+        random_state=seed,
+        stratify=y if task == "log_loss" else None,
+    )
+    z = None if z is None else np.asarray(z)
+    parts = [(x[i], y[i], None if z is None else z[i]) for i in (train, test)]
+    return parts[0], parts[1]
+
+
+def _widths(value: Any) -> tuple[int, ...]:
+    widths = (value,) if isinstance(value, numbers.Integral) else tuple(value)
+    return tuple(check_count("hidden_layer_sizes", width) for width in widths)
+
+
+def _batch(value: Any) -> int:
+    return max(2, check_count("batch_size", value))
+
+
+def _positive(name: str, value: Any, *, zero: bool = False) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name} must be a number; got {value!r}.")
+    number = float(value)
+    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
+        least = "at least" if zero else "above"
+        raise ValueError(f"{name} must be {least} 0 and finite; got {value}.")
+    return number

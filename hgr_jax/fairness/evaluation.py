@@ -1,0 +1,217 @@
+"""How a model stands: score, and dependence of its predictions on a protected attribute."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax.arguments import check_count
+from hgr_jax.extras import require
+from hgr_jax.fairness.attributes import as_column, numbers
+from hgr_jax.fairness.penalties import corrected
+from hgr_jax.fairness.tasks import auc_or_accuracy, r2
+from hgr_jax.measures import kb, sk
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Vector = NDArray[Any]
+
+
+def didi(prediction: Any, z: Any, *, bins: int = 5) -> float:
+    """Disparate impact discrimination index: how far group means are from the mean.
+
+        DIDI = sum over groups v of | mean(prediction) - mean(prediction where z in v) |
+
+    Args:
+      prediction: ``(n,)`` numbers; the result is in their unit.
+      z: ``(n,)``. Text, or numbers of no more than ``bins`` values, are groups; other numbers
+        are cut at their quantiles: a discrete surrogate of a continuous attribute.
+      bins: how many quantile groups.
+
+    Raises:
+      TypeError, ValueError: for other shapes, or values that are not finite.
+
+    Source: Aghaei, Azizi & Vayanos, "Learning optimal and fair decision trees for
+    non-discriminative decision-making" (2019).
+
+    Example:
+      >>> from hgr_jax.fairness import didi
+      >>> didi([0.0, 0.0, 1.0, 1.0], ["a", "a", "b", "b"])
+      1.0
+    """
+    prediction = numbers("prediction", prediction)
+    if prediction.ndim != 1 or not len(prediction):
+        raise ValueError(f"prediction must have shape (n,), n >= 1; got {prediction.shape}.")
+    z = as_column("z", z, len(prediction))
+    bins = check_count("bins", bins, least=2)
+    if z.ndim == 2:
+        z = z.argmax(axis=1)
+    text = z.dtype.kind in "OUS"
+    z = np.array([str(value) for value in z.tolist()]) if text else numbers("z", z)
+    levels, codes = np.unique(z, return_inverse=True)
+    if len(levels) > bins and not text:
+        edges = np.unique(np.quantile(z, np.arange(1, bins) / bins))
+        codes = np.searchsorted(edges, z, side="right")
+    means = [prediction[codes == code].mean() for code in np.unique(codes)]
+    return float(np.abs(np.array(means) - prediction.mean()).sum())
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The figures of one or several models on the same rows; ``str(report)`` is a table.
+
+    Attributes:
+      figures: by model: ``score`` (R2, or AUC where y has two classes and the model gives
+        probabilities, or accuracy), ``kb`` and ``sk`` (HGR-KB, HGR-SK), ``kb_corrected`` (less
+        most of its upward bias), ``pearson`` with its two-sided p-value ``pearson_p``, and
+        ``didi`` on a discrete surrogate.
+      score_name: what the score is.
+      rows: how many there were.
+    """
+
+    figures: Mapping[str, Mapping[str, float]]
+    score_name: str
+    rows: int
+    z: Vector = dataclasses.field(repr=False)
+    predictions: Mapping[str, Vector] = dataclasses.field(repr=False)
+
+    def to_frame(self) -> Any:
+        """A pandas data frame, one row a model.
+
+        Raises:
+          ImportError: without pandas, naming the command that installs it.
+        """
+        return require("pandas", "fairness").DataFrame(self.figures).T
+
+    def plot(self) -> Figure:
+        """Prediction against attribute with f and g, one row of panels a model.
+
+        Raises:
+          ImportError: without matplotlib, naming the command that installs it.
+        """
+        from hgr_jax.plotting import plot_predictions
+
+        return plot_predictions(self.z, self.predictions)
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in self.figures)
+        columns = ("score", "kb", "kb_corrected", "sk", "pearson", "pearson_p", "didi")
+        heads = {"score": self.score_name, "kb_corrected": "corrected", "pearson_p": "p-value"}
+        lines = [" " * width + "".join(f"  {heads.get(column, column):>9}" for column in columns)]
+        for name, figures in self.figures.items():
+            cells = "".join(
+                f"  {figures[column]:>9.{'1e' if column == 'pearson_p' else '3f'}}"
+                for column in columns
+            )
+            lines.append(f"{name:<{width}}{cells}")
+        return "\n".join(lines)
+
+
+def report(
+    model: Any,
+    X: Any,  # noqa: N803
+    y: Any,
+    z: Any,
+    *,
+    baseline: Any = None,
+    h: int = 5,
+    k: int = 5,
+    bins: int = 5,
+) -> Report:
+    """How a model stands on some rows, and beside a baseline: score and dependence on z.
+
+    Args:
+      model: what has ``predict`` (an estimator, a `FairTrainer`), whose probability of the
+        second class is taken where it has ``predict_proba``; or predictions ``(n,)``.
+      X: inputs of the model.
+      y: targets ``(n,)``.
+      z: the protected attribute ``(n,)``, numbers.
+      baseline: another model, for instance one trained without the constraint; or None.
+      h, k: degrees of z and of the prediction, static.
+      bins: of the discrete surrogate, see `didi`.
+
+    Returns:
+      A `Report`.
+
+    Raises:
+      TypeError, ValueError: for other shapes, or values that are not finite.
+
+    Example:
+      >>> import numpy as np
+      >>> from hgr_jax.fairness import report
+      >>> z = np.linspace(-1, 1, 101)
+      >>> found = report(z**2, None, z**2 + 0.1 * z, z)
+      >>> print(f"{found.figures['model']['kb']:.3f} {found.figures['model']['pearson']:.3f}")
+      1.000 0.000
+    """
+    y = np.asarray(y)
+    z = numbers("z", as_column("z", z, len(y)))
+    if z.ndim != 1:
+        raise ValueError(f"z must have shape (n,); got {z.shape}.")
+    models = {"model": model} if baseline is None else {"before": baseline, "after": model}
+    figures, predictions, score_name = {}, {}, ""
+    for name, one in models.items():
+        prediction, labels, kind = _predictions(one, X, y)
+        score, score_name = _score(prediction, labels, kind)
+        predictions[name] = prediction
+        figures[name] = {"score": score, **_dependence(z, prediction, h, k, bins)}
+    return Report(figures, score_name, len(y), z, predictions)
+
+
+def _predictions(model: Any, X: Any, y: Vector) -> tuple[Vector, Vector, str]:  # noqa: N803
+    """Predictions ``(n,)``, targets as numbers, and what kind of score suits them."""
+    kind = "regression"
+    labels = y
+    if hasattr(model, "predict_proba"):
+        classes = list(model.classes_)
+        labels = np.array([classes.index(label) if label in classes else -1 for label in y])
+        probabilities = np.asarray(model.predict_proba(X), np.float64)
+        if len(classes) != 2:
+            raise ValueError(f"report takes classifiers of two classes; this has {len(classes)}.")
+        prediction, kind = probabilities[:, 1], "classification"
+    elif hasattr(model, "predict"):
+        prediction = np.asarray(model.predict(X), np.float64)
+    else:
+        prediction = np.asarray(model, np.float64)
+    if prediction.shape != (len(y),):
+        raise ValueError(
+            f"the model must give one prediction a row, shape ({len(y)},); got {prediction.shape}."
+        )
+    numeric = numbers("y", labels)
+    if set(np.unique(numeric)) == {0.0, 1.0} and ((prediction >= 0) & (prediction <= 1)).all():
+        kind = "classification"
+    return numbers("prediction", prediction), numeric, kind
+
+
+def _score(prediction: Vector, y: Vector, kind: str) -> tuple[float, str]:
+    with jax.enable_x64(True):
+        score = auc_or_accuracy if kind == "classification" else r2
+        value = score(jnp.asarray(prediction), jnp.asarray(y))
+    return float(value), "AUC" if kind == "classification" else "R2"
+
+
+def _dependence(z: Vector, prediction: Vector, h: int, k: int, bins: int) -> dict[str, float]:
+    with jax.enable_x64(True):
+        a, b = jnp.asarray(z), jnp.asarray(prediction)
+        value = kb(a, b, h=h, k=k)
+        single = sk(a, b, d=max(h, k))
+        unbiased = corrected(value, len(z), h + k - 1)
+    pearson, p = 0.0, 1.0
+    if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):
+        found = require("scipy.stats", "fairness").pearsonr(z, prediction)
+        pearson, p = float(found.statistic), float(found.pvalue)
+    return {
+        "kb": float(value),
+        "kb_corrected": float(unbiased),
+        "sk": float(single),
+        "pearson": pearson,
+        "pearson_p": p,
+        "didi": didi(prediction, z, bins=bins),
+    }
