@@ -6,6 +6,7 @@ import argparse
 import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 from bench.machine import describe
 from bench.paper.output import ExperimentError, Output
@@ -23,6 +24,8 @@ EXPERIMENTS = (
     "properties",
     "importance",
     "causality",
+    "results",
+    "heldout",
 )
 RESULTS = Path(__file__).with_name("results")
 README = Path(__file__).with_name("README.md")
@@ -38,7 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("name", choices=(*EXPERIMENTS, "all"), help="an experiment, or all of them")
     parser.add_argument("--quick", action="store_true", help="a small version, to see it work")
     parser.add_argument("--out", type=Path, help="folder to write to; default: results, here")
+    parser.add_argument("--peer", action="store_true", help="results: torch and maxcorr as well")
+    parser.add_argument("--tract", type=Path, help="results: the census of tracts, from this file")
     options = parser.parse_args(arguments)
+    more: dict[str, dict[str, Any]] = {"results": {"peer": options.peer, "tract": options.tract}}
     names = EXPERIMENTS if options.name == "all" else (options.name,)
     output = Output(options.out or (RESULTS / "quick" if options.quick else RESULTS))
     try:
@@ -51,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in names:
         experiment = importlib.import_module(f"bench.paper.{name}")
         try:
-            line = experiment.run(output, quick=options.quick)
+            line = experiment.run(output, quick=options.quick, **more.get(name, {}))
         except ExperimentError as error:
             print(f"{name}: {error}", file=sys.stderr)
             status = 1

@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import hgr_jax
-from bench.paper.output import Output
+from bench.paper.output import Output, sources
 from hgr_jax.datasets import synthetic
 
 NOISES = tuple(round(0.2 * step, 1) for step in range(16))
@@ -90,7 +89,7 @@ class Grid:
             self.algorithm_seeds,
             self.size,
             self.neural_steps if measure == "HGR-NN" else None,
-            _sources(),
+            sources(),
             jax.__version__,
             jax.default_backend(),
             str(jnp.result_type(float)),
@@ -111,16 +110,6 @@ class Grid:
             values = np.asarray(jnp.concatenate(runs, axis=1), np.float64)
         output.keep(self._key(part), values)
         return values
-
-
-@functools.cache
-def _sources() -> str:
-    """A digest of the code that the values depend on: change it, and they are computed anew."""
-    files = [*Path(hgr_jax.__file__).parent.rglob("*.py"), Path(__file__)]
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 @functools.cache

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
+import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+
+import hgr_jax
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,3 +105,14 @@ def band(
         elinewidth=0.8,
         label=label or name,
     )
+
+
+@functools.cache
+def sources() -> str:
+    """A digest of the code that values depend on: change it, and they are computed anew."""
+    ours = Path(__file__).parent
+    files = [*Path(hgr_jax.__file__).parent.rglob("*.py"), *ours.glob("*.py")]
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

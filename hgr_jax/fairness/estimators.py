@@ -333,7 +333,8 @@ class FairMLPClassifier(base.ClassifierMixin, _FairMLP):  # type: ignore[misc,na
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The most probable label of each row."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        chosen = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[chosen]
 
 
 @functools.lru_cache(maxsize=64)

@@ -56,10 +56,10 @@ def read(path: str | Path, kind: type[Any], attributes: Sequence[str]) -> Any:
       OSError: if it cannot be opened.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = dict(file)
         about = json.loads(str(arrays["about"]))
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (AttributeError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is not a saved model: {error}") from error
     if about["class"] != kind.__name__:
         raise ValueError(f"{path} holds a {about['class']}; load it with {about['class']}.load.")

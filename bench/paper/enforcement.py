@@ -1,0 +1,159 @@
+"""The paper's training tasks: tables, folds, networks and thresholds; and one training of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold
+
+import hgr_jax
+from bench.paper import tables
+from hgr_jax.datasets import Dataset
+from hgr_jax.fairness import MLP, FairTrainer, LagrangianDual, Penalty
+from hgr_jax.fairness.tasks import auc_or_accuracy, r2
+
+FOLDS = 5
+STEPS = 500
+CHUNK = 25
+
+
+class Part(NamedTuple):
+    """Inputs, targets and protected attribute of some rows."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+    z: NDArray[np.float32]
+
+
+class Figures(NamedTuple):
+    """Of one training: on training and validation rows, and the seconds of its steps."""
+
+    score: tuple[float, float]
+    own: tuple[float, float]
+    kb: tuple[float, float]
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Setting:
+    """One task of the paper."""
+
+    data: Dataset
+    hidden: tuple[int, ...]
+    batch: int | None
+    threshold: float
+
+    @property
+    def task(self) -> str:
+        """The trainer's name of it."""
+        return "log_loss" if self.data.task == "classification" else "squared_error"
+
+    @property
+    def score_name(self) -> str:
+        """Of the score."""
+        return "AUC" if self.data.task == "classification" else "R2"
+
+    def rows(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Training and validation rows of one fold."""
+        splits = KFold(FOLDS, shuffle=True, random_state=0).split(self.data.x)
+        train, validation = list(splits)[index]
+        return train, validation
+
+    def fold(self, index: int) -> tuple[Part, Part]:
+        """`parts` of the rows of one fold."""
+        return self.parts(*self.rows(index))
+
+    def parts(self, train: NDArray[np.int64], validation: NDArray[np.int64]) -> tuple[Part, Part]:
+        """Two sets of rows; numeric inputs are standardised by the first.
+
+        The target of a regression is scaled to [0, 1]; inputs of zeros and ones are left.
+        """
+        data = self.data
+        y = (data.y - data.y.min()) / np.ptp(data.y)
+        center, scale = data.x[train].mean(axis=0), data.x[train].std(axis=0)
+        binary = np.isin(data.x, (0.0, 1.0)).all(axis=0)
+        center = np.where(binary, 0, center)
+        scale = np.where(binary | (scale == 0), 1, scale)
+        x = (data.x - center) / scale
+        parts = [
+            Part(*(values[rows].astype(np.float32) for values in (x, y, data.z)))
+            for rows in (train, validation)
+        ]
+        return parts[0], parts[1]
+
+    def trainer(self, penalty: Penalty | Sequence[Penalty], **settings: Any) -> FairTrainer:
+        """A trainer with the paper's network; another penalty or optimiser may be given."""
+        network = MLP(self.data.x.shape[1], self.hidden, rngs=nnx.Rngs(0))
+        settings = {"batch_size": self.batch} | settings
+        return FairTrainer(network, penalties=penalty, task=self.task, **settings)
+
+    def scores(self, prediction: NDArray[Any], part: Part) -> tuple[float, float]:
+        """Score, and KB of degree 5 with the protected attribute, in float64."""
+        with jax.enable_x64(True):
+            p, y, z = (jnp.asarray(v, jnp.float64) for v in (prediction, part.y, part.z))
+            score = auc_or_accuracy if self.data.task == "classification" else r2
+            return float(score(p, y)), float(hgr_jax.kb(z, p, h=5, k=5))
+
+
+def settings(*, quick: bool = False, tract: Path | None = None) -> dict[str, Setting]:
+    """Census, Communities and Adult with the paper's networks, batches and thresholds."""
+    found = {table.name.split()[0]: table.data for table in tables.load(quick=quick, tract=tract)}
+    known: Mapping[str, Any] = {
+        "census": ((32,), 2048, 0.4),
+        "communities": ((256, 256), None, 0.3),
+        "adult": ((32, 32), 2048, 0.2),
+    }
+    return {name: Setting(data, *known[name]) for name, data in found.items()}
+
+
+def penalties(threshold: float) -> dict[str, Penalty]:
+    """What the paper compares."""
+    return {
+        "none": Penalty(None),
+        "HGR-KB": Penalty("kb", threshold),
+        "HGR-SK": Penalty("sk", threshold),
+        "HGR-NN": Penalty("neural", threshold),
+    }
+
+
+PAPER_DUAL = LagrangianDual(optax.adam(1e-3), two_sided=False)
+
+
+def run(
+    setting: Setting, penalty: Penalty, index: int, *, steps: int = STEPS, **options: Any
+) -> Figures:
+    """Train on one fold; the programs are compiled before the clock starts."""
+    train, validation = setting.fold(index)
+    setting.trainer(penalty, **options).fit(*train, steps=min(CHUNK, steps), evaluate_every=CHUNK)
+    trainer = setting.trainer(penalty, **options)
+    start = time.perf_counter()
+    trainer.fit(*train, steps=steps, evaluate_every=CHUNK)
+    jax.block_until_ready(trainer.state)
+    seconds = time.perf_counter() - start
+    predictions = [np.asarray(trainer.predict(part.x)) for part in (train, validation)]
+    both = list(zip(predictions, (train, validation), strict=True))
+    (score, kb), (score_held, kb_held) = (setting.scores(p, part) for p, part in both)
+    own = [_own(penalty, trainer, p, part) for p, part in both]
+    return Figures((score, score_held), (own[0], own[1]), (kb, kb_held), seconds)
+
+
+def _own(penalty: Penalty, trainer: FairTrainer, prediction: Any, part: Part) -> float:
+    """The dependence by the measure that was penalised."""
+    z, p = jnp.asarray(part.z), jnp.asarray(prediction)
+    if penalty.measure == "neural":
+        assert trainer.state is not None
+        fit = jax.tree.map(lambda leaf: leaf[0], trainer.state.penalties[0].fits)
+        return float(fit.score(z, p))
+    if penalty.measure == "sk":
+        return float(hgr_jax.sk(z, p, d=penalty.k))
+    return float(hgr_jax.kb(z, p, h=penalty.h, k=penalty.k))

@@ -1,0 +1,160 @@
+"""What a penalty adds to a step of training.  ``python -m bench.training [--quick] [--write]``.
+
+The paper's three tasks.  Ours: steps of the compiled scan, in float32; torch's: one step at a time,
+as its users write it.  All contestants of a task run in turn, in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bench.machine import describe
+from bench.paper import enforcement
+from bench.paper.enforcement import CHUNK, Setting
+from bench.report import Report
+from bench.timing import Timing, race, seconds
+from hgr_jax.fairness import Penalty
+from hgr_jax.fairness.steps import batch_rows, run_steps
+
+ALLOWED = {"communities": 1.10, "adult": 1.30, "census": 1.60}
+"""How many times the unconstrained step a step with KB may take."""
+
+AT_LEAST = 100
+"""How many times as much as KB maxcorr's double kernel has to add to the same step in torch."""
+
+NOISE = 0.03
+"""What two equal contestants may differ by, of the unconstrained step."""
+
+
+def ours(setting: Setting, penalty: Penalty) -> Callable[[], Any]:
+    """``CHUNK`` steps in one compiled program, from a state of some steps."""
+    part, _ = setting.fold(0)
+    trainer = setting.trainer(penalty)
+    trainer.fit(*part, steps=CHUNK)
+    rows = trainer._rows(*part, learn=False)
+    size, batches = trainer._batch(rows), None
+    if size is not None:
+        batches = jnp.asarray(batch_rows(0, len(part.x), size, CHUNK, CHUNK))
+    return partial(
+        run_steps,
+        trainer._program,
+        trainer.penalties,
+        trainer.state,
+        rows,
+        batches,
+        jnp.arange(CHUNK),
+    )
+
+
+def contestants(setting: Setting, *, neural: bool) -> dict[str, Penalty]:
+    """Ours by name."""
+    threshold = setting.threshold
+    found = {
+        "none": Penalty(None),
+        "HGR-KB": Penalty("kb", threshold),
+        "HGR-SK": Penalty("sk", threshold),
+        "HGR-KB, bias-corrected": Penalty("kb", threshold, bias_corrected=True),
+        "HGR-KB, warm start": Penalty("kb", threshold, warm_start=True),
+    }
+    if setting.batch is not None:
+        found["HGR-KB, memory of 4 batches"] = Penalty("kb", threshold, memory=4)
+    return found | ({"HGR-NN": Penalty("neural", threshold)} if neural else {})
+
+
+def step_times(setting: Setting, *, rounds: int, neural: bool) -> dict[str, Timing]:
+    """Ours (of ``CHUNK`` steps) and torch's (of one)."""
+    from bench import torch_training
+
+    part, _ = setting.fold(0)
+    programs = {
+        name: ours(setting, penalty)
+        for name, penalty in contestants(setting, neural=neural).items()
+    }
+    torch = {
+        f"torch, {name}": torch_training.Training(setting, part, name).step
+        for name in torch_training.PENALISERS
+    }
+    return race({**programs, **torch}, rounds=rounds, at_least=0.2, most_calls=20)
+
+
+def measure(report: Report, settings: dict[str, Setting], *, rounds: int, neural: bool) -> bool:
+    """One table a task; whether every bound is kept."""
+    kept = True
+    for name, setting in settings.items():
+        batch = setting.batch or "all rows"
+        report.say(
+            f"### {setting.data.name}: {setting.data.x.shape[1]} inputs, hidden"
+            f" {'-'.join(map(str, setting.hidden))}, batch {batch}"
+        )
+        times = step_times(setting, rounds=rounds, neural=neural)
+        steady = {
+            label: np.array(timing.steady) / (1 if label.startswith("torch") else CHUNK)
+            for label, timing in times.items()
+        }
+        # Ratios within a round, so that a slow stretch of the machine cancels.
+        ratio = {
+            label: float(
+                np.median(t / steady["torch, none" if label.startswith("torch") else "none"])
+            )
+            for label, t in steady.items()
+        }
+        added = {
+            label: float(
+                np.median(t - steady["torch, none" if label.startswith("torch") else "none"])
+            )
+            for label, t in steady.items()
+        }
+        report.table(
+            ("penalty", "a step", "times none", "adds", "first call"),
+            (
+                [
+                    label,
+                    seconds(float(np.median(t))),
+                    f"{ratio[label]:.2f}",
+                    seconds(added[label]) if added[label] > 0 else "nothing measurable",
+                    seconds(times[label].first),
+                ]
+                for label, t in steady.items()
+            ),
+        )
+        least = added["torch, double kernel"] / max(added["HGR-KB"], 1e-9)
+        share = f"{least:,.0f}" if added["HGR-KB"] > 0 else "more than 1,000"
+        bounds = (
+            (f"KB at most {ALLOWED[name]:.2f} times none", ratio["HGR-KB"] <= ALLOWED[name]),
+            (f"maxcorr adds at least {AT_LEAST} times as much: {share}", least >= AT_LEAST),
+            (f"SK no more than KB, to {NOISE:.0%}", ratio["HGR-SK"] <= ratio["HGR-KB"] + NOISE),
+        )
+        for text, good in bounds:
+            report.say(f"- {text}: {'yes' if good else 'NO'}")
+            kept &= good
+        report.say()
+        jax.clear_caches()
+    return kept
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark; 1 if a bound is exceeded."""
+    parser = argparse.ArgumentParser(prog="python -m bench.training", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one table, few rounds")
+    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
+    options = parser.parse_args(arguments)
+    report = Report()
+    report.say(describe())
+    report.say()
+    settings = enforcement.settings(quick=options.quick)
+    rounds = 2 if options.quick else 9
+    kept = measure(report, settings, rounds=rounds, neural=not options.quick)
+    if options.write:
+        report.keep("training")
+    return 0 if kept or options.quick else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,122 @@
+"""The report of score and dependence, DIDI, and the pictures of a training."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import r2_score, roc_auc_score
+
+import hgr_jax
+from hgr_jax.fairness import History, corrected, didi, report
+from hgr_jax.plotting import plot_history, plot_predictions
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=300)
+    y = z**2 + rng.normal(size=300)
+    return z, y, 0.7 * z**2 + 0.3 * z
+
+
+def test_every_figure_of_a_report(rows: tuple[np.ndarray, ...]) -> None:
+    z, y, prediction = rows
+    found = report(prediction, None, y, z).figures["model"]
+    np.testing.assert_allclose(found["score"], r2_score(y, prediction), rtol=1e-10)
+    with in_float64():
+        value = hgr_jax.kb(z, prediction)
+        np.testing.assert_allclose(found["kb"], value, rtol=1e-10)
+        np.testing.assert_allclose(found["sk"], hgr_jax.sk(z, prediction), rtol=1e-10)
+        np.testing.assert_allclose(found["kb_corrected"], corrected(value, 300, 9), rtol=1e-10)
+    pearson = stats.pearsonr(z, prediction)
+    np.testing.assert_allclose(found["pearson"], pearson.statistic)
+    np.testing.assert_allclose(found["pearson_p"], pearson.pvalue)
+    np.testing.assert_allclose(found["didi"], didi(prediction, z))
+
+
+def in_float64() -> AbstractContextManager[None]:
+    return jax.enable_x64(True)
+
+
+def test_probabilities_are_scored_by_the_area_under_the_curve(
+    rows: tuple[np.ndarray, ...],
+) -> None:
+    z, y, prediction = rows
+    probability = np.round(1 / (1 + np.exp(-prediction)), 2)  # with ties
+    label = (y > 0.5).astype(int)
+    found = report(probability, None, label, z)
+    assert found.score_name == "AUC"
+    np.testing.assert_allclose(
+        found.figures["model"]["score"], roc_auc_score(label, probability), rtol=1e-10
+    )
+
+
+def test_a_baseline_stands_beside(rows: tuple[np.ndarray, ...]) -> None:
+    z, y, prediction = rows
+    found = report(prediction**2, None, y, z, baseline=prediction, h=2, k=3)
+    assert list(found.figures) == ["before", "after"]
+    lines = str(found).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["before", "after"]
+    assert len({len(line) for line in lines}) == 1
+    assert found.to_frame().shape == (2, 7)
+    with in_float64():
+        np.testing.assert_allclose(
+            found.figures["before"]["kb"], hgr_jax.kb(z, prediction, h=2, k=3), rtol=1e-10
+        )
+    assert len(found.plot().axes) == 6
+
+
+def test_a_constant_prediction_depends_on_nothing(rows: tuple[np.ndarray, ...]) -> None:
+    z, y, _ = rows
+    found = report(np.ones(300), None, y, z).figures["model"]
+    assert found["kb"] == found["sk"] == found["pearson"] == found["didi"] == 0
+    assert found["pearson_p"] == 1
+
+
+def test_report_says_what_is_wrong(rows: tuple[np.ndarray, ...]) -> None:
+    z, y, prediction = rows
+    with pytest.raises(ValueError, match=r"one prediction a row, shape \(300,\); got \(299,\)"):
+        report(prediction[1:], None, y, z)
+    with pytest.raises(ValueError, match="NaN"):
+        report(prediction, None, y, np.where(z > 2, np.nan, z))
+    with pytest.raises(ValueError, match="one value for each of the 300 rows"):
+        report(prediction, None, y, z[1:])
+
+
+def test_didi_by_hand() -> None:
+    prediction = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 9.0])
+    z = np.array([0, 0, 0, 1, 1, 1])
+    assert didi(prediction, z) == pytest.approx(abs(2 - 4) + abs(6 - 4))
+    assert didi(prediction, z.astype(str)) == didi(prediction, z)
+    assert didi(prediction, np.eye(2)[z]) == didi(prediction, z)
+    assert didi(prediction, [10, 11, 12, 13, 14, 15], bins=2) == pytest.approx(4)
+    with pytest.raises(ValueError, match="bins must be at least 2"):
+        didi(prediction, z, bins=1)
+
+
+def test_pictures_show_names_as_they_are() -> None:
+    z = np.linspace(-1, 1, 50)
+    figure = plot_predictions(z, {"$a_1$": z**2}, name="<b>$z$", h=2, k=2)
+    assert figure.axes[0].get_title().startswith(r"\$a_1\$: HGR-KB 1.000")
+    assert figure.axes[0].get_xlabel() == r"<b>\$z\$"
+    with pytest.raises(ValueError, match="one shape"):
+        plot_predictions(z, {"a": z[1:]})
+    with pytest.raises(ValueError, match="at least one model"):
+        plot_predictions(z, {})
+
+
+def test_picture_of_a_history() -> None:
+    step = np.array([25, 50])
+    evaluations = {"step": step, "score_train": step / 50.0, "hgr_train_z": 10.0 / step}
+    history = History({"step": step, "multiplier_z": step / 50.0}, evaluations, {"z": 0.2})
+    score, dependence, multiplier = plot_history(history).axes
+    np.testing.assert_array_equal(score.lines[0].get_ydata(), [0.5, 1])
+    np.testing.assert_array_equal(dependence.lines[0].get_ydata(), [0.4, 0.2])
+    assert list(dependence.lines[1].get_ydata()) == [0.2, 0.2]
+    np.testing.assert_array_equal(multiplier.lines[0].get_ydata(), [0.5, 1])
+    with pytest.raises(ValueError, match="empty"):
+        plot_history(History({}, {}, {}))
