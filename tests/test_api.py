@@ -12,10 +12,11 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 import hgr_jax
-from hgr_jax import measures
+from hgr_jax import datasets, fairness, measures
 from hgr_jax.datasets import synthetic
 
 
@@ -27,6 +28,10 @@ def public_objects() -> list[tuple[str, object]]:
         ("sample", synthetic.sample),
         ("plot_fit", plotting.plot_fit),
         ("plot_correlations", plotting.plot_correlations),
+        ("plot_history", plotting.plot_history),
+        ("plot_predictions", plotting.plot_predictions),
+        *((name, getattr(fairness, name)) for name in fairness.__all__),
+        *((name, getattr(datasets, name)) for name in datasets.__all__ if name != "synthetic"),
     ]
 
 
@@ -46,7 +51,8 @@ def test_public_names_are_documented(name: str, value: object) -> None:
             ):
                 assert member.__doc__, f"{name}.{attribute}"
     else:
-        for section in ("Args:", "Raises:", "Example:"):
+        sections = {"Args:": inspect.signature(value).parameters, "Raises:": True, "Example:": True}
+        for section in (name for name, wanted in sections.items() if wanted):
             assert section in value.__doc__, f"{name} has no section {section}"
         for parameter in inspect.signature(value).parameters:  # type: ignore[arg-type]
             assert parameter in value.__doc__, f"{name} does not explain {parameter}"
@@ -54,6 +60,8 @@ def test_public_names_are_documented(name: str, value: object) -> None:
 
 MODULES_WITH_EXAMPLES = [
     "datasets.synthetic",
+    *(f"datasets.{name}" for name in ("adult", "census", "communities", "diabetes")),
+    *(f"fairness.{n}" for n in ("dual", "estimators", "evaluation", "penalties", "trainer")),
     "kernels",
     "plotting",
     *(
@@ -71,18 +79,37 @@ def test_examples_in_docstrings_run(module: str) -> None:
     assert results.failed == 0
 
 
-def test_the_example_in_the_readme_runs() -> None:
-    text = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(code, names)
-    assert names["fit"].score(names["a"], names["b"]) > 0.99
+README = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
+
+
+def test_the_examples_in_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
+    ten_lines, estimators, own_loop = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        names: dict[str, Any] = {}
+        exec(ten_lines, names)
+        assert names["fit"].score(names["a"], names["b"]) > 0.99
+        exec(estimators, {})
+        tables = capsys.readouterr().out.splitlines()
+        assert [line.split()[0] for line in tables] == ["R2", "before", "after"] * 2
+        assert float(tables[1].split()[2]) > 0.2
+        assert float(tables[2].split()[2]) < 0.17
+        names = {}
+        exec(own_loop, names)
+        assert 0.1 < names["value"] < 0.17
 
 
 def in_fresh_process(code: str) -> str:
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
     ).stdout
+
+
+def test_fairness_loads_scikit_learn_only_for_its_estimators() -> None:
+    loaded = set(in_fresh_process(_LOADED.format("hgr_jax.fairness")).split())
+    assert "flax" in loaded
+    assert {"sklearn", "pandas", "matplotlib", "orbax.checkpoint", "tqdm"} & loaded <= set(
+        in_fresh_process(_LOADED.format("jaxopt, flax.nnx, optax")).split()
+    )
 
 
 def test_import_is_light_and_silent() -> None:

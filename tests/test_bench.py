@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import hgr_jax
-from bench import accuracy, measures, pair, peers, reference
-from bench.data import DISTRIBUTIONS, RELATIONS, relation
+from bench import accuracy, measures, pair, peers, reference, training
+from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
 from bench.report import Report
 from bench.timing import race, seconds
 
@@ -50,6 +50,16 @@ def test_pair_quick(capsys: pytest.CaptureFixture[str]) -> None:
     for heading in ("Time of one estimate", "other units", "In a jitted loss", "Import"):
         assert heading in printed
     assert "nan" not in printed
+
+
+def test_training_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    if data_folder() is None:
+        pytest.skip("the real tables are neither in ../shared/data nor in HGR_JAX_DATA")
+    assert training.main(["--quick"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("none", "HGR-KB", "HGR-SK", "torch, none", "torch, double kernel"):
+        assert f"| {name} | " in printed
+    assert printed.count("\n- ") == 3
 
 
 def test_every_measure_is_timed() -> None:

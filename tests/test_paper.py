@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from bench import torch_training
 from bench.data import data_folder
 from bench.paper import __main__ as paper
-from bench.paper import grid, tables
+from bench.paper import enforcement, grid, heldout, tables
 from bench.paper.output import Output
 
-NEED_TABLES = {"monotonicity", "importance", "causality"}
+NEED_TABLES = {"monotonicity", "importance", "causality", "results", "heldout"}
 
 
 @pytest.mark.parametrize("name", paper.EXPERIMENTS)
@@ -129,7 +132,7 @@ def test_without_the_tables_an_experiment_says_so(
     assert "HGR_JAX_DATA" in capsys.readouterr().err
     monkeypatch.setenv("HGR_JAX_DATA", str(tmp_path))
     assert paper.main(["causality", "--quick", "--out", str(tmp_path)]) == 1
-    assert "communities.csv is missing" in capsys.readouterr().err
+    assert "CommViolPredUnnormalizedData.txt is missing" in capsys.readouterr().err
 
 
 def test_tables_are_prepared_as_in_the_paper() -> None:
@@ -161,3 +164,60 @@ def test_an_unknown_experiment_ends_with_2(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit, match="2"):
         paper.main(["spiral"])
     assert "invalid choice: 'spiral'" in capsys.readouterr().err
+
+
+@pytest.fixture
+def communities() -> enforcement.Setting:
+    try:
+        return enforcement.settings(quick=True)["communities"]
+    except tables.NoTablesError as error:
+        pytest.skip(str(error))
+
+
+def test_folds_are_prepared_as_in_the_paper(communities: enforcement.Setting) -> None:
+    held = [communities.rows(index)[1] for index in range(enforcement.FOLDS)]
+    np.testing.assert_array_equal(np.sort(np.concatenate(held)), np.arange(1993))
+    train, validation = communities.fold(2)
+    assert len(train.x) + len(validation.x) == 1993
+    assert min(train.y.min(), validation.y.min()) == 0
+    assert max(train.y.max(), validation.y.max()) == 1
+    race = communities.data.features.index("race")
+    assert set(np.unique(train.x[:, race])) == {0, 1}
+    others = np.delete(train.x, race, axis=1)
+    np.testing.assert_allclose(others.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(others.std(axis=0), 1, atol=1e-4)
+
+
+def test_torch_trains_the_same_task(communities: enforcement.Setting) -> None:
+    train, validation = communities.fold(0)
+    free = torch_training.train(communities, train, validation, "none", 30)
+    held = torch_training.train(communities, train, validation, "double kernel", 3)
+    assert free.predictions[0].shape == train.y.shape
+    assert free.predictions[1].shape == validation.y.shape
+    assert communities.scores(free.predictions[0], train)[0] > 0
+    assert held.seconds / 3 > free.seconds / 30
+    batched = dataclasses.replace(communities, batch=512)
+    training = torch_training.Training(batched, train, "none")
+    rows = [next(training.batches) for _ in range(3)]
+    assert len(set(np.concatenate(rows).tolist())) == 3 * 512
+
+
+def test_inner_folds_choose_from_training_rows_only(
+    communities: enforcement.Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, _ = communities.rows(0)
+    seen = set()
+
+    def curve(way: heldout.Way, setting: enforcement.Setting, *parts: Any) -> np.ndarray:
+        seen.add((len(parts[0].x), len(parts[1].x)))
+        value = 0.2 + 0.2 * way.factor + (0.1 if way.degree == 2 else 0.0)
+        return np.array([[0, 0.1 * way.factor, 0, value], [0, 0.2 * way.factor, 0, value]])
+
+    monkeypatch.setattr(heldout.Way, "curve", curve)
+    way = heldout.choose(communities, 0)
+    assert {sum(sizes) for sizes in seen} == {len(train)}
+    # 0.2 + 0.2 x 0.6 is above 0.3 for every candidate: the lowest is taken, at its first step.
+    assert (way.degree, way.factor, way.steps) == (5, 0.6, heldout.CHUNK)
+    monkeypatch.setattr(heldout, "THRESHOLDS", (1.0, 0.45, 0.4))
+    way = heldout.choose(communities, 0)
+    assert (way.degree, way.factor, way.steps) == (5, 0.45, 2 * heldout.CHUNK)

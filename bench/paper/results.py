@@ -78,7 +78,7 @@ def _jobs(
 ) -> Iterable[tuple[str, str, Callable[[int, int], Figures]]]:
     for name, setting in chosen.items():
         for method, penalty in enforcement.penalties(setting.threshold).items():
-            if quick and method == "HGR-NN":
+            if quick and method in ("HGR-SK", "HGR-NN"):
                 continue
 
             def train(i: int, steps: int, s: Setting = setting, p: object = penalty) -> Figures:

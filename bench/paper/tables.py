@@ -46,6 +46,11 @@ class Table:
         return self.data.z.astype(np.float32), self.data.y.astype(np.float32)
 
 
+COMMUNITIES = "CommViolPredUnnormalizedData.txt"
+CENSUS = "acs2015_county_data.csv"
+ADULT = ("adult.data", "adult.test")
+
+
 class NoTablesError(ExperimentError):
     """The real tables are not on this machine."""
 
@@ -66,6 +71,9 @@ def load(*, quick: bool = False, tract: Path | None = None) -> list[Table]:
             "the real tables are not here: name their folder in the environment variable"
             " HGR_JAX_DATA, or put them into ../shared/data"
         )
+    for name in (COMMUNITIES,) if quick else (COMMUNITIES, CENSUS, *ADULT):
+        if not (folder / name).is_file():
+            raise NoTablesError(f"{folder / name} is missing")
     try:
         communities = load_communities(folder=folder)
         if quick:

@@ -6,21 +6,26 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.steps import Rows
 
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
     """How a penalty sees the protected attribute and the targets, learned on training rows.
 
+    Numbers are standardised by ``center`` and ``scale``, in 64 bits, so that no unit loses digits.
     ``levels`` of a categorical attribute, ``classes`` or ``edges`` of the groups of y.
     """
 
     name: str
-    levels: tuple[Any, ...] | None = None
+    center: Any = 0.0
+    scale: Any = 1.0
+    levels: tuple[str, ...] | None = None
     classes: NDArray[Any] | None = None
     edges: NDArray[Any] | None = None
 
@@ -47,7 +52,8 @@ class Attribute:
         """
         values = as_column(self.name, z, rows)
         if self.levels is None:
-            return numbers(self.name, values)
+            return (numbers(self.name, values) - self.center) / self.scale
+        values = _text(self.name, values)
         known = {level: i for i, level in enumerate(self.levels)}
         unknown = sorted({str(value) for value in values.tolist() if value not in known})
         if unknown:
@@ -77,18 +83,19 @@ def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
     """
     name = penalty.name
     values = as_column(name, z, len(y))
-    levels = None
-    if values.dtype.kind in "OUS":
-        missing = [
-            value is None or value != value for value in values.tolist()
-        ]  # NaN is not itself
-        if any(missing):
-            raise ValueError(f"{name} has {sum(missing)} missing value(s); {_MEND}")
-        levels = tuple(sorted(set(values.tolist()), key=str))
+    levels: tuple[str, ...] | None = None
+    center, scale = 0.0, 1.0
+    if _is_text(values):
+        values = _text(name, values)
+        levels = tuple(sorted(set(values.tolist())))
         varies = len(levels) > 1
     else:
         values = numbers(name, values)
         varies = bool((values != values[:1]).any())
+        if values.ndim == 1 and varies:
+            # Halves, so that the range of any data is a finite number.
+            low, high = values.min() / 2, values.max() / 2
+            center, scale = low + high, high - low
     if not varies:
         raise ValueError(
             f"{name} must vary: every one of its {len(values)} values is {_first(values)!r},"
@@ -108,7 +115,7 @@ def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
     elif penalty.given is not None:
         edges = np.unique(np.quantile(y, np.arange(1, penalty.given) / penalty.given))
         edges = edges[edges > y.min()]
-    return Attribute(name, levels, classes, edges)
+    return Attribute(name, center, scale, levels, classes, edges)
 
 
 def matched(protected: Any, penalties: Sequence[Penalty]) -> list[Any]:
@@ -141,31 +148,51 @@ def as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
     return array
 
 
-def numbers(name: str, values: Any) -> NDArray[Any]:
-    """Finite real numbers.
+def numbers(name: str, values: Any, dtype: Any = np.float64) -> NDArray[Any]:
+    """Finite real numbers, of ``dtype``.
 
     Raises:
       TypeError: for anything but numbers.
-      ValueError: for values that are missing or infinite, saying how many and where.
+      ValueError: for values that are missing, infinite or too large for the dtype, saying how
+        many and where.
     """
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         try:
+            if array.dtype.kind not in "OUS":
+                raise TypeError
             array = array.astype(np.float64)
         except (TypeError, ValueError):
             raise TypeError(
                 f"{name} must hold real numbers; got dtype {array.dtype}."
                 " Encode categories as numbers or one-hot columns first."
             ) from None
-    array = array.astype(np.float64)
+    with np.errstate(over="ignore"):
+        array = array.astype(np.float64).astype(dtype)
     wrong = ~np.isfinite(array)
     if wrong.any():
         where = ", ".join(map(str, np.argwhere(wrong)[0]))
         raise ValueError(
-            f"{name} has {int(wrong.sum())} value(s) that are NaN or infinite, the first at"
-            f" ({where}); {_MEND}"
+            f"{name} has {int(wrong.sum())} value(s) that are NaN, infinite or too large for"
+            f" {np.dtype(dtype).name}, the first at ({where}); {_MEND}"
         )
     return array
+
+
+def _is_text(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "US" or (
+        values.dtype.kind == "O" and any(isinstance(value, str) for value in values.flat)
+    )
+
+
+def _text(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    """Levels of a categorical attribute as text."""
+    if values.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,) where it is text; got {values.shape}.")
+    missing = sum(not isinstance(value, str | int | float) or value != value for value in values)
+    if missing:
+        raise ValueError(f"{name} has {missing} missing value(s); {_MEND}")
+    return np.array([str(value) for value in values.tolist()])
 
 
 _MEND = "drop these rows or fill them in before training."
@@ -173,3 +200,49 @@ _MEND = "drop these rows or fill them in before training."
 
 def _first(values: NDArray[Any]) -> Any:
     return values[0].tolist()
+
+
+def make_rows(
+    x: Any,
+    y: Any,
+    protected: Any,
+    penalties: Sequence[Penalty],
+    attributes: Sequence[Attribute] | None,
+    dtype: Any,
+) -> tuple[Rows, tuple[Attribute, ...]]:
+    """Checked rows on the device, and how the penalties see the protected attributes.
+
+    Args:
+      x, y, protected: as `FairTrainer.fit` takes them.
+      penalties: of the training.
+      attributes: learned on the training rows; None where these are they.
+      dtype: of the network.
+
+    Raises:
+      TypeError, ValueError: for data that cannot be trained on.
+    """
+    x, y = numbers("x", x, dtype), numbers("y", y, dtype)
+    if x.ndim != 2 or 0 in x.shape:
+        raise ValueError(f"x must have shape (n, p), n and p >= 1; got shape {x.shape}.")
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim not in (1, 2) or len(y) != len(x):
+        raise ValueError(
+            f"x and y must have the same number of rows; got shapes {x.shape} and {y.shape}."
+        )
+    if protected is None and penalties:
+        raise ValueError("protected must be given: the penalties need it.")
+    z = matched(protected, penalties)
+    if attributes is None:
+        attributes = [learn_attribute(p, values, y) for p, values in zip(penalties, z, strict=True)]
+    groups = [attribute.group(y) for attribute in attributes]
+    rows = Rows(
+        x=jnp.asarray(x),
+        y=jnp.asarray(y),
+        z=tuple(
+            jnp.asarray(attribute.encode(values, len(x)), dtype)
+            for attribute, values in zip(attributes, z, strict=True)
+        ),
+        group=tuple(None if group is None else jnp.asarray(group) for group in groups),
+    )
+    return rows, tuple(attributes)

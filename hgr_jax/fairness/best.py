@@ -35,7 +35,10 @@ def better(best: Best | None, state: TrainState, figures: Figures, limits: NDArr
     """
     values = np.concatenate([np.zeros(0), *map(np.asarray, figures.hgr)])
     excess = float(np.max(values - limits, initial=0.0))
-    rank = (-excess, float(figures.score))
+    rank = (
+        -np.inf if np.isnan(excess) else -excess,
+        float(np.nan_to_num(figures.score, nan=-np.inf)),
+    )
     if best is None or rank > best.rank:
         return Best(state.parameters, state.variables, rank, 0)
     return dataclasses.replace(best, waited=best.waited + 1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -204,3 +206,26 @@ def _as_before(array: NDArray[Any], leaf: Any, folder: Path) -> Any:
             f" {array.shape} where {leaf.shape} is expected."
         )
     return jnp.asarray(array, leaf.dtype)
+
+
+def described(value: Any) -> Any:
+    """A setting as text that is the same in every process: functions by their names."""
+    if isinstance(value, functools.partial):
+        return [described(value.func), described(value.args), described(value.keywords)]
+    if isinstance(value, Mapping):
+        return {str(name): described(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [described(item) for item in value]
+    if callable(value):
+        kind = value if hasattr(value, "__qualname__") else type(value)
+        return f"{kind.__module__}.{kind.__qualname__}"
+    return value if isinstance(value, int | float | str | type(None)) else repr(value)
+
+
+def digest(rows: Any) -> str:
+    """Of the arrays of a pytree: their shapes, dtypes and values."""
+    found = hashlib.sha256()
+    for leaf in jax.tree.leaves(rows):
+        found.update(repr((leaf.shape, str(leaf.dtype))).encode())
+        found.update(np.ascontiguousarray(leaf).tobytes())
+    return found.hexdigest()

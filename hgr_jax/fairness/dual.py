@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from hgr_jax.arguments import as_real_array
+from hgr_jax.arguments import as_real_array, check_count
 
 
 @jax.tree_util.register_dataclass
@@ -62,9 +62,10 @@ class LagrangianDual:
           dtype: of multipliers that start at 0; the default floating dtype if None.
 
         Raises:
-          ValueError: if a multiplier is negative.
+          ValueError: if a multiplier, or their number, is negative.
         """
         if isinstance(multipliers, int):
+            multipliers = check_count("multipliers", multipliers, least=0)
             start = jnp.zeros(multipliers, jnp.result_type(float) if dtype is None else dtype)
         else:
             start = as_real_array("multipliers", multipliers, max_ndim=1)

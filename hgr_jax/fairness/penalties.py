@@ -40,6 +40,9 @@ def excess(value: Any, threshold: Any) -> Array:
     Args:
       value, threshold: arrays of shapes that broadcast, traced.
 
+    Raises:
+      TypeError: for what is no array of numbers.
+
     Example:
       >>> from hgr_jax.fairness import excess
       >>> print(f"{excess(0.5, 0.2):.1f} {excess(0.1, 0.2):.1f}")
@@ -51,18 +54,22 @@ def excess(value: Any, threshold: Any) -> Array:
 
 
 def corrected(value: Array, rows: Any, parameters: int) -> Array:
-    """A sample correlation without most of its upward bias.
+    """A sample correlation with less of its upward bias.
 
         corrected^2 = max(0, 1 - (1 - value^2) (rows - 1) / (rows - 1 - parameters))
 
     This is the adjusted R^2 of Ezekiel; a canonical correlation of h and k functions counts as
-    h + k - 1 parameters (the leading term of Lawley's expansion).  With ``rows <= parameters + 1``
+    h + k - 1 parameters (the leading term of Lawley's expansion).  Some bias is left, more so for
+    high degrees and strong correlations.  With ``rows <= parameters + 1``
     there is nothing left to say, and the result is 0.
 
     Args:
       value: a correlation in [0, 1], traced.
       rows: how many rows it was computed from, traced.
       parameters: static.
+
+    Raises:
+      TypeError: for what is no array of numbers.
 
     Derivatives: exact where the result is above 0, and 0 where it is 0.
 
@@ -101,6 +108,9 @@ def within(
 
     Returns:
       Values ``(groups,)``; 0, with zero derivatives, for a group of fewer than two rows here.
+
+    Raises:
+      TypeError, ValueError: as the measure does.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -269,7 +279,8 @@ class Penalty:
             if group is None:
                 rows = jnp.full(1, z.shape[0], values.dtype)
             else:
-                rows = jnp.sum(group[:, None] == jnp.arange(groups), axis=0).astype(values.dtype)
+                members = group[:, None] == jnp.arange(groups)[None, :]
+                rows = jnp.sum(members, axis=0).astype(values.dtype)
             sizes = jnp.tile(rows * share, columns.shape[0])
             values = corrected(values, sizes, self._parameters(z))
         return values, PenaltyState(fits, past)

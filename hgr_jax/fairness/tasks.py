@@ -8,8 +8,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
+from numpy.typing import NDArray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +24,14 @@ class Task:
         depending on the protected attribute, and what is scored.
       score: ``(prediction, y) -> scalar``, higher is better.
       score_name: for tables.
+      check: ``(y, output shape)``, raises a ValueError for targets that do not suit; or None.
     """
 
     loss: Callable[[Array, Array], Array]
     prediction: Callable[[Array], Array]
     score: Callable[[Array, Array], Array]
     score_name: str
+    check: Callable[[NDArray[Any], tuple[int, ...]], None] | None = None
 
 
 def squared_error(output: Array, y: Array) -> Array:
@@ -74,9 +78,40 @@ def identity(output: Array) -> Array:
     return output
 
 
+def check_values(y: NDArray[Any], shape: tuple[int, ...]) -> None:
+    """Targets of squared error: of the shape of the output.
+
+    Raises:
+      ValueError: for another shape.
+    """
+    if y.shape != shape:
+        raise ValueError(
+            f"y must have the shape of the network's output, {shape}; got shape {y.shape}."
+        )
+
+
+def check_labels(y: NDArray[Any], shape: tuple[int, ...]) -> None:
+    """Targets of log loss: 0 and 1 for an output ``(n,)``, 0 to c - 1 for ``(n, c)``.
+
+    Raises:
+      ValueError: for anything else.
+    """
+    classes = 2 if len(shape) == 1 else shape[1]
+    if y.ndim != 1 or not np.isin(y, np.arange(classes)).all():
+        raise ValueError(
+            f"y must hold labels from 0 to {classes - 1}, shape (n,), as the network has outputs"
+            f" of shape {shape}; got {_shown(y)}."
+        )
+
+
+def _shown(y: NDArray[Any]) -> str:
+    values = ", ".join(f"{value:g}" for value in np.unique(y)[:5])
+    return f"shape {y.shape} with values {values}{', ...' if np.unique(y).size > 5 else ''}"
+
+
 TASKS = {
-    "squared_error": Task(squared_error, identity, r2, "R2"),
-    "log_loss": Task(log_loss, probabilities, auc_or_accuracy, "AUC"),
+    "squared_error": Task(squared_error, identity, r2, "R2", check_values),
+    "log_loss": Task(log_loss, probabilities, auc_or_accuracy, "AUC", check_labels),
 }
 
 

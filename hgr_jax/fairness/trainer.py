@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,11 +18,13 @@ from numpy.typing import NDArray
 
 from hgr_jax.arguments import check_count
 from hgr_jax.extras import require
-from hgr_jax.fairness.attributes import Attribute, learn_attribute, matched, numbers
+from hgr_jax.fairness.attributes import Attribute, make_rows, numbers
 from hgr_jax.fairness.best import Best, better
 from hgr_jax.fairness.checkpoints import (
     CheckpointError,
     Training,
+    described,
+    digest,
     read_training,
     write_training,
 )
@@ -128,6 +129,7 @@ class FairTrainer:
         self._program: Program | None = None
         self._columns: tuple[str, ...] = ()
         self._best: Best | None = None
+        self._description: dict[str, Any] = {}
 
     @property
     def network(self) -> Any:
@@ -152,7 +154,7 @@ class FairTrainer:
         """
         if self.state is None or self._program is None:
             raise ValueError("there is nothing to predict with yet: call fit first.")
-        x = jnp.asarray(numbers("x", x), self._dtype)
+        x = jnp.asarray(numbers("x", x, self._dtype))
         return predict(self._program, self.state.parameters, self.state.variables, x)
 
     def fit(
@@ -174,7 +176,8 @@ class FairTrainer:
           x: inputs ``(n, p)``, numbers.
           y: targets ``(n,)`` or ``(n, columns)``; for "log_loss" 0 and 1, or labels from 0.
           protected: the protected attribute ``(n,)`` of all penalties, or a mapping from their
-            names.  Numbers; text, or one-hot columns ``(n, c)``, for a categorical attribute.
+            names.  Numbers, which penalties see scaled to [-1, 1]; text, or one-hot columns
+            ``(n, c)``, for a categorical attribute.
           steps: in all.
           validation: ``(x, y)`` or ``(x, y, protected)`` of rows to evaluate on, not to train on.
           evaluate_every: steps between evaluations, which are also where progress is shown and
@@ -209,10 +212,15 @@ class FairTrainer:
                 raise ValueError("validation must be (x, y) or (x, y, protected).")
             test = self._rows(*validation, *(None,) * (3 - len(validation)), learn=False)
         self._start(rows)
+        self._description = self._settings(rows)
         description: dict[str, Any] = {}
         folder = None if checkpoint is None else Path(checkpoint)
         if folder is not None:
-            description = self._description(rows, test, evaluate_every, patience)
+            description = self._description | {
+                "validation rows": None if test is None else digest(test),
+                "evaluate_every": evaluate_every,
+                "patience": patience,
+            }
             self._take_up(folder, description)
         ends = self._ends(steps, evaluate_every)
         for end in _with_progress(ends, self, progress):
@@ -235,7 +243,7 @@ class FairTrainer:
         """
         if self.state is None:
             raise ValueError("there is nothing to save yet: call fit first.")
-        self._write(Path(folder), self._settings())
+        self._write(Path(folder), self._description)
 
     def resume(self, folder: str | Path, x: Any, y: Any, protected: Any = None) -> FairTrainer:
         """Take up a training that `save`, or ``fit(checkpoint=...)``, kept.
@@ -248,11 +256,12 @@ class FairTrainer:
           This trainer, which must have been made with the same arguments.
 
         Raises:
-          CheckpointError: if there is none, or it is of other settings.
+          CheckpointError: if there is none, or it is of other settings or rows.
         """
         rows = self._rows(x, y, protected, learn=True)
         self._start(rows, anew=True)
-        if not self._take_up(Path(folder), self._settings()):
+        self._description = self._settings(rows)
+        if not self._take_up(Path(folder), self._description):
             raise CheckpointError(f"there is no checkpoint in {folder}")
         return self
 
@@ -264,33 +273,9 @@ class FairTrainer:
         return leaves[0].dtype if leaves else jnp.result_type(float)
 
     def _rows(self, x: Any, y: Any, protected: Any, *, learn: bool) -> Rows:
-        x, y = numbers("x", x), numbers("y", y)
-        if x.ndim != 2 or 0 in x.shape:
-            raise ValueError(f"x must have shape (n, p), n and p >= 1; got shape {x.shape}.")
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
-        if y.ndim not in (1, 2) or len(y) != len(x):
-            raise ValueError(
-                f"x and y must have the same number of rows; got shapes {x.shape} and {y.shape}."
-            )
-        if protected is None and self.penalties:
-            raise ValueError("protected must be given: the penalties need it.")
-        z = matched(protected, self.penalties)
-        if learn:
-            self.attributes = tuple(
-                learn_attribute(penalty, values, y)
-                for penalty, values in zip(self.penalties, z, strict=True)
-            )
-        groups = [attribute.group(y) for attribute in self.attributes]
-        return Rows(
-            x=jnp.asarray(x, self._dtype),
-            y=jnp.asarray(y, self._dtype),
-            z=tuple(
-                jnp.asarray(attribute.encode(values, len(x)), self._dtype)
-                for attribute, values in zip(self.attributes, z, strict=True)
-            ),
-            group=tuple(None if group is None else jnp.asarray(group) for group in groups),
-        )
+        known = None if learn else self.attributes
+        rows, self.attributes = make_rows(x, y, protected, self.penalties, known, self._dtype)
+        return rows
 
     def _start(self, rows: Rows, *, anew: bool = False) -> None:
         if self.state is not None and not anew:
@@ -314,6 +299,8 @@ class FairTrainer:
                 "the network must return one row for each row of x; it returns predictions of"
                 f" shape {prediction.shape} for {part.y.shape[0]} rows."
             )
+        if self.task.check is not None:
+            self.task.check(np.asarray(rows.y), (rows.y.shape[0], *prediction.shape[1:]))
         keys = jax.random.split(jax.random.key(self.seed), max(len(self.penalties), 1))
         states = tuple(
             penalty.init(z, prediction, key=key)
@@ -445,23 +432,20 @@ class FairTrainer:
         self.state, self._best, self.history = found
         return True
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self, rows: Rows) -> dict[str, Any]:
         assert self.state is not None
+        fields = {f.name for f in dataclasses.fields(Penalty)}
         return {
             "network": [[*leaf.shape] for leaf in jax.tree.leaves(self.state.parameters)],
-            "penalties": [_described(penalty) for penalty in self.penalties],
+            "penalties": [
+                described({name: getattr(penalty, name) for name in sorted(fields)})
+                for penalty in self.penalties
+            ],
+            "task": described(dataclasses.astuple(self.task)),
+            "dual": {"two_sided": self.dual.two_sided},
             "batch size": self.batch_size,
             "seed": self.seed,
-        }
-
-    def _description(
-        self, rows: Rows, test: Rows | None, evaluate_every: int, patience: int | None
-    ) -> dict[str, Any]:
-        return self._settings() | {
-            "training rows": _digest(rows),
-            "validation rows": None if test is None else _digest(test),
-            "evaluate_every": evaluate_every,
-            "patience": patience,
+            "training rows": digest(rows),
         }
 
 
@@ -488,18 +472,3 @@ def _with_progress(ends: list[int], trainer: FairTrainer, progress: bool) -> Ite
             shown = {n: f"{v:.3g}" for n, v in last.items() if n != "step" and "loss" not in n}
             bar.update(end - bar.n)
             bar.set_postfix(shown)
-
-
-def _described(penalty: Penalty) -> str:
-    measure = penalty.measure
-    name = getattr(measure, "__qualname__", repr(measure)) if callable(measure) else measure
-    fields = {f.name: getattr(penalty, f.name) for f in dataclasses.fields(penalty)}
-    return repr(fields | {"measure": name, "threshold": float(penalty.threshold)})
-
-
-def _digest(rows: Rows) -> str:
-    digest = hashlib.sha256()
-    for leaf in jax.tree.leaves(rows):
-        digest.update(repr((leaf.shape, str(leaf.dtype))).encode())
-        digest.update(np.ascontiguousarray(leaf).tobytes())
-    return digest.hexdigest()
