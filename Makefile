@@ -8,13 +8,13 @@ BIN := $(VENV)/bin
 .PHONY: help demo test test-all lint check bench paper clean
 
 help:
-	@echo "make demo        the main job on real data: a table of all pairs and two pictures"
+	@echo "make demo        the main job on real data: all pairs of a table, and a training under a constraint"
 	@echo "make test        the tests"
 	@echo "make test-all    the tests, and the larger versions of some"
 	@echo "make lint        format, lint and types"
 	@echo "make check       lint and the tests"
 	@echo "make bench       measure speed and accuracy, keep the tables in bench/README.md"
-	@echo "make paper       the detection experiments of the paper: figures and their data"
+	@echo "make paper       the experiments of the paper: figures and their data"
 	@echo "make clean       remove the virtual environment and caches"
 
 demo: $(VENV)/ready-demo
@@ -37,6 +37,7 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
 	$(BIN)/python -m bench.pair --write
 	$(BIN)/python -m bench.measures --write
+	$(BIN)/python -m bench.training --write
 
 paper: $(VENV)/ready-dev
 	$(BIN)/python -m bench.paper all

@@ -1,12 +1,15 @@
-"""The command line: ``hgr-jax demo`` and ``hgr-jax pair FILE.csv COL_A COL_B``."""
+"""The command line: ``hgr-jax demo``, ``pair FILE.csv COL_A COL_B`` and ``fair FILE.csv``."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import io
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import hgr_jax
 from hgr_jax.interruption import leaving_on_interrupt
@@ -24,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with leaving_on_interrupt("hgr-jax: interrupted"):
             return _run(options)
-    except (TableError, ImportError) as error:
+    except (TableError, ImportError, FloatingPointError) as error:
         print(f"hgr-jax: error: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
@@ -42,6 +45,9 @@ def _run(options: argparse.Namespace) -> int:
 
     from hgr_jax import reports
 
+    if options.command == "fair":
+        _fair(options)
+        return 0
     with jax.enable_x64(True):
         if options.command == "demo":
             table = reports.breast_cancer()
@@ -49,11 +55,30 @@ def _run(options: argparse.Namespace) -> int:
         else:
             names = (options.column_a, options.column_b)
             reports.report_pair(options.file, names, options.h, options.k, options.out)
+    if options.command == "demo":
+        from hgr_jax import fair_report
+
+        fair_report.report_demo(options.out)
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _fair(options: argparse.Namespace) -> None:
+    from hgr_jax.fair_report import Settings, report_training
+
+    names = [field.name for field in dataclasses.fields(Settings)]
+    settings = Settings(**{name: getattr(options, name) for name in names})
+    report_training(options.file, settings, options.drop, options.out)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong options are one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {printable(message)}; see {self.prog} --help\n")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
         prog="hgr-jax",
         description="HGR maximal correlation with polynomial kernels.",
     )
@@ -62,10 +87,12 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser(
         "demo",
-        help="all pairs of a real table",
+        help="all pairs of a real table, and a training under a constraint",
         description=(
             "All pairs of the breast-cancer table that scikit-learn ships (30 measurements of"
-            " 569 patients): which pairs depend on each other in ways that Pearson misses."
+            " 569 patients): which pairs depend on each other in ways that Pearson misses. Then a"
+            " network on its diabetes table, before and after its prediction is kept from"
+            " depending on age."
         ),
     )
     demo.add_argument("--top", type=_positive, default=10, help="pairs to list (default 10)")
@@ -85,29 +112,96 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("hgr-jax-pair"), help="folder for the picture"
     )
 
-    for command, degree in ((demo, 3), (pair, 5)):
-        for option, which in (("--h", "first"), ("--k", "second")):
+    fair = commands.add_parser(
+        "fair",
+        help="train a network whose predictions depend only so much on a protected column",
+        description=(
+            "Train a network on a CSV file twice, without and with a bound on HGR of a protected"
+            " column and the prediction, and report both on training and validation rows. All"
+            " other columns are inputs, the protected one too; text is one-hot encoded. The target"
+            " is numbers (regression) or has two values (classification)."
+        ),
+    )
+    _add_fair_options(fair)
+
+    pairs = (("first column", "second column"), ("protected column", "prediction"))
+    for command, degree, of in ((demo, 3, pairs[0]), (pair, 5, pairs[0]), (fair, 5, pairs[1])):
+        for option, which in zip(("--h", "--k"), of, strict=True):
             command.add_argument(
                 option,
                 type=_degree,
                 default=degree,
-                help=f"degree for the {which} column (default {degree})",
+                help=f"degree for the {which} (default {degree})",
             )
     return parser
 
 
-def _positive(text: str, largest: int = 10**6) -> int:
+def _add_fair_options(fair: argparse.ArgumentParser) -> None:
+    def add(option: str, kind: Any, default: Any, text: str, **more: Any) -> None:
+        ending = "" if default is None else f" (default {more.pop('shown', default)})"
+        fair.add_argument(option, type=kind, default=default, help=text + ending, **more)
+
+    fair.add_argument("file", type=Path, metavar="FILE.csv", help="a CSV file with a header line")
+    fair.add_argument("--target", required=True, metavar="COLUMN", help="what is predicted")
+    fair.add_argument(
+        "--protected", required=True, metavar="COLUMN", help="numbers, or text for a category"
+    )
+    fair.add_argument("--threshold", required=True, type=_share(1.0), help="in (0, 1], of HGR")
+    fair.add_argument(
+        "--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to ignore"
+    )
+    add("--penalty", str, "kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
+    add("--steps", _positive, 500, "gradient steps", metavar="N")
+    add("--batch-size", _batch, None, "rows of a step, at least 2; all if not given", metavar="N")
+    add("--hidden", _widths, (32, 32), "widths of the layers", shown="32,32", metavar="N,N,...")
+    add("--learning-rate", _share(), 1e-3, "of Adam", metavar="RATE")
+    add("--validation", _share(), 0.2, "share of the rows that is not trained on", metavar="SHARE")
+    add("--seed", _seed, 0, "of the split, the weights and the batches", metavar="N")
+    add("--out", Path, Path("hgr-jax-fair"), "folder for model, history and pictures")
+
+
+def _positive(text: str, largest: int = 10**6, least: int = 1) -> int:
     try:
         value = int(text)
     except ValueError:
-        value = 0
-    if not 1 <= value <= largest:
-        raise argparse.ArgumentTypeError(f"expected an integer from 1 to {largest}, got {text!r}")
+        value = least - 1
+    if not least <= value <= largest:
+        raise argparse.ArgumentTypeError(
+            f"expected an integer from {least} to {largest}, got {text!r}"
+        )
     return value
 
 
 def _degree(text: str) -> int:
     return _positive(text, LARGEST_DEGREE)
+
+
+def _batch(text: str) -> int:
+    return _positive(text, 10**9, least=2)
+
+
+def _seed(text: str) -> int:
+    return _positive(text, 2**31 - 1, least=0)
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    return tuple(_positive(width, 10**4) for width in text.split(","))
+
+
+def _share(largest: float | None = None) -> Callable[[str], float]:
+    """A number above 0 and below 1, or up to ``largest``."""
+
+    def share(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not (0 < value < 1 or value == largest):
+            end = "1)" if largest is None else f"{largest:g}]"
+            raise argparse.ArgumentTypeError(f"expected a number in (0, {end}, got {text!r}")
+        return value
+
+    return share
 
 
 if __name__ == "__main__":

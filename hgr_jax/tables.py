@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +40,112 @@ def read_columns(path: str | Path, names: Sequence[str]) -> list[NDArray[np.floa
         header, an unknown or ambiguous column, text in a column, or a column all missing.
     """
     path = Path(path)
+    with _reading(path) as file:
+        return _read(printable(str(path)), file, names)
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """A whole table: its columns by name, in the order of the file.
+
+    A column of numbers is float64 ``(n,)``, NaN where a value is missing.  A column with text is
+    an array of texts ``(n,)``, empty where a value is missing.
+    """
+
+    source: str
+    columns: Mapping[str, NDArray[Any]]
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(next(iter(self.columns.values())))
+
+    def column(self, name: str) -> NDArray[Any]:
+        """The column of that name.
+
+        Raises:
+          TableError: if there is none, with the names that come near.
+        """
+        header = list(self.columns)
+        return self.columns[header[_position(self.source, header, name)]]
+
+    def is_text(self, name: str) -> bool:
+        """Whether the column holds text."""
+        return self.column(name).dtype == object
+
+    def missing(self, name: str) -> NDArray[np.bool_]:
+        """Rows ``(n,)`` without a value that can be used: missing, or infinite."""
+        column = self.column(name)
+        return column == "" if self.is_text(name) else ~np.isfinite(column)
+
+    def take(self, rows: NDArray[Any]) -> Frame:
+        """The table of some rows, by positions or by a mask."""
+        return Frame(self.source, {name: column[rows] for name, column in self.columns.items()})
+
+    def without(self, names: Sequence[str]) -> Frame:
+        """The table without some columns.
+
+        Raises:
+          TableError: if there is no such column.
+        """
+        for name in names:
+            self.column(name)
+        kept = {name: column for name, column in self.columns.items() if name not in names}
+        return Frame(self.source, kept)
+
+
+def read_table(path: str | Path) -> Frame:
+    """All columns of a CSV file; one in which any value is text is a column of text.
+
+    Names, delimiter, missing values and blank lines are as in `read_columns`.
+
+    Args:
+      path: a UTF-8 file.
+
+    Raises:
+      TableError: no such file, not text, no header or no rows, a row of another length than the
+        header, a column without a name, or two of one name.
+    """
+    path = Path(path)
+    shown = printable(str(path))
+    with _reading(path) as file:
+        header, rows = _rows(shown, file)
+        _check_names(shown, header)
+        cells: list[list[str]] = [[] for _ in header]
+        for _, row in rows:
+            for column, text in zip(cells, row, strict=True):
+                column.append(text.strip())
+    if not cells[0]:
+        raise TableError(f"{shown} has a header but no rows")
+    return Frame(shown, {name: _typed(texts) for name, texts in zip(header, cells, strict=True)})
+
+
+def _check_names(shown: str, header: list[str]) -> None:
+    if "" in header:
+        raise TableError(
+            f"{shown}: column {header.index('') + 1} has no name in the header; give it one"
+        )
+    if all(is_number(name) for name in header):
+        raise TableError(f"{shown}: expected column names in the first line, got numbers")
+    for name in header:
+        _position(shown, header, name)
+
+
+def _typed(texts: list[str]) -> NDArray[Any]:
+    """Numbers, or text where one of the values is no number."""
+    present = [text.lower() not in MISSING for text in texts]
+    pairs = list(zip(texts, present, strict=True))
+    if all(is_number(text) for text, there in pairs if there):
+        return np.array([float(text) if there else math.nan for text, there in pairs])
+    return np.array([text if there else "" for text, there in pairs], dtype=object)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[Iterator[str]]:
+    """The lines of a file, and a `TableError` for whatever is wrong with it."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return _read(path, file, names)
+            yield file
     except FileNotFoundError:
         raise TableError(f"no such file: {printable(str(path))}") from None
     except UnicodeDecodeError:
@@ -50,25 +156,35 @@ def read_columns(path: str | Path, names: Sequence[str]) -> list[NDArray[np.floa
         raise TableError(f"cannot read {printable(str(path))}: {error.strerror}") from None
 
 
-def _read(path: Path, file: Iterator[str], names: Sequence[str]) -> list[NDArray[np.float64]]:
-    shown = printable(str(path))
+def _rows(shown: str, file: Iterator[str]) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The names, and the rows with their lines in the file."""
     first = next(file, "")
     if not first.strip():
         raise TableError(f"{shown} is empty: expected a line of column names, then rows")
     delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
     header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        reader = csv.reader(file, delimiter=delimiter)
+        for row in reader:
+            if not "".join(row).strip() and len(row) < 2:
+                continue
+            line = reader.line_num + 1
+            if len(row) != len(header):
+                raise TableError(
+                    f"{shown}, line {line}: expected {len(header)} values as in the header,"
+                    f" got {len(row)}"
+                )
+            yield line, row
+
+    return header, rows()
+
+
+def _read(shown: str, file: Iterator[str], names: Sequence[str]) -> list[NDArray[np.float64]]:
+    header, rows = _rows(shown, file)
     positions = [_position(shown, header, name) for name in names]
     columns: list[list[float]] = [[] for _ in names]
-    reader = csv.reader(file, delimiter=delimiter)
-    for row in reader:
-        if not "".join(row).strip() and len(row) < 2:
-            continue
-        line = reader.line_num + 1
-        if len(row) != len(header):
-            raise TableError(
-                f"{shown}, line {line}: expected {len(header)} values as in the header,"
-                f" got {len(row)}"
-            )
+    for line, row in rows:
         for column, position in zip(columns, positions, strict=True):
             column.append(_number(shown, header[position], line, row[position].strip()))
     if not columns[0]:
@@ -99,13 +215,21 @@ def _known(header: list[str]) -> str:
 def _number(shown: str, name: str, line: int, text: str) -> float:
     if text.lower() in MISSING:
         return math.nan
-    try:
-        return float(text.replace("_", "?"))  # Python's 1_000 is no number in a file
-    except ValueError:
+    if not is_number(text):
         raise TableError(
             f"{shown}: column {name!r} holds text, for example {text[:40]!r} in line {line};"
             " expected numbers"
-        ) from None
+        )
+    return float(text)
+
+
+def is_number(text: str) -> bool:
+    """Whether an entry of a file is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text  # Python's 1_000 is no number in a file
 
 
 def printable(text: str) -> str:

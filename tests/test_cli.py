@@ -74,7 +74,12 @@ def test_demo(tmp_path: Path) -> None:
     excess = [float(row[-3]) - float(row[-2]) for row in ranked]
     assert excess == sorted(excess, reverse=True)
     assert excess[0] > 0.2
-    for picture in ("heat_map.png", "top_pair.png"):
+    training = done.stdout.split("A network that predicts progression")[1]
+    figures = {line.split()[0]: line.split()[1:] for line in training.splitlines() if line.strip()}
+    assert float(figures["after"][1]) < float(figures["before"][1])  # HGR-KB on validation rows
+    reached = training.split("training rows (")[1]
+    assert float(reached[:6]) < 0.21  # the threshold is 0.2
+    for picture in ("heat_map.png", "top_pair.png", "fairness.png"):
         assert (tmp_path / "shown" / picture).read_bytes().startswith(b"\x89PNG")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hgr_jax.tables import MISSING, TableError, printable, read_columns
+from hgr_jax.tables import MISSING, TableError, printable, read_columns, read_table
 
 
 def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
@@ -90,6 +90,63 @@ def test_line_of_a_fault_after_a_quoted_line_end(tmp_path: Path) -> None:
     path = write(tmp_path, 'x,note\n1,"two\nlines"\nb,c\n')
     with pytest.raises(TableError, match="'b' in line 4"):
         read_columns(path, ["x"])
+
+
+def test_a_whole_table(tmp_path: Path) -> None:
+    text = 'x,"name, short",y\n1,ann,NA\n\n-3e2, bob ,4\n?,,inf\n'
+    table = read_table(write(tmp_path, text))
+    assert list(table.columns) == ["x", "name, short", "y"]
+    assert table.rows == 3
+    np.testing.assert_array_equal(table.column("x"), [1, -300, np.nan])
+    np.testing.assert_array_equal(table.column("name, short"), ["ann", "bob", ""])
+    assert [table.is_text(name) for name in table.columns] == [False, True, False]
+    np.testing.assert_array_equal(table.missing("name, short"), [False, False, True])
+    np.testing.assert_array_equal(table.missing("y"), [True, False, True])
+    assert table.take(np.array([True, False, True])).column("x")[0] == 1
+    assert list(table.without(["x"]).columns) == ["name, short", "y"]
+    with pytest.raises(TableError, match="no column 'nane'"):
+        table.without(["nane"])
+
+
+@pytest.mark.parametrize("cells", [["1", "2 m"], ["1_000", "2"], ["yes", "?"]])
+def test_one_text_makes_a_column_of_text(tmp_path: Path, cells: list[str]) -> None:
+    table = read_table(write(tmp_path, "\n".join(["x,y", *(f"{cell},0" for cell in cells), ""])))
+    assert table.is_text("x")
+    assert list(table.column("x")) == [cell.replace("?", "") for cell in cells]
+
+
+def test_a_column_all_missing_is_of_numbers(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "x,y\n,0\nNA,1\n"))
+    assert not table.is_text("x")
+    assert table.missing("x").all()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty"),
+        ("x,y\n", "has a header but no rows"),
+        ("x,y\n1,2\n3\n", "line 3: expected 2 values as in the header, got 1"),
+        ("x,y,y\n1,2,3\n", "has 2 columns named 'y'"),
+        (",y\n0,2\n", "column 1 has no name in the header"),
+        ("1,2.5\n3,4\n", "expected column names in the first line, got numbers"),
+        (b"x,y\n\xff\xfe,2\n", "is not a UTF-8 text file"),
+        ('x\n"' + "a" * 200_000 + '"\n', "cannot be read as CSV"),
+    ],
+)
+def test_every_fault_of_a_whole_table_has_its_line(
+    tmp_path: Path, content: str | bytes, message: str
+) -> None:
+    with pytest.raises(TableError, match=message) as caught:
+        read_table(write(tmp_path, content))
+    assert "\n" not in str(caught.value)
+
+
+def test_no_whole_table(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="no such file"):
+        read_table(tmp_path / "none.csv")
+    with pytest.raises(TableError, match=r"cannot read .*: Is a directory"):
+        read_table(tmp_path)
 
 
 @given(text=st.text())

@@ -1,4 +1,4 @@
-"""The paper's detection experiments: ``python -m bench.paper NAME [--quick] [--out DIR]``.
+"""The paper's experiments: ``python -m bench.paper NAME [--quick] [--out DIR]``.
 
 Every experiment writes a figure, its data as CSV, and a line on what it shows.
 """

@@ -74,7 +74,7 @@ class Setting:
         return self.parts(*self.rows(index))
 
     def parts(self, train: NDArray[np.int64], validation: NDArray[np.int64]) -> tuple[Part, Part]:
-        """Two sets of rows; numeric inputs are standardised by the first.
+        """Two sets of rows; numeric inputs and the attribute are standardised by the first.
 
         The target of a regression is scaled to [0, 1]; inputs of zeros and ones are left.
         """
@@ -85,8 +85,9 @@ class Setting:
         center = np.where(binary, 0, center)
         scale = np.where(binary | (scale == 0), 1, scale)
         x = (data.x - center) / scale
+        z = (data.z - data.z[train].mean()) / data.z[train].std()  # raw powers defeat maxcorr
         parts = [
-            Part(*(values[rows].astype(np.float32) for values in (x, y, data.z)))
+            Part(*(values[rows].astype(np.float32) for values in (x, y, z)))
             for rows in (train, validation)
         ]
         return parts[0], parts[1]

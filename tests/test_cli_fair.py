@@ -1,0 +1,333 @@
+"""``hgr-jax fair``: what it trains, prints and keeps, and its line for whatever cannot be done."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hgr_jax.cli import main
+from hgr_jax.datasets import load_diabetes
+from hgr_jax.fair_report import (
+    Settings,
+    dependence,
+    encode,
+    split,
+    table,
+    usable_rows,
+    verdict,
+)
+from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
+from hgr_jax.tables import Frame, TableError, read_table
+
+COMMAND = [sys.executable, "-m", "hgr_jax.cli", "fair"]
+SMALL = (
+    *("--hidden", "8", "--h", "2", "--k", "3"),
+    *("--steps", "50", "--learning-rate", "1e-2", "--validation", "0.5"),
+)
+
+
+def environment() -> dict[str, str]:
+    root = str(Path(__file__).parent.parent)
+    return {**os.environ, "PYTHONPATH": root, "PYTHONIOENCODING": "utf-8"}
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*COMMAND, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    assert "100%" in done.stderr
+    return done
+
+
+@pytest.fixture
+def diabetes(tmp_path: Path) -> Path:
+    """The table with a column of text of the age, one of the outcome, and a name a row."""
+    data = load_diabetes()
+    texts = {
+        "patient": [f"no {i}" for i in range(len(data.y))],
+        "generation": np.select([data.z > 60, data.z > 40], ["old", "middle"], "young").tolist(),
+        "worse": np.where(data.y > 140, "yes", "no").tolist(),
+    }
+    columns = {name: data[name].tolist() for name in (*data.features, data.target)} | texts
+    columns["bmi"][3] = "NA"
+    columns["bp"][5] = "inf"
+    with (tmp_path / "d.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return tmp_path / "d.csv"
+
+
+def inputs(path: Path, described: dict[str, object]) -> np.ndarray:
+    """What a user does to have predictions on new rows."""
+    frame = read_table(path)
+    columns = []
+    for entry in described["inputs"]:  # type: ignore[attr-defined]
+        column = frame.column(entry["column"])
+        columns.append(column == entry["level"] if "level" in entry else column)
+    return np.nan_to_num(np.column_stack(columns).astype(float), posinf=100)
+
+
+def test_regression(diabetes: Path, tmp_path: Path) -> None:
+    done = run(
+        *("d.csv", "--target", "progression", "--protected", "age", "--threshold", "0.1", *SMALL),
+        *("--drop", "patient", "worse", "--batch-size", "100"),
+        cwd=tmp_path,
+    )
+    assert "d.csv: 440 rows; 2 with a missing or infinite value left out" in done.stdout
+    assert "regression of progression, protected age, 13 inputs" in done.stdout
+    assert "220 training rows, 220 validation rows" in done.stdout
+    assert done.stdout.count("before  ") == done.stdout.count("after   ") == 2
+    assert "R2" in done.stdout
+    assert "threshold 0.1 of HGR-KB(2, 3): " in done.stdout
+    assert "not fairness" in done.stdout
+    folder = tmp_path / "hgr-jax-fair"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("history.csv", "history.png", "model.json", "model.npz", "predictions.png")
+    ]
+    described = json.loads((folder / "model.json").read_text())
+    assert described["inputs"][0] == {"column": "age"}
+    assert described["inputs"][-1] == {"column": "generation", "level": "young"}
+    model = FairMLPRegressor.load(folder / "model.npz")
+    predictions = model.predict(inputs(diabetes, described))
+    assert np.corrcoef(predictions, read_table(diabetes).column("progression"))[0, 1] > 0.3
+    with (folder / "history.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["model"] for row in rows] == ["before"] * 2 + ["after"] * 2
+    assert [row["step"] for row in rows] == ["25", "50"] * 2
+
+
+def test_classification_of_text_with_a_category_protected(diabetes: Path, tmp_path: Path) -> None:
+    done = run(
+        *("d.csv", "--target", "worse", "--protected", "generation", "--threshold", "0.3", *SMALL),
+        *("--drop", "patient", "progression", "--penalty", "sk", "--out", "kept", "--seed", "5"),
+        cwd=tmp_path,
+    )
+    assert "classification of worse, protected generation" in done.stdout
+    assert done.stdout.count("AUC         sk\n") == 2
+    assert "threshold 0.3 of HGR-SK(3): " in done.stdout
+    assert f"picture: {Path('kept') / 'history.png'}" in done.stdout
+    assert not (tmp_path / "kept" / "predictions.png").exists()
+    described = json.loads((tmp_path / "kept" / "model.json").read_text())
+    assert described["target_levels"] == ["no", "yes"]
+    assert described["protected_levels"] == ["middle", "old", "young"]
+    assert described["settings"]["seed"] == 5
+    model = FairMLPClassifier.load(tmp_path / "kept" / "model.npz")
+    labels = model.predict(inputs(diabetes, described))
+    assert (labels == read_table(diabetes).column("worse")).mean() > 0.6
+
+
+class Known:
+    """A classifier that knows the probability of the second class."""
+
+    classes_ = ("no", "yes")
+
+    def __init__(self, probability: np.ndarray) -> None:
+        self.probability = probability
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return np.column_stack([1 - self.probability, self.probability])
+
+
+@pytest.mark.parametrize("category", [False, True])
+def test_table_and_verdict_of_a_classification(category: bool) -> None:
+    y = np.array(["no", "yes"] * 20, dtype=object)
+    z = np.where(np.arange(40) % 4 == 1, "b", "a").astype(object) if category else np.arange(40.0)
+    settings = Settings("y", "z", 0.2, h=1, k=1)
+    problem = encode(Frame("t", {"z": z, "y": y, "x": np.arange(40.0)}), settings)
+    perfect, constant = Known((y == "yes") * 1.0), Known(np.full(40, 0.5))
+    before, after = table(perfect, constant, problem, settings).splitlines()[1:]
+    assert before.split()[:2] == ["before", "1.000"]
+    assert after.split()[:3] == ["after", "0.500", "0.000"]
+    said = verdict(constant, problem, problem, settings)
+    assert "holds on training rows (0.0000), holds on validation rows (0.0000)" in said
+    if category:
+        said = verdict(perfect, problem, problem, settings)
+        value = 3**-0.5  # one of two "yes" is "b", none of the "no"
+        assert f"does not hold on training rows ({value:.4f}, {value - 0.2:.4f} above)" in said
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The line on stderr of a command that cannot be done."""
+    try:
+        status = main(["fair", *arguments])
+    except SystemExit as leaving:
+        status = leaving.code
+    shown = capsys.readouterr()
+    assert status == 2
+    assert shown.out == ""
+    assert shown.err.startswith(("hgr-jax: error: ", "hgr-jax fair: error: "))
+    assert shown.err.count("\n") == 1
+    assert "\x1b" not in shown.err
+    return shown.err
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ({}, ("--protected", "ahe"), "has no column 'ahe'; did you mean 'age'?"),
+        ({}, ("--target", "income"), "has no column 'income'"),
+        ({}, ("--drop", "hight"), "no column 'hight'; did you mean 'height'?"),
+        ({}, ("--drop", "age"), "column 'age' is both --protected and in --drop"),
+        ({}, ("--target", "age"), "are the same column, 'age'"),
+        ({}, ("--threshold", "0"), "--threshold: expected a number in (0, 1], got '0'"),
+        ({}, ("--threshold", "1.5"), "--threshold: expected a number in (0, 1], got '1.5'"),
+        ({}, ("--threshold", "nan"), "--threshold: expected a number in (0, 1]"),
+        ({}, ("--steps", "0"), "--steps: expected an integer from 1 to 1000000, got '0'"),
+        ({}, ("--batch-size", "1"), "--batch-size: expected an integer from 2"),
+        ({}, ("--hidden", "8,,8"), "--hidden: expected an integer from 1 to 10000, got ''"),
+        ({}, ("--validation", "1"), "--validation: expected a number in (0, 1), got '1'"),
+        ({}, ("--seed", "-1"), "--seed"),
+        ({}, ("--penalty", "\x1b[31m"), "invalid choice"),
+        ({"age": "3"}, (), "protected attribute 'age' does not vary: it is 3 in all 40 rows"),
+        ({"age": "x"}, (), "protected attribute 'age' does not vary: it is 'x' in all 40 rows"),
+        ({"y": "1"}, (), "target 'y' does not vary: it is 1 in all 40 rows"),
+        ({"y": "?"}, (), "every value of column 'y' is missing\n"),
+        ({"note": "?"}, (), "column 'note' is missing; leave it out with --drop 'note'"),
+        ({"y": "abc"}, (), "target 'y' holds text of 3 different values, for example 'a'"),
+        ({"y": "n" * 37 + "yyy"}, (), "target 'y' is 'y' in 3 row(s) only; at least 4"),
+        ({"age": "x" * 39 + "y"}, (), "does not vary among the"),
+        ({"note": "1" * 19 + "?" * 21}, (), "19 row(s) without a missing value, at least 20"),
+        ({"note": "?" * 20 + "1", "height": "1" * 20 + "?" * 20}, (), "has 0 row(s) without"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    columns: dict[str, str],
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    texts = {"age": "0123456789", "height": "9147", "y": "26374859"} | columns
+    lines = [",".join(text[i % len(text)] for text in texts.values()) for i in range(40)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([",".join(texts), *lines, ""]))
+    out = tmp_path / "out"
+    needed = ("--target", "y", "--protected", "age", "--threshold", "0.2", "--out", str(out))
+    assert message in refused(capsys, str(path), *needed, *options)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("names", [("--protected", "age"), ("--protected", "patient")])
+def test_text_of_too_many_values(
+    diabetes: Path, capsys: pytest.CaptureFixture[str], names: tuple[str, ...]
+) -> None:
+    options = ("--target", "progression", "--threshold", "0.2", *names)
+    said = refused(capsys, str(diabetes), *options)
+    assert "column 'patient' holds text of 440 different values in 440 rows" in said
+    assert "for example 'no 0'" in said
+    assert "--drop 'patient'" in said
+
+
+def test_a_stray_text_among_numbers_is_shown() -> None:
+    texts = np.array([*map(str, range(30)), "1,5"], dtype=object)
+    columns = {"z": np.arange(31.0), "y": np.arange(31.0), "size": texts}
+    with pytest.raises(TableError, match="for example '1,5'"):
+        encode(Frame("t.csv", columns), Settings("y", "z", 0.2))
+
+
+def test_too_many_values_of_a_category_in_a_long_table() -> None:
+    column = np.array([f"v{i % 101}" for i in range(1000)], dtype=object)
+    numbers = {"z": np.arange(1000.0), "y": np.arange(1000.0)}
+    with pytest.raises(TableError, match="101 different values in 1000 rows"):
+        encode(Frame("t.csv", numbers | {"town": column}), Settings("y", "z", 0.2))
+    column[column == "v100"] = "v0"
+    problem = encode(Frame("t.csv", numbers | {"town": column}), Settings("y", "z", 0.2))
+    assert problem.x.shape == (1000, 101)
+    assert (problem.x[:, 1:].sum(axis=1) == 1).all()
+
+
+def test_target_missing_and_no_such_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "none.csv")
+    assert "--target" in refused(capsys, path, "--protected", "z", "--threshold", "0.2")
+    options = ("--target", "y", "--protected", "z", "--threshold", "0.2")
+    assert "no such file" in refused(capsys, path, *options)
+
+
+def test_a_folder_that_cannot_be_written(
+    diabetes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
+    for out in (diabetes, diabetes / "in"):
+        said = refused(
+            capsys, str(diabetes), *options, "--drop", "patient", "worse", "--out", str(out)
+        )
+        assert "cannot write" in said
+
+
+def test_a_training_that_diverges_is_one_line(
+    diabetes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def explode(*_: object) -> None:
+        raise FloatingPointError("the loss is no longer finite at step 3")
+
+    options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hgr_jax.fair_report.train_both", explode)
+        kept = ("--drop", "patient", "worse", "--out", str(tmp_path / "out"))
+        assert main(["fair", str(diabetes), *options, *kept]) == 2
+    assert capsys.readouterr().err == "hgr-jax: error: the loss is no longer finite at step 3\n"
+
+
+def test_split_by_seed_and_by_class() -> None:
+    z = np.arange(50.0)
+    y = np.array(["a"] * 40 + ["b"] * 10, dtype=object)
+    problem = encode(Frame("t", {"z": z, "y": y}), Settings("y", "z", 0.2))
+    parts = [split(problem, Settings("y", "z", 0.2, validation=0.3, seed=s)) for s in (0, 0, 1)]
+    for train, test in parts:
+        assert sorted([*train.z, *test.z]) == z.tolist()
+        assert [(test.y == label).sum() for label in "ab"] == [12, 3]
+    np.testing.assert_array_equal(parts[0][1].z, parts[1][1].z)
+    assert (parts[0][1].z != parts[2][1].z).any()
+
+
+def test_rows_with_missing_text_are_left_out() -> None:
+    columns = {"z": np.arange(30.0), "t": np.array(["a", "", "b"] * 10, dtype=object)}
+    kept = usable_rows(Frame("t", columns | {"y": columns["z"]}), Settings("y", "z", 0.2))
+    assert kept.rows == 20
+    np.testing.assert_array_equal(kept.column("z")[:4], [0, 2, 3, 5])
+
+
+def test_dependence_of_a_category_is_the_correlation_ratio() -> None:
+    rng = np.random.default_rng(0)
+    z = np.array(["a", "b", "c"] * 20, dtype=object)
+    prediction = rng.normal(size=60) + (z == "b")
+    settings = Settings("y", "z", 0.2, h=2, k=1)
+    columns = {"z": z, "y": prediction}
+    measured = dependence(encode(Frame("t", columns), settings), settings)(z, prediction)
+    between = sum(20 * (prediction[z == v].mean() - prediction.mean()) ** 2 for v in "abc")
+    assert measured**2 == pytest.approx(between / (60 * prediction.var()), rel=1e-9)
+
+
+def test_interruption_ends_with_130(diabetes: Path, tmp_path: Path) -> None:
+    options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
+    process = subprocess.Popen(
+        [*COMMAND, "d.csv", *options, "--drop", "patient", "worse"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    shown = ""
+    while "step" not in shown:
+        assert process.poll() is None, shown
+        shown += process.stderr.read(1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "hgr-jax: interrupted" in errors
+    assert "Traceback" not in errors
