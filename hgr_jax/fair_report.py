@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import json
 import tempfile
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from hgr_jax.datasets import load_diabetes
 from hgr_jax.extras import require
 from hgr_jax.fairness import Penalty, report
 from hgr_jax.fairness.tasks import auc_or_accuracy, r2
-from hgr_jax.plotting import plot_history, plot_predictions
+from hgr_jax.plotting import plot_history, plot_predictions, save_figure
 from hgr_jax.tables import Frame, TableError, is_number, printable, read_table
 
 Array = NDArray[Any]
@@ -123,9 +122,9 @@ def report_training(path: Path, settings: Settings, drop: list[str], folder: Pat
     frames.to_csv(folder / "history.csv")
     print(f"model: {folder / 'model.npz'}, its inputs in {folder / 'model.json'}")
     print(f"history: {folder / 'history.csv'}")
-    _save(plot_history(after.history_), folder / "history.png")
+    save_figure(plot_history(after.history_), folder / "history.png")
     if problem.levels is None:
-        _save(_picture(before, after, test, settings), folder / "predictions.png")
+        save_figure(_picture(before, after, test, settings), folder / "predictions.png")
 
 
 def report_demo(folder: Path) -> None:
@@ -143,7 +142,7 @@ def report_demo(folder: Path) -> None:
     before, after = train_both(train, settings)
     print(f"\nvalidation rows ({len(test.y)})\n{table(before, after, test, settings)}\n")
     print(f"{LEGEND}\n\n{verdict(after, train, test, settings)}\n\n{CAVEAT}\n")
-    _save(_picture(before, after, test, settings), folder / "fairness.png")
+    save_figure(_picture(before, after, test, settings), folder / "fairness.png")
 
 
 # From a table to arrays.
@@ -371,14 +370,6 @@ def _described(model: Any, problem: Problem, settings: Settings) -> dict[str, An
         "protected_levels": problem.levels,
         "settings": dataclasses.asdict(settings),
     }
-
-
-def _save(figure: Any, path: Path) -> None:
-    with warnings.catch_warnings():
-        # A name in a script that the font lacks is drawn as boxes: no reason to alarm.
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        figure.savefig(path, dpi=130)
-    print(f"picture: {path}")
 
 
 def _check_folder(folder: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -230,6 +232,33 @@ def plot_history(history: Any) -> Figure:
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=8)
     return figure
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure, making its folder, and say where it is.
+
+    A name in a script that the font lacks is drawn as boxes, without a warning.
+
+    Args:
+      figure: of matplotlib.
+      path: of the picture.
+
+    Raises:
+      OSError: if it cannot be written.
+
+    Example:
+      >>> import pathlib, tempfile
+      >>> from matplotlib.figure import Figure
+      >>> from hgr_jax.plotting import save_figure
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     save_figure(Figure(), pathlib.Path(folder, "empty.png"))  # doctest: +ELLIPSIS
+      picture: ...empty.png
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        figure.savefig(path, dpi=130)
+    print(f"picture: {path}")
 
 
 def literal(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from hgr_jax.copula import Fit
 from hgr_jax.extras import require
 from hgr_jax.measures import kb, kb_fit, sk_fit
-from hgr_jax.plotting import plot_correlations, plot_fit
+from hgr_jax.plotting import plot_correlations, plot_fit, save_figure
 from hgr_jax.tables import TableError, printable, read_columns
 
 Vector = NDArray[np.float64]
@@ -106,8 +105,8 @@ def report_table(table: Table, h: int, k: int, top: int, folder: Path) -> None:
     _say_transformations(fit, names, table.values[:, i], table.values[:, j])
     print()
     heat_map = plot_correlations(correlation, pearson, table.names)
-    _save(heat_map, folder / "heat_map.png")
-    _save(
+    save_figure(heat_map, folder / "heat_map.png")
+    save_figure(
         plot_fit(fit, table.values[:, i], table.values[:, j], names=names),
         folder / "top_pair.png",
     )
@@ -138,7 +137,7 @@ def report_pair(path: Path, names: tuple[str, str], h: int, k: int, folder: Path
     print(f"\n{fit.message}\n")
     _say_transformations(fit, shown, a, b)
     print()
-    _save(plot_fit(fit, a, b, names=names), folder / "pair.png")
+    save_figure(plot_fit(fit, a, b, names=names), folder / "pair.png")
 
 
 def _say_transformations(fit: Fit, names: Sequence[str], a: Vector, b: Vector) -> None:
@@ -153,12 +152,3 @@ def _say_transformations(fit: Fit, names: Sequence[str], a: Vector, b: Vector) -
             f"one row alone, {names[0]} {a[parts.argmax()]:g} and {names[1]}"
             f" {b[parts.argmax()]:g}, makes up {share:.0%} of the correlation: look at the picture"
         )
-
-
-def _save(figure: object, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings():
-        # A name in a script that the font lacks is drawn as boxes: no reason to alarm.
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        figure.savefig(path, dpi=130)  # type: ignore[attr-defined]
-    print(f"picture: {path}")

@@ -30,6 +30,7 @@ def public_objects() -> list[tuple[str, object]]:
         ("plot_correlations", plotting.plot_correlations),
         ("plot_history", plotting.plot_history),
         ("plot_predictions", plotting.plot_predictions),
+        ("save_figure", plotting.save_figure),
         *((name, getattr(fairness, name)) for name in fairness.__all__),
         *((name, getattr(datasets, name)) for name in datasets.__all__ if name != "synthetic"),
     ]

@@ -74,11 +74,16 @@ class Report:
         ``didi`` on a discrete surrogate.
       score_name: what the score is.
       rows: how many there were.
+      degrees: of the attribute and of the prediction.
+      name: of the attribute.
+      z, predictions: the attribute, and the predictions of each model.
     """
 
     figures: Mapping[str, Mapping[str, float]]
     score_name: str
     rows: int
+    degrees: tuple[int, int]
+    name: str
     z: Vector = dataclasses.field(repr=False)
     predictions: Mapping[str, Vector] = dataclasses.field(repr=False)
 
@@ -98,7 +103,8 @@ class Report:
         """
         from hgr_jax.plotting import plot_predictions
 
-        return plot_predictions(self.z, self.predictions)
+        h, k = self.degrees
+        return plot_predictions(self.z, self.predictions, name=self.name, h=h, k=k)
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.figures)
@@ -124,6 +130,7 @@ def report(
     h: int = 5,
     k: int = 5,
     bins: int = 5,
+    name: str = "protected attribute",
 ) -> Report:
     """How a model stands on some rows, and beside a baseline: score and dependence on z.
 
@@ -134,8 +141,9 @@ def report(
       y: targets ``(n,)``.
       z: the protected attribute ``(n,)``, numbers.
       baseline: another model, for instance one trained without the constraint; or None.
-      h, k: degrees of z and of the prediction, static.
+      h, k: degrees of z and of the prediction, static; sk has degree k.
       bins: of the discrete surrogate, see `didi`.
+      name: of the attribute, for the picture.
 
     Returns:
       A `Report`.
@@ -157,12 +165,12 @@ def report(
         raise ValueError(f"z must have shape (n,); got {z.shape}.")
     models = {"model": model} if baseline is None else {"before": baseline, "after": model}
     figures, predictions, score_name = {}, {}, ""
-    for name, one in models.items():
+    for title, one in models.items():
         prediction, labels, kind = _predictions(one, X, y)
         score, score_name = _score(prediction, labels, kind)
-        predictions[name] = prediction
-        figures[name] = {"score": score, **_dependence(z, prediction, h, k, bins)}
-    return Report(figures, score_name, len(y), z, predictions)
+        predictions[title] = prediction
+        figures[title] = {"score": score, **_dependence(z, prediction, h, k, bins)}
+    return Report(figures, score_name, len(y), (h, k), name, z, predictions)
 
 
 def _predictions(model: Any, X: Any, y: Vector) -> tuple[Vector, Vector, str]:  # noqa: N803
@@ -201,7 +209,7 @@ def _dependence(z: Vector, prediction: Vector, h: int, k: int, bins: int) -> dic
     with jax.enable_x64(True):
         a, b = jnp.asarray(z), jnp.asarray(prediction)
         value = kb(a, b, h=h, k=k)
-        single = sk(a, b, d=max(h, k))
+        single = sk(a, b, d=k)
         unbiased = corrected(value, len(z), h + k - 1)
     pearson, p = 0.0, 1.0
     if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):
