@@ -114,9 +114,11 @@ def report_training(path: Path, settings: Settings, drop: list[str], folder: Pat
     print(f"{LEGEND}\n\n{verdict(after, train, test, settings)}\n\n{CAVEAT}\n")
 
     after.save(folder / "model.npz")
-    (folder / "model.json").write_text(
+    described = folder / ".model.json.partial"
+    described.write_text(
         json.dumps(_described(after, problem, settings), indent=2) + "\n", encoding="utf-8"
     )
+    described.replace(folder / "model.json")
     histories = {"before": before.history_.to_frame(), "after": after.history_.to_frame()}
     frames = require("pandas", "cli").concat(histories, names=["model"])
     frames.to_csv(folder / "history.csv")
@@ -196,6 +198,8 @@ def encode(frame: Frame, settings: Settings) -> Problem:
     levels = _levels(frame, protected) if frame.is_text(protected) else None
     if frame.is_text(target):
         y = y.astype(np.str_)
+    elif classes is not None and any(label != round(label) for label in classes):
+        y, classes = y.astype(np.str_), [str(label) for label in classes]
     return Problem(np.column_stack(columns), inputs, y, z, classes, levels)
 
 
@@ -203,7 +207,7 @@ def _levels(frame: Frame, name: str) -> list[str]:
     column = frame.column(name)
     levels = sorted(set(column))
     if len(levels) > min(MOST_LEVELS, frame.rows // 2):
-        shown = next(text for text in levels if not is_number(text))
+        shown = next((text for text in levels if not is_number(text)), levels[0])
         raise TableError(
             f"column {name!r} holds text of {len(levels)} different values in {frame.rows} rows,"
             f" for example {shown[:40]!r}: too many for a category; leave it out with"
@@ -278,16 +282,14 @@ def train_both(train: Problem, settings: Settings) -> tuple[Any, Any]:
         random_state=settings.seed,
         verbose=True,
     )
-    z = train.z
-    if train.levels is None:
-        # HGR does not know units; 32-bit numbers could not tell values far from 0 apart.
-        z = z / np.abs(z).max()
-        z = (z - z.mean()) / z.std()
     models = []
     for penalty in (None, settings.penalty):
         what = "without a constraint" if penalty is None else f"with {settings.measure} constrained"
         print(f"training {what}", flush=True)
-        models.append(estimator(penalty=penalty).fit(train.x, train.y, protected=z))
+        try:
+            models.append(estimator(penalty=penalty).fit(train.x, train.y, protected=train.z))
+        except ValueError as error:
+            raise TableError(printable(str(error))) from error
     return models[0], models[1]
 
 

@@ -313,7 +313,6 @@ class TestTasks:
             loss=lambda output, y: jnp.mean((output[:, 0] - y) ** 2 + output[:, 1] ** 2),
             prediction=lambda output: output[:, 0] ** 3,
             score=lambda prediction, y: jnp.max(prediction - y),
-            score_name="surplus",
         )
         network = MLP(3, (8,), outputs=2, rngs=nnx.Rngs(0))
         trainer = trained(QUICK, task=task, network=network)

@@ -216,8 +216,8 @@ def test_inner_folds_choose_from_training_rows_only(
     monkeypatch.setattr(heldout.Way, "curve", curve)
     way = heldout.choose(communities, 0)
     assert {sum(sizes) for sizes in seen} == {len(train)}
-    # 0.2 + 0.2 x 0.6 is above 0.3 for every candidate: the lowest is taken, at its first step.
-    assert (way.degree, way.factor, way.steps) == (5, 0.6, heldout.CHUNK)
+    # 0.2 + 0.2 x 0.65 is above 0.3 for every candidate: the lowest is taken, at its first step.
+    assert (way.degree, way.factor, way.steps) == (5, 0.65, heldout.CHUNK)
     monkeypatch.setattr(heldout, "THRESHOLDS", (1.0, 0.45, 0.4))
     way = heldout.choose(communities, 0)
     assert (way.degree, way.factor, way.steps) == (5, 0.45, 2 * heldout.CHUNK)

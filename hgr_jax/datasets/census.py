@@ -9,7 +9,7 @@ import numpy as np
 
 from hgr_jax.datasets.dataset import Dataset, encoded, from_columns, read_rows
 from hgr_jax.datasets.download import fetch
-from hgr_jax.tables import MISSING, TableError, printable
+from hgr_jax.tables import MISSING, TableError, is_number, printable
 
 COLUMNS = (
     "State",
@@ -155,10 +155,8 @@ def _cells(path: Path, shown: str, identifier: str) -> dict[str, list[str]]:
 
 def _check_numbers(shown: str, column: str, texts: list[str]) -> None:
     for text in texts:
-        try:
-            float(text)
-        except ValueError:
+        if not is_number(text):
             raise TableError(
                 f"{shown}: column {column!r} holds text, for example {text[:40]!r};"
                 " expected numbers"
-            ) from None
+            )

@@ -53,7 +53,7 @@ class Attribute:
         values = as_column(self.name, z, rows)
         if self.levels is None:
             return (numbers(self.name, values) - self.center) / self.scale
-        values = _text(self.name, values)
+        values = levels_of(self.name, values)
         known = {level: i for i, level in enumerate(self.levels)}
         unknown = sorted({str(value) for value in values.tolist() if value not in known})
         if unknown:
@@ -85,8 +85,8 @@ def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
     values = as_column(name, z, len(y))
     levels: tuple[str, ...] | None = None
     center, scale = 0.0, 1.0
-    if _is_text(values):
-        values = _text(name, values)
+    if is_text(values):
+        values = levels_of(name, values)
         levels = tuple(sorted(set(values.tolist())))
         varies = len(levels) > 1
     else:
@@ -96,6 +96,18 @@ def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
             # Halves, so that the range of any data is a finite number.
             low, high = values.min() / 2, values.max() / 2
             center, scale = low + high, high - low
+    if values.ndim == 2 and not _is_one_hot(values):
+        raise ValueError(
+            f"{name} of shape {values.shape} must be one-hot, a single 1 in every row: the levels"
+            " of one categorical attribute. Give each of several attributes a penalty of its own."
+        )
+    categorical = levels is not None or values.ndim == 2
+    if categorical and penalty.measure not in CATEGORICAL and not callable(penalty.measure):
+        raise ValueError(
+            f"{name} is categorical, which {penalty.measure!r} does not take; the measures that"
+            f" do are {', '.join(repr(m) for m in CATEGORICAL if m)}, or a function of"
+            " one-hot columns."
+        )
     if not varies:
         raise ValueError(
             f"{name} must vary: every one of its {len(values)} values is {_first(values)!r},"
@@ -179,13 +191,18 @@ def numbers(name: str, values: Any, dtype: Any = np.float64) -> NDArray[Any]:
     return array
 
 
-def _is_text(values: NDArray[Any]) -> bool:
+def _is_one_hot(values: NDArray[Any]) -> bool:
+    return bool(np.isin(values, (0, 1)).all() and (values.sum(axis=1) == 1).all())
+
+
+def is_text(values: NDArray[Any]) -> bool:
+    """Whether there is text among the values."""
     return values.dtype.kind in "US" or (
         values.dtype.kind == "O" and any(isinstance(value, str) for value in values.flat)
     )
 
 
-def _text(name: str, values: NDArray[Any]) -> NDArray[Any]:
+def levels_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
     """Levels of a categorical attribute as text."""
     if values.ndim != 1:
         raise ValueError(f"{name} must have shape (n,) where it is text; got {values.shape}.")
@@ -194,6 +211,9 @@ def _text(name: str, values: NDArray[Any]) -> NDArray[Any]:
         raise ValueError(f"{name} has {missing} missing value(s); {_MEND}")
     return np.array([str(value) for value in values.tolist()])
 
+
+CATEGORICAL = (None, "kb", "sk", "neural", "distance_correlation", "hsic", "kernel_cca")
+"""Measures that take the one-hot columns of a categorical attribute."""
 
 _MEND = "drop these rows or fill them in before training."
 

@@ -37,6 +37,9 @@ def write(folder: Path, step: int, arrays: Arrays, description: Mapping[str, Any
     """
     try:
         with _manager(folder) as (orbax, manager):
+            for later in manager.all_steps():
+                if later >= step:  # of a training that went on from here before
+                    manager.delete(later)
             manager.save(
                 step,
                 args=orbax.args.Composite(
@@ -226,6 +229,7 @@ def digest(rows: Any) -> str:
     """Of the arrays of a pytree: their shapes, dtypes and values."""
     found = hashlib.sha256()
     for leaf in jax.tree.leaves(rows):
-        found.update(repr((leaf.shape, str(leaf.dtype))).encode())
-        found.update(np.ascontiguousarray(leaf).tobytes())
+        array = _plain(leaf)
+        found.update(repr((array.shape, str(array.dtype))).encode())
+        found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from hgr_jax.arguments import check_choice, check_count
 from hgr_jax.extras import require
 from hgr_jax.fairness import saved
+from hgr_jax.fairness.attributes import as_column
+from hgr_jax.fairness.attributes import numbers as finite_numbers
 from hgr_jax.fairness.dual import LagrangianDual
 from hgr_jax.fairness.networks import ACTIVATIONS, MLP
 from hgr_jax.fairness.penalties import Penalty
@@ -128,6 +130,8 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
             batch_size=None if self.batch_size is None else _batch(self.batch_size),
             seed=seed,
         )
+        if protected is not None:
+            protected = as_column("protected", protected, len(x))
         rows, test = (x, y, protected), None
         if self.early_stopping:
             rows, test = _split_rows(rows, self.validation_fraction, seed, self._task)
@@ -135,7 +139,9 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
             *rows,
             steps=check_count("steps", self.steps),
             validation=test,
-            patience=self.n_iter_no_change if self.early_stopping else None,
+            patience=check_count("n_iter_no_change", self.n_iter_no_change)
+            if self.early_stopping
+            else None,
             progress=bool(self.verbose),
         )
         layers = trainer.network.layers
@@ -153,7 +159,9 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
                     UserWarning,
                     stacklevel=4,
                 )
-            return None if protected is None else Penalty(None, h=self.h, k=self.k)
+            return (
+                None if protected is None else Penalty(None, h=self.h, k=self.k, given=self.given)
+            )
         return Penalty(
             self.penalty,
             self.threshold,
@@ -181,7 +189,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
         return np.asarray(X[protected])
 
     def _scaled(self, x: NDArray[Any]) -> NDArray[Any]:
-        return ((x - self._center) / self._scale).astype(np.float32)
+        return finite_numbers("X", (x - self._center) / self._scale, np.float32)
 
     def _output(self, X: Any) -> NDArray[Any]:  # noqa: N803
         validation.check_is_fitted(self)
@@ -354,13 +362,14 @@ def _standardisation(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Center and scale of each column; columns of zeros and ones are left as they are."""
     center, scale = x.mean(axis=0), x.std(axis=0)
     binary = np.isin(x, (0.0, 1.0)).all(axis=0)
-    return np.where(binary, 0.0, center), np.where(binary | (scale == 0), 1.0, scale)
+    constant = (x == x[:1]).all(axis=0)
+    return np.where(binary, 0.0, center), np.where(binary | constant, 1.0, scale)
 
 
 def _split_rows(
     rows: tuple[Any, Any, Any], fraction: float, seed: int, task: str
 ) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
-    if not 0 < fraction < 1:
+    if not 0 < _positive("validation_fraction", fraction) < 1:
         raise ValueError(f"validation_fraction must be between 0 and 1; got {fraction!r}.")
     x, y, z = rows
     split = require("sklearn.model_selection", "fairness").train_test_split

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hgr_jax.arguments import check_count
 from hgr_jax.extras import require
-from hgr_jax.fairness.attributes import as_column, numbers
+from hgr_jax.fairness.attributes import as_column, is_text, levels_of, numbers
 from hgr_jax.fairness.penalties import corrected
 from hgr_jax.fairness.tasks import auc_or_accuracy, r2
 from hgr_jax.measures import kb, sk
@@ -53,8 +53,8 @@ def didi(prediction: Any, z: Any, *, bins: int = 5) -> float:
     bins = check_count("bins", bins, least=2)
     if z.ndim == 2:
         z = z.argmax(axis=1)
-    text = z.dtype.kind in "OUS"
-    z = np.array([str(value) for value in z.tolist()]) if text else numbers("z", z)
+    text = is_text(z)
+    z = levels_of("z", z) if text else numbers("z", z)
     levels, codes = np.unique(z, return_inverse=True)
     if len(levels) > bins and not text:
         edges = np.unique(np.quantile(z, np.arange(1, bins) / bins))
@@ -68,10 +68,9 @@ class Report:
     """The figures of one or several models on the same rows; ``str(report)`` is a table.
 
     Attributes:
-      figures: by model: ``score`` (R2, or AUC where y has two classes and the model gives
-        probabilities, or accuracy), ``kb`` and ``sk`` (HGR-KB, HGR-SK), ``kb_corrected`` (less
-        most of its upward bias), ``pearson`` with its two-sided p-value ``pearson_p``, and
-        ``didi`` on a discrete surrogate.
+      figures: by model: ``score`` (R2, or AUC where y has two classes), ``kb`` and ``sk``
+        (HGR-KB, HGR-SK), ``kb_corrected`` (with less of its upward bias), ``pearson`` with its
+        two-sided p-value ``pearson_p``, and ``didi`` on a discrete surrogate.
       score_name: what the score is.
       rows: how many there were.
       degrees: of the attribute and of the prediction.
@@ -179,7 +178,13 @@ def _predictions(model: Any, X: Any, y: Vector) -> tuple[Vector, Vector, str]:  
     labels = y
     if hasattr(model, "predict_proba"):
         classes = list(model.classes_)
-        labels = np.array([classes.index(label) if label in classes else -1 for label in y])
+        unknown = sorted({str(label) for label in y.tolist() if label not in classes})
+        if unknown:
+            raise ValueError(
+                f"y has the label(s) {', '.join(unknown[:5])}, which the model does not know; it"
+                f" knows {', '.join(map(str, classes))}."
+            )
+        labels = np.array([classes.index(label) for label in y.tolist()])
         probabilities = np.asarray(model.predict_proba(X), np.float64)
         if len(classes) != 2:
             raise ValueError(f"report takes classifiers of two classes; this has {len(classes)}.")
@@ -193,7 +198,7 @@ def _predictions(model: Any, X: Any, y: Vector) -> tuple[Vector, Vector, str]:  
             f"the model must give one prediction a row, shape ({len(y)},); got {prediction.shape}."
         )
     numeric = numbers("y", labels)
-    if set(np.unique(numeric)) == {0.0, 1.0} and ((prediction >= 0) & (prediction <= 1)).all():
+    if set(np.unique(numeric)) == {0.0, 1.0}:
         kind = "classification"
     return numbers("prediction", prediction), numeric, kind
 

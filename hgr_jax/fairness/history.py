@@ -66,6 +66,15 @@ class History:
 
 
 def _joined(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:
-    if not before:
-        return dict(after)
-    return {name: np.concatenate([column, after[name]]) for name, column in before.items()}
+    """One after the other; NaN where one of them has no such column."""
+    lengths = [len(next(iter(columns.values()), ())) for columns in (before, after)]
+    return {
+        name: np.concatenate(
+            [
+                columns.get(name, np.full(length, np.nan))
+                for columns, length in zip((before, after), lengths, strict=True)
+                if length
+            ]
+        )
+        for name in {**before, **after}
+    }

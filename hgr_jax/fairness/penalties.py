@@ -341,10 +341,20 @@ class Penalty:
         return getattr(measures, str(self.measure))
 
     def _parameters(self, z: Array) -> int:
+        levels = 1 if z.ndim == 1 else z.shape[1] - 1
         if self.measure == "sk":
-            return int(self.k)
-        h = self.h if z.ndim == 1 else z.shape[1] - 1
-        return int(h) + int(self.k) - 1
+            return max(int(self.k), levels)
+        return (int(self.h) if z.ndim == 1 else levels) + int(self.k) - 1
+
+    def least_rows(self, z: Array) -> int:
+        """Rows below which "kb" and "sk" of any data are 1: there they constrain nothing.
+
+        Args:
+          z: as `values` takes it.
+        """
+        if self.measure not in ("kb", "sk") or callable(self.h) or callable(self.k):
+            return 2
+        return self._parameters(z) + 3
 
 
 @jax.tree_util.register_dataclass
@@ -421,8 +431,11 @@ def _or_zero(key: Array | None) -> Array:
 
 
 def _check_threshold(threshold: Any) -> None:
-    # Anything but a number may be a tracer, or what jax.tree.map puts in its place.
+    # Anything that is not concrete may be a tracer, or what jax.tree.map puts in its place.
     if isinstance(threshold, str | bool):
         raise TypeError(f"threshold must be a number in (0, 1]; got {threshold!r}.")
-    if isinstance(threshold, int | float | np.number) and not 0 < threshold <= 1:
+    concrete = isinstance(threshold, int | float | np.number | np.ndarray)
+    if isinstance(threshold, Array) and not isinstance(threshold, jax.core.Tracer):
+        concrete = jnp.issubdtype(threshold.dtype, jnp.floating)
+    if concrete and not (np.shape(threshold) == () and 0 < threshold <= 1):
         raise ValueError(f"threshold must be in (0, 1]; got {threshold}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import zipfile
 from collections.abc import Sequence
@@ -19,7 +20,10 @@ def write(path: str | Path, estimator: Any, attributes: Sequence[str]) -> None:
     Raises:
       ValueError: where a parameter is not a number, a text or a list of these.
     """
-    parameters = estimator.get_params()
+    parameters = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in estimator.get_params().items()
+    }
     try:
         text = json.dumps(
             {"class": type(estimator).__name__, "version": hgr_jax.__version__}
@@ -43,9 +47,12 @@ def write(path: str | Path, estimator: Any, attributes: Sequence[str]) -> None:
             arrays[name] = array.astype(np.str_) if array.dtype == object else array
     path = Path(path)
     partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-    partial.replace(path)
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read(path: str | Path, kind: type[Any], attributes: Sequence[str]) -> Any:
@@ -61,8 +68,14 @@ def read(path: str | Path, kind: type[Any], attributes: Sequence[str]) -> Any:
         about = json.loads(str(arrays["about"]))
     except (AttributeError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is not a saved model: {error}") from error
+    described = isinstance(about, dict) and isinstance(about.get("parameters"), dict)
+    if not described or "class" not in about:
+        raise ValueError(f"{path} is not a saved model: it does not say of what.")
     if about["class"] != kind.__name__:
         raise ValueError(f"{path} holds a {about['class']}; load it with {about['class']}.load.")
+    unknown = set(about["parameters"]) - set(kind().get_params())
+    if unknown:
+        raise ValueError(f"{path} has parameters that {kind.__name__} does not: {unknown}.")
     estimator = kind(**about["parameters"])
     for name in attributes:
         parts = sorted(
@@ -79,6 +92,12 @@ def read(path: str | Path, kind: type[Any], attributes: Sequence[str]) -> Any:
             if name == "feature_names_in_":
                 array = array.astype(object)
             setattr(estimator, name, array if array.ndim else array.item())
+    absent = [n for n in attributes if n != "feature_names_in_" and not hasattr(estimator, n)]
+    if absent:
+        raise ValueError(f"{path} is not a whole saved model: it lacks {', '.join(absent)}.")
+    sizes = [estimator.n_features_in_, *(len(bias) for bias in estimator.intercepts_)]
+    if [kernel.shape for kernel in estimator.coefs_] != list(itertools.pairwise(sizes)):
+        raise ValueError(f"{path} is not a whole saved model: its layers do not fit together.")
     return estimator
 
 

@@ -23,14 +23,12 @@ class Task:
       prediction: ``output -> prediction``, ``(n,)`` or ``(n, columns)``: what is kept from
         depending on the protected attribute, and what is scored.
       score: ``(prediction, y) -> scalar``, higher is better.
-      score_name: for tables.
       check: ``(y, output shape)``, raises a ValueError for targets that do not suit; or None.
     """
 
     loss: Callable[[Array, Array], Array]
     prediction: Callable[[Array], Array]
     score: Callable[[Array, Array], Array]
-    score_name: str
     check: Callable[[NDArray[Any], tuple[int, ...]], None] | None = None
 
 
@@ -110,8 +108,8 @@ def _shown(y: NDArray[Any]) -> str:
 
 
 TASKS = {
-    "squared_error": Task(squared_error, identity, r2, "R2", check_values),
-    "log_loss": Task(log_loss, probabilities, auc_or_accuracy, "AUC", check_labels),
+    "squared_error": Task(squared_error, identity, r2, check_values),
+    "log_loss": Task(log_loss, probabilities, auc_or_accuracy, check_labels),
 }
 
 
@@ -132,7 +130,7 @@ def as_task(value: Any) -> Task:
     if isinstance(value, str) and value in TASKS:
         return TASKS[value]
     if callable(value):
-        return Task(value, identity, _Negative(value), "-loss")
+        return Task(value, identity, _Negative(value))
     names = ", ".join(repr(name) for name in TASKS)
     raise ValueError(
         f"task must be one of {names}, a Task, or a loss (output, y) -> scalar; got {value!r}."

@@ -111,6 +111,8 @@ class FairTrainer:
         for penalty in penalties:
             if not isinstance(penalty, Penalty):
                 raise TypeError(f"penalties must be Penalty objects; got {penalty!r}.")
+            if penalty.threshold is None:
+                raise TypeError("threshold must be a number in (0, 1]; got None.")
         names = [penalty.name for penalty in penalties]
         if len(set(names)) != len(names):
             raise ValueError(f"penalties must have different names; got {names}.")
@@ -129,15 +131,18 @@ class FairTrainer:
         self._program: Program | None = None
         self._columns: tuple[str, ...] = ()
         self._best: Best | None = None
+        self._chosen: Best | None = None
+        self._validated = ""
         self._description: dict[str, Any] = {}
 
     @property
     def network(self) -> Any:
-        """The network as it is now, in inference mode."""
+        """The network as it is now, or the best one after early stopping; in inference mode."""
         if self.state is None:
             return nnx.merge(*_split(self._initial, training=False))
         graph = _split(self._initial, training=False)[0]
-        return nnx.merge(graph, self.state.parameters, self.state.variables, copy=True)
+        kept = self._chosen or self.state
+        return nnx.merge(graph, kept.parameters, kept.variables, copy=True)
 
     @property
     def multipliers(self) -> dict[str, float]:
@@ -155,7 +160,8 @@ class FairTrainer:
         if self.state is None or self._program is None:
             raise ValueError("there is nothing to predict with yet: call fit first.")
         x = jnp.asarray(numbers("x", x, self._dtype))
-        return predict(self._program, self.state.parameters, self.state.variables, x)
+        kept = self._chosen or self.state
+        return predict(self._program, kept.parameters, kept.variables, x)
 
     def fit(
         self,
@@ -187,7 +193,8 @@ class FairTrainer:
             exceed them, the one with the highest score.  Never if None.
           progress: show a bar (the extra ``fairness``).
           checkpoint: a folder: the training is kept there at every evaluation, and where there
-            is one of the same data and settings it is taken up.  However often a run was killed
+            is one of the same data and settings it is taken up (the settings of optimisers, which
+            are functions, cannot be compared).  However often a run was killed
             and started again, the result is the same, bit for bit.
 
         Returns:
@@ -206,6 +213,7 @@ class FairTrainer:
         if patience is not None and validation is None:
             raise ValueError("patience needs validation=(x, y, protected): rows to stop by.")
         rows = self._rows(x, y, protected, learn=self.state is None)
+        self._chosen = None
         test = None
         if validation is not None:
             if not isinstance(validation, tuple) or len(validation) not in (2, 3):
@@ -213,11 +221,14 @@ class FairTrainer:
             test = self._rows(*validation, *(None,) * (3 - len(validation)), learn=False)
         self._start(rows)
         self._description = self._settings(rows)
+        validated = "" if test is None else digest(test)
+        if validated != self._validated:  # what was the best on other rows says nothing here
+            self._best, self._validated = None, validated
         description: dict[str, Any] = {}
         folder = None if checkpoint is None else Path(checkpoint)
         if folder is not None:
             description = self._description | {
-                "validation rows": None if test is None else digest(test),
+                "validation rows": validated,
                 "evaluate_every": evaluate_every,
                 "patience": patience,
             }
@@ -229,10 +240,7 @@ class FairTrainer:
             self._advance(rows, test, end)
             if folder is not None:
                 self._write(folder, description)
-        if patience is not None and self._best is not None and self.state is not None:
-            self.state = dataclasses.replace(
-                self.state, parameters=self._best.parameters, variables=self._best.variables
-            )
+        self._chosen = None if patience is None else self._best
         return self.history
 
     def save(self, folder: str | Path) -> None:
@@ -258,11 +266,16 @@ class FairTrainer:
         Raises:
           CheckpointError: if there is none, or it is of other settings or rows.
         """
-        rows = self._rows(x, y, protected, learn=True)
-        self._start(rows, anew=True)
-        self._description = self._settings(rows)
-        if not self._take_up(Path(folder), self._description):
-            raise CheckpointError(f"there is no checkpoint in {folder}")
+        before = dict(vars(self))
+        try:
+            rows = self._rows(x, y, protected, learn=True)
+            self._start(rows, anew=True)
+            self._description = self._settings(rows)
+            if not self._take_up(Path(folder), self._description):
+                raise CheckpointError(f"there is no checkpoint in {folder}")
+        except BaseException:
+            vars(self).update(before)
+            raise
         return self
 
     # How a training starts, advances and is kept.
@@ -281,6 +294,7 @@ class FairTrainer:
         if self.state is not None and not anew:
             return
         size = self._batch(rows)
+        self._check_sizes(rows, size)
         if size is None and any(penalty.memory > 1 for penalty in self.penalties):
             raise ValueError("memory is for batches, but every step has all rows; leave it at 1.")
         graph, parameters, variables = _split(self._initial, training=True)
@@ -332,6 +346,24 @@ class FairTrainer:
             dual=self.dual.init(len(self._columns), dtype=self._dtype),
             penalties=states,
         )
+
+    def _check_sizes(self, rows: Rows, size: int | None) -> None:
+        """Raise where a batch has too few rows for a penalty to constrain anything."""
+        n = rows.x.shape[0]
+        for penalty, attribute, z, group in zip(
+            self.penalties, self.attributes, rows.z, rows.group, strict=True
+        ):
+            least, share, where = penalty.least_rows(z), 1.0, "a batch"
+            if group is not None:
+                counts = np.bincount(np.asarray(group), minlength=attribute.groups)
+                share, where = counts.max() / n, "the largest group of y in a batch"
+            expected = (n if size is None else size * penalty.memory) * share
+            if penalty.measure is not None and expected < least:
+                raise ValueError(
+                    f"{penalty.name}: {where} has about {expected:.0f} row(s); with so few the"
+                    f" measure is 1 whatever the prediction, and constrains nothing. At least"
+                    f" {least} are needed: take larger batches, more memory or lower degrees."
+                )
 
     @staticmethod
     def _names(penalty: Penalty, attribute: Attribute, columns: int) -> list[str]:
@@ -436,7 +468,7 @@ class FairTrainer:
         assert self.state is not None
         fields = {f.name for f in dataclasses.fields(Penalty)}
         return {
-            "network": [[*leaf.shape] for leaf in jax.tree.leaves(self.state.parameters)],
+            "network": digest(_split(self._initial, training=True)[1:]),
             "penalties": [
                 described({name: getattr(penalty, name) for name in sorted(fields)})
                 for penalty in self.penalties
