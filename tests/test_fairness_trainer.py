@@ -56,8 +56,7 @@ def trained(*penalties: Penalty, steps: int = 10, **options: Any) -> FairTrainer
 
 
 def parameters(trainer: FairTrainer) -> Any:
-    assert trainer.state is not None
-    return trainer.state.parameters
+    return nnx.state(trainer.network, nnx.Param)
 
 
 @pytest.fixture(scope="module")

@@ -120,11 +120,17 @@ def _emptied(arrays: Arrays) -> dict[str, NDArray[Any]]:
 
 
 class Training(NamedTuple):
-    """What is kept of a training."""
+    """What is kept of a training.
+
+    ``stopped`` if it went back to the best; ``validated`` is the digest of the rows that ``best``
+    was the best on.
+    """
 
     state: TrainState
     best: Best | None
     history: History
+    stopped: bool = False
+    validated: str = ""
 
 
 def write_training(
@@ -137,12 +143,14 @@ def write_training(
     """
     best = training.best
     arrays = {f"leaf {i}": _plain(leaf) for i, leaf in enumerate(_leaves(training))}
-    arrays["best"] = np.array([] if best is None else [*best.rank, best.waited], np.float64)
+    arrays["best"] = np.array(
+        [] if best is None else [*best.rank, best.waited, training.stopped], np.float64
+    )
     order = {kind: list(getattr(training.history, kind)) for kind in _KINDS}
     for kind in _KINDS:
         columns = getattr(training.history, kind)
         arrays |= {f"{kind} {name}": column for name, column in columns.items()}
-    write(folder, step, arrays, {**description, **order})
+    write(folder, step, arrays, {**description, **order, "validated": training.validated})
 
 
 def read_training(folder: Path, start: Training, description: Mapping[str, Any]) -> Training | None:
@@ -161,9 +169,9 @@ def read_training(folder: Path, start: Training, description: Mapping[str, Any])
         return None
     arrays, known = found
     check_same(known, description, folder)
-    state, best = start.state, None
+    state, best, stopped = start.state, None, 0.0
     if arrays["best"].size:
-        excess, score, waited = arrays["best"].tolist()
+        excess, score, waited, stopped = arrays["best"].tolist()
         best = Best(state.parameters, state.variables, (excess, score), int(waited))
     leaves = _leaves(Training(state, best, start.history))
     if sum(name.startswith("leaf ") for name in arrays) != len(leaves):
@@ -182,7 +190,7 @@ def read_training(folder: Path, start: Training, description: Mapping[str, Any])
     history = dataclasses.replace(
         start.history, steps=columns["steps"], evaluations=columns["evaluations"]
     )
-    return Training(state, best, history)
+    return Training(state, best, history, bool(stopped), known["validated"])
 
 
 _KINDS = ("steps", "evaluations")

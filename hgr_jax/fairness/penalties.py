@@ -199,7 +199,7 @@ class Penalty:
                 f"measure must be one of {known}, a function (z, prediction) -> scalar, or None;"
                 f" got {self.measure!r}."
             )
-        _check_threshold(self.threshold)
+        check_threshold(self.threshold)
         check_kernel("h", self.h)
         check_kernel("k", self.k)
         check_count("memory", self.memory)
@@ -430,12 +430,14 @@ def _or_zero(key: Array | None) -> Array:
     return jax.random.key(0) if key is None else as_key(key)
 
 
-def _check_threshold(threshold: Any) -> None:
-    # Anything that is not concrete may be a tracer, or what jax.tree.map puts in its place.
+def check_threshold(threshold: Any) -> None:
+    """Raise unless a threshold is a number in (0, 1].
+
+    What `jax.tree.map` or `jax.grad` may put in its place (tracers, JAX arrays) passes.
+    """
     if isinstance(threshold, str | bool):
         raise TypeError(f"threshold must be a number in (0, 1]; got {threshold!r}.")
-    concrete = isinstance(threshold, int | float | np.number | np.ndarray)
-    if isinstance(threshold, Array) and not isinstance(threshold, jax.core.Tracer):
-        concrete = jnp.issubdtype(threshold.dtype, jnp.floating)
-    if concrete and not (np.shape(threshold) == () and 0 < threshold <= 1):
+    if isinstance(threshold, int | float | np.number | np.ndarray) and not (
+        np.shape(threshold) == () and 0 < threshold <= 1
+    ):
         raise ValueError(f"threshold must be in (0, 1]; got {threshold}.")

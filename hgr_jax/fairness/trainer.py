@@ -30,7 +30,7 @@ from hgr_jax.fairness.checkpoints import (
 )
 from hgr_jax.fairness.dual import LagrangianDual
 from hgr_jax.fairness.history import History
-from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.penalties import Penalty, check_threshold
 from hgr_jax.fairness.steps import (
     Figures,
     Program,
@@ -113,6 +113,7 @@ class FairTrainer:
                 raise TypeError(f"penalties must be Penalty objects; got {penalty!r}.")
             if penalty.threshold is None:
                 raise TypeError("threshold must be a number in (0, 1]; got None.")
+            check_threshold(np.asarray(penalty.threshold))
         names = [penalty.name for penalty in penalties]
         if len(set(names)) != len(names):
             raise ValueError(f"penalties must have different names; got {names}.")
@@ -233,6 +234,7 @@ class FairTrainer:
                 "patience": patience,
             }
             self._take_up(folder, description)
+            self._chosen = None
         ends = self._ends(steps, evaluate_every)
         for end in _with_progress(ends, self, progress):
             if patience is not None and self._best is not None and self._best.waited >= patience:
@@ -452,7 +454,8 @@ class FairTrainer:
 
     def _write(self, folder: Path, description: Mapping[str, Any]) -> None:
         assert self.state is not None
-        training = Training(self.state, self._best, self.history)
+        stopped = self._chosen is not None
+        training = Training(self.state, self._best, self.history, stopped, self._validated)
         write_training(folder, int(self.state.step), training, description)
 
     def _take_up(self, folder: Path, description: Mapping[str, Any]) -> bool:
@@ -461,7 +464,8 @@ class FairTrainer:
         found = read_training(folder, training, description)
         if found is None:
             return False
-        self.state, self._best, self.history = found
+        self.state, self._best, self.history, stopped, self._validated = found
+        self._chosen = self._best if stopped else None
         return True
 
     def _settings(self, rows: Rows) -> dict[str, Any]:
