@@ -79,8 +79,9 @@ def corrected(value: Array, rows: Any, parameters: int) -> Array:
     Example:
       >>> import jax.numpy as jnp
       >>> from hgr_jax.fairness import corrected
-      >>> print(corrected(jnp.array([0.1, 0.5]), 1000, 9).round(3))
-      [0.032 0.493]
+      >>> weak, strong = corrected(jnp.array([0.1, 0.5]), 1000, 9)
+      >>> print(f"{weak:.3f} {strong:.3f}")
+      0.032 0.493
     """
     freedom = jnp.asarray(rows, value.dtype) - 1
     left = freedom - parameters
@@ -174,8 +175,8 @@ class Penalty:
       >>> z = jnp.linspace(-1, 1, 200)
       >>> state = penalty.init(z, z)
       >>> values, state = penalty.values(state, z, z**2)
-      >>> print(values.round(3), penalty.excess(values).round(3))
-      [1.] [0.7]
+      >>> print(f"{values[0]:.3f} {penalty.excess(values)[0]:.3f}")
+      1.000 0.700
     """
 
     measure: str | Callable[..., Array] | None = "kb"
