@@ -31,7 +31,7 @@ MOST_LEVELS = 100
 SHUFFLES = 100
 
 LEGEND = """\
-kb, sk: HGR of the protected attribute and the prediction; corrected: kb less most of its upward
+kb, sk: HGR of the protected attribute and the prediction; corrected: kb with less of its upward
 bias; didi: distances of the means of five groups from the mean, summed"""
 
 CAVEAT = """\

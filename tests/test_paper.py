@@ -24,7 +24,13 @@ from bench.paper.output import Output
 NEED_TABLES = {"monotonicity", "importance", "causality", "results", "heldout"}
 
 
-@pytest.mark.parametrize("name", paper.EXPERIMENTS)
+SLOW = {"correlations", "heldout"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in paper.EXPERIMENTS],
+)
 def test_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if name in NEED_TABLES and data_folder() is None:
         pytest.skip("the real tables are neither in ../shared/data nor in HGR_JAX_DATA")
