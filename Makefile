@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 .PHONY: help demo test test-all lint check bench paper clean
 
 help:
-	@echo "make demo        the main job on real data: all pairs of a table, and a training under a constraint"
+	@echo "make demo        the main job on real data: a scan of a table, and a training under a constraint"
 	@echo "make test        the tests"
 	@echo "make test-all    the tests, and the larger versions of some"
 	@echo "make lint        format, lint and types"
@@ -20,6 +20,9 @@ help:
 demo: $(VENV)/ready-demo
 	$(BIN)/hgr-jax demo
 
+# Most of the time of the tests is compilation, which this flag shortens; `make test-all` compiles
+# as users do.
+test: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false
 test: $(VENV)/ready-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
@@ -37,6 +40,8 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
 	$(BIN)/python -m bench.pair --write
 	$(BIN)/python -m bench.measures --write
+	$(BIN)/python -m bench.scan --slow --write
+	$(BIN)/python -m bench.calibration --write
 	$(BIN)/python -m bench.training --write
 
 paper: $(VENV)/ready-dev

@@ -157,6 +157,7 @@ def _slope_error(
 ) -> float:
     """Largest error of a directional derivative, relative to its size, by central differences."""
 
+    @jax.jit
     def along(t: float) -> jax.Array:
         moved = (x + t * d for x, d in zip(args, direction, strict=True))
         return ravel_pytree(function(*moved))[0]

@@ -45,7 +45,7 @@ def ours(setting: Setting, penalty: Penalty) -> Callable[[], Any]:
     return partial(
         run_steps,
         trainer._program,
-        trainer.penalties,
+        trainer._suited,
         trainer.state,
         rows,
         batches,

@@ -1,4 +1,4 @@
-"""The command line: ``hgr-jax demo``, ``pair FILE.csv COL_A COL_B`` and ``fair FILE.csv``."""
+"""The command line: ``hgr-jax demo``, ``scan``, ``pair`` and ``fair``."""
 
 from __future__ import annotations
 
@@ -50,11 +50,16 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     with jax.enable_x64(True):
         if options.command == "demo":
-            table = reports.breast_cancer()
-            reports.report_table(table, options.h, options.k, options.top, options.out)
+            reports.report_demo(options.h, options.k, options.top, options.out)
+        elif options.command == "scan":
+            from hgr_jax.scan_report import Settings, report_file
+
+            names = [field.name for field in dataclasses.fields(Settings)]
+            settings = Settings(**{name: getattr(options, name) for name in names})
+            report_file(options.file, settings, options.out)
         else:
-            names = (options.column_a, options.column_b)
-            reports.report_pair(options.file, names, options.h, options.k, options.out)
+            columns = (options.column_a, options.column_b)
+            reports.report_pair(options.file, columns, options.h, options.k, options.out)
     if options.command == "demo":
         from hgr_jax import fair_report
 
@@ -100,6 +105,18 @@ def _parser() -> _Parser:
         "--out", type=Path, default=Path("hgr-jax-demo"), help="folder for the pictures"
     )
 
+    scan = commands.add_parser(
+        "scan",
+        help="all pairs of columns of a CSV or Parquet file, with p-values",
+        description=(
+            "HGR-KB of every pair of columns of a file, with p-values: a ranked table here, all"
+            " pairs as CSV and Parquet, a heat map, and a report to open in a browser. Dates"
+            " (2024-05-01) are numbers, other text is categories; missing values are left out pair"
+            " by pair."
+        ),
+    )
+    _add_scan_options(scan)
+
     pair = commands.add_parser(
         "pair",
         help="two columns of a CSV file",
@@ -125,7 +142,8 @@ def _parser() -> _Parser:
     _add_fair_options(fair)
 
     pairs = (("first column", "second column"), ("protected column", "prediction"))
-    for command, degree, of in ((demo, 3, pairs[0]), (pair, 5, pairs[0]), (fair, 5, pairs[1])):
+    degrees = ((demo, 3, pairs[0]), (scan, 5, pairs[0]), (pair, 5, pairs[0]), (fair, 5, pairs[1]))
+    for command, degree, of in degrees:
         for option, which in zip(("--h", "--k"), of, strict=True):
             command.add_argument(
                 option,
@@ -134,6 +152,43 @@ def _parser() -> _Parser:
                 help=f"degree for the {which} (default {degree})",
             )
     return parser
+
+
+def _add_scan_options(scan: argparse.ArgumentParser) -> None:
+    scan.add_argument("file", type=Path, metavar="FILE", help="CSV with a header line, or Parquet")
+    scan.add_argument(
+        "--target",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="only pairs with this column; may be given several times",
+    )
+    scan.add_argument(
+        "--categories",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="a column of numbers to read as a category; may be given several times",
+    )
+    scan.add_argument("--rank", action="store_true", help="replace numbers by their ranks")
+    scan.add_argument("--top", type=_positive, default=20, help="pairs to list (default 20)")
+    scan.add_argument(
+        "--sort",
+        choices=("correlation", "excess", "pvalue"),
+        default="correlation",
+        help="by HGR-KB, by its excess over |Pearson|, or by p-value (default correlation)",
+    )
+    scan.add_argument(
+        "--permutations",
+        type=_positive,
+        default=999,
+        metavar="N",
+        help="where a p-value needs them (default 999)",
+    )
+    scan.add_argument("--seed", type=_seed, default=0, metavar="N", help="of them (default 0)")
+    scan.add_argument(
+        "--out", type=Path, default=Path("hgr-jax-scan"), help="folder for what is written"
+    )
 
 
 def _add_fair_options(fair: argparse.ArgumentParser) -> None:

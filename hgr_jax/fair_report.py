@@ -22,6 +22,7 @@ from hgr_jax.fairness import Penalty, report
 from hgr_jax.fairness.tasks import auc_or_accuracy, r2
 from hgr_jax.plotting import plot_history, plot_predictions, save_figure
 from hgr_jax.tables import Frame, TableError, is_number, printable, read_table
+from hgr_jax.whole_files import whole
 
 Array = NDArray[Any]
 
@@ -114,14 +115,13 @@ def report_training(path: Path, settings: Settings, drop: list[str], folder: Pat
     print(f"{LEGEND}\n\n{verdict(after, train, test, settings)}\n\n{CAVEAT}\n")
 
     after.save(folder / "model.npz")
-    described = folder / ".model.json.partial"
-    described.write_text(
-        json.dumps(_described(after, problem, settings), indent=2) + "\n", encoding="utf-8"
-    )
-    described.replace(folder / "model.json")
+    description = json.dumps(_described(after, problem, settings), indent=2) + "\n"
+    with whole(folder / "model.json") as partial:
+        partial.write_text(description, encoding="utf-8")
     histories = {"before": before.history_.to_frame(), "after": after.history_.to_frame()}
     frames = require("pandas", "cli").concat(histories, names=["model"])
-    frames.to_csv(folder / "history.csv")
+    with whole(folder / "history.csv") as partial:
+        frames.to_csv(partial)
     print(f"model: {folder / 'model.npz'}, its inputs in {folder / 'model.json'}")
     print(f"history: {folder / 'history.csv'}")
     save_figure(plot_history(after.history_), folder / "history.png")

@@ -76,6 +76,32 @@ def polynomial_kernel(x: Array, degree: int) -> Array:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Indicators:
+    """The kernel of a category: ``x (n,)`` of codes 0, 1, ... to one-hot features ``(n, count)``.
+
+    As ``h`` or ``k`` of `hgr_jax.kb` its functions are all functions of the category; with two of
+    them KB is the first correlation of correspondence analysis.
+
+    Attributes:
+      count: how many levels there are; codes beyond them are in none.
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> from hgr_jax.kernels import Indicators
+      >>> species, size = jnp.array([0, 1, 2, 0, 1, 2]), jnp.array([3.0, 9.0, 3.1, 2.9, 9.0, 3.0])
+      >>> print(f"{hgr_jax.kb(species, size, h=Indicators(3), k=1):.3f}")
+      1.000
+    """
+
+    count: int
+
+    def __call__(self, x: Array) -> Array:
+        """The features of the codes ``x``."""
+        levels = jnp.arange(self.count, dtype=x.dtype)
+        return (x[:, None] == levels[None, :]).astype(x.dtype)
+
+
 @functools.cache
 def monomial_exponents(variables: int, degree: int) -> tuple[tuple[int, ...], ...]:
     """Exponents of the monomials of total degree 1 to ``degree``, in the kernel's order."""

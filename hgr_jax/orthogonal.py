@@ -71,7 +71,7 @@ def fit_polynomials(
         return jnp.where(unused[:, :, None] & np.eye(top + 1, dtype=bool), 1, mine)
 
     def assessed(passes: Array, basis: PolynomialBasis, gram: Array) -> _State:
-        alive, bad = jax.vmap(_assess)(basis, own(gram))
+        alive, bad = jax.vmap(assess)(basis, own(gram))
         done = ~jnp.any(bad) | ~jnp.isfinite(gram).all()
         return _State(passes, dataclasses.replace(basis, alive=alive), gram, bad, done)
 
@@ -88,7 +88,7 @@ def fit_polynomials(
     state = lax.cond(state.done, lambda state: state, repair_all, state)
     resolved = state.done
     for v, (column, degree) in enumerate(zip(columns, degrees, strict=True)):
-        supported = jnp.minimum(_distinct_values(column, weights) - 1, degree)
+        supported = jnp.minimum(distinct_values(column, weights) - 1, degree)
         resolved &= jnp.sum(state.basis.alive[v, :degree]) >= supported
     bases = tuple(_select(state.basis, v, degree) for v, degree in enumerate(degrees))
     return bases, state.gram[order[:, None], order[None, :]], resolved
@@ -144,6 +144,14 @@ def _select(basis: PolynomialBasis, v: int, degree: int) -> PolynomialBasis:
     )
 
 
+def sketched_polynomials(column: Array, weights: Array | None, degree: int) -> PolynomialBasis:
+    """Polynomials of a column ``(n,)`` that are orthonormal on a sketch of it.
+
+    What `fit_polynomials` starts from: whether it will do has to be measured.
+    """
+    return _lanczos(degree, *_sketch(column, weights))
+
+
 def _sketches(columns: Sequence[Array], weights: Array | None) -> tuple[Array, ...]:
     """`_sketch` of every column, stacked; short columns together, long ones without a copy."""
     if columns[0].shape[0] <= WHOLE_ROWS:
@@ -186,7 +194,7 @@ def _sketch(x: Array, weights: Array | None) -> tuple[Array, Array, Array, Array
     return center, scale, deviation * scale, point_weights
 
 
-def _distinct_values(x: Array, weights: Array | None) -> Array:
+def distinct_values(x: Array, weights: Array | None) -> Array:
     """How many clearly distinct values a sample of ``x`` holds, among rows of positive weight."""
     stride = max(1, x.shape[0] // SKETCH_ROWS)
     sample = x[::stride]
@@ -247,7 +255,7 @@ def _recurrence_matrix(basis: PolynomialBasis) -> Array:
     return basis.correction + jnp.diag(basis.diagonal) + jnp.diag(basis.coupling[1:], 1)
 
 
-def _assess(basis: PolynomialBasis, gram: Array) -> tuple[Array, Array]:
+def assess(basis: PolynomialBasis, gram: Array) -> tuple[Array, Array]:
     """Which directions the data supports ``(d,)``, and which polynomials need repair ``(d + 1,)``.
 
     A direction is dead when what is left of ``x p_j`` after projection on ``p_0 .. p_j`` is

@@ -13,10 +13,18 @@ import numpy as np
 from hgr_jax.copula import Fit
 from hgr_jax.extras import require
 from hgr_jax.measures import kb_fit
+from hgr_jax.whole_files import whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+LARGEST_HEAT_MAP = 32.0
+"""Inches of its side."""
+
+MOST_LABELS = 160
+"""Columns of a heat map beyond which their names would not be readable."""
 
 
 def plot_fit(fit: Fit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -> Figure:
@@ -92,7 +100,7 @@ def plot_correlations(
     Args:
       kb: ``(p, p)``, drawn above the diagonal.
       pearson: ``(p, p)``, drawn below it, by absolute value.
-      names: of the p columns; shown as they are, never read as markup.
+      names: of the p columns; shown as they are, never read as markup, up to 160 of them.
       title: of the figure.
 
     Raises:
@@ -114,15 +122,16 @@ def plot_correlations(
         )
     both = np.where(np.tri(len(kb), dtype=bool), pearson, kb)
     np.fill_diagonal(both, np.nan)
-    side = max(5.0, 0.28 * len(kb) + 2)
+    side = min(max(5.0, 0.28 * len(kb) + 2), LARGEST_HEAT_MAP)
     figure = require("matplotlib.figure", "plot").Figure(
         figsize=(side + 1, side), layout="constrained"
     )
     axes = figure.subplots()
     image = axes.imshow(both, vmin=0, vmax=1, cmap="viridis")
-    ticks = range(len(kb))
-    axes.set_xticks(ticks, [literal(name) for name in names], rotation=90, fontsize=7)
-    axes.set_yticks(ticks, [literal(name) for name in names], fontsize=7)
+    ticks = range(len(kb)) if len(kb) <= MOST_LABELS else ()
+    labels = [literal(names[tick]) for tick in ticks]
+    axes.set_xticks(ticks, labels, rotation=90, fontsize=7)
+    axes.set_yticks(ticks, labels, fontsize=7)
     axes.set_title(title)
     figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
     return figure
@@ -235,7 +244,7 @@ def plot_history(history: Any) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure, making its folder, and say where it is.
+    """Write a figure, whole or not at all, making its folder, and say where it is.
 
     A name in a script that the font lacks is drawn as boxes, without a warning.
 
@@ -254,10 +263,9 @@ def save_figure(figure: Figure, path: Path) -> None:
       ...     save_figure(Figure(), pathlib.Path(folder, "empty.png"))  # doctest: +ELLIPSIS
       picture: ...empty.png
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), whole(path) as partial:
         warnings.filterwarnings("ignore", message="Glyph .* missing")
-        figure.savefig(path, dpi=130)
+        figure.savefig(partial, dpi=130)
     print(f"picture: {path}")
 
 

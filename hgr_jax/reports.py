@@ -1,115 +1,53 @@
-"""What the command line computes and shows: a table of all pairs, and one pair in words."""
+"""What the command line shows of a real table, and of one pair in words."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax.copula import Fit
 from hgr_jax.extras import require
+from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import kb, kb_fit, sk_fit
-from hgr_jax.plotting import plot_correlations, plot_fit, save_figure
+from hgr_jax.pairwise.result import LEVEL
+from hgr_jax.plotting import plot_fit, save_figure
+from hgr_jax.scan_report import Settings, report_scan
 from hgr_jax.tables import TableError, printable, read_columns
 
 Vector = NDArray[np.float64]
 
-PAIRS_AT_ONCE = 64
 LEAST_ROWS_TO_SPLIT = 20
 DOMINANT_SHARE = 0.3
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """Named columns ``(n, p)``."""
-
-    names: list[str]
-    values: Vector
-
-
-def breast_cancer() -> Table:
+def breast_cancer() -> dict[str, Vector]:
     """The breast-cancer table that scikit-learn ships: 30 measurements of 569 patients."""
     bunch = require("sklearn.datasets", "cli").load_breast_cancer()
-    return Table([str(name) for name in bunch.feature_names], np.asarray(bunch.data, float))
+    return dict(zip(map(str, bunch.feature_names), np.asarray(bunch.data, float).T, strict=True))
 
 
-def held_out(a: jax.Array, b: jax.Array, h: int, k: int) -> jax.Array:
-    """Correlation of transformations on rows that they were not fitted to.
-
-    Fitted on every other row and scored on the rest, both ways round, averaged.
-    """
-    first = kb_fit(a[::2], b[::2], h, k).score(a[1::2], b[1::2])
-    second = kb_fit(a[1::2], b[1::2], h, k).score(a[::2], b[::2])
-    return (first + second) / 2
-
-
-def all_pairs(
-    values: Vector, h: int, k: int, progress: Callable[[Iterable[int]], Iterable[int]]
-) -> tuple[Vector, Vector]:
-    """HGR-KB of every pair of columns and its `held_out` value, each ``(p, p)``, by `jax.vmap`.
-
-    With ``h`` and ``k`` of different size, the first column of a pair is the one further left.
-    """
-
-    def measure(a: jax.Array, b: jax.Array) -> jax.Array:
-        return jnp.stack([kb(a, b, h, k), held_out(a, b, h, k)])
-
-    measure_batch = jax.jit(jax.vmap(measure))
-    columns = jnp.asarray(values.T)
-    pairs = np.array(list(itertools.combinations(range(values.shape[1]), 2)))
-    padded = np.resize(pairs, (-(-len(pairs) // PAIRS_AT_ONCE) * PAIRS_AT_ONCE, 2))
-    parts = []
-    for start in progress(range(0, len(padded), PAIRS_AT_ONCE)):
-        first, second = padded[start : start + PAIRS_AT_ONCE].T
-        parts.append(np.asarray(measure_batch(columns[first], columns[second])))
-    found = np.concatenate(parts)[: len(pairs)]
-    tables = np.stack([np.eye(values.shape[1])] * 2)
-    tables[:, pairs[:, 0], pairs[:, 1]] = tables[:, pairs[:, 1], pairs[:, 0]] = found.T
-    return tables[0], tables[1]
-
-
-def report_table(table: Table, h: int, k: int, top: int, folder: Path) -> None:
-    """Print the pairs whose KB most exceeds |Pearson|, the first of them in words, two pictures."""
-    rows, count = table.values.shape
-    print(
-        f"{count * (count - 1) // 2} pairs of {count} columns, {rows} rows,"
-        f" polynomials of degree {h} and {k}"
-    )
-    progress = functools.partial(require("tqdm", "cli").tqdm, desc="pairs", unit="batch")
-    correlation, tested = all_pairs(table.values, h, k, progress)
-    pearson = np.abs(np.corrcoef(table.values, rowvar=False))
-    first, second = np.triu_indices(count, 1)
-    order = np.argsort(pearson[first, second] - correlation[first, second], kind="stable")[:top]
-
-    width = max(len(name) for name in table.names)
-    print("\nPairs whose HGR-KB most exceeds |Pearson|\n")
-    columns = f"{'KB':>6}  {'|Pearson|':>9}  {'held out':>8}"
-    print(f"{'':>3}  {'column a':<{width}}  {'column b':<{width}}  {columns}")
-    for rank, (i, j) in enumerate(zip(first[order], second[order], strict=True), 1):
-        print(
-            f"{rank:>3}  {table.names[i]:<{width}}  {table.names[j]:<{width}}"
-            f"  {correlation[i, j]:>6.3f}  {pearson[i, j]:>9.3f}  {tested[i, j]:>8.3f}"
-        )
-    print("\nheld out: correlation on rows that the transformations were not fitted to")
-    i, j = first[order[0]], second[order[0]]
-    names = (table.names[i], table.names[j])
-    print(f"\nThe first of them: {names[0]} and {names[1]}\n")
-    fit = kb_fit(table.values[:, i], table.values[:, j], h, k)
-    _say_transformations(fit, names, table.values[:, i], table.values[:, j])
+def report_demo(h: int, k: int, top: int, folder: Path) -> None:
+    """Scan a real table; the pairs that Pearson misses first, and the first of them in words."""
+    table = breast_cancer()
+    settings = Settings(h=h, k=k, top=top, sort="excess")
+    found = report_scan(table, "breast cancer", settings, folder)
+    sure = [pair for pair in found.top(len(found), by="excess") if pair.adjusted_pvalue <= LEVEL]
+    first = sure[0]
+    print(f"\nThe first of them that is more than chance: {first.a} and {first.b}\n")
+    a, b = table[first.a], table[first.b]
+    fit = kb_fit(a, b, h, k)
+    _say_transformations(fit, (first.a, first.b), a, b)
     print()
-    heat_map = plot_correlations(correlation, pearson, table.names)
-    save_figure(heat_map, folder / "heat_map.png")
-    save_figure(
-        plot_fit(fit, table.values[:, i], table.values[:, j], names=names),
-        folder / "top_pair.png",
-    )
+    save_figure(plot_fit(fit, a, b, names=(first.a, first.b)), folder / "top_pair.png")
+
+
+def held_out(a: Vector, b: Vector, h: int, k: int) -> float:
+    """Correlation of transformations on rows that they were not fitted to, in five parts."""
+    return float(cross_fitted(a, b, h, k, key=jax.random.key(0)))
 
 
 def report_pair(path: Path, names: tuple[str, str], h: int, k: int, folder: Path) -> None:
@@ -132,7 +70,7 @@ def report_pair(path: Path, names: tuple[str, str], h: int, k: int, folder: Path
     print(f"{f'HGR-SK({max(h, k)})':<12} {float(single.correlation):.4f}   {single.explains}")
     print(f"{'|Pearson|':<12} {float(kb(a, b, 1, 1)):.4f}")
     if rows >= LEAST_ROWS_TO_SPLIT:
-        tested = float(held_out(jnp.asarray(a), jnp.asarray(b), h, k))
+        tested = held_out(a, b, h, k)
         print(f"{'held out':<12} {tested:.4f}   KB on rows that f and g were not fitted to")
     print(f"\n{fit.message}\n")
     _say_transformations(fit, shown, a, b)

@@ -64,8 +64,9 @@ def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair
 
     The optimum is global with both solvers: where the iteration from ``start`` ends below the
     closed form, or less exact than it, the closed form is returned.  The derivative of ``v`` is
-    that of the implicit function theorem.  Where singular values tie with the first, ``v`` has no
-    derivative in the tied directions; it is set to zero there.
+    that of the implicit function theorem.  Where singular values tie with the first, ``v`` is the
+    one nearest to the first axis that theirs come near (the function of lowest degree), whatever
+    the start, and has no derivative in the tied directions; it is set to zero there.
     """
     v, iterations = _leading_vector(solver, m, start)
     product = _matmul(m, v)
@@ -109,7 +110,9 @@ def _leading_vector(solver: str, m: Array, start: Array | None) -> tuple[Array, 
     if m.shape[1] == 1:
         return jnp.ones(1, m.dtype), jnp.zeros((), jnp.int32)
     _, values, rows = jnp.linalg.svd(m, full_matrices=False)
-    closed_form = rows[0]
+    tied = values >= values[0] * (1 - _tie_tolerance(m))
+    unique = jnp.sum(tied) == 1
+    closed_form = jnp.where(unique, rows[0], _simplest(jnp.where(tied[:, None], rows, 0)))
     if solver == "svd":
         return closed_form, jnp.zeros((), jnp.int32)
     scaled = m / jnp.where(values[0] > 0, values[0], 1)
@@ -119,9 +122,24 @@ def _leading_vector(solver: str, m: Array, start: Array | None) -> tuple[Array, 
         eps = jnp.finfo(m.dtype).eps
         allowed = 4 * safe_norm(_stationarity(closed_form, scaled)) + 4 * eps
         exact = safe_norm(_stationarity(v, scaled)) <= allowed
-        exact &= safe_norm(_matmul(scaled, v)) >= 1 - 8 * eps
+        exact &= unique & (safe_norm(_matmul(scaled, v)) >= 1 - 8 * eps)
         v = jnp.where(exact, v, closed_form)
     return v, iterations
+
+
+def _tie_tolerance(m: Array) -> float:
+    return 8 * m.shape[1] * float(jnp.finfo(m.dtype).eps)
+
+
+def _simplest(rows: Array) -> Array:
+    """The unit vector in the span of orthonormal ``rows`` nearest to the first axis it comes near.
+
+    Rows of zero count as absent.  With axes in order of degree: of equally good functions, one of
+    low degree, and the same one on every machine.
+    """
+    reach = jnp.sum(rows * rows, axis=0)
+    axis = jnp.argmax(reach >= jnp.max(reach) / 2)
+    return _unit_sphere(_matmul(rows[:, axis], rows))
 
 
 def _projected_gradient(m: Array, start: Array) -> tuple[Array, Array]:
@@ -172,7 +190,7 @@ def _solve_symmetric(matvec: Callable[[Array], Array], b: Array) -> Array:
         matrix = jax.vmap(matvec)(jnp.eye(b.shape[0], dtype=b.dtype))
         values, vectors = jnp.linalg.eigh((matrix + matrix.T) / 2)
         size = jnp.abs(values)
-        keep = size > 16 * b.shape[0] * jnp.finfo(b.dtype).eps * jnp.max(size)
+        keep = size > 2 * _tie_tolerance(matrix) * jnp.max(size)
         inverse = jnp.where(keep, 1 / jnp.where(keep, values, 1), 0)
         return _matmul(vectors, inverse * _matmul(vectors.T, b))
 

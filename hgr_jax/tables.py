@@ -8,17 +8,22 @@ import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax.column_values import unique_names
+from hgr_jax.extras import require
+
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 """Entries of a file that stand for a missing value, in any case."""
 
 DELIMITERS = ",;\t|"
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
 
 
 class TableError(ValueError):
@@ -107,28 +112,73 @@ def read_table(path: str | Path) -> Frame:
         header, a column without a name, or two of one name.
     """
     path = Path(path)
+    return Frame(printable(str(path)), _whole(path, _checked, _typed))
+
+
+def read_any(path: str | Path) -> Any:
+    """All columns of a CSV or Parquet file, for `hgr_jax.scan`.
+
+    No column of a CSV file stops it: one without a name is called by its position, ``column 1``
+    the first, and the second of one name gets `` (2)``.  A column in which all values that are
+    present are dates (``2024-05-01``, ``2024-05-01T12:00``, ``2024-05-01 12:00:00``) is of type
+    ``datetime64[s]``, NaT where one is missing.
+
+    Args:
+      path: a file whose name ends in ``.parquet`` or ``.pq``, or else a CSV file, otherwise read
+        as by `read_table`.
+
+    Raises:
+      TableError: for what cannot be read, in one line.
+      ImportError: without pyarrow, for a Parquet file.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".parquet", ".pq"):
+        return _whole(path, lambda _, header: unique_names(header), _typed_or_dates)
+    parquet = require("pyarrow.parquet", "cli")
+    shown = printable(str(path))
+    try:
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
+    except FileNotFoundError:
+        raise TableError(f"no such file: {shown}") from None
+    except (OSError, require("pyarrow", "cli").ArrowException) as error:
+        reason = printable(" ".join(str(error).split()))
+        raise TableError(f"{shown} cannot be read as Parquet: {reason}") from None
+    if not table.num_rows or not table.num_columns:
+        raise TableError(f"{shown} has {table.num_rows} rows and {table.num_columns} columns")
+    return table
+
+
+def _whole(
+    path: Path,
+    named: Callable[[str, list[str]], list[str]],
+    typed: Callable[[list[str]], NDArray[Any]],
+) -> dict[str, NDArray[Any]]:
+    """All columns of a CSV file, by the names that ``named`` makes of its header."""
     shown = printable(str(path))
     with _reading(path) as file:
         header, rows = _rows(shown, file)
-        _check_names(shown, header)
+        if all(is_number(name) for name in header):
+            raise TableError(f"{shown}: expected column names in the first line, got numbers")
+        names = named(shown, header)
         cells: list[list[str]] = [[] for _ in header]
         for _, row in rows:
             for column, text in zip(cells, row, strict=True):
                 column.append(text.strip())
     if not cells[0]:
         raise TableError(f"{shown} has a header but no rows")
-    return Frame(shown, {name: _typed(texts) for name, texts in zip(header, cells, strict=True)})
+    return {name: typed(texts) for name, texts in zip(names, cells, strict=True)}
 
 
-def _check_names(shown: str, header: list[str]) -> None:
+def _checked(shown: str, header: list[str]) -> list[str]:
+    """The names themselves, or a `TableError` for one that is empty or repeated."""
     if "" in header:
         raise TableError(
             f"{shown}: column {header.index('') + 1} has no name in the header; give it one"
         )
-    if all(is_number(name) for name in header):
-        raise TableError(f"{shown}: expected column names in the first line, got numbers")
     for name in header:
         _position(shown, header, name)
+    return header
 
 
 def _typed(texts: list[str]) -> NDArray[Any]:
@@ -138,6 +188,17 @@ def _typed(texts: list[str]) -> NDArray[Any]:
     if all(is_number(text) for text, there in pairs if there):
         return np.array([float(text) if there else math.nan for text, there in pairs])
     return np.array([text if there else "" for text, there in pairs], dtype=object)
+
+
+def _typed_or_dates(texts: list[str]) -> NDArray[Any]:
+    """Numbers or text, or dates where all of the values are dates."""
+    values = _typed(texts)
+    if values.dtype != object or not all(_DATE.fullmatch(text) for text in values if text):
+        return values
+    try:
+        return np.array([text or "NaT" for text in values], dtype="datetime64[s]")
+    except ValueError:  # there is no such day or time
+        return values
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import jax
 import pytest
 
 import hgr_jax
-from hgr_jax import datasets, fairness, measures
+from hgr_jax import datasets, fairness, inference, measures
 from hgr_jax.datasets import synthetic
 
 
@@ -32,6 +32,11 @@ def public_objects() -> list[tuple[str, object]]:
         ("plot_predictions", plotting.plot_predictions),
         ("save_figure", plotting.save_figure),
         *((name, getattr(fairness, name)) for name in fairness.__all__),
+        *((name, getattr(inference, name)) for name in inference.__all__ if name != "largest_root"),
+        *(
+            (n, getattr(inference.largest_root, n))
+            for n in ("log_survival", "survival", "quantile", "mean")
+        ),
         *((name, getattr(datasets, name)) for name in datasets.__all__ if name != "synthetic"),
     ]
 
@@ -63,8 +68,14 @@ MODULES_WITH_EXAMPLES = [
     "datasets.synthetic",
     *(f"datasets.{name}" for name in ("adult", "census", "communities", "diabetes")),
     *(f"fairness.{n}" for n in ("dual", "estimators", "evaluation", "penalties", "trainer")),
+    *(f"inference.{n}" for n in ("bias", "degrees", "largest_root", "multiplicity")),
+    *(f"inference.{n}" for n in ("permutation", "resampling")),
+    "column_values",
+    "html_report",
     "kernels",
+    "pairwise.all_pairs",
     "plotting",
+    "whole_files",
     *(
         f"measures.{path.stem}"
         for path in sorted(Path(measures.__file__).parent.glob("*.py"))
@@ -83,12 +94,22 @@ def test_examples_in_docstrings_run(module: str) -> None:
 README = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
 
 
-def test_the_examples_in_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
-    ten_lines, estimators, own_loop = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+def test_the_examples_in_the_readme_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ten_lines, scanned, estimators, own_loop = re.findall(
+        r"```python\n(.*?)```", README, flags=re.DOTALL
+    )
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         names: dict[str, Any] = {}
         exec(ten_lines, names)
         assert names["fit"].score(names["a"], names["b"]) > 0.99
+        names = {}
+        exec(scanned, names)
+        assert len(names["found"]) == 465
+        assert (tmp_path / "scan.npz").exists()
+        assert capsys.readouterr().out.count("\n") == 3
         exec(estimators, {})
         tables = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in tables] == ["R2", "before", "after"] * 2

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hgr_jax
-from bench import accuracy, measures, pair, peers, reference, training
+from bench import accuracy, calibration, measures, pair, peers, reference, scan, training
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
 from bench.report import Report
 from bench.timing import race, seconds
@@ -60,6 +60,36 @@ def test_training_quick(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("none", "HGR-KB", "HGR-SK", "torch, none", "torch, double kernel"):
         assert f"| {name} | " in printed
     assert printed.count("\n- ") == 3
+
+
+def test_scan_quick(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(scan, "others", lambda *_, **__: None)  # packages that take minutes
+    assert scan.main(["--quick"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("bare matrix product in JAX", "`scan(pvalues=None)`", "`scan`", scan.NUMPY):
+        assert f"| {name} | " in printed
+    assert "| 10,000 | 20 | 190 | " in printed
+    assert printed.count(" GB |") == 2
+
+
+def test_plain_numpy_agrees_with_the_scan() -> None:
+    x = np.random.default_rng(0).standard_normal((1000, 10))
+    found = hgr_jax.scan(x.astype(np.float32), pvalues=None)
+    first, second = found.pairs.T
+    np.testing.assert_allclose(scan.numpy_scan(x), found.correlation[first, second], atol=1e-6)
+
+
+def test_calibration_quick(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(calibration, "KINDS", ("lognormal", "discrete"))
+    assert calibration.main(["--quick"]) == 0
+    printed = capsys.readouterr().out
+    rows = [line.split(" | ") for line in printed.splitlines() if " | 300 | 3 | " in line]
+    assert [row[0].strip("| ") for row in rows] == ["lognormal", "discrete"]
+    for row in rows:
+        assert 2.5 < float(row[5].rstrip("%")) < 8
+    assert "| linear | " in printed
 
 
 def test_every_measure_is_timed() -> None:

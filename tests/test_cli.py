@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import os
+import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -45,6 +48,8 @@ def test_pair(table: Path, tmp_path: Path) -> None:
     assert "58 rows, 2 with a missing or infinite value left out" in done.stdout
     assert "HGR-KB(2, 1) 0.999" in done.stdout
     assert "HGR-SK(2)    0.999" in done.stdout
+    held_out = next(line for line in done.stdout.splitlines() if line.startswith("held out"))
+    assert 0.99 < float(held_out.split()[2]) <= 1
     assert "b = f(a)" in done.stdout
     assert "a^2" in done.stdout
     assert "effective degrees: 2 and 1" in done.stdout
@@ -67,20 +72,33 @@ def test_demo(tmp_path: Path) -> None:
     done = run("demo", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "435 pairs of 30 columns, 569 rows, polynomials of degree 2 and 3" in done.stdout
-    assert "pairs: 100%" in done.stderr
-    listed = done.stdout.split("Pairs whose")[1]
-    ranked = [line.split() for line in listed.splitlines() if line[:4].strip().isdigit()]
+    listed = done.stdout.split("Pairs by HGR-KB most exceeds |Pearson|\n\n")[1].split("\n\n")[0]
+    ranked = [line.split() for line in listed.splitlines()[1:]]
     assert [row[0] for row in ranked] == ["1", "2", "3"]
-    excess = [float(row[-3]) - float(row[-2]) for row in ranked]
+    excess = [float(row[-6]) - float(row[-5]) for row in ranked]
     assert excess == sorted(excess, reverse=True)
     assert excess[0] > 0.2
+    words = done.stdout.split("The first of them that is more than chance: ")[1]
+    name_a, _, name_b = words.splitlines()[0].partition(" and ")
+    assert f"with a = {name_a}\n" in words
+    assert f"with b = {name_b}\n" in words
+    assert "effective degrees: 2 and 3" in words
     training = done.stdout.split("A network that predicts progression")[1]
     figures = {line.split()[0]: line.split()[1:] for line in training.splitlines() if line.strip()}
     assert float(figures["after"][1]) < float(figures["before"][1])  # HGR-KB on validation rows
     reached = training.split("training rows (")[1]
     assert float(reached[:6]) < 0.21  # the threshold is 0.2
-    for picture in ("heat_map.png", "top_pair.png", "fairness.png"):
-        assert (tmp_path / "shown" / picture).read_bytes().startswith(b"\x89PNG")
+    folder = tmp_path / "shown"
+    pictures = ("fairness.png", "heat_map.png", "top_pair.png")
+    for picture in pictures:
+        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+    written = {path.name for path in folder.iterdir()} - set(pictures)
+    assert written == {"pairs.csv", "pairs.parquet", "report.html", "scan.npz"}
+    with (folder / "pairs.csv").open() as file:
+        pairs = list(csv.DictReader(file))
+    assert len(pairs) == 435
+    sure = next(pair for pair in pairs if float(pair["adjusted_pvalue"]) <= 0.05)
+    assert (name_a, name_b) == (sure["a"], sure["b"])
 
 
 @pytest.mark.parametrize(
@@ -147,26 +165,31 @@ def test_help_and_version(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wait", [0, 0.5, 2])
 def test_interruption_ends_with_130_and_no_traceback(tmp_path: Path, wait: float) -> None:
+    terminal, inside = os.openpty()
+    termios.tcsetwinsize(inside, (24, 80))  # tqdm hides its bar where no line is
     process = subprocess.Popen(
         [*COMMAND, "demo"],
         cwd=tmp_path,
         env=environment(),
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=inside,
         text=True,
     )
-    assert process.stderr is not None
+    os.close(inside)
     # The bar appears when the work begins.
-    shown = ""
-    while "pairs:" not in shown:
+    shown = b""
+    while b"0/435" not in shown:
         assert process.poll() is None, shown
-        shown += process.stderr.read(1)
+        assert select.select([terminal], [], [], 120)[0], shown
+        shown += os.read(terminal, 1000)
     time.sleep(wait)  # into the compilation
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    process.communicate(timeout=60)
+    shown = os.read(terminal, 10_000)
+    os.close(terminal)
     assert process.returncode == 130
-    assert "hgr-jax: interrupted" in errors
-    assert "Traceback" not in errors
+    assert b"hgr-jax: interrupted" in shown
+    assert b"Traceback" not in shown
 
 
 def test_a_reader_that_goes_away_is_no_error(table: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,12 @@ from hgr_jax.solvers import SOLVERS
 
 POINTS = np.linspace(-1.5, 1.5, 5)
 
-check = functools.partial(check_grads, order=2, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+
+def check(function: Any, arguments: tuple[jax.Array, ...], order: int = 2) -> None:
+    """Against finite differences and each other; compiled, which eager derivatives never are."""
+    compiled = jax.jit(function)
+    check_grads(compiled, arguments, order, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+
 
 every_order = pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
 

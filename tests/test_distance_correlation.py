@@ -147,7 +147,11 @@ class TestDerivatives:
     def test_finite_differences(self, algorithm: str, unbiased: bool) -> None:
         a, b = (jnp.asarray(x) for x in sample("dependent", 12))
         check_grads(
-            lambda a, b: hgr_jax.distance_correlation(a, b, unbiased=unbiased, algorithm=algorithm),
+            jax.jit(
+                lambda a, b: hgr_jax.distance_correlation(
+                    a, b, unbiased=unbiased, algorithm=algorithm
+                )
+            ),
             (a, b),
             order=1,
             modes=("fwd", "rev"),
@@ -155,7 +159,7 @@ class TestDerivatives:
 
     def test_several_variables(self, rng: np.random.Generator) -> None:
         a, b = jnp.asarray(rng.standard_normal((12, 2))), jnp.asarray(rng.standard_normal((12, 3)))
-        check_grads(hgr_jax.distance_correlation, (a, b), order=1, modes=("fwd", "rev"))
+        check_grads(jax.jit(hgr_jax.distance_correlation), (a, b), order=1, modes=("fwd", "rev"))
 
     @pytest.mark.parametrize("unbiased", [False, True])
     def test_both_algorithms_agree(self, unbiased: bool) -> None:

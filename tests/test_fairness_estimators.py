@@ -7,7 +7,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pandas as pd
 import pytest
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -17,7 +20,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import hgr_jax
 from hgr_jax.datasets import load_diabetes
-from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
+from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor, Penalty, estimators
 from hgr_jax.fairness.steps import run_steps
 
 DATA = load_diabetes()
@@ -214,6 +217,7 @@ def test_without_an_attribute_it_warns() -> None:
         ({"steps": 0}, "steps must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0"),
         ({"alpha": -1.0}, "alpha must be at least 0"),
+        ({"batch_size": 1}, "batch_size must be at least 2"),
         ({"hidden_layer_sizes": (0,)}, "hidden_layer_sizes must be at least 1"),
         ({"early_stopping": True, "validation_fraction": 1.5}, "validation_fraction must be"),
     ],
@@ -234,3 +238,75 @@ def test_bad_parameters(settings: dict[str, Any], message: str) -> None:
 def test_bad_attributes(protected: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FairMLPRegressor(steps=1).fit(X, Y, protected=protected)
+
+
+class Asked(Exception):  # noqa: N818
+    """What the trainer was asked for."""
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> dict[str, Any]:
+    """What reaches the trainer, without any training."""
+    found: dict[str, Any] = {}
+
+    def made(network: Any, **options: Any) -> Any:
+        found.update(options, network=network)
+        return type("", (), {"fit": fitted})()
+
+    def fitted(_: Any, *rows: Any, **options: Any) -> None:
+        found.update(options, rows=rows)
+        raise Asked
+
+    monkeypatch.setattr(estimators, "FairTrainer", made)
+    with pytest.raises(Asked):
+        FairMLPRegressor(random_state=0, **settings).fit(X, Y, protected=Z)
+    return found
+
+
+def test_every_option_reaches_the_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = asked(monkeypatch)
+    assert plain["penalties"] == Penalty("kb", 0.2)
+    assert plain["batch_size"] is None
+    assert plain["validation"] is None
+    assert plain["patience"] is None
+    assert not plain["progress"]
+    found = asked(
+        monkeypatch,
+        penalty="sk",
+        threshold=0.3,
+        h=2,
+        k=3,
+        given=4,
+        bias_corrected=True,
+        steps=7,
+        batch_size=50,
+        hidden_layer_sizes=(4, 3),
+        activation="tanh",
+        verbose=True,
+        early_stopping=True,
+        validation_fraction=0.25,
+        n_iter_no_change=3,
+    )
+    assert found["penalties"] == Penalty("sk", 0.3, h=2, k=3, given=4, bias_corrected=True)
+    assert (found["steps"], found["batch_size"], found["patience"]) == (7, 50, 3)
+    assert found["progress"]
+    assert len(found["validation"][0]) == 50
+    assert len(found["rows"][0]) == 150
+    network = found["network"]
+    assert [layer.kernel.shape for layer in network.layers] == [(10, 4), (4, 3), (3, 1)]
+    assert network.activation is jnp.tanh
+
+
+def first_update(optimizer: optax.GradientTransformation, weight: float) -> float:
+    state = optimizer.init(jnp.array(weight))
+    with jax.numpy_dtype_promotion("standard"):  # optax relies on it
+        return float(optimizer.update(jnp.array(1.0), state, jnp.array(weight))[0])
+
+
+def test_rates_reach_the_optimisers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked(monkeypatch, learning_rate=0.02, alpha=0.5, multiplier_learning_rate=0.03)
+    assert first_update(found["optimizer"], 0.0) == pytest.approx(-0.02, rel=1e-4)
+    assert first_update(found["optimizer"], 2.0) == pytest.approx(-0.02 * (1 + 0.5 * 2), rel=1e-4)
+    dual = found["dual"]
+    with jax.numpy_dtype_promotion("standard"):
+        state = dual.update(jnp.array([1.0]), dual.init(1))
+    assert float(state.multipliers[0]) == pytest.approx(0.03, rel=1e-4)

@@ -57,7 +57,7 @@ def test_probabilities_are_scored_by_the_area_under_the_curve(
 
 def test_a_baseline_stands_beside(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
-    found = report(prediction**2, None, y, z, baseline=prediction, h=2, k=3)
+    found = report(prediction**2, None, y, z, baseline=prediction, h=2, k=3, name="age", bins=2)
     assert list(found.figures) == ["before", "after"]
     lines = str(found).splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["before", "after"]
@@ -67,7 +67,16 @@ def test_a_baseline_stands_beside(rows: tuple[np.ndarray, ...]) -> None:
         np.testing.assert_allclose(
             found.figures["before"]["kb"], hgr_jax.kb(z, prediction, h=2, k=3), rtol=1e-10
         )
-    assert len(found.plot().axes) == 6
+        np.testing.assert_allclose(
+            found.figures["before"]["sk"], hgr_jax.sk(z, prediction, d=3), rtol=1e-10
+        )
+    assert found.figures["before"]["didi"] == didi(prediction, z, bins=2) != didi(prediction, z)
+    picture = found.plot()
+    assert len(picture.axes) == 6
+    # The picture has the degrees of the report, and its name.
+    value = found.figures["before"]["kb"]
+    assert picture.axes[0].get_title() == f"before: HGR-KB {value:.3f}"
+    assert picture.axes[0].get_xlabel() == "age"
 
 
 def test_a_constant_prediction_depends_on_nothing(rows: tuple[np.ndarray, ...]) -> None:

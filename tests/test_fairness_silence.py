@@ -190,3 +190,18 @@ def test_files_that_are_not_whole(tmp_path: Path) -> None:
         np.savez(path, **{n: array for n, array in arrays.items() if n != name})
         with pytest.raises(ValueError, match=message):
             FairMLPRegressor.load(path)
+
+
+def test_a_binary_attribute_is_not_overcorrected() -> None:
+    z = (Z > 0).astype(float)
+    corrected, plain = (
+        trainer(Penalty(bias_corrected=True, h=h, k=2)).fit(X, Y, z, steps=2) for h in (5, 1)
+    )
+    np.testing.assert_array_equal(corrected.steps["value_z"], plain.steps["value_z"])
+
+
+def test_a_rare_class_that_no_batch_could_constrain() -> None:
+    label = (np.arange(120) < 6).astype(float)
+    penalty = Penalty(given="classes", h=2, k=2)
+    with pytest.raises(ValueError, match=r"about 3 row\(s\) of y=1; with so few"):
+        trainer(penalty, task="log_loss", batch_size=60).fit(X, label, Z, steps=1)

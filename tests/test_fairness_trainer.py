@@ -208,12 +208,14 @@ class TestAttributes:
 
     def test_a_class_of_which_a_batch_has_one_row_or_none(self) -> None:
         x, y, z = some_data()
-        y = np.r_[1, 1, 1, np.zeros(ROWS - 3)]
-        penalty = Penalty("kb", 0.1, h=2, k=1, given="classes", bias_corrected=True)
-        trainer = trained(penalty, data=(x, y, z), task="log_loss", batch_size=30)
+        rare = 12
+        y = np.r_[np.ones(rare), np.zeros(ROWS - rare)]
+        penalty = Penalty("kb", 0.1, h=1, k=1, given="classes", bias_corrected=True)
+        size = -(-4 * ROWS // rare)  # four rows of the class in a batch on average
+        trainer = trained(penalty, data=(x, y, z), task="log_loss", batch_size=size, steps=200)
         chex.assert_tree_all_finite(trainer.state)
-        batches = batch_rows(0, ROWS, 30, 0, 10)
-        scarce = (batches < 3).sum(axis=1) < 2
+        batches = batch_rows(0, ROWS, size, 0, 200)
+        scarce = (batches < rare).sum(axis=1) < 2
         assert scarce.any()
         values = trainer.history.steps["value_z | y=1"]
         np.testing.assert_array_equal(values[scarce], 0)

@@ -128,8 +128,10 @@ class TestDerivatives:
     def test_finite_differences(self) -> None:
         a, b = (jnp.asarray(x) for x in pair(15))
         check_grads(
-            lambda a, b, kappa, width: hgr_jax.kernel_cca(
-                a, b, regularization=kappa, bandwidth=(width, 1.0), rank=8
+            jax.jit(
+                lambda a, b, kappa, width: hgr_jax.kernel_cca(
+                    a, b, regularization=kappa, bandwidth=(width, 1.0), rank=8
+                )
             ),
             (a, b, 2e-2, 1.2),
             order=1,

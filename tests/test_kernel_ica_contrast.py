@@ -77,8 +77,10 @@ class TestValue:
     def test_finite_differences(self, kind: str) -> None:
         a, b = (jnp.asarray(x) for x in pair(15))
         check_grads(
-            lambda a, b, kappa, width: hgr_jax.kernel_ica_contrast(
-                a, b, kind=kind, regularization=kappa, bandwidth=(width, 1.0), rank=8
+            jax.jit(
+                lambda a, b, kappa, width: hgr_jax.kernel_ica_contrast(
+                    a, b, kind=kind, regularization=kappa, bandwidth=(width, 1.0), rank=8
+                )
             ),
             (a, b, 2e-2, 1.2),
             order=1,

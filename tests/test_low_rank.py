@@ -58,7 +58,8 @@ def test_equal_rows_are_chosen_once_and_order_does_not_matter(rng: np.random.Gen
 @pytest.mark.usefixtures("x64")
 def test_derivatives_with_the_rows_held_fixed(rng: np.random.Generator) -> None:
     x = jnp.asarray(rng.standard_normal((12, 2)))
-    check_grads(lambda x, width: features(x, width, 5), (x, jnp.array(1.3)), order=1, rtol=1e-5)
+    value = jax.jit(lambda x, width: features(x, width, 5))
+    check_grads(value, (x, jnp.array(1.3)), order=1, rtol=1e-5)
     tied = jnp.asarray([[0.0], [1.0], [1.0], [0.0]])
     jacobian = jax.jit(jax.jacobian(lambda x: gaussian_features((x, x), 4)[0]))
     for points in (tied, jnp.ones((4, 1))):

@@ -146,15 +146,15 @@ def test_tables_are_prepared_as_in_the_paper() -> None:
         census, communities, adult = tables.load()
     except tables.NoTablesError as error:
         pytest.skip(str(error))
-    assert not {"CensusId", "County", "Poverty", "Men"} & set(census.columns)
-    assert set(np.unique(census.columns["Unemployment"])) == {0, 1}
-    assert "State=Minnesota" in census.columns
-    assert len(communities.columns) == 104
-    assert len(adult.columns["age"]) == 48842
-    np.testing.assert_allclose(adult.columns["income"].mean(), 0.239, atol=0.001)
+    assert not {"CensusId", "County", "Poverty", "Men"} & set(census.features)
+    assert set(np.unique(census["Unemployment"])) == {0, 1}
+    assert "State=Minnesota" in census.features
+    assert len(communities.features) == 103
+    assert len(adult["age"]) == 48842
+    np.testing.assert_allclose(adult["income"].mean(), 0.239, atol=0.001)
     for table in (census, communities, adult):
-        assert all(np.isfinite(column).all() for column in table.columns.values())
-        assert len(table.pair[0]) == len(table.pair[1])
+        assert np.isfinite(table.x).all()
+        assert len(table.x) == len(tables.pair(table)[0]) == len(tables.pair(table)[1])
 
 
 def test_a_folder_that_cannot_be_made_ends_with_2(

@@ -44,6 +44,7 @@ def test_value_against_numpy(solver: str, shape: tuple[int, int], rng: np.random
 def test_derivatives(
     solver: str, shape: tuple[int, int], order: int, rng: np.random.Generator
 ) -> None:
+    @jax.jit
     def triple(m: jax.Array) -> tuple[jax.Array, ...]:
         pair = top_pair(m, solver)
         sign = jnp.sign(jax.lax.stop_gradient(pair.v[0]))
@@ -52,10 +53,9 @@ def test_derivatives(
     m = jnp.asarray(rng.standard_normal(shape))
     check_grads(triple, (m,), order=order, modes=["fwd", "rev"], atol=1e-5, rtol=1e-5)
     batch = jnp.asarray(rng.standard_normal((3, *shape)))
-    alone = jnp.stack([jax.jacobian(lambda m: triple(m)[2])(m) for m in batch])
-    np.testing.assert_allclose(
-        jax.vmap(jax.jacobian(lambda m: triple(m)[2]))(batch), alone, atol=1e-10
-    )
+    jacobian = jax.jacobian(lambda m: triple(m)[2])
+    alone = jnp.stack([jacobian(m) for m in batch])
+    np.testing.assert_allclose(jax.vmap(jacobian)(batch), alone, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,24 @@ def test_ties_and_zeros_have_finite_derivatives(solver: str, m: np.ndarray) -> N
     m = jnp.asarray(m, jnp.float32)
     expected = np.linalg.svd(m, compute_uv=False)[0]
     np.testing.assert_allclose(top_pair(m, solver).correlation, expected, atol=1e-6)
-    assert np.isfinite(jax.grad(everything)(m)).all()
-    assert np.isfinite(jax.hessian(everything)(m)).all()
+    assert np.isfinite(jax.jit(jax.grad(everything))(m)).all()
+    assert np.isfinite(jax.jit(jax.hessian(everything))(m)).all()
+
+
+@pytest.mark.parametrize("start", [None, np.array([0.3, 0.2, 0.9, 0.1], np.float32)])
+def test_of_tied_functions_the_first(
+    solver: str, start: np.ndarray | None, rng: np.random.Generator
+) -> None:
+    """Two pairs of correlation 0.8, which use the features 1, 2 and 3 of v, and one of 0.3."""
+    turn = np.linalg.qr(rng.standard_normal((2, 2)))[0]
+    v = np.array([[0, 0.8, 0.6, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
+    v[:2] = turn @ v[:2]
+    u = np.linalg.qr(rng.standard_normal((5, 3)))[0]
+    m = jnp.asarray(u @ np.diag([0.8, 0.8, 0.3]) @ v, jnp.float32)
+    pair = top_pair(m, solver, None if start is None else jnp.asarray(start))
+    np.testing.assert_allclose(pair.correlation, 0.8, rtol=1e-6)
+    np.testing.assert_allclose(np.abs(pair.v), [0, 0.8, 0.6, 0], atol=1e-5)
+    assert np.isfinite(jax.grad(lambda m: top_pair(m, solver).v.sum())(m)).all()
 
 
 def test_any_start_reaches_the_global_optimum(rng: np.random.Generator) -> None:

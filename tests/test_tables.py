@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hgr_jax.tables import MISSING, TableError, printable, read_columns, read_table
+from hgr_jax.tables import MISSING, TableError, printable, read_any, read_columns, read_table
 
 
 def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
@@ -147,6 +147,66 @@ def test_no_whole_table(tmp_path: Path) -> None:
         read_table(tmp_path / "none.csv")
     with pytest.raises(TableError, match=r"cannot read .*: Is a directory"):
         read_table(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        (",0,1", ["column 1", "0", "1"]),
+        ('"",x,"",', ["column 1", "x", "column 3", "column 4"]),
+        ("x,x,y,x", ["x", "x (2)", "y", "x (3)"]),
+        ("x,x,x (2),x", ["x", "x (3)", "x (2)", "x (4)"]),
+        ("x,x (2),x (2),x", ["x", "x (2)", "x (2) (2)", "x (3)"]),
+        (",column 1,column 1", ["column 1 (2)", "column 1", "column 1 (3)"]),
+    ],
+)
+def test_any_names_will_do_for_a_scan(tmp_path: Path, header: str, names: list[str]) -> None:
+    path = write(tmp_path, f"{header}\n{','.join(map(str, range(len(names))))}\n")
+    columns = read_any(path)
+    assert list(columns) == names
+    assert [float(column[0]) for column in columns.values()] == list(range(len(names)))
+    with pytest.raises(TableError, match=r"has no name in the header|columns named"):
+        read_table(path)
+
+
+def test_a_scan_too_needs_a_header(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="expected column names in the first line, got numbers"):
+        read_any(write(tmp_path, "1,2.5\n3,4\n"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["2024-02-29", "1969-12-31"], ["2024-02-29", "1969-12-31"]),
+        (["", "2024-05-01", "NA"], ["NaT", "2024-05-01", "NaT"]),
+        (["2024-05-01T06:30", "2024-05-02 23:59:59"], ["2024-05-01T06:30", "2024-05-02T23:59:59"]),
+        (['" 2024-05-01 "', "2024-05-01T00:00:01"], ["2024-05-01", "2024-05-01T00:00:01"]),
+    ],
+)
+def test_dates(tmp_path: Path, cells: list[str], expected: list[str]) -> None:
+    path = write(tmp_path, "\n".join(["day,y", *(f"{cell},0" for cell in cells), ""]))
+    day = read_any(path)["day"]
+    assert day.dtype == "datetime64[s]"
+    np.testing.assert_array_equal(day, np.array(expected, "datetime64[s]"))
+    assert read_table(path).is_text("day")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *("2023-02-29", "2024-13-01", "2024-00-00", "2024-05-01 24:00", "2024-05-01T10:60"),
+        *("2024-05", "2024-5-1", "20240501 ok", "01.05.2024", "2024-05-01T", "2024-05-01 10"),
+        *("2024-05-01T10:00Z", "NaT", "today", "7", "२०२४-०५-०१"),
+    ],
+)
+def test_one_that_is_no_date_makes_a_column_of_text(tmp_path: Path, cell: str) -> None:
+    columns = read_any(write(tmp_path, f"day,y\n2024-05-01,0\n{cell},1\n,2\n"))
+    assert list(columns["day"]) == ["2024-05-01", cell, ""]
+
+
+def test_no_dates_at_all_are_numbers(tmp_path: Path) -> None:
+    columns = read_any(write(tmp_path, "day,y\n,0\nNA,1\n"))
+    assert np.isnan(columns["day"]).all()
 
 
 @given(text=st.text())

@@ -19,7 +19,7 @@ def run(output: Output, *, quick: bool) -> str:
     rows = []
     figure = new_figure(13, 9)
     for table, axes in zip(chosen, figure.subplots(len(chosen), 4, squeeze=False), strict=True):
-        a, b = table.pair
+        a, b = tables.pair(table)
         direct, inverse = hgr_jax.kb_fit(a, b, h=5, k=1), hgr_jax.kb_fit(a, b, h=1, k=5)
         single = hgr_jax.sk_fit(a, b, d=5)
         rows.append(

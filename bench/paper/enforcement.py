@@ -20,6 +20,7 @@ import hgr_jax
 from bench.paper import tables
 from hgr_jax.datasets import Dataset
 from hgr_jax.fairness import MLP, FairTrainer, LagrangianDual, Penalty
+from hgr_jax.fairness.attributes import standardisation
 from hgr_jax.fairness.tasks import auc_or_accuracy, r2
 
 FOLDS = 5
@@ -80,10 +81,7 @@ class Setting:
         """
         data = self.data
         y = (data.y - data.y.min()) / np.ptp(data.y)
-        center, scale = data.x[train].mean(axis=0), data.x[train].std(axis=0)
-        binary = np.isin(data.x, (0.0, 1.0)).all(axis=0)
-        center = np.where(binary, 0, center)
-        scale = np.where(binary | (scale == 0), 1, scale)
+        center, scale = standardisation(data.x[train])
         x = (data.x - center) / scale
         z = (data.z - data.z[train].mean()) / data.z[train].std()  # raw powers defeat maxcorr
         parts = [
@@ -108,7 +106,7 @@ class Setting:
 
 def settings(*, quick: bool = False, tract: Path | None = None) -> dict[str, Setting]:
     """Census, Communities and Adult with the paper's networks, batches and thresholds."""
-    found = {table.name.split()[0]: table.data for table in tables.load(quick=quick, tract=tract)}
+    found = {data.name.split()[0]: data for data in tables.load(quick=quick, tract=tract)}
     known: Mapping[str, Any] = {
         "census": ((32,), 2048, 0.4),
         "communities": ((256, 256), None, 0.3),

@@ -89,7 +89,7 @@ class Grid:
             self.algorithm_seeds,
             self.size,
             self.neural_steps if measure == "HGR-NN" else None,
-            sources(),
+            sources("grid"),
             jax.__version__,
             jax.default_backend(),
             str(jnp.result_type(float)),

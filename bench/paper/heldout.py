@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from bench.paper import enforcement
 from bench.paper.enforcement import CHUNK, FOLDS, STEPS, Part, Setting
-from bench.paper.output import ExperimentError, Output, new_figure, sources
+from bench.paper.output import ExperimentError, Output, new_figure, part_name, sources
 from hgr_jax.fairness import Penalty
 
 INNER_FOLDS = 3
@@ -71,7 +71,7 @@ class Way:
 
 
 WAYS = {
-    "degree 5, the paper's": Way(),
+    "degree 5": Way(),
     "bias-corrected": Way(bias_corrected=True),
     "degree 3": Way(degree=3),
     "degree 2": Way(degree=2),
@@ -130,8 +130,8 @@ def run(output: Output, *, quick: bool) -> str:
             values = []
             for index in range(folds):
                 bar.set_postfix_str(name)
-                key = f"heldout-{name}-{index}-{'quick-' if quick else ''}{sources()}"
-                key = key.replace(" ", "-").replace(",", "").replace("'", "").lower()
+                digest = sources("enforcement", "heldout")
+                key = part_name("heldout", name, index, "quick" if quick else "", digest)
                 kept = output.cached(key)
                 if kept is None:
                     kept = np.asarray(way(setting, index), np.float64)
@@ -151,7 +151,7 @@ def run(output: Output, *, quick: bool) -> str:
     )
     _draw(output, setting, found)
     best = found.get(CHOSEN)
-    plain = found["degree 5, the paper's"].mean(axis=0)
+    plain = found["degree 5"].mean(axis=0)
     if best is not None and best[:, 3].mean() > setting.threshold:
         raise ExperimentError(
             f"{CHOSEN}: HGR-KB on validation rows is {best[:, 3].mean():.3f}, above its threshold"

@@ -22,11 +22,9 @@ def run(output: Output, *, quick: bool) -> str:
     panels = figure.subplots(len(chosen), 2, squeeze=False)
     for table, (left, right) in zip(chosen, panels, strict=True):
         for reference, axes in ((table.target, left), (table.protected, right)):
-            names = [name for name in table.columns if name != reference]
-            # The target is no input, so it is not ranked for the protected attribute.
-            names = [name for name in names if name != table.target]
-            x = jnp.asarray(table.columns[reference], jnp.float32)
-            features = np.stack([table.columns[name] for name in names])
+            names = [name for name in table.features if name != reference]
+            x = jnp.asarray(table[reference], jnp.float32)
+            features = np.stack([table[name] for name in names])
             kb, pearson = _against(x, jnp.asarray(features, jnp.float32))
             order = np.argsort(-kb, kind="stable")
             rows += [

@@ -21,7 +21,7 @@ def run(output: Output, *, quick: bool) -> str:
     figure = new_figure(12.5, 3.8)
     panels = figure.subplots(1, len(chosen), squeeze=False)[0]
     for table, axes in zip(chosen, panels, strict=True):
-        a, b = (jnp.asarray(x) for x in table.pair)
+        a, b = (jnp.asarray(x) for x in tables.pair(table))
         program = jax.jit(functools.partial(_all_degrees, degrees=degrees))
         values = np.asarray(program(a, b))
         jax.clear_caches()

@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import functools
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import hgr_jax
+from hgr_jax.whole_files import whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,12 +69,8 @@ class Output:
 
     def keep(self, key: str, values: NDArray[np.float64]) -> None:
         """Keep a finished part; whole or not at all, even if interrupted."""
-        path = self._part(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        with partial.open("wb") as file:
+        with whole(self._part(key)) as partial, partial.open("wb") as file:
             np.save(file, values, allow_pickle=False)
-        partial.replace(path)
 
     def _part(self, key: str) -> Path:
         return self.folder / "cache" / f"{key}.npy"
@@ -108,11 +104,17 @@ def band(
 
 
 @functools.cache
-def sources() -> str:
-    """A digest of the code that values depend on: change it, and they are computed anew."""
-    ours = Path(__file__).parent
-    files = [*Path(hgr_jax.__file__).parent.rglob("*.py"), *ours.glob("*.py")]
+def sources(*modules: str) -> str:
+    """A digest of the package and of modules of this folder: change one, and values are anew."""
+    files = [*Path(hgr_jax.__file__).parent.rglob("*.py")]
+    files += [Path(__file__).with_name(f"{module}.py") for module in modules]
     digest = hashlib.sha256()
     for path in sorted(files):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def part_name(*parts: object) -> str:
+    """The name of a finished part, fit for a file."""
+    text = "-".join(map(str, parts)).lower()
+    return "".join(c if c.isalnum() or c in "-." else "" for c in text.replace(" ", "-"))

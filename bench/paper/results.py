@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tqdm import tqdm
 
 from bench.paper import enforcement
 from bench.paper.enforcement import FOLDS, PAPER_DUAL, STEPS, Figures, Setting
-from bench.paper.output import ExperimentError, Output, new_figure, sources
+from bench.paper.output import ExperimentError, Output, new_figure, part_name, sources
 
 PAPER: dict[tuple[str, str], tuple[float, float, float, float, float]] = {
     ("census", "none"): (0.70, 0.69, np.nan, np.nan, 32),
@@ -35,8 +36,6 @@ PAPER: dict[tuple[str, str], tuple[float, float, float, float, float]] = {
 
 PAPER_ASCENT = "HGR-KB, paper's ascent"
 ALLOWED = 0.01
-PEER_STEPS = 50
-"""Steps of the peers, which take a second each; their seconds are scaled to all steps."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,13 +58,14 @@ def run(output: Output, *, quick: bool, tract: Path | None = None, peer: bool = 
             figures = []
             for index in range(folds):
                 bar.set_postfix_str(f"{name}, {method}")
-                key = f"results-{chosen[name].data.name}-{method}-{index}-{steps}-{sources()}"
+                table, digest = chosen[name].data.name, sources("enforcement", "results")
+                key = part_name("results", table, method, index, steps, digest)
                 figures.append(_cached(output, key, functools.partial(train, index, steps)))
                 bar.update()
             rows.append(Row(name, method, np.array(figures)))
             jax.clear_caches()
     if peer:
-        rows += _peers(chosen, steps)
+        rows += _peers(output, chosen, steps)
     output.table("results", HEADER, [_cells(chosen[row.table], row) for row in rows])
     figure = new_figure(4.2 * len(chosen), 3.8)
     panels = figure.subplots(1, len(chosen), squeeze=False)[0]
@@ -97,7 +97,6 @@ def _jobs(
 
 
 def _cached(output: Output, key: str, train: Callable[[], Figures]) -> NDArray[np.float64]:
-    key = key.replace(" ", "-").replace(",", "").replace("'", "").lower()
     values = output.cached(key)
     if values is None:
         found = train()
@@ -106,18 +105,26 @@ def _cached(output: Output, key: str, train: Callable[[], Figures]) -> NDArray[n
     return values
 
 
-def _peers(chosen: dict[str, Setting], steps: int) -> list[Row]:
-    """Seconds of the same trainings with torch, penalised by maxcorr, from some of their steps."""
+def _peers(output: Output, chosen: dict[str, Setting], steps: int) -> list[Row]:
+    """The first fold of the same trainings with torch, penalised by maxcorr: minutes each."""
     from bench import torch_training
 
+    def train(setting: Setting, method: str) -> Figures:
+        parts = setting.fold(0)
+        found = torch_training.train(setting, *parts, method, steps)
+        (score, kb), (score_held, kb_held) = (
+            setting.scores(p, part) for p, part in zip(found.predictions, parts, strict=True)
+        )
+        return Figures((score, score_held), (np.nan, np.nan), (kb, kb_held), found.seconds)
+
     rows = []
-    for name, setting in chosen.items():
-        for method in torch_training.PENALISERS:
-            measured = min(PEER_STEPS, steps)
-            found = torch_training.train(setting, *setting.fold(0), method, measured)
-            figures = np.full((1, 7), np.nan)
-            figures[0, 6] = found.seconds * steps / measured
-            rows.append(Row(name, f"torch and maxcorr, {method}", figures))
+    jobs = [(name, method) for name in chosen for method in torch_training.PENALISERS]
+    for name, method in tqdm(jobs, unit="training"):
+        setting = chosen[name]
+        digest = hashlib.sha256(Path(torch_training.__file__).read_bytes()).hexdigest()[:16]
+        key = part_name("torch", setting.data.name, method, steps, digest)
+        figures = _cached(output, key, functools.partial(train, setting, method))
+        rows.append(Row(name, f"torch and maxcorr, {method}", figures[None]))
     return rows
 
 
@@ -150,8 +157,6 @@ def _draw(axes: Axes, name: str, setting: Setting, rows: list[Row]) -> None:
     axes.axvline(setting.threshold, color="black", linewidth=0.8, linestyle=":")
     for i, row in enumerate(rows):
         mean = row.figures.mean(axis=0)
-        if np.isnan(mean[4]):
-            continue
         color = f"C{i % 10}"
         axes.plot(mean[4:6], mean[:2], color=color, linewidth=0.8)
         axes.plot(mean[4], mean[0], "o", color=color, label=row.method)

@@ -13,9 +13,11 @@ from hgr_jax.fairness.dual import DualState, LagrangianDual
 from hgr_jax.fairness.evaluation import Report, didi, report
 from hgr_jax.fairness.history import History
 from hgr_jax.fairness.networks import MLP
-from hgr_jax.fairness.penalties import Penalty, PenaltyState, corrected, excess, within
+from hgr_jax.fairness.penalties import Penalty, PenaltyState, excess, within
+from hgr_jax.fairness.steps import TrainingError
 from hgr_jax.fairness.tasks import Task
-from hgr_jax.fairness.trainer import FairTrainer, TrainingError
+from hgr_jax.fairness.trainer import FairTrainer
+from hgr_jax.inference.bias import corrected
 
 if TYPE_CHECKING:
     from hgr_jax.fairness.estimators import FairMLPClassifier, FairMLPRegressor

@@ -19,10 +19,12 @@ class Attribute:
     """How a penalty sees the protected attribute and the targets, learned on training rows.
 
     Numbers are standardised by ``center`` and ``scale``, in 64 bits, so that no unit loses digits.
-    ``levels`` of a categorical attribute, ``classes`` or ``edges`` of the groups of y.
+    ``distinct`` counts the values of numbers (0 for a category, whose ``levels`` are known);
+    ``classes`` or ``edges`` are those of the groups of y.
     """
 
     name: str
+    distinct: int = 0
     center: Any = 0.0
     scale: Any = 1.0
     levels: tuple[str, ...] | None = None
@@ -42,6 +44,18 @@ class Attribute:
         if self.classes is not None:
             return tuple(f"y={label:g}" for label in self.classes)
         return () if self.edges is None else tuple(f"bin {i}" for i in range(self.groups))
+
+    def value_names(self, columns: int) -> list[str]:
+        """A name for each value of a penalty of a prediction of so many columns."""
+        heads = [self.name] if columns == 1 else [f"{self.name}[{i}]" for i in range(columns)]
+        groups = self.group_names or ("",)
+        return [f"{head} | {group}" if group else head for head in heads for group in groups]
+
+    def suited(self, penalty: Penalty) -> Penalty:
+        """The same penalty with no higher degree of the attribute than its values support."""
+        if callable(penalty.h) or not self.distinct:
+            return penalty
+        return dataclasses.replace(penalty, h=min(penalty.h, self.distinct - 1))
 
     def encode(self, z: Any, rows: int) -> NDArray[Any]:
         """``(n,)``, or one-hot ``(n, c)`` of a categorical attribute.
@@ -84,7 +98,7 @@ def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
     name = penalty.name
     values = as_column(name, z, len(y))
     levels: tuple[str, ...] | None = None
-    center, scale = 0.0, 1.0
+    center, scale, distinct = 0.0, 1.0, 0
     if is_text(values):
         values = levels_of(name, values)
         levels = tuple(sorted(set(values.tolist())))
@@ -96,6 +110,7 @@ def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
             # Halves, so that the range of any data is a finite number.
             low, high = values.min() / 2, values.max() / 2
             center, scale = low + high, high - low
+            distinct = len(np.unique(values))
     if values.ndim == 2 and not _is_one_hot(values):
         raise ValueError(
             f"{name} of shape {values.shape} must be one-hot, a single 1 in every row: the levels"
@@ -127,7 +142,7 @@ def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
     elif penalty.given is not None:
         edges = np.unique(np.quantile(y, np.arange(1, penalty.given) / penalty.given))
         edges = edges[edges > y.min()]
-    return Attribute(name, center, scale, levels, classes, edges)
+    return Attribute(name, distinct, center, scale, levels, classes, edges)
 
 
 def matched(protected: Any, penalties: Sequence[Penalty]) -> list[Any]:
@@ -189,6 +204,14 @@ def numbers(name: str, values: Any, dtype: Any = np.float64) -> NDArray[Any]:
             f" {np.dtype(dtype).name}, the first at ({where}); {_MEND}"
         )
     return array
+
+
+def standardisation(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Center and scale of each input; columns of zeros and ones are left, constants keep scale."""
+    center, scale = x.mean(axis=0), x.std(axis=0)
+    binary = np.isin(x, (0.0, 1.0)).all(axis=0)
+    constant = (x == x[:1]).all(axis=0)
+    return np.where(binary, 0.0, center), np.where(binary | constant, 1.0, scale)
 
 
 def _is_one_hot(values: NDArray[Any]) -> bool:
@@ -266,3 +289,33 @@ def make_rows(
         group=tuple(None if group is None else jnp.asarray(group) for group in groups),
     )
     return rows, tuple(attributes)
+
+
+def check_sizes(
+    penalties: Sequence[Penalty],
+    attributes: Sequence[Attribute],
+    rows: Rows,
+    batch_size: int | None,
+) -> None:
+    """Raise where a batch is expected to have too few rows for a penalty to constrain anything.
+
+    Args:
+      penalties, attributes: of the training.
+      rows: all training rows.
+      batch_size: None where a step has all of them.
+    """
+    n = rows.x.shape[0]
+    for penalty, attribute, z, group in zip(penalties, attributes, rows.z, rows.group, strict=True):
+        if penalty.measure is None:
+            continue
+        least, share, where = penalty.least_rows(z), 1.0, ""
+        if group is not None:
+            counts = np.bincount(np.asarray(group), minlength=attribute.groups)
+            share, where = counts.min() / n, f" of {attribute.group_names[counts.argmin()]}"
+        expected = (n if batch_size is None else batch_size * penalty.memory) * share
+        if expected < least:
+            raise ValueError(
+                f"{attribute.name}: a batch has about {expected:.0f} row(s){where}; with so few"
+                " the measure is 1 whatever the prediction, and constrains nothing. At least"
+                f" {least} are needed: take larger batches, more memory or lower degrees."
+            )

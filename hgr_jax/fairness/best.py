@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.fairness.steps import Figures, TrainState
+from hgr_jax.fairness.steps import Figures, TrainState, hgr_values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +33,7 @@ def better(best: Best | None, state: TrainState, figures: Figures, limits: NDArr
       figures: of its network on the validation rows.
       limits: thresholds of the HGR-KB values, infinite where there is none.
     """
-    values = np.concatenate([np.zeros(0), *map(np.asarray, figures.hgr)])
-    excess = float(np.max(values - limits, initial=0.0))
+    excess = float(np.max(hgr_values(figures) - limits, initial=0.0))
     rank = (
         -np.inf if np.isnan(excess) else -excess,
         float(np.nan_to_num(figures.score, nan=-np.inf)),

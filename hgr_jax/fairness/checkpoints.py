@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from hgr_jax.extras import require
 from hgr_jax.fairness.best import Best
 from hgr_jax.fairness.history import History
+from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.steps import TrainState
+from hgr_jax.fairness.tasks import Task
 
 KEPT = 2
 
@@ -241,3 +243,33 @@ def digest(rows: Any) -> str:
         found.update(repr((array.shape, str(array.dtype))).encode())
         found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()
+
+
+def description(
+    network: Any,
+    penalties: Sequence[Penalty],
+    task: Task,
+    two_sided: bool,
+    batch_size: int | None,
+    seed: int,
+    rows: Any,
+) -> dict[str, Any]:
+    """What a checkpoint belongs to.
+
+    Args:
+      network: its initial arrays.
+      penalties, task, two_sided, batch_size, seed: settings of the training.
+      rows: to train on.
+    """
+    names = sorted(field.name for field in dataclasses.fields(Penalty))
+    return {
+        "network": digest(network),
+        "penalties": [
+            described({name: getattr(penalty, name) for name in names}) for penalty in penalties
+        ],
+        "task": described(dataclasses.astuple(task)),
+        "dual": {"two_sided": two_sided},
+        "batch size": batch_size,
+        "seed": seed,
+        "training rows": digest(rows),
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import numbers
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,11 +13,16 @@ import optax
 from flax import nnx
 from numpy.typing import NDArray
 
-from hgr_jax.arguments import check_choice, check_count
+from hgr_jax.arguments import (
+    as_nonnegative,
+    as_positive,
+    check_choice,
+    check_count,
+    check_fraction,
+)
 from hgr_jax.extras import require
 from hgr_jax.fairness import saved
-from hgr_jax.fairness.attributes import as_column
-from hgr_jax.fairness.attributes import numbers as finite_numbers
+from hgr_jax.fairness.attributes import as_column, numbers, standardisation
 from hgr_jax.fairness.dual import LagrangianDual
 from hgr_jax.fairness.networks import ACTIVATIONS, MLP
 from hgr_jax.fairness.penalties import Penalty
@@ -109,7 +113,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
         penalty = self._penalty(protected)
         random = sklearn_utils.check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
-        self._center, self._scale = _standardisation(x)
+        self._center, self._scale = standardisation(x)
         x = self._scaled(x)
         network = MLP(
             x.shape[1],
@@ -123,11 +127,11 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
             penalties=() if penalty is None else penalty,
             task=self._task,
             optimizer=_optimizer(
-                _positive("learning_rate", self.learning_rate),
-                _positive("alpha", self.alpha, zero=True),
+                _number("learning_rate", self.learning_rate),
+                _number("alpha", self.alpha, as_nonnegative),
             ),
-            dual=_dual(_positive("multiplier_learning_rate", self.multiplier_learning_rate)),
-            batch_size=None if self.batch_size is None else _batch(self.batch_size),
+            dual=_dual(_number("multiplier_learning_rate", self.multiplier_learning_rate)),
+            batch_size=self.batch_size,
             seed=seed,
         )
         if protected is not None:
@@ -189,7 +193,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
         return np.asarray(X[protected])
 
     def _scaled(self, x: NDArray[Any]) -> NDArray[Any]:
-        return finite_numbers("X", (x - self._center) / self._scale, np.float32)
+        return numbers("X", (x - self._center) / self._scale, np.float32)
 
     def _output(self, X: Any) -> NDArray[Any]:  # noqa: N803
         validation.check_is_fitted(self)
@@ -358,18 +362,10 @@ def _dual(learning_rate: float) -> LagrangianDual:
     return LagrangianDual(optax.adam(learning_rate))
 
 
-def _standardisation(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Center and scale of each column; columns of zeros and ones are left as they are."""
-    center, scale = x.mean(axis=0), x.std(axis=0)
-    binary = np.isin(x, (0.0, 1.0)).all(axis=0)
-    constant = (x == x[:1]).all(axis=0)
-    return np.where(binary, 0.0, center), np.where(binary | constant, 1.0, scale)
-
-
 def _split_rows(
     rows: tuple[Any, Any, Any], fraction: float, seed: int, task: str
 ) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
-    if not 0 < _positive("validation_fraction", fraction) < 1:
+    if check_fraction("validation_fraction", fraction) in (0, 1):
         raise ValueError(f"validation_fraction must be between 0 and 1; got {fraction!r}.")
     x, y, z = rows
     split = require("sklearn.model_selection", "fairness").train_test_split
@@ -385,19 +381,10 @@ def _split_rows(
 
 
 def _widths(value: Any) -> tuple[int, ...]:
-    widths = (value,) if isinstance(value, numbers.Integral) else tuple(value)
+    widths = (value,) if isinstance(value, int | np.integer) else tuple(value)
     return tuple(check_count("hidden_layer_sizes", width) for width in widths)
 
 
-def _batch(value: Any) -> int:
-    return max(2, check_count("batch_size", value))
-
-
-def _positive(name: str, value: Any, *, zero: bool = False) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{name} must be a number; got {value!r}.")
-    number = float(value)
-    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
-        least = "at least" if zero else "above"
-        raise ValueError(f"{name} must be {least} 0 and finite; got {value}.")
-    return number
+def _number(name: str, value: Any, check: Any = as_positive) -> float:
+    check(name, value, np.float32)
+    return float(value)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from hgr_jax.arguments import check_count
 from hgr_jax.extras import require
 from hgr_jax.fairness.attributes import as_column, is_text, levels_of, numbers
-from hgr_jax.fairness.penalties import corrected
 from hgr_jax.fairness.tasks import auc_or_accuracy, r2
+from hgr_jax.inference.bias import corrected
 from hgr_jax.measures import kb, sk
 
 if TYPE_CHECKING:

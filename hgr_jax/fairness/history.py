@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax.extras import require
+from hgr_jax.fairness.steps import Figures, StepFigures, hgr_values
 
 Column = NDArray[Any]
 
@@ -63,6 +64,45 @@ class History:
             return "History(no steps yet)"
         shown = ", ".join(f"{name} {value:.4g}" for name, value in self.last.items())
         return f"History({shown})"
+
+
+def step_columns(figures: StepFigures, names: Sequence[str], done: int) -> dict[str, Column]:
+    """The columns of some steps.
+
+    Args:
+      figures: of each step.
+      names: of the penalised values.
+      done: steps before these.
+    """
+    values, multipliers = np.asarray(figures.values), np.asarray(figures.multipliers)
+    columns: dict[str, Column] = {
+        "step": np.arange(done, done + len(figures.loss)) + 1,
+        "loss": np.asarray(figures.loss),
+        "task_loss": np.asarray(figures.task_loss),
+    }
+    for i, name in enumerate(names):
+        columns[f"value_{name}"] = values[:, i]
+        columns[f"multiplier_{name}"] = multipliers[:, i]
+    return columns
+
+
+def evaluation_columns(
+    measured: Mapping[str, Figures], names: Sequence[str], step: int
+) -> dict[str, Column]:
+    """The columns of one evaluation.
+
+    Args:
+      measured: figures of "train" and perhaps "validation" rows.
+      names: of the watched values.
+      step: after which it was made.
+    """
+    columns: dict[str, Column] = {"step": np.array([step])}
+    for part, figures in measured.items():
+        columns[f"loss_{part}"] = np.asarray(figures.loss)[None]
+        columns[f"score_{part}"] = np.asarray(figures.score)[None]
+        for name, value in zip(names, hgr_values(figures), strict=True):
+            columns[f"hgr_{part}_{name}"] = np.array([value])
+    return columns
 
 
 def _joined(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from hgr_jax.measures.neural_network import uniform_init
+
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": jax.nn.relu,
     "tanh": jnp.tanh,
@@ -42,7 +44,11 @@ class MLP(nnx.Module):
         self.layers = nnx.List(
             [
                 nnx.Linear(
-                    size, following, kernel_init=_uniform(size), bias_init=_uniform(size), rngs=rngs
+                    size,
+                    following,
+                    kernel_init=uniform_init(size),
+                    bias_init=uniform_init(size),
+                    rngs=rngs,
                 )
                 for size, following in itertools.pairwise((inputs, *hidden, outputs))
             ]
@@ -53,12 +59,3 @@ class MLP(nnx.Module):
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))
         return self.layers[-1](x)
-
-
-def _uniform(inputs: int) -> Any:
-    bound = inputs**-0.5
-
-    def init(key: Array, shape: Any, dtype: Any, out_sharding: Any = None) -> Array:
-        return jax.random.uniform(key, shape, dtype, -bound, bound)
-
-    return init

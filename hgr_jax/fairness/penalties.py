@@ -14,6 +14,8 @@ from jax import Array, lax
 
 from hgr_jax import measures
 from hgr_jax.arguments import as_estimate, as_key, check_count, check_flag, check_kernel
+from hgr_jax.fairness.memory import Past, empty_past, remembered
+from hgr_jax.inference.bias import corrected
 from hgr_jax.measures import kb, kb_fit, sk
 
 DIFFERENTIABLE = (
@@ -51,44 +53,6 @@ def excess(value: Any, threshold: Any) -> Array:
     value = jnp.asarray(value)
     difference = value - jnp.asarray(threshold, value.dtype)
     return jnp.where(difference <= 0, 0, difference)
-
-
-def corrected(value: Array, rows: Any, parameters: int) -> Array:
-    """A sample correlation with less of its upward bias.
-
-        corrected^2 = max(0, 1 - (1 - value^2) (rows - 1) / (rows - 1 - parameters))
-
-    This is the adjusted R^2 of Ezekiel; a canonical correlation of h and k functions counts as
-    h + k - 1 parameters (the leading term of Lawley's expansion).  Some bias is left, more so for
-    high degrees and strong correlations.  With ``rows <= parameters + 1``
-    there is nothing left to say, and the result is 0.
-
-    Args:
-      value: a correlation in [0, 1], traced.
-      rows: how many rows it was computed from, traced.
-      parameters: static.
-
-    Raises:
-      TypeError: for what is no array of numbers.
-
-    Derivatives: exact where the result is above 0, and 0 where it is 0.
-
-    Source: Ezekiel, "Methods of correlation analysis" (1930); Lawley, "Tests of significance in
-    canonical analysis" (1959).
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> from hgr_jax.fairness import corrected
-      >>> weak, strong = corrected(jnp.array([0.1, 0.5]), 1000, 9)
-      >>> print(f"{weak:.3f} {strong:.3f}")
-      0.032 0.493
-    """
-    freedom = jnp.asarray(rows, value.dtype) - 1
-    left = freedom - parameters
-    enough = left > 0
-    squared = 1 - (1 - value * value) * freedom / jnp.where(enough, left, 1)
-    positive = enough & ~(squared <= 0)
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1)), 0)
 
 
 def within(
@@ -157,7 +121,8 @@ class Penalty:
       given: None, or penalise the dependence that is left *given y* (equalised odds):
         ``"classes"`` within each value of y, an int within so many quantile bins of y.  Takes
         "kb", "sk" or a function with a keyword ``weights``.
-      bias_corrected: take the upward bias of a sample value away, see `corrected`; "kb", "sk".
+      bias_corrected: take away part of the upward bias of a sample value, see `corrected`; for
+        "kb" and "sk".
       memory: measure on the last so many batches, of which the present one has the gradient
         (scaled up as if all were the present one).  1 for this batch alone.
       warm_start: "kb" and "neural" start from the transformations of the step before.  For
@@ -243,15 +208,7 @@ class Penalty:
             fits = _over_columns(lambda p: fit(z, p), columns)
         elif self.measure == "kb" and self.warm_start:
             fits = _over_columns(lambda p: kb_fit(z, p, self._h(z), self.k), columns)
-        past = None
-        if self.memory > 1:
-            slots = self.memory - 1
-            past = _Past(
-                z=jnp.zeros((slots, *z.shape), z.dtype),
-                columns=jnp.zeros((slots, *columns.shape), columns.dtype),
-                group=jnp.zeros((slots, z.shape[0]), jnp.int32),
-                count=jnp.zeros((), jnp.int32),
-            )
+        past = empty_past(self.memory, z, columns) if self.memory > 1 else None
         return PenaltyState(fits, past)
 
     def values(
@@ -274,7 +231,7 @@ class Penalty:
         columns, past = _columns(prediction), state.past
         share: Any = 1.0
         if past is not None:
-            z, columns, group, past, share = _remembered(past, z, columns, group)
+            z, columns, group, past, share = remembered(past, z, columns, group)
         values, fits = self._measured(state.fits, z, columns, group, groups)
         if self.bias_corrected:
             if group is None:
@@ -364,54 +321,7 @@ class PenaltyState:
     """Transformations of the step before, and the batches before this one."""
 
     fits: Any
-    past: _Past | None
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class _Past:
-    """``z (m, n, ...)``, predictions ``columns (m, c, n)`` and groups ``(m, n)`` of m batches."""
-
-    z: Array
-    columns: Array
-    group: Array
-    count: Array
-
-
-def _remembered(
-    past: _Past, z: Array, columns: Array, group: Array | None
-) -> tuple[Array, Array, Array | None, _Past, Array]:
-    """This batch and those before it as one, the next past, and the share that is not repeated.
-
-    Until there have been enough batches, this one stands for those that are missing.
-    """
-    slots = past.z.shape[0]
-    still = lax.stop_gradient((z, columns, jnp.zeros(z.shape[0], jnp.int32)))
-    if group is not None:
-        still = (*still[:2], group.astype(jnp.int32))
-    known = jnp.arange(slots) < past.count
-    kept = (past.z, past.columns, past.group)
-    old = [
-        jnp.where(known.reshape(-1, *(1,) * new.ndim), before, new[None])
-        for before, new in zip(kept, still, strict=True)
-    ]
-    slot = past.count % slots
-    after = [before.at[slot].set(new) for before, new in zip(kept, still, strict=True)]
-    # The value is that of all batches; its derivative, as if all of them were this one.
-    moving = columns + slots * (columns - still[1])
-    all_columns = jnp.moveaxis(jnp.concatenate([moving[None], old[1]]), 1, 0)
-    all_z = jnp.concatenate([z[None], old[0]]).reshape(-1, *z.shape[1:])
-    all_groups = None
-    if group is not None:
-        all_groups = jnp.concatenate([still[2][None], old[2]]).ravel()
-    share = (1 + jnp.minimum(past.count, slots)).astype(columns.dtype) / (slots + 1)
-    return (
-        all_z,
-        all_columns.reshape(columns.shape[0], -1),
-        all_groups,
-        _Past(z=after[0], columns=after[1], group=after[2], count=past.count + 1),
-        share,
-    )
+    past: Past | None
 
 
 def _over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import hgr_jax
+from hgr_jax.whole_files import whole
 
 
 def write(path: str | Path, estimator: Any, attributes: Sequence[str]) -> None:
@@ -45,14 +46,8 @@ def write(path: str | Path, estimator: Any, attributes: Sequence[str]) -> None:
         elif value is not None:
             array = np.asarray(value)
             arrays[name] = array.astype(np.str_) if array.dtype == object else array
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole(path) as partial, partial.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def read(path: str | Path, kind: type[Any], attributes: Sequence[str]) -> Any:

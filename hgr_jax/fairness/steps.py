@@ -76,6 +76,11 @@ class Figures(NamedTuple):
     hgr: tuple[Array, ...]
 
 
+def hgr_values(figures: Figures) -> NDArray[Any]:
+    """HGR-KB of all penalties, one after the other."""
+    return np.concatenate([np.zeros(0), *map(np.asarray, figures.hgr)])
+
+
 @functools.partial(jax.jit, static_argnames="program")
 def run_steps(
     program: Program,
@@ -173,6 +178,16 @@ def forward(
     return output, after
 
 
+def in_mode(network: Any, *, training: bool) -> tuple[Any, Any, Any]:
+    """`split` of a copy of a network in one of its two modes."""
+    network = nnx.clone(network)
+    if training:
+        network.train()
+    else:
+        network.eval()
+    return split(network)
+
+
 def split(network: Any) -> tuple[Any, Any, Any]:
     """Static part, parameters and other variables of a network."""
     parts: Any = nnx.split(network, nnx.Param, ...)
@@ -228,3 +243,25 @@ def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArra
     ]
     start = done - first * each
     return np.concatenate(orders)[start : start + steps].astype(np.int32)
+
+
+class TrainingError(FloatingPointError):
+    """A training that left the finite numbers; the trainer keeps its last good state."""
+
+
+def check_finite(figures: StepFigures, afterwards: Figures, done: int) -> None:
+    """Raise a TrainingError if a loss of these steps, or of the network after them, is not finite.
+
+    Args:
+      figures: of the steps.
+      afterwards: of the network on the training rows.
+      done: steps before these.
+    """
+    losses = np.append(np.asarray(figures.loss), np.asarray(afterwards.loss))
+    finite = np.isfinite(losses)
+    if not finite.all():
+        step = done + min(int(np.argmin(finite)) + 1, len(figures.loss))
+        raise TrainingError(
+            f"the loss is no longer finite at step {step}; weights and history are those of step"
+            f" {done}. A smaller learning rate usually helps."
+        )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,39 +16,34 @@ from numpy.typing import NDArray
 
 from hgr_jax.arguments import check_count
 from hgr_jax.extras import require
-from hgr_jax.fairness.attributes import Attribute, make_rows, numbers
+from hgr_jax.fairness.attributes import Attribute, check_sizes, make_rows, numbers
 from hgr_jax.fairness.best import Best, better
 from hgr_jax.fairness.checkpoints import (
     CheckpointError,
     Training,
-    described,
+    description,
     digest,
     read_training,
     write_training,
 )
 from hgr_jax.fairness.dual import LagrangianDual
-from hgr_jax.fairness.history import History
+from hgr_jax.fairness.history import History, evaluation_columns, step_columns
 from hgr_jax.fairness.penalties import Penalty, check_threshold
 from hgr_jax.fairness.steps import (
-    Figures,
     Program,
     Rows,
-    StepFigures,
     TrainState,
     batch_rows,
+    check_finite,
     evaluate,
+    in_mode,
     predict,
     run_steps,
-    split,
 )
 from hgr_jax.fairness.tasks import Task, as_task
 
 _adam = optax.adam(1e-3)
 _dual = LagrangianDual()
-
-
-class TrainingError(FloatingPointError):
-    """A training that left the finite numbers; the trainer keeps its last good state."""
 
 
 class FairTrainer:
@@ -129,6 +122,10 @@ class FairTrainer:
         self.state: TrainState | None = None
         self.attributes: tuple[Attribute, ...] = ()
         self._initial = nnx.clone(network)
+        leaves = jax.tree.leaves(in_mode(network, training=True)[1])
+        self._dtype = leaves[0].dtype if leaves else jnp.result_type(float)
+        self._suited: tuple[Penalty, ...] = ()
+        self._watched: tuple[str, ...] = ()
         self._program: Program | None = None
         self._columns: tuple[str, ...] = ()
         self._best: Best | None = None
@@ -140,8 +137,8 @@ class FairTrainer:
     def network(self) -> Any:
         """The network as it is now, or the best one after early stopping; in inference mode."""
         if self.state is None:
-            return nnx.merge(*_split(self._initial, training=False))
-        graph = _split(self._initial, training=False)[0]
+            return nnx.merge(*in_mode(self._initial, training=False))
+        graph = in_mode(self._initial, training=False)[0]
         kept = self._chosen or self.state
         return nnx.merge(graph, kept.parameters, kept.variables, copy=True)
 
@@ -221,19 +218,19 @@ class FairTrainer:
                 raise ValueError("validation must be (x, y) or (x, y, protected).")
             test = self._rows(*validation, *(None,) * (3 - len(validation)), learn=False)
         self._start(rows)
-        self._description = self._settings(rows)
+        self._describe(rows)
         validated = "" if test is None else digest(test)
         if validated != self._validated:  # what was the best on other rows says nothing here
             self._best, self._validated = None, validated
-        description: dict[str, Any] = {}
+        belongs: dict[str, Any] = {}
         folder = None if checkpoint is None else Path(checkpoint)
         if folder is not None:
-            description = self._description | {
+            belongs = self._description | {
                 "validation rows": validated,
                 "evaluate_every": evaluate_every,
                 "patience": patience,
             }
-            self._take_up(folder, description)
+            self._take_up(folder, belongs)
             self._chosen = None
         ends = self._ends(steps, evaluate_every)
         for end in _with_progress(ends, self, progress):
@@ -241,7 +238,7 @@ class FairTrainer:
                 break
             self._advance(rows, test, end)
             if folder is not None:
-                self._write(folder, description)
+                self._write(folder, belongs)
         self._chosen = None if patience is None else self._best
         return self.history
 
@@ -272,7 +269,7 @@ class FairTrainer:
         try:
             rows = self._rows(x, y, protected, learn=True)
             self._start(rows, anew=True)
-            self._description = self._settings(rows)
+            self._describe(rows)
             if not self._take_up(Path(folder), self._description):
                 raise CheckpointError(f"there is no checkpoint in {folder}")
         except BaseException:
@@ -281,11 +278,6 @@ class FairTrainer:
         return self
 
     # How a training starts, advances and is kept.
-
-    @property
-    def _dtype(self) -> Any:
-        leaves = jax.tree.leaves(_split(self._initial, training=True)[1])
-        return leaves[0].dtype if leaves else jnp.result_type(float)
 
     def _rows(self, x: Any, y: Any, protected: Any, *, learn: bool) -> Rows:
         known = None if learn else self.attributes
@@ -296,13 +288,17 @@ class FairTrainer:
         if self.state is not None and not anew:
             return
         size = self._batch(rows)
-        self._check_sizes(rows, size)
+        self._suited = tuple(
+            attribute.suited(penalty)
+            for penalty, attribute in zip(self.penalties, self.attributes, strict=True)
+        )
+        check_sizes(self._suited, self.attributes, rows, size)
         if size is None and any(penalty.memory > 1 for penalty in self.penalties):
             raise ValueError("memory is for batches, but every step has all rows; leave it at 1.")
-        graph, parameters, variables = _split(self._initial, training=True)
+        graph, parameters, variables = in_mode(self._initial, training=True)
         self._program = Program(
             training=graph,
-            inference=_split(self._initial, training=False)[0],
+            inference=in_mode(self._initial, training=False)[0],
             task=self.task,
             optimizer=self.optimizer,
             dual=self.dual,
@@ -317,61 +313,28 @@ class FairTrainer:
             )
         if self.task.check is not None:
             self.task.check(np.asarray(rows.y), (rows.y.shape[0], *prediction.shape[1:]))
-        keys = jax.random.split(jax.random.key(self.seed), max(len(self.penalties), 1))
-        states = tuple(
-            penalty.init(z, prediction, key=key)
-            for penalty, z, key in zip(self.penalties, part.z, keys, strict=False)
-        )
         count = 1 if prediction.ndim == 1 else prediction.shape[1]
-        names = [
-            self._names(penalty, attribute, count)
-            for penalty, attribute in zip(self.penalties, self.attributes, strict=True)
-        ]
-        self._columns = tuple(
-            itertools.chain.from_iterable(
-                n for n, penalty in zip(names, self.penalties, strict=True) if penalty.measure
-            )
-        )
-        self._watched = tuple(itertools.chain.from_iterable(names))
         thresholds = {
             name: None if penalty.measure is None else float(penalty.threshold)
-            for penalty, group in zip(self.penalties, names, strict=True)
-            for name in group
+            for penalty, attribute in zip(self.penalties, self.attributes, strict=True)
+            for name in attribute.value_names(count)
         }
+        self._watched = tuple(thresholds)
+        self._columns = tuple(name for name, limit in thresholds.items() if limit is not None)
         self.history = History({}, {}, thresholds)
         self._best = None
+        keys = jax.random.split(jax.random.key(self.seed), max(len(self.penalties), 1))
         self.state = TrainState(
             step=jnp.zeros((), jnp.int32),
             parameters=parameters,
             variables=variables,
             optimizer_state=self.optimizer.init(parameters),
             dual=self.dual.init(len(self._columns), dtype=self._dtype),
-            penalties=states,
+            penalties=tuple(
+                penalty.init(z, prediction, key=key)
+                for penalty, z, key in zip(self._suited, part.z, keys, strict=False)
+            ),
         )
-
-    def _check_sizes(self, rows: Rows, size: int | None) -> None:
-        """Raise where a batch has too few rows for a penalty to constrain anything."""
-        n = rows.x.shape[0]
-        for penalty, attribute, z, group in zip(
-            self.penalties, self.attributes, rows.z, rows.group, strict=True
-        ):
-            least, share, where = penalty.least_rows(z), 1.0, "a batch"
-            if group is not None:
-                counts = np.bincount(np.asarray(group), minlength=attribute.groups)
-                share, where = counts.max() / n, "the largest group of y in a batch"
-            expected = (n if size is None else size * penalty.memory) * share
-            if penalty.measure is not None and expected < least:
-                raise ValueError(
-                    f"{penalty.name}: {where} has about {expected:.0f} row(s); with so few the"
-                    f" measure is 1 whatever the prediction, and constrains nothing. At least"
-                    f" {least} are needed: take larger batches, more memory or lower degrees."
-                )
-
-    @staticmethod
-    def _names(penalty: Penalty, attribute: Attribute, columns: int) -> list[str]:
-        heads = [penalty.name] if columns == 1 else [f"{penalty.name}[{i}]" for i in range(columns)]
-        groups = attribute.group_names or ("",)
-        return [f"{head} | {group}" if group else head for head in heads for group in groups]
 
     def _batch(self, rows: Rows) -> int | None:
         size = self.batch_size
@@ -392,107 +355,54 @@ class FairTrainer:
         if size is not None:
             batches = jnp.asarray(batch_rows(self.seed, rows.x.shape[0], size, done, end - done))
         state, figures = run_steps(
-            self._program, self.penalties, self.state, rows, batches, jnp.arange(end - done)
+            self._program, self._suited, self.state, rows, batches, jnp.arange(end - done)
         )
         sets = {"train": rows} | ({} if test is None else {"validation": test})
         measured = {
-            name: evaluate(self._program, self.penalties, state.parameters, state.variables, part)
+            name: evaluate(self._program, self._suited, state.parameters, state.variables, part)
             for name, part in sets.items()
         }
-        self._check_finite(figures, measured, done)
+        check_finite(figures, measured["train"], done)
         self.history = self.history.extended(
-            self._step_columns(figures, done), self._evaluation_columns(measured, end)
+            step_columns(figures, self._columns, done),
+            evaluation_columns(measured, self._watched, end),
         )
         self.state = state
         if test is not None:
             self._best = better(self._best, state, measured["validation"], self._limits())
 
-    def _check_finite(
-        self, figures: StepFigures, measured: Mapping[str, Figures], done: int
-    ) -> None:
-        finite = np.isfinite(np.asarray(figures.loss))
-        if not finite.all():
-            step = done + int(np.argmin(finite)) + 1
-        elif not np.isfinite(np.asarray(measured["train"].loss)):
-            step = done + len(finite)
-        else:
-            return
-        raise TrainingError(
-            f"the loss is no longer finite at step {step}; weights and history are those of step"
-            f" {done}. A smaller learning rate usually helps."
-        )
-
     def _limits(self) -> NDArray[Any]:
         limits = [self.history.thresholds[name] for name in self._watched]
         return np.array([np.inf if limit is None else limit for limit in limits])
 
-    def _step_columns(self, figures: StepFigures, done: int) -> dict[str, NDArray[Any]]:
-        values, multipliers = np.asarray(figures.values), np.asarray(figures.multipliers)
-        columns: dict[str, NDArray[Any]] = {
-            "step": np.arange(done, done + len(figures.loss)) + 1,
-            "loss": np.asarray(figures.loss),
-            "task_loss": np.asarray(figures.task_loss),
-        }
-        for i, name in enumerate(self._columns):
-            columns[f"value_{name}"] = values[:, i]
-            columns[f"multiplier_{name}"] = multipliers[:, i]
-        return columns
-
-    def _evaluation_columns(
-        self, measured: Mapping[str, Figures], end: int
-    ) -> dict[str, NDArray[Any]]:
-        columns = {"step": np.array([end])}
-        for part, figures in measured.items():
-            columns[f"loss_{part}"] = np.asarray(figures.loss)[None]
-            columns[f"score_{part}"] = np.asarray(figures.score)[None]
-            values = np.concatenate([np.zeros(0), *map(np.asarray, figures.hgr)])
-            for name, value in zip(self._watched, values, strict=True):
-                columns[f"hgr_{part}_{name}"] = np.array([value])
-        return columns
-
     # What is kept of a training, and what it belongs to.
 
-    def _write(self, folder: Path, description: Mapping[str, Any]) -> None:
+    def _describe(self, rows: Rows) -> None:
+        self._description = description(
+            in_mode(self._initial, training=True)[1:],
+            self.penalties,
+            self.task,
+            self.dual.two_sided,
+            self.batch_size,
+            self.seed,
+            rows,
+        )
+
+    def _write(self, folder: Path, belongs: Mapping[str, Any]) -> None:
         assert self.state is not None
         stopped = self._chosen is not None
         training = Training(self.state, self._best, self.history, stopped, self._validated)
-        write_training(folder, int(self.state.step), training, description)
+        write_training(folder, int(self.state.step), training, belongs)
 
-    def _take_up(self, folder: Path, description: Mapping[str, Any]) -> bool:
+    def _take_up(self, folder: Path, belongs: Mapping[str, Any]) -> bool:
         assert self.state is not None
         training = Training(self.state, self._best, self.history)
-        found = read_training(folder, training, description)
+        found = read_training(folder, training, belongs)
         if found is None:
             return False
         self.state, self._best, self.history, stopped, self._validated = found
         self._chosen = self._best if stopped else None
         return True
-
-    def _settings(self, rows: Rows) -> dict[str, Any]:
-        assert self.state is not None
-        fields = {f.name for f in dataclasses.fields(Penalty)}
-        return {
-            "network": digest(_split(self._initial, training=True)[1:]),
-            "penalties": [
-                described({name: getattr(penalty, name) for name in sorted(fields)})
-                for penalty in self.penalties
-            ],
-            "task": described(dataclasses.astuple(self.task)),
-            "dual": {"two_sided": self.dual.two_sided},
-            "batch size": self.batch_size,
-            "seed": self.seed,
-            "training rows": digest(rows),
-        }
-
-
-def _split(network: Any, *, training: bool) -> tuple[Any, Any, Any]:
-    """Static part, parameters and other variables of a network in one of its two modes."""
-    network = nnx.clone(network)
-    if training:
-        network.train()
-    else:
-        network.eval()
-    return split(network)
 
 
 def _with_progress(ends: list[int], trainer: FairTrainer, progress: bool) -> Iterable[int]:

@@ -65,7 +65,7 @@ def kb(
 
     Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; m distinct values
     count as degree m - 1; NaN or infinity gives NaN.  On n <= h + k rows the value is often 1:
-    the sample value is biased upward: between independent variables it is not 0 but about
+    the sample value is biased upward: between independent variables it is not 0 but up to about
     (sqrt(h) + sqrt(k)) / sqrt(n).
 
     Cost: one pass over the data (a few more where far outliers need them) in blocks, and the

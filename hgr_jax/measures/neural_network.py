@@ -209,8 +209,8 @@ class Network(nnx.Module):
                     size,
                     following,
                     param_dtype=dtype,
-                    kernel_init=_uniform(size),
-                    bias_init=_uniform(size),
+                    kernel_init=uniform_init(size),
+                    bias_init=uniform_init(size),
                     rngs=rngs,
                 )
                 for size, following in itertools.pairwise(sizes)
@@ -226,7 +226,8 @@ class Network(nnx.Module):
         return x[0]
 
 
-def _uniform(inputs: int) -> Any:
+def uniform_init(inputs: int) -> Any:
+    """An initializer of weights and biases: uniform over ±1/sqrt(inputs of the layer)."""
     bound = inputs**-0.5
 
     def init(key: Array, shape: Any, dtype: Any, out_sharding: Any = None) -> Array:

@@ -1,0 +1,241 @@
+"""Do p-values mean what they say?  Rejections under independence, and power.
+
+python -m bench.calibration [--only rejections|families|power] [--quick] [--write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+from tqdm import tqdm
+
+import hgr_jax
+from bench.machine import describe
+from bench.report import Report
+from hgr_jax.datasets import synthetic
+
+Matrix = NDArray[np.float64]
+
+COLUMNS = 64
+"""Of a table of independent columns: 2,016 pairs."""
+
+NOISE = 1.0
+"""Standard deviation of the noise, over that of the relationship, when power is measured."""
+
+TABLES = 3
+
+BOUNDS = {0.05: (0.04, 0.06), 0.01: (0.006, 0.015)}
+
+
+def independent(kind: str, rows: int, columns: int, rng: np.random.Generator) -> Matrix:
+    """A table of independent columns; those of ``"one-hot"`` are levels of a category."""
+    shape = rows, columns
+    match kind:
+        case "uniform":
+            return rng.uniform(-1, 1, shape)
+        case "normal":
+            return rng.standard_normal(shape)
+        case "lognormal":
+            return rng.lognormal(0, 1, shape)
+        case "t3":
+            return rng.standard_t(3, shape)
+        case "discrete":
+            return rng.integers(0, 4, shape).astype(float)
+        case "one-hot":
+            return rng.choice(5, shape, p=[0.4, 0.3, 0.15, 0.1, 0.05]).astype(float)
+    raise ValueError(f"unknown kind {kind!r}")
+
+
+KINDS = ("uniform", "normal", "lognormal", "t3", "discrete", "one-hot")
+
+
+def null_scan(kind: str, rows: int, degree: int, seed: int, columns: int) -> hgr_jax.Scan:
+    """A scan of a table of independent columns, with the p-values that it picks by itself."""
+    rng = np.random.default_rng([seed, rows, degree, *kind.encode()])
+    table = independent(kind, rows, columns, rng)
+    names = [f"x{i}" for i in range(columns)]
+    categories = names if kind == "one-hot" else []
+    return hgr_jax.scan(
+        table.astype(np.float32),
+        h=degree,
+        k=degree,
+        names=names,
+        categories=categories,
+        key=jax.random.key(seed),
+    )
+
+
+def rejections(
+    kind: str, rows: int, degree: int, tables: int, columns: int
+) -> tuple[int, dict[float, float], str]:
+    """How many pairs, the share of them that is rejected at each level, and by what p-values."""
+    pvalues, sources = [], set()
+    for seed in range(tables):
+        found = null_scan(kind, rows, degree, seed, columns)
+        first, second = found.pairs.T
+        pvalues.append(found.pvalue[first, second])
+        sources |= set(found.pvalue_source[first, second])
+    together = np.concatenate(pvalues)
+    rates = {level: float((together <= level).mean()) for level in BOUNDS}
+    return len(together), rates, " and ".join(sorted(sources))
+
+
+def calibration(report: Report, quick: bool) -> bool:
+    """The table of rejections; whether all are within the bounds."""
+    columns, tables = (46, 1) if quick else (COLUMNS, TABLES)
+    cells: list[tuple[str, int, int]] = []
+    for kind in KINDS:
+        degrees = (3,) if quick else (1,) if kind == "one-hot" else range(1, 8)
+        sizes = (300,) if quick else (100, 1000, 10_000)
+        cells += itertools.product([kind], sizes, degrees)
+    within = True
+
+    def lines() -> Iterator[list[str]]:
+        nonlocal within
+        for kind, rows, degree in tqdm(cells, desc="null tables", leave=False):
+            pairs, rates, source = rejections(kind, rows, degree, tables, columns)
+            holds = [low <= rates[level] <= high for level, (low, high) in BOUNDS.items()]
+            within &= all(holds)
+            yield [
+                kind,
+                f"{rows:,}",
+                "" if kind == "one-hot" else str(degree),
+                source,
+                f"{pairs:,}",
+                *(f"{rate:.2%}" for rate in rates.values()),
+                "yes" if all(holds) else "OUTSIDE",
+            ]
+            jax.clear_caches()
+
+    report.say("Rejections under independence, by the method that the scan picks.")
+    header = ("columns", "rows", "degree", "p-values", "pairs", "at 5%", "at 1%", "within bounds")
+    report.table(header, lines())
+    return within
+
+
+def families(report: Report, quick: bool) -> bool:
+    """How many tables of independent columns have a rejection after Benjamini-Hochberg.
+
+    Whether they are no more than 5%, up to what chance adds once in a thousand times.
+    """
+    within = True
+
+    def lines() -> Iterator[list[str]]:
+        nonlocal within
+        for kind in ("uniform", "lognormal") if quick else KINDS:
+            tables = 5 if quick else 100
+            hits = 0
+            for seed in tqdm(range(tables), desc=f"tables, {kind}", leave=False):
+                found = null_scan(kind, 1000, 3 if quick else 5, 1000 + seed, 30)
+                hits += bool(np.nanmin(found.adjusted_pvalue) <= 0.05)
+            most = int(binom.ppf(0.999, tables, 0.05))
+            within &= hits <= most
+            yield [kind, str(tables), str(hits), str(most)]
+
+    report.say("Tables of 30 independent columns (435 pairs), 1,000 rows, degree 5: how many have")
+    report.say(
+        "any adjusted p-value of at most 0.05 (5% on average; chance adds no more than to the"
+    )
+    report.say("last column, 999 times of 1,000).")
+    report.table(("columns", "tables", "with a rejection", "at most"), lines())
+    return within
+
+
+def power(report: Report, quick: bool) -> None:
+    """Share of noisy relationships that are found at level 0.05."""
+    repeats, rows, permutations = (5, 100, 99) if quick else (50, 200, 199)
+    tests = contestants(permutations)
+    relations = list(synthetic.RELATIONSHIPS)[: 2 if quick else None]
+
+    def lines() -> Iterator[list[str]]:
+        for name in relations:
+            found = dict.fromkeys(tests, 0)
+            for seed in tqdm(range(repeats), desc=name, leave=False):
+                a, b = relationship(name, rows, seed)
+                for test, pvalue in tests.items():
+                    found[test] += pvalue(a, b, seed) <= 0.05
+            yield [name, *(f"{count / repeats:.0%}" for count in found.values())]
+
+    report.say(f"Power at level 0.05: {rows} rows, {repeats} repeats, noise {NOISE} on the paper's")
+    report.say(f"relationships; permutation tests with {permutations} permutations.")
+    report.table(("relationship", *tests), lines())
+
+
+def relationship(name: str, rows: int, seed: int) -> tuple[Matrix, Matrix]:
+    """A noisy relationship of the paper."""
+    a, b = synthetic.sample(name, jax.random.key(seed), noise=NOISE, size=rows)
+    return np.asarray(a, np.float64), np.asarray(b, np.float64)
+
+
+def contestants(permutations: int) -> Mapping[str, Callable[[Matrix, Matrix, int], float]]:
+    """Tests of independence, ``(a, b, seed) -> p-value``."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import dcor
+        from hyppo.independence import Hsic
+    from scipy.stats import chatterjeexi, pearsonr
+
+    def ours(degree: int) -> Callable[[Matrix, Matrix, int], float]:
+        def test(a: Matrix, b: Matrix, seed: int) -> float:
+            table = np.stack([a, b], axis=1).astype(np.float32)
+            key = jax.random.key(seed)
+            found = hgr_jax.scan(table, h=degree, k=degree, permutations=permutations, key=key)
+            return float(found.pvalue[0, 1])
+
+        return test
+
+    def distance(a: Matrix, b: Matrix, seed: int) -> float:
+        rng = np.random.RandomState(seed)
+        test = dcor.independence.distance_covariance_test
+        return float(test(a, b, num_resamples=permutations, random_state=rng).pvalue)
+
+    def hsic(a: Matrix, b: Matrix, seed: int) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return float(Hsic().test(a, b, reps=permutations, auto=False, random_state=seed)[1])
+
+    return {
+        "HGR-KB, degree 2": ours(2),
+        "degree 3": ours(3),
+        "degree 5": ours(5),
+        "dcor": distance,
+        "hyppo, HSIC": hsic,
+        "xi (Chatterjee)": lambda a, b, _: float(chatterjeexi(a, b).pvalue),
+        "Pearson": lambda a, b, _: float(pearsonr(a, b).pvalue),
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the tables; 1 if a rate is outside of its bounds."""
+    parts: dict[str, Callable[[Report, bool], object]] = {
+        "rejections": calibration,
+        "families": families,
+        "power": power,
+    }
+    parser = argparse.ArgumentParser(prog="python -m bench.calibration", description=__doc__)
+    parser.add_argument("--only", choices=tuple(parts), help="one of the tables")
+    parser.add_argument("--quick", action="store_true", help="a small version, in a minute or two")
+    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
+    options = parser.parse_args(argv)
+    within = True
+    for name, part in parts.items():
+        if options.only in (None, name):
+            report = Report()
+            report.say(describe())
+            report.say()
+            within &= part(report, options.quick) is not False
+            if options.write:
+                report.keep(name)
+    return 0 if within or options.quick else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

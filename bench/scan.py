@@ -1,0 +1,286 @@
+"""All pairs of a table: ours, the bare matrix product, and what else there is.
+
+    python -m bench.scan [--quick] [--slow] [--write]
+
+``--slow`` adds the contestants that take minutes.  ppscore is timed where it is installed (its own
+requirements exclude current pandas: ``pip install --no-deps ppscore``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+import hgr_jax
+from bench.data import communities
+from bench.machine import describe
+from bench.peers import maxcorr_double
+from bench.report import Report
+from bench.timing import race, seconds
+
+Matrix = NDArray[np.floating]
+
+DEGREE = 5
+NUMPY = "plain NumPy, float64"
+PICTURE = Path(__file__).with_name("scan.png")
+
+
+def numpy_scan(x: Matrix, degree: int = DEGREE) -> Matrix:
+    """Every pair in plain NumPy: powers and QR of each column, one product, a batch of SVDs."""
+    rows, columns = x.shape
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    bases = np.empty((rows, columns, degree), x.dtype)
+    bases[:, :, 0] = x
+    for j in range(1, degree):
+        np.multiply(bases[:, :, j - 1], x, out=bases[:, :, j])
+    bases -= bases.mean(axis=0)
+    for column in range(columns):
+        bases[:, column] = np.linalg.qr(bases[:, column])[0]
+    flat = bases.reshape(rows, -1)
+    gram = (flat.T @ flat).reshape(columns, degree, columns, degree)
+    first, second = np.triu_indices(columns, 1)
+    return np.linalg.svd(gram[first, :, second], compute_uv=False)[:, 0]
+
+
+@jax.jit
+def bare_product(features: jax.Array) -> jax.Array:
+    """The matrix product of the size that a scan needs, and nothing else."""
+    return jnp.matmul(features.T, features, precision=jax.lax.Precision.HIGHEST)
+
+
+def speed(report: Report, name: str, x: Matrix, rounds: int) -> None:
+    """Scans of one table in float32, in turn."""
+    rows, columns = x.shape
+    exact, x = np.ascontiguousarray(x, np.float64), np.ascontiguousarray(x, np.float32)
+    on_device = jnp.asarray(x)
+    rng = np.random.default_rng(0)
+    features = jnp.asarray(rng.standard_normal((rows, columns * DEGREE)), jnp.float32)
+    table = _pandas().DataFrame(x)
+    contestants: dict[str, tuple[str, Callable[[], Any]]] = {
+        "bare matrix product in JAX": ("", lambda: bare_product(features)),
+        "`scan(pvalues=None)`": (
+            "HGR-KB of all pairs",
+            lambda: hgr_jax.scan(on_device, h=DEGREE, k=DEGREE, pvalues=None),
+        ),
+        "`scan`": (
+            "and p-values",
+            lambda: hgr_jax.scan(on_device, h=DEGREE, k=DEGREE),
+        ),
+        NUMPY: ("HGR-KB: QR, one product, SVDs", lambda: numpy_scan(exact)),
+        "the same in float32": ("inexact for heavy tails", lambda: numpy_scan(x)),
+        "pandas `corr`": ("Pearson", lambda: table.corr()),
+    }
+    timings = race({n: f for n, (_, f) in contestants.items()}, rounds=rounds, at_least=0.2)
+    ours, bare = (timings[n].median for n in ("`scan(pvalues=None)`", "bare matrix product in JAX"))
+    first = [timings[name].first for name in ("`scan(pvalues=None)`", "`scan`")]
+    found = timings["`scan(pvalues=None)`"].value
+    values = found.correlation[found.pairs[:, 0], found.pairs[:, 1]]
+    # QR of the powers of a column of few values makes up directions that are not there.
+    many = np.array([len(np.unique(column)) > DEGREE for column in exact.T])
+    sound = many[found.pairs].all(axis=1)
+    error = np.abs(values - timings[NUMPY].value)[sound].max()
+    report.say(
+        f"{name}: {rows:,} rows, {columns} columns, {len(values):,} pairs, degree {DEGREE}; float32"
+        f" but where it says otherwise. Largest difference of ours from plain NumPy: {error:.1e}"
+        " (but for columns of few values, of which plain NumPy makes too much)."
+        f" The first scan of a shape compiles for {seconds(first[0])}, and for {seconds(first[1])}"
+        " more with p-values."
+    )
+    report.table(
+        ("", "what it computes", "time", "times ours", "times the product"),
+        [
+            [
+                contestant,
+                contestants[contestant][0],
+                seconds(timing.median),
+                f"{timing.median / ours:.2f}",
+                f"{timing.median / bare:.2f}",
+            ]
+            for contestant, timing in timings.items()
+        ],
+    )
+
+
+def others(report: Report, name: str, x: Matrix, pairs: int) -> None:
+    """The packages that take long: each once, maxcorr and dcor on a sample of pairs."""
+    import dcor
+    import phik  # noqa: F401
+
+    frame = _pandas().DataFrame(x, columns=[f"x{i}" for i in range(x.shape[1])])
+    every = list(itertools.combinations(range(x.shape[1]), 2))
+    rng = np.random.default_rng(0)
+    sample = [every[i] for i in rng.choice(len(every), min(pairs, len(every)), replace=False)]
+    found = hgr_jax.scan(x.astype(np.float32), h=DEGREE, k=DEGREE, pvalues=None)
+    start = time.perf_counter()
+    hgr_jax.scan(x.astype(np.float32), h=DEGREE, k=DEGREE, pvalues=None)
+    ours = time.perf_counter() - start
+    rows = []
+
+    def timed(
+        label: str, what: str, function: Callable[[], Any], share: float = 1.0, part: str = ""
+    ) -> Any:
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = function()
+        took = (time.perf_counter() - start) / share
+        note = "" if share == 1 else f", from {part}"
+        rows.append([label, what + note, seconds(took), f"{took / ours:,.0f}"])
+        return value
+
+    share, sampled = len(sample) / len(every), f"{len(sample)} pairs"
+    timed(
+        "dcor",
+        "distance correlation",
+        lambda: [dcor.distance_correlation(x[:, i], x[:, j]) for i, j in sample],
+        share,
+        sampled,
+    )
+    theirs = timed(
+        "maxcorr, double kernel",
+        "HGR-KB, by a search",
+        lambda: [maxcorr_double(x[:, i], x[:, j], DEGREE) for i, j in sample],
+        share,
+        sampled,
+    )
+    below = np.array([found.correlation[i, j] for i, j in sample]) - np.array(theirs)
+    timed(
+        "PhiK",
+        "a correlation of binned data",
+        lambda: frame.phik_matrix(interval_cols=list(frame.columns), verbose=False),
+    )
+    if importlib.util.find_spec("ppscore"):
+        import ppscore
+
+        some = frame.columns[: max(2, int(np.sqrt(2 * pairs)))]
+        timed(
+            "ppscore",
+            "score of decision trees, both directions",
+            lambda: ppscore.matrix(frame[some]),
+            (len(some) / x.shape[1]) ** 2,
+            f"{len(some)} columns",
+        )
+    report.say(
+        f"{name}: packages that take longer, once each. Of the sampled pairs maxcorr is more than"
+        f" 0.01 below the exact value in {np.mean(below > 0.01):.0%}."
+    )
+    report.table(("", "what it computes", "time", "times ours"), rows)
+
+
+def _pandas() -> Any:
+    import pandas
+
+    return pandas
+
+
+def growth(report: Report, *, quick: bool, draw: bool) -> None:
+    """How time grows with rows and with columns, as a table, and as a picture if ``draw``."""
+    rng = np.random.default_rng(0)
+    sizes: dict[str, list[tuple[int, int]]] = {
+        "rows": [(n, 50) for n in ((1000, 3000) if quick else (1000, 10_000, 100_000, 1_000_000))],
+        "columns": [(10_000, p) for p in ((10, 20) if quick else (10, 30, 100, 300, 1000))],
+    }
+    times: dict[str, list[tuple[int, float]]] = {}
+    lines = []
+    for axis, shapes in sizes.items():
+        for rows, columns in shapes:
+            x = jnp.asarray(rng.standard_normal((rows, columns), dtype=np.float32))
+            hgr_jax.scan(x, pvalues=None)
+            laps = []
+            for _ in range(3):
+                start = time.perf_counter()
+                hgr_jax.scan(x, pvalues=None)
+                laps.append(time.perf_counter() - start)
+            took = float(np.median(laps))
+            times.setdefault(axis, []).append((rows if axis == "rows" else columns, took))
+            pairs = columns * (columns - 1) // 2
+            lines.append([f"{rows:,}", f"{columns:,}", f"{pairs:,}", seconds(took)])
+            jax.clear_caches()
+    report.say("How the time of `scan(pvalues=None)` grows, degree 5, float32.")
+    report.table(("rows", "columns", "pairs", "time"), lines)
+    if draw:
+        _draw(times)
+        report.say(f"![Time by rows and by columns]({PICTURE.name})")
+
+
+def _draw(times: dict[str, list[tuple[int, float]]]) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    for axes, (axis, points) in zip(figure.subplots(1, 2), times.items(), strict=True):
+        size, took = zip(*points, strict=True)
+        axes.loglog(size, took, marker="o")
+        axes.set(xlabel=axis, ylabel="seconds", title=f"time of a scan by {axis}")
+        axes.grid(visible=True, which="both", alpha=0.3)
+    figure.savefig(PICTURE, dpi=120)
+
+
+_LONG = """
+import resource, sys
+import numpy as np, hgr_jax
+x = np.random.default_rng(0).standard_normal(({rows}, 50), dtype=np.float32)
+found = hgr_jax.scan(x, pvalues={pvalues!r})
+assert len(found) == 1225
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def memory(report: Report, quick: bool) -> None:
+    """The most memory that a process takes that scans a long table."""
+    rows = 100_000 if quick else 1_000_000
+    lines = []
+    for pvalues in (None, "auto"):
+        done = subprocess.run(
+            [sys.executable, "-c", _LONG.format(rows=rows, pvalues=pvalues)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        lines.append([f"`pvalues={pvalues!r}`", f"{int(done.stdout) / 1e9:.2f} GB"])
+    report.say(f"A whole process that scans {rows:,} rows x 50 columns of float32.")
+    report.table(("", "most memory"), lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m bench.scan", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small version, in a minute")
+    parser.add_argument("--slow", action="store_true", help="also the packages that take minutes")
+    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
+    options = parser.parse_args(argv)
+    report = Report()
+    report.say(describe())
+    report.say()
+    rng = np.random.default_rng(0)
+    shape = (1000, 10) if options.quick else (10_000, 100)
+    tables = {"Normal": rng.standard_normal(shape)}
+    real = communities()
+    if real is not None:
+        tables["Communities"] = real[1][:, :10] if options.quick else real[1]
+    for name, x in tables.items():
+        speed(report, name, x, rounds=2 if options.quick else 7)
+    if options.slow or options.quick:
+        for name, x in tables.items():
+            others(report, name, x, pairs=3 if options.quick else 60)
+    growth(report, quick=options.quick, draw=options.write and not options.quick)
+    memory(report, options.quick)
+    if options.write:
+        report.keep("scan")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

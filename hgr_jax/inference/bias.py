@@ -1,0 +1,43 @@
+"""The upward bias of sample correlations, in part removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+
+def corrected(value: Array, rows: Any, parameters: Any) -> Array:
+    """Ezekiel's corrected correlation, 0 where it would be imaginary.
+
+        corrected^2 = max(0, 1 - (1 - value^2) (rows - 1) / (rows - 1 - parameters))
+
+    Args:
+      value: correlations in [0, 1], of any shape, traced.
+      rows: how many rows they were computed from, traced.
+      parameters: of the model, traced or static: h + k - 1 for the top canonical correlation of h
+        and k functions (the leading term of Lawley's expansion).
+
+    Raises:
+      TypeError: for what is no array of numbers.
+
+    Degenerate cases: 0 if ``rows <= parameters + 1``.  Derivatives are 0 where the result is.
+
+    Source: Ezekiel, "Methods of correlation analysis" (1930); Lawley, "Tests of significance in
+    canonical analysis" (1959).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from hgr_jax.inference.bias import corrected
+      >>> noise, weak, strong = corrected(jnp.array([0.05, 0.1, 0.5]), 1000, 9)
+      >>> print(f"{noise:.3f} {weak:.3f} {strong:.3f}")
+      0.000 0.032 0.493
+    """
+    value = jnp.asarray(value)
+    freedom = jnp.asarray(rows, value.dtype) - 1
+    left = freedom - jnp.asarray(parameters, value.dtype)
+    enough = left > 0
+    squared = 1 - (1 - value * value) * freedom / jnp.where(enough, left, 1)
+    positive = enough & ~(squared <= 0)
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1)), 0)

@@ -1,0 +1,192 @@
+"""Which degrees to use: every pair of them scored on held-out rows, in one pass."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax import Array, lax
+
+from hgr_jax.arguments import as_key, as_pair, as_weights, check_choice, check_count
+from hgr_jax.canonical import normalised, without_dropped_rows
+from hgr_jax.inference._gram import (
+    cross_moments,
+    fit_bases,
+    fold_grams,
+    fold_order,
+    held_out,
+    score,
+    training_grams,
+)
+from hgr_jax.inference.resampling import check_folds
+from hgr_jax.solvers import top_pair
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RULES = ("one_standard_error", "best")
+
+Table = npt.NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DegreeSelection:
+    """The result of `select_degrees`; entry ``[i, j]`` of a table is of degrees i + 1 and j + 1.
+
+    Attributes:
+      h, k: the chosen degrees, of a and of b.
+      scores: ``(H, K)`` correlation of the transformations on held-out rows, mean over folds.
+      standard_errors: ``(H, K)`` of these means.
+      values: ``(H, K)`` HGR-KB on all rows, which never decreases with either degree.
+      rule: how the degrees were chosen.
+    """
+
+    h: int
+    k: int
+    scores: Table
+    standard_errors: Table
+    values: Table
+    rule: str
+
+    def plot(self) -> Figure:
+        """Heat maps of ``values`` and ``scores`` side by side, the choice marked.
+
+        Raises:
+          ImportError: without matplotlib, naming the command that installs it.
+        """
+        from hgr_jax.inference.degrees_plot import plot_degrees
+
+        return plot_degrees(self)
+
+
+def select_degrees(
+    a: Any,
+    b: Any,
+    *,
+    key: Any,
+    largest: int | tuple[int, int] = 7,
+    folds: int = 5,
+    rule: str = "one_standard_error",
+    weights: Any = None,
+) -> DegreeSelection:
+    """Degrees h and k of HGR-KB, by cross-validation over all pairs up to the largest.
+
+        score(h, k) = mean over folds F of  rho_F( f_-F(a), g_-F(b) )
+
+    with f_-F, g_-F the transformations of degrees h and k that `hgr_jax.kb_fit` finds on the rows
+    outside F, as in `hgr_jax.inference.resampling.cross_fitted`.  HGR-KB itself is no guide, as
+    it grows with the degrees whatever the data.  Its value at degrees chosen from the same data
+    is biased upward all the same.
+
+    Args:
+      a, b: real arrays ``(n,)``.
+      key: a random key for the folds, as ``jax.random.key(0)`` makes.
+      largest: degree to try up to, int >= 1, or a pair, of a and of b.
+      folds: int, 2 to n / 2.
+      rule: ``"one_standard_error"`` takes the smallest h + k whose score is within one standard
+        error of the best score, and of several such pairs the best one; ``"best"`` the best score.
+        Ties (but for rounding) go to the smaller h + k, then to the smaller h.
+      weights: non-negative ``(n,)``, or None.  A fold without any weight is left out.
+
+    Returns:
+      A `DegreeSelection`, with NumPy tables of all scores and values, and ``plot()``.
+
+    Raises:
+      TypeError, ValueError: for shapes, dtypes or options other than the above, and for data that
+        are not finite, a negative weight, or weights that leave fewer than two folds.
+
+    Degenerate data: where ``a`` or ``b`` is constant every score is 0, and the choice (1, 1); a
+    degree that the values of a variable do not support adds nothing, and is not chosen.
+
+    Cost: a host function, not to be traced.  Orthonormal polynomials are nested, so one basis of
+    the largest degrees and its Gram matrix in each fold serve all pairs: 49 pairs and 5 folds of
+    10,000 rows take 15 ms on one core, once compiled.
+
+    Source: Stone, "Cross-validatory choice and assessment of statistical predictions" (1974);
+    Breiman, Friedman, Olshen & Stone, "Classification and Regression Trees" (1984), for the rule
+    of one standard error.
+
+    Example:
+      >>> import jax, numpy as np
+      >>> from hgr_jax.inference.degrees import select_degrees
+      >>> a, noise = np.random.default_rng(0).normal(size=(2, 500))
+      >>> found = select_degrees(a, a**2 + noise / 4, largest=3, key=jax.random.key(0))
+      >>> found.h, found.k
+      (2, 1)
+      >>> found.values.shape
+      (3, 3)
+    """
+    a, b = as_pair(a, b, max_ndim=1)
+    weights = as_weights(weights, a.shape[0], a.dtype)
+    if isinstance(largest, tuple | list):
+        if len(largest) != 2:
+            raise ValueError(f"largest must be a degree, or a pair of degrees; got {largest!r}.")
+        top = (check_count("largest[0]", largest[0]), check_count("largest[1]", largest[1]))
+    else:
+        top = (check_count("largest", largest),) * 2
+    check_choice("rule", rule, RULES)
+    folds = check_folds(folds, a.shape[0])
+    scored, value, counts = _cross_validated(a, b, weights, as_key(key), largest=top, folds=folds)
+    if np.isnan(np.asarray(value)).any():
+        raise ValueError(
+            "degrees can be selected only on finite a and b and weights >= 0, not all 0;"
+            " drop the other rows, or give them weight 0."
+        )
+    counted = np.asarray(counts)
+    if counted.sum() < 2:
+        raise ValueError("weights must leave rows in at least two folds; use fewer folds.")
+    scores_by_fold = np.asarray(scored, np.float64)[counted]
+    scores = scores_by_fold.mean(axis=0)
+    errors = scores_by_fold.std(axis=0, ddof=1) / np.sqrt(len(scores_by_fold))
+    rounding = float(jnp.finfo(a.dtype).eps) ** (2 / 3)
+    h, k = _chosen(scores, errors, rule, rounding)
+    return DegreeSelection(h, k, scores, errors, np.asarray(value, np.float64), rule)
+
+
+def _chosen(scores: Table, errors: Table, rule: str, rounding: float) -> tuple[int, int]:
+    best = np.unravel_index(np.argmax(scores), scores.shape)
+    allowance = errors[best] if rule == "one_standard_error" else 0.0
+    near = scores >= scores[best] - allowance - rounding
+    order = np.add.outer(np.arange(scores.shape[0]), np.arange(scores.shape[1]))
+    smallest = near & (order == order[near].min())
+    tied = smallest & (scores >= scores[smallest].max() - rounding)
+    h, k = np.argwhere(tied)[0]
+    return int(h) + 1, int(k) + 1
+
+
+@functools.partial(jax.jit, static_argnames=("largest", "folds"))
+def _cross_validated(
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    key: Array,
+    *,
+    largest: tuple[int, int],
+    folds: int,
+) -> tuple[Array, Array, Array]:
+    """Held-out scores ``(folds, H, K)``, values ``(H, K)``, and which folds hold any weight."""
+    weights = None if weights is None else normalised(weights)
+    a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
+    bases, gram = fit_bases(a, b, weights, largest)
+    grams = fold_grams(bases, a, b, weights, fold_order(key, a.shape[0], folds))
+    rows, columns = np.indices(largest)
+    within = (np.arange(largest[0])[:, None] <= rows[..., None, None]) & (
+        np.arange(largest[1])[None, :] <= columns[..., None, None]
+    )
+
+    def one(training: Array, test: Array) -> Array:
+        m, moments = held_out(training, test, bases.alive)
+        blocks = jnp.where(within, m, 0)
+        return jax.vmap(jax.vmap(lambda block: score(top_pair(block, "svd"), moments)))(blocks)
+
+    scores = jax.vmap(one)(training_grams(grams), grams)
+    blocks = jnp.where(within, cross_moments(gram, bases.alive), 0)
+    values = jnp.minimum(jnp.linalg.svd(blocks, compute_uv=False)[..., 0], 1)
+    values = lax.cummax(lax.cummax(values, 0), 1)  # monotone but for rounding as they are
+    finite = jnp.isfinite(gram).all()
+    return scores, jnp.where(finite, values, jnp.nan), grams[:, 0, 0] > 0

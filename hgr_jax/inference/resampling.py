@@ -1,0 +1,313 @@
+"""How much of a value of HGR-KB is there on other rows: cross-fitting and the bootstrap."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax import Array, lax
+
+from hgr_jax.arguments import as_key, as_pair, as_weights, check_count, check_fraction
+from hgr_jax.canonical import normalised, without_dropped_rows
+from hgr_jax.inference._gram import (
+    Bases,
+    cross_moments,
+    fit_bases,
+    fold_grams,
+    fold_order,
+    held_out,
+    score,
+    training_grams,
+)
+from hgr_jax.inference.bias import corrected
+from hgr_jax.moments import sum_over_rows
+from hgr_jax.solvers import top_pair
+
+MEMORY = 2**27
+"""Bytes that the resamples of a chunk may take."""
+
+
+def cross_fitted(
+    a: Any,
+    b: Any,
+    h: int = 5,
+    k: int = 5,
+    *,
+    key: Any,
+    folds: int = 5,
+    weights: Any = None,
+) -> Array:
+    """HGR-KB whose transformations are fitted on other rows than those they are scored on.
+
+        mean over folds F of  rho_F( f_-F(a), g_-F(b) )
+
+    with f_-F, g_-F the transformations that `hgr_jax.kb_fit` finds on the rows outside F, and
+    rho_F Pearson's correlation on the rows of F.  The value of HGR-KB on its own rows is biased
+    upward; this one is about 0 between independent variables, and below HGR between dependent
+    ones, as what was learned from some rows is not the best there is.
+
+    Args:
+      a, b: real arrays ``(n,)``, traced.
+      h, k: degrees, static, int >= 1.
+      key: a random key for the folds, traced.
+      folds: static, 2 to n / 2; rows are dealt to folds of sizes that differ by one at most.
+      weights: non-negative ``(n,)``, traced, or None.  A fold without any weight is left out.
+
+    Returns:
+      A scalar in [-1, 1], of the floating dtype of ``a`` and ``b``; the same for the same key.
+
+    Raises:
+      TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
+
+    Derivatives: with respect to ``a``, ``b`` and ``weights``, forward and reverse, wherever the
+    top canonical correlation on the rows outside each fold is simple.
+
+    Degenerate data: a fold on which f or g does not vary (a constant, a fold of one row) counts
+    as 0; NaN or infinity gives NaN.  In float32 a held-out outlier beyond some ten standard
+    deviations may lower the degree that the other rows are fitted with.
+
+    Cost: that of HGR-KB, whatever the number of folds: one basis for all rows and one Gram matrix
+    of it for each fold; the others sum to the one to fit on.
+
+    Source: Bickel, Klaassen, Ritov & Wellner, "Efficient and Adaptive Estimation for
+    Semiparametric Models" (1993), for estimates fitted on other rows.
+
+    Example:
+      >>> import jax, numpy as np, hgr_jax
+      >>> from hgr_jax.inference.resampling import cross_fitted
+      >>> a, b = np.random.default_rng(0).normal(size=(2, 300))
+      >>> key = jax.random.key(0)
+      >>> bool(cross_fitted(a, b, key=key) < 0.1 < hgr_jax.kb(a, b))
+      True
+      >>> print(f"{cross_fitted(a, a**2 + b / 10, h=2, k=1, key=key):.2f}")
+      1.00
+    """
+    a, b = as_pair(a, b, max_ndim=1)
+    return _cross_fitted(
+        a,
+        b,
+        as_weights(weights, a.shape[0], a.dtype),
+        as_key(key),
+        degrees=(check_count("h", h), check_count("k", k)),
+        folds=check_folds(folds, a.shape[0]),
+    )
+
+
+def check_folds(folds: Any, rows: int) -> int:
+    """A static number of folds, at least 2, of at least 2 rows: one has no correlation."""
+    folds = check_count("folds", folds, 2)
+    if 2 * folds > rows:
+        raise ValueError(f"folds must have 2 rows each, of {rows} rows; got {folds} folds.")
+    return folds
+
+
+@functools.partial(jax.jit, static_argnames=("degrees", "folds"))
+def _cross_fitted(
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    key: Array,
+    *,
+    degrees: tuple[int, int],
+    folds: int,
+) -> Array:
+    weights = None if weights is None else normalised(weights)
+    a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
+    bases, _ = fit_bases(a, b, weights, degrees)
+    grams = fold_grams(bases, a, b, weights, fold_order(key, a.shape[0], folds))
+
+    def one(training: Array, test: Array) -> Array:
+        m, moments = held_out(training, test, bases.alive)
+        return score(top_pair(m, "svd"), moments)
+
+    scores = jax.vmap(one)(training_grams(grams), grams)
+    counted = grams[:, 0, 0] > 0
+    mean = jnp.sum(jnp.where(counted, scores, 0)) / jnp.sum(counted).astype(a.dtype)
+    return jnp.where(jnp.isfinite(grams).all(), mean, jnp.nan)
+
+
+@dataclasses.dataclass(frozen=True)
+class BootstrapInterval:
+    """The result of `bootstrap`.
+
+    Attributes:
+      low, high: ends of the interval for HGR, in [0, 1].
+      value: HGR-KB on the data.
+      corrected: the value with less of its upward bias, `hgr_jax.inference.bias.corrected`.
+      level: the coverage that was asked for.
+    """
+
+    low: float
+    high: float
+    value: float
+    corrected: float
+    level: float
+
+
+def bootstrap(
+    a: Any,
+    b: Any,
+    h: int = 5,
+    k: int = 5,
+    *,
+    key: Any,
+    resamples: int = 500,
+    level: float = 0.95,
+) -> BootstrapInterval:
+    """A confidence interval for the maximal correlation of polynomials of degrees h and k.
+
+    With c(.) Ezekiel's correction for h + k - 1 parameters, and KB_j* the value of HGR-KB on
+    the j-th resample, n rows drawn with replacement, the interval is
+
+        from the Phi(2 z - t) to the Phi(2 z + t) quantile of  c(c(KB_j*)),
+        Phi(z) = share of c(c(KB_j*)) below c(KB), ties by half,   Phi(t) = (1 + level) / 2.
+
+    HGR-KB is biased upward; on a resample it is so twice, as the resample is fitted to data that
+    themselves were fitted.  The plain percentile interval therefore lies too high (between
+    independent variables it never covers 0).  Here the resamples are corrected twice, the data
+    once, and what bias is left between them is Efron's z.
+
+    Args:
+      a, b: real arrays ``(n,)``.
+      h, k: degrees, int >= 1.
+      key: a random key, as ``jax.random.key(0)`` makes.
+      resamples: int >= 1; 500 leave an end uncertain by some tenth of its distance to the value.
+      level: asked coverage, above 0 and below 1.
+
+    Returns:
+      A `BootstrapInterval`, of Python numbers.
+
+    Raises:
+      TypeError, ValueError: for shapes, dtypes or options other than the above.
+
+    Coverage: of 95% intervals, in 500 simulations each, for normal pairs of correlation rho (then
+    HGR is rho, whatever the degrees), with n = 200 and 1,000 rows:
+
+        rho             0     0.1     0.3     0.6     0.9
+        h = k = 2   99, 100  97, 94  97, 95  95, 96  94, 93 %
+        h = k = 5   99,  98  98, 96  98, 97  97, 96  94, 95 %
+
+    (for 0 it is near 100, as an interval that covers 0 ends there).  Intervals that fail mostly
+    lie too high.  Nothing covers what degrees h and k cannot express: of HGR itself it may be
+    far below.
+
+    Degenerate data: a constant ``a`` or ``b`` has value 0 and the interval [0, 0], and a perfect
+    relation 1 and [1, 1], as all resamples agree; NaN or infinity gives NaN.  On
+    ``n <= h + k`` rows (or effective degrees, of data with fewer values) nothing is known: the
+    interval is [0, 1].
+
+    Cost: a host function, not to be traced.  Resamples are weights on the rows, so that all Gram
+    matrices of a chunk are one matrix product: 500 resamples of 10,000 rows take 0.1 s on one
+    core, once compiled.
+
+    Source: Efron, "Nonparametric standard errors and confidence intervals" (1981), for the bias
+    corrected percentiles; Ezekiel, "Methods of correlation analysis" (1930).
+
+    Example:
+      >>> import jax, numpy as np
+      >>> from hgr_jax.inference.resampling import bootstrap
+      >>> a, noise = np.random.default_rng(0).normal(size=(2, 500))
+      >>> found = bootstrap(a, 0.6 * a + 0.8 * noise, h=2, k=2, key=jax.random.key(0))
+      >>> found.low < 0.6 < found.high
+      True
+    """
+    a, b = as_pair(a, b, max_ndim=1)
+    key = as_key(key)
+    degrees = (check_count("h", h), check_count("k", k))
+    count = check_count("resamples", resamples)
+    level = check_fraction("level", level)
+    if not 0 < level < 1:
+        raise ValueError(f"level must be above 0 and below 1; got {level}.")
+    rows = a.shape[0]
+    bases, value, center, parameters = _fitted(a, b, degrees=degrees)
+    estimate, corrected = float(value), float(center)
+    if np.isnan(estimate) or estimate == 0:
+        return BootstrapInterval(estimate, estimate, estimate, estimate, level)
+    if rows <= int(parameters) + 1:
+        return BootstrapInterval(0.0, 1.0, estimate, 0.0, level)
+    size = min(count, max(1, MEMORY // (4 * rows * a.dtype.itemsize)))
+    chunks = -(-count // size)
+    size = -(-count // chunks)
+    parts = [
+        np.asarray(_resampled(bases, a, b, parameters, jnp.asarray(drawn), degrees=degrees))
+        for drawn in draws(key, rows, chunks * size, size)
+    ]
+    values = np.concatenate(parts).astype(np.float64)[:count]
+    low, high = _bias_corrected_percentiles(values, corrected, level)
+    return BootstrapInterval(low, high, estimate, corrected, level)
+
+
+def draws(key: Array, rows: int, count: int, size: int) -> Iterator[npt.NDArray[np.uint16]]:
+    """How often each row is in each of ``count`` resamples, ``(rows, size)`` at a time.
+
+    The same for every size.
+    """
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+    for _ in range(0, count, size):
+        chosen = (generator.integers(0, rows, rows) for _ in range(size))
+        columns = [np.bincount(c, minlength=rows).astype(np.uint16) for c in chosen]
+        yield np.stack(columns, axis=1)
+
+
+def _bias_corrected_percentiles(
+    values: npt.NDArray[np.float64], center: float, level: float
+) -> tuple[float, float]:
+    """Efron's interval; values that tie with the center count by half."""
+    normal = statistics.NormalDist()
+    below = np.mean(values < center) + np.mean(values == center) / 2
+    edge = 0.5 / len(values)
+    z = normal.inv_cdf(float(np.clip(below, edge, 1 - edge)))
+    t = normal.inv_cdf((1 + level) / 2)
+    low, high = np.quantile(values, [normal.cdf(2 * z - t), normal.cdf(2 * z + t)])
+    return float(low), float(high)
+
+
+@functools.partial(jax.jit, static_argnames=("degrees",))
+def _fitted(a: Array, b: Array, *, degrees: tuple[int, int]) -> tuple[Bases, Array, Array, Array]:
+    """Bases, HGR-KB, its corrected value, and how many parameters the data support."""
+    bases, gram = fit_bases(a, b, None, degrees)
+    value = jnp.minimum(_top(cross_moments(gram, bases.alive)), 1)
+    value = jnp.where(jnp.isfinite(gram).all(), value, jnp.nan)
+    parameters = jnp.sum(bases.a.alive) + jnp.sum(bases.b.alive) - 1
+    return bases, value, corrected(value, a.shape[0], parameters), parameters
+
+
+@functools.partial(jax.jit, static_argnames=("degrees",))
+def _resampled(
+    bases: Bases,
+    a: Array,
+    b: Array,
+    parameters: Array,
+    drawn: Array,
+    *,
+    degrees: tuple[int, int],
+) -> Array:
+    """HGR-KB of every resample, corrected twice."""
+    size = 1 + sum(degrees)
+    left, right = np.triu_indices(size)
+
+    def block(a: Array, b: Array, drawn: Array) -> Array:
+        functions = jnp.concatenate(
+            [jnp.ones((1, a.shape[0]), a.dtype), bases.a.rows(a), bases.b.rows(b)]
+        )
+        products = functions[left] * functions[right]
+        return jnp.matmul(products, drawn.astype(a.dtype), precision=lax.Precision.HIGHEST)
+
+    sums = sum_over_rows(block, (a, b, drawn)) / a.shape[0]
+    place = np.zeros((size, size), int)
+    place[left, right] = place[right, left] = np.arange(len(left))
+    grams = jnp.moveaxis(sums[place], -1, 0)
+    m = jax.vmap(lambda gram: cross_moments(gram, bases.alive))(grams)
+    once = corrected(jnp.minimum(_top(m), 1), a.shape[0], parameters)
+    return corrected(once, a.shape[0], parameters)
+
+
+def _top(m: Array) -> Array:
+    return jnp.linalg.svd(m, compute_uv=False)[..., 0]

@@ -1,0 +1,63 @@
+"""Any measure of two vectors on many pairs of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hgr_jax.arguments import as_estimate
+from hgr_jax.pairwise.features import Estimates, Features, Integers
+
+
+def estimate_any(
+    features: Features,
+    measure: Callable[[Any, Any], Any],
+    pairs: Integers,
+    memory: int,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Estimates:
+    """|``measure``| of every pair of columns of numbers, on the rows where both are present.
+
+    One program for every number of rows that occurs; pairs without missing values share one.
+
+    Raises:
+      ValueError: for weights, which a measure of two vectors cannot take.
+    """
+    if features.weights is not None:
+        raise ValueError("weights are for method='kb' or 'sk'.")
+    x = np.asarray(features.x)
+    present = ~np.isnan(x)
+    value, pearson = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
+    both = present.astype(np.float32).T @ present.astype(np.float32)
+    rows = np.rint(both[pairs[:, 0], pairs[:, 1]]).astype(np.intp)
+    complete = rows == features.rows
+
+    def one(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.abs(as_estimate(measure, a, b, {}))
+
+    several = jax.jit(jax.vmap(one))
+    at_once = int(np.clip(memory // (64 * features.rows * x.dtype.itemsize), 1, 64))
+    whole = np.flatnonzero(complete)
+    for start in range(0, len(whole), at_once):
+        part = whole[np.minimum(np.arange(start, start + at_once), len(whole) - 1)]
+        a, b = (features.x[:, pairs[part, side]].T for side in (0, 1))
+        value[part] = np.asarray(several(a, b))
+        progress(min(at_once, len(whole) - start))
+    single = jax.jit(one)
+    for index in np.flatnonzero(~complete & (rows >= 2)):
+        keep = present[:, pairs[index]].all(axis=1)
+        a, b = (jnp.asarray(x[keep, column]) for column in pairs[index])
+        value[index] = float(single(a, b))
+        progress(1)
+    for place, (i, j) in enumerate(pairs):
+        keep = present[:, i] & present[:, j]
+        a, b = x[keep, i].astype(np.float64), x[keep, j].astype(np.float64)
+        if len(a) >= 2:
+            varies = np.ptp(a) > 0 and np.ptp(b) > 0
+            pearson[place] = abs(np.corrcoef(a, b)[0, 1]) if varies else 0.0
+    directions = np.ones((len(pairs), 2), np.intp)
+    return Estimates(value, pearson, directions, rows, np.ones(len(pairs)))

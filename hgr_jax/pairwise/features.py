@@ -1,0 +1,127 @@
+"""The columns of a table as a scan computes with them, and what it finds of their pairs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+Integers = NDArray[np.intp]
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """Columns as the engine reads them; numbers come first, then categories.
+
+    Attributes:
+      x: ``(n, p)``, floating, NaN where missing.
+      codes: ``(n, q)``, the level of every category, -1 where missing.
+      levels: ``(q,)``, how many levels each has.
+      weights: ``(n,)`` non-negative, or None.
+    """
+
+    x: Array
+    codes: Array
+    levels: tuple[int, ...]
+    weights: Array | None
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self.x.shape[0]
+
+    @property
+    def numbers(self) -> int:
+        """How many columns of numbers there are."""
+        return self.x.shape[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernels:
+    """Degrees of the first and of the second column of a pair, and which measure."""
+
+    h: int
+    k: int
+    single: bool = False
+
+    @property
+    def largest(self) -> int:
+        """The degree that both sides need at most."""
+        return max(self.h, self.k)
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimates:
+    """Of N pairs: HGR, |Pearson| (NaN with a category), directions ``(N, 2)``, rows of both.
+
+    And the smallest pivot of what makes the columns' own features orthonormal on the pair's rows:
+    1 where these are all or a random part of the column's rows, near 0 where they are another kind.
+    """
+
+    correlation: Floats
+    pearson: Floats
+    degrees: Integers
+    rows: Integers
+    pivot: Floats
+
+    def of(self, chosen: NDArray[np.bool_]) -> Estimates:
+        """Of some of the pairs."""
+        return Estimates(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Patterns:
+    """Distinct patterns of missing values: which one a column has, and the rows ``(n, u)`` of each.
+
+    Rows of zero weight count as missing in all columns, and are in none.
+    """
+
+    of: Integers
+    present: NDArray[np.bool_]
+
+    def shared_rows(self) -> Integers:
+        """How many rows two patterns share, ``(u, u)``."""
+        total = np.zeros((self.present.shape[1],) * 2)
+        for start in range(0, len(self.present), 2**16):
+            part = self.present[start : start + 2**16].astype(np.float32)
+            total += part.T @ part
+        return np.rint(total).astype(np.intp)
+
+
+def patterns_of(features: Features) -> Patterns:
+    """The patterns of all columns, the complete one first if any column has it."""
+    known: dict[bytes, int] = {}
+    found: list[NDArray[np.bool_]] = []
+    of = []
+    x, codes = np.asarray(features.x), np.asarray(features.codes)
+    whole = [*~np.isnan(x.min(axis=0, initial=np.inf)), *(codes.min(axis=0, initial=0) >= 0)]
+    for i, complete in enumerate(whole):
+        if complete:
+            there = np.ones(features.rows, bool)
+        else:
+            there = ~np.isnan(x[:, i]) if i < x.shape[1] else codes[:, i - x.shape[1]] >= 0
+        key = b"" if there.all() else np.packbits(there).tobytes()
+        if key not in known:
+            known[key] = len(found)
+            found.append(there)
+        of.append(known[key])
+    present = np.stack(found, axis=1) if found else np.zeros((features.rows, 0), bool)
+    return Patterns(np.array(of, np.intp), present)
+
+
+def chunks(chosen: Integers, size: int) -> Iterator[Integers]:
+    """Parts of one length, 4, 16, ... or ``size``, so that few programs are compiled.
+
+    The last is filled up with its end.
+    """
+    enough = 4
+    while enough < len(chosen):
+        enough *= 4
+    size = max(1, min(size, enough))
+    for start in range(0, len(chosen), size):
+        part = chosen[start : start + size]
+        yield np.concatenate([part, np.repeat(part[-1:], size - len(part))])

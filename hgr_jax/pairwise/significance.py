@@ -1,0 +1,185 @@
+"""P-values of many pairs, each by a method that can be trusted for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from hgr_jax.inference import largest_root
+from hgr_jax.inference.approximation import Shape, shape_of_levels, shape_of_ranks, trusted
+from hgr_jax.inference.permutation import permutation_test
+from hgr_jax.kernels import Indicators
+from hgr_jax.measures import kb
+from hgr_jax.pairwise.engine import Engine
+from hgr_jax.pairwise.features import Estimates, Features, Floats, Integers, Kernels
+from hgr_jax.pairwise.permuted import null_values
+from hgr_jax.pairwise.ranks import ranks
+
+SOURCES = ("", "rank", "asymptotic", "permutation")
+
+LEAST_PIVOT = 0.3
+"""Of ranks on the rows of a pair: below, they are another kind of rows than those of the column."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Significance:
+    """Of N pairs: p-value, where it came from (into `SOURCES`), null mean and null 95% point."""
+
+    pvalue: Floats
+    source: NDArray[np.int8]
+    null_mean: Floats
+    null_95: Floats
+
+    @staticmethod
+    def none(count: int) -> Significance:
+        """Nothing known of any pair."""
+        absent = np.full(count, np.nan)
+        return Significance(absent, np.zeros(count, np.int8), absent.copy(), absent.copy())
+
+
+def significance(
+    features: Features,
+    kernels: Kernels,
+    measure: Callable[[Any, Any], Any] | None,
+    pairs: Integers,
+    found: Estimates,
+    rows: Floats,
+    *,
+    source: str,
+    ranked: bool,
+    permutations: int,
+    key: Array,
+    memory: int,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Significance:
+    """P-values of ``pairs``, whose values are ``found``, from `effective_rows`.
+
+    ``source`` is as in `scan`.
+    """
+    tests = Significance.none(len(pairs))
+    usable = np.isfinite(found.correlation) & (found.degrees > 0).all(axis=1)
+    if measure is None and usable.any():
+        tests.null_mean[usable] = largest_root.mean(rows[usable], *found.degrees[usable].T)
+        tests.null_95[usable] = largest_root.quantile(0.95, rows[usable], *found.degrees[usable].T)
+    by_law = np.zeros(len(pairs), bool)
+    if source == "auto":
+        by_law = usable & _trusted(features, kernels, pairs, found)
+    elif source in ("rank", "asymptotic"):
+        by_law = usable
+    if by_law.any():
+        tested = found.of(by_law)
+        if source != "asymptotic" and not ranked:
+            in_ranks = dataclasses.replace(features, x=jnp.asarray(ranks(np.asarray(features.x))))
+            tested = Engine(in_ranks, kernels, memory).estimate(pairs[by_law], progress)
+        pvalue = largest_root.survival(tested.correlation, rows[by_law], *tested.degrees.T)
+        categories = (pairs[by_law] >= features.numbers).all(axis=1)
+        plain = (source == "asymptotic") | categories
+        tests.pvalue[by_law] = pvalue
+        tests.source[by_law] = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
+        if source == "auto":
+            by_law[by_law] = tested.pivot >= LEAST_PIVOT
+    rest = np.flatnonzero(usable & ~by_law)
+    if len(rest) and (measure is None and features.weights is None):
+        seed = np.asarray(jax.random.key_data(key))
+        mean, point, exceed, _ = null_values(
+            features, kernels, memory, pairs[rest], permutations, seed, progress
+        )
+        tests.null_mean[rest], tests.null_95[rest] = mean, point
+        tests.pvalue[rest] = (exceed + 1) / (permutations + 1)
+    elif len(rest):
+        _one_by_one(tests, features, kernels, measure, pairs, rest, permutations, key, progress)
+    tests.source[rest] = SOURCES.index("permutation")
+    return tests
+
+
+def effective_rows(features: Features, pairs: Integers, found: Estimates) -> Floats:
+    """How many rows of equal weight the rows of a pair are worth: ``(sum w)^2 / sum w^2``."""
+    if features.weights is None:
+        return found.rows.astype(np.float64)
+    sums, squares = (_sums(features, pairs, power) for power in (1, 2))
+    return sums**2 / np.maximum(squares, 1e-300)
+
+
+def _sums(features: Features, pairs: Integers, power: int) -> Floats:
+    """Of a power of the weights, over the rows of each pair."""
+    w = np.asarray(features.weights, np.float64) ** power
+    x, codes = np.asarray(features.x), np.asarray(features.codes)
+    present = np.concatenate([~np.isnan(x), codes >= 0], axis=1).astype(np.float64)
+    first, second = pairs.T
+    return (present.T @ (present * w[:, None]))[first, second]
+
+
+def _trusted(
+    features: Features, kernels: Kernels, pairs: Integers, found: Estimates
+) -> NDArray[np.bool_]:
+    x, codes = np.asarray(features.x), np.asarray(features.codes)
+    shapes: list[Shape] = []
+    for values in x.T:
+        _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+        shapes.append(shape_of_ranks(counts, kernels.largest))
+    for values, levels in zip(codes.T, features.levels, strict=True):
+        shapes.append(shape_of_levels(np.bincount(values[values >= 0], minlength=levels)))
+    first, second = ([shapes[i] for i in side] for side in pairs.T)
+    rows: Floats = found.rows.astype(np.float64)
+    if features.weights is not None:
+        rows = _sums(features, pairs, 2) / float(np.max(features.weights)) ** 2
+    return trusted(first, second, rows)
+
+
+def _single_kernel(a: Array, b: Array, *, h: int, k: int, **options: Any) -> Array:
+    """HGR-SK of the scan: a polynomial of one side, of its own degree, and the other as it is."""
+    return jnp.maximum(kb(a, b, h, 1, **options), kb(a, b, 1, k, **options))
+
+
+def _one_by_one(
+    tests: Significance,
+    features: Features,
+    kernels: Kernels,
+    measure: Callable[[Any, Any], Any] | None,
+    pairs: Integers,
+    rest: Integers,
+    permutations: int,
+    key: Array,
+    progress: Callable[[int], None],
+) -> None:
+    """Permutation tests that share nothing: of any measure, or with weights."""
+
+    def absolute(a: Array, b: Array, **options: Any) -> Array:
+        assert measure is not None
+        return jnp.abs(measure(a, b, **options))
+
+    x, codes = np.asarray(features.x), np.asarray(features.codes)
+    weights = None if features.weights is None else np.asarray(features.weights)
+    for index in rest:
+        sides: list[Any] = []
+        kernels_used: list[Any] = []
+        keep = np.ones(features.rows, bool) if weights is None else weights > 0
+        for column, degree in zip(pairs[index], (kernels.h, kernels.k), strict=True):
+            if column < features.numbers:
+                sides.append(x[:, column])
+                kernels_used.append(degree)
+                keep &= ~np.isnan(x[:, column])
+            else:
+                sides.append(codes[:, column - features.numbers].astype(x.dtype))
+                kernels_used.append(Indicators(features.levels[column - features.numbers]))
+                keep &= sides[-1] >= 0
+        a, b = (side[keep] for side in sides)
+        options: dict[str, Any] = {} if weights is None else {"weights": weights[keep]}
+        statistic: Callable[..., Array] = absolute
+        if measure is None:
+            # With one side linear and a category, all functions of the latter are linear.
+            single = kernels.single and (pairs[index] < features.numbers).all()
+            statistic = _single_kernel if single else kb
+            options |= dict(zip(("h", "k"), kernels_used, strict=True))
+        key, own = jax.random.split(key)
+        test = permutation_test(a, b, statistic, key=own, permutations=permutations, **options)
+        tests.pvalue[index] = test.pvalue
+        tests.null_mean[index], tests.null_95[index] = test.null_mean, test.null_95
+        progress(1)

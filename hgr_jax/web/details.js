@@ -1,0 +1,209 @@
+/* The pictures of one pair: data, both transformations, and the transformed data, as SVG. */
+
+const WIDTH = 300;
+const HEIGHT = 250;
+
+function extent(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (value === null) continue;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  return low > high ? [0, 1] : [low, high];
+}
+
+function tickLabel(value, step, largest) {
+  if (largest >= 1e15 || step < 1e-4) return value === 0 ? "0" : value.toPrecision(3);
+  if (largest >= 1e4 && step >= 100) {
+    const unit = largest >= 1e9 ? 1e9 : largest >= 1e6 ? 1e6 : 1e3;
+    const maximumFractionDigits = Math.min(3, Math.max(0, Math.ceil(-Math.log10(step / unit))));
+    const options = { notation: "compact", maximumFractionDigits };
+    return new Intl.NumberFormat("en", options).format(value);
+  }
+  const digits = Math.max(0, Math.ceil(-Math.log10(step) - 1e-9));
+  return value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1"); // no -0
+}
+
+function shortened(text, length) {
+  const letters = [...text];
+  return letters.length > length ? `${letters.slice(0, length - 1).join("")}…` : text;
+}
+
+/* What is along one side of a panel: a range of numbers, or levels at 0, 1, 2, ... */
+
+function levelAxis(name, levels) {
+  const step = Math.ceil(levels.length / 12);
+  const ticks = levels.map((label, value) => ({ value, label })).filter((_, i) => i % step === 0);
+  return { name, levels, low: -0.5, high: levels.length - 0.5, ticks };
+}
+
+function numberAxis(name, values) {
+  let [low, high] = extent(values);
+  const pad = low < high ? (high / 2 - low / 2) * 0.08 : Math.abs(low) * 0.1 || 0.5;
+  low = Math.max(low - pad, -Number.MAX_VALUE);
+  high = Math.min(high + pad, Number.MAX_VALUE);
+  const raw = high / 5 - low / 5;
+  const unit = 10 ** Math.floor(Math.log10(raw));
+  const step = unit * [1, 2, 5, 10].find((factor) => factor * unit >= raw * 0.999);
+  const largest = Math.max(Math.abs(low), Math.abs(high));
+  const ticks = [];
+  for (let i = Math.ceil(low / step); i * step <= high && ticks.length < 10; i++) {
+    ticks.push({ value: i * step, label: tickLabel(i * step, step, largest) });
+  }
+  return { name, levels: null, low, high, ticks };
+}
+
+const axisOf = (side) => (side.levels ? levelAxis(side.name, side.levels)
+  : numberAxis(side.name, side.values.concat(side.x)));
+
+/* A frame with ticks and names; draw(x, y) returns the marks, given the scales. */
+
+function panel(caption, xAxis, yAxis, draw) {
+  const [left, below] = [yAxis.levels ? 92 : 52, xAxis.levels ? 78 : 38];
+  const box = { left, right: WIDTH - 8, top: 6, bottom: HEIGHT - below };
+  const part = (axis, v) => (v / 2 - axis.low / 2) / (axis.high / 2 - axis.low / 2);
+  const x = (v) => +(box.left + (box.right - box.left) * part(xAxis, v)).toFixed(2);
+  const y = (v) => +(box.bottom - (box.bottom - box.top) * part(yAxis, v)).toFixed(2);
+  const viewBox = `0 0 ${WIDTH} ${HEIGHT}`;
+  const svg = drawing("svg", { viewBox, role: "img", "aria-label": caption });
+  const full = (text) => drawing("title", {}, text);
+
+  const edge = `M${box.left} ${box.top}V${box.bottom}H${box.right}`;
+  svg.append(drawing("path", { class: "frame", d: edge }));
+  for (const { value, label } of xAxis.ticks) {
+    const turned = `translate(${x(value) + 3} ${box.bottom + 11}) rotate(-38)`;
+    const place = xAxis.levels ? { transform: turned, "text-anchor": "end" }
+      : { x: x(value), y: box.bottom + 15, "text-anchor": "middle" };
+    svg.append(
+      drawing("path", { class: "tick", d: `M${x(value)} ${box.bottom}v4` }),
+      drawing("text", place, shortened(label, xAxis.levels ? 12 : 14), full(label)),
+    );
+  }
+  for (const { value, label } of yAxis.ticks) {
+    svg.append(
+      drawing("path", { class: "tick", d: `M${box.left} ${y(value)}h-4` }),
+      drawing("text", { x: box.left - 7, y: y(value) + 3.5, "text-anchor": "end" },
+        shortened(label, yAxis.levels ? 10 : 14), full(label)),
+    );
+  }
+  const middle = { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 };
+  const upwards = `translate(10 ${middle.y}) rotate(-90)`;
+  svg.append(
+    drawing("text", { class: "label", x: middle.x, y: HEIGHT - 4, "text-anchor": "middle" },
+      shortened(xAxis.name, 36), full(xAxis.name)),
+    drawing("text", { class: "label", transform: upwards, "text-anchor": "middle" },
+      shortened(yAxis.name, 28), full(yAxis.name)),
+  );
+  if (!yAxis.levels && yAxis.low < 0 && yAxis.high > 0) {
+    svg.append(drawing("path", { class: "zero", d: `M${box.left} ${y(0)}H${box.right}` }));
+  }
+  svg.append(...draw(x, y));
+  return element("figure", {}, element("figcaption", { class: "name" }, caption), svg);
+}
+
+/* Points in a few layers, so that they look denser where they overlap. */
+
+function scatter(xs, ys, x, y, jitter) {
+  const layers = Array.from({ length: 10 }, () => []);
+  const spread = (on, i, irrational) => (on ? 0.6 * ((i * irrational) % 1) - 0.3 : 0);
+  xs.forEach((value, i) => {
+    if (value === null || ys[i] === null) return;
+    const right = x(value + spread(jitter[0], i, 0.6180339887));
+    const up = y(ys[i] + spread(jitter[1], i, 0.7548776662));
+    layers[i % layers.length].push(`M${right} ${up}h.01`);
+  });
+  const size = Math.min(5, Math.max(2.4, 5 - Math.log10(xs.length / 50)));
+  const look = { class: "points", "stroke-width": size.toFixed(2) };
+  return layers.filter((layer) => layer.length)
+    .map((layer) => drawing("path", { ...look, d: layer.join("") }));
+}
+
+function transformation(side, symbol) {
+  const caption = `${symbol}(${side.name})`;
+  const yAxis = numberAxis(symbol, side.levels ? side.y.concat(0) : side.y);
+  const marks = (x, y) => (side.levels ? bars(side, x, y) : [line(side, x, y)]);
+  return panel(caption, axisOf(side), yAxis, marks);
+}
+
+function bars(side, x, y) {
+  const drawn = side.x.filter((_, i) => side.y[i] !== null);
+  return drawn.map((code) => {
+    const value = side.y[side.x.indexOf(code)];
+    const [top, bottom] = [y(Math.max(value, 0)), y(Math.min(value, 0))];
+    const [from, to] = [x(code - 0.36), x(code + 0.36)];
+    const size = { x: from, y: top, width: to - from, height: Math.max(bottom - top, 0.5) };
+    const text = `${side.levels[code]}: ${decimals(value)}`;
+    return drawing("rect", { class: "bar", ...size }, drawing("title", {}, text));
+  });
+}
+
+function line(side, x, y) {
+  let pen = "M";
+  const parts = side.x.map((value, i) => {
+    if (value === null || side.y[i] === null) {
+      pen = "M";
+      return "";
+    }
+    const part = `${pen}${x(value)} ${y(side.y[i])}`;
+    pen = "L";
+    return part;
+  });
+  return drawing("path", { class: "curve", d: parts.join("") });
+}
+
+/* Pearson's correlation of the rows where there are both, with the line of least squares. */
+
+function fitLine(xs, ys) {
+  const rows = xs.map((value, i) => [value, ys[i]]).filter(([u, v]) => u !== null && v !== null);
+  const mean = (k) => rows.reduce((sum, row) => sum + row[k] / rows.length, 0);
+  const [mx, my] = [mean(0), mean(1)];
+  let [xx, xy, yy] = [0, 0, 0];
+  for (const [u, v] of rows) {
+    xx += (u - mx) ** 2;
+    xy += (u - mx) * (v - my);
+    yy += (v - my) ** 2;
+  }
+  const r = xy / Math.sqrt(xx) / Math.sqrt(yy);
+  return Number.isFinite(r) ? { r, mx, my, slope: xy / xx } : null;
+}
+
+/* The part of the line that is inside of both axes. */
+
+function fittedLine({ mx, my, slope }, xAxis, yAxis, x, y) {
+  const across = [yAxis.low, yAxis.high].map((v) => mx + (v - my) / slope).sort((u, v) => u - v);
+  const inside = slope === 0 ? [xAxis.low, xAxis.high]
+    : [Math.max(xAxis.low, across[0]), Math.min(xAxis.high, across[1])];
+  const ends = inside.map((u) => `${x(u)} ${y(my + slope * (u - mx))}`);
+  return drawing("path", { class: "curve", d: `M${ends.join("L")}` });
+}
+
+function card({ sides: [a, b], note }, index, measures) {
+  const jitter = [Boolean(a.levels), Boolean(b.levels)];
+  const linear = jitter.includes(true) ? null : fitLine(a.values, b.values);
+  const after = fitLine(a.transformed, b.transformed);
+  const withR = (text, fit) => (fit ? `${text}: r = ${fit.r.toFixed(3)}` : text);
+  const fAxis = numberAxis(`f(${a.name})`, a.transformed);
+  const gAxis = numberAxis(`g(${b.name})`, b.transformed);
+  const button = element("button", { type: "button" }, "Show in table");
+  button.addEventListener("click", () => {
+    table.choose([a.name, b.name]);
+    at("table-section").scrollIntoView({ block: "nearest", behavior: "smooth" });
+  });
+  const panels = element("div", { class: "panels" },
+    panel(withR("Data", linear), axisOf(a), axisOf(b),
+      (x, y) => scatter(a.values, b.values, x, y, jitter)),
+    transformation(a, "f"),
+    transformation(b, "g"),
+    panel(withR("Transformed", after), fAxis, gAxis, (x, y) => {
+      const marks = scatter(a.transformed, b.transformed, x, y, [false, false]);
+      return after ? [...marks, fittedLine(after, fAxis, gAxis, x, y)] : marks;
+    }),
+  );
+  const heading = element("h3", { class: "name" }, `${a.name} × ${b.name}`);
+  const facts = element("span", { class: "measures" }, measures, button);
+  const article = element("article", { class: "detail", id: `detail-${index}` },
+    element("div", { class: "heading" }, heading, facts), panels);
+  if (note) article.append(element("p", { class: "note" }, note));
+  return article;
+}

@@ -1,0 +1,31 @@
+"use strict";
+
+// Every text of the data reaches the page through textContent, attributes of fixed names, or a
+// canvas; none is ever read as markup.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const at = (id) => document.getElementById(id);
+const integers = new Intl.NumberFormat("en");
+
+function element(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+function drawing(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children); // strings become text nodes
+  return node;
+}
+
+function decimals(value) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 0.0005 || size >= 1e6)) {
+    return value.toExponential(1).replace(/(e[+-])(\d)$/, (_, e, digit) => `${e}0${digit}`);
+  }
+  return value.toFixed(3);
+}

@@ -1,0 +1,120 @@
+/* The table of pairs: an order of all rows, those of them that match, and one page of these. */
+
+const table = (() => {
+  const { columns, rows } = data;
+  const PAGE = 200;
+  const [left, right] = columns.map((column) => column.values);
+  const lowered = columns.slice(0, 2).map((c) => c.levels.map((level) => level.toLowerCase()));
+  const pictures = new Map(data.details.map(({ sides: [a, b] }, i) => [key(a.name, b.name), i]));
+  let order = Uint32Array.from({ length: rows }, (_, i) => i);
+  let matching = order;
+  let page = 0;
+  let sorted = null; // { column, sign }
+  let pair = null; // names of a pair; one name twice stands for all pairs of that column
+
+  function key(a, b) {
+    return JSON.stringify([a, b].sort());
+  }
+
+  function sort(index) {
+    const { values, levels } = columns[index];
+    const sign = sorted && sorted.column === index ? -sorted.sign : 1;
+    let keys = Float64Array.from(values, (value) => value ?? NaN);
+    if (levels) {
+      const { compare } = new Intl.Collator("en", { numeric: true });
+      const ranks = [];
+      levels.map((_, i) => i).sort((i, j) => compare(levels[i], levels[j]))
+        .forEach((level, rank) => { ranks[level] = rank; });
+      keys = Float64Array.from(values, (code) => (code < 0 ? NaN : ranks[code]));
+    }
+    const last = (i) => (Number.isNaN(keys[i]) ? 1 : 0);
+    order = Uint32Array.from({ length: rows }, (_, i) => i)
+      .sort((i, j) => last(i) - last(j) || sign * (keys[i] - keys[j]) || i - j);
+    sorted = { column: index, sign };
+    [...at("headers").children].forEach((th, i) => {
+      if (i === index) th.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+      else th.removeAttribute("aria-sort");
+    });
+    filter();
+  }
+
+  function ofPair() {
+    if (!pair) return () => true;
+    const code = (column, name) => {
+      const found = columns[column].levels.indexOf(name);
+      return found < 0 ? null : found;
+    };
+    const [a, b] = pair;
+    const [aLeft, aRight, bLeft, bRight] = [code(0, a), code(1, a), code(0, b), code(1, b)];
+    if (a === b) return (row) => left[row] === aLeft || right[row] === aRight;
+    return (row) => (left[row] === aLeft && right[row] === bRight)
+      || (left[row] === bLeft && right[row] === aRight);
+  }
+
+  function filter() {
+    const words = at("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const hits = words.map((word) => lowered.map((names) => names.map((n) => n.includes(word))));
+    const isPair = ofPair();
+    matching = order.filter((row) => isPair(row)
+      && hits.every(([inLeft, inRight]) => inLeft[left[row]] || inRight[right[row]]));
+    page = 0;
+    at("pair").hidden = !pair;
+    if (pair) at("pair").textContent = `${[...new Set(pair)].join(" × ")}  ✕`;
+    at("count").textContent =
+      `${integers.format(matching.length)} of ${integers.format(rows)} pairs`;
+    at("none").hidden = matching.length > 0;
+    at("none").textContent = rows === 0 ? "No pair was measured."
+      : pair && !words.length ? "This pair was not measured." : "No pair matches.";
+    show();
+  }
+
+  function cell(column, index, row) {
+    const value = column.values[row];
+    if (column.levels) {
+      const text = value < 0 ? "–" : column.levels[value];
+      const td = element("td", { class: "name", title: text });
+      const picture = index === 0 && pictures.get(key(text, columns[1].levels[right[row]]));
+      const seen = picture === undefined || picture === false ? text
+        : element("a", { href: `#detail-${picture}` }, text);
+      td.append(seen);
+      return td;
+    }
+    const text = column.integer && value !== null ? integers.format(value) : decimals(value);
+    return element("td", { class: "number", title: value ?? "none" }, text);
+  }
+
+  function show() {
+    const pages = Math.max(1, Math.ceil(matching.length / PAGE));
+    page = Math.min(Math.max(page, 0), pages - 1);
+    const visible = matching.subarray(page * PAGE, (page + 1) * PAGE);
+    at("pairs").replaceChildren(...Array.from(visible, (row) =>
+      element("tr", {}, ...columns.map((column, i) => cell(column, i, row)))));
+    at("page").textContent = `page ${integers.format(page + 1)} of ${integers.format(pages)}`;
+    at("pager").hidden = pages === 1;
+    for (const id of ["first", "previous"]) at(id).disabled = page === 0;
+    for (const id of ["next", "last"]) at(id).disabled = page === pages - 1;
+    at("scroll").scrollTop = 0;
+  }
+
+  function choose(names) {
+    pair = names;
+    if (names) at("search").value = "";
+    filter();
+  }
+
+  columns.forEach((column, i) => {
+    const words = column.name.split(" ").map((word) => element("span", {}, word));
+    const button = element("button", { type: "button" }, ...words.flatMap((word) => [word, " "]));
+    button.addEventListener("click", () => sort(i));
+    const kind = column.levels ? "name" : "number";
+    at("headers").append(element("th", { class: kind, scope: "col" }, button));
+  });
+  const turns = { first: () => 0, previous: () => page - 1, next: () => page + 1, last: () => 1e9 };
+  for (const [id, turn] of Object.entries(turns)) {
+    at(id).addEventListener("click", () => { page = turn(); show(); });
+  }
+  at("search").addEventListener("input", filter);
+  at("pair").addEventListener("click", () => choose(null));
+  filter();
+  return { choose, chosen: () => pair };
+})();

@@ -1,0 +1,422 @@
+"""``hgr-jax scan``: what it prints and writes, its page in a browser, and its line for faults."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import hgr_jax
+from hgr_jax.cli import main
+from hgr_jax.column_values import Category
+from hgr_jax.pairwise import Scan
+from hgr_jax.scan_report import GRID, _curve
+from hgr_jax.tables import TableError, read_any
+
+COMMAND = [sys.executable, "-m", "hgr_jax.cli", "scan"]
+SCRIPT = "<script>alert(1)</script>"
+MONEY = "cost in $ per $"
+WRITTEN = ("heat_map.png", "pairs.csv", "pairs.parquet", "report.html", "scan.npz")
+
+
+def environment() -> dict[str, str]:
+    root = str(Path(__file__).parent.parent)
+    return {**os.environ, "PYTHONPATH": root, "PYTHONIOENCODING": "utf-8"}
+
+
+def columns(rows: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    speed, noise, money = rng.uniform(-1, 1, (3, rows))
+    drag = speed**2 + 0.1 * noise
+    return {
+        "speed": speed,
+        "drag": drag,
+        SCRIPT: noise - speed,
+        MONEY: money,
+        "kind": np.where(drag > 0.3, "fast", "slow").astype(object),
+        "planet": np.full(rows, 3),
+    }
+
+
+class Ran:
+    """The scan of a CSV file with all that a file may hold: what it printed, and its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        table = pd.DataFrame(columns(300))
+        table.loc[::20, "drag"] = np.nan
+        table.loc[::30, "kind"] = None
+        table.loc[7, MONEY] = np.inf
+        table.loc[11, SCRIPT] = np.nan
+        table.to_csv(folder / "t.csv", index=False, na_rep="NA")
+        options = ("--h", "2", "--k", "2", "--top", "4")
+        done = subprocess.run(
+            [*COMMAND, "t.csv", *options],
+            cwd=folder,
+            env=environment(),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""  # no bar, as it is no terminal
+        self.out = done.stdout
+        self.folder = folder / "hgr-jax-scan"
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return Ran(tmp_path_factory.mktemp("scan"))
+
+
+def listed(printed: str) -> list[str]:
+    """The lines of the ranked table."""
+    return printed.partition("\nPairs by ")[2].split("\n\n")[1].splitlines()[1:]
+
+
+class TestScan:
+    def test_what_is_printed(self, ran: Ran) -> None:
+        said = ran.out
+        assert said.startswith(
+            "t.csv: 10 pairs of 5 columns, 300 rows, polynomials of degree 2 and 2\n"
+            "skipped: planet: every value that is present is 3\n"
+            f"note: {MONEY}: 1 infinite value counted as missing\n"
+        )
+        lines = listed(said)
+        assert [line[:3].strip() for line in lines] == ["1", "2", "3", "4"]
+        first = lines[0].split()
+        assert first[1:3] == ["speed", "drag"]
+        assert float(first[3]) > 0.9 > 0.2 > float(first[4])  # KB, |Pearson|
+        assert first[5:7] == ["<1e-99", "<1e-99"]  # p-value, adjusted
+        assert first[-1] == "285"
+        with_a_category = next(line for line in lines if "kind" in line).split()
+        assert len(with_a_category) == len(first) - 1  # no |Pearson|
+        assert any(SCRIPT in line for line in lines)
+        assert "what ranks of independent columns stay below, 95 times of 100 (values" in said
+        assert "nan" not in said.lower()
+        for name in ("pairs.csv", "report.html", "heat_map.png"):
+            assert str(Path("hgr-jax-scan") / name) in said
+
+    def test_what_is_written(self, ran: Ran) -> None:
+        assert sorted(path.name for path in ran.folder.iterdir()) == sorted(WRITTEN)
+        assert (ran.folder / "heat_map.png").read_bytes().startswith(b"\x89PNG")
+        from_csv = pd.read_csv(ran.folder / "pairs.csv")
+        pd.testing.assert_frame_equal(from_csv, pd.read_parquet(ran.folder / "pairs.parquet"))
+        kept = Scan.load(ran.folder / "scan.npz")
+        pd.testing.assert_frame_equal(kept.to_frame(), from_csv)
+        assert len(from_csv) == len(kept) == 10
+        assert kept.skipped == {"planet": "every value that is present is 3"}
+        assert (kept.settings["h"], kept.settings["rows"]) == (2, 300)
+        shown = [float(line.split()[-6]) for line in listed(ran.out) if "kind" not in line]
+        both = from_csv.head(4)[lambda pairs: pairs.pearson.notna()]
+        np.testing.assert_allclose(shown, both.correlation, atol=5e-4)
+
+    def test_agrees_with_the_library(self, ran: Ran) -> None:
+        table = columns(300)
+        keep = np.arange(300) % 20 != 0
+        pairs = pd.read_csv(ran.folder / "pairs.csv").set_index(["a", "b"])
+        with jax.enable_x64(True):
+            expected = hgr_jax.kb(table["speed"][keep], table["drag"][keep], 2, 2)
+        assert pairs.loc[("speed", "drag"), "correlation"] == pytest.approx(float(expected))
+
+
+@pytest.fixture
+def page(ran: Ran) -> Iterator[Any]:
+    """The report in a browser; in the end nothing may have been logged, loaded or popped up."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("chromium is not installed")
+    address = (ran.folder / "report.html").as_uri()
+    complaints: list[str] = []
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
+        page.on("request", lambda request: complaints.append(request.url))
+        page.goto(address)
+        yield page
+        browser.close()
+    assert complaints == [address]
+
+
+def cells(page: Any, column: int) -> list[str]:
+    return page.locator(f"#pairs td:nth-child({column + 1})").all_text_contents()
+
+
+def test_the_page_in_a_browser(page: Any, ran: Ran) -> None:
+    pairs = pd.read_csv(ran.folder / "pairs.csv")
+    assert page.locator("h1").text_content() == "t.csv"
+    assert page.locator("#summary dd").all_text_contents() == ["300", "5", "10", "2 and 2"]
+    assert page.locator("#count").text_content() == "10 of 10 pairs"
+    assert list(zip(cells(page, 0), cells(page, 1), strict=True)) == list(
+        zip(pairs.a, pairs.b, strict=True)
+    )
+    assert cells(page, 2) == [f"{value:.3f}" for value in pairs.correlation]
+    assert page.locator("#map").is_visible()
+    assert page.locator("#skipped-heading").text_content() == "Columns left out, and notes"
+    assert page.locator("#skipped dt").all_text_contents() == ["planet", MONEY]
+    assert page.locator("#skipped dd").all_text_contents() == [
+        "left out: every value that is present is 3",
+        "note: 1 infinite value counted as missing",
+    ]
+    assert page.evaluate("document.querySelectorAll('script').length") == 2  # its own
+
+    header = page.locator("th").nth(9)
+    assert header.text_content().strip() == "rows"
+    header.locator("button").click()
+    rows = [int(text) for text in cells(page, 9)]
+    assert rows == sorted(rows)
+    assert rows[0] < rows[-1] == 299
+
+    for typed, count in (("alert(1)", 4), ("$", 4), ("SPEED drag", 1), ("planet", 0)):
+        page.locator("#search").fill(typed)
+        assert page.locator("#count").text_content() == f"{count} of 10 pairs"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_options_on_a_parquet_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = columns(15)
+    data = {name: table[name] for name in ("speed", "drag", MONEY)}
+    data |= {"level": np.arange(15) % 3, "far": np.exp(40 * table["speed"])}
+    pd.DataFrame(data).to_parquet("t.parquet")
+    status = main(
+        [
+            *("scan", "t.parquet", "--target", MONEY, "--target", "far", "--rank"),
+            *("--categories", "level", "--sort", "pvalue", "--top", "2", "--h", "2", "--k", "2"),
+            *("--permutations", "99", "--seed", "7", "--out", "some/where"),
+        ]
+    )
+    said = capsys.readouterr()
+    assert status == 0
+    assert said.err == ""
+    assert "t.parquet: 7 pairs of 5 columns, 15 rows" in said.out
+    assert "of degree 2 and 2 of ranks" in said.out
+    assert "Pairs by smallest p-value" in said.out
+    first, _ = listed(said.out)
+    assert first.split()[1:4] == ["speed", "far", "1.000"]  # of the same order
+    assert not (folder / "hgr-jax-scan").exists()
+    assert sorted(path.name for path in (folder / "some/where").iterdir()) == sorted(WRITTEN)
+
+    kept = Scan.load("some/where/scan.npz")
+    frame = kept.to_frame(by="pvalue")
+    pd.testing.assert_frame_equal(frame, pd.read_parquet("some/where/pairs.parquet"))
+    assert all({MONEY, "far"} & {a, b} for a, b in zip(frame.a, frame.b, strict=True))
+    assert set(frame.pvalue_source) == {"rank", "permutation"}
+    assert np.isnan(kept.pearson[kept.names.index("level")]).all()
+    with jax.enable_x64(True):
+        again, other = (
+            hgr_jax.scan(
+                pd.DataFrame(data),
+                h=2,
+                k=2,
+                target=[MONEY, "far"],
+                transform="rank",
+                categories=["level"],
+                permutations=99,
+                key=jax.random.key(seed),
+            )
+            for seed in (7, 8)
+        )
+    np.testing.assert_array_equal(kept.pvalue, again.pvalue)
+    assert not np.array_equal(again.pvalue, other.pvalue, equal_nan=True)
+
+
+def test_no_column_of_a_csv_file_stops_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2024-05-01") + pd.to_timedelta(rng.permutation(20), unit="D")
+    table = pd.DataFrame({"day": days.astype(str), "y": (days.day_of_year - 130.0) ** 2})
+    table.loc[3, "day"] = None
+    table.insert(0, "y", rng.normal(size=20), allow_duplicates=True)
+    table.to_csv("t.csv")  # with an index, which has no name
+    options = ("--h", "2", "--k", "2", "--top", "1", "--sort", "correlation")
+    assert main(["scan", *options, "--target", "y (2)", "t.csv"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "t.csv: 3 pairs of 4 columns, 20 rows" in said.out
+    assert listed(said.out)[0].split()[1:5] == ["day", "y", "(2)", "1.000"]
+    pairs = pd.read_csv("hgr-jax-scan/pairs.csv")
+    assert set(pairs.a) | set(pairs.b) == {"column 1", "y", "day", "y (2)"}
+    assert pairs.n_obs[0] == 19  # without the missing day
+
+
+@pytest.mark.parametrize("levels", [2, GRID, GRID + 30])
+def test_the_curve_of_a_category_of_any_number_of_levels(levels: int) -> None:
+    shapes = []
+
+    def transform(positions: np.ndarray) -> np.ndarray:
+        shapes.append(positions.shape)
+        return 2 * positions
+
+    codes = np.arange(levels, dtype=np.int32)
+    names = tuple(f"level {i}" for i in range(levels))
+    curve = _curve(transform, codes[1:].astype(float), Category(codes, names))
+    assert tuple(curve.x) == names[1:]
+    assert list(curve.y) == [2.0 * i for i in range(1, levels)]
+    assert shapes == [(max(levels, GRID),)]
+
+
+def test_nothing_to_scan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [f"1,x,,name {i},{i}" for i in range(20)]
+    (folder / "t.csv").write_text("\n".join(["one,same,none,name,number", *lines, ""]))
+    (folder / "out").mkdir()
+    (folder / "out" / "heat_map.png").write_bytes(b"of an earlier scan")
+    assert main(["scan", "t.csv", "--out", "out"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "0 pairs of 1 column, 20 rows" in said.out
+    for reason in (
+        "one: every value that is present is 1",
+        "same: every value that is present is 'x'",
+        "none: no value is present",
+        "name: text with 20 levels, most of them in fewer than 5 rows",
+    ):
+        assert f"skipped: {reason}\n" in said.out
+    assert "no pair of columns is left to scan" in said.out
+    written = sorted(path.name for path in (folder / "out").iterdir())
+    assert written == ["pairs.csv", "pairs.parquet", "report.html", "scan.npz"]
+    assert len(pd.read_csv("out/pairs.csv")) == len(Scan.load("out/scan.npz")) == 0
+    assert "name: text" not in (folder / "out" / "report.html").read_text()  # but as two texts
+    assert "text with 20 levels" in (folder / "out" / "report.html").read_text()
+
+
+def parquet(path: Path, names: list[str], *values: list[Any]) -> None:
+    pa.parquet.write_table(pa.table([pa.array(v) for v in values], names=names), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("none.csv", None, (), "no such file: none.csv"),
+        ("none.parquet", None, (), "no such file: none.parquet"),
+        ("t.csv", b"", (), "t.csv is empty"),
+        ("t.csv", b"x,y\n", (), "t.csv has a header but no rows"),
+        ("t.csv", b"x,y\n1,2\n3\n", (), "t.csv, line 3: expected 2 values as in the header, got 1"),
+        ("t.csv", b"1,2\n3,4\n", (), "t.csv: expected column names in the first line"),
+        ("t.csv", bytes(range(256)), (), "t.csv is not a UTF-8 text file"),
+        ("t.parquet", b"x,y\n1,2\n3,4\n", (), "t.parquet cannot be read as Parquet: "),
+        ("t.parquet", b"", (), "t.parquet cannot be read as Parquet: "),
+        ("folder", "folder", (), "cannot read folder: "),
+        ("t.pq", "folder", (), "t.pq cannot be read as Parquet: "),
+        ("t.csv", b"x,y\n1,2\n2,1\n", ("--target", "z"), "target 'z' is not a column; there are x"),
+        ("t.csv", b"x\x1b[31m,y\n1,2\n2,1\n", ("--target", "z"), "there are x\\x1b[31m, y."),
+        ("t.csv", b"x,y\n1,2\n2,1\n", ("--categories", "z\x1b"), "no column of the table: ['z"),
+        ("t.csv", b"x,y\n1,2\n2,1\n", ("--h", "0"), "--h: expected an integer from 1 to 50"),
+        ("t.csv", b"x,y\n1,2\n2,1\n", ("--top", "0"), "--top: expected an integer from 1"),
+        ("t.csv", b"x,y\n1,2\n2,1\n", ("--seed", "-1"), "--seed"),
+        ("t.csv", b"x,y\n1,2\n2,1\n", ("--sort", "size"), "--sort: invalid choice: 'size'"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: bytes | str | None,
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    if content == "folder":
+        Path(name).mkdir()
+    elif isinstance(content, bytes):
+        Path(name).write_bytes(content)
+    try:
+        status = main(["scan", name, *options])
+    except SystemExit as leaving:
+        status = leaving.code
+    said = capsys.readouterr()
+    assert status == 2
+    assert said.out == ""
+    assert said.err.startswith(("hgr-jax: error: ", "hgr-jax scan: error: "))
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert "\x1b" not in said.err
+    assert not Path("hgr-jax-scan").exists()
+
+
+def test_a_fault_of_a_process_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "none.csv"], cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "hgr-jax: error: no such file: none.csv\n"
+
+
+class TestParquetFiles:
+    def test_one_that_breaks_off_or_is_damaged(self, folder: Path) -> None:
+        parquet(folder / "whole.parquet", ["x"], [1.0, 2.0, 3.0])
+        whole = (folder / "whole.parquet").read_bytes()
+        for damaged in (whole[: len(whole) // 2], whole[:4] + b"\xff" * 40 + whole[44:]):
+            (folder / "t.parquet").write_bytes(damaged)
+            with pytest.raises(TableError, match="cannot be read as Parquet: ") as caught:
+                read_any("t.parquet")
+            assert "\n" not in str(caught.value)
+
+    def test_no_rows(self, folder: Path) -> None:
+        parquet(folder / "t.parquet", ["x"], [])
+        with pytest.raises(TableError, match=r"t\.parquet has 0 rows and 1 columns"):
+            read_any("t.parquet")
+
+    def test_two_columns_of_one_name(self, folder: Path) -> None:
+        parquet(folder / "t.parquet", ["x", "x"], [1, 2, 3], [3, 1, 2])
+        assert read_any("t.parquet").num_columns == 2
+
+    def test_the_folder_adds_no_column(self, folder: Path) -> None:
+        (folder / "year=2020").mkdir()
+        parquet(folder / "year=2020" / "t.parquet", ["x"], [1, 2])
+        assert read_any("year=2020/t.parquet").column_names == ["x"]
+
+
+def test_a_folder_that_cannot_be_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "t.csv").write_text("x,y\n1,2\n1,3\n")
+    assert main(["scan", "t.csv", "--out", "t.csv"]) == 2
+    assert capsys.readouterr().err.startswith("hgr-jax: error: cannot write to t.csv: it is a file")
+
+
+def test_interruption_ends_with_130_and_no_file(tmp_path: Path) -> None:
+    pd.DataFrame(np.random.default_rng(0).normal(size=(40, 30))).add_prefix("c").to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    terminal, inside = os.openpty()
+    termios.tcsetwinsize(inside, (24, 80))  # tqdm hides its bar where no line is
+    process = subprocess.Popen(
+        [*COMMAND, "t.csv", "--permutations", "1000000"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=inside,
+        text=True,
+    )
+    os.close(inside)
+    shown = b""
+    while b"0/435" not in shown:  # the bar, when the work begins
+        assert process.poll() is None, shown
+        assert select.select([terminal], [], [], 120)[0], shown
+        shown += os.read(terminal, 1000)
+    process.send_signal(signal.SIGINT)
+    printed, _ = process.communicate(timeout=60)
+    shown = os.read(terminal, 10_000)
+    os.close(terminal)
+    assert process.returncode == 130
+    assert shown.replace(b"\r", b"").endswith(b"\nhgr-jax: interrupted\n")
+    assert b"Traceback" not in shown
+    assert printed == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

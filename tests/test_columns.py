@@ -1,0 +1,335 @@
+"""Columns of any table as numbers and categories, and the words for those that are neither."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import fractions
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from hgr_jax.columns import OTHER, Columns, as_columns
+
+ROWS = 20
+COUNT = list(range(ROWS))
+START = datetime.datetime(2020, 2, 28)
+MOMENTS = [START + datetime.timedelta(hours=6 * i) for i in COUNT]
+
+
+def numbers(columns: Columns) -> dict[str, list[float]]:
+    assert columns.numbers.shape == (columns.rows, len(columns.number_positions))
+    return {
+        columns.names[position]: np.asarray(columns.numbers[:, i]).tolist()
+        for i, position in enumerate(columns.number_positions)
+    }
+
+
+def categories(columns: Columns) -> dict[str, list[str | None]]:
+    return {
+        columns.names[position]: [
+            category.levels[code] if code >= 0 else None for code in category.codes
+        ]
+        for position, category in zip(columns.category_positions, columns.categories, strict=True)
+    }
+
+
+def without_third(values: list[Any]) -> list[Any]:
+    return [None if i == 3 else value for i, value in enumerate(values)]
+
+
+def with_nan(values: list[Any]) -> list[Any]:
+    return [np.nan if value is None else value for value in values]
+
+
+AS_NUMBERS: dict[str, tuple[list[Any], list[float]]] = {
+    "integers": (COUNT, COUNT),
+    "integers, one missing": (without_third(COUNT), without_third(COUNT)),
+    "booleans": ([i % 2 == 0 for i in COUNT], [1 - i % 2 for i in COUNT]),
+    "booleans, one missing": (
+        without_third([i % 2 == 0 for i in COUNT]),
+        without_third([1 - i % 2 for i in COUNT]),
+    ),
+    "dates": ([moment.date() for moment in MOMENTS], [i // 4 for i in COUNT]),
+    "dates, one missing": (
+        without_third([moment.date() for moment in MOMENTS]),
+        without_third([i // 4 for i in COUNT]),
+    ),
+    "moments": (MOMENTS, [i / 4 for i in COUNT]),
+    "moments, one missing": (without_third(MOMENTS), without_third([i / 4 for i in COUNT])),
+    "moments with a zone": (
+        [moment.replace(tzinfo=datetime.UTC) for moment in MOMENTS],
+        [i / 4 for i in COUNT],
+    ),
+    "durations": ([moment - START for moment in MOMENTS], [i / 4 for i in COUNT]),
+    "decimals": ([decimal.Decimal(i) / 4 for i in COUNT], [i / 4 for i in COUNT]),
+}
+
+LIBRARIES = {
+    "pandas": lambda values: pd.DataFrame({"column": values}),
+    "pandas, nullable": lambda values: pd.DataFrame({"column": values}).convert_dtypes(),
+    "pandas, objects": lambda values: pd.DataFrame({"column": pd.Series(values, dtype=object)}),
+    "pandas on pyarrow": lambda values: pa.table({"column": values}).to_pandas(
+        types_mapper=pd.ArrowDtype
+    ),
+    "polars": lambda values: pl.DataFrame({"column": values}),
+    "pyarrow": lambda values: pa.table({"column": values}),
+    "mapping": lambda values: {"column": values},
+    "objects": lambda values: {"column": np.array([*values, None], dtype=object)[:-1]},
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("kind", AS_NUMBERS)
+def test_types_that_are_numbers(kind: str, library: str) -> None:
+    values, expected = AS_NUMBERS[kind]
+    columns = as_columns(LIBRARIES[library](values))
+    assert not columns.skipped
+    assert not columns.notes
+    assert columns.numbers.dtype == np.float64
+    np.testing.assert_allclose(numbers(columns)["column"], with_nan(expected), rtol=1e-12)
+
+
+TEXT = ["ab"[i % 2] for i in COUNT]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        *(make(TEXT) for make in LIBRARIES.values()),
+        pd.DataFrame({"column": pd.Categorical(TEXT)}),
+        pd.DataFrame({"column": pd.Categorical(TEXT, categories=["z", "b", "a"], ordered=True)}),
+        pl.DataFrame({"column": pl.Series(TEXT, dtype=pl.Categorical)}),
+        pl.DataFrame({"column": pl.Series(TEXT, dtype=pl.Enum(["b", "a", "z"]))}),
+        pa.table({"column": pa.array(TEXT).dictionary_encode()}),
+        pa.table({"column": pa.array(TEXT, pa.large_string())}),
+        {"column": np.array(TEXT)},
+    ],
+)
+def test_text_is_a_category(table: Any) -> None:
+    columns = as_columns(table)
+    assert categories(columns) == {"column": TEXT}
+    assert columns.categories[0].levels == ("a", "b")
+    assert columns.numbers.shape == (ROWS, 0)
+    assert columns.rows == ROWS
+
+
+@pytest.mark.parametrize("missing", [None, "", np.nan, pd.NA, pd.NaT, decimal.Decimal("NaN")])
+def test_missing_text(missing: Any) -> None:
+    text = [missing if i in (3, 8) else value for i, value in enumerate(TEXT)]
+    expected = [None if i in (3, 8) else value for i, value in enumerate(TEXT)]
+    for table in (pd.DataFrame({"column": pd.Series(text, dtype=object)}), {"column": text}):
+        assert categories(as_columns(table)) == {"column": expected}
+
+
+def test_objects_of_several_kinds() -> None:
+    mixed = [1 if i % 3 == 0 else "x" if i % 3 == 1 else None for i in COUNT]
+    of_numbers = [(True, 2, 2.5, np.float32(1), None)[i % 5] for i in COUNT]
+    exact = [fractions.Fraction(i, 4) for i in COUNT]
+    large = [10**400 if i == 3 else i for i in COUNT]
+    columns = as_columns({"mixed": mixed, "numbers": of_numbers, "exact": exact, "large": large})
+    assert categories(columns)["mixed"] == [None if v is None else str(v) for v in mixed]
+    found = numbers(columns)
+    np.testing.assert_array_equal(found["numbers"], [1, 2, 2.5, 1, np.nan] * 4)
+    assert found["exact"] == [i / 4 for i in COUNT]
+    np.testing.assert_array_equal(found["large"], with_nan(without_third(COUNT)))
+    assert columns.notes == {"large": "1 infinite value counted as missing"}
+
+
+class Unreadable:
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([[i, i] for i in COUNT], "neither numbers nor text"),
+        (np.arange(ROWS) * 1j, "values of type complex128, neither numbers nor text"),
+        ([Unreadable() for _ in COUNT], "cannot be read as numbers or text (RuntimeError)"),
+        ([None] * ROWS, "no value is present"),
+        ([np.nan] * ROWS, "no value is present"),
+        ([np.inf] * ROWS, "no value is present"),
+        ([7.0] * ROWS, "every value that is present is 7"),
+        ([7.0, None] * 10, "every value that is present is 7"),
+        ([2.5, np.inf] * 10, "every value that is present is 2.5"),
+        (["yes", None] * 10, "every value that is present is 'yes'"),
+        ([True] * ROWS, "every value that is present is 1"),
+        ([f"name {i}" for i in COUNT], "text with 20 levels, most of them in fewer than 5 rows"),
+    ],
+)
+def test_columns_that_are_left_out(values: Any, reason: str) -> None:
+    columns = as_columns({"good": COUNT, "bad": values})
+    assert list(columns.skipped) == ["bad"]
+    assert columns.skipped["bad"].endswith(reason)
+    assert columns.number_positions.tolist() == [0]
+    assert "bad" not in columns.notes
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pl.DataFrame({"a": COUNT, "b": [[i] for i in COUNT]}),
+        pl.DataFrame({"a": COUNT, "b": [{"inside": i} for i in COUNT]}),
+        pl.DataFrame({"a": COUNT, "b": [datetime.time(i) for i in COUNT]}),
+        pa.table({"a": COUNT, "b": [b"x"] * ROWS}),
+        pd.DataFrame({"a": COUNT, "b": pd.period_range("2020", periods=ROWS)}),
+        pd.DataFrame({"a": COUNT, "b": np.arange(ROWS) * 1j}),
+        pd.DataFrame({"a": COUNT, "b": [np.arange(3) for _ in COUNT]}),
+    ],
+)
+def test_types_that_are_left_out(frame: Any) -> None:
+    columns = as_columns(frame)
+    assert list(columns.skipped) == ["b"]
+    assert numbers(columns) == {"a": COUNT}
+    assert "Unknown" not in columns.skipped["b"]
+
+
+def test_whole_numbers_of_any_size() -> None:
+    frame = pl.DataFrame(
+        {"a": pl.Series(COUNT, dtype=pl.UInt8), "b": pl.Series(COUNT).cast(pl.Int128)}
+    )
+    assert numbers(as_columns(frame)) == {"a": COUNT, "b": COUNT}
+
+
+def test_matrices() -> None:
+    x = np.stack([np.arange(ROWS), np.arange(ROWS) ** 2], axis=1)
+    expected = {"x0": COUNT, "x1": [i * i for i in COUNT]}
+    for dtype in ("f8", "f4", ">f8", ">f4", "g", "i4", "u2", object):
+        assert numbers(as_columns(x.astype(dtype))) == expected
+    assert numbers(as_columns(jnp.asarray(x))) == expected
+    half = as_columns(jnp.asarray(x % 8, jnp.bfloat16))
+    assert half.numbers.dtype == np.float32
+    assert numbers(as_columns((x % 64).astype("f2")))["x1"] == [i * i % 64 for i in COUNT]
+    masked = as_columns(np.ma.masked_array(x, mask=np.stack([np.arange(ROWS) == 3] * 2, axis=1)))
+    np.testing.assert_array_equal(numbers(masked)["x0"], with_nan(without_third(COUNT)))
+    text = as_columns(np.array([TEXT, ["x"] * ROWS]).T)
+    assert categories(text) == {"x0": TEXT}
+    assert text.skipped == {"x1": "every value that is present is 'x'"}
+    assert as_columns(x * 1j).skipped.keys() == {"x0", "x1"}
+
+
+def test_a_floating_matrix_is_not_copied() -> None:
+    for x in (np.random.default_rng(0).random((9, 3)), jnp.eye(3)):
+        assert as_columns(x).numbers is x or np.shares_memory(as_columns(x).numbers, x)
+
+
+def test_a_matrix_reads_as_a_mapping_of_its_columns() -> None:
+    x = np.stack([COUNT, np.full(ROWS, 3.0), COUNT, np.full(ROWS, np.nan), COUNT], axis=1)
+    x[3, 0], x[2, 1], x[:19, 4] = np.inf, -np.inf, np.inf
+    matrix = as_columns(x)
+    mapping = as_columns({f"x{i}": x[:, i] for i in range(5)})
+    for columns in (matrix, mapping):
+        assert columns.skipped == {
+            "x1": "every value that is present is 3",
+            "x3": "no value is present",
+            "x4": "every value that is present is 19",
+        }
+        assert columns.notes == {"x0": "1 infinite value counted as missing"}
+        np.testing.assert_array_equal(columns.numbers[:, 0], with_nan(without_third(COUNT)))
+    assert np.isinf(x).sum() == 21
+
+
+def test_levels_in_few_rows_are_pooled() -> None:
+    counts = {"a": 300, "b": 200, "c": 6, "d": 4, "e": 1, "f": 40}
+    text = [level for level, count in counts.items() for _ in range(count)]
+    columns = as_columns({"text": [*text, None]})
+    (category,) = columns.categories
+    assert category.levels == ("a", "b", "c", "f", OTHER)
+    assert np.bincount(category.codes[:-1]).tolist() == [300, 200, 6, 40, 5]
+    assert category.codes[-1] == -1
+    assert columns.notes == {"text": "2 rare levels (5 rows) are pooled"}
+    alone = as_columns({"text": ["a"] * 30 + ["b"] * 30 + ["c"]})
+    assert alone.categories[0].levels == ("a", "b", "c")
+    assert not alone.notes
+
+
+def test_numbers_as_categories() -> None:
+    table = {
+        "three": [i % 3 for i in COUNT],
+        "missing": without_third([i % 2 for i in COUNT]),
+        "halves": [i % 2 / 2 for i in COUNT],
+        "many": COUNT,
+        "flag": [i % 2 == 0 for i in COUNT],
+    }
+    few = as_columns(table, low_cardinality=3)
+    assert categories(few).keys() == {"three", "missing"}
+    assert few.categories[0].levels == ("0", "1", "2")
+    for library in ("pandas", "polars", "pyarrow"):
+        frame = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]
+        assert categories(as_columns(frame(table), low_cardinality=3)) == categories(few)
+    named = as_columns(table, categories=["halves", "flag"])
+    assert categories(named).keys() == {"halves", "flag"}
+    assert named.categories[0].levels == ("0", "0.5")
+    matrix = np.array([table["three"], table["many"]], float).T
+    assert categories(as_columns(matrix, categories={"x0"})).keys() == {"x0"}
+    assert categories(as_columns(matrix, low_cardinality=3)).keys() == {"x0"}
+
+
+def test_names() -> None:
+    x = np.arange(8.0).reshape(4, 2) ** 2
+    assert as_columns(x, names=("a", "b")).names == ("a", "b")
+    assert as_columns(x, names=np.array(["a", "b"])).names == ("a", "b")
+    assert as_columns(x, names=[1, 2]).names == ("1", "2")
+    twice = as_columns(x, names=["a", "a"])
+    assert twice.names == ("a", "a (2)")
+    assert twice.notes == {"a (2)": "another column is called 'a' too"}
+    assert as_columns({1: [1, 2], "1": [3, 5]}).names == ("1", "1 (2)")
+    assert as_columns(pd.DataFrame(x)).names == ("0", "1")
+    frame = pd.DataFrame(np.c_[x, x**2, x[:, :1] ** 3], columns=["a", "a", "a (2)", 3, "3"])
+    assert as_columns(frame).names == ("a", "a (3)", "a (2)", "3", "3 (2)")
+    arrow = pa.Table.from_arrays([pa.array([1, 2]), pa.array([3, 5])], names=["a", "a"])
+    assert numbers(as_columns(arrow)) == {"a": [1, 2], "a (2)": [3, 5]}
+
+
+def test_columns_that_are_the_same() -> None:
+    columns = as_columns({"a": COUNT, "b": [*COUNT[:-1], 50], "c": COUNT, "t": TEXT, "u": TEXT})
+    assert columns.notes == {"c": "the same values as 'a'", "u": "the same values as 't'"}
+    x = np.array([COUNT, without_third(COUNT), without_third(COUNT)], float).T
+    assert as_columns(x).notes == {"x2": "the same values as 'x1'"}
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "error", "message"),
+    [
+        (None, {}, TypeError, "got NoneType"),
+        ([[1, 2], [3, 4]], {}, TypeError, "table must be an array .*; got list"),
+        ("table.csv", {}, TypeError, "got str"),
+        (pd.Series([1, 2]), {}, TypeError, "got Series"),
+        (pl.LazyFrame({"a": [1]}), {}, TypeError, "got LazyFrame"),
+        (np.zeros(3), {}, ValueError, r"shape \(n, p\), n and p >= 1; got shape \(3,\)"),
+        (np.zeros((0, 3)), {}, ValueError, r"got shape \(0, 3\)"),
+        (np.zeros((2, 2, 2)), {}, ValueError, r"got shape \(2, 2, 2\)"),
+        (pd.DataFrame(), {}, ValueError, "rows and columns; got 0 column"),
+        (pd.DataFrame({"a": []}), {}, ValueError, "got 1 column.* 0 row"),
+        (pl.DataFrame({"a": []}), {}, ValueError, "got 1 column.* 0 row"),
+        ({}, {}, ValueError, "got 0 column"),
+        ({"a": [1, 2], "b": ["x"]}, {}, ValueError, "same number of rows; got 'a': 2, 'b': 1"),
+        ({"a": 3}, {}, TypeError, "column 'a' must hold a value for every row; got 3"),
+        (np.zeros((2, 2)), {"names": ["a"]}, ValueError, "names must be 2.*; got 1"),
+        (np.zeros((2, 2)), {"names": "ab"}, TypeError, "names must be a sequence"),
+        ({"a": [1, 2]}, {"names": ["b"]}, ValueError, "names are for arrays"),
+        ({"a": [1, 2]}, {"categories": ["b"]}, ValueError, r"no column of the table: \['b'\]"),
+        ({"a": [1, 2]}, {"categories": "a"}, TypeError, "categories must be a sequence"),
+        ({"a": [1, 2]}, {"low_cardinality": "x"}, TypeError, "low_cardinality must be an int"),
+        ({"a": [1, 2]}, {"low_cardinality": -1}, ValueError, "low_cardinality must be at least 0"),
+    ],
+)
+def test_what_is_no_table(
+    table: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        as_columns(table, **options)
+
+
+def test_a_column_without_a_name_has_one_by_its_position() -> None:
+    found = as_columns({"": [1.0, 2.0], "a": [3.0, 5.0]})
+    assert found.names == ("column 1", "a")
+    assert found.notes == {"column 1": "it has no name"}

@@ -1,0 +1,144 @@
+"""Choice of degrees: against a loop of fits, and on relations whose degrees are known."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import hgr_jax
+from bench.data import awkward_pair
+from hgr_jax.inference._gram import fold_order
+from hgr_jax.inference.degrees import DegreeSelection, select_degrees
+
+ROWS, FOLDS = 83, 3
+KEY = jax.random.key(5)
+
+
+@pytest.mark.usefixtures("x64")
+def test_scores_are_those_of_a_loop_of_fits(rng: np.random.Generator) -> None:
+    order = np.asarray(fold_order(KEY, ROWS, FOLDS))
+    weights = rng.uniform(0.5, 2, ROWS)
+    for kind in ("normal", "discrete"):
+        a, b = awkward_pair(kind, ROWS)
+        found = select_degrees(a, b, largest=(3, 2), folds=FOLDS, key=KEY, weights=weights)
+        assert found.scores.shape == (3, 2)
+        scores = []
+        for rows in order:
+            inside = np.isin(np.arange(ROWS), rows)
+            fit = hgr_jax.kb_fit(a, b, 2, 1, weights=np.where(inside, 0, weights), solver="svd")
+            scores.append(float(fit.score(a, b, weights=np.where(inside, weights, 0))))
+        np.testing.assert_allclose(found.scores[1, 0], np.mean(scores), rtol=1e-7)
+        error = np.std(scores, ddof=1) / FOLDS**0.5
+        np.testing.assert_allclose(found.standard_errors[1, 0], error, rtol=1e-6)
+        whole = hgr_jax.kb_fit(a, b, 2, 1, weights=weights, solver="svd")
+        np.testing.assert_allclose(found.values[1, 0], whole.correlation, rtol=1e-10)
+
+
+@pytest.mark.usefixtures("x64")
+def test_rows_of_weight_zero_do_not_count(rng: np.random.Generator) -> None:
+    a, b = awkward_pair("uniform", ROWS)
+    options = {"largest": (3, 2), "folds": FOLDS, "key": KEY}
+    weights = np.ones(ROWS)
+    weights[[3, 40]] = 0
+    found = select_degrees(a, b, weights=weights, **options)
+    a[3], b[40] = np.nan, 1e9
+    again = select_degrees(a, b, weights=weights, **options)
+    np.testing.assert_allclose(again.scores, found.scores, rtol=1e-10)
+    with pytest.raises(ValueError, match="finite a and b"):
+        select_degrees(a, b, weights=np.ones(ROWS), **options)
+    one = np.isin(np.arange(ROWS), fold_order(KEY, ROWS, FOLDS)[2]) * weights
+    with pytest.raises(ValueError, match="at least two folds"):
+        select_degrees(a, b, weights=one, **options)
+
+
+def relation(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    a = rng.normal(size=600) if name == "linear" else rng.uniform(-1, 1, 600)
+    b = {
+        "linear": a + rng.normal(size=600),
+        "quadratic": 2 * a**2 - a,
+        "sine": np.sin(2 * np.pi * a) + 0.2 * rng.normal(size=600),
+    }[name]
+    return a.astype(np.float32), b.astype(np.float32)
+
+
+@pytest.mark.parametrize("rule", ["one_standard_error", "best"])
+def test_degrees_of_known_relations(rule: str, rng: np.random.Generator) -> None:
+    for name in ("linear", "quadratic", "sine"):
+        a, b = relation(name, rng)
+        found = select_degrees(a, b, key=KEY, rule=rule)
+        assert found.rule == rule
+        assert (np.diff(found.values, axis=0) >= 0).all()
+        assert (np.diff(found.values, axis=1) >= 0).all()
+        if name == "sine":
+            assert found.h >= 5
+            assert found.scores[2, 0] < 0.7 < 0.8 < found.scores[4, 0]
+        elif name == "quadratic":
+            assert (found.h, found.k) == (2, 1)
+        elif rule == "best":
+            assert found.scores[found.h - 1, found.k - 1] >= found.scores.max() - 1e-4
+        else:
+            assert (found.h, found.k) == (1, 1)
+        mirrored = select_degrees(b, a, key=KEY, rule=rule)
+        np.testing.assert_allclose(mirrored.scores.T, found.scores, atol=1e-3)
+
+
+def test_ties_go_to_the_smaller_degrees() -> None:
+    a = np.linspace(-1, 1, 600, dtype=np.float32)
+    for rule in ("one_standard_error", "best"):
+        found = select_degrees(a, 3 - a, key=KEY, rule=rule)
+        assert (found.h, found.k) == (1, 1)
+        np.testing.assert_allclose(found.scores, 1, rtol=1e-4)
+        constant = select_degrees(a, np.ones_like(a), key=KEY, rule=rule)
+        assert (constant.h, constant.k) == (1, 1)
+        assert not constant.scores.any()
+        two = select_degrees(np.sign(a + 0.001), np.abs(a + 0.5), key=KEY, rule=rule)
+        assert two.h == 1  # more do not exist on two values
+        np.testing.assert_allclose(two.scores, np.tile(two.scores[:1], (7, 1)), atol=1e-5)
+
+
+def test_few_rows(rng: np.random.Generator) -> None:
+    a, b = rng.normal(size=(2, 6)).astype(np.float32)
+    found = select_degrees(a, b, largest=4, key=KEY, folds=3)
+    assert np.isfinite(found.scores).all()
+    assert (np.abs(found.scores) <= 1).all()
+    np.testing.assert_allclose(found.values[-1, -1], 1, rtol=1e-4)
+
+
+def test_the_picture() -> None:
+    values = np.linspace(0.1, 0.9, 12).reshape(3, 4)
+    selection = DegreeSelection(2, 3, values - 0.2, np.full((3, 4), 0.05), values, "best")
+    figure = selection.plot()
+    left, right = figure.axes[:2]
+    np.testing.assert_allclose(left.images[0].get_array(), values)
+    np.testing.assert_allclose(right.images[0].get_array(), values - 0.2)
+    for axes in (left, right):
+        (frame,) = axes.patches
+        assert (frame.get_x() + 0.5, frame.get_y() + 0.5) == (2, 1)
+        assert [tick.get_text() for tick in axes.get_yticklabels()] == ["1", "2", "3"]
+        assert axes.texts[0].get_text() in ("0.10", "-0.10")
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    assert file.getvalue().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"largest": 0}, ValueError, "largest must be at least 1"),
+        ({"largest": (2, 3, 4)}, ValueError, "largest must be a degree, or a pair of degrees"),
+        ({"largest": (2, 1.5)}, TypeError, r"largest\[1\] must be an int"),
+        ({"folds": 1}, ValueError, "folds must be at least 2"),
+        ({"folds": 7}, ValueError, "folds must have 2 rows each, of 12 rows; got 7"),
+        ({"rule": "smallest"}, ValueError, "rule must be one of 'one_standard_error', 'best'"),
+        ({"key": None}, TypeError, "key must be a random key"),
+    ],
+)
+def test_other_arguments_are_refused(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        select_degrees(np.arange(12.0), np.arange(12.0), **{"key": KEY, **options})

@@ -1,0 +1,90 @@
+"""Adjusted p-values: against their definitions, and what has to hold for any p-values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hgr_jax.inference.multiplicity import METHODS, adjust
+
+FAMILIES = hnp.arrays(
+    np.float64,
+    hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5),
+    elements=st.floats(0, 1) | st.sampled_from([0.0, 1e-300, 0.05, 1.0, float("nan")]),
+)
+
+
+def by_definition(p: list[float], method: str) -> list[float]:
+    order = sorted(range(len(p)), key=lambda i: p[i])
+    m = len(p)
+    result = [0.0] * m
+    for place, i in enumerate(order):
+        if method == "bonferroni":
+            value = p[i] * m
+        elif method == "holm":
+            value = max(p[order[j]] * (m - j) for j in range(place + 1))
+        else:
+            value = min(p[order[j]] * m / (j + 1) for j in range(place, m))
+        result[i] = min(value, 1.0)
+    return result
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(p=FAMILIES)
+def test_every_family_is_adjusted_as_defined(method: str, p: np.ndarray) -> None:
+    found = adjust(p, method)
+    assert found.shape == p.shape
+    assert found.dtype == np.float64
+    tested = ~np.isnan(p)
+    np.testing.assert_array_equal(np.isnan(found), ~tested)
+    expected = by_definition(p[tested].tolist(), method)
+    np.testing.assert_allclose(found[tested], expected, rtol=1e-14)
+    assert (found[tested] >= p[tested]).all()
+    assert (found[tested] <= 1).all()
+    order = np.argsort(p[tested])
+    assert (np.diff(found[tested][order]) >= 0).all()
+
+
+def test_values_worked_out_by_hand() -> None:
+    p = [0.04, 0.01, 0.03, 0.005]
+    np.testing.assert_allclose(adjust(p), [0.04, 0.02, 0.04, 0.02])
+    np.testing.assert_allclose(adjust(p, "holm"), [0.06, 0.03, 0.06, 0.02])
+    np.testing.assert_allclose(adjust(p, "bonferroni"), [0.16, 0.04, 0.12, 0.02])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_missing_values_belong_to_no_family(method: str) -> None:
+    p = np.array([[0.2, np.nan], [0.01, 0.03]])
+    found = adjust(p, method)
+    np.testing.assert_allclose(found[[0, 1, 1], [0, 0, 1]], adjust([0.2, 0.01, 0.03], method))
+    np.testing.assert_array_equal(adjust([np.nan] * 3, method), [np.nan] * 3)
+    assert adjust([], method).shape == (0,)
+    assert p[0, 1] != p[0, 1]  # the argument is not written to
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_test_is_left_as_it_is(method: str) -> None:
+    assert adjust(0.03, method) == 0.03
+    np.testing.assert_array_equal(adjust([np.nan, 0.03], method), [np.nan, 0.03])
+    np.testing.assert_array_equal(adjust([0, 1], method), [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("pvalues", "options", "error", "message"),
+    [
+        ([0.1, 1.5, -1], {}, ValueError, r"2 of 3 are not, the first of them 1\.5"),
+        ([0.1], {"method": "by"}, ValueError, "method must be one of 'bh', 'bonferroni', 'holm'"),
+        (["a"], {}, TypeError, "pvalues must be real numbers"),
+        ([1j], {}, TypeError, "pvalues must be real numbers"),
+    ],
+)
+def test_what_cannot_be_adjusted_is_refused(
+    pvalues: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        adjust(pvalues, **options)

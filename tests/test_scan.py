@@ -1,0 +1,450 @@
+"""The values of an all-pairs scan: each is the measure of that pair's own rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+import hgr_jax
+from bench import reference
+from hgr_jax import Scan, scan
+
+ROWS = 150
+PATTERN_OF = (0, 0, 1, 1, 2, 3)
+"""Columns share patterns of missing values, always in the same way: so do the programs."""
+
+TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
+
+
+def as_read(s: Scan, name: str) -> np.ndarray:
+    """A column ``(n,)``, or the indicators ``(n, levels)`` of a category; NaN where missing."""
+    values, category = s.values(name).astype(np.float64), s.category(name)
+    if category is None:
+        return values
+    levels = np.arange(len(category.levels))
+    return np.where(np.isnan(values)[:, None], np.nan, values[:, None] == levels)
+
+
+def present_rows(s: Scan, i: int, j: int, weights: Any = None) -> tuple[Any, Any, Any]:
+    """Both columns as the scan reads them, and weights, on the rows where both are present."""
+    a, b = (as_read(s, s.names[column]) for column in (i, j))
+    w = np.ones(len(a)) if weights is None else np.asarray(weights)
+    keep = w > 0
+    for side in (a, b):
+        keep &= ~np.isnan(side.reshape(len(side), -1)).any(axis=1)
+    return a[keep], b[keep], w[keep]
+
+
+def expected(a: Any, b: Any, w: Any, h: int, k: int) -> tuple[float, tuple[int, int]]:
+    """HGR-KB and directions, of vectors or of indicators ``(n, levels)``."""
+    if len(a) < 2:
+        return np.nan, (0, 0)
+    bases = [
+        reference.orthonormal_features(x, w)
+        if x.ndim == 2
+        else reference.orthonormal_polynomials(x, degree, w)
+        for x, degree in ((a, h), (b, k))
+    ]
+    return reference.canonical_correlation(*bases), (len(bases[0]), len(bases[1]))
+
+
+def agrees(s: Scan, weights: Any = None, tolerance: float | None = None) -> None:
+    """Every number of a scan of ``"kb"`` is that of the reference."""
+    tolerance = TOLERANCE[s.settings["dtype"]] if tolerance is None else tolerance
+    h, k = s.settings["h"], s.settings["k"]
+    assert all("present is 2.5" in reason for reason in s.skipped.values())
+    for i, j in s.pairs:
+        a, b, w = present_rows(s, i, j, weights)
+        value, directions = expected(a, b, w, h, k)
+        where = f"{s.names[i]}, {s.names[j]}"
+        np.testing.assert_allclose(s.correlation[i, j], value, atol=tolerance, err_msg=where)
+        assert s.n_obs[i, j] == s.n_obs[j, i] == len(a), where
+        assert tuple(s.degrees[i, j]) == directions == tuple(s.degrees[j, i][::-1]), where
+        if a.ndim == b.ndim == 1 and min(directions) > 0:
+            cov = np.cov(a / np.abs(a).max(), b / np.abs(b).max(), aweights=w, bias=True)
+            pearson = abs(cov[0, 1]) / np.sqrt(cov[0, 0] * cov[1, 1])
+            np.testing.assert_allclose(s.pearson[i, j], pearson, atol=tolerance, err_msg=where)
+        else:
+            linear = a.ndim == b.ndim == 1 and len(a) >= 2
+            np.testing.assert_equal(s.pearson[i, j], 0.0 if linear else np.nan, err_msg=where)
+    np.testing.assert_array_equal(s.correlation, s.correlation.T)
+    np.testing.assert_array_equal(s.pearson, s.pearson.T)
+
+
+NUMBERS = {
+    "normal": lambda rng: rng.normal(size=ROWS),
+    "lognormal": lambda rng: rng.lognormal(size=ROWS),
+    "heavy": lambda rng: rng.standard_t(1.5, size=ROWS),
+    "far": lambda rng: np.where(np.arange(ROWS) == 20, 1e5, rng.normal(size=ROWS)),
+    "ties": lambda rng: rng.normal(size=ROWS).round(1),
+    "integers": lambda rng: rng.integers(0, 4, ROWS).astype(float),
+    "binary": lambda rng: rng.integers(0, 2, ROWS).astype(float),
+    "rare": lambda rng: (rng.random(ROWS) < 0.04).astype(float),
+    "offset": lambda rng: 1e6 + rng.normal(size=ROWS),
+    "tiny": lambda rng: 1e-30 * rng.normal(size=ROWS),
+    "huge": lambda rng: 1e30 * rng.normal(size=ROWS),
+}
+SHARES = st.sampled_from([0.1, 0.5, 0.97])
+
+
+def random_table(seed: int, kinds: list[str], shares: list[float]) -> dict[str, Any]:
+    """Six numeric columns and two categories in five patterns of missing values."""
+    rng = np.random.default_rng(seed)
+    missing = [np.zeros(ROWS, bool), *(rng.random(ROWS) < share for share in shares)]
+    table: dict[str, Any] = {}
+    for index, (kind, pattern) in enumerate(zip(kinds, PATTERN_OF, strict=True)):
+        column = NUMBERS[kind](rng)
+        if index % 2 and kind == "normal":
+            column = table[f"n{index - 1}"] ** 2 + 0.1 * column
+        column[missing[pattern]] = np.nan
+        there = column[~np.isnan(column)]
+        if not len(np.unique(there)) > 1:
+            # Of the size of what is there: 1 beside 1e-30 hides it from any double.
+            column[:2] = [0, next((value for value in there if value), 1.0)]
+        table[f"n{index}"] = column
+    three = rng.choice(["red", "green", "blue"], ROWS, p=[0.6, 0.3, 0.1]).astype(object)
+    table["three"] = np.where(table["n0"] > np.median(table["n0"]), "red", three)
+    two = np.where(rng.random(ROWS) < 0.3, "yes", "no").astype(object)
+    two[missing[1]] = None
+    two[:12:2], two[1:12:2] = "yes", "no"
+    table["two"] = two
+    table["flat"] = np.full(ROWS, 2.5)
+    return table
+
+
+TABLES = {
+    "seed": st.integers(0, 2**16),
+    "kinds": st.lists(st.sampled_from(sorted(NUMBERS)), min_size=6, max_size=6),
+    "shares": st.lists(SHARES, min_size=3, max_size=3),
+}
+
+
+WITHOUT_SHRINKING = (Phase.explicit, Phase.generate)
+"""Smaller examples have other shapes, each of which compiles."""
+
+
+@given(**TABLES)
+@settings(max_examples=6, phases=WITHOUT_SHRINKING)
+def test_every_value_is_that_of_the_pair_in_float64(
+    seed: int, kinds: list[str], shares: list[float]
+) -> None:
+    rng = np.random.default_rng(seed + 1)
+    weights = rng.exponential(size=ROWS) * (rng.random(ROWS) < 0.8)
+    weights = np.maximum(weights, np.arange(ROWS) < 12)
+    with jax.enable_x64(True):
+        table = random_table(seed, kinds, shares)
+        agrees(scan(table, h=3, k=2, weights=weights, pvalues=None), weights)
+
+
+@given(**TABLES)
+@settings(max_examples=2, phases=WITHOUT_SHRINKING)
+def test_every_value_is_that_of_the_pair_in_float32(
+    seed: int, kinds: list[str], shares: list[float]
+) -> None:
+    found = scan(random_table(seed, kinds, shares), h=3, k=2, pvalues=None)
+    assert found.settings["dtype"] == "float32"
+    agrees(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("x64", [True, False])
+@given(**TABLES, degrees=st.sampled_from([(5, 5), (1, 4), (2, 3)]), weighted=st.booleans())
+@settings(max_examples=60, phases=WITHOUT_SHRINKING)
+def test_every_value_is_that_of_the_pair_at_length(
+    x64: bool,
+    seed: int,
+    kinds: list[str],
+    shares: list[float],
+    degrees: tuple[int, int],
+    weighted: bool,
+) -> None:
+    """In float32 without an outlier at 10^5 deviations: degree 5 has 5e-4 of error there."""
+    kinds = [kind if x64 or kind != "far" else "lognormal" for kind in kinds]
+    weights = np.random.default_rng(seed + 1).exponential(size=ROWS) if weighted else None
+    with jax.enable_x64(x64):
+        table = random_table(seed, kinds, shares)
+        found = scan(table, h=degrees[0], k=degrees[1], weights=weights, pvalues=None)
+        agrees(found, weights)
+
+
+def plain(rng: np.random.Generator, columns: int = 5) -> np.ndarray:
+    x = rng.normal(size=(ROWS, columns))
+    x[:, 1] = x[:, 0] ** 2 + 0.3 * x[:, 1]
+    x[:, 2] += np.sin(2 * x[:, 1])
+    return x
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_reference_is_the_measure(rng: np.random.Generator) -> None:
+    table: dict[str, Any] = {f"n{i}": column for i, column in enumerate(plain(rng).T[:2])}
+    table["c"] = np.where(rng.random(ROWS) < 0.5, "a", np.where(table["n0"] > 0, "b", "c"))
+    weights = rng.uniform(0, 2, ROWS)
+    found = scan(table, h=3, k=2, weights=weights, pvalues=None)
+    n0, n1, indicators = (as_read(found, name) for name in found.names)
+    for (i, j), value in {
+        (0, 1): hgr_jax.kb(n0, n1, 3, 2, weights=weights, solver="svd"),
+        (0, 2): hgr_jax.kb(n0, indicators, 3, 1, weights=weights, solver="svd"),
+    }.items():
+        assert found.correlation[i, j] == pytest.approx(float(value), abs=1e-9)
+    agrees(found, weights)
+
+
+def test_degrees_go_by_the_order_in_the_table(rng: np.random.Generator) -> None:
+    x = plain(rng).astype(np.float32)
+    for h, k in ((3, 2), (2, 3)):
+        agrees(scan(x, h=h, k=k, pvalues=None))
+    found = scan(x, h=3, k=2, target=["x1", 3], pvalues=None)
+    asked = {tuple(pair) for pair in found.pairs}
+    assert asked == {(0, 1), (2, 1), (4, 1), (0, 3), (2, 3), (4, 3), (1, 3)}
+    agrees(found)
+    assert np.isnan(found.correlation[0, 2])
+    assert np.isnan(found.pearson[0, 4])
+    assert len(found) == 7
+    one = scan(x, h=3, k=2, target="x1", pvalues=None)
+    two = scan(x, h=3, k=2, target=-4, pvalues=None)
+    np.testing.assert_array_equal(one.correlation, two.correlation)
+    assert one.degrees[0, 1].tolist() == [3, 2]
+    assert one.degrees[4, 1].tolist() == [3, 2]
+    assert one.degrees[1, 4].tolist() == [2, 3]
+
+
+def test_shape_of_the_result(rng: np.random.Generator) -> None:
+    x = plain(rng)
+    x[:, 4] = 7
+    found = scan(x, h=3, k=2)
+    for name in ("correlation", "pearson", "pvalue", "adjusted_pvalue", "corrected", "null_95"):
+        values = getattr(found, name)
+        assert values.shape == (5, 5), name
+        np.testing.assert_array_equal(values, values.T)
+        assert np.isnan(values[4]).all(), name
+    assert np.diagonal(found.correlation)[:4].tolist() == [1] * 4
+    assert np.diagonal(found.pearson)[:4].tolist() == [1] * 4
+    assert np.isnan(np.diagonal(found.pvalue)).all()
+    assert found.skipped == {"x4": "every value that is present is 7"}
+    assert found.degrees.shape == (5, 5, 2)
+    assert len(found) == 6
+    pearson = np.abs(np.corrcoef(x[:, :4].T))
+    np.testing.assert_allclose(found.pearson[:4, :4], pearson, atol=1e-6)
+    used = found.pairs.T
+    assert (found.corrected[*used] < found.correlation[*used]).all()
+
+
+def test_one_pattern_of_missing_values_in_all_columns(rng: np.random.Generator) -> None:
+    x = plain(rng)
+    x[rng.random(ROWS) < 0.4] = np.nan
+    agrees(scan(x, h=3, k=2, pvalues=None))
+    kept = x[~np.isnan(x[:, 0])]
+    weights = np.where(np.isnan(x[:, 0]), 1.0, 2.0)
+    agrees(scan(x, h=3, k=2, weights=weights, pvalues=None), weights)
+    assert scan(x, h=3, k=2, pvalues=None).n_obs[0, 1] == len(kept)
+
+
+@pytest.mark.usefixtures("x64")
+def test_pairs_that_are_estimated_on_their_own_rows(rng: np.random.Generator) -> None:
+    x = plain(rng, 6)
+    x[5:, 3] = np.nan  # five rows: degree 3 has no more than four directions there
+    x[: ROWS - 7, 4] = np.nan  # disjoint from the one before
+    x[:, 5] = np.where(np.arange(ROWS) < ROWS - 8, x[:, 5], 4 + 1e-9 * x[:, 5])
+    found = scan(x, h=3, k=2, pvalues=None)
+    agrees(found)
+    assert np.isnan(found.correlation[3, 4])
+    assert found.n_obs[3, 4] == 0
+    x[ROWS - 8 :, 5] = 4  # constant where column 4 is present
+    found = scan(x, h=3, k=2, pvalues=None)
+    agrees(found)
+    assert found.correlation[4, 5] == 0
+    assert found.degrees[4, 5].tolist() == [3, 0]
+    table = {"a": np.where(np.arange(ROWS) < 6, x[:, 0], np.nan)}
+    table["b"] = np.where(
+        np.arange(ROWS) < 6, "one", np.array(["one", "two"])[x[:, 1].astype(int) % 2]
+    )
+    found = scan(table, h=3, k=2, pvalues=None)
+    agrees(found)
+    assert found.degrees[0, 1].tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_more_columns_than_the_memory_holds(missing: bool, rng: np.random.Generator) -> None:
+    """At 1 MiB and degree 3 a tile is 27 columns wide."""
+    x = np.cumsum(rng.normal(size=(ROWS, 60)), axis=1).astype(np.float32)
+    if missing:
+        x[: ROWS // 3, ::7] = np.nan
+        x[ROWS - 10 :, 1::9] = np.nan
+    found = scan(x, h=3, k=2, pvalues=None, memory=2**20)
+    chosen = rng.choice(len(found.pairs), 150, replace=False)
+    some = dataclasses.replace(found, pairs=found.pairs[chosen])
+    assert {tuple(pair) for pair in some.pairs // 27} == {
+        (i, j) for j in range(3) for i in range(j + 1)
+    }
+    agrees(some)
+
+
+def test_many_categories_in_small_memory(rng: np.random.Generator) -> None:
+    group = rng.integers(0, 6, ROWS)
+    table: dict[str, Any] = {"size": group + rng.normal(size=ROWS)}
+    for index in range(40):
+        noise = rng.integers(0, 6, ROWS)
+        names = np.array(list("abcdef"), dtype=object)
+        table[f"c{index}"] = names[np.where(rng.random(ROWS) < 0.5, group, noise)]
+    found = scan(table, h=3, k=2, pvalues=None, memory=2**20)
+    for i, j in ((0, 1), (0, 40), (1, 2), (3, 39), (39, 40)):
+        a, b, w = present_rows(found, i, j)
+        assert found.correlation[i, j] == pytest.approx(expected(a, b, w, 3, 2)[0], abs=1e-4)
+        assert found.degrees[i, j].tolist() == [3 if i == 0 else 5, 5]
+
+
+def test_single_kernel(rng: np.random.Generator) -> None:
+    x = plain(rng)
+    x[: ROWS // 4, 2] = np.nan
+    x[ROWS // 2 :, 3] = np.nan
+    weights = rng.uniform(0, 2, ROWS)
+    for w in (None, weights):
+        found = scan(x, h=3, k=3, method="sk", weights=w, pvalues=None)
+        for i, j in found.pairs:
+            a, b, own = present_rows(found, i, j, w)
+            assert found.correlation[i, j] == pytest.approx(reference.sk(a, b, 3, own), abs=1e-4)
+    assert np.isnan(found.corrected).all()
+    value = hgr_jax.sk(x[:, 0], x[:, 1], 3)
+    assert scan(x, h=3, k=3, method="sk", pvalues=None).correlation[0, 1] == pytest.approx(
+        float(value), abs=1e-4
+    )
+
+
+def gap(a: jax.Array, b: jax.Array) -> jax.Array:
+    """A measure with a sign, of which a scan takes the size."""
+    return jnp.mean((a - jnp.mean(a)) * (b - jnp.mean(b))) - 3
+
+
+def test_a_single_kernel_has_the_degree_of_its_side(rng: np.random.Generator) -> None:
+    x = plain(rng)
+    weights = rng.uniform(0.5, 1.5, ROWS)
+    found = scan(x, h=1, k=4, method="sk", weights=weights, permutations=99, target=[2, 4])
+    for i, j in found.pairs:
+        both = [reference.kb(x[:, i], x[:, j], *d, weights) for d in ((1, 1), (1, 4))]
+        assert found.correlation[i, j] == pytest.approx(max(both), abs=1e-4)
+    noise = found.pvalue[2, 4], found.null_mean[2, 4]
+    plainly = scan(x, h=1, k=4, method="sk", permutations=99, target=[2, 4])
+    assert noise[1] == pytest.approx(plainly.null_mean[2, 4], rel=0.2)
+    assert noise[0] == pytest.approx(plainly.pvalue[2, 4], abs=0.3)
+
+
+@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("far", [1e8, 1e10, 1e30])
+def test_rows_of_weight_zero_are_dropped(rng: np.random.Generator, holes: bool, far: float) -> None:
+    x = plain(rng, 3).astype(np.float32)
+    if holes:
+        x[20:40, 2] = np.nan
+    weights = np.ones(ROWS)
+    weights[0] = 0
+    without = scan(x, h=3, k=2, weights=weights, pvalues=None)
+    x[0] = far
+    found = scan(x, h=3, k=2, weights=weights, pvalues=None)
+    np.testing.assert_allclose(found.correlation, without.correlation, atol=1e-6)
+    agrees(found, weights)
+
+
+def test_measures_by_name(rng: np.random.Generator) -> None:
+    x = 100 + 7 * plain(rng, 3)
+    found = scan(x, method="gedi", pvalues=None)
+    expected = float(hgr_jax.gedi(x[:, 0], x[:, 1]))
+    assert found.correlation[0, 1] == pytest.approx(expected, rel=1e-3)
+    for name in ("rdc", "neural", "oracle", "kb_fit", "nothing"):
+        with pytest.raises(ValueError, match="method must be a function of two vectors or one of"):
+            scan(x, method=name)
+
+
+def test_other_measures(rng: np.random.Generator) -> None:
+    x = plain(rng, 4).astype(np.float32)
+    x[:30, 3] = np.nan
+    table = {**{f"x{i}": x[:, i] for i in range(4)}, "text": np.array(["a", "b"] * (ROWS // 2))}
+    for method, measure in (("spearman", hgr_jax.spearman), (gap, lambda a, b: abs(gap(a, b)))):
+        found = scan(table, method=method, pvalues=None)
+        assert found.skipped == {"text": "a category; this measure takes numbers"}
+        assert found.settings["method"] == ("spearman" if method == "spearman" else "gap")
+        for i, j in found.pairs:
+            a, b, _ = present_rows(found, i, j)
+            value = float(measure(jnp.asarray(a, jnp.float32), jnp.asarray(b, jnp.float32)))
+            assert found.correlation[i, j] == pytest.approx(value, rel=1e-4)
+            assert found.pearson[i, j] == pytest.approx(abs(np.corrcoef(a, b)[0, 1]), abs=1e-5)
+        assert found.n_obs[0, 3] == ROWS - 30
+    with pytest.raises(ValueError, match="weights are for method='kb' or 'sk'"):
+        scan(table, method="spearman", weights=np.ones(ROWS))
+
+
+def test_ranks_instead_of_values(rng: np.random.Generator) -> None:
+    x = np.exp(3 * plain(rng)).round(1)
+    x[:30, 3] = np.nan
+    weights = (np.arange(ROWS) % 4 > 0).astype(float)
+    for w in (None, weights):
+        found = scan(x, h=3, k=2, transform="rank", weights=w, pvalues=None)
+        counted = np.ones(ROWS, bool) if w is None else w > 0
+        for i in range(5):
+            there = counted & ~np.isnan(x[:, i])
+            ranks = rankdata(x[there, i])
+            ours = found.values(f"x{i}")[there]
+            centred = (2 * ranks - 1 - len(ranks)) / len(ranks)
+            np.testing.assert_allclose(ours, centred, atol=1e-6)
+        agrees(found, w)
+
+
+def test_a_second_scan_compiles_nothing(
+    rng: np.random.Generator, caplog: pytest.LogCaptureFixture
+) -> None:
+    x = plain(rng).astype(np.float32)
+    x[:20, 3] = np.nan
+    scan(x, h=3, k=2, permutations=9)
+    again = plain(rng).astype(np.float32) ** 3
+    again[30:45, 3] = np.nan
+    caplog.clear()
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        jax.jit(lambda: jnp.zeros(3))()
+        scan(again, h=3, k=2, permutations=9)
+    compiled = [r.getMessage() for r in caplog.records if r.getMessage().startswith("Compiling")]
+    assert len(compiled) == 1, compiled[1:]
+
+
+def test_scans_of_any_array(rng: np.random.Generator) -> None:
+    x = plain(rng).astype(np.float32)
+    known = scan(x, h=3, k=2, pvalues=None)
+    read_only = x.copy()
+    read_only.flags.writeable = False
+    for same in (jnp.asarray(x), np.asfortranarray(x), read_only, np.repeat(x, 2, axis=1)[:, ::2]):
+        found = scan(same, h=3, k=2, pvalues=None)
+        np.testing.assert_array_equal(found.correlation, known.correlation)
+    whole = x.astype(object)
+    np.testing.assert_allclose(
+        scan(whole, h=3, k=2, pvalues=None).correlation, known.correlation, atol=1e-5
+    )
+    masked = np.ma.masked_array(x, mask=np.arange(ROWS * 5).reshape(ROWS, 5) % 7 == 0)
+    np.testing.assert_allclose(
+        scan(masked, h=3, k=2, pvalues=None).correlation,
+        scan(masked.filled(np.nan), h=3, k=2, pvalues=None).correlation,
+        atol=1e-5,
+    )
+
+
+def test_integers_of_few_values_as_categories(rng: np.random.Generator) -> None:
+    table = {"code": rng.permutation(np.arange(ROWS) % 3), "size": rng.normal(size=ROWS)}
+    assert scan(table, h=1, k=2, pvalues=None).category("code") is None
+    found = scan(table, h=1, k=2, pvalues=None, low_cardinality=3)
+    assert found.category("code") is not None
+    agrees(found)
+
+
+def test_limits_of_options(rng: np.random.Generator) -> None:
+    x = plain(rng, 3)
+    for degrees in ({"h": 51}, {"k": 10_000}):
+        with pytest.raises(ValueError, match="h and k must be at most 50; got"):
+            scan(x, **degrees)
+    for categories in (5, "x0"):
+        with pytest.raises(TypeError, match="categories must be a sequence of names; got"):
+            scan(x, categories=categories)  # type: ignore[arg-type]

@@ -1,0 +1,336 @@
+"""The p-values of a scan: where they come from, what they are, and that they hold their level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import binom, false_discovery_control
+
+from bench import reference
+from hgr_jax import Scan, scan
+from hgr_jax.inference import largest_root
+from hgr_jax.inference.permutation import permutation_test
+from hgr_jax.pairwise.permuted import _Draws
+from hgr_jax.pairwise.ranks import ranks
+
+ROWS = 300
+COLUMNS = 46
+"""Of a table of independent columns: 1,035 pairs."""
+
+KINDS = ("uniform", "lognormal", "t3", "discrete", "category")
+
+
+def independent(kind: str, rows: int, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    shape = rows, COLUMNS
+    match kind:
+        case "uniform":
+            x = rng.uniform(-1, 1, shape)
+        case "lognormal":
+            x = rng.lognormal(size=shape)
+        case "t3":
+            x = rng.standard_t(3, shape)
+        case "discrete":
+            x = rng.integers(0, 4, shape).astype(float)
+        case "category":
+            names = np.array(list("abcd"), dtype=object)
+            codes = rng.choice(4, shape, p=[0.4, 0.3, 0.2, 0.1])
+            return {f"x{i}": names[codes[:, i]] for i in range(COLUMNS)}
+    return x.astype(np.float32)
+
+
+def upper(values: np.ndarray) -> np.ndarray:
+    return values[np.triu_indices(len(values), 1)]
+
+
+def holds_its_level(*tables: Any, degree: int = 3, permutations: int = 199) -> set[str]:
+    """Rejections of all pairs of tables of independent columns; returns the sources.
+
+    Two tables at least: of one, the share of rejections has a standard deviation of 0.7%.
+    """
+    scans = [scan(table, h=degree, k=degree, permutations=permutations) for table in tables]
+    pvalues = np.concatenate([upper(found.pvalue) for found in scans])
+    sources = set(np.concatenate([upper(found.pvalue_source) for found in scans]))
+    assert np.isfinite(pvalues).all()
+    assert 0.03 <= np.mean(pvalues <= 0.05) <= 0.07, sources
+    # Pairs of one table share columns, so their counts vary somewhat more than a binomial's.
+    assert np.sum(pvalues <= 0.005) <= binom.ppf(1 - 1e-6, len(pvalues), 0.005), sources
+    return sources
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rejections_of_independent_columns(kind: str) -> None:
+    sources = holds_its_level(independent(kind, ROWS, 0), independent(kind, ROWS, 1))
+    assert sources <= {"asymptotic" if kind == "category" else "rank", "permutation"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [300, 2000])
+@pytest.mark.parametrize("degree", [3, 5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rejections_of_independent_columns_at_length(kind: str, degree: int, rows: int) -> None:
+    tables = [independent(kind, rows, seed) for seed in (2, 3, 4)]
+    holds_its_level(*tables, degree=degree, permutations=399)
+
+
+@pytest.mark.slow
+def test_missing_values_keep_the_level() -> None:
+    tables = [independent("lognormal", ROWS, seed) for seed in (5, 6)]
+    rng = np.random.default_rng(5)
+    for x in tables:
+        for pattern in range(3):
+            x[rng.random(ROWS) < 0.3, pattern::4] = np.nan
+    holds_its_level(*tables)
+
+
+def test_weights_that_vary_much_are_not_trusted() -> None:
+    x = independent("uniform", 400)[:, :3]
+    rng = np.random.default_rng(0)
+    even, uneven = rng.uniform(0.9, 1.1, 400), rng.lognormal(size=400)
+    for weights, source in ((even, "rank"), (uneven, "permutation")):
+        found = scan(x, h=2, k=2, weights=weights, permutations=19)
+        assert set(upper(found.pvalue_source)) == {source}
+
+
+def test_values_that_are_missing_by_the_other_column_are_not_trusted() -> None:
+    """Present where the other column is low, and in a few rows elsewhere, which decide."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (4000, 3)).astype(np.float32)
+    x[(x[:, 0] > -0.8) & (rng.random(4000) > 0.002), 1] = np.nan
+    x[rng.random(4000) < 0.5, 2] = np.nan
+    found = scan(x, h=3, k=3, permutations=19)
+    assert found.pvalue_source[0, 1] == "permutation"
+    assert found.pvalue_source[0, 2] == found.pvalue_source[1, 2] == "rank"
+
+
+def test_a_small_budget_permutes_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = independent("uniform", 12_000)[:, :5]
+    table[:, 1] = table[:, 0] ** 2 + table[:, 1]
+    sizes: list[int] = []
+    of_orders = _Draws.of_orders
+
+    def measured(draws: _Draws, *arguments: Any) -> Any:
+        sizes.append(draws.left.nbytes + draws.right.nbytes)
+        return of_orders(draws, *arguments)
+
+    monkeypatch.setattr(_Draws, "of_orders", measured)
+    one, several = (
+        scan(table, h=3, k=2, pvalues="permutation", permutations=99, memory=memory)
+        for memory in (2**29, 2**21)
+    )
+    assert len(sizes) > 2
+    assert sizes[0] > 2**20 >= max(sizes[1:])
+    np.testing.assert_allclose(several.null_mean, one.null_mean, rtol=0.1)
+    np.testing.assert_allclose(several.pvalue, one.pvalue, atol=0.2)
+
+
+@pytest.fixture(scope="module")
+def table() -> np.ndarray:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(ROWS, 5))
+    x[:, 1] = x[:, 0] ** 2 + x[:, 1]
+    x[:, 2] += 0.2 * x[:, 3]
+    return np.exp(x).astype(np.float32)
+
+
+def law(found: Scan, values: np.ndarray) -> np.ndarray:
+    """P-values by Roy's law of the pairs of a scan, from their values."""
+    i, j = found.pairs.T
+    return largest_root.survival(values[i, j], found.n_obs[i, j], *found.degrees[i, j].T)
+
+
+def test_where_pvalues_come_from(table: np.ndarray) -> None:
+    none = scan(table, h=3, k=2, pvalues=None)
+    assert np.isnan(none.pvalue).all()
+    assert np.isnan(none.null_95).all()
+    assert not none.source.any()
+    assert set(none.pvalue_source.ravel()) == {""}
+
+    plain = scan(table, h=3, k=2, pvalues="asymptotic")
+    ranked = scan(table, h=3, k=2, pvalues="rank")
+    of_ranks = scan(table, h=3, k=2, pvalues=None, transform="rank")
+    np.testing.assert_array_equal(plain.correlation, ranked.correlation)
+    np.testing.assert_allclose(
+        plain.pvalue[tuple(plain.pairs.T)], law(plain, plain.correlation), rtol=1e-3
+    )
+    np.testing.assert_allclose(
+        ranked.pvalue[tuple(ranked.pairs.T)], law(ranked, of_ranks.correlation), rtol=1e-3
+    )
+    assert set(upper(plain.pvalue_source)) == {"asymptotic"}
+    assert set(upper(ranked.pvalue_source)) == {"rank"}
+    assert ranked.pvalue[0, 1] < 1e-6
+    auto = scan(table, h=3, k=2)
+    assert set(upper(auto.pvalue_source)) == {"rank"}
+    np.testing.assert_array_equal(auto.pvalue, ranked.pvalue)
+    for found in (plain, ranked):
+        i, j = found.pairs.T
+        freedom = found.n_obs[i, j], *found.degrees[i, j].T
+        np.testing.assert_allclose(found.null_mean[i, j], largest_root.mean(*freedom))
+        np.testing.assert_allclose(found.null_95[i, j], largest_root.quantile(0.95, *freedom))
+
+
+def test_few_rows_and_rare_values_are_permuted() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(ROWS, 5)).astype(np.float32)
+    x[:, 4] = np.isin(np.arange(ROWS), [23, 24, 200])
+    x[20:, 3] = x[:20, 4] = np.nan  # no row is shared
+    found = scan(x, h=3, k=2, permutations=19)
+    assert found.pvalue_source[0, 1] == "rank"
+    assert set(found.pvalue_source[:3, 3:].ravel()) == {"permutation"}
+    assert set(np.diagonal(found.pvalue_source)) == {""}
+    assert found.pvalue_source[3, 4] == ""
+    assert np.isnan(found.pvalue[3, 4])
+    assert np.isnan(found.adjusted_pvalue[3, 4])
+    tested = np.isfinite(upper(found.pvalue))
+    assert tested.sum() == 9
+    adjusted = false_discovery_control(upper(found.pvalue)[tested])
+    np.testing.assert_allclose(upper(found.adjusted_pvalue)[tested], adjusted, rtol=1e-12)
+
+
+def permuted(first: Any, second: Any, count: int = 999) -> np.ndarray:
+    """HGR-KB of the data, then under permutations, from orthonormal rows."""
+    rng = np.random.default_rng(8)
+    orders = [np.arange(first.shape[1]), *(rng.permutation(first.shape[1]) for _ in range(count))]
+    return np.array([reference.canonical_correlation(first, second[:, o]) for o in orders])
+
+
+def agrees_with_permutations(found: Scan, i: int, j: int, values: np.ndarray) -> None:
+    null, count = values[1:], found.settings["permutations"]
+    assert found.correlation[i, j] == pytest.approx(values[0], abs=1e-5)
+    pvalue = (1 + np.sum(null >= values[0] - 1e-9)) / (1 + len(null))
+    deviation = np.sqrt(pvalue * (1 - pvalue) * (1 / count + 1 / len(null)))
+    assert abs(found.pvalue[i, j] - pvalue) <= 4 * deviation
+    deviation = null.std() * np.sqrt(1 / count + 1 / len(null))
+    assert abs(found.null_mean[i, j] - null.mean()) <= 4 * deviation
+    assert np.mean(null <= found.null_95[i, j]) == pytest.approx(0.95, abs=0.03)
+    reached = found.pvalue[i, j] * (count + 1)
+    assert reached == pytest.approx(round(reached))
+    assert reached >= 1 - 1e-9
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("missing", ["nowhere", "in one pattern", "in several"])
+def test_a_permutation_test_is_that_of_the_pair(missing: str, table: np.ndarray) -> None:
+    """The same distribution as of a test that permutes the pair on its own."""
+    x = np.log(table[:80].astype(np.float64))
+    pairs, target = [(0, 1), (2, 3)], None
+    if missing == "in one pattern":
+        x[::4] = np.nan
+    elif missing == "in several":
+        x[::4, 0] = np.nan  # the first column has another pattern than the pairs
+        x[1::4, 2:4] = np.nan
+        x, pairs, target = x[:, :4], [(2, 3), (1, 3), (0, 3)], 3
+    found = scan(x, h=3, k=2, target=target, pvalues="permutation", permutations=999)
+    assert set(found.pvalue_source[tuple(found.pairs.T)]) == {"permutation"}
+    for i, j in pairs:
+        keep = ~np.isnan(x[:, i] + x[:, j])
+        sides = (reference.orthonormal_polynomials(x[keep, c], d) for c, d in ((i, 3), (j, 2)))
+        agrees_with_permutations(found, i, j, permuted(*sides))
+
+
+@pytest.mark.usefixtures("x64")
+def test_exact_pvalues_and_ties() -> None:
+    """Of two columns of two values, the number in a cell is hypergeometric."""
+    options: dict[str, Any] = {"h": 1, "k": 1, "pvalues": "permutation"}
+    a = np.repeat([0.0, 1.0], 10)
+    b = np.concatenate([np.tile([0.0, 1.0], 5), np.zeros(9), [1.0]])
+    # 5 of the 6 ones are in the first half: in all, 0, 1, 5 or 6 have probability 5460 / 38760.
+    found = scan({"a": a, "b": b}, **options, permutations=4000)
+    assert found.pvalue[0, 1] == pytest.approx(5460 / 38760, abs=0.02)
+
+    options["permutations"] = 99
+    balanced = scan({"a": a, "b": np.tile([0.0, 1.0], 10)}, **options)
+    assert balanced.correlation[0, 1] == pytest.approx(0, abs=1e-9)
+    assert balanced.pvalue[0, 1] == 1
+    once = scan({"a": a, "b": 1.0 * (np.arange(20) == 3)}, **options)
+    assert once.pvalue[0, 1] == 1  # every order gives the same value
+    assert scan({"a": a, "b": 3 - a}, **options).pvalue[0, 1] == pytest.approx(0.01)
+
+
+def test_the_key_decides(table: np.ndarray) -> None:
+    options: dict[str, Any] = {"h": 3, "k": 2, "pvalues": "permutation", "permutations": 99}
+    first = scan(table, **options)
+    np.testing.assert_array_equal(first.pvalue, scan(table, **options).pvalue)
+    default = scan(table, **options, key=jax.random.key(0))
+    np.testing.assert_array_equal(first.pvalue, default.pvalue)
+    other = scan(table, **options, key=jax.random.key(1))
+    assert (upper(first.pvalue) != upper(other.pvalue)).any()
+    assert np.nanmin(other.pvalue) == 0.01
+    old = scan(table, **options, key=jax.random.PRNGKey(1))
+    np.testing.assert_array_equal(old.pvalue, other.pvalue)
+
+
+def test_weights(table: np.ndarray) -> None:
+    """Equal weights change nothing; unequal ones leave fewer effective rows."""
+    ones = scan(table, h=3, k=2, weights=np.full(ROWS, 7.0))
+    plain = scan(table, h=3, k=2)
+    np.testing.assert_allclose(ones.pvalue, plain.pvalue, rtol=1e-2)
+    np.testing.assert_allclose(ones.null_95, plain.null_95)
+    weights = np.where(np.arange(ROWS) % 2, 3.0, 1.0)
+    weights[:20] = 0
+    found = scan(table, h=3, k=2, weights=weights, pvalues="asymptotic")
+    effective = weights.sum() ** 2 / (weights**2).sum()
+    i, j = found.pairs.T
+    expected = largest_root.survival(found.correlation[i, j], effective, *found.degrees[i, j].T)
+    np.testing.assert_allclose(found.pvalue[i, j], expected, rtol=1e-2)
+    assert (found.n_obs[i, j] == ROWS - 20).all()
+
+
+def test_weighted_permutations(table: np.ndarray) -> None:
+    x = np.log(table[:60, 1:3])
+    x[:6, 1] = np.nan
+    weights = np.where(np.arange(60) % 2, 3.0, 1.0).astype(np.float32)
+    weights[6:9] = 0
+    found = scan(x, h=3, k=2, weights=weights, pvalues="permutation", permutations=299)
+    for i, j in found.pairs:
+        keep = ~np.isnan(x[:, i] + x[:, j]) & (weights > 0)
+        one = permutation_test(
+            x[keep, i],
+            x[keep, j],
+            h=3,
+            k=2,
+            permutations=299,
+            weights=weights[keep],
+            key=jax.random.key(1),
+        )
+        noise = np.sqrt(2 * one.pvalue * (1 - one.pvalue) / 300)
+        assert abs(found.pvalue[i, j] - one.pvalue) <= 4 * noise + 0.01
+        assert found.null_mean[i, j] == pytest.approx(one.null_mean, rel=0.1)
+
+
+def test_permutations_of_other_measures(table: np.ndarray) -> None:
+    x = table[:, :3]
+    found = scan(x, method="pearson", permutations=99)
+    assert set(upper(found.pvalue_source)) == {"permutation"}
+    assert upper(found.pvalue).min() == pytest.approx(0.01)
+    single = scan(x, h=3, k=3, method="sk", permutations=99)
+    assert single.pvalue[0, 1] == pytest.approx(0.01)
+    for options in ({"pvalues": "rank"}, {"pvalues": "asymptotic"}):
+        with pytest.raises(ValueError, match="is for method='kb'"):
+            scan(x, method="pearson", **options)
+
+
+def test_categories_with_few_rows() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, 60)
+    x = {
+        "group": np.array(list("abc"), dtype=object)[codes],
+        "size": (codes == 0) + rng.normal(size=60),
+        "noise": rng.normal(size=60),
+    }
+    found = scan(x, h=3, k=2, pvalues="permutation", permutations=999)
+    assert found.pvalue[0, 1] <= 0.01
+    assert found.pvalue[0, 2] > 0.05
+    levels = reference.orthonormal_features(np.eye(3)[codes])
+    for column, name in ((1, "size"), (2, "noise")):
+        side = reference.orthonormal_polynomials(x[name], 2)
+        agrees_with_permutations(found, 0, column, permuted(levels, side))
+
+
+def test_ranks_of_the_middle_of_ties() -> None:
+    x = np.array([[3.0, np.nan], [1.0, 2.0], [3.0, 2.0], [7.0, 2.0]])
+    expected = [[0.0, np.nan], [-0.75, 0.0], [0.0, 0.0], [0.75, 0.0]]
+    np.testing.assert_allclose(ranks(x), expected)

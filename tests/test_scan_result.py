@@ -1,0 +1,391 @@
+"""What can be done with the result of a scan: lists, frames, fits, pictures, files."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import hgr_jax
+from hgr_jax import Pair, Scan, scan
+
+ROWS = 150
+NAMES = ["speed", "drag", "noise", "load", "flat"]
+
+
+def raw() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(ROWS, 5))
+    x[:, 1] = x[:, 0] ** 2 + 0.3 * x[:, 1]
+    x[:, 3] = x[:, 0] + 0.5 * x[:, 3]
+    x[:10, 3] = np.nan
+    x[:, 4] = 2
+    return x.astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def found() -> Scan:
+    return scan(raw(), names=NAMES, h=3, k=2)
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Scan:
+    x = raw().astype(np.float64)
+    kind = np.where(x[:, 0] > 0.5, "high", np.where(x[:, 2] > 0, "even", "odd"))
+    table = pl.DataFrame({"speed": x[:, 0], "load": x[:, 3], "kind": kind})
+    return scan(table, h=3, k=2, pvalues="asymptotic")
+
+
+def test_top(found: Scan) -> None:
+    best = found.top(1)[0]
+    assert isinstance(best, Pair)
+    assert (best.a, best.b) == ("speed", "drag")
+    assert best.correlation == found.correlation[0, 1]
+    assert best.pearson == found.pearson[0, 1]
+    assert best.excess == pytest.approx(best.correlation - best.pearson)
+    assert best.pvalue == found.pvalue[0, 1] <= best.adjusted_pvalue
+    assert best.pvalue_source == "rank"
+    assert 0 < best.null_mean < best.null_95 < best.corrected < best.correlation < 1
+    assert (best.n_obs, best.degrees_a, best.degrees_b) == (ROWS, 3, 2)
+    everything = found.top()
+    assert len(everything) == len(found) == 6
+    assert "flat" not in {name for pair in everything for name in (pair.a, pair.b)}
+    values = [pair.correlation for pair in everything]
+    assert values == sorted(values, reverse=True)
+    excess = [pair.excess for pair in found.top(by="excess")]
+    assert excess == sorted(excess, reverse=True)
+    pvalues = [pair.pvalue for pair in found.top(by="pvalue")]
+    assert pvalues == sorted(pvalues)
+    assert {pair.n_obs for pair in everything if "load" in (pair.a, pair.b)} == {ROWS - 10}
+    with pytest.raises(ValueError, match="by must be one of 'correlation', 'excess', 'pvalue'"):
+        found.top(by="size")
+    for n, error in ((0, ValueError), (2.5, TypeError)):
+        with pytest.raises(error, match="n must be"):
+            found.top(n)  # type: ignore[arg-type]
+
+
+def test_the_name_of_a_pair_with_a_category(mixed: Scan) -> None:
+    pair = next(pair for pair in mixed.top() if "kind" in (pair.a, pair.b))
+    assert np.isnan(pair.pearson)
+    assert np.isnan(pair.excess)
+    listed = mixed.top(by="excess")
+    with_category = [bool(np.isnan(pair.excess)) for pair in listed]
+    assert with_category == sorted(with_category)  # last
+    assert True in with_category
+    assert False in with_category
+    assert (pair.degrees_a, pair.degrees_b) == (3, 2)
+    assert np.isnan(mixed.pearson[2, 2])
+    assert mixed.correlation[2, 2] == 1
+
+
+@pytest.mark.parametrize("by", ["correlation", "excess", "pvalue"])
+def test_frames(found: Scan, by: str) -> None:
+    columns = [field.name for field in dataclasses.fields(Pair)]
+    listed = [dataclasses.asdict(pair) for pair in found.top(by=by)]
+    frames = {
+        "pandas": found.to_frame(by=by, library="pandas"),
+        "polars": found.to_frame(by=by, library="polars"),
+        "pyarrow": found.to_frame(by=by, library="pyarrow"),
+    }
+    assert isinstance(frames["pandas"], pd.DataFrame)
+    assert isinstance(frames["polars"], pl.DataFrame)
+    assert isinstance(frames["pyarrow"], pa.Table)
+    rows = {
+        "pandas": frames["pandas"].to_dict("records"),
+        "polars": frames["polars"].to_dicts(),
+        "pyarrow": frames["pyarrow"].to_pylist(),
+    }
+    for library, table in rows.items():
+        assert list(table[0]) == columns, library
+        assert table == listed, library
+    assert isinstance(found.to_frame(), pd.DataFrame)
+    assert set(found.to_dict()) == set(columns)
+    with pytest.raises(ValueError, match="library must be one of"):
+        found.to_frame(library="numpy")
+
+
+def test_a_frame_is_of_the_library_of_the_table(mixed: Scan) -> None:
+    assert isinstance(mixed.to_frame(), pl.DataFrame)
+    assert mixed.to_frame()["pearson"].is_nan().sum() == 2
+
+
+def test_tables_of_every_library_give_the_same() -> None:
+    x = raw()
+    options: dict[str, Any] = {"h": 3, "k": 2, "pvalues": None}
+    matrix = scan(x, names=NAMES, **options)
+    columns = {name: x[:, i].astype(np.float64) for i, name in enumerate(NAMES)}
+    for table in (columns, pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)):
+        other = scan(table, **options)
+        assert other.names == tuple(NAMES)
+        assert other.skipped == matrix.skipped
+        np.testing.assert_allclose(other.correlation, matrix.correlation, atol=1e-5)
+        np.testing.assert_array_equal(other.n_obs, matrix.n_obs)
+    nullable = pd.DataFrame(columns).convert_dtypes()
+    np.testing.assert_allclose(scan(nullable, **options).correlation, matrix.correlation, atol=1e-5)
+
+
+def test_fits_of_pairs(found: Scan, mixed: Scan) -> None:
+    fit = found.fit("speed", "load")
+    x = raw()
+    keep = ~np.isnan(x[:, 3])
+    assert float(fit.correlation) == pytest.approx(found.correlation[0, 3], abs=1e-5)
+    f, g = np.asarray(fit.f(x[keep, 0])), np.asarray(fit.g(x[keep, 3]))
+    assert np.corrcoef(f, g)[0, 1] == pytest.approx(found.correlation[0, 3], abs=1e-5)
+    values = found.values("load")
+    np.testing.assert_array_equal(values, x[:, 3])
+
+    category = mixed.category("kind")
+    assert category is not None
+    assert category.levels == ("even", "high", "odd")
+    positions = mixed.values("kind")
+    assert set(positions) == {0, 1, 2}
+    np.testing.assert_array_equal(positions == 1, x[:, 0] > 0.5)
+    assert mixed.category("speed") is None
+    fit = mixed.fit("speed", "kind")
+    assert float(fit.correlation) == pytest.approx(mixed.correlation[0, 2], abs=1e-5)
+
+    with pytest.raises(KeyError, match="no column 'mass' was scanned"):
+        found.fit("speed", "mass")
+    with pytest.raises(KeyError, match="'flat' was skipped: every value that is present is 2"):
+        found.fit("flat", "speed")
+
+
+def test_the_fit_of_a_weighted_scan_of_ranks() -> None:
+    x = raw()[:, :4]
+    weights = (np.arange(ROWS) % 3).astype(float)
+    found = scan(x, h=3, k=2, weights=weights, transform="rank", pvalues=None)
+    fit = found.fit("x0", "x3")
+    assert float(fit.correlation) == pytest.approx(found.correlation[0, 3], abs=1e-5)
+    ranks = found.values("x0")
+    assert np.isnan(ranks[weights == 0]).all()
+    assert np.nanmin(ranks) == pytest.approx(-np.nanmax(ranks))
+
+
+def test_the_fit_follows_the_order_of_the_pair() -> None:
+    """The degree of a column in a pair is that of the scan, in whichever order it is asked for."""
+    x = raw()[:, :4]
+    for target in (None, "x0"):
+        found = scan(x, h=3, k=2, target=target, pvalues=None)
+        for a, b in (("x0", "x1"), ("x1", "x0")):
+            i, j = int(a[1]), int(b[1])
+            fit = found.fit(a, b)
+            assert float(fit.correlation) == pytest.approx(found.correlation[0, 1], abs=1e-5)
+            degrees = [len(side.coefficients) for side in (fit.f, fit.g)]
+            assert degrees == found.degrees[i, j].tolist()
+
+
+def test_corrected_for_bias(found: Scan) -> None:
+    for pair in found.top():
+        freedom = pair.degrees_a + pair.degrees_b - 1
+        less = 1 - (1 - pair.correlation**2) * (pair.n_obs - 1) / (pair.n_obs - 1 - freedom)
+        assert pair.corrected == pytest.approx(np.sqrt(max(less, 0)), abs=1e-5)
+
+
+def test_files(found: Scan, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "scan.npz"
+    found.save(path)
+    assert [file.name for file in path.parent.iterdir()] == ["scan.npz"]
+    loaded = Scan.load(path)
+    for field in dataclasses.fields(Scan):
+        if field.name.startswith("_"):
+            continue
+        one, two = getattr(found, field.name), getattr(loaded, field.name)
+        if isinstance(one, np.ndarray):
+            np.testing.assert_array_equal(one, two)
+            assert one.dtype == two.dtype, field.name
+        else:
+            assert one == two, field.name
+    assert loaded.top() == found.top()
+    pd.testing.assert_frame_equal(loaded.to_frame(), found.to_frame())
+    np.testing.assert_array_equal(loaded.clustered(), found.clustered())
+    assert loaded.plot() is not None
+    for call in (lambda: loaded.fit("speed", "drag"), lambda: loaded.values("speed")):
+        with pytest.raises(ValueError, match="loaded from a file, which holds no data"):
+            call()
+    found.save(str(path))  # over itself
+    assert len(Scan.load(str(path))) == 6
+
+
+def test_files_that_hold_no_scan(found: Scan, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Scan.load(tmp_path / "none.npz")
+    path = tmp_path / "scan.npz"
+    found.save(path)
+    whole = path.read_bytes()
+    arrays = tmp_path / "other.npz"
+    np.savez(arrays, a=np.zeros(3))
+    array = tmp_path / "array.npy"
+    np.save(array, np.zeros(3))
+    for content in (b"", b"names,values\n", whole[: len(whole) // 2], arrays.read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="does not hold a scan"):
+            Scan.load(path)
+    with pytest.raises(ValueError, match="does not hold a scan"):
+        Scan.load(array)
+
+
+def test_names_of_any_text(tmp_path: Path) -> None:
+    names = ["a,b\n", "Größe €", "", "$x_1^{", "<b>&"]
+    found = scan(raw(), names=names, h=3, k=2)
+    found.save(tmp_path / "scan.npz")
+    names[2] = "column 3"
+    assert found.notes["column 3"] == "it has no name"
+    assert Scan.load(tmp_path / "scan.npz").names == tuple(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found.plot().savefig(tmp_path / "scan.png")
+
+
+def test_similar_columns_are_put_together() -> None:
+    x = raw()
+    x[:, 2] = x[:, 3] + 0.1 * x[:, 2]
+    order = scan(x, h=3, k=2, pvalues=None).clustered().tolist()
+    assert sorted(order) == [0, 1, 2, 3]
+    assert abs(order.index(2) - order.index(3)) == 1
+
+
+def test_a_picture_of_two_columns(tmp_path: Path) -> None:
+    found = scan(raw()[:, [0, 4, 1]], h=3, k=2, pvalues=None)
+    assert found.clustered().tolist() == [0, 2]
+    found.plot().savefig(tmp_path / "scan.png")
+
+
+def test_results_without_a_pair(tmp_path: Path) -> None:
+    tables: list[tuple[Any, dict[str, Any]]] = [
+        (raw()[:, :1], {}),
+        (raw()[:, 4:], {}),
+        (np.full((3, 2), np.nan), {}),
+        ({"a": ["x", "y"] * 10, "b": ["x"] * 20}, {}),
+        (raw(), {"target": "x4"}),
+        ({"a": ["x", "y"] * 10, "b": ["u", "v", "v", "u"] * 5}, {"method": "pearson"}),
+    ]
+    for table, options in tables:
+        found = scan(table, h=3, k=2, **options)
+        assert len(found) == 0
+        assert found.top() == []
+        frame = found.to_frame()
+        assert len(frame) == 0
+        assert list(frame.columns) == [field.name for field in dataclasses.fields(Pair)]
+        found.save(tmp_path / "scan.npz")
+        assert len(Scan.load(tmp_path / "scan.npz")) == 0
+
+
+def test_one_and_two_rows() -> None:
+    assert set(scan(raw()[20:21], h=3, k=2).skipped.values()) == {
+        f"every value that is present is {value:g}" for value in raw()[20]
+    }
+    two = scan(raw()[20:22, :4], h=3, k=2, permutations=9)
+    assert two.correlation[0, 1] == pytest.approx(1)
+    assert two.pvalue[0, 1] == 1
+    assert two.degrees[0, 1].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("x64", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_values_of_extreme_size(x64: bool) -> None:
+    x = raw()[:, :4]
+    with jax.enable_x64(x64):
+        plain = scan(x, h=3, k=2, pvalues=None).correlation
+        for dtype, exponents in (("f4", (-120, 120)), ("f8", (-1010, 1010))):
+            for exponent in exponents:
+                extreme = np.ldexp(x.astype(dtype).round(1), exponent)
+                found = scan(extreme, h=3, k=2, pvalues=None)
+                rounded = scan(x.astype(dtype).round(1), h=3, k=2, pvalues=None).correlation
+                np.testing.assert_allclose(found.correlation, rounded, atol=1e-4)
+                np.testing.assert_allclose(found.correlation, plain, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"h": 0}, ValueError, "h must be at least 1"),
+        ({"k": 2.5}, TypeError, "k must be an int"),
+        ({"method": "best"}, ValueError, "method must be a function of two vectors or one of"),
+        ({"method": 3}, ValueError, "method must be .*; got 3"),
+        ({"method": "kb_fit"}, ValueError, "method must be"),
+        ({"transform": "log"}, ValueError, "transform must be one of 'rank'; got 'log'"),
+        ({"pvalues": "exact"}, ValueError, "pvalues must be one of 'auto'"),
+        ({"permutations": 0}, ValueError, "permutations must be at least 1"),
+        ({"memory": 100}, ValueError, "memory must be at least 1048576"),
+        ({"memory": "2G"}, TypeError, "memory must be an int"),
+        ({"key": 0}, TypeError, "key must be a random key"),
+        ({"target": "mass"}, ValueError, "target 'mass' is not a column; there are x0, x1"),
+        ({"target": 9}, ValueError, "target 9 is not a position of the 5 columns"),
+        ({"target": True}, ValueError, "target True is not a column"),
+        ({"target": ["x0", "mass"]}, ValueError, "target 'mass'"),
+        ({"weights": np.ones(3)}, ValueError, r"weights must have shape \(150,\); got shape \(3,"),
+        ({"weights": -np.ones(ROWS)}, ValueError, "weights must be finite and not negative"),
+        ({"weights": np.zeros(ROWS)}, ValueError, "not all 0"),
+        ({"weights": np.full(ROWS, np.nan)}, ValueError, "weights must be finite"),
+        ({"weights": ["a"] * ROWS}, TypeError, "weights must be numbers; got list"),
+        ({"method": hgr_jax.kb_fit}, TypeError, "measure must return one number"),
+        ({"names": ["a"]}, ValueError, "names must be 5"),
+        ({"categories": ["mass"]}, ValueError, "categories name no column"),
+    ],
+)
+def test_options_that_are_refused(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        scan(raw(), **options)
+
+
+def test_fits_of_a_single_kernel_and_of_other_measures() -> None:
+    x = raw()
+    found = scan(x, h=3, k=2, names=NAMES, method="sk", pvalues=None)
+    best = found.top(1)[0]
+    fit = found.fit(best.a, best.b)
+    assert float(fit.correlation) == pytest.approx(best.correlation, abs=1e-4)
+    assert 1 in np.asarray(fit.degrees)
+    other = scan(x, names=NAMES, method="spearman", pvalues=None)
+    with pytest.raises(ValueError, match="fit is for a scan of 'kb' or 'sk'; got 'spearman'"):
+        other.fit(best.a, best.b)
+
+
+def test_a_fit_that_runs_out_of_digits_is_told() -> None:
+    rng = np.random.default_rng(0)
+    a = 1e9 + rng.uniform(size=ROWS)
+    found = scan({"a": a, "b": (a - 1e9) ** 2}, h=2, k=2, pvalues=None)
+    assert found.correlation[0, 1] == pytest.approx(1, abs=1e-3)
+    with pytest.warns(UserWarning, match=r"where the scan found 1\.0000: float32 has too few"):
+        found.fit("a", "b")
+
+
+def test_targets_of_integer_names() -> None:
+    frame = pd.DataFrame(raw()[:, :3], columns=[2020, 2021, 2022])
+    for target in (2021, "2021", -2):
+        found = scan(frame, h=2, k=2, target=target, pvalues=None)
+        assert found.pairs.tolist() == [[0, 1], [2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("pairs", lambda pairs: pairs + 1000),
+        ("pairs", lambda pairs: pairs - 1000),
+        ("pairs", lambda pairs: pairs * 1.5),
+        ("pairs", np.ravel),
+        ("source", lambda source: source + 9),
+        ("degrees", lambda degrees: degrees[..., 0]),
+        ("correlation", lambda values: values.astype(str)),
+        ("pvalue", lambda values: values[1:]),
+    ],
+)
+def test_files_whose_arrays_do_not_fit(
+    found: Scan, tmp_path: Path, name: str, wrong: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    path = tmp_path / "scan.npz"
+    found.save(path)
+    with np.load(path) as kept:
+        arrays = dict(kept)
+    np.savez(path, **(arrays | {name: wrong(arrays[name])}))
+    with pytest.raises(ValueError, match=f"does not hold a scan: {name} has "):
+        Scan.load(path)
