@@ -79,7 +79,7 @@ def value_figures(quick: bool) -> Iterator[Figure]:
     """Exactness of the value, per dtype."""
     if quick:
         rows: tuple[int, ...] = (10, 20_000)
-        degrees: tuple[tuple[int, int], ...] = ((3, 2), (8, 8))
+        degrees: tuple[tuple[int, int], ...] = ((8, 3),)
     else:
         rows = (10, 30, 100, 1000, 10_000, 100_000)
         degrees = (*((d, d) for d in range(1, 9)), (2, 3), (8, 2), (2, 8), (1, 8))
@@ -180,7 +180,7 @@ def _fixed_coefficients(a: jax.Array, b: jax.Array) -> float:
     return max(float(jnp.abs(x - y).max()) for x, y in zip(ours, theirs, strict=True))
 
 
-def degenerate_figures() -> Iterator[Figure]:
+def degenerate_figures(quick: bool) -> Iterator[Figure]:
     """Values that degenerate data must have, and whether everything about them is finite."""
     a, b = (x.astype(np.float32) for x in awkward_pair("normal", 12))
     few = np.zeros(12, np.float32)
@@ -199,7 +199,7 @@ def degenerate_figures() -> Iterator[Figure]:
         ("integers", (np.arange(12), (np.arange(12) - 4) ** 2), None, 1.0),
         ("booleans", (two > 0, a), None, float("nan")),
     ]
-    for name, (x, y), w, expected in cases:
+    for name, (x, y), w, expected in cases[:: 3 if quick else 1]:
         value = float(hgr_jax.kb(x, y, 3, 3, weights=w))
         if name == "booleans":
             expected = reference.kb(two, a, 1, 3)
@@ -237,7 +237,7 @@ def main(argv: list[str] | None = None) -> int:
             value_figures(options.quick),
             invariance_figures(2 if options.quick else 6),
             derivative_figures(SOLVERS[:1] if options.quick else SOLVERS),
-            degenerate_figures(),
+            degenerate_figures(options.quick),
         )
         for figure in itertools.chain.from_iterable(sections):
             if not figure.holds:

@@ -131,7 +131,7 @@ def families(report: Report, quick: bool) -> bool:
     def lines() -> Iterator[list[str]]:
         nonlocal within
         for kind in ("uniform", "lognormal") if quick else KINDS:
-            tables = 5 if quick else 100
+            tables = 3 if quick else 100
             hits = 0
             for seed in tqdm(range(tables), desc=f"tables, {kind}", leave=False):
                 found = null_scan(kind, 1000, 3 if quick else 5, 1000 + seed, 30)
@@ -151,9 +151,9 @@ def families(report: Report, quick: bool) -> bool:
 
 def power(report: Report, quick: bool) -> None:
     """Share of noisy relationships that are found at level 0.05."""
-    repeats, rows, permutations = (5, 100, 99) if quick else (50, 200, 199)
+    repeats, rows, permutations = (3, 100, 99) if quick else (50, 200, 199)
     tests = contestants(permutations)
-    relations = list(synthetic.RELATIONSHIPS)[: 2 if quick else None]
+    relations = list(synthetic.RELATIONSHIPS)[: 1 if quick else None]
 
     def lines() -> Iterator[list[str]]:
         for name in relations:

@@ -78,6 +78,7 @@ def inputs(path: Path, described: dict[str, object]) -> np.ndarray:
     return np.nan_to_num(np.column_stack(columns).astype(float), posinf=100)
 
 
+@pytest.mark.slow
 def test_regression(diabetes: Path, tmp_path: Path) -> None:
     done = run(
         *("d.csv", "--target", "progression", "--protected", "age", "--threshold", "0.1", *SMALL),

@@ -87,6 +87,7 @@ class TestAgainstDcor:
         np.testing.assert_allclose(hgr_jax.distance_correlation(a, b), expected, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_against_hyppo() -> None:
     with warnings.catch_warnings():

@@ -54,7 +54,15 @@ COMPARED_ELSEWHERE = {
 }
 """Float32 is compared with float64 in the measure's own test file."""
 
-every_measure = pytest.mark.parametrize("name", MEASURES)
+# Those whose own tests look at the same, and whose programs are long to compile.
+LONG = {"ace", "kde", "kernel_cca", "kernel_ica_contrast", "neural", "rdc"}
+
+every_measure = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "neural")) for n in MEASURES]
+)
+every_short_measure = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in MEASURES]
+)
 
 
 @functools.cache
@@ -106,7 +114,7 @@ def test_jit_is_eager_and_float32_is_nearly_float64(name: str, pair: tuple[Any, 
     np.testing.assert_allclose(gradients, double_gradients, rtol=0, atol=5e-3 * scale)
 
 
-@every_measure
+@every_short_measure
 def test_vmap_is_a_loop(name: str, rng: np.random.Generator) -> None:
     a, b = (jnp.asarray(rng.standard_normal((3, ROWS)), jnp.float32) for _ in range(2))
     expected = [MEASURES[name](x, y) for x, y in zip(a, b, strict=True)]
@@ -138,7 +146,7 @@ def test_what_is_not_finite_gives_nan(name: str, bad: float, pair: tuple[Any, An
     assert np.isnan(value_and_gradients(name, jnp.full_like(a, 0.1), b.at[5].set(bad))[0])
 
 
-@every_measure
+@every_short_measure
 def test_two_rows(name: str) -> None:
     """All that a sample of two rows can say is whether both variables vary."""
     value, gradients = value_and_gradients(name, jnp.array([1.0, 2.0]), jnp.array([3.0, 1.0]))

@@ -94,7 +94,7 @@ def test_in_distribution_against_maxcorr(pair: tuple[jax.Array, jax.Array]) -> N
     torch = pytest.importorskip("torch", reason="maxcorr's neural indicator needs torch")
     import maxcorr
 
-    steps, seeds = 150, 12
+    steps, seeds = 50, 12
     a, b = (torch.tensor(np.array(x)) for x in pair)
     standard = [(x - x.mean()) / x.std(correction=0) for x in (a, b)]
     theirs = []

@@ -24,7 +24,7 @@ from bench.paper.output import Output
 NEED_TABLES = {"monotonicity", "importance", "causality", "results", "heldout"}
 
 
-SLOW = {"correlations", "heldout"}
+SLOW = {"correlations", "determinism", "heldout", "properties", "results"}
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,7 @@ def test_a_grid_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     assert whole["sin", "RDC"][1].std(axis=1).min() > 0
 
 
+@pytest.mark.slow
 def test_the_claims_of_the_paper_about_its_synthetic_data(tmp_path: Path) -> None:
     """Means over seeds of KB, SK and KDE beside the oracle, at the paper's size and noise."""
     relationships = ("circle", "x_square", "sin")

@@ -30,7 +30,9 @@ FUNCTIONS: dict[str, Callable[..., jax.Array]] = {
     "RDC": hgr_jax.rdc,
 }
 
-every_method = pytest.mark.parametrize("method", METHODS)
+every_method = pytest.mark.parametrize(
+    "method", [pytest.param(m, marks=[pytest.mark.slow] * (m == "HGR-NN")) for m in METHODS]
+)
 
 
 def measure(method: str, **options: Any) -> Callable[[Any, Any], jax.Array]:
