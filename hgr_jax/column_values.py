@@ -152,12 +152,18 @@ def _as_float(value: Any) -> float:
 
 def levels_of_numbers(array: NDArray[Any]) -> Category:
     """The distinct values of a column of numbers as levels."""
-    values = array.astype(np.float64)
-    missing = ~np.isfinite(values)
-    levels, codes = np.unique(values[~missing], return_inverse=True)
+    missing = ~np.isfinite(array)
+    levels, codes = np.unique(array[~missing], return_inverse=True)
     whole = np.full(len(array), -1, np.intp)
     whole[~missing] = codes
-    return Category(whole, tuple(f"{level:g}" for level in levels))
+    return Category(whole, tuple(map(_shown, levels)))
+
+
+def _shown(number: Any) -> str:
+    """A NumPy number in the few digits that tell it from all others of its type."""
+    short = f"{float(number):g}"
+    read = number.dtype.type(short) if number.dtype.kind == "f" else float(short)
+    return short if read == number.item() else str(number).removesuffix(".0")
 
 
 def as_frame(table: Any) -> tuple[Any, list[str]]:

@@ -240,9 +240,8 @@ class _Builder:
         if np.count_nonzero(rare) > 1:
             new[np.flatnonzero(rare)] = len(kept)
             levels.append(OTHER)
-            self.notes[name] = (
-                f"{np.count_nonzero(rare)} rare levels ({counts[rare].sum()} rows) are pooled"
-            )
+            remark = f"{np.count_nonzero(rare)} rare levels ({counts[rare].sum()} rows) are pooled"
+            add_note(self.notes, name, remark)
         elif rare.any():
             new[np.flatnonzero(rare)] = len(kept)
             levels.append(column.levels[int(np.flatnonzero(rare)[0])])
@@ -269,13 +268,17 @@ class _Builder:
         )
 
 
+def add_note(notes: dict[str, str], name: str, remark: str) -> None:
+    """One more remark on a column."""
+    notes[name] = f"{notes[name]}; {remark}" if name in notes else remark
+
+
 def _constant(value: float) -> str:
     return "no value is present" if np.isnan(value) else f"every value that is present is {value:g}"
 
 
 def _tell_infinite(notes: dict[str, str], name: str, count: int) -> None:
-    remark = f"{count} infinite value{'s' if count > 1 else ''} counted as missing"
-    notes[name] = f"{notes[name]}; {remark}" if name in notes else remark
+    add_note(notes, name, f"{count} infinite value{'s' if count > 1 else ''} counted as missing")
 
 
 def _tell_duplicates(notes: dict[str, str], names: Sequence[str], columns: Sequence[Any]) -> None:
@@ -292,9 +295,7 @@ def _tell_duplicates(notes: dict[str, str], names: Sequence[str], columns: Seque
             if digest(other) == digest(position) and np.array_equal(
                 columns[other], column, equal_nan=column.dtype.kind == "f"
             ):
-                remark = f"the same values as {names[other]!r}"
-                before = notes.get(names[position])
-                notes[names[position]] = f"{before}; {remark}" if before else remark
+                add_note(notes, names[position], f"the same values as {names[other]!r}")
                 break
         else:
             alike.setdefault(sample, []).append(position)

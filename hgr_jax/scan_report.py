@@ -227,7 +227,7 @@ def as_detail(found: Scan, pair: Pair) -> Detail:
         for t, v, category in zip(transforms, values, categories, strict=True)
     ]
     note = "" if any(categories) else f"f = {fit.f.formula('a')};  g = {fit.g.formula('b')}"
-    note = "; ".join([note, *(str(one.message) for one in told)])
+    note = "; ".join(filter(None, [note, *(str(one.message) for one in told)]))
     return Detail(
         a=pair.a,
         b=pair.b,

@@ -237,6 +237,24 @@ def test_a_matrix_reads_as_a_mapping_of_its_columns() -> None:
     assert np.isinf(x).sum() == 21
 
 
+def test_levels_of_numbers_are_told_apart() -> None:
+    codes = np.repeat([1234567, 1234568, 2], 20)
+    for dtype in (np.int64, np.float64):
+        (category,) = as_columns({"code": codes.astype(dtype)}, categories=["code"]).categories
+        assert category.levels == ("2", "1234567", "1234568")
+    single = np.repeat(np.array([0.1, 0.25], np.float32), 20)
+    (category,) = as_columns({"share": single}, categories=["share"]).categories
+    assert category.levels == ("0.1", "0.25")
+    flags = as_columns({"flag": np.repeat([True, False], 20)}, categories=["flag"])
+    assert flags.categories[0].levels == ("0", "1")
+
+
+def test_every_remark_on_a_column_is_kept() -> None:
+    text = np.array(["a"] * 30 + ["b"] * 30 + ["c"] * 2 + ["d"])
+    columns = as_columns({"": text})
+    assert columns.notes == {"column 1": "it has no name; 2 rare levels (3 rows) are pooled"}
+
+
 def test_levels_in_few_rows_are_pooled() -> None:
     counts = {"a": 300, "b": 200, "c": 6, "d": 4, "e": 1, "f": 40}
     text = [level for level, count in counts.items() for _ in range(count)]

@@ -389,3 +389,13 @@ def test_files_whose_arrays_do_not_fit(
     np.savez(path, **(arrays | {name: wrong(arrays[name])}))
     with pytest.raises(ValueError, match=f"does not hold a scan: {name} has "):
         Scan.load(path)
+
+
+def test_progress_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = scan(raw(), h=3, k=2, progress=True)
+    printed = capsys.readouterr().err
+    assert "values: " in printed
+    assert "p-values: " in printed
+    assert f"0/{len(shown)}" in printed
+    np.testing.assert_array_equal(scan(raw(), h=3, k=2).pvalue, shown.pvalue)
+    assert capsys.readouterr().err == ""

@@ -245,6 +245,17 @@ def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArra
     return np.concatenate(orders)[start : start + steps].astype(np.int32)
 
 
+def check_output(task: Task, prediction: Array, part: Array, y: Array) -> None:
+    """Raise a ValueError if a network's predictions, of some labels, do not suit them all."""
+    if prediction.shape[:1] != part.shape[:1] or prediction.ndim > 2:
+        raise ValueError(
+            "the network must return one row for each row of x; it returns predictions of"
+            f" shape {prediction.shape} for {part.shape[0]} rows."
+        )
+    if task.check is not None:
+        task.check(np.asarray(y), (y.shape[0], *prediction.shape[1:]))
+
+
 class TrainingError(FloatingPointError):
     """A training that left the finite numbers; the trainer keeps its last good state."""
 

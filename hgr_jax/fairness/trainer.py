@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax.arguments import check_count
-from hgr_jax.extras import require
 from hgr_jax.fairness.attributes import Attribute, check_sizes, make_rows, numbers
 from hgr_jax.fairness.best import Best, better
 from hgr_jax.fairness.checkpoints import (
@@ -35,12 +34,14 @@ from hgr_jax.fairness.steps import (
     TrainState,
     batch_rows,
     check_finite,
+    check_output,
     evaluate,
     in_mode,
     predict,
     run_steps,
 )
 from hgr_jax.fairness.tasks import Task, as_task
+from hgr_jax.progress import progress_bar
 
 _adam = optax.adam(1e-3)
 _dual = LagrangianDual()
@@ -233,12 +234,19 @@ class FairTrainer:
             self._take_up(folder, belongs)
             self._chosen = None
         ends = self._ends(steps, evaluate_every)
-        for end in _with_progress(ends, self, progress):
-            if patience is not None and self._best is not None and self._best.waited >= patience:
-                break
-            self._advance(rows, test, end)
-            if folder is not None:
-                self._write(folder, belongs)
+        shown = 0
+        total = ends[-1] if ends else 0
+        with progress_bar(progress, total, unit="step", extra="fairness") as advance:
+            for end in ends:
+                best = self._best
+                if patience is not None and best is not None and best.waited >= patience:
+                    break
+                self._advance(rows, test, end)
+                if folder is not None:
+                    self._write(folder, belongs)
+                last = {n: v for n, v in self.history.last.items() if n != "step"}
+                advance(end - shown, {n: f"{v:.3g}" for n, v in last.items() if "loss" not in n})
+                shown = end
         self._chosen = None if patience is None else self._best
         return self.history
 
@@ -306,13 +314,7 @@ class FairTrainer:
         )
         part = jax.tree.map(lambda leaf: leaf[:size], rows)
         prediction = predict(self._program, parameters, variables, part.x)
-        if prediction.shape[:1] != part.y.shape[:1] or prediction.ndim > 2:
-            raise ValueError(
-                "the network must return one row for each row of x; it returns predictions of"
-                f" shape {prediction.shape} for {part.y.shape[0]} rows."
-            )
-        if self.task.check is not None:
-            self.task.check(np.asarray(rows.y), (rows.y.shape[0], *prediction.shape[1:]))
+        check_output(self.task, prediction, part.y, rows.y)
         count = 1 if prediction.ndim == 1 else prediction.shape[1]
         thresholds = {
             name: None if penalty.measure is None else float(penalty.threshold)
@@ -403,18 +405,3 @@ class FairTrainer:
         self.state, self._best, self.history, stopped, self._validated = found
         self._chosen = self._best if stopped else None
         return True
-
-
-def _with_progress(ends: list[int], trainer: FairTrainer, progress: bool) -> Iterable[int]:
-    if not progress:
-        yield from ends
-        return
-    with require("tqdm", "fairness").tqdm(total=ends[-1] if ends else 0, unit="step") as bar:
-        for end in ends:
-            yield end
-            if int(trainer.state.step) != end:  # type: ignore[union-attr]
-                continue
-            last = trainer.history.last
-            shown = {n: f"{v:.3g}" for n, v in last.items() if n != "step" and "loss" not in n}
-            bar.update(end - bar.n)
-            bar.set_postfix(shown)

@@ -4,6 +4,7 @@ could be chance.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 from collections.abc import Callable, Collection, Sequence
@@ -15,14 +16,14 @@ import numpy as np
 
 from hgr_jax import measures
 from hgr_jax.arguments import as_key, check_choice, check_count
-from hgr_jax.columns import Columns, as_columns
-from hgr_jax.extras import require
+from hgr_jax.columns import Columns, add_note, as_columns
 from hgr_jax.pairwise.any_measure import estimate_any
 from hgr_jax.pairwise.engine import Engine
 from hgr_jax.pairwise.features import Features, Integers, Kernels
 from hgr_jax.pairwise.ranks import ranks
 from hgr_jax.pairwise.result import Scan
 from hgr_jax.pairwise.significance import Significance, effective_rows, significance
+from hgr_jax.progress import progress_bar
 
 Measure = Callable[[Any, Any], Any]
 
@@ -154,7 +155,10 @@ def scan(
     ranked = transform == "rank"
     features = as_features(columns, weights, ranked=ranked, as_they_are=measure is not None)
     kernels = Kernels(h, k, single=method == "sk")
-    with _bar(progress, "values", len(pairs)) as advance:
+    show = functools.partial(
+        progress_bar, progress, len(pairs), unit="pair", extra="table", leave=False
+    )
+    with show(words="values") as advance:
         if measure is None:
             engine = Engine(features, kernels, memory)
             found = engine.estimate(pairs, advance)
@@ -170,7 +174,7 @@ def scan(
     rows = effective_rows(features, pairs, found)
     tests = Significance.none(len(pairs))
     if pvalues is not None:
-        with _bar(progress, "p-values", len(pairs)) as advance:
+        with show(words="p-values") as advance:
             tests = significance(
                 features,
                 kernels,
@@ -317,24 +321,6 @@ def _numeric_only(
 def _with_unclear(columns: Columns, engine: Engine) -> dict[str, str]:
     notes = dict(columns.notes)
     for position in columns.number_positions[~engine.clear]:
-        name = columns.names[position]
         remark = "ill conditioned (far outliers): take ranks, lower degrees, or float64"
-        notes[name] = f"{notes[name]}; {remark}" if name in notes else remark
+        add_note(notes, columns.names[position], remark)
     return notes
-
-
-class _bar:  # noqa: N801
-    """A progress bar, or nothing."""
-
-    def __init__(self, shown: bool, words: str, total: int) -> None:
-        self.bar = None
-        if shown:
-            tqdm = require("tqdm", "table").tqdm
-            self.bar = tqdm(desc=words, total=total, unit="pair", leave=False)
-
-    def __enter__(self) -> Callable[[int], None]:
-        return self.bar.update if self.bar else lambda done: None
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar:
-            self.bar.close()

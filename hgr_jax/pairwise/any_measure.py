@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hgr_jax.arguments import as_estimate
-from hgr_jax.pairwise.features import Estimates, Features, Integers
+from hgr_jax.pairwise.features import Estimates, Features, Integers, patterns_of
 
 
 def estimate_any(
@@ -30,10 +30,10 @@ def estimate_any(
     if features.weights is not None:
         raise ValueError("weights are for method='kb' or 'sk'.")
     x = np.asarray(features.x)
-    present = ~np.isnan(x)
+    patterns = patterns_of(features)
+    of = patterns.of[pairs]
     value, pearson = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
-    both = present.astype(np.float32).T @ present.astype(np.float32)
-    rows = np.rint(both[pairs[:, 0], pairs[:, 1]]).astype(np.intp)
+    rows = patterns.shared_rows()[of[:, 0], of[:, 1]]
     complete = rows == features.rows
 
     def one(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -49,15 +49,15 @@ def estimate_any(
         progress(min(at_once, len(whole) - start))
     single = jax.jit(one)
     for index in np.flatnonzero(~complete & (rows >= 2)):
-        keep = present[:, pairs[index]].all(axis=1)
+        keep = patterns.present[:, of[index]].all(axis=1)
         a, b = (jnp.asarray(x[keep, column]) for column in pairs[index])
         value[index] = float(single(a, b))
         progress(1)
     for place, (i, j) in enumerate(pairs):
-        keep = present[:, i] & present[:, j]
-        a, b = x[keep, i].astype(np.float64), x[keep, j].astype(np.float64)
-        if len(a) >= 2:
-            varies = np.ptp(a) > 0 and np.ptp(b) > 0
-            pearson[place] = abs(np.corrcoef(a, b)[0, 1]) if varies else 0.0
+        keep = patterns.present[:, of[place]].all(axis=1)
+        first, second = (x[keep, column].astype(np.float64) for column in (i, j))
+        if len(first) >= 2:
+            varies = np.ptp(first) > 0 and np.ptp(second) > 0
+            pearson[place] = abs(np.corrcoef(first, second)[0, 1]) if varies else 0.0
     directions = np.ones((len(pairs), 2), np.intp)
     return Estimates(value, pearson, directions, rows, np.ones(len(pairs)))
