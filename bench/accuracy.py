@@ -25,7 +25,7 @@ from bench import reference
 from bench.data import DISTRIBUTIONS, awkward_pair
 from bench.machine import describe
 from bench.report import Report
-from hgr_jax.solvers import SOLVERS
+from hgr_jax.core.solvers import SOLVERS
 
 P = ParamSpec("P")
 

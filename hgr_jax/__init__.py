@@ -13,8 +13,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from hgr_jax import measures
-from hgr_jax.copula import CopulaTransform, Fit, SingleKernelFit, Status
-from hgr_jax.kernels import polynomial_kernel
+from hgr_jax.core.fits import CopulaTransform, Fit, SingleKernelFit, Status
+from hgr_jax.core.kernels import polynomial_kernel
 from hgr_jax.measures import (
     AceCurve,
     AceFit,

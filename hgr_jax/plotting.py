@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from hgr_jax.copula import Fit
+from hgr_jax.core.fits import Fit
 from hgr_jax.extras import require
 from hgr_jax.measures import kb_fit
 from hgr_jax.whole_files import whole

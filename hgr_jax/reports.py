@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.copula import Fit
+from hgr_jax.core.fits import Fit
 from hgr_jax.extras import require
 from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import kb, kb_fit, sk_fit

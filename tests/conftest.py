@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
 
 import hypothesis
 import jax
@@ -20,9 +23,32 @@ hypothesis.settings.load_profile("same every time")
 
 @pytest.fixture(autouse=True, scope="module")
 def _few_compiled_programs() -> Iterator[None]:
-    """Compiled programs hold memory maps, of which a process may have only so many."""
+    """Compiled programs hold memory maps, of which a process may have only so many (65,530)."""
     yield
-    jax.clear_caches()
+    maps = Path("/proc/self/maps")
+    if not maps.exists() or len(maps.read_bytes().splitlines()) > 30_000:
+        jax.clear_caches()
+
+
+@contextmanager
+def _compilations() -> Iterator[list[str]]:
+    events: list[str] = []
+
+    def listen(event: str, duration: float, **_: Any) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield events
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.fixture
+def compilations() -> Callable[[], AbstractContextManager[list[str]]]:
+    """``with compilations() as programs:`` collects an entry for every program compiled."""
+    return _compilations
 
 
 @pytest.fixture

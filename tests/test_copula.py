@@ -13,8 +13,8 @@ import pytest
 import hgr_jax
 from bench.data import awkward_pair
 from hgr_jax import Status
-from hgr_jax.canonical import prepare, solve
-from hgr_jax.copula import as_fit
+from hgr_jax.core.canonical import prepare, solve
+from hgr_jax.core.fits import as_fit
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ class TestStatus:
         assert "svd" in fit.message
 
     def test_every_status_has_words(self) -> None:
-        from hgr_jax.copula import _MESSAGES
+        from hgr_jax.core.fits import _MESSAGES
 
         assert set(_MESSAGES) == set(Status)
 

@@ -13,8 +13,8 @@ from jax.test_util import check_grads
 
 import hgr_jax
 from bench.data import awkward_pair
-from hgr_jax import moments
-from hgr_jax.solvers import SOLVERS
+from hgr_jax.core import moments
+from hgr_jax.core.solvers import SOLVERS
 
 POINTS = np.linspace(-1.5, 1.5, 5)
 

@@ -9,19 +9,27 @@ import pytest
 
 from bench import reference
 from bench.data import DISTRIBUTIONS, awkward_pair
-from hgr_jax.kernels import PolynomialBasis
-from hgr_jax.moments import whitening
-from hgr_jax.orthogonal import fit_features, fit_polynomials
+from hgr_jax.core.basis import PolynomialBasis
+from hgr_jax.core.fitting import FittedPolynomials, fit_features, fit_polynomials
+
+
+def fit_one(x: jax.Array, degree: int, w: jax.Array | None = None) -> FittedPolynomials:
+    """A fit of one variable, its axis dropped from the basis and from the matrices."""
+    fitted = fit_polynomials((x,), (degree,), w)
+    return fitted._replace(
+        basis=fitted.basis.select(0, degree),
+        gram=fitted.gram[:, 0, :, 0],
+        whitener=fitted.whitener[:, 0, :, 0],
+    )
 
 
 def orthonormal(x: np.ndarray, degree: int, weights: np.ndarray | None = None) -> np.ndarray:
     """Rows of the fitted basis, whitened by its own Gram matrix, as the measures do."""
     w = None if weights is None else jnp.asarray(weights / weights.sum(), x.dtype)
-    (basis,), gram, conditioned = fit_polynomials((jnp.asarray(x),), (degree,), w)
+    basis, _, whitener, conditioned = fit_one(jnp.asarray(x), degree, w)
     assert conditioned
-    mean, factor = whitening(gram, basis.alive)
-    rows = jax.jit(PolynomialBasis.rows)(basis, jnp.asarray(x)) - mean[:, None]
-    whitened = jax.scipy.linalg.solve_triangular(factor, rows, lower=True)
+    rows = jnp.stack(jax.jit(PolynomialBasis.polynomials)(basis, jnp.asarray(x)))
+    whitened = (whitener @ rows)[1:]
     return np.asarray(whitened, np.float64)[np.asarray(basis.alive)]
 
 
@@ -45,7 +53,7 @@ def test_rare_values_that_the_sketch_misses_are_found() -> None:
     x = np.zeros(100_000, np.float32)
     x[50_000:] = 2
     x[[10_001, 30_007, 50_011, 70_013, 90_017]] = 1
-    (basis,), _, conditioned = fit_polynomials((jnp.asarray(x),), (4,), None)
+    basis, _, _, conditioned = fit_one(jnp.asarray(x), 4)
     assert conditioned
     assert basis.alive.tolist() == [True, True, False, False]
     np.testing.assert_allclose(orthonormal(x, 4) @ orthonormal(x, 4).T / 1e5, np.eye(2), atol=1e-5)
@@ -90,7 +98,7 @@ def test_weights_on_a_handful_of_long_data(rng: np.random.Generator) -> None:
     ],
 )
 def test_directions_that_the_data_supports(x: np.ndarray, expected: int) -> None:
-    (basis,), gram, _ = fit_polynomials((jnp.asarray(x, jnp.float32),), (5,), None)
+    basis, gram, _, _ = fit_one(jnp.asarray(x, jnp.float32), 5)
     assert int(basis.alive.sum()) == expected
     dead = ~np.asarray(basis.alive)
     assert not np.any(np.asarray(basis.rows(jnp.asarray(x, jnp.float32)))[dead])
@@ -99,14 +107,21 @@ def test_directions_that_the_data_supports(x: np.ndarray, expected: int) -> None
 
 def test_two_variables_of_different_degrees_at_once(rng: np.random.Generator) -> None:
     a, b = (jnp.asarray(rng.standard_normal(500), jnp.float32) for _ in range(2))
-    (basis_a, basis_b), gram, _ = fit_polynomials((a, b), (2, 4), None)
-    rows = jnp.concatenate([jnp.ones((1, 500)), basis_a.rows(a), basis_b.rows(b)])
-    np.testing.assert_allclose(gram, rows @ rows.T / 500, atol=1e-6)
+    basis, gram, whitener, _ = fit_polynomials((a, b), (2, 4), None)
+    assert basis.alive.tolist() == [[True, True, False, False], [True] * 4]
+    rows = jnp.concatenate(basis.polynomials(jnp.stack([a, b])))
+    np.testing.assert_allclose(gram.reshape(10, 10), rows @ rows.T / 500, atol=1e-6)
+    whitened = whitener.reshape(10, 10) @ rows
+    own = [0, 2, 4], [1, 3, 5, 7, 9]
+    for index in own:
+        moments = whitened[index, :] @ whitened[index, :].T / 500
+        np.testing.assert_allclose(moments, np.eye(len(index)), atol=1e-5)
+    assert not np.any(np.asarray(whitened)[[6, 8]])
 
 
 def test_far_outliers_need_corrections_and_get_them(rng: np.random.Generator) -> None:
     x = jnp.asarray(np.exp(3 * rng.standard_normal(12)), jnp.float32)
-    (basis,), gram, conditioned = fit_polynomials((x,), (8,), None)
+    basis, gram, _, conditioned = fit_one(x, 8)
     assert conditioned
     assert np.any(np.asarray(basis.correction))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,6 @@ import pytest
 import hgr_jax
 from bench import reference
 from bench.data import DISTRIBUTIONS, awkward_pair
-from hgr_jax.measures.sk import _sk
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
@@ -108,14 +109,16 @@ def test_degenerate_data() -> None:
         assert np.isfinite(gradient).all()
 
 
-def test_jit_vmap_and_no_recompilation(rng: np.random.Generator) -> None:
+def test_jit_vmap_and_no_recompilation(rng: np.random.Generator, compilations: Any) -> None:
     a, b = (jnp.asarray(rng.standard_normal((3, 50)), jnp.float32) for _ in range(2))
     alone = jnp.stack([hgr_jax.sk(x, y, 3) for x, y in zip(a, b, strict=True)])
     np.testing.assert_allclose(jax.vmap(lambda x, y: hgr_jax.sk(x, y, 3))(a, b), alone, atol=1e-6)
     np.testing.assert_allclose(jax.jit(hgr_jax.sk)(a[0], b[0]), hgr_jax.sk(a[0], b[0]), atol=1e-6)
-    before = _sk._cache_size()
-    hgr_jax.sk(b[0], a[0], 3)
-    assert _sk._cache_size() == before
+    inputs = [np.asarray(x[0]) for x in (a, b)]
+    with compilations() as programs:
+        hgr_jax.sk(*inputs[::-1], 3)
+        hgr_jax.sk(*(x[:37] for x in inputs), 3)
+    assert not programs
 
 
 def test_errors_name_the_argument() -> None:

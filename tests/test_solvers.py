@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from hgr_jax.solvers import SOLVERS, best_row_or_column, safe_norm, top_pair
+from hgr_jax.core.solvers import SOLVERS, best_row_or_column, safe_norm, top_pair
 
 SHAPES = [(3, 3), (5, 2), (2, 5), (4, 1), (1, 4), (1, 1)]
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from hgr_jax.arguments import as_pair, as_weights, check_choice, check_kernel
-from hgr_jax.canonical import correlation, prepare, solve
-from hgr_jax.copula import Fit, as_fit
-from hgr_jax.kernels import KernelLike
-from hgr_jax.solvers import SOLVERS
+from hgr_jax.core.canonical import correlation, prepare, solve
+from hgr_jax.core.fits import Fit, as_fit
+from hgr_jax.core.kernels import KernelLike, check_monomials
+from hgr_jax.core.padding import over_rows
+from hgr_jax.core.solvers import SOLVERS
 
 
 def kb(
@@ -92,8 +91,8 @@ def kb(
         b,
         as_weights(weights, a.shape[0], a.dtype),
         check_init(init, b),
-        h=check_kernel("h", h),
-        k=check_kernel("k", k),
+        h=check_monomials("h", check_kernel("h", h), a),
+        k=check_monomials("k", check_kernel("k", k), b),
         solver=check_choice("solver", solver, SOLVERS),
     )
 
@@ -143,8 +142,8 @@ def kb_fit(
         b,
         as_weights(weights, a.shape[0], a.dtype),
         check_init(init, b),
-        h=check_kernel("h", h),
-        k=check_kernel("k", k),
+        h=check_monomials("h", check_kernel("h", h), a),
+        k=check_monomials("k", check_kernel("k", k), b),
         solver=check_choice("solver", solver, SOLVERS),
     )
 
@@ -166,7 +165,7 @@ def check_init(init: Any, b: Array) -> Fit | None:
     return init
 
 
-@functools.partial(jax.jit, static_argnames=("h", "k", "solver"))
+@over_rows(columns=3, static=("h", "k", "solver"), weights=2)
 def _kb(
     a: Array,
     b: Array,
@@ -176,13 +175,14 @@ def _kb(
     h: KernelLike,
     k: KernelLike,
     solver: str,
+    count: Array | None,
 ) -> Array:
-    pair = prepare((h, k), solver, a, b, weights)
+    pair = prepare((h, k), solver, a, b, weights, count)
     start = _start(init, b, weights)
-    return correlation(pair.problem, pair.a, pair.b, pair.weights, start)
+    return correlation(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
 
 
-@functools.partial(jax.jit, static_argnames=("h", "k", "solver"))
+@over_rows(columns=3, static=("h", "k", "solver"), weights=2)
 def _kb_fit(
     a: Array,
     b: Array,
@@ -192,10 +192,11 @@ def _kb_fit(
     h: KernelLike,
     k: KernelLike,
     solver: str,
+    count: Array | None,
 ) -> Fit:
-    pair = prepare((h, k), solver, a, b, weights)
+    pair = prepare((h, k), solver, a, b, weights, count)
     start = _start(init, b, weights)
-    solution = solve(pair.problem, pair.a, pair.b, pair.weights, start)
+    solution = solve(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
     return as_fit(solution, pair.encoders)
 
 

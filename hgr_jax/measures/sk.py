@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +11,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from hgr_jax.arguments import as_pair, as_weights, check_kernel
-from hgr_jax.canonical import SINGLE_KERNEL, Side, correlation, prepare, solve
-from hgr_jax.copula import CopulaTransform, Fit, SingleKernelFit, as_fit
-from hgr_jax.kernels import Encoder, FeatureBasis, KernelLike, PolynomialBasis
+from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
+from hgr_jax.core.canonical import SINGLE_KERNEL, Side, correlation, prepare, solve
+from hgr_jax.core.fits import CopulaTransform, Fit, SingleKernelFit, as_fit
+from hgr_jax.core.kernels import Encoder, KernelLike, check_monomials
+from hgr_jax.core.padding import over_rows
 
 
 def sk(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> Array:
@@ -94,34 +95,37 @@ def _checked_kernel(a: Array, b: Array, d: Any) -> KernelLike:
             "a callable d needs a and b of shape (n,);"
             f" got {tuple(a.shape)} and {tuple(b.shape)}. Use kb with the kernels you mean."
         )
-    return d
+    check_monomials("d", d, a)
+    return check_monomials("d", d, b)
 
 
-@functools.partial(jax.jit, static_argnames=("d",))
-def _sk(a: Array, b: Array, weights: Array | None, *, d: KernelLike) -> Array:
+@over_rows(columns=3, static=("d",), weights=2)
+def _sk(a: Array, b: Array, weights: Array | None, *, d: KernelLike, count: Array | None) -> Array:
     if callable(d):
         values = []
         for kernels in ((d, 1), (1, d)):
-            pair = prepare(kernels, "svd", a, b, weights, names=("d", "d"))
-            values.append(correlation(pair.problem, pair.a, pair.b, pair.weights, None))
+            pair = prepare(kernels, "svd", a, b, weights, count, names=("d", "d"))
+            values.append(correlation(pair.problem, pair.a, pair.b, pair.weights, None, pair.count))
         first, second = values
         return jnp.where(second > first, second, first)
-    pair = prepare((d, d), SINGLE_KERNEL, a, b, weights)
-    return correlation(pair.problem, pair.a, pair.b, pair.weights, None)
+    pair = prepare((d, d), SINGLE_KERNEL, a, b, weights, count)
+    return correlation(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
 
 
-@functools.partial(jax.jit, static_argnames=("d",))
-def _sk_fit(a: Array, b: Array, weights: Array | None, *, d: KernelLike) -> SingleKernelFit:
+@over_rows(columns=3, static=("d",), weights=2)
+def _sk_fit(
+    a: Array, b: Array, weights: Array | None, *, d: KernelLike, count: Array | None
+) -> SingleKernelFit:
     if callable(d):
         fits = []
         for kernels in ((d, 1), (1, d)):
-            pair = prepare(kernels, "svd", a, b, weights, names=("d", "d"))
-            solution = solve(pair.problem, pair.a, pair.b, pair.weights, None)
+            pair = prepare(kernels, "svd", a, b, weights, count, names=("d", "d"))
+            solution = solve(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
             fit = as_fit(solution, pair.encoders)
             fits.append(dataclasses.replace(fit, f=_joined(fit.f, d), g=_joined(fit.g, d)))
         return _better(*fits)
-    pair = prepare((d, d), SINGLE_KERNEL, a, b, weights)
-    solution = solve(pair.problem, pair.a, pair.b, pair.weights, None)
+    pair = prepare((d, d), SINGLE_KERNEL, a, b, weights, count)
+    solution = solve(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
     fit = as_fit(solution, pair.encoders, unique=True)
     return SingleKernelFit(**_fields(fit), direction=solution.direction)
 

@@ -16,8 +16,11 @@ import numpy as np
 from jax import Array, lax
 
 from hgr_jax.arguments import as_pair, as_real_array, as_weights
-from hgr_jax.canonical import Side, Solution, normalised, without_dropped_rows
-from hgr_jax.kernels import Encoder, PolynomialBasis, monomial_exponents
+from hgr_jax.core.basis import PolynomialBasis
+from hgr_jax.core.canonical import Side, Solution, normalised, without_dropped_rows
+from hgr_jax.core.kernels import Encoder, monomial_exponents
+from hgr_jax.core.numerics import equal_weights, safe_divide
+from hgr_jax.core.padding import first_rows, over_rows
 
 
 class Status(enum.IntEnum):
@@ -72,7 +75,8 @@ class CopulaTransform:
     def __call__(self, x: Any) -> Array:
         """Values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
         check_single(self.side.offset.shape)
-        return _evaluate(self, as_new_data(x, self.encoder.variables, self.side.offset.dtype))
+        x = as_new_data(x, self.encoder.variables, self.side.offset.dtype)
+        return first_rows(_evaluate(x, self), x.shape[0])
 
     @property
     def coefficients(self) -> Array:
@@ -247,20 +251,24 @@ class SingleKernelFit(Fit):
         return ("b = f(a)", "a = g(b)")[int(self.direction)]
 
 
-@jax.jit
-def _evaluate(transform: CopulaTransform, x: Array) -> Array:
+@over_rows(columns=1)
+def _evaluate(x: Array, transform: CopulaTransform, *, count: Array | None) -> Array:
+    del count  # the caller cuts the rows that are not data
     return transform.side(transform.encoder(x))
 
 
-@jax.jit
-def _counted(a: Array, b: Array, weights: Array) -> tuple[Array, Array, Array]:
+@over_rows(columns=3, weights=2)
+def _counted(
+    a: Array, b: Array, weights: Array, *, count: Array | None
+) -> tuple[Array, Array, Array]:
+    del count  # the rows that are not data have weight 0
     weights = normalised(weights)
     return without_dropped_rows(a, weights), without_dropped_rows(b, weights), weights
 
 
-@jax.jit
-def _pearson(x: Array, y: Array, weights: Array | None) -> Array:
-    w = 1 / x.shape[0] if weights is None else weights
+@over_rows(columns=3, weights=2)
+def _pearson(x: Array, y: Array, weights: Array | None, *, count: Array | None) -> Array:
+    w = equal_weights(count, x) if weights is None else weights
     x, varies_x = _standardised(x, w)
     y, varies_y = _standardised(y, w)
     return jnp.where(varies_x & varies_y, jnp.clip(jnp.sum(w * x * y), -1, 1), 0)
@@ -268,8 +276,7 @@ def _pearson(x: Array, y: Array, weights: Array | None) -> Array:
 
 def _standardised(x: Array, w: Array | float) -> tuple[Array, Array]:
     """Zero mean and unit variance, and whether ``x`` varies by more than rounding (or is NaN)."""
-    magnitude = lax.stop_gradient(jnp.max(jnp.abs(x)))
-    x = x / jnp.where(magnitude > 0, magnitude, 1)  # squares of large values would overflow
+    x = safe_divide(x, lax.stop_gradient(jnp.max(jnp.abs(x))))  # large squares would overflow
     x = x - jnp.sum(w * x)
     variance = jnp.sum(w * x * x)
     varies = ~(variance <= (32 * jnp.finfo(x.dtype).eps) ** 2)
@@ -278,11 +285,9 @@ def _standardised(x: Array, w: Array | float) -> tuple[Array, Array]:
 
 def as_fit(solution: Solution, encoders: tuple[Encoder, Encoder], *, unique: bool = False) -> Fit:
     """What a caller sees of a solution.  ``unique`` solutions are not searched for ties."""
-    values = solution.singular_values
-    eps = float(jnp.finfo(values.dtype).eps)
-    tied = jnp.zeros((), bool)
-    if values.shape[0] > 1 and not unique:
-        tied = values[0] - values[1] <= 16 * values.shape[0] * eps * values[0]
+    solution = solution.with_fixed_sign()
+    eps = float(jnp.finfo(solution.correlation.dtype).eps)
+    tied = jnp.zeros((), bool) if unique else solution.pair.tied
     degrees = jnp.stack([jnp.sum(side.basis.alive) for side in (solution.f, solution.g)])
     status = jnp.select(
         [

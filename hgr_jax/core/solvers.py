@@ -25,6 +25,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from hgr_jax.core.numerics import safe_divide, safe_norm
+from hgr_jax.core.small_matrices import matmul, pseudo_solve, right_singular
+
 with warnings.catch_warnings():
     # jaxopt is no longer maintained and says so on import.
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*JAXopt.*")
@@ -34,7 +37,6 @@ with warnings.catch_warnings():
 SOLVERS = ("projected_gradient", "svd")
 
 MAX_ITERATIONS = 200
-_matmul = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 
 STEP = 1e3
 """Step of the projected gradient on M / sigma_1.  The objective is convex and is maximised, so
@@ -51,6 +53,7 @@ class CanonicalPair:
     v: Array
     residual: Array
     iterations: Array
+    tied: Array
 
 
 def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair:
@@ -68,13 +71,12 @@ def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair
     one nearest to the first axis that theirs come near (the function of lowest degree), whatever
     the start, and has no derivative in the tied directions; it is set to zero there.
     """
-    v, iterations = _leading_vector(solver, m, start)
-    product = _matmul(m, v)
+    v, iterations, tied = _leading_vector(solver, m, start)
+    product = matmul(m, v)
     correlation = safe_norm(product)
-    positive = correlation > 0
-    u = jnp.where(positive, product / jnp.where(positive, correlation, 1), 0)
+    u = safe_divide(product, correlation)
     residual = safe_norm(_stationarity(lax.stop_gradient(v), lax.stop_gradient(m)))
-    return CanonicalPair(correlation, u, v, residual, iterations)
+    return CanonicalPair(correlation, u, v, residual, iterations, tied)
 
 
 def best_row_or_column(m: Array, rows: int, columns: int) -> tuple[CanonicalPair, Array]:
@@ -98,33 +100,30 @@ def _embedded(pair: CanonicalPair, shape: tuple[int, ...]) -> CanonicalPair:
     )
 
 
-def safe_norm(x: Array) -> Array:
-    """Euclidean norm whose derivative at 0 is 0 rather than NaN."""
-    squared = jnp.sum(x * x)
-    positive = squared > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1)), 0)
-
-
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _leading_vector(solver: str, m: Array, start: Array | None) -> tuple[Array, Array]:
+def _leading_vector(solver: str, m: Array, start: Array | None) -> tuple[Array, Array, Array]:
+    none = jnp.zeros((), jnp.int32)
     if m.shape[1] == 1:
-        return jnp.ones(1, m.dtype), jnp.zeros((), jnp.int32)
-    _, values, rows = jnp.linalg.svd(m, full_matrices=False)
-    tied = values >= values[0] * (1 - _tie_tolerance(m))
-    unique = jnp.sum(tied) == 1
-    closed_form = jnp.where(unique, rows[0], _simplest(jnp.where(tied[:, None], rows, 0)))
+        return jnp.ones(1, m.dtype), none, jnp.zeros((), bool)
+    values, rows, largest = right_singular(m)
+    near = values >= largest * (1 - _tie_tolerance(m))
+    unique = jnp.sum(near) == 1
+    tied = jnp.sum(values >= largest * (1 - 2 * _tie_tolerance(m))) > 1
+    closed_form = _simplest(jnp.where(near[:, None], rows, 0))
     if solver == "svd":
-        return closed_form, jnp.zeros((), jnp.int32)
-    scaled = m / jnp.where(values[0] > 0, values[0], 1)
-    v, iterations = _projected_gradient(scaled, closed_form if start is None else start)
+        return _unit_sphere(closed_form), none, tied
+    scaled = safe_divide(m, largest)
+    first = closed_form if start is None else _direction(start)
+    v, iterations = _projected_gradient(matmul(scaled.T, scaled), first)
     if start is not None:
+        closed_form = _unit_sphere(closed_form)
         # The value is flat around its maximum: only the residual tells an exact v.
         eps = jnp.finfo(m.dtype).eps
         allowed = 4 * safe_norm(_stationarity(closed_form, scaled)) + 4 * eps
         exact = safe_norm(_stationarity(v, scaled)) <= allowed
-        exact &= unique & (safe_norm(_matmul(scaled, v)) >= 1 - 8 * eps)
+        exact &= unique & (safe_norm(matmul(scaled, v)) >= 1 - 8 * eps)
         v = jnp.where(exact, v, closed_form)
-    return v, iterations
+    return v, iterations, tied
 
 
 def _tie_tolerance(m: Array) -> float:
@@ -132,44 +131,63 @@ def _tie_tolerance(m: Array) -> float:
 
 
 def _simplest(rows: Array) -> Array:
-    """The unit vector in the span of orthonormal ``rows`` nearest to the first axis it comes near.
+    """A vector in the span of orthonormal ``rows``: nearest to the first axis that it comes near.
 
     Rows of zero count as absent.  With axes in order of degree: of equally good functions, one of
-    low degree, and the same one on every machine.
+    low degree, and the same one on every machine.  Its length is at least a half of the span's.
     """
     reach = jnp.sum(rows * rows, axis=0)
     axis = jnp.argmax(reach >= jnp.max(reach) / 2)
-    return _unit_sphere(_matmul(rows[:, axis], rows))
+    return matmul(rows[:, axis], rows)
 
 
-def _projected_gradient(m: Array, start: Array) -> tuple[Array, Array]:
-    eps = float(jnp.finfo(m.dtype).eps)
+def _projected_gradient(square: Array, start: Array) -> tuple[Array, Array]:
+    """The top eigenvector of ``square``, M^T M over its largest eigenvalue."""
+    eps = float(jnp.finfo(square.dtype).eps)
     solver = jaxopt.ProjectedGradient(
         fun=_objective,
+        value_and_grad=True,
         projection=_unit_sphere,
         stepsize=STEP,
         maxiter=MAX_ITERATIONS,
-        tol=8 * eps * float(np.sqrt(m.shape[1])) / STEP,  # jaxopt's error is a move over the step
+        tol=8 * eps * float(np.sqrt(len(start))) / STEP,  # jaxopt's error is a move over the step
         acceleration=False,
         implicit_diff=False,
     )
-    v, state = solver.run(_unit_sphere(start), None, m)
+    # `solver.run` unrolls its first step, and so compiles it twice.
+    first = jaxopt.OptStep(start, solver.init_state(start, None, square))
+
+    def unfinished(step: jaxopt.OptStep) -> Array:
+        return (step.state.error > solver.tol) & (step.state.iter_num < MAX_ITERATIONS)
+
+    def update(step: jaxopt.OptStep) -> jaxopt.OptStep:
+        return solver.update(step.params, step.state, None, square)
+
+    v, state = lax.while_loop(unfinished, update, first)
     return v, state.iter_num.astype(jnp.int32)
 
 
-def _objective(v: Array, m: Array) -> Array:
-    return -0.5 * jnp.sum(_matmul(m, v) ** 2)
+def _objective(v: Array, square: Array) -> tuple[Array, Array]:
+    """``-1/2 |M v|^2`` and its gradient."""
+    gradient = -matmul(square, v)
+    return 0.5 * jnp.dot(v, gradient), gradient
 
 
 def _unit_sphere(v: Array, hyperparams: None = None) -> Array:
+    """The nearest unit vector; an ascent of a convex objective never comes to 0."""
+    return v * lax.rsqrt(jnp.sum(v * v))
+
+
+def _direction(v: Array) -> Array:
+    """The unit vector along ``v``; the first axis for 0."""
     norm = safe_norm(v)
-    first = jnp.zeros_like(v).at[0].set(1)
-    return jnp.where(norm > 0, v / jnp.where(norm > 0, norm, 1), first)
+    first = (np.arange(len(v)) == 0).astype(v.dtype)
+    return jnp.where(norm > 0, safe_divide(v, norm), first)
 
 
 def _stationarity(v: Array, m: Array) -> Array:
     """Zero at singular vectors; at a simple top one its Jacobian is symmetric and invertible."""
-    gradient = _matmul(m.T, _matmul(m, v))
+    gradient = matmul(m.T, matmul(m, v))
     return gradient - jnp.dot(v, gradient) * v
 
 
@@ -178,9 +196,10 @@ def _leading_vector_jvp(
     solver: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Any, Any]:
     m, start = primals
-    v, iterations = _leading_vector(solver, m, start)
+    v, iterations, tied = _leading_vector(solver, m, start)
     v_dot = root_jvp(_stationarity, v, (m,), (tangents[0],), solve=_solve_symmetric)
-    return (v, iterations), (v_dot, np.zeros((), jax.dtypes.float0))
+    no_tangent = np.zeros((), jax.dtypes.float0)
+    return (v, iterations, tied), (v_dot, no_tangent, no_tangent)
 
 
 def _solve_symmetric(matvec: Callable[[Array], Array], b: Array) -> Array:
@@ -188,10 +207,6 @@ def _solve_symmetric(matvec: Callable[[Array], Array], b: Array) -> Array:
 
     def solve(matvec: Callable[[Array], Array], b: Array) -> Array:
         matrix = jax.vmap(matvec)(jnp.eye(b.shape[0], dtype=b.dtype))
-        values, vectors = jnp.linalg.eigh((matrix + matrix.T) / 2)
-        size = jnp.abs(values)
-        keep = size > 2 * _tie_tolerance(matrix) * jnp.max(size)
-        inverse = jnp.where(keep, 1 / jnp.where(keep, values, 1), 0)
-        return _matmul(vectors, inverse * _matmul(vectors.T, b))
+        return pseudo_solve((matrix + matrix.T) / 2, b, 2 * _tie_tolerance(matrix))
 
     return lax.custom_linear_solve(matvec, b, solve, symmetric=True)

@@ -1,0 +1,451 @@
+"""From two variables to their most correlated transformations, with exact derivatives.
+
+The steps are: bases (`orthogonal`), one Gram matrix (`moments`), whitening, and the top pair of
+a small matrix (`solvers`).  Two rules of differentiation make this exact and cheap:
+
+* Bases are coordinates, so they are constants; the Gram matrix in these coordinates is an
+  ordinary function of the data.  All that depends on it (coefficients, transformations) has
+  derivatives of every order.
+* For the correlation itself the envelope theorem gives the first derivative from the fitted
+  transformations alone: with f, g of zero mean and unit variance and correlation s,
+
+      d s = mean( f'(a) (g(b) - s f(a)) da + g'(b) (f(a) - s g(b)) db )
+            + sum( (f g - s (f^2 + g^2) / 2) dw ),
+
+  an elementwise pass.  Differentiating this expression again, with the derivatives of f and g
+  above, gives the exact higher derivatives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.custom_derivatives import SymbolicZero
+
+from hgr_jax.core.basis import Basis, FeatureBasis, PolynomialBasis
+from hgr_jax.core.fitting import fit_features, fit_polynomials, gram_matrix
+from hgr_jax.core.kernels import Encoder, KernelLike
+from hgr_jax.core.moments import mean_product, sum_over_rows
+from hgr_jax.core.numerics import equal_weights, row_count
+from hgr_jax.core.small_matrices import inverse_cholesky, inverse_cholesky_tangent, matmul
+from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
+
+SINGLE_KERNEL = "single_kernel"
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """What is static: the degree of each side (None for given features) and the method.
+
+    ``linear`` counts the leading basis functions of each side that span its linear functions;
+    only the single-kernel method reads it.
+    """
+
+    degrees: tuple[int | None, int | None]
+    method: str
+    linear: tuple[int, int] = (1, 1)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """One variable's half of a solution: ``x -> basis.combine(coefficients, x) + offset``.
+
+    Of two polynomials, both halves may be stacked.
+    """
+
+    basis: Basis
+    coefficients: Array
+    offset: Array
+
+    def __call__(self, x: Array) -> Array:
+        """Return the transformation at data or features of the kind the basis was fitted to."""
+        values = self.basis.combine(self.coefficients, x)
+        return values + (self.offset[..., None] if values.ndim > 1 else self.offset)
+
+
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """The optimal pair of transformations and how it was reached.
+
+    ``sides`` are those of a and b, stacked where both are polynomials.
+    """
+
+    correlation: Array
+    sides: Side | tuple[Side, Side]
+    degrees: tuple[int | None, int | None]
+    pair: CanonicalPair
+    direction: Array
+    finite: Array
+    conditioned: Array
+
+    def with_fixed_sign(self) -> Solution:
+        """Return it with the sign that makes the largest component of f positive.
+
+        (On the orthonormal basis; of g, where f is zero.)  The correlation is positive with either.
+        """
+        u, v = self.pair.u, self.pair.v
+        size = max(u.shape[0], v.shape[0])
+        u, v = (jnp.pad(x, (0, size - x.shape[0])) for x in (u, v))
+        deciding = jnp.where(jnp.any(u != 0), u, v)
+        largest = deciding[jnp.argmax(jnp.abs(deciding))]
+        sign = lax.stop_gradient(jnp.where(largest < 0, -1, 1).astype(u.dtype))
+
+        def signed(side: Side) -> Side:
+            return Side(side.basis, sign * side.coefficients, sign * side.offset)
+
+        sides = self.sides
+        both = signed(sides) if isinstance(sides, Side) else (signed(sides[0]), signed(sides[1]))
+        return dataclasses.replace(self, sides=both)
+
+    @property
+    def f(self) -> Side:
+        """The transformation of a."""
+        return self._living(0)
+
+    @property
+    def g(self) -> Side:
+        """The transformation of b."""
+        return self._living(1)
+
+    def of_each(self) -> tuple[Side, Side]:
+        """Return the transformations of a and b at the data they were fitted to."""
+        if isinstance(self.sides, tuple):
+            return self.sides
+        first, second = (
+            jax.tree.map(operator.itemgetter(v), self.sides)  # without a mask of dead directions
+            for v in (0, 1)
+        )
+        return first, second
+
+    def _living(self, v: int) -> Side:
+        if isinstance(self.sides, tuple):
+            return self.sides[v]
+        basis, degree = self.sides.basis, self.degrees[v]
+        assert isinstance(basis, PolynomialBasis)
+        return Side(
+            basis.select(v, degree), self.sides.coefficients[v, :degree], self.sides.offset[v]
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """Two variables, ready to be solved: see `prepare`."""
+
+    problem: Problem
+    encoders: tuple[Encoder, Encoder]
+    a: Array
+    b: Array
+    weights: Array | None
+    count: Array | None
+
+
+def prepare(
+    kernels: tuple[KernelLike, KernelLike],
+    method: str,
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    count: Array | None = None,
+    *,
+    names: tuple[str, str] = ("h", "k"),
+) -> Pair:
+    """Normalise weights, put harmless values in dropped rows, and apply the kernels.
+
+    Args:
+      kernels: of a and of b, checked.
+      method: a solver of `solvers.top_pair`, or `SINGLE_KERNEL`.
+      a, b: ``(n,)`` or ``(n, p)``, of one floating dtype.
+      weights: ``(n,)`` or None.
+      count: how many of the rows are data; None for all.  Weights are 0 in the others.
+      names: what the caller calls the kernels, for errors.
+    """
+    plain = not any(callable(kernel) for kernel in kernels) and a.ndim == b.ndim == 1
+    if weights is not None:
+        weights, count = normalised(weights), None
+    elif count is not None and not plain:
+        weights, count = equal_weights(count, a), None
+    a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
+    encoder_a, features_a = _encode(kernels[0], a, weights, names[0])
+    encoder_b, features_b = _encode(kernels[1], b, weights, names[1])
+    problem = Problem(
+        degrees=(_degree(encoder_a, features_a), _degree(encoder_b, features_b)),
+        method=method,
+        linear=(encoder_a.variables or 1, encoder_b.variables or 1),
+    )
+    return Pair(problem, (encoder_a, encoder_b), features_a, features_b, weights, count)
+
+
+def _degree(encoder: Encoder, features: Array) -> int | None:
+    return None if callable(encoder.kernel) or features.ndim == 2 else encoder.kernel
+
+
+def normalised(weights: Array) -> Array:
+    """Weights that sum to 1; a negative one makes all of them NaN."""
+    weights = jnp.where(jnp.min(weights) >= 0, weights, jnp.nan)
+    largest = lax.stop_gradient(jnp.max(weights))
+    # Powers of two, so that neither the sum nor its reciprocal leaves the range of float32.
+    unit = jnp.where(largest > 2.0**64, 2.0**-64, jnp.where(largest < 2.0**-64, 2.0**64, 1.0))
+    weights = weights * unit.astype(weights.dtype)
+    return weights / jnp.sum(weights)
+
+
+def without_dropped_rows(x: Array, weights: Array | None) -> Array:
+    """Rows of zero weight moved into the range of the others, where their value is harmless."""
+    if weights is None:
+        return x
+    counts = (weights > 0)[:, None] if x.ndim == 2 else weights > 0
+    low = jnp.min(jnp.where(counts, x, jnp.inf), axis=0, keepdims=True)
+    high = jnp.max(jnp.where(counts, x, -jnp.inf), axis=0, keepdims=True)
+    inside = jnp.clip(jnp.where(jnp.isnan(x), low, x), low, high)
+    return jnp.where(counts, x, inside)
+
+
+def _encode(
+    kernel: KernelLike, x: Array, weights: Array | None, name: str
+) -> tuple[Encoder, Array]:
+    """A kernel ready for new data, and what it makes of ``x``: ``(n,)`` or features ``(n, m)``."""
+    factors = None
+    if not callable(kernel) and x.ndim == 2 and x.shape[1] > 1:
+        columns = lax.stop_gradient(tuple(x.T))
+        weights = None if weights is None else lax.stop_gradient(weights)
+        factors = lax.stop_gradient(
+            fit_polynomials(columns, (kernel,) * len(columns), weights).basis.living()
+        )
+    encoder = Encoder(kernel=kernel, factors=factors)
+    features: Any = encoder(x)
+    if callable(kernel):
+        if isinstance(features, np.ndarray):
+            features = jnp.asarray(features)
+        shape = features.shape if isinstance(features, Array) else None
+        if shape is None or len(shape) != 2 or shape[0] != len(x) or shape[1] == 0:
+            raise ValueError(
+                f"the kernel {name} must return features of shape (n, m) = ({len(x)}, m), m >= 1;"
+                f" got {type(features).__name__ if shape is None else shape}."
+            )
+        if jnp.issubdtype(features.dtype, jnp.complexfloating):
+            raise TypeError(f"the kernel {name} must return real features; got {features.dtype}.")
+        features = features.astype(x.dtype)
+    return encoder, features
+
+
+def solve(
+    problem: Problem,
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    start: Array | None,
+    count: Array | None = None,
+) -> Solution:
+    """Find the most correlated transformations of ``a`` and ``b``; differentiable.
+
+    Args:
+      problem: static.
+      a, b: ``(n,)`` where the side is polynomial, features ``(n, m)`` elsewhere.
+      weights: ``(n,)``, summing to 1, or None.
+      start: values ``(n,)`` of a first guess of g at the rows of ``b``, or None.
+      count: how many of the rows are data; None for all.
+    """
+    bases, gram, whitener, conditioned = _fitted(problem, a, b, weights, count)
+    first, second = _places(bases)
+    k = matmul(matmul(whitener, gram), whitener.T)
+    # A factorisation that failed, or met NaN, left NaN in the last rows.
+    finite = jnp.isfinite(whitener[-1, -1] + whitener[first[-1], first[-1]])
+    m = jnp.where(finite, _block(k, bases), 0)
+
+    direction = jnp.zeros((), jnp.int32)
+    if problem.method == SINGLE_KERNEL:
+        pair, direction = best_row_or_column(m, *problem.linear)
+    else:
+        if start is not None:
+            own = whitener[second[:, None], second[None, :]]
+            start = _projected(_of_each(bases)[1], own, b, weights, count, start)
+        pair = top_pair(m, problem.method, start)
+    value = jnp.where(finite, jnp.minimum(pair.correlation, 1), jnp.nan)
+    combined = [
+        matmul(vector, whitener[place[1:][:, None], place[None, :]])
+        for vector, place in ((pair.u, first), (pair.v, second))
+    ]
+    sides: Side | tuple[Side, Side]
+    if isinstance(bases, PolynomialBasis):
+        both = jnp.stack(combined)
+        sides = Side(bases, both[:, 1:], both[:, 0])
+    else:
+        f, g = (Side(basis, c[1:], c[0]) for basis, c in zip(bases, combined, strict=True))
+        sides = (f, g)
+    finite &= jnp.isfinite(gram).all()
+    return Solution(value, sides, problem.degrees, pair, direction, finite, conditioned)
+
+
+Bases = PolynomialBasis | tuple[Basis, Basis]
+"""Of both variables: stacked where both are polynomial."""
+
+
+def _block(k: Array, bases: Bases) -> Array:
+    """The part of a matrix of ``[1, basis]`` of both that has bases of a by bases of b."""
+    if isinstance(bases, PolynomialBasis):
+        return k.reshape(len(k) // 2, 2, -1, 2)[1:, 0, 1:, 1]
+    size = 1 + bases[0].alive.shape[0]
+    return k[1:size, size + 1 :]
+
+
+def _of_each(bases: Bases) -> tuple[Basis, Basis]:
+    if isinstance(bases, PolynomialBasis):
+        return bases.select(0, None), bases.select(1, None)
+    return bases
+
+
+def _places(bases: Bases) -> tuple[np.ndarray, np.ndarray]:
+    """Where ``[1, basis]`` of each variable stands in the Gram matrix of both."""
+    if isinstance(bases, PolynomialBasis):
+        both = np.arange(2 * (bases.step.shape[-1] + 1))
+        return both[::2], both[1::2]
+    sizes = [1 + basis.alive.shape[0] for basis in bases]
+    return np.arange(sizes[0]), sizes[0] + np.arange(sizes[1])
+
+
+def _projected(
+    basis: Basis,
+    whitener: Array,
+    b: Array,
+    weights: Array | None,
+    count: Array | None,
+    start: Array,
+) -> Array:
+    """Whitened coordinates of the values ``start`` on the basis of ``b``."""
+    b, weights, start, whitener = lax.stop_gradient((b, weights, start, whitener))
+    w = 1 / row_count(count, start) if weights is None else weights
+
+    def block(inside: Array | None, b: Array, start: Array) -> Array:
+        rows = jnp.concatenate([jnp.ones((1, start.shape[0]), start.dtype), basis.rows(b)])
+        return matmul(rows, start if inside is None else inside * start)
+
+    sums = sum_over_rows(block, (b, w * start), count)
+    return matmul(whitener[1:], jnp.where(jnp.isfinite(sums), sums, 0))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _fitted(
+    problem: Problem, a: Array, b: Array, weights: Array | None, count: Array | None
+) -> tuple[Bases, Array, Array, Array]:
+    """Bases; the Gram matrix of ``[1, basis]`` of both; what whitens each; and if all is well."""
+    degree_a, degree_b = problem.degrees
+    if degree_a is not None and degree_b is not None:
+        fitted = fit_polynomials((a, b), (degree_a, degree_b), weights, count)
+        size = 2 * fitted.gram.shape[0]
+        gram, whitener = (x.reshape(size, size) for x in (fitted.gram, fitted.whitener))
+        return fitted.basis, gram, whitener, fitted.well_conditioned
+    basis_a, conditioned_a = _one_basis(degree_a, a, weights)
+    basis_b, conditioned_b = _one_basis(degree_b, b, weights)
+    bases = (basis_a, basis_b)
+    gram = _moments(bases, a, b, weights)
+    kept, same = _structure(bases)
+    identity = np.eye(gram.shape[0], dtype=gram.dtype)
+    own = jnp.where(kept[:, None] & kept[None, :] & same, gram, identity)
+    whitener = jnp.where(kept[:, None], inverse_cholesky(own), 0)
+    return bases, gram, whitener, conditioned_a & conditioned_b
+
+
+def _one_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:
+    if degree is None:
+        return fit_features(x, weights)
+    fitted = fit_polynomials((x,), (degree,), weights)
+    return fitted.basis.select(0, degree), fitted.well_conditioned
+
+
+def _structure(bases: Bases) -> tuple[Array, np.ndarray]:
+    """Which functions are in use, and which two belong to the same variable."""
+    places = _places(bases)
+    size = sum(len(place) for place in places)
+    variable = np.zeros(size, int)
+    variable[places[1]] = 1
+    alive = [basis.alive for basis in _of_each(bases)]
+    kept = jnp.concatenate([jnp.concatenate([np.ones(1, bool), x]) for x in alive])
+    return kept[np.argsort(np.concatenate(places))], variable[:, None] == variable[None, :]
+
+
+def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:
+    """The Gram matrix of ``[1, basis]`` of both variables, differentiable in the data."""
+    if isinstance(bases, PolynomialBasis):
+        gram = gram_matrix(bases, (a, b), weights)
+        return gram.reshape(2 * gram.shape[0], -1)
+
+    def rows(inside: Array | None, a: Array, b: Array) -> Array:
+        ones = jnp.ones((1, a.shape[0]), a.dtype)
+        both = jnp.concatenate([ones, bases[0].rows(a), ones, bases[1].rows(b)])
+        return both if inside is None else both * inside[None, :]
+
+    return mean_product(rows, (a, b), weights)
+
+
+@_fitted.defjvp
+def _fitted_jvp(
+    problem: Problem, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    fitted = _fitted(problem, *primals)
+    bases, _, whitener, conditioned = fitted
+    _, gram_dot = jax.jvp(functools.partial(_moments, bases), primals[:3], tangents[:3])
+    kept, same = _structure(bases)
+    own_dot = jnp.where(kept[:, None] & kept[None, :] & same, gram_dot, 0)
+    whitener_dot = inverse_cholesky_tangent(whitener, own_dot)
+    bases_dot, conditioned_dot = jax.tree.map(_no_tangent, (bases, conditioned))
+    return fitted, (bases_dot, gram_dot, whitener_dot, conditioned_dot)
+
+
+def _no_tangent(x: Array) -> Any:
+    inexact = jnp.issubdtype(x.dtype, jnp.inexact)
+    return jnp.zeros_like(x) if inexact else np.zeros(x.shape, jax.dtypes.float0)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def correlation(
+    problem: Problem,
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    start: Array | None,
+    count: Array | None = None,
+) -> Array:
+    """Return the correlation of `solve`, with the derivative of the envelope theorem."""
+    return solve(problem, a, b, weights, start, count).correlation
+
+
+@functools.partial(correlation.defjvp, symbolic_zeros=True)
+def _correlation_jvp(
+    problem: Problem, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Array, Array]:
+    a, b, weights, *_ = primals
+    solution = solve(problem, *primals)
+    s = solution.pair.correlation
+    w = 1 / a.shape[0] if weights is None else weights
+    w_dot = tangents[2]
+    total = jnp.zeros_like(s)
+    # One variable at a time: all that is done with its rows is one pass then.
+    sides = solution.of_each()
+    f, g = (side(x) for side, x in zip(sides, (a, b), strict=True))
+    pulls = w * (g - s * f), w * (f - s * g)
+    for side, x, x_dot, pull in zip(sides, (a, b), tangents[:2], pulls, strict=True):
+        if _perturbed(x_dot):
+            total = total + jnp.sum(_pulled_back(side, x, pull) * x_dot)
+    if _perturbed(w_dot):
+        total = total + jnp.sum((f * g - s * (f * f + g * g) / 2) * w_dot)
+    return solution.correlation, total
+
+
+def _perturbed(tangent: Any) -> bool:
+    return tangent is not None and not isinstance(tangent, SymbolicZero)
+
+
+def _pulled_back(side: Side, x: Array, pull: Array) -> Array:
+    """``pull_i * d side(x_i) / d x_i``, of the shape of ``x``."""
+    if isinstance(side.basis, FeatureBasis):
+        return pull[:, None] * matmul(side.basis.transform, side.coefficients)[None, :]
+    _, slope = jax.jvp(side, (x,), (jnp.ones_like(x),))
+    return pull * slope

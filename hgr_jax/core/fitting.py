@@ -1,0 +1,359 @@
+"""Fitting bases that are orthonormal on the data.
+
+For polynomials of one variable this is the discrete Stieltjes procedure, made to need one pass
+over long data instead of one per degree:
+
+1. *Sketch*: the Lanczos recurrence on a few hundred points (a strided sample and the extremes
+   of strided groups, so that far outliers are among them).
+2. *Measure*: one pass over the data gives the Gram matrix of these polynomials.  Where it is
+   well conditioned, a Cholesky factor makes them orthonormal exactly, and that is all.
+3. *Repair*: where it is not (far outliers, a sketch that missed rare values), the first bad
+   polynomial is orthogonalised by a correction to its recurrence, and the data measured again.
+   One column a pass, because the rounding errors of later polynomials depend on it.
+
+All variables are stacked throughout, so that each step is compiled once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
+from hgr_jax.core.moments import WHOLE_ROWS, mean_product, sum_of_products
+from hgr_jax.core.numerics import any_in_batch, equal_weights, extremes, row_count, safe_divide
+from hgr_jax.core.small_matrices import inverse_cholesky, matmul
+
+SKETCH_ROWS = 256
+SKETCH_GROUPS = 128
+MIN_PIVOT = 0.5
+MAX_NORM = 16.0
+
+WHOLE_SKETCH = 2048
+"""Up to so many rows are their own sketch."""
+
+
+class FittedPolynomials(NamedTuple):
+    """Bases of all variables, stacked, each with as many degrees as the largest has.
+
+    Attributes:
+      basis: directions beyond a variable's own degree are dead (see `PolynomialBasis.living`).
+      gram: mean products ``(top + 1, v, top + 1, v)`` of ``[1, p_1 .. p_top]`` of all variables.
+      whitener: what makes those of each variable orthonormal, block diagonal, of the same shape.
+      well_conditioned: whether every basis is, with as many directions as the data has values
+        for (an outlier beyond the reach of the dtype hides those of all other rows).
+    """
+
+    basis: PolynomialBasis
+    gram: Array
+    whitener: Array
+    well_conditioned: Array
+
+
+def fit_polynomials(
+    columns: Sequence[Array],
+    degrees: Sequence[int],
+    weights: Array | None,
+    count: Array | None = None,
+) -> FittedPolynomials:
+    """Fit polynomials of up to ``degrees[v]`` of the variable ``columns[v]``.
+
+    Args:
+      columns: arrays ``(n,)`` of one dtype.
+      degrees: a degree for each.
+      weights: ``(n,)``, summing to 1, or None.
+      count: how many of the rows are data (without weights); None for all.
+    """
+    top = max(degrees)
+    size, shape = (top + 1) * len(degrees), (top + 1, len(degrees)) * 2
+
+    def total(basis: PolynomialBasis, *, corrected: bool) -> Array:
+        rows = functools.partial(_rows, basis, corrected)
+        return sum_of_products(rows, columns, weights, count)
+
+    def first(state: _State) -> tuple[Array, Array, Array]:
+        return state.step, state.correction, total(basis, corrected=False)
+
+    def again(state: _State) -> tuple[Array, Array, Array]:
+        repaired = _repaired(now(state), state.gram, (state.passes + 1) // 2)
+        return repaired.step, repaired.correction, total(repaired, corrected=True)
+
+    def now(state: _State) -> PolynomialBasis:
+        return dataclasses.replace(basis, step=state.step, correction=state.correction)
+
+    def step(state: _State) -> _State:
+        step, correction, gram = lax.cond(state.passes == 0, first, again, state)
+        gram = gram if weights is not None else gram / row_count(count, columns[0])
+        gram = gram.reshape(shape)
+        whitener, done = _assess(now(state), step, correction, gram, degrees)
+        return _State(state.passes + 1, step, correction, gram, whitener, done)
+
+    def unfinished(state: _State) -> Array:
+        return (state.passes <= 2 * top) & any_in_batch(~state.done)
+
+    basis = _lanczos(top, *_sketches(columns, weights, count))
+    # Constants that are not all alike cost no kernel of their own.
+    identity: Any = np.eye(size, dtype=columns[0].dtype).reshape(shape)
+    none, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    start = _State(none, basis.step, basis.correction, identity, identity, no)
+    state = lax.while_loop(unfinished, step, start)
+    alive = jnp.diagonal(state.whitener.reshape(size, size)).reshape(top + 1, -1)[1:].T != 0
+    supported = jnp.minimum(
+        distinct_values(columns, weights, count) - 1, np.asarray(degrees, np.int32)
+    )
+    fitted = dataclasses.replace(now(state), alive=alive)
+    enough = jnp.all(jnp.sum(alive, axis=1, dtype=jnp.int32) >= supported)
+    return FittedPolynomials(fitted, state.gram, state.whitener, state.done & enough)
+
+
+class _State(NamedTuple):
+    """Bases of all variables after some passes over the data."""
+
+    passes: Array
+    step: Array
+    correction: Array
+    gram: Array
+    whitener: Array
+    done: Array
+
+
+def gram_matrix(
+    basis: PolynomialBasis,
+    columns: Sequence[Array],
+    weights: Array | None,
+    count: Array | None = None,
+) -> Array:
+    """Return the mean products ``(d + 1, v, d + 1, v)`` of all polynomials over the rows.
+
+    Differentiable in data and weights.
+    """
+    gram = mean_product(functools.partial(_rows, basis, True), columns, weights, count)
+    return gram.reshape((basis.step.shape[-1] + 1, len(columns)) * 2)
+
+
+def _rows(basis: PolynomialBasis, corrected: bool, inside: Array | None, *parts: Array) -> Array:
+    """All polynomials at some rows of the columns, by degree, then by variable."""
+    return jnp.concatenate(basis.polynomials(jnp.stack(parts), inside, corrected=corrected))
+
+
+def _sketches(
+    columns: Sequence[Array], weights: Array | None, count: Array | None
+) -> tuple[Array, Array, Array, Array]:
+    """`_sketch` of all columns; short ones together, long ones without a copy."""
+    if columns[0].shape[0] <= WHOLE_ROWS:
+        return _sketch(jnp.stack(columns), weights, count)
+    parts = [_sketch(column[None], weights, count) for column in columns]
+    center, scale, points = (
+        jnp.concatenate(x) for x in zip(*(part[:3] for part in parts), strict=True)
+    )
+    return center, scale, points, parts[0][3]
+
+
+def _sketch(
+    x: Array, weights: Array | None, count: Array | None
+) -> tuple[Array, Array, Array, Array]:
+    """Center, scale (to [-1, 1]), and scaled points of ``x (v, n)`` with their weights."""
+    n = x.shape[1]
+    if n <= WHOLE_SKETCH:
+        points = x
+        w = equal_weights(count, x.T) if weights is None else weights
+        center = matmul(points, w)
+        low, high = extremes(points, axis=1)
+    else:
+        rows = n if count is None else count
+        chosen = (rows // SKETCH_ROWS) * lax.iota(jnp.int32, SKETCH_ROWS)
+        sample = x[:, chosen]
+        grouped = n // SKETCH_GROUPS * SKETCH_GROUPS
+        lows, highs = extremes(x[:, :grouped].reshape(len(x), -1, SKETCH_GROUPS), axis=1)
+        points = jnp.concatenate([sample, lows, highs, x[:, grouped:]], axis=1)
+        low, high = extremes(points, axis=1)
+        if weights is None:
+            w = jnp.full(SKETCH_ROWS, 1 / SKETCH_ROWS, x.dtype)
+            center = matmul(sample, w)
+        else:
+            total = jnp.sum(weights[chosen])
+            w = safe_divide(weights[chosen], total)
+            center = jnp.where(total > 0, matmul(sample, w), (low + high) / 2)
+        others = points.shape[1] - SKETCH_ROWS
+        w = jnp.concatenate([w, np.full(others, 1 / n, x.dtype)]) / (1 + others / n)
+    reach = jnp.maximum(high - center, center - low)
+    # A reach next to the smallest numbers has no reciprocal.
+    reach = jnp.where(reach <= 4 * jnp.finfo(x.dtype).tiny, 0, reach)
+    scale = safe_divide(1.0, reach)
+    return center, scale, (points - center[:, None]) * scale[:, None], w
+
+
+def distinct_values(
+    columns: Sequence[Array], weights: Array | None, count: Array | None = None
+) -> Array:
+    """Count the clearly distinct values ``(v,)`` of a sample, among rows of positive weight."""
+    n = columns[0].shape[0]
+    size = min(n, 2 * SKETCH_ROWS)
+    rows = n if count is None else count
+    chosen = jnp.maximum(1, rows // SKETCH_ROWS) * lax.iota(jnp.int32, size)
+    counts = chosen < rows
+    chosen = jnp.minimum(chosen, n - 1)
+    if weights is not None:
+        counts &= weights[chosen] > 0
+    sample = jnp.where(counts, jnp.stack([x[chosen] for x in columns]), jnp.nan)
+    sample = lax.sort(sample, dimension=1)  # NaN last
+    low, high = sample[:, :-1], sample[:, 1:]
+    rounding = _tolerance(sample.dtype) * jnp.maximum(jnp.abs(low), jnp.abs(high))
+    return 1 + jnp.sum(high - low > rounding, axis=1, dtype=jnp.int32)
+
+
+def _tolerance(dtype: jnp.dtype) -> float:
+    """Relative norm below which a direction is rounding noise."""
+    return 32 * float(jnp.finfo(dtype).eps)
+
+
+_Terms = tuple[Array, Array, Array]
+"""The polynomial before, the present one, and the recurrence between them."""
+
+
+def _lanczos(
+    degree: int, center: Array, scale: Array, points: Array, weights: Array
+) -> PolynomialBasis:
+    """Orthonormal polynomials on weighted points ``(v, m)`` of mean 0, by the Lanczos recurrence.
+
+    What is carried is not normalised, so that a step is one expression of the points.
+    """
+    dtype = points.dtype
+    noise = _tolerance(dtype) ** 2
+    w = jnp.broadcast_to(weights[None, :], points.shape)
+    moments = jnp.stack([w, w * points], axis=1)
+
+    def next_polynomial(state: _Terms, _: None) -> tuple[_Terms, Array]:
+        previous, current, recurrence = state
+        shift, back, step, last = recurrence[:4]
+        v = (points - shift[:, None]) * (step[:, None] * current)
+        v = v - (back * last)[:, None] * previous
+        squared, first = matmul(moments, (v * v)[:, :, None])[:, :, 0].T
+        lives = squared > noise * (shift * shift + back * back + squared)
+        new_step = lax.rsqrt(jnp.where(lives, squared, 1))
+        new_shift = jnp.where(lives, first * new_step * new_step, 0)
+        new_back = jnp.where(lives, squared * new_step, 0)
+        new = jnp.stack([new_shift, new_back, new_step, step, shift, back])
+        return (current, v, new), new
+
+    ones = jnp.ones(points.shape, dtype)
+    unit = np.zeros((6, len(points)), dtype)
+    unit[2] = 1
+    _, found = lax.scan(next_polynomial, (ones, ones, jnp.asarray(unit)), length=degree)
+    recurrence = jnp.moveaxis(found, 0, -1)
+    shape = (len(points), degree)
+    return PolynomialBasis(
+        center=center,
+        scale=scale,
+        diagonal=recurrence[4],
+        coupling=recurrence[5],
+        step=recurrence[2],
+        correction=jnp.zeros((*shape, degree), dtype),
+        alive=jnp.ones(shape, bool),
+    )
+
+
+def _assess(
+    basis: PolynomialBasis, step: Array, correction: Array, gram: Array, degrees: Sequence[int]
+) -> tuple[Array, Array]:
+    """Return what makes each variable's polynomials orthonormal, and whether all is well.
+
+    A direction is dead, with a row of 0 in the whitener, when what is left of ``x p_j`` after
+    projection on ``p_0 .. p_j`` is rounding noise, or when an earlier direction is.  A basis is
+    well conditioned where more than `MIN_PIVOT` of every polynomial's norm is orthogonal to those
+    before it, and no norm is far from 1.  (What is not finite is well enough: it stays so.)
+    """
+    top, variables = step.shape[-1], len(degrees)
+    size = (top + 1) * variables
+    identity = np.eye(size, dtype=gram.dtype)
+    matrix = gram.reshape(size, size)
+    square = jnp.sum(matrix * identity, axis=1).reshape(top + 1, variables)
+    residual = square[1:].T / step**2
+    # Column j of the recurrence expands x p_j on p_0 .. p_j.
+    expansion = jnp.sum(correction**2, axis=1) + (basis.diagonal**2 + basis.coupling**2)
+    living = ~(residual <= _tolerance(gram.dtype) ** 2 * (expansion + residual))
+    living &= np.arange(top)[None, :] < np.asarray(degrees)[:, None]
+    kept = [np.ones(variables, bool)]
+    for j in range(top):
+        kept.append(kept[-1] & living[:, j])
+    used = jnp.concatenate(kept)
+    same = np.arange(size)[:, None] % variables == np.arange(size)[None, :] % variables
+    own = jnp.where(used[:, None] & used[None, :] & same, matrix, identity)
+    whitener = inverse_cholesky(own)
+    # On the diagonals: the norm, and its share that is orthogonal to what comes before.
+    norm = jnp.sqrt(own)
+    good = (whitener * norm < 1 / MIN_PIVOT) & (norm < MAX_NORM) & (norm > 1 / MAX_NORM)
+    done = jnp.all(good | (identity == 0)) | ~jnp.isfinite(jnp.sum(square))
+    return jnp.where(used[:, None], whitener, 0).reshape(gram.shape), done
+
+
+def _repaired(basis: PolynomialBasis, gram: Array, target: Array) -> PolynomialBasis:
+    """Orthogonalise and normalise the polynomials of one degree, those below being orthonormal.
+
+    From degree 1 upward, and twice each, this is Gram-Schmidt with reorthogonalisation.
+    """
+    size, variables = basis.step.shape[-1], len(basis.step)
+    column = lax.dynamic_index_in_dim(gram, target, axis=2, keepdims=False)
+    column = jnp.sum(column * np.eye(variables, dtype=gram.dtype)[None], axis=2).T
+    places = np.arange(size + 1, dtype=np.int32)
+    projection = jnp.where(places[None, :] < target, column, 0)
+    square = jnp.where(places[None, :] == target, column, -projection * projection)
+    norm = jnp.sqrt(jnp.maximum(jnp.sum(square, axis=1, keepdims=True), 1e-6))
+    now = places[None, 1:] == target
+    correction = projection[:, :-1, None] / basis.step[:, None, :]
+    return dataclasses.replace(
+        basis,
+        step=jnp.where(now, basis.step / norm, basis.step),
+        correction=basis.correction + jnp.where(now[:, None, :], correction, 0),
+    )
+
+
+def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, Array]:
+    """Fit an orthonormal basis of the centred columns of ``features (n, m)``.
+
+    Gram-Schmidt, twice for every column, in the given order; a column that is a combination of
+    those before it (to `eps ** (2/3)` of its norm) is a dead direction.  The second result is
+    False where what is left of a dead direction is more than rounding would leave.
+    """
+    n, m = features.shape
+    w = jnp.full(n, 1 / n, features.dtype) if weights is None else weights
+    mean = jnp.sum(w[:, None] * features, axis=0)
+    centred = features - mean[None, :]
+    reach = jnp.max(jnp.abs(centred), axis=0)
+    magnitude = jnp.max(jnp.abs(features), axis=0)
+    tolerance = float(jnp.finfo(features.dtype).eps) ** (2 / 3)
+    reach = jnp.where(reach > float(jnp.finfo(features.dtype).eps) * 8 * magnitude, reach, 0)
+    unit = safe_divide(1.0, reach)
+    columns = (centred * unit[None, :]).T
+
+    def orthogonalise(j: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
+        basis, transform, alive, clear = state
+        start = jnp.sqrt(jnp.sum(w * columns[j] ** 2))
+
+        def project(_: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
+            v, combination = pair
+            c = matmul(basis, w * v)
+            return v - matmul(c, basis), combination - matmul(transform, c)
+
+        combination = (jnp.arange(m) == j).astype(features.dtype)
+        v, combination = lax.fori_loop(0, 2, project, (columns[j], combination))
+        norm = jnp.sqrt(jnp.sum(w * v * v))
+        lives = norm > tolerance * start
+        inverse = jnp.where(lives, safe_divide(1.0, norm), 0)
+        return (
+            basis.at[j].set(v * inverse),
+            transform.at[:, j].set(combination * inverse),
+            alive.at[j].set(lives),
+            clear & (lives | (norm <= 2 * _tolerance(v.dtype) * start)),
+        )
+
+    basis, transform = jnp.zeros((m, n), columns.dtype), jnp.zeros((m, m), columns.dtype)
+    empty = (basis, transform, jnp.zeros(m, bool), jnp.array(True))
+    _, transform, alive, clear = lax.fori_loop(0, m, orthogonalise, empty)
+    return FeatureBasis(mean=mean, transform=unit[:, None] * transform, alive=alive), clear

@@ -1,0 +1,137 @@
+"""Sums over rows, block by block.
+
+Everything an estimate needs from the data is the Gram matrix of basis functions of both variables.
+It is a sum over rows, so it is computed in blocks that fit in cache, and nothing of the size of
+the data times the degrees is ever in memory.  Every block has the same shape, as a remainder
+would be compiled a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from hgr_jax.core.numerics import row_count, row_mask
+
+WHOLE_ROWS = 16384
+"""Up to so many rows are one block: their basis functions still fit in a core's cache."""
+
+BLOCK_ROWS = 2048
+"""Rows of a block of longer data, about."""
+
+
+def sum_over_rows(
+    block: Callable[..., Array], columns: Sequence[Array], count: Array | None = None
+) -> Array:
+    """Return ``block(inside, *columns)`` summed over blocks of rows.
+
+    Args:
+      block: function of some rows; ``inside (rows,)`` is 1 where a row is data and 0 where it
+        only fills a block up, and None where all are data.
+      columns: arrays ``(n, ...)``.
+      count: how many of the rows are data; None for all.  Not differentiable with it.
+
+    The reverse-mode derivative keeps only the columns and recomputes each block.
+    """
+    rows = columns[0].shape[0]
+    if rows <= WHOLE_ROWS:
+        return block(_inside(count, rows, columns), *columns)
+    if count is not None:
+        return _sum_of_first_rows(block, columns, count)
+    stacked, inside = _in_blocks(columns)
+    block = jax.checkpoint(block, prevent_cse=False)
+    shape = jax.eval_shape(block, None, *(c[0] for c in stacked))
+
+    def add(total: Array, parts: tuple[Any, ...]) -> tuple[Array, None]:
+        return total + block(*parts), None
+
+    total, _ = lax.scan(add, jnp.zeros(shape.shape, shape.dtype), (inside, *stacked))
+    return total
+
+
+def _inside(count: Array | None, rows: int, columns: Sequence[Array]) -> Array | None:
+    mask = row_mask(count, rows)
+    return None if mask is None else mask.astype(_dtype(columns))
+
+
+def _dtype(columns: Sequence[Array]) -> Any:
+    return jnp.result_type(*(c for c in columns if jnp.issubdtype(c.dtype, jnp.floating)))
+
+
+def _in_blocks(columns: Sequence[Array]) -> tuple[list[Array], Array | None]:
+    """Columns ``(blocks, size, ...)`` and which rows are data, if not all.
+
+    A size that divides the number of rows needs no copy: one is looked for near `BLOCK_ROWS`.
+    """
+    rows = columns[0].shape[0]
+    sizes = range(BLOCK_ROWS, BLOCK_ROWS // 2, -1)
+    size = next((s for s in sizes if rows % s == 0), -(-rows // -(-rows // BLOCK_ROWS)))
+    blocks = -(-rows // size)
+    extra = blocks * size - rows
+    inside = None
+    if extra:
+        columns = [jnp.pad(c, [(0, extra)] + [(0, 0)] * (c.ndim - 1), mode="edge") for c in columns]
+        inside = (lax.iota(jnp.int32, blocks * size) < rows).astype(_dtype(columns))
+        inside = inside.reshape(blocks, size)
+    return [c.reshape(blocks, size, *c.shape[1:]) for c in columns], inside
+
+
+def _sum_of_first_rows(
+    block: Callable[..., Array], columns: Sequence[Array], count: Array
+) -> Array:
+    """The sum over as many blocks as hold data: rows beyond them cost nothing."""
+    rows = columns[0].shape[0]
+
+    def parts(start: Array | int) -> list[Array]:
+        return [lax.dynamic_slice_in_dim(c, start, BLOCK_ROWS) for c in columns]
+
+    def add(index: Array, total: Array) -> Array:
+        first = index * BLOCK_ROWS
+        start = jnp.minimum(first, rows - BLOCK_ROWS)
+        row = start + lax.iota(jnp.int32, BLOCK_ROWS)
+        inside = ((row >= first) & (row < count)).astype(_dtype(columns))
+        return total + block(inside, *parts(start))
+
+    shape = jax.eval_shape(lambda: block(jnp.ones(BLOCK_ROWS, _dtype(columns)), *parts(0)))
+    blocks = (count + BLOCK_ROWS - 1) // BLOCK_ROWS
+    return lax.fori_loop(0, blocks, add, jnp.zeros(shape.shape, shape.dtype))
+
+
+def mean_product(
+    rows: Callable[..., Array],
+    columns: Sequence[Array],
+    weights: Array | None,
+    count: Array | None = None,
+) -> Array:
+    """Return the weighted mean over the data of ``r r^T``, ``r = rows(inside, *columns) (m, n)``.
+
+    ``weights`` sum to 1 (and are 0 in rows that are not data); None stands for equal weights.
+    ``inside`` is as in `sum_over_rows`: where it is 0, r must be.
+    """
+    total = sum_of_products(rows, columns, weights, count)
+    return total if weights is not None else total / row_count(count, columns[0])
+
+
+def sum_of_products(
+    rows: Callable[..., Array],
+    columns: Sequence[Array],
+    weights: Array | None,
+    count: Array | None = None,
+) -> Array:
+    """Return what `mean_product` does, but without weights the sum over the rows."""
+    if weights is None:
+        return sum_over_rows(lambda *parts: _product(*[rows(*parts)] * 2), columns, count)
+
+    def block(inside: Array | None, w: Array, *parts: Array) -> Array:
+        r = rows(inside, *parts)
+        return _product(r * w[None, :], r)
+
+    return sum_over_rows(block, (weights, *columns))
+
+
+def _product(left: Array, right: Array) -> Array:
+    return lax.dot_general(left, right, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST)

@@ -1,0 +1,156 @@
+"""Arithmetic that stays finite, with finite derivatives, where a denominator or a root is zero.
+
+And what standardises a variable.  Rows may be padded: of arrays ``(n, ...)`` only the first
+``count`` rows are data then, and ``count`` is an array ``()``; None means that all rows are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.custom_batching import custom_vmap
+
+
+def safe_divide(numerator: Any, denominator: Any, otherwise: float = 0.0) -> Array:
+    """Return ``numerator / denominator``, and ``otherwise`` where the denominator is 0.
+
+    The derivatives there are 0, not NaN: the division never sees the zero.
+    """
+    zero = denominator == 0
+    return jnp.where(zero, otherwise, numerator / jnp.where(zero, 1, denominator))
+
+
+def safe_sqrt(x: Array) -> Array:
+    """Return the square root of ``x``; 0, with zero derivatives, where it is not positive.
+
+    NaN stays NaN.
+    """
+    positive = ~(x <= 0)
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
+
+
+def safe_norm(x: Array) -> Array:
+    """Return the Euclidean norm of all of ``x``; its derivative at 0 is 0 rather than NaN."""
+    return safe_sqrt(jnp.sum(x * x))
+
+
+def row_mask(count: Array | None, rows: int) -> Array | None:
+    """Return which of ``rows`` padded rows are data, ``(rows,)``; None where all are."""
+    return None if count is None else lax.iota(jnp.int32, rows) < count
+
+
+def kept(x: Array, count: Array | None, fill: Any = 0) -> Array:
+    """Return ``x (n, ...)`` with ``fill`` in the rows from ``count`` on."""
+    mask = row_mask(count, x.shape[0])
+    return x if mask is None else jnp.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, fill)
+
+
+def row_count(count: Array | None, x: Array) -> Any:
+    """Return how many rows of ``x`` are data, as a number of its dtype."""
+    return x.shape[0] if count is None else count.astype(x.dtype)
+
+
+def equal_weights(count: Array | None, x: Array) -> Array:
+    """Return weights of the rows of ``x (n, ...)`` that sum to 1, 0 where a row is padding."""
+    mask = row_mask(count, x.shape[0])
+    if mask is None:
+        return jnp.full(x.shape[0], 1 / x.shape[0], x.dtype)
+    return mask.astype(x.dtype) / row_count(count, x)
+
+
+def row_mean(x: Array, count: Array | None = None, *, keepdims: bool = False) -> Array:
+    """Return the mean over the rows of ``x (n, ...)`` that are data."""
+    return jnp.sum(kept(x, count), axis=0, keepdims=keepdims) / row_count(count, x)
+
+
+def standardise(
+    x: Array, count: Array | None = None, *, weights: Array | None = None, ddof: int = 0
+) -> Array:
+    """Return ``x (n,)`` or ``(n, p)`` with columns of zero mean and unit standard deviation.
+
+    A constant column becomes 0, with zero derivatives; NaN or infinity makes the column NaN.  It
+    is first taken relative to its first row and its range, so that neither a far mean nor an
+    extreme unit costs digits (down to the smallest normal numbers of the dtype).  Padded rows
+    become 0.
+
+    Args:
+      x: the data, traced.
+      count: see the module.
+      weights: ``(n,)``, summing to 1, or None.
+      ddof: of the standard deviation, static; without weights.
+    """
+    centred, reach = _framed(x, count)
+    mean = _mean_over_rows(centred, count, weights)
+    centred = kept(centred - mean, count)
+    variance = _mean_over_rows(centred * centred, count, weights)
+    if ddof:
+        rows = row_count(count, x)
+        variance = variance * (rows / jnp.maximum(rows - ddof, 1))
+    return jnp.where(reach == 0, 0, centred / jnp.sqrt(jnp.where(reach == 0, 1, variance)))
+
+
+def standard_deviation(
+    x: Array, count: Array | None = None, *, weights: Array | None = None
+) -> Array:
+    """Return the population standard deviation of ``x (n,)``; of a constant 0, like its derivative.
+
+    Args:
+      x, count: as in `standardise`.
+      weights: non-negative ``(n,)``, or None; a row of weight 0 may hold anything.
+    """
+    if weights is not None:
+        x = jnp.where(weights == 0, x[jnp.argmax(weights)], x)
+        weights = weights / jnp.max(weights)
+        weights = weights / jnp.sum(weights)
+    centred, reach = _framed(x, count)
+    centred = kept(centred - _mean_over_rows(centred, count, weights), count)
+    variance = _mean_over_rows(centred * centred, count, weights)
+    constant = reach[0] == 0
+    return jnp.where(constant, 0, 2 * reach[0] * jnp.sqrt(jnp.where(constant, 1, variance[0])))
+
+
+def _framed(x: Array, count: Array | None) -> tuple[Array, Array]:
+    """``(x - x[0]) / reach`` and half the reach ``(1, ...)``, the largest distance from x[0]."""
+    x = x / 2  # so that the range of any data is a finite number
+    x = x - lax.stop_gradient(x[:1])
+    reach = lax.stop_gradient(jnp.max(jnp.abs(kept(x, count)), axis=0, keepdims=True))
+    return x / jnp.where(reach == 0, 1, reach), reach
+
+
+def _mean_over_rows(x: Array, count: Array | None, weights: Array | None) -> Array:
+    if weights is None:
+        return row_mean(x, count, keepdims=True)
+    return jnp.sum(weights.reshape(-1, *[1] * (x.ndim - 1)) * x, axis=0, keepdims=True)
+
+
+def extremes(x: Array, axis: int) -> tuple[Array, Array]:
+    """Return the least and the largest entries along an axis; NaN where one is NaN.
+
+    In one reduction: XLA compiles each of two, and in several parts.
+    """
+    low, high = lax.reduce(
+        (x, x),
+        (np.array(np.inf, x.dtype), np.array(-np.inf, x.dtype)),
+        lambda one, other: (jnp.minimum(one[0], other[0]), jnp.maximum(one[1], other[1])),
+        (axis,),
+    )
+    return low, high
+
+
+@custom_vmap
+def any_in_batch(flag: Array) -> Array:
+    """Return ``flag ()`` itself, and under `jax.vmap` whether any of the batch has it.
+
+    As the condition of a `lax.cond` it keeps a branch that few need from being computed for
+    all whenever the function is mapped, as a batched condition would.
+    """
+    return flag
+
+
+@any_in_batch.def_vmap
+def _any_in_batch_mapped(axis_size: int, in_batched: list[bool], flag: Array) -> tuple[Array, bool]:
+    del axis_size, in_batched
+    return any_in_batch(jnp.any(flag, axis=0)), False

@@ -1,0 +1,103 @@
+"""Many lengths, and many threads, in a process of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LENGTHS = """
+import sys, time
+import numpy as np, jax, hgr_jax
+from pathlib import Path
+
+lengths, most_programs, most_maps = (int(x) for x in sys.argv[1:])
+programs = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, _, **__: programs.append(event) if "backend_compile" in event else None
+)
+a, noise = np.random.default_rng(0).standard_normal((2, 3050)).astype(np.float32)
+b = a**2 + noise / 2
+for n in np.linspace(50, 3049, lengths).astype(int):
+    value = float(hgr_jax.kb(a[:n], b[:n]))
+    assert 0.8 < value <= 1, (n, value)
+assert len(programs) <= most_programs, len(programs)
+for n in np.linspace(50, 3049, lengths).astype(int):
+    fit = hgr_jax.kb_fit(a[:n], b[:n])
+    assert fit.f(a[:n]).shape == (n,)
+    assert abs(fit.score(a[:n], b[:n]) - fit.correlation) < 1e-4
+assert len(programs) <= 5 * most_programs, len(programs)
+maps = Path("/proc/self/maps")
+count = len(maps.read_text().splitlines()) if maps.exists() else 0
+assert count < most_maps, count
+"""
+
+THREADS = """
+import sys, threading
+import numpy as np, jax, jax.numpy as jnp, hgr_jax
+
+calls, what = int(sys.argv[1]), sys.argv[2]
+x = np.random.default_rng(0).standard_normal((64, 2, 300)).astype(np.float32)
+x[:, 1] += x[:, 0] ** 2
+if what == "kb":
+    many = jax.jit(jax.vmap(lambda pair: hgr_jax.kb(pair[0], pair[1], h=8, k=8)))
+    call = lambda: np.asarray(many(x))
+    expected = [float(hgr_jax.kb(*pair, h=8, k=8)) for pair in x]
+elif what == "scan":
+    table = x.reshape(128, 300).T[:, :6]
+    call = lambda: hgr_jax.scan(table, pvalues=None).correlation
+    expected = call()
+else:
+    from hgr_jax.fairness import FairMLPRegressor
+
+    rows = x.reshape(128, 300).T
+    model = FairMLPRegressor(steps=5, random_state=0, hidden_layer_sizes=(8,))
+    model.fit(rows[:, 2:6], rows[:, 0], protected=rows[:, 1])
+    call = lambda: model.predict(rows[:, 2:6])
+    expected = call()
+wrong = []
+
+def work():
+    for _ in range(calls):
+        if not np.allclose(call(), expected, atol=1e-4):
+            wrong.append(1)
+
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not wrong, len(wrong)
+"""
+
+
+def run(code: str, *arguments: object, seconds: float) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_any_length_takes_few_programs() -> None:
+    run(LENGTHS, 60, 20, 4_000, seconds=300)
+
+
+@pytest.mark.slow
+def test_every_length_takes_few_programs() -> None:
+    run(LENGTHS, 3_000, 20, 4_000, seconds=300)
+
+
+@pytest.mark.parametrize("what", ["kb", "scan", "predict"])
+def test_threads_end_with_the_right_values(what: str) -> None:
+    run(THREADS, 25, what, seconds=200)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["kb", "scan", "predict"])
+def test_threads_end_with_the_right_values_after_500_calls(what: str) -> None:
+    run(THREADS, 500, what, seconds=900)
