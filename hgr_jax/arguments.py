@@ -15,11 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from hgr_jax.core.padding import on_host
+
 _COMPUTED = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def as_real_array(name: str, value: Any, *, max_ndim: int = 2) -> Array:
-    """``value`` as a floating JAX array ``(n,)`` or ``(n, p)``, float32 at the least."""
+    """Return ``value`` as a floating JAX array ``(n,)`` or ``(n, p)``, float32 at the least."""
     if not isinstance(value, Array):
         value = _from_host(name, value)
     if value.dtype in _COMPUTED and 1 <= value.ndim <= max_ndim and 0 not in value.shape:
@@ -37,8 +39,21 @@ def as_real_array(name: str, value: Any, *, max_ndim: int = 2) -> Array:
             f"{name} must have shape {expected}; got shape {tuple(value.shape)}.{hint}"
         )
     if _is_discrete(value.dtype):
-        return value.astype(jnp.result_type(float))
-    return value.astype(jnp.float32) if value.dtype.itemsize < 4 else value
+        return as_dtype(value, jnp.result_type(float))
+    return as_dtype(value, jnp.float32) if value.dtype.itemsize < 4 else value
+
+
+def as_dtype(x: Array, dtype: Any) -> Array:
+    """Return ``x`` as an array of ``dtype``; a concrete one on the CPU without a compiled program.
+
+    (There would be one for every shape.)
+    """
+    if x.dtype == dtype:
+        return x
+    if isinstance(x, jax.core.Tracer) or not on_host(x):
+        return x.astype(dtype)
+    with np.errstate(over="ignore"):
+        return jnp.asarray(np.asarray(x).astype(dtype))
 
 
 def _is_discrete(dtype: Any) -> bool:
@@ -65,21 +80,19 @@ def _from_host(name: str, value: Any) -> Array:
 
 
 def as_pair(a: Any, b: Any, *, max_ndim: int = 2) -> tuple[Array, Array]:
-    """Both variables as arrays of one floating dtype and of the same number of rows."""
+    """Return both variables as arrays of one floating dtype and of the same number of rows."""
     a, b = as_real_array("a", a, max_ndim=max_ndim), as_real_array("b", b, max_ndim=max_ndim)
     if a.shape[0] != b.shape[0]:
         raise ValueError(
             "a and b must have the same number of rows;"
             f" got shapes {tuple(a.shape)} and {tuple(b.shape)}."
         )
-    if a.dtype != b.dtype:
-        dtype = np.promote_types(a.dtype, b.dtype)
-        a, b = a.astype(dtype), b.astype(dtype)
-    return a, b
+    dtype = np.promote_types(a.dtype, b.dtype)
+    return as_dtype(a, dtype), as_dtype(b, dtype)
 
 
 def as_weights(weights: Any, rows: int, dtype: Any) -> Array | None:
-    """Observation weights as an array ``(n,)``, or None."""
+    """Return observation weights as an array ``(n,)``, or None."""
     if weights is None:
         return None
     weights = as_real_array("weights", weights, max_ndim=1)
@@ -88,11 +101,11 @@ def as_weights(weights: Any, rows: int, dtype: Any) -> Array | None:
             f"weights must have shape ({rows},), one weight per row;"
             f" got shape {tuple(weights.shape)}."
         )
-    return weights.astype(dtype)
+    return as_dtype(weights, dtype)
 
 
 def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Array:
-    """``measure(a, b, **options)``, which has to be one number."""
+    """Return ``measure(a, b, **options)``, which has to be one number."""
     if not callable(measure):
         raise TypeError(f"measure must be a callable (a, b) -> scalar; got {measure!r}.")
     value = measure(a, b, **options)
@@ -103,7 +116,7 @@ def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Ar
 
 
 def as_key(key: Any) -> Array:
-    """A random key: of `jax.random.key`, or the two integers of `jax.random.PRNGKey`."""
+    """Return a random key, of `jax.random.key` or the two integers of `jax.random.PRNGKey`."""
     if isinstance(key, Array):
         typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
         if typed and key.shape == ():
@@ -120,7 +133,7 @@ def as_key(key: Any) -> Array:
 
 
 def as_scalar(name: str, value: Any, dtype: Any) -> Array:
-    """A real number, traced or not, as an array ``()`` of ``dtype``."""
+    """Return a real number, traced or not, as an array ``()`` of ``dtype``."""
     if isinstance(value, bool) or not (
         isinstance(value, int | float | np.number | np.ndarray | Array)
     ):
@@ -139,7 +152,7 @@ def as_scalar(name: str, value: Any, dtype: Any) -> Array:
 
 
 def as_positive(name: str, value: Any, dtype: Any) -> Array:
-    """A finite number above 0 as an array ``()``; a traced one that is not becomes NaN."""
+    """Return a finite number above 0 as an array ``()``; a traced one that is not becomes NaN."""
     number = as_scalar(name, value, dtype)
     if isinstance(number, jax.core.Tracer):
         return jnp.where((number > 0) & (number < jnp.inf), number, jnp.nan)
@@ -150,7 +163,7 @@ def as_positive(name: str, value: Any, dtype: Any) -> Array:
 
 
 def as_nonnegative(name: str, value: Any, dtype: Any) -> Array:
-    """A finite number >= 0 as an array ``()``; a traced one that is not becomes NaN."""
+    """Return a finite number >= 0 as an array ``()``; a traced one that is not becomes NaN."""
     number = as_scalar(name, value, dtype)
     if isinstance(number, jax.core.Tracer):
         return jnp.where((number >= 0) & (number < jnp.inf), number, jnp.nan)
@@ -160,7 +173,7 @@ def as_nonnegative(name: str, value: Any, dtype: Any) -> Array:
 
 
 def one_or_pair(name: str, value: Any) -> tuple[tuple[str, Any], tuple[str, Any]]:
-    """An option of a and of b, each with its name for errors, from one for both or from a pair."""
+    """Return the options of a and of b, each with its name for errors, from one or a pair."""
     if not isinstance(value, tuple | list):
         return (name, value), (name, value)
     if len(value) != 2:
@@ -171,14 +184,14 @@ def one_or_pair(name: str, value: Any) -> tuple[tuple[str, Any], tuple[str, Any]
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """A static switch: True or False, nothing that merely counts as one of them."""
+    """Return a static switch: True or False, nothing that merely counts as one of them."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {_described(value)}.")
     return bool(value)
 
 
 def check_fraction(name: str, value: Any) -> float:
-    """A static number in [0, 1]."""
+    """Return a static number in [0, 1]."""
     if isinstance(value, jax.core.Tracer):
         raise TypeError(f"{name} must be a static number, but it is traced; close over it.")
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
@@ -195,7 +208,7 @@ def _described(value: Any) -> str:
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
-    """A static int of at least ``least``: a degree, a number of steps, ..."""
+    """Return a static int of at least ``least``: a degree, a number of steps, ..."""
     if isinstance(value, jax.core.Tracer):
         raise TypeError(
             f"{name} must be a static int, but it is traced; mark it static"
@@ -213,7 +226,7 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
 
 
 def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
-    """A kernel: a degree, or a callable from ``x`` to features."""
+    """Return a kernel: a degree, or a callable from ``x`` to features."""
     if callable(value):
         try:
             hash(value)
@@ -232,7 +245,7 @@ def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """A static option that is one of a few words."""
+    """Return a static option that is one of a few words."""
     if not isinstance(value, str) or value not in choices:
         expected = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {expected}; got {value!r}.")

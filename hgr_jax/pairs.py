@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+
+from hgr_jax.core.numerics import kept, row_count, row_mean, safe_divide, safe_sqrt
 
 BLOCK_ENTRIES = 2**18
 """Numbers in a block of rows of a matrix of all pairs."""
@@ -24,24 +27,22 @@ An entry of equal rows is 0."""
 
 
 def distances(rows: Array, others: Array) -> Array:
-    """Euclidean distances ``(m, n)``; their derivative is 0 where two rows are equal."""
+    """Return Euclidean distances ``(m, n)``; their derivative is 0 where two rows are equal."""
     if rows.ndim == 1:
         difference = rows[:, None] - others[None, :]
         return jnp.where(difference != 0, jnp.abs(difference), 0)
-    squared = squared_distances(rows, others)
-    apart = squared != 0
-    return jnp.where(apart, jnp.sqrt(jnp.where(apart, squared, 1)), 0)
+    return safe_sqrt(squared_distances(rows, others))
 
 
 def squared_distances(rows: Array, others: Array) -> Array:
-    """Squared Euclidean distances ``(m, n)``, from differences: close rows keep their digits."""
+    """Return squared distances ``(m, n)``, from differences: close rows keep their digits."""
     if rows.ndim == 1:
         return jnp.square(rows[:, None] - others[None, :])
     return jnp.sum(jnp.square(rows.T[:, :, None] - others.T[:, None, :]), axis=0)
 
 
 def per_row(block: Callable[..., Array], rows: Sequence[Array], width: int) -> Array:
-    """``block(*rows)``, one result per row, computed for so many rows at a time as memory allows.
+    """Return ``block(*rows)``, one result per row, for so many rows at a time as memory allows.
 
     Args:
       block: function of some rows of each array to ``(rows, ...)``.
@@ -67,8 +68,10 @@ def per_row(block: Callable[..., Array], rows: Sequence[Array], width: int) -> A
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def centred_products(entries: Entries, unbiased: bool, a: Array, b: Array) -> Array:
-    """Mean products of the centred matrices A of ``a`` and B of ``b``: of A B, A A and B B.
+def centred_products(
+    entries: Entries, unbiased: bool, a: Array, b: Array, count: Array | None = None
+) -> Array:
+    """Return mean products of the centred matrices A of ``a`` and B of ``b``: of A B, A A and B B.
 
         A_ij = K_ij - mean_j K_ij - mean_i K_ij + mean_ij K_ij,  the mean over n^2 pairs
 
@@ -80,32 +83,39 @@ def centred_products(entries: Entries, unbiased: bool, a: Array, b: Array) -> Ar
       entries: makes K from rows, for both variables.
       unbiased: which centring; True needs n >= 4.
       a, b: ``(n,)`` or ``(n, p)``, each with its own p.
+      count: how many of the n rows are data; None for all.  Not differentiable with it.
     """
-    means = _centres(entries, unbiased, a), _centres(entries, unbiased, b)
-    return _products(entries, unbiased, a, b, *means)
+    means = _centres(entries, unbiased, a, count), _centres(entries, unbiased, b, count)
+    return _products(entries, unbiased, a, b, *means, count)
 
 
 @centred_products.defjvp
 def _centred_products_jvp(
-    entries: Entries, unbiased: bool, primals: tuple[Array, Array], tangents: tuple[Array, Array]
+    entries: Entries, unbiased: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
     """Centring is a projection, so the first derivative may take the means as constants."""
-    means = tuple(_centres(entries, unbiased, x) for x in primals)
-    return jax.jvp(lambda a, b: _products(entries, unbiased, a, b, *means), primals, tangents)
+    mean_a, mean_b = (_centres(entries, unbiased, x, None) for x in primals[:2])
+
+    def products(a: Array, b: Array) -> Array:
+        return _products(entries, unbiased, a, b, mean_a, mean_b, None)
+
+    return jax.jvp(products, primals[:2], tangents[:2])
 
 
-def _centres(entries: Entries, unbiased: bool, x: Array) -> tuple[Array, Array]:
+def _centres(
+    entries: Entries, unbiased: bool, x: Array, count: Array | None
+) -> tuple[Array, Array]:
     """What centring subtracts from a row ``(n,)``, and what it adds back ``()``."""
-    rows = x.shape[0]
-    index = jnp.arange(rows)
+    index = lax.iota(jnp.int32, x.shape[0])
 
     def block(index_m: Array, part: Array) -> Array:
-        return jnp.sum(_without_self(entries(part, x), index_m, index), axis=1)
+        return jnp.sum(_pairs_only(entries(part, x), index_m, index, count), axis=1)
 
     sums = per_row(block, [index, x], _width(x))
+    rows, mean = row_count(count, x), row_mean(sums, count)
     if unbiased:
-        return sums / (rows - 2), jnp.mean(sums) * (rows / ((rows - 1) * (rows - 2)))
-    return sums / rows, jnp.mean(sums) / rows
+        return sums / (rows - 2), mean * (rows / ((rows - 1) * (rows - 2)))
+    return sums / rows, mean / rows
 
 
 def _products(
@@ -115,9 +125,9 @@ def _products(
     b: Array,
     centres_a: tuple[Array, Array],
     centres_b: tuple[Array, Array],
+    count: Array | None,
 ) -> Array:
-    rows = a.shape[0]
-    index = jnp.arange(rows)
+    index = lax.iota(jnp.int32, a.shape[0])
 
     def block(index_m: Array, a_m: Array, b_m: Array, mean_a: Array, mean_b: Array) -> Array:
         """Sums of the products over the entries of each row ``(m, 3)``."""
@@ -128,14 +138,17 @@ def _products(
         ):
             matrix = _without_self(entries(part, x), index_m, index)
             matrix = matrix - mean[:, None] - (means - total)[None, :]
-            centred.append(_without_self(matrix, index_m, index) if unbiased else matrix)
+            if unbiased or count is not None:
+                matrix = _pairs_only(matrix, index_m, index, count, keep_self=not unbiased)
+            centred.append(matrix)
         left, right = centred
         products = (left * right, left * left, right * right)
         return jnp.stack([jnp.sum(product, axis=1) for product in products], axis=1)
 
     columns = [index, a, b, centres_a[0], centres_b[0]]
-    sums = jnp.sum(per_row(block, columns, _width(a) + _width(b)), axis=0)
-    products = sums / float((rows - 3 if unbiased else rows) * rows)
+    sums = jnp.sum(kept(per_row(block, columns, _width(a) + _width(b)), count), axis=0)
+    rows = row_count(count, a)
+    products = sums / rows / (rows - 3 if unbiased else rows)
     return without_rounding(products, centres_a[1], centres_b[1])
 
 
@@ -147,8 +160,17 @@ def _without_self(matrix: Array, rows: Array, others: Array) -> Array:
     return jnp.where(rows[:, None] == others[None, :], 0, matrix)
 
 
+def _pairs_only(
+    matrix: Array, rows: Array, others: Array, count: Array | None, *, keep_self: bool = False
+) -> Array:
+    """``matrix`` with 0 where a row meets itself, unless it is kept, or one that is not data."""
+    if not keep_self:
+        matrix = _without_self(matrix, rows, others)
+    return matrix if count is None else jnp.where(others[None, :] < count, matrix, 0)
+
+
 def without_rounding(products: Array, mean_a: Array, mean_b: Array) -> Array:
-    """The products ab, aa, bb with mean squares that rounding alone would leave replaced by 0."""
+    """Return the products ab, aa, bb with 0 for mean squares that rounding alone would leave."""
     noise = 16 * jnp.finfo(products.dtype).eps
     floor = jnp.square(noise * lax.stop_gradient(jnp.stack([mean_a, mean_b])))
     squares = products[1:]
@@ -162,22 +184,14 @@ def _width(x: Array) -> int:
 
 
 def correlation_of(products: Array) -> Array:
-    """``ab / sqrt(aa bb)``, of the three `centred_products`, in [-1, 1]; 0 where aa or bb is 0."""
-    scale = root(products[1]) * root(products[2])
-    positive = scale != 0
-    ratio = jnp.where(positive, products[0] / jnp.where(positive, scale, 1), 0)
+    """Return ``ab / sqrt(aa bb)`` of `centred_products`, in [-1, 1]; 0 where aa or bb is 0."""
+    ratio = safe_divide(products[0], safe_sqrt(products[1]) * safe_sqrt(products[2]))
     # Beyond 1 by rounding only; a clip would make the derivative there zero or a half.
     return ratio / jnp.maximum(lax.stop_gradient(jnp.abs(ratio)), 1)
 
 
-def root(x: Array) -> Array:
-    """The square root of a number ``()``; 0, with zero derivatives, where it is not positive."""
-    positive = ~(x <= 0)
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
-
-
 def scaled(x: Array) -> Array:
-    """``x`` relative to its first row where it is far from 0, over a power of two near its range.
+    """Return ``x`` over a power of two near its range, less its first row where it is far from 0.
 
     Both are constants to the derivative.  The differences of rows keep all their digits: numbers
     within a factor of two of each other have exact differences.

@@ -3,6 +3,9 @@
 Sums over all windows of w neighbours cost O(n).  The order is cut in blocks of w places, so that a
 window is the end of one block and the beginning of the next: cumulative sums need not run over
 the whole of the data, where float32 would lose the digits of a window in their difference.
+
+Rows may be padded: only the first ``count`` places are data then, and w, which follows from the
+count, is traced.  So blocks are gathered, in an array of a static shape that holds any w.
 """
 
 from __future__ import annotations
@@ -11,7 +14,50 @@ import dataclasses
 import math
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
+
+from hgr_jax.core.numerics import kept, safe_divide
+from hgr_jax.core.small_matrices import matmul
+
+CHUNK = 32
+"""So many entries are cumulated by one matrix product."""
+
+
+def half_window(span: float, rows: int) -> int:
+    """Return how many neighbours on each side a fraction ``span`` of the rows is."""
+    half = max(1, round(span * rows / 2)) if span > 0 else 0
+    return min(half, rows - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Runs:
+    """The runs of equal values in a sorted variable ``(n,)``, for each of its places.
+
+    Attributes:
+      first, last: first and last place of the run, ``(n,)``.
+      tied: whether any has more than one place (of the data).
+    """
+
+    first: Array
+    last: Array
+    tied: Array
+
+    @classmethod
+    def of(cls, x: Array, count: Array | None = None) -> Runs:
+        """Return the runs of a sorted, finite ``x (n,)``; padded places must hold infinity."""
+        first, past = (jnp.searchsorted(x, x, side=side) for side in ("left", "right"))
+        return cls(first, past - 1, jnp.any(kept(past - first, count, 1) > 1))
+
+    def mean(self, z: Array) -> Array:
+        """Return ``z (..., n)`` with the mean over its run in each place."""
+
+        def mean(z: Array) -> Array:
+            total = jnp.zeros_like(z).at[..., self.first].add(z, indices_are_sorted=True)
+            size = (self.last - self.first + 1).astype(z.dtype)
+            return total[..., self.first] / _like(size, z)
+
+        return lax.cond(self.tied, mean, lambda z: z, z)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,112 +68,115 @@ class Smoother:
     neighbours on each side, fewer at the ends; equal x share their mean before and after.
 
     Attributes:
+      runs: of equal x.
+      ranks: mean ranks of x, from -1 to 1, ``(n,)``; 0 in padded places.
       half: neighbours on each side; 0 leaves the mean over equal values only.
-      ranks: mean ranks of x, from -1 to 1, ``(n,)``.
-      group: for each place the number of its group of equal x, ``(n,)``.
-      size: for each group how many places it has, ``(n,)``.
-      scores: normal scores less the first one of their block, ``(blocks, w)``.
-      shift: that first one less the next block's, ``(blocks, 1)``.
-      level, slope: the fit is ``level * sum(z) + slope * sum(s z)`` over the window, s the
-        normal scores less the first one of the block in which the window ends.
+      windows: where lines are fitted; None leaves the mean over equal values only.
     """
 
-    half: int
+    runs: Runs
     ranks: Array
-    group: Array
-    size: Array
+    half: Array | int
+    windows: _Windows | None
+
+    @classmethod
+    def of(
+        cls, x: Array, span: float, count: Array | None = None, half: Array | None = None
+    ) -> Smoother:
+        """Return the smoother along ``x (n,)``, sorted and finite, over a fraction of its rows.
+
+        Args:
+          x: the data; padded places hold infinity.
+          span: the fraction, static.
+          count: see the module.
+          half: `half_window` of the count, traced; needed with it.
+        """
+        size = x.shape[0]
+        rows = size if count is None else count
+        runs = Runs.of(x, count)
+        ranks = (runs.first + runs.last + 1).astype(x.dtype)
+        ranks = kept(ranks / jnp.asarray(rows, x.dtype) - 1, count)
+        widest = half_window(span, size)
+        reach = widest if half is None else half
+        windows = _Windows.of(ranks, span, rows, reach, widest) if widest else None
+        return cls(runs, ranks, reach, windows)
+
+    def __call__(self, z: Array) -> Array:
+        """Return the fit ``(..., n)``; without meaning in padded places."""
+        z = self.runs.mean(z)
+        return z if self.windows is None else self.runs.mean(self.windows.fit(z))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Windows:
+    """Lines in windows of w places.
+
+    Attributes:
+      place: which place each entry of the blocks ``(blocks, width)`` holds, w in use of each.
+      inside: whether it holds any, as a number.
+      scores: normal scores less the first one of their block.
+      shift: that first one less the next block's, ``(blocks, 1)``.
+      begins: the entry of the (flat) blocks at which the window of each place begins, ``(n,)``.
+      level, slope: the fit is ``level * sum(z) + slope * sum(s z)`` over the window, s the
+        normal scores less the first one of the block in which the window ends; ``(n,)``.
+    """
+
+    place: Array
+    inside: Array
     scores: Array
     shift: Array
+    begins: Array
     level: Array
     slope: Array
 
     @classmethod
-    def of(cls, x: Array, span: float) -> Smoother:
-        """The smoother along ``x (n,)``, sorted and finite, over a fraction of its rows."""
-        rows = x.shape[0]
-        half = max(1, round(span * rows / 2)) if span > 0 else 0
-        half = min(half, rows - 1)
-        first, last = group_bounds(x)
-        ranks = (first + last + 1).astype(x.dtype) / rows - 1
-        group = jnp.cumsum(first == jnp.arange(rows, dtype=first.dtype)) - 1
-        size = jnp.maximum(_group_sum(jnp.ones_like(x), group), 1)
-        if half == 0:
-            nothing = jnp.zeros(0, x.dtype)
-            return cls(0, ranks, group, size, nothing, nothing, nothing, nothing)
-        scores = math.sqrt(2) * lax.erf_inv(ranks * (rows / (rows + 1)))
-        blocks = _blocks(jnp.pad(scores, (half, _padding(rows, half)), mode="edge"), half)
-        origin = blocks[:, :1]
+    def of(
+        cls, ranks: Array, span: float, rows: Array | int, half: Array | int, widest: int
+    ) -> _Windows:
+        size, dtype = ranks.shape[0], ranks.dtype
+        # w is at least span * rows, and 3 where there are two rows or more.
+        blocks = min(math.ceil(1 / span), -(-size // 3)) + 1
+        window, width = 2 * half + 1, 2 * widest + 1
+        entry = lax.iota(jnp.int32, width)[None, :]
+        place = lax.iota(jnp.int32, blocks)[:, None] * window + entry - half
+        inside = ((entry < window) & (place >= 0) & (place < rows)).astype(dtype)
+        place = jnp.clip(place, 0, rows - 1)
+        index = lax.iota(jnp.int32, size)
+        block = jnp.minimum(index // window, blocks - 2)
+        begins = block * width + index % window
+
+        number = jnp.asarray(rows, dtype)
+        scores = math.sqrt(2) * lax.erf_inv(ranks * (number / (number + 1)))
+        in_blocks = scores[place]
+        origin = in_blocks[:, :1]
         following = jnp.concatenate([origin[1:], origin[-1:]])
-        scores_in_block, shift = blocks - origin, origin - following
-        inside = _blocks(_padded(jnp.ones_like(x), half), half)
-        powers = jnp.stack([inside * scores_in_block**power for power in range(3)])
-        count, total, square = _windows(powers, shift, rows)
-        here = scores - jnp.repeat(following, 2 * half + 1, axis=1).reshape(-1)[:rows]
-        mean = total / count
-        spread = square - mean * total
-        varies = spread > 64 * jnp.finfo(x.dtype).eps * square
-        slope = jnp.where(varies, (here - mean) / jnp.where(varies, spread, 1), 0)
-        return cls(
-            half, ranks, group, size, scores_in_block, shift, 1 / count - mean * slope, slope
-        )
+        in_blocks, shift = in_blocks - origin, origin - following
+        powers = jnp.stack([inside * in_blocks**power for power in range(3)])
+        total, first, second = _window_sums(powers, shift, begins)
+        mean = safe_divide(first, total)
+        spread = second - mean * first
+        varies = spread > 64 * jnp.finfo(dtype).eps * second
+        here = scores - following[block, 0]
+        slope = safe_divide(jnp.where(varies, here - mean, 0), jnp.where(varies, spread, 0))
+        level = safe_divide(1, total) - mean * slope
+        return cls(place, inside, in_blocks, shift, begins, level, slope)
 
-    def __call__(self, z: Array) -> Array:
-        """The fit ``(..., n)``."""
-        z = self._group_mean(z)
-        if self.half == 0:
-            return z
-        blocks = _blocks(_padded(z, self.half), self.half)
+    def fit(self, z: Array) -> Array:
+        """Return the lines through ``z (..., n)`` at its places."""
+        blocks = z[..., self.place] * _like(self.inside, z[..., None])
         moments = jnp.stack([blocks, blocks * _like(self.scores, blocks)])
-        total, moment = _windows(moments, self.shift, z.shape[-1])
-        return self._group_mean(_like(self.level, z) * total + _like(self.slope, z) * moment)
-
-    def _group_mean(self, z: Array) -> Array:
-        def mean(z: Array) -> Array:
-            return (_group_sum(z, self.group) / _like(self.size, z))[..., self.group]
-
-        return lax.cond(self.group[-1] == z.shape[-1] - 1, lambda z: z, mean, z)
+        total, moment = _window_sums(moments, self.shift, self.begins)
+        return _like(self.level, z) * total + _like(self.slope, z) * moment
 
 
-def group_bounds(x: Array) -> tuple[Array, Array]:
-    """First and last place of each place's run of equal values in a sorted ``x (n,)``."""
-    places = jnp.arange(x.shape[0])
-    differs = x[1:] != x[:-1]
-    edge = jnp.ones(1, bool)
-    first = lax.cummax(jnp.where(jnp.concatenate([edge, differs]), places, 0))
-    ends = jnp.where(jnp.concatenate([differs, edge]), places, x.shape[0] - 1)
-    return first, lax.cummin(ends, reverse=True)
-
-
-def _group_sum(z: Array, group: Array) -> Array:
-    return jnp.zeros_like(z).at[..., group].add(z, indices_are_sorted=True)
-
-
-def _like(row: Array, z: Array) -> Array:
-    return row.reshape((1,) * (z.ndim - row.ndim) + row.shape)
-
-
-def _padding(rows: int, half: int) -> int:
-    width = 2 * half + 1
-    return (-(-rows // width) + 1) * width - rows - half
-
-
-def _padded(z: Array, half: int) -> Array:
-    ends = (half, _padding(z.shape[-1], half))
-    return jnp.pad(z, [(0, 0)] * (z.ndim - 1) + [ends])
-
-
-def _blocks(z: Array, half: int) -> Array:
-    return z.reshape(*z.shape[:-1], -1, 2 * half + 1)
-
-
-def _windows(moments: Array, shift: Array, rows: int) -> Array:
-    """Sums over the windows of the first ``rows`` places of ``(power, ..., blocks, w)``.
+def _window_sums(moments: Array, shift: Array, begins: Array) -> Array:
+    """Sums over the windows of ``(power, ..., blocks, width)``, ``(power, ..., n)``.
 
     The window that begins at a place of a block is the block from there on, and the next block
     up to the same place.  Entry k holds products with the k-th power of a score, which is taken
     relative to its own block; ``shift`` carries the sums of the first part over to the next.
     """
-    sums = lax.cumsum(moments, axis=moments.ndim - 1)
+    sums = _cumulated(moments)
     before = sums - moments
     rest = sums[..., -1:] - before
     shift = _like(shift, rest[0])
@@ -136,4 +185,25 @@ def _windows(moments: Array, shift: Array, rows: int) -> Array:
         for k in range(moments.shape[0])
     ]
     sums = jnp.stack(moved)[..., :-1, :] + before[..., 1:, :]
-    return sums.reshape(*sums.shape[:-2], -1)[..., :rows]
+    return sums.reshape(*sums.shape[:-2], -1)[..., begins]
+
+
+def _cumulated(x: Array) -> Array:
+    """Cumulative sums along the last axis, by matrix products: faster than `jnp.cumsum`."""
+    size = x.shape[-1]
+    if size <= 2 * CHUNK:
+        return matmul(x, np.triu(np.ones((size, size), x.dtype)))
+    chunks = -(-size // CHUNK)
+    x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, chunks * CHUNK - size)])
+    sums = _cumulated_chunks(x.reshape(*x.shape[:-1], chunks, CHUNK))
+    return sums.reshape(*x.shape)[..., :size]
+
+
+def _cumulated_chunks(x: Array) -> Array:
+    inside = matmul(x, np.triu(np.ones((CHUNK, CHUNK), x.dtype)))
+    totals = inside[..., -1]
+    return inside + (_cumulated(totals) - totals)[..., None]
+
+
+def _like(row: Array, z: Array) -> Array:
+    return row.reshape((1,) * (z.ndim - row.ndim) + row.shape)

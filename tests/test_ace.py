@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from scipy.stats import norm, rankdata
 
 import hgr_jax
-from hgr_jax.measures.ace import _ace
 from hgr_jax.smoother import Smoother
 
 ROWS = 200
@@ -199,6 +198,7 @@ class TestFit:
         np.testing.assert_allclose(scores, alone, atol=1e-5)
 
 
+exact_shapes = jax.jit(hgr_jax.ace, static_argnames="span")
 value_and_gradients = jax.jit(
     jax.value_and_grad(hgr_jax.ace, argnums=(0, 1)), static_argnames="span"
 )
@@ -240,7 +240,8 @@ class TestGradient:
             independent,
         ):
             value, gradients = value_and_gradients(x, y, span=span)
-            np.testing.assert_allclose(value, hgr_jax.ace(x, y, span=span), atol=1e-5)
+            # Of equal variables any function is best: which one is taken is rounding.
+            np.testing.assert_allclose(value, exact_shapes(x, y, span=span), atol=1e-5)
             assert 0 <= value <= 1
             for gradient in gradients:
                 assert np.isfinite(gradient).all()
@@ -270,12 +271,12 @@ def test_large_samples(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(np.std(gradient), np.std(truth), rtol=0.1)
 
 
-def test_no_recompilation() -> None:
+def test_no_recompilation(compilations: Any) -> None:
     a, b = (np.float32(x) for x in pair())
     hgr_jax.ace(a, b)
-    before = _ace._cache_size()
-    hgr_jax.ace(b, a, tolerance=1e-3)
-    assert _ace._cache_size() == before
+    with compilations() as programs:
+        hgr_jax.ace(b, a, tolerance=1e-3)
+    assert not programs
 
 
 def test_errors_name_the_argument() -> None:

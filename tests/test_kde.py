@@ -11,7 +11,7 @@ import pytest
 from jax.test_util import check_grads
 
 import hgr_jax
-from hgr_jax import moments
+from hgr_jax.core import moments
 
 torch = pytest.importorskip("torch", reason="maxcorr's density indicator is written in torch")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hgr_jax import pairs
-from hgr_jax.pairs import centred_products, correlation_of, distances, per_row, root, scaled
+from hgr_jax.pairs import centred_products, correlation_of, distances, per_row, scaled
 
 
 def centred(x: np.ndarray, unbiased: bool) -> np.ndarray:
@@ -86,10 +86,7 @@ def test_scaling_is_exact(rng: np.random.Generator) -> None:
     assert np.isfinite(scaled(jnp.array([0.0, 3e38], jnp.float32))).all()
 
 
-def test_roots_and_ratios_at_zero() -> None:
-    assert (root(jnp.array(0.0)), root(jnp.array(-1.0)), root(jnp.array(4.0))) == (0, 0, 2)
-    assert jax.grad(root)(0.0) == 0
-    assert np.isnan(root(jnp.array(jnp.nan)))
+def test_ratios_at_zero() -> None:
     np.testing.assert_array_equal(jax.grad(correlation_of)(jnp.array([0.0, 0.0, 1.0])), 0)
     assert np.isnan(correlation_of(jnp.array([jnp.nan, jnp.nan, 0.0])))
     assert correlation_of(jnp.array([1.0, 1e-30, 1e-30]) * jnp.array([1e-30, 1.0, 1.0])) == 1

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from hgr_jax.arguments import (
+    as_dtype,
     as_nonnegative,
     as_pair,
     as_real_array,
@@ -18,9 +19,19 @@ from hgr_jax.arguments import (
     check_fraction,
     one_or_pair,
 )
-from hgr_jax.copula import TransformedPair, check_single
-from hgr_jax.moments import standardised
-from hgr_jax.smoother import Smoother, group_bounds
+from hgr_jax.core.fits import TransformedPair, check_single
+from hgr_jax.core.numerics import (
+    kept,
+    row_count,
+    row_mask,
+    row_mean,
+    safe_divide,
+    safe_sqrt,
+    standardise,
+)
+from hgr_jax.core.padding import first_rows, is_traced, over_rows, pad_rows, padded_length
+from hgr_jax.core.small_matrices import matmul, right_singular, symmetric_eigen
+from hgr_jax.smoother import Smoother, half_window
 
 STARTS = 4
 """Functions that are iterated together before the best pair of them goes on alone."""
@@ -38,7 +49,7 @@ def ace(
     max_iterations: int = 100,
     tolerance: Any = 1e-5,
 ) -> Array:
-    """HGR by alternating conditional expectations (ACE), with a running-lines smoother.
+    """Return HGR by alternating conditional expectations (ACE), with a running-lines smoother.
 
         repeat   f <- S_a[g(b)] / |S_a[g(b)]|,   g <- S_b[f(a)] / |S_b[f(a)]|
         value = rho(f(a), g(b))
@@ -95,10 +106,7 @@ def ace(
       >>> print(f"{hgr_jax.ace(size, fits, span=0):.2f}")  # categories
       1.00
     """
-    a, b = as_pair(a, b, max_ndim=1)
-    spans = check_spans(span)
-    steps = check_count("max_iterations", max_iterations)
-    return _ace(a, b, as_nonnegative("tolerance", tolerance, a.dtype), spans=spans, steps=steps)
+    return _ace(*_arguments(a, b, span, tolerance), **_static(span, max_iterations))
 
 
 def ace_fit(
@@ -109,7 +117,7 @@ def ace_fit(
     max_iterations: int = 100,
     tolerance: Any = 1e-5,
 ) -> AceFit:
-    """ACE with its transformations, for new data, and the end of its iteration.
+    """Return ACE with its transformations, for new data, and the end of its iteration.
 
     Degenerate data, cost and source as in `ace`, whose value is the ``correlation`` of the
     result.
@@ -133,10 +141,24 @@ def ace_fit(
       >>> print(f"{fit.score(a / 2, a**2 / 4):.2f}")
       1.00
     """
+    arguments = _arguments(a, b, span, tolerance)
+    fit = _ace_fit(*arguments, **_static(span, max_iterations))
+    rows = arguments[0].shape[0]
+    f, g = (
+        AceCurve(first_rows(curve.knots, rows), first_rows(curve.values, rows))
+        for curve in (fit.f, fit.g)
+    )
+    return dataclasses.replace(fit, f=f, g=g)
+
+
+def _arguments(a: Any, b: Any, span: Any, tolerance: Any) -> tuple[Array, Array, Any, Array]:
     a, b = as_pair(a, b, max_ndim=1)
-    spans = check_spans(span)
-    steps = check_count("max_iterations", max_iterations)
-    return _ace_fit(a, b, as_nonnegative("tolerance", tolerance, a.dtype), spans=spans, steps=steps)
+    halves = np.array([half_window(part, a.shape[0]) for part in check_spans(span)], np.int32)
+    return a, b, halves, as_nonnegative("tolerance", tolerance, a.dtype)
+
+
+def _static(span: Any, max_iterations: Any) -> dict[str, Any]:
+    return {"spans": check_spans(span), "steps": check_count("max_iterations", max_iterations)}
 
 
 @jax.tree_util.register_dataclass
@@ -158,8 +180,13 @@ class AceCurve:
     def __call__(self, x: Any) -> Array:
         """Values ``(m,)`` at ``x (m,)``."""
         check_single(self.knots.shape[:-1])
-        x = as_real_array("x", x, max_ndim=1).astype(self.knots.dtype)
-        return _interpolated(self.knots, self.values, x)
+        x = as_dtype(as_real_array("x", x, max_ndim=1), self.knots.dtype)
+        if is_traced(self, x):
+            return _interpolated(self, x)
+        knots = padded_length(self.knots.shape[0])
+        curve = AceCurve(pad_rows(self.knots, knots), pad_rows(self.values, knots))
+        rows = x.shape[0]
+        return first_rows(_interpolated(curve, pad_rows(x, padded_length(rows))), rows)
 
 
 @jax.tree_util.register_dataclass
@@ -187,50 +214,113 @@ def check_spans(span: Any) -> Spans:
     return check_fraction(*first), check_fraction(*second)
 
 
-@functools.partial(jax.jit, static_argnames=("spans", "steps"))
-def _ace(a: Array, b: Array, tolerance: Array, *, spans: Spans, steps: int) -> Array:
-    return _solved(a, b, tolerance, spans, steps).correlation
+@over_rows(columns=2, static=("spans", "steps"))
+def _ace(
+    a: Array,
+    b: Array,
+    halves: Array,
+    tolerance: Array,
+    *,
+    spans: Spans,
+    steps: int,
+    count: Array | None,
+) -> Array:
+    return _solved(a, b, halves, tolerance, spans, steps, count).correlation
 
 
-@functools.partial(jax.jit, static_argnames=("spans", "steps"))
-def _ace_fit(a: Array, b: Array, tolerance: Array, *, spans: Spans, steps: int) -> AceFit:
-    return _solved(a, b, tolerance, spans, steps)
+@over_rows(columns=2, static=("spans", "steps"))
+def _ace_fit(
+    a: Array,
+    b: Array,
+    halves: Array,
+    tolerance: Array,
+    *,
+    spans: Spans,
+    steps: int,
+    count: Array | None,
+) -> AceFit:
+    return _solved(a, b, halves, tolerance, spans, steps, count)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Side:
     """One variable in increasing order; functions of it are ``(..., n)`` in that order.
 
-    ``rank`` maps rows to places in the order, ``order`` places to rows.
+    ``rank`` maps rows to places in the order, ``order`` places to rows.  Padded rows come last.
     """
 
     values: Array
     order: Array
     rank: Array
     smoother: Smoother
+    count: Array | None
+
+    @classmethod
+    def of(cls, x: Array, span: float, half: Array, count: Array | None) -> _Side:
+        index = lax.iota(jnp.int32, x.shape[0])
+        values, order = lax.sort((kept(x, count, jnp.inf), index), num_keys=1)
+        rank = jnp.zeros_like(order).at[order].set(index, unique_indices=True)
+        smoother = Smoother.of(values, span, count, None if count is None else half)
+        return cls(values, order, rank, smoother, count)
+
+    def unit(self, z: Array) -> Array:
+        """Return ``z (..., n)`` with mean 0 and mean square 1, or 0 where it is constant."""
+        rows, mask = row_count(self.count, self.values), row_mask(self.count, z.shape[-1])
+
+        def data(z: Array) -> Array:
+            return z if mask is None else jnp.where(mask.reshape([1] * (z.ndim - 1) + [-1]), z, 0)
+
+        z = data(z)
+        z = data(z - jnp.sum(z, axis=-1, keepdims=True) / rows)
+        return safe_divide(z, jnp.sqrt(jnp.sum(z * z, axis=-1, keepdims=True) / rows))
+
+    def orthonormal(self, z: Array) -> Array:
+        """Return an orthonormal basis of the span of the functions ``z (m, n)``, less their means.
+
+        Where they span fewer than m dimensions, the rows left over are 0.
+        """
+        z = self.unit(z)
+        values, vectors = symmetric_eigen(matmul(z, z.T) / row_count(self.count, self.values))
+        keep = values > 32 * z.shape[0] * jnp.finfo(z.dtype).eps * jnp.max(values)
+        scale = safe_divide(1, safe_sqrt(jnp.where(keep, values, 0)))
+        return matmul(scale[:, None] * vectors.T, z)
+
+    def along(self, values: Array, x: Array) -> Array:
+        """Return ``values`` at the rows of ``x``, the slope of the curve as derivative by ``x``."""
+        reach = jnp.maximum(self.smoother.half, 1)
+        last_row = (x.shape[0] if self.count is None else self.count) - 1
+        left = jnp.maximum(self.smoother.runs.first - reach, 0)
+        right = jnp.minimum(self.smoother.runs.last + reach, last_row)
+        run = self.values[right] - self.values[left]
+        # The quotient by a run next to the smallest numbers would overflow.
+        safe = jnp.isfinite(run) & (run > 2**20 * float(jnp.finfo(run.dtype).tiny))
+        slope = safe_divide(values[right] - values[left], jnp.where(safe, run, 0))
+        return values[self.rank] + slope[self.rank] * (x - lax.stop_gradient(x))
 
 
-def _side(x: Array, span: float) -> _Side:
-    order = jnp.argsort(x)
-    rank = jnp.zeros_like(order).at[order].set(jnp.arange(x.shape[0], dtype=order.dtype))
-    values = x[order]
-    return _Side(values, order, rank, Smoother.of(values, span))
-
-
-def _solved(a: Array, b: Array, tolerance: Array, spans: Spans, steps: int) -> AceFit:
+def _solved(
+    a: Array,
+    b: Array,
+    halves: Array,
+    tolerance: Array,
+    spans: Spans,
+    steps: int,
+    count: Array | None,
+) -> AceFit:
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(b))
     a, b = jnp.where(finite, a, 0), jnp.where(finite, b, 0)
     side_a, side_b = (
-        _side(lax.stop_gradient(x), span) for x, span in zip((a, b), spans, strict=True)
+        _Side.of(lax.stop_gradient(x), span, halves[i], count)
+        for i, (x, span) in enumerate(zip((a, b), spans, strict=True))
     )
     f, g, iterations, change = _iterated(side_a, side_b, tolerance, steps)
     sign = jnp.where(jnp.dot(f, side_a.smoother.ranks) < 0, -1, 1).astype(f.dtype)
     f, g = sign * f, sign * g
     x, y = (
-        standardised(_along(values, data, side))
+        standardise(side.along(values, data), count)
         for values, data, side in ((f, a, side_a), (g, b, side_b))
     )
-    product = jnp.mean(x * y)
+    product = row_mean(x * y, count)
     correlation = product / jnp.maximum(lax.stop_gradient(jnp.abs(product)), 1)
     correlation = jnp.where(correlation > 0, correlation, 0)
     f, g, correlation = (jnp.where(finite, z, jnp.nan) for z in (f, g, correlation))
@@ -249,10 +339,11 @@ def _iterated(
     """The pair ``f``, ``g`` (each in the order of its variable), the sweeps and the last change."""
     to_a, to_b = side_b.rank[side_a.order], side_a.rank[side_b.order]
     dtype = side_a.values.dtype
+    rows = row_count(side_a.count, side_a.values)
 
     def together(_: Any, pair: tuple[Array, Array]) -> tuple[Array, Array]:
-        f = _orthonormal(side_a.smoother(pair[1][:, to_a]))
-        return f, _orthonormal(side_b.smoother(f[:, to_b]))
+        f = side_a.orthonormal(side_a.smoother(pair[1][:, to_a]))
+        return f, side_b.orthonormal(side_b.smoother(f[:, to_b]))
 
     def unfinished(state: tuple[Array, ...]) -> Array:
         _, _, _, iterations, change = state
@@ -260,63 +351,31 @@ def _iterated(
 
     def sweep(state: tuple[Array, ...]) -> tuple[Array, ...]:
         _, g, before, iterations, _ = state
-        f = _unit(side_a.smoother(g[to_a]))
-        g = _unit(side_b.smoother(f[to_b]))
-        value = jnp.mean(f[to_b] * g)
+        f = side_a.unit(side_a.smoother(g[to_a]))
+        g = side_b.unit(side_b.smoother(f[to_b]))
+        value = jnp.sum(f[to_b] * g) / rows
         return f, g, value, iterations + 1, jnp.abs(value - before)
 
     ranks = side_b.smoother.ranks
     g = jnp.stack([ranks**degree for degree in range(1, STARTS + 1)])
     f, g = lax.fori_loop(0, START_SWEEPS, together, (jnp.zeros_like(g), g))
-    cross = jnp.matmul(f[:, to_b], g.T, precision=lax.Precision.HIGHEST) / g.shape[1]
-    _, values, rows = jnp.linalg.svd(cross)
-    g = jnp.matmul(rows[0], g, precision=lax.Precision.HIGHEST)
+    values, vectors, largest = right_singular(matmul(f[:, to_b], g.T) / rows)
+    g = matmul(vectors[jnp.argmax(values)], g)
     infinite = jnp.full((), jnp.inf, dtype)
     none = jnp.zeros((), jnp.int32)
-    start: tuple[Array, ...] = (jnp.zeros_like(g), g, values[0], none, infinite)
+    start: tuple[Array, ...] = (jnp.zeros_like(g), g, largest, none, infinite)
     f, g, _, iterations, change = lax.while_loop(unfinished, sweep, start)
     return f, g, iterations, change
 
 
-def _orthonormal(z: Array) -> Array:
-    """An orthonormal basis of the span of the functions ``z (m, n)``, less their means.
-
-    Where they span fewer than m dimensions, the rows left over are 0.
-    """
-    z = _unit(z)
-    gram = jnp.matmul(z, z.T, precision=lax.Precision.HIGHEST) / z.shape[1]
-    values, vectors = jnp.linalg.eigh(gram)
-    keep = values > 32 * z.shape[0] * jnp.finfo(z.dtype).eps * values[-1]
-    scale = jnp.where(keep, 1 / jnp.sqrt(jnp.where(keep, values, 1)), 0)
-    return jnp.matmul(scale[:, None] * vectors.T, z, precision=lax.Precision.HIGHEST)
-
-
-def _unit(z: Array) -> Array:
-    """``z (..., n)`` with mean 0 and mean square 1, or 0 where it is constant."""
-    z = z - jnp.mean(z, axis=-1, keepdims=True)
-    size = jnp.sqrt(jnp.mean(z * z, axis=-1, keepdims=True))
-    return jnp.where(size > 0, z / jnp.where(size > 0, size, 1), 0)
-
-
-def _along(values: Array, x: Array, side: _Side) -> Array:
-    """``values`` at the rows of ``x``, with the slope of the curve as their derivative by ``x``."""
-    first, last = group_bounds(side.values)
-    reach, rows = max(side.smoother.half, 1), x.shape[0]
-    left, right = jnp.maximum(first - reach, 0), jnp.minimum(last + reach, rows - 1)
-    run = side.values[right] - side.values[left]
-    # The quotient by a run next to the smallest numbers would overflow.
-    safe = jnp.isfinite(run) & (run > 2**20 * float(jnp.finfo(run.dtype).tiny))
-    slope = jnp.where(safe, (values[right] - values[left]) / jnp.where(safe, run, 1), 0)
-    return values[side.rank] + slope[side.rank] * (x - lax.stop_gradient(x))
-
-
 @jax.jit
-def _interpolated(knots: Array, values: Array, x: Array) -> Array:
+def _interpolated(curve: AceCurve, x: Array) -> Array:
+    knots, values = curve.knots, curve.values
     if knots.shape[0] == 1:
         return jnp.where(jnp.isnan(x), x, values[0])
     place = jnp.searchsorted(knots, x, side="right") - 1
     place = jnp.clip(place, 0, knots.shape[0] - 2)
     left, gap = knots[place], knots[place + 1] - knots[place]
-    fraction = jnp.where(gap > 0, (x - left) / jnp.where(gap > 0, gap, 1), x - x)
+    fraction = jnp.where(gap > 0, safe_divide(x - left, gap), x - x)
     fraction = jnp.clip(fraction, 0, 1)
     return values[place] + fraction * (values[place + 1] - values[place])

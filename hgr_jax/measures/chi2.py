@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
+from hgr_jax.core.padding import over_rows
 from hgr_jax.measures.kde import checked, dependence
 
 
 def chi2(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) -> Array:
-    """Chi-square divergence between the joint density and the product of its marginals.
+    """Return the chi-square divergence between the joint density and the product of its marginals.
 
         chi2(a, b) = sum_ij p_ij^2 / (p_i. p_.j) - 1 = sum over i >= 2 of sigma_i(Q)^2
 
@@ -45,6 +44,6 @@ def chi2(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) ->
     return _chi2(a, b, bandwidth, points=points)
 
 
-@functools.partial(jax.jit, static_argnames=("points",))
-def _chi2(a: Array, b: Array, bandwidth: Array, *, points: int) -> Array:
-    return jnp.sum(dependence(a, b, bandwidth, points) ** 2)
+@over_rows(columns=2, static=("points",))
+def _chi2(a: Array, b: Array, bandwidth: Array, *, points: int, count: Array | None) -> Array:
+    return jnp.sum(dependence(a, b, bandwidth, points, count) ** 2)

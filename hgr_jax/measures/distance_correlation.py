@@ -10,11 +10,12 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from hgr_jax.arguments import as_pair, check_choice, check_flag
+from hgr_jax.core.numerics import kept, row_count, row_mask, safe_sqrt
+from hgr_jax.core.padding import over_rows
 from hgr_jax.pairs import (
     centred_products,
     correlation_of,
     distances,
-    root,
     scaled,
     without_rounding,
 )
@@ -31,7 +32,7 @@ CHUNK = 64
 def distance_correlation(
     a: Any, b: Any, *, unbiased: bool = False, algorithm: str = "auto"
 ) -> Array:
-    """Distance correlation, from the Euclidean distances between rows.
+    """Return the distance correlation, from the Euclidean distances between rows.
 
         dCor(a, b) = sqrt( dCov^2(a, b) / sqrt(dCov^2(a, a) dCov^2(b, b)) )
         dCov^2(a, b) = 1 / n^2  sum_ij A_ij B_ij
@@ -91,8 +92,7 @@ def distance_correlation(
     if unbiased and a.shape[0] < 4:
         raise ValueError(f"unbiased needs at least 4 rows; a and b have {a.shape[0]}.")
     algorithm = check_choice("algorithm", algorithm, ALGORITHMS)
-    a, b = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (a, b))
-    one_each = a.ndim == b.ndim == 1
+    one_each = all(x.size == x.shape[0] for x in (a, b))
     if algorithm == "sort" and not one_each:
         raise ValueError(
             'algorithm="sort" needs one variable each, of shape (n,);'
@@ -103,19 +103,23 @@ def distance_correlation(
     return _distance_correlation(a, b, unbiased=unbiased, algorithm=algorithm)
 
 
-@functools.partial(jax.jit, static_argnames=("unbiased", "algorithm"))
-def _distance_correlation(a: Array, b: Array, *, unbiased: bool, algorithm: str) -> Array:
-    a, b = scaled(a), scaled(b)
+@over_rows(columns=2, static=("unbiased", "algorithm"))
+def _distance_correlation(
+    a: Array, b: Array, *, unbiased: bool, algorithm: str, count: Array | None
+) -> Array:
+    a, b = (scaled(x.reshape(-1) if x.size == x.shape[0] else x) for x in (a, b))
     if algorithm == "pairs":
-        products = centred_products(distances, unbiased, a, b)
+        products = centred_products(distances, unbiased, a, b, count)
     else:
-        products = _products_by_sorting(unbiased, a, b)
+        if count is not None:  # NaN would be sorted beyond the rows that are data
+            a, b = (jnp.where(jnp.all(jnp.isfinite(x)), x, jnp.nan) for x in (a, b))
+        products = _products_by_sorting(unbiased, a, b, count)
     squared = correlation_of(products)
-    return jnp.sign(squared) * root(jnp.abs(squared)) if unbiased else root(squared)
+    return jnp.sign(squared) * safe_sqrt(jnp.abs(squared)) if unbiased else safe_sqrt(squared)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _products_by_sorting(unbiased: bool, a: Array, b: Array) -> Array:
+def _products_by_sorting(unbiased: bool, a: Array, b: Array, count: Array | None) -> Array:
     """`centred_products` of the distances of ``a`` and ``b``, both ``(n,)``.
 
     Given their orders, a distance is linear in the data and the product of two is bilinear:
@@ -126,20 +130,20 @@ def _products_by_sorting(unbiased: bool, a: Array, b: Array) -> Array:
     and likewise for aa and bb.  That sum over j is small where a and b are independent, unlike
     a sum of products of distances, so that ab is free of its cancellation.
     """
-    return _products_and_slopes(unbiased, a, b, both=False)[0]
+    return _products_and_slopes(unbiased, a, b, count, both=False)[0]
 
 
 @_products_by_sorting.defjvp
 def _products_by_sorting_jvp(
-    unbiased: bool, primals: tuple[Array, Array], tangents: tuple[Array, Array]
+    unbiased: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
     products, (slope_a, slope_b), own, rows = _products_and_slopes(unbiased, *primals, both=True)
-    da, db = (x[rows] for x in tangents)
+    da, db = (x[rows] for x in tangents[:2])
     return products, jnp.stack([slope_a @ da + slope_b @ db, 2 * (own[0] @ da), 2 * (own[1] @ db)])
 
 
 def _products_and_slopes(
-    unbiased: bool, a: Array, b: Array, *, both: bool
+    unbiased: bool, a: Array, b: Array, count: Array | None, *, both: bool
 ) -> tuple[Array, list[Array], list[Array], Array]:
     """The products ab, aa and bb, and their derivatives, all rows in the order of ``a``.
 
@@ -154,31 +158,37 @@ def _products_and_slopes(
       The products; the derivative of ab by a, and by b if ``both``; half the derivative of aa by
       a and of bb by b; the row of the data at each place of the order of ``a``.
     """
-    count = a.shape[0]
-    rows, orders = _orders(a, b)
-    values = jnp.stack([a[rows], b[rows]])
-    values = values - lax.stop_gradient(jnp.mean(values, axis=1, keepdims=True))
-    balance = (orders.less + orders.past - count).astype(a.dtype)
+    rows, orders = _orders(a, b, count)
+    number, mask = row_count(count, a), row_mask(count, a.shape[0])
+
+    def centre(x: Array) -> tuple[Array, Array]:
+        """``x (2, n)`` less its means, 0 in rows that are not data; and the means."""
+        data = x if mask is None else jnp.where(mask[None], x, 0)
+        mean = lax.stop_gradient(jnp.sum(data, axis=1) / number)
+        data = data - mean[:, None]
+        return data if mask is None else jnp.where(mask[None], data, 0), mean
+
+    values, _ = centre(jnp.stack([a[rows], b[rows]]))
+    balance = (orders.less + orders.past - orders.number).astype(a.dtype)
     below = orders.below(values)
-    signed, total = orders.signed(below), below[0, :, count]
+    signed, total = orders.signed(below), below[0, :, -1]
     sums = jnp.stack([balance[v] * values[v] - signed[v, v] for v in (0, 1)])
-    level = lax.stop_gradient(jnp.mean(sums, axis=1))
-    centred = sums - level[:, None]
+    centred, level = centre(sums)
     below_sums = orders.below(centred)
-    middle = below_sums[0, :, count] / count
+    middle = below_sums[0, :, -1] / number
     excess = middle - total
     if unbiased:
-        excess = excess + (level + (middle + total)) / (count - 1)
-    signed_sums = orders.signed(below_sums) - middle[None, :, None] * count
-    factor = count - 2 if unbiased else count
-    scale = 2 / (count * (count - 3 if unbiased else count)) / factor
+        excess = excess + (level + (middle + total)) / (number - 1)
+    signed_sums = orders.signed(below_sums) - middle[None, :, None] * number
+    factor = number - 2 if unbiased else number
+    scale = 2 / (number * (number - 3 if unbiased else number)) / factor
 
     def slope(order: int, other: int, signed_distances: Array) -> Array:
         """From ``sum_j sign(x_i - x_j) |y_i - y_j|``, by centring the distances of y."""
         centring = signed_sums[order, other] - balance[order] * excess[other]
         return scale * ((factor * signed_distances - balance[order] * sums[other]) - centring)
 
-    own = [slope(v, v, count * values[v] - below[0, v, count]) for v in (0, 1)]
+    own = [slope(v, v, number * values[v] - below[0, v, -1]) for v in (0, 1)]
     others = (1, 0) if both else (1,)
     concordance = _concordance(orders, values, below, others)
     slopes = [slope(1 - v, v, concordance[i]) for i, v in enumerate(others)]
@@ -187,7 +197,13 @@ def _products_and_slopes(
 
 
 class _Orders(NamedTuple):
-    """The orders of a and of b ``(2, n)``, rows being numbered in the order of a."""
+    """The orders of a and of b ``(2, n)``, rows being numbered in the order of a.
+
+    Rows that are not data are the last ones in both.
+    """
+
+    number: Array | int
+    """How many rows are data."""
 
     along: Array
     """The row at each place of the order."""
@@ -210,20 +226,21 @@ class _Orders(NamedTuple):
         return jnp.take_along_axis(below, place[:, None, :], axis=2)
 
 
-def _orders(a: Array, b: Array) -> tuple[Array, _Orders]:
+def _orders(a: Array, b: Array, count: Array | None) -> tuple[Array, _Orders]:
     """The order of ``a`` (where equal: of ``b``), and both orders in its terms.
 
     Rows with equal ``b`` are in the order of ``a``: pairs with a tie are concordant.
     """
     index = lax.iota(jnp.int32, a.shape[0])
-    a, b = lax.stop_gradient((a, b))
+    a, b = (kept(lax.stop_gradient(x), count, jnp.inf) for x in (a, b))
     a, b, rows = lax.sort((a, b, index), num_keys=2)
     sorted_b, along = lax.sort((b, index), num_keys=1)
     less, past = (
         jnp.stack([jnp.searchsorted(x, y, side=side) for x, y in ((a, a), (sorted_b, b))])
         for side in ("left", "right")
     )
-    return rows, _Orders(jnp.stack([index, along]), less, past)
+    number = a.shape[0] if count is None else count
+    return rows, _Orders(number, jnp.stack([index, along]), less, past)
 
 
 def _concordance(
@@ -234,15 +251,14 @@ def _concordance(
     It is sum_j s_ij (y_i - y_j), s_ij being 1 if rows i and j are in the same order twice and
     -1 if not, over the rows j whose x is not that of i.
     """
-    count = values.shape[1]
     index, along = orders.along
     place = _inverse(along)
     counts, sums = _dominated(along, place, values[jnp.array(variables)])
-    number = (4 * counts - 2 * index - 2 * place + (count - 1)).astype(values.dtype)
+    number = (4 * counts - 2 * index - 2 * place + (orders.number - 1)).astype(values.dtype)
     results = []
     for v, dominated in zip(variables, sums, strict=True):
         y, prefix = values[v], below[:, v]
-        agreeing = 4 * dominated - 2 * (prefix[0, :count] + prefix[1, place]) + prefix[0, count] - y
+        agreeing = 4 * dominated - 2 * (prefix[0, :-1] + prefix[1, place]) + prefix[0, -1] - y
         less, past, prefix = orders.less[1 - v], orders.past[1 - v], prefix[1 - v]
         tied = (past - less).astype(y.dtype) * y - (prefix[past] - prefix[less])
         results.append(number * y - agreeing - jnp.where(past - less > 1, tied, 0))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 from jax import Array, lax
 
 from hgr_jax.arguments import as_estimate, as_pair, as_weights
+from hgr_jax.core.numerics import safe_divide, standard_deviation
+from hgr_jax.core.padding import over_rows
 from hgr_jax.measures.kb import kb
-from hgr_jax.moments import standard_deviation
 
 
 def gedi(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) -> Array:
-    """Generalized Disparate Impact, how much of b's spread goes with a unit of a.
+    """Return the Generalized Disparate Impact, how much of b's spread goes with a unit of a.
 
         GeDI(a, b) = HGR(a, b) sd(b) / sd(a)
 
@@ -47,8 +47,12 @@ def gedi(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) 
     """
     a, b = as_pair(a, b, max_ndim=1)
     weights = as_weights(options.get("weights"), a.shape[0], a.dtype)
-    spread = standard_deviation(a, weights)
+    return as_estimate(measure, a, b, options) * _ratio_of_spreads(a, b, weights)
+
+
+@over_rows(columns=3, weights=2)
+def _ratio_of_spreads(a: Array, b: Array, weights: Array | None, *, count: Array | None) -> Array:
+    spread_a, spread_b = (standard_deviation(x, count, weights=weights) for x in (a, b))
     # The derivative of a quotient by a tiny number squares it; by one that is 1 it does not.
-    unit = lax.stop_gradient(jnp.where(spread == 0, 1, spread))
-    ratio = standard_deviation(b, weights) / unit / jnp.where(spread == 0, 1, spread / unit)
-    return as_estimate(measure, a, b, options) * jnp.where(spread == 0, 0, ratio)
+    unit = lax.stop_gradient(spread_a)
+    return safe_divide(safe_divide(spread_b, unit), safe_divide(spread_a, unit))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
 from hgr_jax.arguments import as_pair, as_positive, check_flag, one_or_pair
+from hgr_jax.core.numerics import kept, row_mask, safe_divide
+from hgr_jax.core.padding import over_rows
 from hgr_jax.pairs import centred_products, correlation_of, distances, squared_distances
 
 MEDIAN_ROWS = 1024
@@ -20,7 +19,7 @@ MEDIAN_ROWS = 1024
 def hsic(
     a: Any, b: Any, *, bandwidth: Any = None, unbiased: bool = False, normalized: bool = True
 ) -> Array:
-    """The Hilbert-Schmidt independence criterion of ``a`` and ``b``, with Gaussian kernels.
+    """Return the Hilbert-Schmidt independence criterion of ``a`` and ``b``, with Gaussian kernels.
 
         HSIC(a, b) = 1 / n^2  tr(K H L H),    K_ij = exp(-|a_i - a_j|^2 / (2 s_a^2)),  L of b
 
@@ -96,10 +95,18 @@ def _as_bandwidths(value: Any, dtype: Any) -> Bandwidths:
     return first, second
 
 
-@functools.partial(jax.jit, static_argnames=("unbiased", "normalized"))
-def _hsic(a: Array, b: Array, bandwidths: Bandwidths, *, unbiased: bool, normalized: bool) -> Array:
-    scaled = (_scaled(x, s) for x, s in zip((a, b), bandwidths, strict=True))
-    products = centred_products(_gaussian, unbiased, *scaled)
+@over_rows(columns=2, static=("unbiased", "normalized"))
+def _hsic(
+    a: Array,
+    b: Array,
+    bandwidths: Bandwidths,
+    *,
+    unbiased: bool,
+    normalized: bool,
+    count: Array | None,
+) -> Array:
+    a, b = (_scaled(x, s, count) for x, s in zip((a, b), bandwidths, strict=True))
+    products = centred_products(_gaussian, unbiased, a, b, count)
     value = correlation_of(products) if normalized else products[0]
     # The biased form is less than zero by rounding only.
     return value if unbiased else jnp.where(value < 0, 0, value)
@@ -110,14 +117,14 @@ def _gaussian(rows: Array, others: Array) -> Array:
     return jnp.expm1(-0.5 * squared_distances(rows, others))
 
 
-def _scaled(x: Array, bandwidth: Array | None) -> Array:
+def _scaled(x: Array, bandwidth: Array | None, count: Array | None) -> Array:
     """``x`` in units of its bandwidth; NaN where it is infinite."""
     x = jnp.where(jnp.isfinite(x), x, jnp.nan)
     if bandwidth is not None:
         return _divided(x, jnp.where(bandwidth > 0, bandwidth, jnp.nan))
     reach = lax.stop_gradient(jnp.max(jnp.abs(x - x[:1])))
-    framed = x / jnp.where(reach == 0, 1, reach)
-    median = _median_distance(_sample(framed))
+    framed = safe_divide(x, reach)
+    median = _median_distance(*_sample(framed, count))
     typical = median != 0
     return jnp.where(typical, _divided(framed, jnp.where(typical, median, 1)), x)
 
@@ -128,21 +135,27 @@ def _divided(x: Array, unit: Array) -> Array:
     return x / constant / (unit / constant)
 
 
-def _sample(x: Array) -> Array:
-    """At most `MEDIAN_ROWS` rows: evenly spaced order statistics, or evenly spaced rows."""
-    rows = x.shape[0]
-    if rows <= MEDIAN_ROWS:
-        return x
-    index = np.round(np.linspace(0, rows - 1, MEDIAN_ROWS)).astype(np.int32)
-    return (jnp.sort(x) if x.ndim == 1 else x)[index]
+def _sample(x: Array, count: Array | None) -> tuple[Array, Array | None]:
+    """At most `MEDIAN_ROWS` rows: evenly spaced order statistics, or evenly spaced rows.
+
+    Second, how many of these are data; None if all are.
+    """
+    if x.shape[0] <= MEDIAN_ROWS:
+        return x, count
+    steps = MEDIAN_ROWS - 1
+    whole, part = jnp.divmod(jnp.int32(x.shape[0] if count is None else count) - 1, steps)
+    index = lax.iota(jnp.int32, MEDIAN_ROWS)
+    index = index * whole + (2 * index * part + steps) // (2 * steps)  # index * rows would overflow
+    return (jnp.sort(kept(x, count, jnp.inf)) if x.ndim == 1 else x)[index], None
 
 
-def _median_distance(x: Array) -> Array:
+def _median_distance(x: Array, count: Array | None) -> Array:
     """Median of the distances between different rows; NaN where x holds NaN."""
-    rows = x.shape[0]
-    if rows == 1:
-        return jnp.zeros((), x.dtype)
+    rows = x.shape[0] if count is None else count
     matrix = distances(x, x)
+    mask = row_mask(count, x.shape[0])
+    if mask is not None:
+        matrix = jnp.where(mask[:, None] & mask[None, :], matrix, jnp.inf)
     # The matrix holds each distance twice, and a zero for each row with itself.
     middle = rows + rows * (rows - 1) // 2
     constant = lax.stop_gradient(matrix)
@@ -155,10 +168,10 @@ def _median_distance(x: Array) -> Array:
         total = jnp.sum(jnp.where(there, matrix, 0))
         return total / jnp.sum(there, dtype=jnp.int32).astype(x.dtype)
 
-    return (mean_at(low) + mean_at(high)) / 2
+    return jnp.where(rows == 1, 0, (mean_at(low) + mean_at(high)) / 2)
 
 
-def _smallest(x: Array, count: int) -> Array:
+def _smallest(x: Array, count: Array | int) -> Array:
     """The ``count``-th smallest of entries ``(m, n)`` that are not negative: its bits in turn.
 
     The order of such floats is that of their bits, read as integers.
@@ -171,7 +184,7 @@ def _smallest(x: Array, count: int) -> Array:
     def add(i: Array, found: Array) -> Array:
         trial = found | (jnp.ones((), unsigned) << (size - 2 - i).astype(unsigned))
         below = jnp.where(bits < trial, ones[0], 0) @ ones  # a product is faster than a sum
-        enough = jnp.sum(below.astype(jnp.int32)) >= count
+        enough = jnp.sum(below.astype(jnp.int32), dtype=jnp.int32) >= count
         return jnp.where(enough, found, trial)
 
     found = lax.fori_loop(0, size - 1, add, jnp.zeros((), unsigned))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
@@ -11,8 +10,10 @@ import numpy as np
 from jax import Array, lax
 
 from hgr_jax.arguments import as_pair, as_positive, check_count
-from hgr_jax.moments import standardised, sum_over_rows
-from hgr_jax.solvers import top_pair
+from hgr_jax.core.moments import sum_over_rows
+from hgr_jax.core.numerics import row_count, standardise
+from hgr_jax.core.padding import over_rows
+from hgr_jax.core.solvers import top_pair
 
 REACH = 2.5
 """The grid covers so many standard deviations on either side of the mean."""
@@ -24,7 +25,7 @@ DAMPING = 1e-9
 
 
 def kde(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) -> Array:
-    """HGR-KDE, by Witsenhausen's characterisation on a kernel density estimate.
+    """Return HGR-KDE, by Witsenhausen's characterisation on a kernel density estimate.
 
         HGR-KDE(a, b) = sigma_2(Q),    Q_ij = p_ij / sqrt(p_i. p_.j)
 
@@ -70,7 +71,7 @@ def kde(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) -> 
 
 
 def checked(a: Any, b: Any, bandwidth: Any, points: Any) -> tuple[Array, Array, Array, int]:
-    """The arguments of a measure on the estimated density, with the defaults filled in."""
+    """Return the arguments of a measure on the estimated density, with the defaults filled in."""
     a, b = as_pair(a, b, max_ndim=1)
     silverman = a.shape[0] ** (-1 / 6)
     width = as_positive("bandwidth", silverman if bandwidth is None else bandwidth, a.dtype)
@@ -80,15 +81,17 @@ def checked(a: Any, b: Any, bandwidth: Any, points: Any) -> tuple[Array, Array, 
     return a, b, width, check_count("points", points, least=2)
 
 
-@functools.partial(jax.jit, static_argnames=("points",))
-def _kde(a: Array, b: Array, bandwidth: Array, *, points: int) -> Array:
-    matrix = dependence(a, b, bandwidth, points)
+@over_rows(columns=2, static=("points",))
+def _kde(a: Array, b: Array, bandwidth: Array, *, points: int, count: Array | None) -> Array:
+    matrix = dependence(a, b, bandwidth, points, count)
     finite = jnp.all(jnp.isfinite(matrix))
     return jnp.where(finite, top_pair(jnp.where(finite, matrix, 0), "svd").correlation, jnp.nan)
 
 
-def dependence(a: Array, b: Array, bandwidth: Array, points: int) -> Array:
-    """The matrix ``p_ij / sqrt(p_i. p_.j) - sqrt(p_i. p_.j)``: 0 exactly under independence.
+def dependence(
+    a: Array, b: Array, bandwidth: Array, points: int, count: Array | None = None
+) -> Array:
+    """Return the matrix ``p_ij / sqrt(p_i. p_.j) - sqrt(p_i. p_.j)``: 0 under independence.
 
     It is Q without its first singular triple, which is known: sqrt(p_i.), 1, sqrt(p_.j).
     """
@@ -97,11 +100,13 @@ def dependence(a: Array, b: Array, bandwidth: Array, points: int) -> Array:
     def kernel(z: Array) -> Array:
         return jnp.exp(-(((grid[:, None] - z[None, :]) / bandwidth) ** 2) / 2)
 
-    def block(za: Array, zb: Array) -> Array:
-        return jnp.matmul(kernel(za), kernel(zb).T, precision=lax.Precision.HIGHEST)
+    def block(inside: Array | None, za: Array, zb: Array) -> Array:
+        left = kernel(za) if inside is None else kernel(za) * inside[None, :]
+        return jnp.matmul(left, kernel(zb).T, precision=lax.Precision.HIGHEST)
 
-    za, zb = standardised(a, ddof=1), standardised(b, ddof=1)
-    density = sum_over_rows(block, (za, zb)) / (a.shape[0] * np.sqrt(2 * np.pi) * bandwidth)
+    columns = [standardise(x, count, ddof=1) for x in (a, b)]
+    density = sum_over_rows(block, columns, count)
+    density = density / (row_count(count, a) * np.sqrt(2 * np.pi) * bandwidth)
     density = density + DAMPING
     p = density / jnp.sum(density)
     expected = jnp.sqrt(jnp.outer(jnp.sum(p, axis=1), jnp.sum(p, axis=0)))

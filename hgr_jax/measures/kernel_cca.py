@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
 from hgr_jax.arguments import as_pair, as_positive, check_count
+from hgr_jax.core.padding import over_rows
+from hgr_jax.core.small_matrices import matmul
+from hgr_jax.core.solvers import top_pair
 from hgr_jax.low_rank import (
     as_bandwidths,
     centred_features,
+    covariance,
     ridge_beyond_rounding,
     usable,
-    whitened,
+    whiteners,
 )
-from hgr_jax.solvers import top_pair
 
 
 def kernel_cca(
@@ -28,7 +29,7 @@ def kernel_cca(
     bandwidth: Any = 1.0,
     rank: int = 64,
 ) -> Array:
-    """Regularised kernel canonical correlation, with Gaussian kernels.
+    """Return the regularised kernel canonical correlation, with Gaussian kernels.
 
         max over f, g of  cov(f(a), g(b)) / sqrt((var f(a) + kappa |f|^2) (var g(b) + kappa |g|^2))
 
@@ -90,19 +91,26 @@ def kernel_cca(
         b,
         as_positive("regularization", regularization, a.dtype),
         as_bandwidths(bandwidth, a.dtype),
-        rank=min(check_count("rank", rank), a.shape[0]),
+        rank=check_count("rank", rank),
     )
 
 
-@functools.partial(jax.jit, static_argnames="rank")
+@over_rows(columns=2, static=("rank",))
 def _kernel_cca(
-    a: Array, b: Array, regularization: Array, bandwidth: tuple[Array, Array], *, rank: int
+    a: Array,
+    b: Array,
+    regularization: Array,
+    bandwidth: tuple[Array, Array],
+    *,
+    rank: int,
+    count: Array | None,
 ) -> Array:
     valid, varies = usable((a, b), (regularization, *bandwidth))
     a, b = jnp.where(valid, a, 0), jnp.where(valid, b, 0)
     widths = jnp.where(valid, bandwidth[0], 1), jnp.where(valid, bandwidth[1], 1)
-    features = centred_features((a, b), widths, rank)
+    features = centred_features((a, b), widths, rank, count)
     ridge = ridge_beyond_rounding(jnp.where(valid, regularization, 1))
-    _, cross = whitened(features, ridge)
+    left, right = whiteners(features, ridge, count)
+    cross = matmul(matmul(left, covariance(*features, count)), right.T)
     value = jnp.where(varies, top_pair(cross, "svd").correlation, 0)
     return jnp.where(valid, value, jnp.nan)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.custom_batching import sequential_vmap
 
 from hgr_jax.arguments import as_pair, as_positive, check_choice, check_count
+from hgr_jax.core.numerics import row_count, safe_divide, safe_norm
+from hgr_jax.core.padding import over_rows
+from hgr_jax.core.small_matrices import matmul, symmetric_eigen
+from hgr_jax.core.solvers import top_pair
 from hgr_jax.low_rank import (
     as_bandwidths,
     centred_features,
     covariance,
     ridge_beyond_rounding,
-    solve_lower,
     usable,
-    whitened,
+    whiteners,
 )
 
 KINDS = ("kgv", "kcc")
@@ -25,7 +28,8 @@ KINDS = ("kgv", "kcc")
 SMALL_ROWS = 1000
 """Up to so many rows the paper smooths more: its kappa and sigma change here."""
 
-_matmul = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+Features = tuple[Array, Array]
+"""Centred features ``(r, n)`` of a and of b."""
 
 
 def kernel_ica_contrast(
@@ -105,11 +109,11 @@ def kernel_ica_contrast(
         as_positive("regularization", regularization, a.dtype),
         as_bandwidths(bandwidth, a.dtype),
         kind=check_choice("kind", kind, KINDS),
-        rank=min(check_count("rank", rank), a.shape[0]),
+        rank=check_count("rank", rank),
     )
 
 
-@functools.partial(jax.jit, static_argnames=("kind", "rank"))
+@over_rows(columns=2, static=("kind", "rank"))
 def _kernel_ica_contrast(
     a: Array,
     b: Array,
@@ -118,65 +122,86 @@ def _kernel_ica_contrast(
     *,
     kind: str,
     rank: int,
+    count: Array | None,
 ) -> Array:
     valid, varies = usable((a, b), (regularization, *bandwidth))
     a, b = jnp.where(valid, a, 0), jnp.where(valid, b, 0)
     widths = jnp.where(valid, bandwidth[0], 1), jnp.where(valid, bandwidth[1], 1)
-    features = centred_features((a, b), widths, rank)
+    features = centred_features((a, b), widths, rank, count)
     ridge = ridge_beyond_rounding(jnp.where(valid, regularization, 1) / 2)
     contrast = _generalised_variance if kind == "kgv" else _first
-    value = contrast(features, ridge)
+    value = contrast(features, ridge, count)
     return jnp.where(valid, jnp.where(varies, value, 0), jnp.nan)
 
 
-def _generalised_variance(features: Array, ridge: Array) -> Array:
+def _generalised_variance(features: Features, ridge: Array, count: Array | None) -> Array:
     """KGV from r x r matrices: a determinant, smooth where single rho_i are not.
 
-    With C + ridge = L L^T and T = L_a^-1 C_ab L_b^-T, the squares of the rho_i are the
-    eigenvalues of W_a T W_b T^T, where W = L^-1 C L^-T = 1 - ridge L^-1 L^-T.
+    With W (C + ridge) W^T = 1 and T = W_a C_ab W_b^T, the squares of the rho_i are the
+    eigenvalues of K_a T K_b T^T, where K = W C W^T = 1 - ridge W W^T.
     """
-    factors, cross = whitened(features, ridge)
+    left, right = whiteners(features, ridge, count)
+    cross = matmul(matmul(left, covariance(*features, count)), right.T)
     identity = jnp.eye(cross.shape[0], dtype=cross.dtype)
-    inverses = solve_lower(factors, jnp.stack([identity, identity]))
-    kept = identity[None] - ridge * _matmul(inverses, inverses.swapaxes(1, 2))
-    squares = _matmul(_matmul(kept[0], cross), _matmul(kept[1], cross.T))
-    _, logarithm = jnp.linalg.slogdet(identity - squares)
-    return -logarithm / 2
+    kept_a, kept_b = (identity - ridge * matmul(w, w.T) for w in (left, right))
+    squares = matmul(matmul(kept_a, cross), matmul(kept_b, cross.T))
+    return -_log_determinant(identity - squares) / 2
 
 
-def _first(features: Array, ridge: Array) -> Array:
+@jax.custom_jvp
+def _log_determinant(m: Array) -> Array:
+    """Log of the determinant, which is positive; differentiable to any order.
+
+    Of a matrix that is not symmetric, so that LAPACK takes one after the other under `jax.vmap`.
+    """
+    return sequential_vmap(lambda m: jnp.linalg.slogdet(m)[1])(m)
+
+
+@_log_determinant.defjvp
+def _log_determinant_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (m,), (dm,) = primals, tangents
+    return _log_determinant(m), jnp.sum(_inverse(m).T * dm)
+
+
+@jax.custom_jvp
+def _inverse(m: Array) -> Array:
+    return sequential_vmap(jnp.linalg.inv)(m)
+
+
+@_inverse.defjvp
+def _inverse_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    inverse = _inverse(*primals)
+    return inverse, -matmul(matmul(inverse, tangents[0]), inverse)
+
+
+def _first(features: Features, ridge: Array, count: Array | None) -> Array:
     """KCC: rho_1 = R_a p . R_b q, with its unit singular vectors p and q ``(n,)`` held fixed.
 
-    ``R p = F^T (C + ridge)^-1 F p / n``, as R is symmetric.
+    ``R p = F^T (C + ridge)^-1 F p / n = (W F)^T (W F) p / n``, as R is symmetric.
     """
-    vectors = _singular_vectors(lax.stop_gradient(features), lax.stop_gradient(ridge))
-    identity = jnp.eye(features.shape[1], dtype=features.dtype)
-    regular = covariance(features, features) + ridge * identity[None]
-    right = _matmul(features, vectors[:, :, None]) / features.shape[2]
-    factors = jnp.linalg.cholesky(regular)
-    solution = lax.linalg.triangular_solve(
-        factors, solve_lower(factors, right), left_side=True, lower=True, transpose_a=True
-    )
-    smoothed = _matmul(solution.swapaxes(1, 2), features)[:, 0, :]
-    rho = jnp.dot(smoothed[0], smoothed[1], precision=lax.Precision.HIGHEST)
-    return -jnp.log1p(-rho) / 2
+    vectors = _singular_vectors(*lax.stop_gradient((features, ridge)), count)
+    smoothed = []
+    for f, w, vector in zip(features, whiteners(features, ridge, count), vectors, strict=True):
+        white = matmul(w, f)
+        smoothed.append(matmul(matmul(white, vector), white) / row_count(count, vector))
+    return -jnp.log1p(-matmul(*smoothed)) / 2
 
 
-def _singular_vectors(features: Array, ridge: Array) -> Array:
-    """The top singular vectors ``(2, n)`` of R_a R_b, from eigenvectors of the two covariances.
+def _singular_vectors(features: Features, ridge: Array, count: Array | None) -> tuple[Array, Array]:
+    """The top singular vectors ``(n,)`` of R_a R_b, from eigenvectors of the two covariances.
 
     With C = E diag(e) E^T these are F^T E e^(-1/2) / sqrt(n) times the singular vectors of
     S_a C_ab S_b^T, S = e^(1/2) / (e + ridge) E^T; the powers of e cancel to no negative one.
     """
-    values, vectors = jnp.linalg.eigh(covariance(features, features))
-    values = jnp.maximum(values, 0)
-    inverse = 1 / (values + ridge)
-    scale = (jnp.sqrt(values) * inverse)[:, :, None] * vectors.swapaxes(1, 2)
-    solve = _matmul(vectors * inverse[:, None, :], vectors.swapaxes(1, 2))
-    cross = covariance(features[0], features[1])
-    u, _, v = jnp.linalg.svd(_matmul(_matmul(scale[0], cross), scale[1].T), full_matrices=False)
-    p = _matmul(_matmul(solve[0], _matmul(cross, _matmul(scale[1].T, v[0]))), features[0])
-    q = _matmul(_matmul(solve[1], _matmul(cross.T, _matmul(scale[0].T, u[:, 0]))), features[1])
-    both = jnp.stack([p, q])
-    norm = jnp.sqrt(jnp.sum(both * both, axis=1, keepdims=True))
-    return both / jnp.where(norm > 0, norm, 1)
+    scales, solves = [], []
+    for f in features:
+        values, vectors = symmetric_eigen(covariance(f, f, count))
+        values = jnp.maximum(values, 0)
+        inverse = 1 / (values + ridge)
+        scales.append((jnp.sqrt(values) * inverse)[:, None] * vectors.T)
+        solves.append(matmul(vectors * inverse[None, :], vectors.T))
+    cross = covariance(*features, count)
+    pair = top_pair(matmul(matmul(scales[0], cross), scales[1].T), "svd")
+    p = matmul(matmul(solves[0], matmul(cross, matmul(pair.v, scales[1]))), features[0])
+    q = matmul(matmul(solves[1], matmul(matmul(pair.u, scales[0]), cross)), features[1])
+    return safe_divide(p, safe_norm(p)), safe_divide(q, safe_norm(q))

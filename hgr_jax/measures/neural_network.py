@@ -21,9 +21,10 @@ from hgr_jax.arguments import (
     check_choice,
     check_count,
 )
-from hgr_jax.copula import TransformedPair, as_new_data, check_single
-from hgr_jax.measures.pearson import pearson
-from hgr_jax.moments import standard_deviation
+from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
+from hgr_jax.core.numerics import row_mean, safe_divide, standard_deviation
+from hgr_jax.core.padding import first_rows, is_traced, over_rows, pad_rows, padded_length
+from hgr_jax.measures.pearson import correlation
 
 HIDDEN = (15, 15, 15)
 ACTIVATIONS = ("tanh", "relu", "tanh", "tanh")
@@ -49,7 +50,7 @@ def neural(
     activations: Sequence[str] = ACTIVATIONS,
     init: NeuralFit | None = None,
 ) -> Array:
-    """HGR-NN, the correlation that two networks reach by gradient ascent.
+    """Return HGR-NN, the correlation that two networks reach by gradient ascent.
 
         HGR-NN(a, b) = rho(F(a), G(b)),    (F, G) <- Adam ascent on rho(F(a), G(b))
 
@@ -113,7 +114,7 @@ def neural_fit(
     activations: Sequence[str] = ACTIVATIONS,
     init: NeuralFit | None = None,
 ) -> NeuralFit:
-    """HGR-NN with its networks, from which the next fit can start.
+    """Return HGR-NN with its networks, from which the next fit can start.
 
     Degenerate data, cost and source as in `neural`, whose value is the ``correlation`` of the
     result.
@@ -265,7 +266,11 @@ class NeuralTransform:
     def __call__(self, x: Any) -> Array:
         """Values ``(n,)`` at ``x``, of as many columns as the data of the fit."""
         check_single(self.mean.shape)
-        return _evaluate(self, as_new_data(x, self.scaler.center.shape[0], self.mean.dtype))
+        x = as_new_data(x, self.scaler.center.shape[0], self.mean.dtype)
+        if is_traced(self, x):
+            return _evaluate(self, x)
+        rows = x.shape[0]
+        return first_rows(_evaluate(self, pad_rows(x, padded_length(rows))), rows)
 
 
 @jax.tree_util.register_dataclass
@@ -303,7 +308,7 @@ def _graph(inputs: int, hidden: Any, activations: Any, dtype: Any) -> nnx.GraphD
     return nnx.graphdef(network)
 
 
-@functools.partial(jax.jit, static_argnames=("graphs", "steps"))
+@over_rows(columns=2, static=("graphs", "steps"))
 def _trained(
     a: Array,
     b: Array,
@@ -313,8 +318,9 @@ def _trained(
     *,
     graphs: tuple[Any, Any],
     steps: int,
+    count: Array | None,
 ) -> NeuralFit:
-    scalers = tuple(_scaler(lax.stop_gradient(x)) for x in (a, b))
+    scalers = tuple(_scaler(lax.stop_gradient(x), count) for x in (a, b))
     inputs = tuple(scaler(lax.stop_gradient(x)) for scaler, x in zip(scalers, (a, b), strict=True))
     optimizer = optax.adam(learning_rate)
 
@@ -326,7 +332,7 @@ def _trained(
         return f, g
 
     def loss(states: Any) -> Array:
-        return -pearson(*outputs(states))
+        return -correlation(*outputs(states), count)
 
     def step(carry: Any, _: None) -> tuple[Any, None]:
         states, optimizer_state = carry
@@ -337,26 +343,30 @@ def _trained(
     trained, _ = lax.scan(step, (states, optimizer_state), None, length=steps)
     states, optimizer_state = lax.stop_gradient(trained)
     values = outputs(states)
-    sign = jnp.where(pearson(*values) < 0, -1, 1).astype(a.dtype)
+    sign = jnp.where(correlation(*values, count) < 0, -1, 1).astype(a.dtype)
     f, g = (
-        _transform(graph, state, scaler, value, unit)
+        _transform(graph, state, scaler, value, unit, count)
         for graph, state, scaler, value, unit in zip(
             graphs, states, scalers, values, (sign, jnp.ones_like(sign)), strict=True
         )
     )
-    return NeuralFit(pearson(f(a), g(b)), f, g, optimizer_state)
+    return NeuralFit(correlation(f(a), g(b), count), f, g, optimizer_state)
 
 
-def _scaler(x: Array) -> _Scaler:
+def _scaler(x: Array, count: Array | None) -> _Scaler:
     columns = x.reshape(x.shape[0], -1)
-    spread = jax.vmap(standard_deviation, in_axes=1)(columns)
-    center = columns[0] + jnp.mean(columns - columns[:1], axis=0)
+    spread = jax.vmap(standard_deviation, in_axes=(1, None))(columns, count)
+    center = columns[0] + row_mean(columns - columns[:1], count)
     return _Scaler(center, jnp.where(spread == 0, 1, spread))
 
 
 def _transform(
-    graph: Any, state: Any, scaler: _Scaler, value: Array, sign: Array
+    graph: Any,
+    state: Any,
+    scaler: _Scaler,
+    value: Array,
+    sign: Array,
+    count: Array | None,
 ) -> NeuralTransform:
-    scale = standard_deviation(value)
-    scale = jnp.where(scale == 0, 0, sign / jnp.where(scale == 0, 1, scale))
-    return NeuralTransform(graph, state, scaler, jnp.mean(value), scale)
+    scale = safe_divide(sign, standard_deviation(value, count))
+    return NeuralTransform(graph, state, scaler, row_mean(value, count), scale)

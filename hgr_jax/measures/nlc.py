@@ -8,12 +8,13 @@ from typing import Any
 from jax import Array
 
 from hgr_jax.arguments import as_estimate, as_pair, as_weights
+from hgr_jax.core.numerics import standard_deviation
+from hgr_jax.core.padding import over_rows
 from hgr_jax.measures.kb import kb
-from hgr_jax.moments import standard_deviation
 
 
 def nlc(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) -> Array:
-    """Non-linear covariance, an HGR estimate times both standard deviations.
+    """Return the non-linear covariance, an HGR estimate times both standard deviations.
 
         NLC(a, b) = HGR(a, b) sd(a) sd(b)
 
@@ -45,5 +46,13 @@ def nlc(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) -
     """
     a, b = as_pair(a, b, max_ndim=1)
     weights = as_weights(options.get("weights"), a.shape[0], a.dtype)
-    spread_a, spread_b = (standard_deviation(x, weights) for x in (a, b))
+    spread_a, spread_b = _spreads(a, b, weights)
     return as_estimate(measure, a, b, options) * spread_a * spread_b
+
+
+@over_rows(columns=3, weights=2)
+def _spreads(
+    a: Array, b: Array, weights: Array | None, *, count: Array | None
+) -> tuple[Array, Array]:
+    spread_a, spread_b = (standard_deviation(x, count, weights=weights) for x in (a, b))
+    return spread_a, spread_b

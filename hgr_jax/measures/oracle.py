@@ -8,12 +8,13 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from hgr_jax.arguments import as_pair, as_real_array
-from hgr_jax.measures.pearson import pearson
+from hgr_jax.arguments import as_dtype, as_pair, as_real_array
+from hgr_jax.core.padding import first_rows, is_traced, over_rows, pad_rows, padded_length
+from hgr_jax.measures.pearson import correlation
 
 
 def oracle(a: Any, b: Any, *, f: Callable[[Array], Array], g: Callable[[Array], Array]) -> Array:
-    """Absolute correlation under the copula transformations that generated the data.
+    """Return the absolute correlation under the copula transformations that generated the data.
 
         oracle(a, b; f, g) = |rho(f(a), g(b))|
 
@@ -23,7 +24,8 @@ def oracle(a: Any, b: Any, *, f: Callable[[Array], Array], g: Callable[[Array], 
 
     Args:
       a, b: real arrays ``(n,)``, traced.
-      f, g: callables ``(n,) -> (n,)``, of `a` and of `b`.
+      f, g: callables ``(n,) -> (n,)``, of `a` and of `b`, that map every value by itself: outside
+        of `jax.jit` they are called on a few rows more, so that these can be dropped again.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -46,10 +48,23 @@ def oracle(a: Any, b: Any, *, f: Callable[[Array], Array], g: Callable[[Array], 
     for name, transform in (("f", f), ("g", g)):
         if not callable(transform):
             raise TypeError(f"{name} must be a callable (n,) -> (n,); got {transform!r}.")
-    transformed = as_real_array("f(a)", f(a)), as_real_array("g(b)", g(b))
-    for name, value in zip(("f", "g"), transformed, strict=True):
-        if value.shape != a.shape:
-            raise ValueError(f"{name} must map (n,) to (n,): it made {value.shape} of {a.shape}.")
-    value = jnp.abs(pearson(*(x.astype(a.dtype) for x in transformed)))
+    return _oracle(a, b, _transformed("f", "a", f, a), _transformed("g", "b", g, b))
+
+
+def _transformed(name: str, of: str, transform: Callable[[Array], Array], x: Array) -> Array:
+    """``transform(x)``, without a program for each length."""
+    rows = x.shape[0]
+    argument = x if is_traced(x) else jnp.asarray(pad_rows(x, padded_length(rows)))
+    value = as_dtype(as_real_array(f"{name}({of})", transform(argument)), x.dtype)
+    if value.shape != argument.shape:
+        raise ValueError(
+            f"{name} must map (n,) to (n,): it made {value.shape} of {argument.shape}."
+        )
+    return value[:rows] if is_traced(value) else first_rows(value, rows)
+
+
+@over_rows(columns=4)
+def _oracle(a: Array, b: Array, x: Array, y: Array, *, count: Array | None) -> Array:
+    value = jnp.abs(correlation(x, y, count))
     constant = jnp.all(a == a[0]) | jnp.all(b == b[0])
     return jnp.where(constant & ~jnp.isnan(value), 0, value)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from hgr_jax.arguments import as_pair
-from hgr_jax.moments import standardised
+from hgr_jax.core.numerics import row_mean, safe_divide, standardise
+from hgr_jax.core.padding import over_rows
 
 
 def pearson(a: Any, b: Any) -> Array:
-    """Pearson's correlation, the degree of a linear relation, with its sign.
+    """Return Pearson's correlation, the degree of a linear relation, with its sign.
 
         rho(a, b) = cov(a, b) / (sd(a) sd(b))
 
@@ -41,11 +41,16 @@ def pearson(a: Any, b: Any) -> Array:
     return _pearson(a, b)
 
 
-@jax.jit
-def _pearson(a: Array, b: Array) -> Array:
-    x, y = standardised(a), standardised(b)
+@over_rows(columns=2)
+def _pearson(a: Array, b: Array, *, count: Array | None) -> Array:
+    return correlation(a, b, count)
+
+
+def correlation(a: Array, b: Array, count: Array | None = None) -> Array:
+    """Return Pearson's correlation of the first ``count`` rows of ``a`` and ``b``, or of all."""
+    x, y = standardise(a, count), standardise(b, count)
     # Their mean squares are 1 but for rounding, so to the derivative this is a constant.
-    size = jax.lax.stop_gradient(jnp.sqrt(jnp.mean(x * x) * jnp.mean(y * y)))
-    product = jnp.mean(x * y) / jnp.where(size == 0, 1, size)
+    size = lax.stop_gradient(jnp.sqrt(row_mean(x * x, count) * row_mean(y * y, count)))
+    product = safe_divide(row_mean(x * y, count), size)
     # Beyond 1 by rounding only; a clip would make the derivative there zero or a half.
-    return product / jnp.maximum(jax.lax.stop_gradient(jnp.abs(product)), 1)
+    return product / jnp.maximum(lax.stop_gradient(jnp.abs(product)), 1)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
+from jax.custom_batching import sequential_vmap
 
 from hgr_jax.arguments import as_key, as_pair, as_positive, check_count
-from hgr_jax.copula import TransformedPair, as_new_data, check_single
+from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
+from hgr_jax.core.numerics import kept, row_count, row_mean, safe_divide, safe_norm
+from hgr_jax.core.padding import first_rows, is_traced, over_rows, pad_rows, padded_length
+from hgr_jax.core.small_matrices import matmul
+from hgr_jax.core.solvers import CanonicalPair, top_pair
 from hgr_jax.measures.spearman import average_ranks
-from hgr_jax.solvers import CanonicalPair, top_pair
-
-_matmul = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 
 
 def rdc(
@@ -28,7 +30,7 @@ def rdc(
     regularization: Any = 1e-10,
     repeats: int = 1,
 ) -> Array:
-    """Randomized dependence coefficient, the top canonical correlation of random sinusoids.
+    """Return RDC, the top canonical correlation of random sinusoids of the ranks.
 
         RDC(a, b) = max over alpha, beta of rho( sin([u, 1] W_a) alpha, sin([v, 1] W_b) beta )
 
@@ -83,7 +85,7 @@ def rdc_fit(
     scale: Any = 1 / 6,
     regularization: Any = 1e-10,
 ) -> RandomizedFit:
-    """RDC of one draw, with its transformations.
+    """Return RDC of one draw, with its transformations.
 
     Degenerate data, cost and source as in `rdc`, whose value (with ``repeats=1``) is the
     ``correlation`` of the result.
@@ -109,7 +111,12 @@ def rdc_fit(
     a, b = as_pair(a, b)
     (key,) = jax.random.split(as_key(key), 1)
     options = _options(scale, regularization, a.dtype)
-    return _rdc_fit(a, b, key, *options, projections=check_count("projections", projections))
+    fit = _rdc_fit(a, b, key, *options, projections=check_count("projections", projections))
+    f, g = (
+        dataclasses.replace(side, sample=first_rows(side.sample, a.shape[0]))
+        for side in (fit.f, fit.g)
+    )
+    return dataclasses.replace(fit, f=f, g=g)
 
 
 def _options(scale: Any, regularization: Any, dtype: Any) -> tuple[Array, Array]:
@@ -123,7 +130,14 @@ def _options(scale: Any, regularization: Any, dtype: Any) -> tuple[Array, Array]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RandomizedTransform:
-    """A transformation of RDC: a combination of sinusoids of the ranks in the fitted sample."""
+    """A transformation of RDC: a combination of sinusoids of the ranks in the fitted sample.
+
+    Attributes:
+      sample: each column of the data in increasing order, ``(n, p)``.
+      weights: of the sinusoids, ``(p + 1, projections)``.
+      mean: of the sinusoids in the data, ``(projections,)``.
+      coefficients: of the sinusoids, ``(projections,)``.
+    """
 
     sample: Array
     weights: Array
@@ -133,8 +147,14 @@ class RandomizedTransform:
     def __call__(self, x: Any) -> Array:
         """Values ``(n,)`` at ``x``, of as many columns as the fitted data."""
         check_single(self.sample.shape[:-2])
-        columns = self.sample.shape[1]
-        return _evaluate(self, as_new_data(x, columns, self.sample.dtype).reshape(-1, columns))
+        size, columns = self.sample.shape
+        x = as_new_data(x, columns, self.sample.dtype)
+        if is_traced(self, x):
+            return _evaluate(self, x, None)
+        sample = pad_rows(self.sample, padded_length(size))
+        padded = pad_rows(x, padded_length(x.shape[0]))
+        result = _evaluate(dataclasses.replace(self, sample=sample), padded, np.int32(size))
+        return first_rows(result, x.shape[0])
 
 
 @jax.tree_util.register_dataclass
@@ -144,52 +164,89 @@ class RandomizedFit(TransformedPair):
 
 
 @jax.jit
-def _evaluate(transform: RandomizedTransform, x: Array) -> Array:
-    rows = transform.sample.shape[0]
+def _evaluate(transform: RandomizedTransform, x: Array, count: Array | None) -> Array:
+    rows = transform.sample.shape[0] if count is None else count
+    x = x.reshape(x.shape[0], -1)
 
     def share(sample: Array, column: Array) -> Array:
-        below = jnp.searchsorted(sample, column, side="left")
-        up_to = jnp.searchsorted(sample, column, side="right")
-        return (below + up_to + 1).astype(x.dtype) / (2 * rows)
+        """Of the first ``rows`` of the sample that are below; those after repeat its last."""
+        below = jnp.minimum(jnp.searchsorted(sample, column, side="left"), rows)
+        up_to = jnp.minimum(jnp.searchsorted(sample, column, side="right"), rows)
+        return (below + up_to + 1).astype(x.dtype) / jnp.asarray(2 * rows, x.dtype)
 
     shares = jax.vmap(share, in_axes=(1, 1), out_axes=1)(transform.sample, x)
     features = _sinusoids(shares, transform.weights) - transform.mean[None, :]
     return jnp.where(
-        jnp.all(jnp.isfinite(x), axis=1), _matmul(features, transform.coefficients), jnp.nan
+        jnp.all(jnp.isfinite(x), axis=1), matmul(features, transform.coefficients), jnp.nan
     )
 
 
-@functools.partial(jax.jit, static_argnames=("projections",))
+@over_rows(columns=2, static=("projections",))
 def _rdc(
-    a: Array, b: Array, keys: Array, scale: Array, regularization: Array, *, projections: int
+    a: Array,
+    b: Array,
+    keys: Array,
+    scale: Array,
+    regularization: Array,
+    *,
+    projections: int,
+    count: Array | None,
 ) -> Array:
-    shares = _shares(a), _shares(b)
+    (a, b), count = _padded((a, b), count)
+    shares = _shares(a, count), _shares(b, count)
 
     def once(key: Array) -> Array:
         weights = _weights(key, shares, scale, projections)
-        return _best_pair(shares, weights, regularization)[0].correlation
+        return _best_pair(shares, weights, regularization, count)[0].correlation
 
-    return jnp.median(jax.vmap(once)(keys))
+    # Not by `jax.vmap`, which would take the matrices from LAPACK.
+    return jnp.median(lax.map(once, keys))
 
 
-@functools.partial(jax.jit, static_argnames=("projections",))
+@over_rows(columns=2, static=("projections",))
 def _rdc_fit(
-    a: Array, b: Array, key: Array, scale: Array, regularization: Array, *, projections: int
+    a: Array,
+    b: Array,
+    key: Array,
+    scale: Array,
+    regularization: Array,
+    *,
+    projections: int,
+    count: Array | None,
 ) -> RandomizedFit:
-    shares = _shares(a), _shares(b)
+    padded, number = _padded((a, b), count)
+    shares = _shares(padded[0], number), _shares(padded[1], number)
     weights = _weights(key, shares, scale, projections)
-    pair, sides = _best_pair(shares, weights, regularization)
+    pair, sides = _best_pair(shares, weights, regularization, number)
     f, g = (
-        _transform(x, w, side, direction)
+        _transform(x, w, side, direction, count)
         for x, w, side, direction in zip((a, b), weights, sides, (pair.u, pair.v), strict=True)
     )
     return RandomizedFit(pair.correlation, f, g)
 
 
-def _shares(x: Array) -> Array:
+def _padded(columns: tuple[Array, Array], count: Array | None) -> tuple[tuple[Array, Array], Array]:
+    """The columns padded under `jax.jit` as well, and the number of rows that are data.
+
+    What rounding leaves of the smallest directions depends on the shape that LAPACK is given, and
+    with so small a ridge the value depends on it in float32.  (A count that XLA knows, it would
+    round otherwise.)
+    """
+    if count is not None:
+        return columns, count
+    rows = columns[0].shape[0]
+    first, second = (
+        jnp.pad(x, [(0, padded_length(rows) - rows)] + [(0, 0)] * (x.ndim - 1), mode="edge")
+        for x in columns
+    )
+    return (first, second), lax.optimization_barrier(jnp.int32(rows))
+
+
+def _shares(x: Array, count: Array | None = None) -> Array:
     """Ranks over n, column by column, ``(n, p)``; all NaN if any value is not finite."""
     columns = x.reshape(x.shape[0], -1)
-    return jax.vmap(average_ranks, in_axes=1, out_axes=1)(columns) / x.shape[0]
+    ranks = jax.vmap(average_ranks, in_axes=(1, None), out_axes=1)(columns, count)
+    return ranks / row_count(count, columns)
 
 
 def _weights(
@@ -204,7 +261,7 @@ def _weights(
 
 
 def _sinusoids(shares: Array, weights: Array) -> Array:
-    return jnp.sin(_matmul(shares, weights[:-1]) + weights[-1][None, :])
+    return jnp.sin(matmul(shares, weights[:-1]) + weights[-1][None, :])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,31 +277,50 @@ class _Whitened:
 
 
 def _best_pair(
-    shares: tuple[Array, Array], weights: tuple[Array, Array], regularization: Array
+    shares: tuple[Array, Array],
+    weights: tuple[Array, Array],
+    regularization: Array,
+    count: Array | None,
 ) -> tuple[CanonicalPair, tuple[_Whitened, _Whitened]]:
-    features = jnp.stack([_sinusoids(u, w) for u, w in zip(shares, weights, strict=True)])
-    means = jnp.mean(features, axis=1)
-    centred = features - means[:, None, :]
-    # With one factorisation for both, only its triangle is needed and nothing else of size n.
-    r = jnp.linalg.qr(jnp.concatenate([centred[0], centred[1]], axis=1), mode="r")
-    u, size, vt = jnp.linalg.svd(jnp.stack(jnp.split(r, 2, axis=1)), full_matrices=False)
-    varies = jnp.stack([jnp.any(x != x[:1]) for x in shares])[:, None]
-    largest = size[:, :1]
-    relative = size / jnp.where(largest > 0, largest, 1)
-    ridged = largest * jnp.sqrt(relative**2 + regularization)
-    inverse = jnp.where(varies, 1 / jnp.where(varies, ridged, 1), 0)
-    directions = u * (size * inverse)[:, None, :]
-    loadings = vt.swapaxes(1, 2) * inverse[:, None, :]
-    cross = _matmul(directions[0].T, directions[1])
+    features = [_sinusoids(u, w) for u, w in zip(shares, weights, strict=True)]
+    means = [row_mean(f, count) for f in features]
+    centred = [kept(f - mean[None, :], count) for f, mean in zip(features, means, strict=True)]
+    factors = sequential_vmap(_factorised)(*centred)
+    sides = []
+    for u, (left, size, right), mean in zip(shares, factors, means, strict=True):
+        varies, largest = jnp.any(u != u[:1]), size[0]
+        ridged = largest * jnp.sqrt(safe_divide(size, largest) ** 2 + regularization)
+        inverse = safe_divide(1, jnp.where(varies, ridged, 0))
+        sides.append(_Whitened(left * (size * inverse)[None, :], right.T * inverse[None, :], mean))
+    cross = matmul(sides[0].directions.T, sides[1].directions)
     finite = jnp.all(jnp.isfinite(cross))
     pair = top_pair(jnp.where(finite, cross, 0), "svd")
     value = jnp.where(finite, jnp.minimum(pair.correlation, 1), jnp.nan)
-    sides = [_Whitened(*side) for side in zip(directions, loadings, means, strict=True)]
     return dataclasses.replace(pair, correlation=value), (sides[0], sides[1])
 
 
-def _transform(x: Array, weights: Array, side: _Whitened, direction: Array) -> RandomizedTransform:
-    spread = jnp.linalg.norm(_matmul(side.directions, direction)) / x.shape[0] ** 0.5
-    unit = jnp.where(spread > 0, direction / jnp.where(spread > 0, spread, 1), 0)
-    sample = jnp.sort(lax.stop_gradient(x).reshape(x.shape[0], -1), axis=0)
-    return RandomizedTransform(sample, weights, side.mean, _matmul(side.loadings, unit))
+Factors = tuple[Array, Array, Array]
+
+
+def _factorised(f: Array, g: Array) -> tuple[Factors, Factors]:
+    """Singular value decompositions of ``f`` and ``g (n, k)``, but for a basis they share.
+
+    The ridge is so far below the variances that float32 would lose it in a Gram matrix: the data
+    themselves are factorised.  With one triangle for both, nothing else of size n is needed.
+    LAPACK takes one pair after the other under `jax.vmap`: see `hgr_jax.core.small_matrices`.
+    """
+    triangle = jnp.linalg.qr(jnp.concatenate([f, g], axis=1), mode="r")
+    first, second = (
+        jnp.linalg.svd(part, full_matrices=False) for part in jnp.split(triangle, 2, axis=1)
+    )
+    return tuple(first), tuple(second)
+
+
+def _transform(
+    x: Array, weights: Array, side: _Whitened, direction: Array, count: Array | None
+) -> RandomizedTransform:
+    spread = safe_norm(matmul(side.directions, direction))
+    columns = lax.stop_gradient(x).reshape(x.shape[0], -1)
+    unit = safe_divide(direction, spread) * row_count(count, columns) ** 0.5
+    sample = jnp.sort(kept(columns, count, jnp.inf), axis=0)
+    return RandomizedTransform(sample, weights, side.mean, matmul(side.loadings, unit))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import Array
-from jax.scipy.stats import rankdata
+from jax import Array, lax
 
 from hgr_jax.arguments import as_pair
-from hgr_jax.measures.pearson import pearson
+from hgr_jax.core.numerics import kept
+from hgr_jax.core.padding import over_rows
+from hgr_jax.measures.pearson import correlation
 
 
 def spearman(a: Any, b: Any) -> Array:
-    """Spearman's rank correlation, the degree of a monotone relation, with its sign.
+    """Return Spearman's rank correlation, the degree of a monotone relation, with its sign.
 
         rho_S(a, b) = pearson(rank(a), rank(b)),    ties sharing their mean rank
 
@@ -42,12 +42,18 @@ def spearman(a: Any, b: Any) -> Array:
     return _spearman(a, b)
 
 
-@jax.jit
-def _spearman(a: Array, b: Array) -> Array:
-    return pearson(average_ranks(a), average_ranks(b))
+@over_rows(columns=2)
+def _spearman(a: Array, b: Array, *, count: Array | None) -> Array:
+    return correlation(average_ranks(a, count), average_ranks(b, count), count)
 
 
-def average_ranks(x: Array) -> Array:
-    """Ranks 1 to n of ``x (n,)``, ties sharing their mean; NaN throughout if any is not finite."""
-    ranks = rankdata(jax.lax.stop_gradient(x)).astype(x.dtype)
+def average_ranks(x: Array, count: Array | None = None) -> Array:
+    """Return ranks from 1 on of ``x (n,)``, ties sharing their mean; NaN if any is not finite.
+
+    Those of the rows from ``count`` on are without meaning.
+    """
+    x = lax.stop_gradient(x)
+    ordered = jnp.sort(kept(x, count, jnp.inf))
+    less, up_to = (jnp.searchsorted(ordered, x, side=side) for side in ("left", "right"))
+    ranks = (less + up_to + 1).astype(x.dtype) / 2
     return jnp.where(jnp.all(jnp.isfinite(x)), ranks, jnp.nan)

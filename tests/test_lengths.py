@@ -1,0 +1,140 @@
+"""One compiled program for many numbers of rows, and the values of exact shapes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hgr_jax
+
+LENGTHS = (107, 97, 101, 127, 128)
+"""All in the program of up to 128 rows."""
+
+KEY = jax.random.key(0)
+
+MEASURES: dict[str, Callable[..., jax.Array]] = {
+    "ace": hgr_jax.ace,
+    "ace on few rows": functools.partial(hgr_jax.ace, span=(0.03, 1.0)),
+    "chi2": functools.partial(hgr_jax.chi2, points=10),
+    "distance_correlation": hgr_jax.distance_correlation,
+    "distance_correlation, sorted": functools.partial(
+        hgr_jax.distance_correlation, algorithm="sort"
+    ),
+    "distance_correlation, sorted and unbiased": functools.partial(
+        hgr_jax.distance_correlation, algorithm="sort", unbiased=True
+    ),
+    "distance_correlation, unbiased": functools.partial(
+        hgr_jax.distance_correlation, unbiased=True
+    ),
+    "gedi": functools.partial(hgr_jax.gedi, measure=hgr_jax.pearson),
+    "hsic": hgr_jax.hsic,
+    "hsic, unbiased": functools.partial(hgr_jax.hsic, unbiased=True, normalized=False),
+    "kde": functools.partial(hgr_jax.kde, points=10),
+    "kernel_cca": functools.partial(hgr_jax.kernel_cca, rank=16),
+    "kcc": functools.partial(hgr_jax.kernel_ica_contrast, kind="kcc", rank=16),
+    "kgv": functools.partial(hgr_jax.kernel_ica_contrast, rank=16),
+    "neural": functools.partial(hgr_jax.neural, key=KEY, steps=3),
+    "nlc": functools.partial(hgr_jax.nlc, measure=hgr_jax.pearson),
+    "oracle": functools.partial(hgr_jax.oracle, f=jnp.square, g=jnp.negative),
+    "pearson": hgr_jax.pearson,
+    "rdc": functools.partial(hgr_jax.rdc, key=KEY, projections=5, regularization=1e-6),
+    "spearman": hgr_jax.spearman,
+}
+
+TOLERANCES = {"ace": 1e-8, "ace on few rows": 1e-8, "rdc": 1e-9, "neural": 1e-9}
+"""Of those that end an iteration, or divide by little."""
+
+
+def pair(rows: int, *, tied: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    a, noise = np.random.default_rng(rows).standard_normal((2, rows))
+    b = 0.8 * a + a**2 + noise / 2
+    return (np.round(2 * a), np.round(b)) if tied else (a, b)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", MEASURES)
+def test_values_are_those_of_exact_shapes(name: str, compilations: Any) -> None:
+    measure, tolerance = MEASURES[name], TOLERANCES.get(name, 1e-12)
+    a, b = pair(LENGTHS[0])
+    value = measure(a, b)
+    tied = pair(LENGTHS[0], tied=True)
+    with compilations() as programs:
+        value_tied = measure(*tied)
+        for rows in LENGTHS[1:]:
+            measure(*pair(rows))
+    assert not programs
+    exact = jax.jit(measure)
+    np.testing.assert_allclose(value, exact(a, b), rtol=0, atol=tolerance)
+    np.testing.assert_allclose(value_tied, exact(*tied), rtol=0, atol=tolerance)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", MEASURES)
+def test_few_rows_and_degenerate_data(name: str) -> None:
+    measure = MEASURES[name]
+    a, b = pair(100)
+    for rows in (4, 5):
+        assert np.isfinite(measure(a[:rows], b[:rows]))
+    constant = np.full(100, 0.1)
+    assert measure(constant, b) == measure(a, constant) == 0
+    for bad in (np.nan, np.inf, -np.inf):
+        for place in (0, 50, 99):
+            broken = np.where(np.arange(100) == place, bad, a)
+            assert np.isnan(measure(broken, b))
+            assert np.isnan(measure(b, broken))
+
+
+def test_some_lengths(compilations: Any) -> None:
+    """Each power of two has four, and what is short has one."""
+    a, b = (np.float32(x) for x in pair(1000))
+    with compilations() as programs:
+        for rows in range(1, 1000, 7):
+            hgr_jax.pearson(a[:rows], b[:rows])
+    assert 0 < len(programs) <= 13
+
+
+FITS: dict[str, Callable[..., Any]] = {
+    "ace": hgr_jax.ace_fit,
+    "neural": functools.partial(hgr_jax.neural_fit, key=KEY, steps=3),
+    "rdc": functools.partial(hgr_jax.rdc_fit, key=KEY, projections=5, regularization=1e-6),
+}
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", FITS)
+def test_fits_are_of_the_rows_alone(name: str, compilations: Any) -> None:
+    def fitted(rows: int) -> Any:
+        fit = FITS[name](*pair(rows))
+        new = pair(rows - 3)[0]
+        return fit, new, fit.f(new)
+
+    fitted(LENGTHS[0])
+    with compilations() as programs:
+        fit, new, values = fitted(LENGTHS[1])
+    assert not programs
+    assert values.shape == new.shape
+    np.testing.assert_allclose(values, jax.jit(lambda fit, x: fit.f(x))(fit, new), atol=1e-9)
+    if name != "neural":
+        sample = fit.f.knots if name == "ace" else fit.f.sample[:, 0]
+        np.testing.assert_array_equal(sample, np.sort(pair(LENGTHS[1])[0]))
+
+
+def test_conversions_compile_nothing(compilations: Any) -> None:
+    a, b = pair(LENGTHS[1])
+    kinds = (
+        (a > 0, np.float32(b)),
+        (jnp.asarray(a > 0), jnp.asarray(np.int32(b))),
+        (jnp.asarray(a, jnp.float16), np.float32(b)),
+        (a.tolist(), b.tolist()),
+    )
+    hgr_jax.pearson(np.float32(a), np.float32(b))
+    with compilations() as programs:
+        for x, y in kinds:
+            hgr_jax.pearson(x, y)
+    assert not programs
