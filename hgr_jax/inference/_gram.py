@@ -7,21 +7,21 @@ them nested: the first d whitened functions span the polynomials of degree d.
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.scipy.linalg import block_diag, solve_triangular
+from jax.scipy.linalg import block_diag
+from numpy.typing import NDArray
 
-from hgr_jax.kernels import PolynomialBasis
-from hgr_jax.moments import pair_gram
-from hgr_jax.orthogonal import fit_polynomials
-from hgr_jax.solvers import CanonicalPair
-
-matmul = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+from hgr_jax.core.basis import PolynomialBasis
+from hgr_jax.core.fitting import fit_polynomials
+from hgr_jax.core.moments import mean_product
+from hgr_jax.core.padding import jitted, padded_length
+from hgr_jax.core.small_matrices import matmul
+from hgr_jax.core.solvers import CanonicalPair
 
 
 class Bases(NamedTuple):
@@ -36,28 +36,40 @@ class Bases(NamedTuple):
         return self.a.alive, self.b.alive
 
 
-def fit_bases(
-    a: Array, b: Array, weights: Array | None, degrees: tuple[int, int]
-) -> tuple[Bases, Array]:
-    """Bases fitted to all rows, and the Gram matrix of ``[1, basis of a, basis of b]``.
+def fit_bases(a: Array, b: Array, weights: Array | None, degrees: tuple[int, int]) -> Bases:
+    """Fit bases to all rows.
 
     ``weights`` sum to 1, and rows of weight 0 hold harmless values.
     """
-    a, b = lax.stop_gradient(a), lax.stop_gradient(b)
-    weights = None if weights is None else lax.stop_gradient(weights)
-    bases, gram, _ = fit_polynomials((a, b), degrees, weights)
-    return Bases(*lax.stop_gradient(bases)), gram
+    a, b, weights = lax.stop_gradient((a, b, weights))
+    basis = lax.stop_gradient(fit_polynomials((a, b), degrees, weights).basis)
+    return Bases(*(basis.select(v, degree) for v, degree in enumerate(degrees)))
 
 
-def fold_order(key: Array, rows: int, folds: int) -> Array:
-    """Rows of every fold, ``(folds, size)``: random, of sizes that differ by one at most.
+def fold_order(key: Array, rows: int, folds: int, count: Array | None = None) -> Array:
+    """Return the rows of every fold, ``(folds, size)``: random, of sizes that differ by 1 at most.
 
-    ``rows`` (one past the last) stands where a fold has a row less.
+    ``rows`` (one past the last) stands where a fold has a row less.  Of padded rows the first
+    ``count`` are dealt, and as they would be without the others.
     """
+    index = lax.iota(jnp.int32, rows)
+    padding = jnp.zeros_like(index) if count is None else (index >= count).astype(jnp.int32)
+    bits = jax.random.bits(key, (rows,), jnp.uint32)
+    last, _, order = lax.sort((padding, bits, index), num_keys=2)
+    order = jnp.where(last == 1, rows, order)
     size = -(-rows // folds)
-    order = jax.random.permutation(key, rows)
     padded = jnp.concatenate([order, jnp.full(folds * size - rows, rows, order.dtype)])
     return padded.reshape(size, folds).T
+
+
+_fold_order = jitted(fold_order, static=("rows", "folds"))
+
+
+def folds_of(key: Array, rows: int, folds: int) -> list[NDArray[np.intp]]:
+    """Return the rows of every fold, on the host."""
+    length = padded_length(rows)
+    order = np.asarray(_fold_order(key, length, folds, np.int32(rows)))
+    return [fold[fold < length] for fold in order]
 
 
 def fold_grams(bases: Bases, a: Array, b: Array, weights: Array | None, order: Array) -> Array:
@@ -66,7 +78,16 @@ def fold_grams(bases: Bases, a: Array, b: Array, weights: Array | None, order: A
     w = jnp.full(rows, 1 / rows, a.dtype) if weights is None else weights
     inside = jnp.minimum(order, rows - 1)
     w = jnp.where(order < rows, w[inside], 0)
-    return lax.map(lambda part: pair_gram(*bases, *part), (a[inside], b[inside], w))
+
+    def functions(inside: Array | None, a: Array, b: Array) -> Array:
+        ones = jnp.ones((1, a.shape[0]), a.dtype)
+        both = jnp.concatenate([ones, bases.a.rows(a), bases.b.rows(b)])
+        return both if inside is None else both * inside[None, :]
+
+    def gram(part: tuple[Array, Array, Array]) -> Array:
+        return mean_product(functions, part[:2], part[2])
+
+    return lax.map(gram, (a[inside], b[inside], w))
 
 
 def training_grams(folds: Array) -> Array:
@@ -93,24 +114,24 @@ def whitener(gram: Array, alive: Array) -> Array:
     size = c.shape[0]
     square = jnp.diagonal(gram)[1:] / jnp.where(gram[0, 0] > 0, gram[0, 0], 1)
     tolerance = 32 * size * float(jnp.finfo(c.dtype).eps)
-    identity = jnp.eye(size, dtype=c.dtype)
+    index = lax.iota(jnp.int32, size)[:, None]
 
-    def step(j: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
-        left, factor, used, clear = state
-        pivot = left[j, j]
+    def step(j: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Eliminate column j of the rows below; of a dead direction, its own row instead."""
+        rows, clear = state
+        pivot = rows[j, j]
         share = lax.stop_gradient(pivot / jnp.where(square[j] > 0, square[j], 1))
         clear = jnp.where(alive[j], clear * jnp.minimum(share, 1), 0)
         lives = clear > tolerance
-        column = jnp.where(lives, left[:, j] / jnp.sqrt(jnp.where(lives, pivot, 1)), 0)
-        column = jnp.where(jnp.arange(size) >= j, column, 0)
-        left = left - column[:, None] * column[None, :]
-        factor = factor.at[:, j].set(jnp.where(lives, column, identity[j]))
-        return left, factor, used.at[j].set(lives), clear
+        row = jnp.where(lives, rows[j] / jnp.sqrt(jnp.where(lives, pivot, 1)), 0)
+        below = jnp.where(lives, rows[:, j] / jnp.sqrt(jnp.where(lives, pivot, 1)), 0)
+        reduced = rows - below[:, None] * row[None, :]
+        rows = jnp.where(index > j, reduced, jnp.where(index == j, row[None, :], rows))
+        return rows, clear
 
-    start = (c, identity, jnp.zeros(size, bool), jnp.ones((), c.dtype))
-    _, factor, used, _ = lax.fori_loop(0, size, step, start)
-    inverse = solve_triangular(factor, identity, lower=True)
-    return jnp.where(used[:, None], inverse, 0)
+    start = jnp.concatenate([c, jnp.eye(size, dtype=c.dtype)], axis=1)
+    rows, _ = lax.fori_loop(0, size, step, (start, jnp.ones((), c.dtype)))
+    return rows[:, size:]
 
 
 def pair_whitener(gram: Array, alive: tuple[Array, Array]) -> Array:
@@ -121,17 +142,6 @@ def pair_whitener(gram: Array, alive: tuple[Array, Array]) -> Array:
         whitener(gram[: size + 1, : size + 1], alive[0]),
         whitener(gram[other[:, None], other[None, :]], alive[1]),
     )
-
-
-def cross_moments(gram: Array, alive: tuple[Array, Array]) -> Array:
-    """M, whose top singular value is KB on the rows of this Gram matrix, ``(h, k)``."""
-    size = alive[0].shape[0]
-    transform = pair_whitener(gram, alive)
-    _, c = covariance(gram)
-    m = matmul(
-        transform[:size, :size], matmul(c[:size, size:], transform[size:, size:].swapaxes(0, 1))
-    )
-    return jnp.where(jnp.isfinite(m), m, 0)
 
 
 class Whitened(NamedTuple):

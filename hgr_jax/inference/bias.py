@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 
 def corrected(value: Array, rows: Any, parameters: Any) -> Array:
@@ -35,9 +37,20 @@ def corrected(value: Array, rows: Any, parameters: Any) -> Array:
       0.000 0.032 0.493
     """
     value = jnp.asarray(value)
-    freedom = jnp.asarray(rows, value.dtype) - 1
-    left = freedom - jnp.asarray(parameters, value.dtype)
+    rows, parameters = (jnp.asarray(x, value.dtype) for x in (rows, parameters))
+    found: Array = _ezekiel(jnp, value, rows, parameters)
+    return found
+
+
+def corrected_on_host(value: Any, rows: Any, parameters: Any) -> NDArray[np.float64]:
+    """Return `corrected` by NumPy, in double precision, for arrays whose shapes vary."""
+    found: NDArray[np.float64] = _ezekiel(np, np.asarray(value, np.float64), rows, parameters)
+    return found
+
+
+def _ezekiel(xp: Any, value: Any, rows: Any, parameters: Any) -> Any:
+    left = rows - 1 - parameters
     enough = left > 0
-    squared = 1 - (1 - value * value) * freedom / jnp.where(enough, left, 1)
+    squared = 1 - (1 - value * value) * (rows - 1) / xp.where(enough, left, 1)
     positive = enough & ~(squared <= 0)
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1)), 0)
+    return xp.where(positive, xp.sqrt(xp.where(positive, squared, 1)), 0)

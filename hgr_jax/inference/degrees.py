@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
-from jax import Array, lax
 
 from hgr_jax.arguments import as_key, as_pair, as_weights, check_choice, check_count
-from hgr_jax.canonical import normalised, without_dropped_rows
-from hgr_jax.inference._gram import (
-    cross_moments,
-    fit_bases,
-    fold_grams,
-    fold_order,
-    held_out,
-    score,
-    training_grams,
-)
+from hgr_jax.inference._gram import folds_of
+from hgr_jax.inference._pairs import PolynomialPair, fit_pair
+from hgr_jax.inference._polynomials import tolerance
+from hgr_jax.inference._small_problems import top_singular_values
 from hgr_jax.inference.resampling import check_folds
-from hgr_jax.solvers import top_pair
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RULES = ("one_standard_error", "best")
 
-Table = npt.NDArray[np.float64]
+Table = npt.NDArray[np.floating]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -131,21 +121,30 @@ def select_degrees(
         top = (check_count("largest", largest),) * 2
     check_choice("rule", rule, RULES)
     folds = check_folds(folds, a.shape[0])
-    scored, value, counts = _cross_validated(a, b, weights, as_key(key), largest=top, folds=folds)
-    if np.isnan(np.asarray(value)).any():
+    order = folds_of(as_key(key), a.shape[0], folds)
+    x, y = np.asarray(a), np.asarray(b)
+    w = np.ones(len(x)) if weights is None else np.asarray(weights, np.float64)
+    kept = np.flatnonzero(w)
+    sound = np.isfinite(w).all() and (w >= 0).all() and len(kept) > 0
+    if not (sound and np.isfinite(x[kept]).all() and np.isfinite(y[kept]).all()):
         raise ValueError(
             "degrees can be selected only on finite a and b and weights >= 0, not all 0;"
             " drop the other rows, or give them weight 0."
         )
-    counted = np.asarray(counts)
+    pair = fit_pair(x[kept], y[kept], w[kept], top)
+    inside = np.zeros((len(x), folds))
+    for fold, rows in enumerate(order):
+        inside[rows, fold] = w[rows] / w.sum()
+    rounding = tolerance(x.dtype) * sum(top)
+    scored, values, counted = _cross_validated(pair, inside[kept], top, rounding)
     if counted.sum() < 2:
         raise ValueError("weights must leave rows in at least two folds; use fewer folds.")
-    scores_by_fold = np.asarray(scored, np.float64)[counted]
+    scores_by_fold = scored[counted]
     scores = scores_by_fold.mean(axis=0)
     errors = scores_by_fold.std(axis=0, ddof=1) / np.sqrt(len(scores_by_fold))
     rounding = float(jnp.finfo(a.dtype).eps) ** (2 / 3)
     h, k = _chosen(scores, errors, rule, rounding)
-    return DegreeSelection(h, k, scores, errors, np.asarray(value, np.float64), rule)
+    return DegreeSelection(h, k, scores, errors, values, rule)
 
 
 def _chosen(scores: Table, errors: Table, rule: str, rounding: float) -> tuple[int, int]:
@@ -159,34 +158,53 @@ def _chosen(scores: Table, errors: Table, rule: str, rounding: float) -> tuple[i
     return int(h) + 1, int(k) + 1
 
 
-@functools.partial(jax.jit, static_argnames=("largest", "folds"))
 def _cross_validated(
-    a: Array,
-    b: Array,
-    weights: Array | None,
-    key: Array,
-    *,
-    largest: tuple[int, int],
-    folds: int,
-) -> tuple[Array, Array, Array]:
-    """Held-out scores ``(folds, H, K)``, values ``(H, K)``, and which folds hold any weight."""
-    weights = None if weights is None else normalised(weights)
-    a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
-    bases, gram = fit_bases(a, b, weights, largest)
-    grams = fold_grams(bases, a, b, weights, fold_order(key, a.shape[0], folds))
-    rows, columns = np.indices(largest)
-    within = (np.arange(largest[0])[:, None] <= rows[..., None, None]) & (
-        np.arange(largest[1])[None, :] <= columns[..., None, None]
+    pair: PolynomialPair, inside: Table, largest: tuple[int, int], tolerance: float
+) -> tuple[Table, Table, npt.NDArray[np.bool_]]:
+    """Held-out scores ``(folds, H, K)``, values ``(H, K)``, and which folds hold any weight.
+
+    ``inside (n, folds)`` are the weights of the rows in each fold.
+    """
+    grams = pair.grams(inside)
+    folds = grams.shape[2]
+    # The rows outside a fold: summed, as a difference would cancel.
+    training = grams @ (1 - np.eye(folds))
+    m, *maps = pair.whitened(training)
+    h = pair.directions[0]
+    rows, columns = (np.arange(size) for size in largest)
+    within = (np.arange(h)[:, None, None, None] <= rows[None, None, :, None]) & (
+        np.arange(pair.directions[1])[None, :, None, None] <= columns[None, None, None, :]
     )
+    whole, *_ = pair.whitened(grams.sum(axis=2, keepdims=True))
+    blocks = (whole[..., None] * within).reshape(*whole.shape[:2], rows.size * columns.size)
+    values = np.minimum(top_singular_values(blocks), 1).reshape(largest)
+    # Monotone but for rounding as they are.
+    values = np.maximum.accumulate(np.maximum.accumulate(values, 0), 1)
+    scores = np.zeros((folds, *largest))
+    means, trained = (_divided(part[0], part[0, 0]) for part in (grams, training))
+    for fold in range(folds) if min(pair.directions) else ():
+        blocks = np.moveaxis(m[..., fold, None, None] * within, (0, 1), (-2, -1))
+        left, _, right = np.linalg.svd(blocks, full_matrices=False)
+        mean = means[1:, fold]
+        covariance = _divided(grams[1:, 1:, fold], grams[0, 0, fold]) - np.outer(mean, mean)
+        moved = mean - trained[1:, fold]
+        sides = []
+        for part, w, transform in (
+            (slice(None, h), left[..., :, 0], maps[0]),
+            (slice(h, None), right[..., 0, :], maps[1]),
+        ):
+            w = w @ transform[..., fold]
+            variance = np.einsum("hki,ij,hkj->hk", w, covariance[part, part], w)
+            varies = variance > tolerance * (variance + (w @ moved[part]) ** 2)
+            sides.append((w, np.where(varies, variance, 0)))
+        (f, spread_f), (g, spread_g) = sides
+        product = np.einsum("hki,ij,hkj->hk", f, covariance[:h, h:], g)
+        norm = np.sqrt(spread_f * spread_g)
+        scores[fold] = np.clip(_divided(product, norm), -1, 1)
+    return scores, values, grams[0, 0] > 0
 
-    def one(training: Array, test: Array) -> Array:
-        m, moments = held_out(training, test, bases.alive)
-        blocks = jnp.where(within, m, 0)
-        return jax.vmap(jax.vmap(lambda block: score(top_pair(block, "svd"), moments)))(blocks)
 
-    scores = jax.vmap(one)(training_grams(grams), grams)
-    blocks = jnp.where(within, cross_moments(gram, bases.alive), 0)
-    values = jnp.minimum(jnp.linalg.svd(blocks, compute_uv=False)[..., 0], 1)
-    values = lax.cummax(lax.cummax(values, 0), 1)  # monotone but for rounding as they are
-    finite = jnp.isfinite(gram).all()
-    return scores, jnp.where(finite, values, jnp.nan), grams[:, 0, 0] > 0
+def _divided(numerator: Table, denominator: Any) -> Table:
+    """The ratio, and 0 where the denominator is not positive."""
+    positive = denominator > 0
+    return np.where(positive, numerator / np.where(positive, denominator, 1), 0)

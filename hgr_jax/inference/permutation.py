@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
-from jax import Array, lax
+from jax import Array
 
 from hgr_jax.arguments import (
     as_estimate,
@@ -21,10 +21,11 @@ from hgr_jax.arguments import (
     check_choice,
     check_count,
 )
-from hgr_jax.canonical import normalised
-from hgr_jax.inference._gram import covariance, cross_moments, fit_bases, matmul, pair_whitener
+from hgr_jax.core.kernels import Indicators
+from hgr_jax.core.solvers import SOLVERS
+from hgr_jax.inference._pairs import PolynomialPair, fit_pair
+from hgr_jax.inference._small_problems import top_singular_values, whitened_blocks, whitenings
 from hgr_jax.measures.kb import kb
-from hgr_jax.solvers import SOLVERS
 
 MEMORY = 2**27
 """Bytes that the permutations of a chunk may take."""
@@ -97,10 +98,10 @@ def permutation_test(
     the p-value is 1.  A statistic that is NaN gives NaN; a permutation whose value is NaN counts
     as reaching the statistic.
 
-    Cost: a host function, not to be traced.  HGR-KB of two variables ``(n,)`` at integer degrees
-    is whitened only once, as a permutation of rows changes neither basis (with weights, b's is
-    whitened each time): 999 permutations of 10,000 rows take about a second on one core.  Other
-    measures are computed anew each time.
+    Cost: a host function, not to be traced.  HGR-KB of two variables ``(n,)``, polynomials or
+    categories, is whitened only once, as a permutation of rows changes neither basis (with weights,
+    b's is whitened each time): 999 permutations of 10,000 rows take about a second on one core.
+    Other measures are computed anew each time.
 
     Source: Phipson & Smyth, "Permutation p-values should never be zero" (2010).
 
@@ -132,7 +133,7 @@ def permutation_test(
     chunks = -(-(1 + count) // min(chunk or fitting, 1 + count))
     size = -(-(1 + count) // chunks)
     values = _values(a, b, measure, weights, options)
-    parts = [np.asarray(values(jnp.asarray(order))) for order in orders(key, rows, chunks, size)]
+    parts = [np.asarray(values(order)) for order in orders(key, rows, chunks, size)]
     all_values = np.concatenate(parts).astype(np.float64)
     statistic, null = float(all_values[0]), all_values[1 : 1 + count]
     if np.isnan(statistic):
@@ -171,22 +172,12 @@ def _values(
     measure: Callable[..., Array],
     weights: Array | None,
     options: dict[str, Any],
-) -> Callable[[Array], Array]:
+) -> Callable[[npt.NDArray[np.int32]], Any]:
     """From orders of the rows of b ``(size, n)`` to the values of the measure ``(size,)``."""
-    partial: Any = measure
-    if isinstance(measure, functools.partial) and partial.func is kb and not partial.args:
-        measure, options = kb, {**partial.keywords, **options}
-    degrees = (options.get("h", 5), options.get("k", 5))
-    if (
-        measure is kb
-        and options.keys() <= {"h", "k", "solver"}
-        and a.ndim == b.ndim == 1
-        and not any(callable(degree) for degree in degrees)
-    ):
-        check_choice("solver", options.get("solver", SOLVERS[0]), SOLVERS)
-        h, k = (check_count(name, value) for name, value in zip("hk", degrees, strict=True))
-        prepared = _prepared(a, b, weights, h=h, k=k)
-        return functools.partial(_kb_values, prepared)
+    kernels = _kernels_of_kb(measure, options)
+    if kernels is not None and a.ndim == b.ndim == 1:
+        w = None if weights is None else np.asarray(weights)
+        return functools.partial(_kb_values, *_prepared(np.asarray(a), np.asarray(b), w, kernels))
     if measure is kb:
         options = {"solver": "svd", **options}
     if weights is not None:
@@ -196,6 +187,28 @@ def _values(
     return functools.partial(
         _any_values, a, b, traced, measure=measure, options=tuple(sorted(static.items()))
     )
+
+
+def _kernels_of_kb(
+    measure: Callable[..., Array], options: dict[str, Any]
+) -> tuple[int | Indicators, int | Indicators] | None:
+    """The kernels where the measure is HGR-KB of polynomials or of categories, or None.
+
+    Also as a `functools.partial`.
+    """
+    partial: Any = measure
+    if isinstance(measure, functools.partial) and not partial.args:
+        measure, options = partial.func, {**partial.keywords, **options}
+    kernels = (options.get("h", 5), options.get("k", 5))
+    known = all(isinstance(kernel, Indicators) or not callable(kernel) for kernel in kernels)
+    if measure is not kb or not known or not options.keys() <= {"h", "k", "solver"}:
+        return None
+    check_choice("solver", options.get("solver", SOLVERS[0]), SOLVERS)
+    h, k = (
+        kernel if isinstance(kernel, Indicators) else check_count(name, kernel)
+        for name, kernel in zip("hk", kernels, strict=True)
+    )
+    return h, k
 
 
 def _is_static(value: Any) -> bool:
@@ -211,7 +224,7 @@ def _any_values(
     a: Array,
     b: Array,
     traced: dict[str, Any],
-    order: Array,
+    order: Any,
     *,
     measure: Callable[..., Array],
     options: tuple[tuple[str, Any], ...],
@@ -220,35 +233,36 @@ def _any_values(
     return jax.vmap(lambda rows: as_estimate(measure, a, b[rows], given))(order)
 
 
-@functools.partial(jax.jit, static_argnames=("h", "k"))
 def _prepared(
-    a: Array, b: Array, weights: Array | None, *, h: int, k: int
-) -> tuple[Array, Array, tuple[Array, Array], Array | None]:
-    """Whitened functions of a ``(h, n)`` and of b ``(n, k)``, what they support, and weights."""
-    weights = None if weights is None else normalised(weights)
-    bases, gram = fit_bases(a, b, weights, (h, k))
-    mean, _ = covariance(gram)
-    transform = pair_whitener(gram, bases.alive)
-    f = matmul(transform[:h, :h], bases.a.rows(a) - mean[:h, None])
-    g = matmul(transform[h:, h:], bases.b.rows(b) - mean[h:, None])
-    return f, g.T, bases.alive, weights
+    a: Any, b: Any, weights: Any, kernels: tuple[int | Indicators, int | Indicators]
+) -> tuple[PolynomialPair | None, bool]:
+    """Orthonormal functions of both, None of data that are not finite; and whether weights vary."""
+    w = np.ones(len(a)) if weights is None else weights
+    if not (np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(w).all() and w.min() > 0):
+        return None, False
+    return fit_pair(a, b, w, kernels), weights is not None
 
 
-@jax.jit
 def _kb_values(
-    prepared: tuple[Array, Array, tuple[Array, Array], Array | None], order: Array
-) -> Array:
-    f, g, alive, weights = prepared
+    pair: PolynomialPair | None, weighted: bool, orders: npt.NDArray[np.int32]
+) -> npt.NDArray[np.floating]:
+    """HGR-KB for every order of the rows of b, which changes only the cross moments.
 
-    def cross(rows: Array) -> Array:
-        if weights is None:
-            return matmul(f, g[rows]) / f.shape[1]
-        functions = jnp.concatenate([jnp.ones_like(f[:1]), f, g[rows].T])
-        return cross_moments(matmul(functions * weights[None, :], functions.T), alive)
-
-    m = lax.map(cross, order)
-    finite = jnp.isfinite(f).all() & jnp.isfinite(g).all()
-    if weights is not None:
-        finite &= jnp.isfinite(weights).all()
-    values = jnp.linalg.svd(jnp.where(finite, m, 0), compute_uv=False)[:, 0]
-    return jnp.where(finite, jnp.minimum(values, 1), jnp.nan)
+    With weights, which stay with the rows of a, also those that b is whitened with.
+    """
+    if pair is None:
+        return np.full(len(orders), np.nan)
+    h, size = pair.directions[0], len(pair.functions)
+    f, g = pair.functions[1 : h + 1] * pair.shares, pair.functions[h + 1 :]
+    cross = np.take(g, orders, axis=1).reshape(-1, len(pair.shares)) @ f.T
+    m: npt.NDArray[np.floating] = np.moveaxis(cross.reshape(len(g), len(orders), h), -1, 0)
+    if weighted:
+        left, right = np.triu_indices(size - h)
+        both = pair.functions[np.r_[0, h + 1 : size]]
+        moments = np.empty((size - h, size - h, len(orders)))
+        for i, j in zip(left, right, strict=True):
+            moments[i, j] = moments[j, i] = (both[i] * both[j])[orders] @ pair.shares
+        mean, transform, _ = whitenings(moments, np.ones((size - h - 1, len(orders)), bool))
+        none = np.zeros((h, len(orders)))
+        m = whitened_blocks(m, (none, np.ones_like(none)), (mean, transform))
+    return np.minimum(top_singular_values(m), 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import statistics
 from collections.abc import Iterator
 from typing import Any
@@ -15,10 +14,10 @@ import numpy.typing as npt
 from jax import Array, lax
 
 from hgr_jax.arguments import as_key, as_pair, as_weights, check_count, check_fraction
-from hgr_jax.canonical import normalised, without_dropped_rows
+from hgr_jax.core.canonical import normalised, without_dropped_rows
+from hgr_jax.core.padding import over_rows
+from hgr_jax.core.solvers import top_pair
 from hgr_jax.inference._gram import (
-    Bases,
-    cross_moments,
     fit_bases,
     fold_grams,
     fold_order,
@@ -26,9 +25,8 @@ from hgr_jax.inference._gram import (
     score,
     training_grams,
 )
-from hgr_jax.inference.bias import corrected
-from hgr_jax.moments import sum_over_rows
-from hgr_jax.solvers import top_pair
+from hgr_jax.inference._pairs import fit_pair
+from hgr_jax.inference.bias import corrected_on_host
 
 MEMORY = 2**27
 """Bytes that the resamples of a chunk may take."""
@@ -108,7 +106,7 @@ def check_folds(folds: Any, rows: int) -> int:
     return folds
 
 
-@functools.partial(jax.jit, static_argnames=("degrees", "folds"))
+@over_rows(columns=3, static=("degrees", "folds"), weights=2)
 def _cross_fitted(
     a: Array,
     b: Array,
@@ -117,11 +115,15 @@ def _cross_fitted(
     *,
     degrees: tuple[int, int],
     folds: int,
+    count: Array | None,
 ) -> Array:
+    rows = a.shape[0]
+    if weights is None and count is not None:
+        weights = (lax.iota(jnp.int32, rows) < count).astype(a.dtype)
     weights = None if weights is None else normalised(weights)
     a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
-    bases, _ = fit_bases(a, b, weights, degrees)
-    grams = fold_grams(bases, a, b, weights, fold_order(key, a.shape[0], folds))
+    bases = fit_bases(a, b, weights, degrees)
+    grams = fold_grams(bases, a, b, weights, fold_order(key, rows, folds, count))
 
     def one(training: Array, test: Array) -> Array:
         m, moments = held_out(training, test, bases.alive)
@@ -226,22 +228,24 @@ def bootstrap(
     if not 0 < level < 1:
         raise ValueError(f"level must be above 0 and below 1; got {level}.")
     rows = a.shape[0]
-    bases, value, center, parameters = _fitted(a, b, degrees=degrees)
-    estimate, corrected = float(value), float(center)
-    if np.isnan(estimate) or estimate == 0:
-        return BootstrapInterval(estimate, estimate, estimate, estimate, level)
-    if rows <= int(parameters) + 1:
-        return BootstrapInterval(0.0, 1.0, estimate, 0.0, level)
+    if not (jnp.isfinite(a).all() and jnp.isfinite(b).all()):
+        return BootstrapInterval(np.nan, np.nan, np.nan, np.nan, level)
+    polynomials = fit_pair(np.asarray(a), np.asarray(b), np.ones(rows), degrees)
+    parameters = sum(polynomials.directions) - 1
+    value = float(polynomials.values(np.ones((rows, 1)))[0])
+    center = float(corrected_on_host(value, rows, parameters))
+    if value == 0:
+        return BootstrapInterval(value, value, value, value, level)
+    if rows <= parameters + 1:
+        return BootstrapInterval(0.0, 1.0, value, 0.0, level)
     size = min(count, max(1, MEMORY // (4 * rows * a.dtype.itemsize)))
     chunks = -(-count // size)
     size = -(-count // chunks)
-    parts = [
-        np.asarray(_resampled(bases, a, b, parameters, jnp.asarray(drawn), degrees=degrees))
-        for drawn in draws(key, rows, chunks * size, size)
-    ]
-    values = np.concatenate(parts).astype(np.float64)[:count]
-    low, high = _bias_corrected_percentiles(values, corrected, level)
-    return BootstrapInterval(low, high, estimate, corrected, level)
+    parts = [polynomials.values(drawn) for drawn in draws(key, rows, chunks * size, size)]
+    once = corrected_on_host(np.concatenate(parts)[:count], rows, parameters)
+    values = corrected_on_host(once, rows, parameters)
+    low, high = _bias_corrected_percentiles(values, center, level)
+    return BootstrapInterval(low, high, value, center, level)
 
 
 def draws(key: Array, rows: int, count: int, size: int) -> Iterator[npt.NDArray[np.uint16]]:
@@ -267,47 +271,3 @@ def _bias_corrected_percentiles(
     t = normal.inv_cdf((1 + level) / 2)
     low, high = np.quantile(values, [normal.cdf(2 * z - t), normal.cdf(2 * z + t)])
     return float(low), float(high)
-
-
-@functools.partial(jax.jit, static_argnames=("degrees",))
-def _fitted(a: Array, b: Array, *, degrees: tuple[int, int]) -> tuple[Bases, Array, Array, Array]:
-    """Bases, HGR-KB, its corrected value, and how many parameters the data support."""
-    bases, gram = fit_bases(a, b, None, degrees)
-    value = jnp.minimum(_top(cross_moments(gram, bases.alive)), 1)
-    value = jnp.where(jnp.isfinite(gram).all(), value, jnp.nan)
-    parameters = jnp.sum(bases.a.alive) + jnp.sum(bases.b.alive) - 1
-    return bases, value, corrected(value, a.shape[0], parameters), parameters
-
-
-@functools.partial(jax.jit, static_argnames=("degrees",))
-def _resampled(
-    bases: Bases,
-    a: Array,
-    b: Array,
-    parameters: Array,
-    drawn: Array,
-    *,
-    degrees: tuple[int, int],
-) -> Array:
-    """HGR-KB of every resample, corrected twice."""
-    size = 1 + sum(degrees)
-    left, right = np.triu_indices(size)
-
-    def block(a: Array, b: Array, drawn: Array) -> Array:
-        functions = jnp.concatenate(
-            [jnp.ones((1, a.shape[0]), a.dtype), bases.a.rows(a), bases.b.rows(b)]
-        )
-        products = functions[left] * functions[right]
-        return jnp.matmul(products, drawn.astype(a.dtype), precision=lax.Precision.HIGHEST)
-
-    sums = sum_over_rows(block, (a, b, drawn)) / a.shape[0]
-    place = np.zeros((size, size), int)
-    place[left, right] = place[right, left] = np.arange(len(left))
-    grams = jnp.moveaxis(sums[place], -1, 0)
-    m = jax.vmap(lambda gram: cross_moments(gram, bases.alive))(grams)
-    once = corrected(jnp.minimum(_top(m), 1), a.shape[0], parameters)
-    return corrected(once, a.shape[0], parameters)
-
-
-def _top(m: Array) -> Array:
-    return jnp.linalg.svd(m, compute_uv=False)[..., 0]

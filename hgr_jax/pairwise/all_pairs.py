@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -148,7 +147,7 @@ def scan(
     measure = _as_measure(method)
     if pvalues in ("rank", "asymptotic") and method != "kb":
         raise ValueError(f"pvalues={pvalues!r} is for method='kb'; got method={method!r}.")
-    key = jax.random.key(0) if key is None else as_key(key)
+    key = None if key is None else as_key(key)
     columns = as_columns(table, names=names, categories=categories, low_cardinality=low_cardinality)
     weights = _as_weights(weights, columns.rows)
     pairs, positions = _pairs(columns, _as_targets(target, columns.names))
@@ -225,10 +224,10 @@ def as_features(
     if dropped is not None:
         whole = np.where(dropped[:, None], -1, whole)
     return Features(
-        x=jnp.asarray(x, wanted),
-        codes=jnp.asarray(whole, jnp.int32),
+        x=np.ascontiguousarray(x, wanted),
+        codes=np.asarray(whole, np.int32),
         levels=tuple(len(category.levels) for category in columns.categories),
-        weights=None if weights is None else jnp.asarray(weights, wanted),
+        weights=None if weights is None else np.asarray(weights, wanted),
     )
 
 
@@ -247,6 +246,8 @@ def _as_measure(method: Any) -> Measure | None:
     """A function of two vectors; None for those that the engine does."""
     if callable(method):
         return method
+    if isinstance(method, str) and method in ("kb", "sk"):
+        return None
     known = [n for n in measures.__all__ if n.islower() and not n.endswith("_fit")]
     known = [n for n in known if _takes_two_vectors(getattr(measures, n))]
     if not isinstance(method, str) or method not in known:
@@ -254,7 +255,8 @@ def _as_measure(method: Any) -> Measure | None:
             f"method must be a function of two vectors or one of {', '.join(sorted(known))};"
             f" got {method!r}."
         )
-    return None if method in ("kb", "sk") else getattr(measures, method)
+    found: Measure = getattr(measures, method)
+    return found
 
 
 def _takes_two_vectors(measure: Measure) -> bool:

@@ -2,78 +2,53 @@
 
 from __future__ import annotations
 
-import functools
-
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from hgr_jax.canonical import SINGLE_KERNEL, Problem, normalised, solve, without_dropped_rows
-from hgr_jax.pairwise.features import Features, Floats, Integers, Kernels, chunks
+from hgr_jax.inference._polynomials import centred_indicators, orthonormal_polynomials
+from hgr_jax.inference._small_problems import top_correlations
+from hgr_jax.pairwise.features import Features, Floats, Integers, Kernels
 
 
 def estimate_alone(
-    features: Features, kernels: Kernels, pairs: Integers, memory: int
+    features: Features, kernels: Kernels, pairs: Integers
 ) -> tuple[Floats, Floats, Integers]:
     """HGR, |Pearson| and directions ``(N, 2)`` of ``pairs (N, 2)``, as `hgr_jax.kb` has them."""
     value, pearson = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     degrees = np.zeros((len(pairs), 2), np.intp)
-    numbers, width = features.numbers, max(features.levels, default=0)
-    each = features.rows * features.x.dtype.itemsize * (20 + 8 * width)
-    size = int(np.clip(memory // each, 1, 32))
-    kinds = pairs >= numbers
-    for kind in np.unique(kinds, axis=0):
-        chosen = np.flatnonzero((kinds == kind).all(axis=1))
-        for part in chunks(chosen, size):
-            a, b = pairs[part].T
-            sides = [
-                (features.codes[:, c - numbers] if category else features.x[:, c]).T
-                for c, category in zip((a, b), kind, strict=True)
-            ]
-            found = _one_by_one(
-                *sides,
-                features.weights,
-                kernels=kernels,
-                levels=tuple(width if category else 0 for category in kind),
+    numbers = features.numbers
+    for place, pair in enumerate(pairs):
+        both = np.ones(features.rows, bool)
+        for column in pair:
+            both &= (
+                ~np.isnan(features.x[:, column])
+                if column < numbers
+                else features.codes[:, column - numbers] >= 0
             )
-            value[part], pearson[part], degrees[part] = (np.asarray(x) for x in found)
+        rows = np.flatnonzero(both)
+        if len(rows) < 2:
+            continue
+        w = np.ones(len(rows)) if features.weights is None else features.weights[rows]
+        w = w.astype(np.float64) / w.sum(dtype=np.float64)
+        sides, linear = [], []
+        for side, (column, degree) in enumerate(zip(pair, (kernels.h, kernels.k), strict=True)):
+            if column < numbers:
+                found = orthonormal_polynomials(features.x[rows, column], w, degree)
+                linear.append(1)
+            else:
+                found = centred_indicators(
+                    features.codes[rows, column - numbers], w, features.levels[column - numbers]
+                )
+                linear.append(len(found))
+            sides.append(found)
+            degrees[place, side] = len(found) - (column >= numbers)
+        m = (sides[0] * w) @ sides[1].T
+        if m.size:
+            counts = np.array([m.shape])
+            value[place] = top_correlations(
+                m[..., None], counts, np.array([linear]), single=kernels.single
+            )[0]
+        else:
+            value[place] = 0
+        if (pair < numbers).all():
+            pearson[place] = min(abs(m[0, 0]), 1) if m.size else 0
     return value, pearson, degrees
-
-
-@functools.partial(jax.jit, static_argnames=("kernels", "levels"))
-def _one_by_one(
-    a: Array,
-    b: Array,
-    weights: Array | None,
-    *,
-    kernels: Kernels,
-    levels: tuple[int, int],
-) -> tuple[Array, Array, Array]:
-    """HGR, |Pearson| and directions of pairs ``(N, n)``, by `canonical.solve` on their rows."""
-
-    def present(x: Array, count: int) -> Array:
-        return x >= 0 if count else ~jnp.isnan(x)
-
-    def side(x: Array, count: int, w: Array) -> Array:
-        if count:
-            x = (x[:, None] == jnp.arange(count, dtype=x.dtype)[None, :]).astype(w.dtype)
-        return without_dropped_rows(x, w)
-
-    def one(a: Array, b: Array) -> tuple[Array, Array, Array]:
-        both = present(a, levels[0]) & present(b, levels[1])
-        dtype = b.dtype if levels[0] else a.dtype
-        w = jnp.ones(both.shape, dtype) if weights is None else weights
-        w = normalised(jnp.where(both, w, 0))
-        sides = side(a, levels[0], w), side(b, levels[1], w)
-        degrees = None if levels[0] else kernels.h, None if levels[1] else kernels.k
-        linear = levels[0] or 1, levels[1] or 1
-        method = SINGLE_KERNEL if kernels.single else "svd"
-        solution = solve(Problem(degrees, method, linear), *sides, w, None)
-        directions = jnp.stack([jnp.sum(s.basis.alive) for s in (solution.f, solution.g)])
-        pearson = jnp.full((), jnp.nan, dtype)
-        if not any(levels):
-            pearson = solve(Problem((1, 1), "svd", (1, 1)), *sides, w, None).correlation
-        return solution.correlation, pearson, directions
-
-    return jax.vmap(one)(a, b)

@@ -22,14 +22,15 @@ def estimate_any(
 ) -> Estimates:
     """|``measure``| of every pair of columns of numbers, on the rows where both are present.
 
-    One program for every number of rows that occurs; pairs without missing values share one.
+    The measures of this package have programs for few numbers of rows; another function has one
+    for every number that occurs, and pairs without missing values share one.
 
     Raises:
       ValueError: for weights, which a measure of two vectors cannot take.
     """
     if features.weights is not None:
         raise ValueError("weights are for method='kb' or 'sk'.")
-    x = np.asarray(features.x)
+    x = features.x
     patterns = patterns_of(features)
     of = patterns.of[pairs]
     value, pearson = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
@@ -39,15 +40,16 @@ def estimate_any(
     def one(a: jax.Array, b: jax.Array) -> jax.Array:
         return jnp.abs(as_estimate(measure, a, b, {}))
 
+    ours = str(getattr(measure, "__module__", "")).startswith("hgr_jax.")
     several = jax.jit(jax.vmap(one))
     at_once = int(np.clip(memory // (64 * features.rows * x.dtype.itemsize), 1, 64))
     whole = np.flatnonzero(complete)
     for start in range(0, len(whole), at_once):
         part = whole[np.minimum(np.arange(start, start + at_once), len(whole) - 1)]
-        a, b = (features.x[:, pairs[part, side]].T for side in (0, 1))
+        a, b = (jnp.asarray(x[:, pairs[part, side]].T) for side in (0, 1))
         value[part] = np.asarray(several(a, b))
         progress(min(at_once, len(whole) - start))
-    single = jax.jit(one)
+    single = one if ours else jax.jit(one)
     for index in np.flatnonzero(~complete & (rows >= 2)):
         keep = patterns.present[:, of[index]].all(axis=1)
         a, b = (jnp.asarray(x[keep, column]) for column in pairs[index])

@@ -1,101 +1,130 @@
-"""Near-orthonormal polynomials of many columns, each on the rows where it is present."""
+"""Near-orthonormal polynomials of many columns, each on the rows where it is present.
+
+As in `hgr_jax.core.fitting`: polynomials that are orthonormal on a sketch of the rows are measured
+on all of them, which is enough where they are well conditioned there; the others are made on all
+rows of their column.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from numpy.typing import NDArray
 
-from hgr_jax.canonical import normalised, without_dropped_rows
-from hgr_jax.kernels import PolynomialBasis
-from hgr_jax.orthogonal import assess, distinct_values, fit_polynomials, sketched_polynomials
-from hgr_jax.pairwise.blocks import polynomials
+from hgr_jax.inference._polynomials import Floats, Polynomials, stieltjes, tolerance
+from hgr_jax.inference._small_problems import inverse_choleskies
 
 Integers = NDArray[np.intp]
 
+SKETCH_ROWS = 256
+SKETCH_GROUPS = 128
+"""A sketch holds so many rows, evenly spaced, and the extremes of so many groups of rows."""
 
-@functools.partial(jax.jit, static_argnames=("degree", "complete"))
-def sketched(x: Array, weights: Array | None, *, degree: int, complete: bool) -> PolynomialBasis:
-    """Polynomials of every column of ``x (n, c)``, orthonormal on a few hundred of its rows."""
-
-    def one(column: Array) -> PolynomialBasis:
-        return sketched_polynomials(*_on_its_rows(column, weights, complete), degree)
-
-    return jax.vmap(one, in_axes=1)(x)
+MIN_PIVOT = 0.25
+MAX_NORM = 16.0
 
 
-@functools.partial(jax.jit, static_argnames=("complete",))
+def sketched(x: Floats, weights: Floats | None, *, degree: int) -> Polynomials:
+    """Return polynomials of every column of ``x (n, c)``, orthonormal on a sketch of its rows."""
+    rows = len(x)
+    w: Floats = np.ones(rows) if weights is None else weights
+    if rows <= 2 * SKETCH_ROWS:
+        points, each, extra = x, w, None
+    else:
+        stride = rows // SKETCH_ROWS
+        sample = slice(None, stride * SKETCH_ROWS, stride)
+        points, each = x[sample], w[sample]
+        grouped = rows // SKETCH_GROUPS * SKETCH_GROUPS
+        groups = x[:grouped].reshape(-1, SKETCH_GROUPS, x.shape[1])
+        extra = np.concatenate([np.fmax.reduce(groups), np.fmin.reduce(groups), x[grouped:]])
+    points, each = _on_their_rows(points, each)
+    center: Floats = np.einsum("cn,cn->c", np.broadcast_to(each, points.shape), points)
+    if extra is not None:
+        beyond, some = _on_their_rows(extra, np.ones(len(extra)))
+        ends = np.fmax.reduce(extra), np.fmin.reduce(extra)
+        middle = np.nan_to_num(ends[0] / 2 + ends[1] / 2).astype(np.float64)
+        center = np.where(each.sum(axis=1) > 0, center, middle)
+        some = (some > 0) / rows
+        points = np.concatenate([points, beyond], axis=1)
+        shape = (len(each) if len(some) == 1 else len(some), -1)
+        each, some = (np.broadcast_to(v, (shape[0], v.shape[1])) for v in (each, some))
+        each = np.concatenate([each, some], axis=1)
+        each = each / np.maximum(each.sum(axis=1, keepdims=True), 1e-300)
+    noise = tolerance(np.dtype(np.float64))
+    return stieltjes(points, each, degree, tolerance=noise, passes=0, center=center)[0]
+
+
 def assessed(
-    basis: PolynomialBasis, moments: Array, x: Array, weights: Array | None, *, complete: bool
-) -> tuple[PolynomialBasis, Array]:
-    """The bases with their dead directions, and which of them will not do ``(c,)``.
+    basis: Polynomials, moments: Floats, x: Floats
+) -> tuple[Polynomials, NDArray[np.bool_]]:
+    """Return the bases with their dead directions, and which of them must be repaired ``(c,)``.
 
-    Those are the ones that are ill conditioned on all the rows, whose moments are ``(c, d + 1,
-    d + 1)``, and those with fewer directions than the column has values for.
+    Those are the ones that are ill conditioned on all the rows, whose moments are ``(d + 1,
+    d + 1, c)``, and those with fewer directions than the column has values for.
     """
-    total = moments[:, :1, :1]
-    gram = moments / jnp.where(total > 0, total, 1)
-    alive, bad = jax.vmap(assess)(basis, gram)
+    total = moments[0, 0]
+    gram = moments / np.where(total > 0, total, 1)
+    known = np.isfinite(gram).all(axis=(0, 1))
+    gram = np.where(known, gram, 0)
+    each = np.arange(len(gram))
+    norms = np.sqrt(np.maximum(gram[each, each], 0))
+    # Dead is a direction of which only rounding is left of x p_j after projection.
+    residual = norms[1:] / basis.step
+    product = np.sqrt(basis.diagonal**2 + basis.coupling**2 + residual**2)
+    alive = np.logical_and.accumulate(residual > tolerance(x.dtype) * product, axis=0)
+    kept = np.concatenate([np.ones_like(alive[:1]), alive])
+    scale = np.where(kept, norms, 1)
+    both = kept[:, None] & kept[None, :]
+    divisor = np.where(scale > 0, scale, 1)
+    identity = np.eye(len(gram))[..., None]
+    correlation = np.where(both, gram / divisor[:, None] / divisor[None, :], identity)
+    _, pivots = inverse_choleskies(correlation)
+    bad = (pivots < MIN_PIVOT) | (scale > MAX_NORM) | (scale < 1 / MAX_NORM)
+    wrong = np.asarray(bad[1:].any(axis=0) | ~known)
+    directions = alive.sum(axis=0)
+    few = np.flatnonzero((directions < basis.degree) & (total > 0))
+    expected = np.minimum(distinct_values(x[:, few]) - 1, basis.degree)
+    wrong[few] |= directions[few] < expected
+    return dataclasses.replace(basis, alive=alive).pruned(), wrong & (total > 0)
 
-    def supported(column: Array) -> Array:
-        return distinct_values(*_on_its_rows(column, weights, complete)) - 1
 
-    degree = basis.step.shape[1]
-    directions = jnp.sum(alive, axis=1)
-    expected = lax.cond(
-        jnp.all(directions == degree),
-        lambda: directions,
-        lambda: jnp.minimum(jax.vmap(supported, in_axes=1)(x), degree),
-    )
-    wrong = jnp.any(bad, axis=1) | (directions < expected)
-    return dataclasses.replace(basis, alive=alive), wrong & jnp.isfinite(gram).all(axis=(1, 2))
-
-
-@functools.partial(jax.jit, static_argnames=("degree", "complete"))
 def repaired(
-    x: Array, weights: Array | None, *, degree: int, complete: bool
-) -> tuple[PolynomialBasis, Array, Array]:
-    """Bases of every column made with care, their moments, and whether that succeeded ``(c,)``."""
+    x: Floats, weights: Floats | None, *, degree: int
+) -> tuple[Polynomials, NDArray[np.bool_]]:
+    """Return bases of every column made on all of its rows, and whether that succeeded ``(c,)``.
 
-    def one(column: Array) -> tuple[PolynomialBasis, Array, Array]:
-        column, w = _on_its_rows(column, weights, complete)
-        (basis,), gram, clear = fit_polynomials((column,), (degree,), w)
-        return basis, gram, clear
-
-    return jax.vmap(one, in_axes=1)(x)
-
-
-def _on_its_rows(
-    column: Array, weights: Array | None, complete: bool
-) -> tuple[Array, Array | None]:
-    """A column with harmless values where it is missing, and weights that sum to 1 elsewhere."""
-    if not complete:
-        present = ~jnp.isnan(column)
-        weights = jnp.where(present, jnp.ones_like(column) if weights is None else weights, 0)
-    if weights is None:
-        return column, None
-    weights = normalised(weights)
-    return without_dropped_rows(column, weights), weights
+    It does not where an outlier beyond the reach of the dtype hides the values of other rows.
+    """
+    points, each = _on_their_rows(x, np.ones(len(x)) if weights is None else weights)
+    basis, _ = stieltjes(points, each, degree, tolerance=tolerance(x.dtype))
+    expected = np.minimum(distinct_values(x) - 1, degree)
+    return basis.pruned(), basis.alive.sum(axis=0) >= expected
 
 
-@functools.partial(jax.jit, static_argnames=("corrected",))
-def evaluated(basis: PolynomialBasis, x: Array, *, corrected: bool) -> Array:
-    """Polynomials of every column of ``x (n, c)``, ``(n, c, d)``; 0 for NaN."""
-    return jnp.stack(polynomials(basis, x, corrected=corrected), axis=2)
+def distinct_values(x: Floats) -> Integers:
+    """Return how many clearly distinct values a sample of each column of ``x (n, c)`` holds."""
+    sample = np.sort(x[:: max(1, len(x) // SKETCH_ROWS)], axis=0)  # NaN last
+    low, high = sample[:-1], sample[1:]
+    rounding = tolerance(x.dtype) * np.maximum(np.abs(low), np.abs(high))
+    return 1 + (high - low > rounding).sum(axis=0)
 
 
-def take(basis: PolynomialBasis, columns: Integers) -> PolynomialBasis:
-    """The bases of some columns."""
-    if len(columns) == len(basis.step):
-        return basis
-    return jax.tree.map(lambda leaf: leaf[columns], basis)
+def _on_their_rows(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Columns ``(c, n)``, harmless where they are missing, and weights that sum to 1 elsewhere.
 
-
-def replace(basis: PolynomialBasis, columns: Integers, better: PolynomialBasis) -> PolynomialBasis:
-    """``basis`` with the bases of some columns replaced."""
-    return jax.tree.map(lambda leaf, new: leaf.at[columns].set(new), basis, better)
+    Those are ``(1, n)`` where no column is missing.
+    """
+    points = np.array(x.T, np.float64, order="C")
+    missing = np.isnan(points)
+    each = np.asarray(weights, np.float64)[None, :]
+    some = missing.any()
+    if some:
+        each = np.where(missing, 0, each)
+    total = each.sum(axis=1, keepdims=True)
+    each = each / np.where(total > 0, total, 1)
+    if some:
+        points[missing] = 0
+        mean = np.einsum("cn,cn->c", each, points)
+        points[missing] = np.broadcast_to(mean[:, None], points.shape)[missing]
+    return points, each

@@ -6,210 +6,256 @@ that nothing of the size of the rows times the degrees is ever in memory:
 * numbers: ``p_1 .. p_d`` of each column, near-orthonormal polynomials, 0 where it is missing;
 * categories: an indicator of each level, 0 where it is missing;
 * patterns: the weight of a row where a pattern of missing values has it, else 0.
+
+Features are NumPy's, and so are narrow products: every table has another shape, for which XLA
+would compile for longer than the arithmetic takes.  Wide products are JAX's, one small program for
+each width: it has the accelerator, and on a busy CPU its threads do not wait for each other.
+Blocks are computed in the dtype of the data, and summed in double precision.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import math
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
+from numpy.typing import NDArray
 
-from hgr_jax.kernels import PolynomialBasis
+from hgr_jax.core.padding import jitted
+from hgr_jax.inference._polynomials import Polynomials
+from hgr_jax.pairwise.features import Floats, Integers
 
 BLOCK_ROWS = 2048
 """Rows whose features are in memory at a time."""
 
-LEAST_PART = 160
-MOST_PARTS = 4
-"""A symmetric product is made of the upper half of that many parts a side: fewer operations."""
+BLOCK_NUMBERS = 2**22
+"""Numbers of a block's features, with fewer rows where there are many features."""
 
-row_product = functools.partial(
-    lax.dot_general, dimension_numbers=(((0,), (0,)), ((), ())), precision=lax.Precision.HIGHEST
+PARALLEL_ROWS = 2**15
+"""Of so many rows or more, parts of narrow products are summed by several threads."""
+
+WIDE = 256
+"""Products of so many features or more on both sides are JAX's."""
+
+PARTS = 4
+"""A wide symmetric product is made of the upper half of so many parts a side: fewer operations."""
+
+Block = Callable[[slice], Floats]
+
+
+def over_rows(block: Block, rows: int, width: int) -> NDArray[np.float64]:
+    """Return the sum of ``block`` of parts of so many rows, each with ``width`` features."""
+    size = max(128, min(BLOCK_ROWS, BLOCK_NUMBERS // max(width, 1)))
+
+    def total(start: int, end: int) -> NDArray[np.float64]:
+        found = np.asarray(block(slice(start, min(start + size, end))), np.float64)
+        for first in range(start + size, end, size):
+            found += block(slice(first, min(first + size, end)))
+        return found
+
+    threads = min(os.cpu_count() or 1, rows // (PARALLEL_ROWS // 2))
+    if rows < PARALLEL_ROWS or width > WIDE or threads == 1:
+        return total(0, rows)
+    ends = [rows * i // threads for i in range(threads + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        parts = list(pool.map(total, ends[:-1], ends[1:]))
+    return functools.reduce(np.add, parts)
+
+
+def _wide_products(
+    features: Callable[[slice], tuple[Floats, Floats | None]], rows: int, dtype: np.dtype
+) -> NDArray[np.float64]:
+    """The sum over blocks of rows of ``f g^T``, or of ``f f^T``, by JAX.
+
+    ``features`` of some rows are ``f (m, rows)`` and ``g (q, rows)`` or None, both wide.
+    """
+    total: NDArray[np.float64] | None = None
+    pending: Array | None = None
+    shapes = (0, 0)
+
+    def padded(f: Floats) -> Floats:
+        """Room for a multiple of so many features, and for as many rows as all blocks have."""
+        found = np.empty((-(-len(f) // 64) * 64, BLOCK_ROWS), dtype)
+        found[: len(f), : f.shape[1]] = f
+        found[: len(f), f.shape[1] :] = 0
+        found[len(f) :] = 0
+        return found
+
+    def done(found: Array) -> NDArray[np.float64]:
+        part = np.asarray(found)[: shapes[0], : shapes[1]]
+        return part.astype(np.float64) if total is None else np.add(total, part, out=total)
+
+    for start in range(0, rows, BLOCK_ROWS):
+        f, g = features(slice(start, min(start + BLOCK_ROWS, rows)))
+        shapes = len(f), len(f if g is None else g)
+        # The features of a block are made while the products of the one before it are computed.
+        following = _upper(padded(f)) if g is None else _full(padded(f), padded(g))
+        total = total if pending is None else done(pending)
+        pending = following
+    assert pending is not None
+    total = done(pending)
+    if shapes[0] == shapes[1] and g is None:
+        upper = np.triu(total)
+        total = upper + np.triu(total, 1).T
+    return total
+
+
+_transposed = functools.partial(
+    lax.dot_general, dimension_numbers=(((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
 )
 
-
-def over_rows(block: Callable[..., Array], columns: tuple[Array, ...]) -> Array:
-    """``block`` of some rows of every array ``(n, ...)``, summed over all rows."""
-    rows = columns[0].shape[0]
-    blocks, left = divmod(rows, BLOCK_ROWS)
-    if blocks <= 1:
-        return block(*columns)
-
-    def add(index: Array, total: Array) -> Array:
-        start = index * BLOCK_ROWS
-        return total + block(
-            *(lax.dynamic_slice_in_dim(x, start, BLOCK_ROWS, axis=0) for x in columns)
-        )
-
-    shape = jax.eval_shape(block, *(x[:BLOCK_ROWS] for x in columns))
-    total = lax.fori_loop(0, blocks, add, jnp.zeros(shape.shape, shape.dtype))
-    return total + block(*(x[-left:] for x in columns)) if left else total
+_full = jitted(_transposed)
 
 
-def polynomials(basis: PolynomialBasis, x: Array, *, corrected: bool) -> list[Array]:
-    """``[p_1, ..., p_d]`` of every column of ``x (rows, c)``, each ``(rows, c)``; 0 for NaN."""
-    evaluate = functools.partial(PolynomialBasis.polynomials, corrected=corrected)
-    missing = jnp.isnan(x)
-    values = jax.vmap(evaluate, in_axes=(0, 1), out_axes=1)(
-        basis, jnp.where(missing, basis.center[None, :], x)
-    )
-    return [jnp.where(missing, 0, p) for p in values[1:]]
+@jitted
+def _upper(f: Array) -> Array:
+    """``f f^T`` on and above its diagonal, and 0 in most of what is below."""
+    size = len(f) // PARTS
+    rows = [
+        jnp.pad(_transposed(f[i * size : (i + 1) * size], f[i * size :]), ((0, 0), (i * size, 0)))
+        for i in range(PARTS)
+    ]
+    return jnp.concatenate(rows)
 
 
-def indicators(codes: Array, column: Array, level: Array, dtype: jnp.dtype) -> Array:
-    """Features ``(rows, m)``: feature l is 1 where ``codes[:, column[l]] == level[l]``."""
-    wanted = level.astype(codes.dtype)[None, :]
-    return (jnp.take(codes, column, axis=1) == wanted).astype(dtype)
-
-
-@functools.partial(jax.jit, static_argnames=("corrected",))
 def number_products(
-    left: PolynomialBasis,
-    x: Array,
-    right: PolynomialBasis,
-    y: Array,
-    weights: Array | None,
-    *,
-    corrected: bool,
-) -> Array:
+    left: Polynomials, x: Floats, right: Polynomials, y: Floats, weights: Floats | None
+) -> NDArray[np.float64]:
     """Sums over rows of ``w p_a(x_i) p_b(y_j)``, ``(d c, d e)``, by degree, then by column."""
 
-    def block(x: Array, y: Array, *w: Array) -> Array:
-        f = jnp.concatenate(polynomials(left, x, corrected=corrected), axis=1)
-        g = jnp.concatenate(polynomials(right, y, corrected=corrected), axis=1)
-        return row_product(f, g * w[0][:, None] if w else g)
+    def both(rows: slice) -> tuple[Floats, Floats]:
+        f, g = _polynomials(left, x[rows])[1:], _polynomials(right, y[rows])[1:]
+        g = _weighted(g.reshape(-1, g.shape[-1]), weights, rows)
+        return f.reshape(-1, f.shape[-1]), g
 
-    return over_rows(block, (x, y) if weights is None else (x, y, weights))
+    widths = left.degree * x.shape[1], right.degree * y.shape[1]
+    return _products(both, len(x), widths, x.dtype)
 
 
-@functools.partial(jax.jit, static_argnames=("corrected",))
-def own_products(
-    basis: PolynomialBasis, x: Array, weights: Array | None, *, corrected: bool
-) -> Array:
+def _products(
+    both: Callable[[slice], tuple[Floats, Floats | None]],
+    rows: int,
+    widths: tuple[int, int],
+    dtype: np.dtype,
+) -> NDArray[np.float64]:
+    """The sum over rows of ``f g^T``, or of ``f f^T`` where there is no g."""
+    if min(widths) >= WIDE:
+        return _wide_products(both, rows, dtype)
+
+    def block(part: slice) -> Floats:
+        f, g = both(part)
+        return f @ (f if g is None else g).T
+
+    return over_rows(block, rows, max(widths))
+
+
+def own_products(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArray[np.float64]:
     """`number_products` of a tile with itself, and p_0 = 1 first: ``(1 + d c, 1 + d c)``.
 
     All columns are present in the same rows.
     """
+    columns = x.shape[1]
 
-    def block(x: Array, *w: Array) -> Array:
-        one = (~jnp.isnan(x[:, :1])).astype(x.dtype)
-        f = jnp.concatenate([one, *polynomials(basis, x, corrected=corrected)], axis=1)
-        g = f * w[0][:, None] if w else f
-        return jnp.concatenate([row_product(f[:, a], g[:, b]).ravel() for a, b in upper])
+    def both(rows: slice) -> tuple[Floats, Floats | None]:
+        p = _polynomials(basis, x[rows])
+        f = p.reshape(-1, p.shape[-1])[columns - 1 :]
+        return (f, None) if weights is None else (f, f * weights[rows])
 
-    size = 1 + basis.step.shape[1] * x.shape[1]
-    count = max(1, min(MOST_PARTS, size // LEAST_PART))
-    ends = [size * i // count for i in range(count + 1)]
-    parts = [slice(*pair) for pair in itertools.pairwise(ends)]
-    upper = list(itertools.combinations_with_replacement(parts, 2))
-    flat = over_rows(block, (x,) if weights is None else (x, weights))
-    whole = jnp.zeros((size, size), x.dtype)
-    start = 0
-    for a, b in upper:
-        shape = (a.stop - a.start, b.stop - b.start)
-        part = flat[start : start + math.prod(shape)].reshape(shape)
-        whole = whole.at[b, a].set(part.T).at[a, b].set(part)
-        start += part.size
-    return whole
+    return _products(both, len(x), (1 + basis.degree * columns,) * 2, x.dtype)
 
 
-@jax.jit
-def moments_within(products: Array, columns: Array) -> Array:
-    """The part of `own_products` of each column with itself, ``(c, d + 1, d + 1)``.
+def own_moments(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArray[np.float64]:
+    """Sums of ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``."""
 
-    ``columns (c, d + 1)`` say where the features of a column stand, p_0 first.
-    """
-    return products[columns[:, :, None], columns[:, None, :]]
+    def block(rows: slice) -> Floats:
+        p = _polynomials(basis, x[rows]).swapaxes(0, 1)
+        return np.matmul(p, _weighted(p, weights, rows).swapaxes(1, 2))
 
-
-@functools.partial(jax.jit, static_argnames=("corrected",))
-def own_moments(
-    basis: PolynomialBasis, x: Array, weights: Array | None, *, corrected: bool
-) -> Array:
-    """Sums of ``w p_a p_b`` of each column over the rows where it is present, ``(c, d+1, d+1)``."""
-    degree = basis.step.shape[1]
-
-    def block(x: Array, *w: Array) -> Array:
-        p = [(~jnp.isnan(x)).astype(x.dtype), *polynomials(basis, x, corrected=corrected)]
-        left = [q * w[0][:, None] for q in p] if w else p
-        return jnp.stack([jnp.sum(left[a] * p[b], axis=0) for a, b in _upper(degree)])
-
-    sums = over_rows(block, (x,) if weights is None else (x, weights))
-    return jnp.moveaxis(_symmetric(sums, degree), -1, 0)
+    return np.moveaxis(over_rows(block, len(x), (basis.degree + 1) * x.shape[1]), 0, -1)
 
 
-def _upper(degree: int) -> list[tuple[int, int]]:
-    return list(itertools.combinations_with_replacement(range(degree + 1), 2))
-
-
-def _symmetric(sums: Array, degree: int) -> Array:
-    """From `_upper` pairs ``(pairs, ...)`` to the whole matrix ``(d + 1, d + 1, ...)``."""
-    position = {pair: index for index, pair in enumerate(_upper(degree))}
-    order = [position[min(a, b), max(a, b)] for a in range(degree + 1) for b in range(degree + 1)]
-    return sums[jnp.asarray(order)].reshape(degree + 1, degree + 1, *sums.shape[1:])
-
-
-@functools.partial(jax.jit, static_argnames=("corrected",))
-def pattern_moments(basis: PolynomialBasis, x: Array, patterns: Array, *, corrected: bool) -> Array:
+def pattern_moments(basis: Polynomials, x: Floats, patterns: Block, count: int) -> Floats:
     """Sums over rows of ``w_u p_a p_b`` of each column, ``(d + 1, d + 1, c, u)``, with p_0 = 1.
 
-    ``patterns (n, u)`` hold the weight of a row, or 0.
+    ``patterns`` of some rows are the weights ``(u, rows)`` that each of ``count`` gives them.
     """
-    degree, columns = basis.step.shape[1], x.shape[1]
+    degree, columns = basis.degree, x.shape[1]
+    upper = list(itertools.combinations_with_replacement(range(degree + 1), 2))
 
-    def block(x: Array, patterns: Array) -> Array:
-        p = [(~jnp.isnan(x)).astype(x.dtype), *polynomials(basis, x, corrected=corrected)]
-        products = jnp.concatenate([p[a] * p[b] for a, b in _upper(degree)], axis=1)
-        return row_product(products, patterns)
+    def block(rows: slice) -> Floats:
+        p = _polynomials(basis, x[rows])
+        products = np.empty((len(upper), *p.shape[1:]), p.dtype)
+        for (a, b), out in zip(upper, products, strict=True):
+            np.multiply(p[a], p[b], out=out)
+        return products.reshape(-1, p.shape[-1]) @ patterns(rows).T
 
-    sums = over_rows(block, (x, patterns)).reshape(len(_upper(degree)), columns, -1)
-    return _symmetric(sums, degree)
+    sums = over_rows(block, len(x), len(upper) * columns).reshape(len(upper), columns, count)
+    found = np.empty((degree + 1, degree + 1, columns, count))
+    for (a, b), part in zip(upper, sums, strict=True):
+        found[a, b] = found[b, a] = part
+    return found
 
 
-@functools.partial(jax.jit, static_argnames=("corrected",))
 def mixed_products(
-    basis: PolynomialBasis,
-    x: Array,
-    codes: Array,
-    column: Array,
-    level: Array,
-    weights: Array | None,
-    *,
-    corrected: bool,
-) -> Array:
+    basis: Polynomials,
+    x: Floats,
+    codes: Integers,
+    levels: tuple[Integers, Integers],
+    weights: Floats | None,
+) -> NDArray[np.float64]:
     """Sums over rows of ``w p_a(x_i) [level l]``, ``(d c, m)``."""
 
-    def block(x: Array, codes: Array, *w: Array) -> Array:
-        f = jnp.concatenate(polynomials(basis, x, corrected=corrected), axis=1)
-        g = indicators(codes, column, level, x.dtype)
-        return row_product(f, g * w[0][:, None] if w else g)
+    def block(rows: slice) -> Floats:
+        f = _polynomials(basis, x[rows])[1:]
+        g = _weighted(_indicators(codes[rows], levels, x.dtype), weights, rows)
+        return f.reshape(-1, f.shape[-1]) @ g.T
 
-    return over_rows(block, (x, codes) if weights is None else (x, codes, weights))
+    return over_rows(block, len(x), basis.degree * x.shape[1] + len(levels[0]))
 
 
-@jax.jit
 def category_products(
-    codes: Array, left: tuple[Array, Array], right: tuple[Array, Array], weights: Array
-) -> Array:
+    codes: Integers,
+    left: tuple[Integers, Integers],
+    right: tuple[Integers, Integers],
+    weights: Floats | None,
+    dtype: np.dtype,
+) -> NDArray[np.float64]:
     """Sums of weights over rows of level l and level r, ``(m, q)``."""
 
-    def block(codes: Array, w: Array) -> Array:
-        f = indicators(codes, *left, w.dtype)
-        return row_product(f, indicators(codes, *right, w.dtype) * w[:, None])
+    def block(rows: slice) -> Floats:
+        g = _weighted(_indicators(codes[rows], right, dtype), weights, rows)
+        return _indicators(codes[rows], left, dtype) @ g.T
 
-    return over_rows(block, (codes, weights))
+    return over_rows(block, len(codes), len(left[0]) + len(right[0]))
 
 
-@jax.jit
-def category_counts(codes: Array, column: Array, level: Array, patterns: Array) -> Array:
+def category_counts(
+    codes: Integers, levels: tuple[Integers, Integers], patterns: Block
+) -> NDArray[np.float64]:
     """Sums of weights over rows of level l in pattern u, ``(m, u)``."""
 
-    def block(codes: Array, patterns: Array) -> Array:
-        return row_product(indicators(codes, column, level, patterns.dtype), patterns)
+    def block(rows: slice) -> Floats:
+        weights = patterns(rows)
+        return _indicators(codes[rows], levels, weights.dtype) @ weights.T
 
-    return over_rows(block, (codes, patterns))
+    return over_rows(block, len(codes), len(levels[0]))
+
+
+def _polynomials(basis: Polynomials, x: Floats) -> Floats:
+    """``(d + 1, c, rows)`` of every column of ``x (rows, c)``, p_0 first; 0 for NaN."""
+    return basis(np.ascontiguousarray(x.T))
+
+
+def _indicators(codes: Integers, levels: tuple[Integers, Integers], dtype: np.dtype) -> Floats:
+    """Features ``(m, rows)``: feature l is 1 where ``codes[:, column[l]] == level[l]``."""
+    column, level = levels
+    return (codes.T[column] == level.astype(codes.dtype)[:, None]).astype(dtype)
+
+
+def _weighted(f: Floats, weights: Floats | None, rows: slice) -> Floats:
+    return f if weights is None else f * weights[rows]

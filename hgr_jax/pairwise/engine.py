@@ -3,22 +3,23 @@
 Every pair's matrix of cross moments is a block of the Gram matrix of all the columns' features
 (`blocks`).  What makes the two sides of a block orthonormal depends on the rows where both
 columns are present, and through them only on a column and on the other's *pattern* of missing
-values; its moments come from one more product.  What is left is a batch of small problems
-(`whitened`).  Pairs whose own rows leave a basis ill conditioned are estimated on their own.
+values; its moments come from one more product.  What is left is a batch of small problems.
+Pairs whose own rows leave a basis ill conditioned are estimated on their own (`alone`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from numpy.typing import NDArray
 
+from hgr_jax.inference._small_problems import (
+    top_correlations,
+    whitened_blocks,
+    whitenings,
+)
 from hgr_jax.pairwise import bases, blocks
 from hgr_jax.pairwise.alone import estimate_alone
 from hgr_jax.pairwise.features import (
@@ -30,7 +31,6 @@ from hgr_jax.pairwise.features import (
     chunks,
     patterns_of,
 )
-from hgr_jax.pairwise.whitened import correlations, whitened_blocks, whitenings
 
 LEAST_PIVOT = {"float32": 0.05, "float64": 1e-6}
 """Below, rounding in a pair's moments would show: its bases are fitted on its own rows."""
@@ -63,38 +63,30 @@ class Engine:
 
     def _fit_bases(self) -> None:
         x, weights = self.features.x, self.features.weights
-        complete = not bool(jnp.isnan(x).any())
         degree, columns = self.kernels.largest, self.features.numbers
-        basis = bases.sketched(x, weights, degree=degree, complete=complete)
-        self.cross: Array | None = None
+        basis = bases.sketched(x, weights, degree=degree)
+        self.cross: NDArray[np.float64] | None = None
         if self.alike and self.tiles[columns - 1] == 0:
-            self.cross = blocks.own_products(basis, x, weights, corrected=False)
-            index = 1 + np.arange(degree)[None, :] * columns + np.arange(columns)[:, None]
-            index = np.concatenate([np.zeros((columns, 1), np.intp), index], axis=1)
-            moments = blocks.moments_within(self.cross, index)
+            self.cross = blocks.own_products(basis, x, weights)
+            place = 1 + np.arange(degree)[:, None] * columns + np.arange(columns)[None, :]
+            place = np.concatenate([np.zeros((1, columns), np.intp), place])
+            moments = self.cross[place[:, None], place[None, :]]
         else:
-            parts = [np.flatnonzero(self.tiles[:columns] == t) for t in set(self.tiles[:columns])]
-            found = [
-                blocks.own_moments(
-                    bases.take(basis, part), self._numbers(part), weights, corrected=False
-                )
-                for part in parts
-            ]
-            moments = jnp.concatenate(found)[np.argsort(np.concatenate(parts))]
-        basis, doubtful = bases.assessed(basis, moments, x, weights, complete=complete)
-        wrong = np.flatnonzero(np.asarray(doubtful))
-        if len(wrong):
+            moments = np.empty((degree + 1, degree + 1, columns))
+            for tile in np.unique(self.tiles[:columns]):
+                part = np.flatnonzero(self.tiles[:columns] == tile)
+                found = blocks.own_moments(basis.take(part), self._numbers(part), weights)
+                moments[..., part] = found
+        basis, wrong = bases.assessed(basis, moments, x)
+        if wrong.any():
             self.cross = None
-            each = 32 * self.features.rows * x.dtype.itemsize
-            for part in chunks(wrong, int(np.clip(self.memory // each, 1, 64))):
-                better, gram, clear = bases.repaired(
-                    x[:, part], weights, degree=degree, complete=complete
-                )
-                basis = bases.replace(basis, part, better)
-                moments = moments.at[part].set(gram)
-                self.clear[part] = np.asarray(clear)
+            each = 16 * degree * self.features.rows
+            for part in chunks(np.flatnonzero(wrong), int(np.clip(self.memory // each, 1, 64))):
+                better, clear = bases.repaired(x[:, part], weights, degree=degree)
+                basis = basis.replaced(part, better)
+                moments[..., part] = blocks.own_moments(better, x[:, part], weights)
+                self.clear[part] = clear
         self.basis, self.moments = basis, moments
-        self.corrected = bool(len(wrong)) and bool(jnp.any(basis.correction != 0))
 
     def estimate(
         self, pairs: Integers, progress: Callable[[int], None] = lambda done: None
@@ -124,7 +116,7 @@ class Engine:
             again = chosen[pivot[chosen] < LEAST_PIVOT[str(self.features.x.dtype)]]
             if len(again):
                 value[again], pearson[again], degrees[again] = estimate_alone(
-                    self.features, self.kernels, pairs[again], self.memory
+                    self.features, self.kernels, pairs[again]
                 )
             progress(len(chosen))
         few = rows < 2
@@ -163,103 +155,78 @@ class Engine:
             linear[:, side] = np.where(category, width, 1)
         i = np.searchsorted(left, pairs[:, 0])
         j = np.searchsorted(right, pairs[:, 1])
+        u, v = local_left[i], local_right[j]
         directions = np.stack(
-            [
-                sides[0].directions(i, local_right[j], limits[:, 0]),
-                sides[1].directions(j, local_left[i], limits[:, 1]),
-            ],
+            [sides[0].directions(i, v, limits[:, 0]), sides[1].directions(j, u, limits[:, 1])],
             axis=1,
         )
-        pivot = np.minimum(sides[0].pivot[i, local_right[j]], sides[1].pivot[j, local_left[i]])
-        values, linears = [], []
-        size = max(sides[0].width, sides[1].width)
-        itemsize = self.features.x.dtype.itemsize
-        most = max(1, min(len(pairs), self.memory // (16 * itemsize * size * size)))
+        pivot = np.minimum(sides[0].pivot[i, v], sides[1].pivot[j, u])
+        value, pearson = np.empty(len(pairs)), np.empty(len(pairs))
+        # So many that the arrays of a part fit in a core's cache.
+        most = max(64, 2**15 // max(sides[0].width, sides[1].width) ** 2)
         for start in range(0, len(pairs), most):
-            part = np.minimum(np.arange(start, start + most), len(pairs) - 1)
-            a, b = i[part], j[part]
-            value, first = _solve(
-                cross,
-                total,
-                (sides[0].mean, sides[0].map),
-                (sides[1].mean, sides[1].map),
-                (sides[0].feature[a], sides[1].feature[b]),
-                (a, b),
-                (local_left[a], local_right[b]),
-                counts[part],
-                linear[part],
-                single=kernels.single,
-            )
-            keep = len(pairs) - start
-            values.append(np.asarray(value)[:keep])
-            linears.append(np.asarray(first)[:keep])
-        value, pearson = np.concatenate(values), np.concatenate(linears)
+            part = slice(start, start + most)
+            a, b, shared = i[part], j[part], total[u[part], v[part]]
+            block = cross[sides[0].feature[:, None, a], sides[1].feature[None, :, b]]
+            block = block / np.where(shared > 0, shared, 1)
+            m = whitened_blocks(block, sides[0].on(a, v[part]), sides[1].on(b, u[part]))
+            value[part] = top_correlations(m, counts[part], linear[part], single=kernels.single)
+            pearson[part] = np.minimum(np.abs(m[0, 0]), 1)
         numbers = (pairs < self.features.numbers).all(axis=1)
         return value, np.where(numbers, pearson, np.nan), directions, pivot
 
     def _side(self, columns: Integers, others: Integers) -> _Side:
         """What whitens the features of ``columns`` on the rows of each of some patterns."""
-        features = self.features
-        if columns[0] < features.numbers:
-            basis = bases.take(self.basis, columns)
+        if columns[0] < self.features.numbers:
+            basis = self.basis.take(columns)
             if self.alike:
-                moments = jnp.moveaxis(self.moments[columns], 0, -1)[..., None]
+                moments = self.moments[..., columns, None]
             else:
-                moments = blocks.pattern_moments(
-                    basis,
-                    self._numbers(columns),
-                    self._weights_of(others),
-                    corrected=self.corrected,
-                )
-            mean, inverse, pivot = whitenings(moments, basis.alive)
-            least = np.ones(pivot.shape) if self.alike else np.asarray(pivot, np.float64)
+                x, patterns = self._numbers(columns), self._weights_of(others)
+                moments = blocks.pattern_moments(basis, x, patterns, len(others))
+            alive = np.broadcast_to(basis.alive[:, :, None], moments[0, 1:].shape)
+            mean, inverse, pivot = whitenings(moments, alive)
+            least = np.ones(pivot.shape) if self.alike else pivot
             degree = self.kernels.largest
-            feature = np.arange(degree)[None, :] * len(columns) + np.arange(len(columns))[:, None]
-            alive = np.asarray(basis.alive)
-            supported = np.broadcast_to(alive[:, None, :], (*pivot.shape, degree))
-            return _Side(mean, inverse, feature, least, supported, degree, spare=0)
+            feature = np.arange(degree)[:, None] * len(columns) + np.arange(len(columns))[None, :]
+            return _Side(mean, inverse, feature, least, alive, spare=0)
         column, level, index = self._levels(columns)
         counts = blocks.category_counts(
-            features.codes, jnp.asarray(column), jnp.asarray(level), self._weights_of(others)
+            self.features.codes, (column, level), self._weights_of(others)
         )
-        share = jnp.concatenate([counts, jnp.zeros_like(counts[:1])])[index]
-        share = jnp.moveaxis(share, 2, 1)  # (c, u, width)
-        total = jnp.sum(share, axis=-1, keepdims=True)
-        share = share / jnp.where(total > 0, total, 1)
-        scale = jnp.where(share > 0, 1 / jnp.sqrt(jnp.where(share > 0, share, 1)), 0)
-        diagonal = scale[..., :, None] * jnp.eye(self.width, dtype=scale.dtype)[None, None]
-        supported = np.asarray(share > 0)
-        least = np.ones(supported.shape[:2])
-        return _Side(share, diagonal, index, least, supported, self.width, spare=1)
+        share = np.concatenate([counts, np.zeros_like(counts[:1])])[index]  # (width, c, u)
+        total = share.sum(axis=0)
+        share = share / np.where(total > 0, total, 1)
+        supported = share > 0
+        scale = np.where(supported, 1 / np.sqrt(np.where(supported, share, 1)), 0)
+        least = np.ones(total.shape)
+        return _Side(share, scale, index, least, supported, spare=1)
 
-    def whitened(self, columns: Integers) -> tuple[Array, int]:
-        """Orthonormal features ``(n, c width)`` of columns of one kind, and their width.
+    def whitened(self, columns: Integers) -> NDArray[np.float32]:
+        """Orthonormal features ``(c, width, n)`` of columns of one kind.
 
-        Column by column, on the rows where they are present (the same for all: see `alike`), and
-        0 elsewhere.
+        On the rows where they are present (the same for all: see `alike`), and 0 elsewhere.
         """
         side = self._side(columns, np.zeros(1, np.intp))
         features = self.features
-        if columns[0] < features.numbers:
-            values = bases.evaluated(
-                bases.take(self.basis, columns), self._numbers(columns), corrected=self.corrected
-            )
-            present = ~jnp.isnan(self._numbers(columns))
-        else:
-            codes = features.codes[:, columns - features.numbers]
-            levels = jnp.arange(self.width, dtype=codes.dtype)
-            values = (codes[:, :, None] == levels[None, None, :]).astype(features.x.dtype)
-            present = codes >= 0
-        centred = jnp.where(present[:, :, None], values - side.mean[None, :, 0], 0)
-        mapped = jnp.einsum(
-            "ncb,cab->nca", centred, side.map[:, 0], precision=lax.Precision.HIGHEST
-        )
-        return mapped.reshape(features.rows, -1), side.width
+        found = np.empty((len(columns), side.width, features.rows), np.float32)
+        for place, column in enumerate(columns):
+            mean, each = side.mean[:, place], side.map[..., place, 0]
+            if column < features.numbers:
+                x = features.x[None, :, column]
+                present = ~np.isnan(x)
+                values = self.basis.take(columns[place : place + 1])(x)[1:, 0]
+                found[place] = each @ np.where(present, values - mean, 0)
+            else:
+                codes = features.codes[None, :, column - features.numbers]
+                indicators = codes == np.arange(self.width)[:, None]
+                found[place] = each[:, None] * np.where(codes >= 0, indicators - mean, 0)
+        return found
 
     def _levels(self, columns: Integers) -> tuple[Integers, Integers, Integers]:
         """Column and level of every feature of some categories, and each one's features.
 
-        ``(c, width)``, filled up with the position after the last feature.
+        ``(width, c)``, filled up with the position after the last feature.
         """
         counts = [self.features.levels[c - self.features.numbers] for c in columns]
         column = np.repeat(columns - self.features.numbers, counts)
@@ -269,75 +236,62 @@ class Engine:
         for row, count in zip(index, counts, strict=True):
             row[:count] = np.arange(start, start + count)
             start += count
-        return column, level, index
+        return column, level, index.T
 
-    def _numbers(self, columns: Integers) -> Array:
+    def _numbers(self, columns: Integers) -> Floats:
         x = self.features.x
         return x if len(columns) == x.shape[1] else x[:, columns]
 
-    def _weights_of(self, patterns: Integers) -> Array:
-        """Weights ``(n, u)`` of the rows in each of some patterns."""
-        present = jnp.asarray(self.patterns.present[:, patterns])
-        weights = self.features.weights
-        if weights is None:
-            return present.astype(self.features.x.dtype)
-        return jnp.where(present, weights[:, None], 0)
+    def _weights_of(self, patterns: Integers) -> blocks.Block:
+        """Weights ``(u, rows)`` of some rows in each of some patterns."""
+        present, weights = self.patterns.present, self.features.weights
+
+        def of(rows: slice) -> Floats:
+            found = np.ascontiguousarray(present[rows, patterns].T, self.features.x.dtype)
+            return found if weights is None else found * weights[rows]
+
+        return of
 
     def _totals(self, left: Integers, right: Integers) -> Floats:
         """Sums of weights over the rows that two patterns share."""
         if self.features.weights is None:
-            return self.shared[np.ix_(left, right)].astype(self.features.x.dtype)
-        weights = np.asarray(self.features.weights)
-        present = self.patterns.present
-        return (present[:, left] * weights[:, None]).T @ present[:, right].astype(weights.dtype)
+            return self.shared[np.ix_(left, right)].astype(np.float64)
+        first, second = self._weights_of(left), self.patterns.present
 
-    def _cross(self, left: Integers, right: Integers) -> Array:
+        def block(rows: slice) -> Floats:
+            weighted = first(rows)
+            return weighted @ second[rows, right].astype(weighted.dtype)
+
+        return blocks.over_rows(block, self.features.rows, len(left) + len(right))
+
+    def _cross(self, left: Integers, right: Integers) -> Floats:
         """Cross moments of the features of two tiles, ``(features + 1, features + 1)``.
 
         The last row and column are 0, for what fills up a shorter list of features.
         """
         features, numbers = self.features, self.features.numbers
-        if right[0] < numbers and left[0] == right[0]:
-            if self.cross is not None:
-                cross, self.cross = self.cross, None
+        x, codes, weights = features.x, features.codes, features.weights
+        if right[0] < numbers:
+            own, x = self.basis.take(left), self._numbers(left)
+            if left[0] != right[0]:
+                other, y = self.basis.take(right), self._numbers(right)
+                cross = blocks.number_products(own, x, other, y, weights)
+            elif self.cross is not None:
+                cross, self.cross = self.cross[1:, 1:], None
             else:
-                cross = blocks.own_products(
-                    bases.take(self.basis, left),
-                    self._numbers(left),
-                    features.weights,
-                    corrected=self.corrected,
-                )
-            cross = cross[1:, 1:]
-        elif right[0] < numbers:
-            cross = blocks.number_products(
-                bases.take(self.basis, left),
-                self._numbers(left),
-                bases.take(self.basis, right),
-                self._numbers(right),
-                features.weights,
-                corrected=self.corrected,
-            )
+                cross = blocks.own_products(own, x, weights)[1:, 1:]
         else:
-            column, level, _ = (jnp.asarray(part) for part in self._levels(right))
+            column, level, _ = self._levels(right)
             if left[0] < numbers:
-                cross = blocks.mixed_products(
-                    bases.take(self.basis, left),
-                    self._numbers(left),
-                    features.codes,
-                    column,
-                    level,
-                    features.weights,
-                    corrected=self.corrected,
-                )
+                own, x = self.basis.take(left), self._numbers(left)
+                cross = blocks.mixed_products(own, x, codes, (column, level), weights)
             else:
-                own_column, own_level, _ = (jnp.asarray(part) for part in self._levels(left))
-                weights = features.weights
-                if weights is None:
-                    weights = jnp.ones(features.rows, features.x.dtype)
+                first, second, _ = self._levels(left)
                 cross = blocks.category_products(
-                    features.codes, (own_column, own_level), (column, level), weights
+                    codes, (first, second), (column, level), weights, x.dtype
                 )
-        return jnp.pad(cross, (0, 1))
+            cross = np.pad(cross, (0, 1))
+        return cross
 
 
 @dataclasses.dataclass(frozen=True)
@@ -345,49 +299,33 @@ class _Side:
     """One tile, whitened on the rows of each of some patterns.
 
     Attributes:
-      mean, map: ``(c, u, width)`` and ``(c, u, width, width)``.
-      feature: ``(c, width)``, where a column's features stand in the matrix of cross moments.
+      mean: ``(width, c, u)``.
+      map: ``(width, width, c, u)``; of indicators, whose map is diagonal, the diagonal.
+      feature: ``(width, c)``, where a column's features stand in the matrix of cross moments.
       pivot: ``(c, u)``, the smallest of the map: near 0 where it is ill conditioned.
-      supported: ``(c, u, width)``, which features vary there.
+      supported: ``(width, c, u)``, which features vary there.
       spare: directions that the supported features have too many (1 for indicators).
     """
 
-    mean: Array
-    map: Array
+    mean: Floats
+    map: Floats
     feature: Integers
     pivot: Floats
     supported: NDArray[np.bool_]
-    width: int
     spare: int
+
+    @property
+    def width(self) -> int:
+        """How many features a column has."""
+        return len(self.mean)
+
+    def on(self, column: Integers, pattern: Integers) -> tuple[Floats, Floats]:
+        """Means and maps, the batch last, of columns on the rows of patterns."""
+        return self.mean[:, column, pattern], self.map[..., column, pattern]
 
     def directions(self, column: Integers, pattern: Integers, limit: Integers) -> Integers:
         """How many directions the rows of a pattern support of a column's kernel."""
-        used = self.supported[column, pattern]
+        used = self.supported[:, column, pattern]
         if not self.spare:
-            used = used & (np.arange(self.width)[None, :] < limit[:, None])
-        return np.maximum(used.sum(axis=1) - self.spare, 0)
-
-
-@functools.partial(jax.jit, static_argnames=("single",))
-def _solve(
-    cross: Array,
-    total: Array,
-    left: tuple[Array, Array],
-    right: tuple[Array, Array],
-    features: tuple[Array, Array],
-    columns: tuple[Array, Array],
-    patterns: tuple[Array, Array],
-    counts: Array,
-    linear: Array,
-    *,
-    single: bool,
-) -> tuple[Array, Array]:
-    """HGR and the absolute correlation of the first features, of every pair of two tiles."""
-    shared = total[patterns[0], patterns[1]]
-    block = cross[features[0][:, :, None], features[1][:, None, :]]
-    block = block / jnp.where(shared > 0, shared, 1)[:, None, None]
-    side_a = (left[0][columns[0], patterns[1]], left[1][columns[0], patterns[1]])
-    side_b = (right[0][columns[1], patterns[0]], right[1][columns[1], patterns[0]])
-    m = whitened_blocks(block, side_a, side_b)
-    value = correlations(m, counts, linear, single=single)
-    return value, jnp.minimum(jnp.abs(m[:, 0, 0]), 1)
+            used = used & (np.arange(self.width)[:, None] < limit)
+        return np.maximum(used.sum(axis=0) - self.spare, 0)

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
@@ -24,10 +23,10 @@ class Features:
       weights: ``(n,)`` non-negative, or None.
     """
 
-    x: Array
-    codes: Array
+    x: Floats
+    codes: Integers
     levels: tuple[int, ...]
-    weights: Array | None
+    weights: Floats | None
 
     @property
     def rows(self) -> int:
@@ -97,7 +96,7 @@ def patterns_of(features: Features) -> Patterns:
     known: dict[bytes, int] = {}
     found: list[NDArray[np.bool_]] = []
     of = []
-    x, codes = np.asarray(features.x), np.asarray(features.codes)
+    x, codes = features.x, features.codes
     whole = [*~np.isnan(x.min(axis=0, initial=np.inf)), *(codes.min(axis=0, initial=0) >= 0)]
     for i, complete in enumerate(whole):
         if complete:
@@ -114,14 +113,6 @@ def patterns_of(features: Features) -> Patterns:
 
 
 def chunks(chosen: Integers, size: int) -> Iterator[Integers]:
-    """Parts of one length, 4, 16, ... or ``size``, so that few programs are compiled.
-
-    The last is filled up with its end.
-    """
-    enough = 4
-    while enough < len(chosen):
-        enough *= 4
-    size = max(1, min(size, enough))
-    for start in range(0, len(chosen), size):
-        part = chosen[start : start + size]
-        yield np.concatenate([part, np.repeat(part[-1:], size - len(part))])
+    """Yield parts of at most so many."""
+    for start in range(0, len(chosen), max(size, 1)):
+        yield chosen[start : start + max(size, 1)]

@@ -6,27 +6,24 @@ that are present in the same rows take one matrix product a permutation.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from numpy.typing import NDArray
-from scipy.stats import random_table
 
-from hgr_jax.pairwise import blocks
+from hgr_jax.inference._small_problems import top_correlations
 from hgr_jax.pairwise.engine import Engine
 from hgr_jax.pairwise.features import Features, Floats, Integers, Kernels
-from hgr_jax.pairwise.whitened import correlations
 
 TOLERANCE = 1e-5
 """Difference below which two values count as equal, relative to the larger of the data's value and
 the mean under independence.  (Orthonormal features in float32 are exact enough for that.)"""
 
 PAIRS_AT_ONCE = 8192
+
+AT_ONCE = 2**25
+"""Bytes of the permutations of a part, with few rows: more only leave the caches."""
 
 FEW_VALUES = 128
 """Pairs of columns of at most so many values, and no more than the root of their rows, are permuted
@@ -54,6 +51,7 @@ def null_values(
     of = np.sort(whole.patterns.of[pairs], axis=1)
     keys = of[:, 0] * (whole.patterns.of.max() + 1) + of[:, 1]
     generator = np.random.default_rng(seed)
+    orders = _Orders(features.rows, permutations, generator, memory)
     for key in np.unique(keys):
         group = np.flatnonzero(keys == key)
         both = np.asarray(whole.patterns.present[:, of[group[0]]].all(axis=1))
@@ -72,9 +70,9 @@ def null_values(
             draws = _Draws(engine, local[chosen], memory)
             values = draws(np.arange(features.rows)[None, :])[0]
             if tables:
-                found = draws.of_tables(local[chosen], values_of, permutations, generator)
+                found = draws.of_tables(values_of, permutations, generator)
             else:
-                found = draws.of_orders(rows, permutations, generator)
+                found = draws.of_orders(rows, orders)
             progress(len(part))
             observed[part] = values
             mean[part] = found.mean(axis=0, dtype=np.float64)
@@ -82,6 +80,39 @@ def null_values(
             exceed[part] = (found >= least[None, :]).sum(axis=0)
             point[part] = np.quantile(found, 0.95, axis=0)
     return mean, point, exceed, observed
+
+
+class _Orders:
+    """Random orders of any of the rows of a table.
+
+    Those of all rows are drawn once where they fit: in the order of the others, some of the rows
+    are in a random order too.
+    """
+
+    def __init__(
+        self, rows: int, permutations: int, generator: np.random.Generator, memory: int
+    ) -> None:
+        self.rows, self.permutations, self.generator = rows, permutations, generator
+        self.shared: NDArray[np.integer] | None = None
+        self.fits = 16 * rows * permutations <= memory
+
+    def of(self, rows: Integers, first: int, count: int) -> NDArray[np.integer]:
+        """Permutations ``(count, len(rows))`` of the positions in ``rows``, from the first on."""
+        if not self.fits:
+            return self._drawn(len(rows), count)
+        if self.shared is None:
+            self.shared = self._drawn(self.rows, self.permutations)
+        orders = self.shared[first : first + count]
+        if len(rows) == self.rows:
+            return orders
+        position = np.full(self.rows, -1, np.int32)
+        position[rows] = np.arange(len(rows))
+        placed = position[orders]
+        return placed[placed >= 0].reshape(count, len(rows))
+
+    def _drawn(self, rows: int, count: int) -> NDArray[np.integer]:
+        plain = np.broadcast_to(np.arange(rows, dtype=np.int32), (count, rows))
+        return self.generator.permuted(plain, axis=1)
 
 
 def _columns_at_once(engine: Engine, memory: int) -> int:
@@ -111,9 +142,9 @@ def _few_values(
     few = min(FEW_VALUES, math.isqrt(len(rows)))
     for column in np.unique(pairs):
         if column < features.numbers:
-            values = np.asarray(features.x[:, column])[rows]
+            values = features.x[rows, column]
         else:
-            values = np.asarray(features.codes[:, column - features.numbers])[rows]
+            values = features.codes[rows, column - features.numbers]
         if len(np.unique(values[: 4 * few])) > few:
             continue
         _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
@@ -124,51 +155,60 @@ def _few_values(
 
 def _within(features: Features, rows: NDArray[np.bool_], columns: Integers) -> Features:
     """Some columns, missing outside of ``rows``, in all of which they are present."""
-    keep = jnp.asarray(rows)[:, None]
+    keep = rows[:, None]
     numbers = columns[columns < features.numbers]
     categories = columns[columns >= features.numbers] - features.numbers
     return Features(
-        x=jnp.where(keep, features.x[:, numbers], jnp.nan),
-        codes=jnp.where(keep, features.codes[:, categories], -1),
+        x=np.where(keep, features.x[:, numbers], np.nan).astype(features.x.dtype),
+        codes=np.where(keep, features.codes[:, categories], -1),
         levels=tuple(features.levels[c] for c in categories),
         weights=features.weights,
     )
 
 
 class _Draws:
-    """Values of the statistic of some pairs for any orders of the rows of the second columns."""
+    """Values of the statistic of some pairs for any orders of the rows of one of their columns.
+
+    Which one changes nothing.  It is the one that is in more of the pairs, so that few features
+    are permuted where some columns are tested with all others.
+
+    Attributes:
+      left, right: ``(features, n)``, of the permuted columns and of the others.
+    """
 
     def __init__(self, engine: Engine, pairs: Integers, memory: int) -> None:
-        self.single = engine.kernels.single
+        kernels, numbers = engine.kernels, engine.features.numbers
+        self.single = kernels.single
+        often = np.bincount(pairs.ravel())[pairs]
+        flips = (often[:, 1] > often[:, 0])[:, None]
+        category = pairs >= numbers
+        counts = np.where(category, engine.width, np.array([[kernels.h, kernels.k]]))
+        linear = np.where(category, engine.width, 1)
+        self.pairs, self.counts, self.linear = (
+            np.where(flips, x[:, ::-1], x) for x in (pairs, counts, linear)
+        )
         sides = []
-        for side, degree in ((0, engine.kernels.h), (1, engine.kernels.k)):
-            columns, position = np.unique(pairs[:, side], return_inverse=True)
-            features, index, counts, linear = _whitened_features(engine, columns, degree)
-            sides.append((features, index[position], counts[position], linear[position]))
-        (self.left, self.index_a, *_), (self.right, self.index_b, *_) = sides
-        self.counts = np.stack([sides[0][2], sides[1][2]], axis=1)
-        self.linear = np.stack([sides[0][3], sides[1][3]], axis=1)
+        for side in (0, 1):
+            columns, position = np.unique(self.pairs[:, side], return_inverse=True)
+            features, index = _whitened_features(engine, columns)
+            sides.append((features, index[:, position]))
+        (self.left, self.index_a), (self.right, self.index_b) = sides
         self.rows = float(engine.shared[0, 0])
-        each = 4 * (self.right.size + self.left.shape[1] * self.right.shape[1])
-        self.at_once = int(np.clip(memory // (4 * max(each, 1)), 1, 32))
+        each = 4 * len(self.left) * (self.left.shape[1] + len(self.right))
+        each += 24 * len(self.index_a) * len(self.index_b) * len(pairs)
+        self.at_once = int(np.clip(min(memory // 4, AT_ONCE) // max(each, 1), 1, 1024))
 
-    def of_orders(
-        self, rows: Integers, permutations: int, generator: np.random.Generator
-    ) -> Floats:
+    def of_orders(self, rows: Integers, orders: _Orders) -> Floats:
         """Values ``(permutations, N)`` for random orders of ``rows``."""
-        parts = []
-        for first in range(0, permutations, self.at_once):
-            count = min(self.at_once, permutations - first)
-            orders = np.tile(np.arange(len(self.left), dtype=np.int32), (self.at_once, 1))
-            orders[:count, rows] = generator.permuted(
-                np.tile(rows.astype(np.int32), (count, 1)), axis=1
-            )
-            parts.append(self(orders)[:count])
+        self.left, self.right = self.left[:, rows], self.right[:, rows]
+        parts = [
+            self(orders.of(rows, first, min(self.at_once, orders.permutations - first)))
+            for first in range(0, orders.permutations, self.at_once)
+        ]
         return np.concatenate(parts)
 
     def of_tables(
         self,
-        pairs: Integers,
         values_of: dict[int, tuple[Integers, Integers]],
         permutations: int,
         generator: np.random.Generator,
@@ -178,82 +218,47 @@ class _Draws:
         Under permutations a contingency table is a random one with the margins of the data, which
         is drawn in a time that does not depend on the rows (Patefield 1981).
         """
+        from scipy.stats import random_table  # takes a second, and 200 memory maps
+
         found = []
-        left, right = np.asarray(self.left), np.asarray(self.right)
-        for place, (a, b) in enumerate(pairs):
+        for place, (a, b) in enumerate(self.pairs):
             (rows_a, which_a), (rows_b, which_b) = values_of[a], values_of[b]
             margins = np.bincount(which_a), np.bincount(which_b)
             tables = random_table(*margins, seed=generator).rvs(permutations)
-            f = left[rows_a[:, None], self.index_a[place][None, :]]
-            g = right[rows_b[:, None], self.index_b[place][None, :]]
-            m = np.einsum("ra,prs,sb->pab", f, tables / self.rows, g, optimize=True)
-            counts, linear = (
-                np.broadcast_to(x[place], (permutations, 2)) for x in (self.counts, self.linear)
-            )
-            value = correlations(m.astype(f.dtype), counts, linear, single=self.single, rough=True)
-            found.append(np.asarray(value))
+            f = self.left[self.index_a[:, place, None], rows_a].astype(np.float64)
+            g = self.right[self.index_b[:, place, None], rows_b].astype(np.float64)
+            m = np.matmul(np.matmul(f, tables / self.rows), g.T)
+            found.append(self._top(np.moveaxis(m, 0, -1), np.full(permutations, place)))
         return np.stack(found, axis=1)
 
     def __call__(self, orders: NDArray[np.integer]) -> Floats:
         """Values ``(m, N)`` for orders ``(m, n)``."""
-        values = _permuted_values(
-            self.left,
-            self.right,
-            orders,
-            (self.index_a, self.index_b),
-            self.counts,
-            self.linear,
-            self.rows,
-            single=self.single,
-        )
-        return np.asarray(values)
+        moved = np.take(self.left, orders, axis=1).reshape(-1, orders.shape[1])
+        cross = (moved @ self.right.T).reshape(len(self.left), len(orders), -1)
+        m = cross[self.index_a[:, None], :, self.index_b[None, :]] / self.rows  # (r, s, N, m)
+        pairs = np.repeat(np.arange(m.shape[2]), len(orders))
+        return self._top(m.reshape(*m.shape[:2], -1), pairs).reshape(-1, len(orders)).T
+
+    def _top(self, m: Floats, pairs: Integers) -> Floats:
+        """The statistic of whitened blocks ``(r, s, M)`` of some of the pairs ``(M,)``."""
+        return top_correlations(m, self.counts[pairs], self.linear[pairs], single=self.single)
 
 
-def _whitened_features(
-    engine: Engine, columns: Integers, degree: int
-) -> tuple[Array, Integers, Integers, Integers]:
-    """Orthonormal features ``(n, m)`` of some columns, 0 where missing and in the last column.
+def _whitened_features(engine: Engine, columns: Integers) -> tuple[Floats, Integers]:
+    """Orthonormal features ``(m, n)`` of some columns, 0 where missing and in the last row.
 
-    And, of every column, where its features stand (filled up with the last), how many they are,
-    and how many of them span its linear functions.
+    And where the features of each column stand, ``(width, c)``, filled up with the last.
     """
     numbers = columns[columns < engine.features.numbers]
     categories = columns[columns >= engine.features.numbers]
-    width = max(degree if len(numbers) else 0, engine.width if len(categories) else 0)
     parts, places, start = [], [], 0
     for chosen in (numbers, categories):
         if len(chosen):
-            values, size = engine.whitened(chosen)
-            parts.append(values)
-            place = start + np.arange(len(chosen))[:, None] * size + np.arange(size)[None, :]
-            places.append(
-                np.pad(place[:, :width], ((0, 0), (0, max(0, width - size))), constant_values=-1)
-            )
-            start += values.shape[1]
-    index = np.concatenate(places)
-    parts.append(jnp.zeros((len(parts[0]), 1), jnp.float32))
-    features = jnp.concatenate([part.astype(jnp.float32) for part in parts], axis=1)
-    index = np.where(index < 0, features.shape[1] - 1, index)
-    category = np.arange(len(columns)) >= len(numbers)
-    counts = np.where(category, engine.width, degree)
-    return features, index, counts, np.where(category, engine.width, 1)
-
-
-@functools.partial(jax.jit, static_argnames=("single",))
-def _permuted_values(
-    left: Array,
-    right: Array,
-    orders: Array,
-    index: tuple[Array, Array],
-    counts: Array,
-    linear: Array,
-    rows: Array,
-    *,
-    single: bool,
-) -> Array:
-    def value(order: Array) -> Array:
-        cross = blocks.row_product(left, right[order]) / rows.astype(left.dtype)
-        m = cross[index[0][:, :, None], index[1][:, None, :]]
-        return correlations(m, counts, linear, single=single, rough=True)
-
-    return lax.map(value, orders)
+            values = engine.whitened(chosen)
+            parts.append(values.reshape(-1, values.shape[-1]))
+            places.append(start + np.arange(len(parts[-1])).reshape(len(chosen), -1))
+            start += len(parts[-1])
+    width = max(place.shape[1] for place in places)
+    places = [np.pad(p, ((0, 0), (0, width - p.shape[1])), constant_values=start) for p in places]
+    parts.append(np.zeros((1, engine.features.rows), np.float32))
+    return np.concatenate(parts), np.concatenate(places).T

@@ -8,19 +8,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax.arguments import check_choice, check_count
 from hgr_jax.column_values import Category
 from hgr_jax.columns import Columns
-from hgr_jax.copula import Fit
+from hgr_jax.core.fits import Fit
+from hgr_jax.core.kernels import Indicators
 from hgr_jax.extras import require
-from hgr_jax.inference.bias import corrected
+from hgr_jax.inference.bias import corrected_on_host
 from hgr_jax.inference.multiplicity import adjust
-from hgr_jax.kernels import Indicators
 from hgr_jax.measures import kb_fit
 from hgr_jax.pairwise import scan_file
 from hgr_jax.pairwise.features import Estimates, Floats, Integers
@@ -37,8 +35,6 @@ DIFFERENT = 1e-3
 
 LEVEL = 0.05
 """Of an adjusted p-value: the rate of false discoveries among the pairs that it lets through."""
-
-_corrected = jax.jit(corrected)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +128,7 @@ class Scan:
 
         value = found.correlation
         parameters = np.maximum(found.degrees.sum(axis=1) - 1, 1)
-        less = np.asarray(_corrected(jnp.asarray(value), rows, parameters))
+        less = corrected_on_host(value, rows, parameters)
         if settings["method"] != "kb":
             less = np.full(len(value), np.nan)
         degrees = np.zeros((count, count, 2), np.intp)

@@ -12,10 +12,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference import largest_root
 from hgr_jax.inference.approximation import Shape, shape_of_levels, shape_of_ranks, trusted
 from hgr_jax.inference.permutation import permutation_test
-from hgr_jax.kernels import Indicators
 from hgr_jax.measures import kb
 from hgr_jax.pairwise.engine import Engine
 from hgr_jax.pairwise.features import Estimates, Features, Floats, Integers, Kernels
@@ -55,13 +55,13 @@ def significance(
     source: str,
     ranked: bool,
     permutations: int,
-    key: Array,
+    key: Array | None,
     memory: int,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Significance:
     """P-values of ``pairs``, whose values are ``found``, from `effective_rows`.
 
-    ``source`` is as in `scan`.
+    ``source`` and ``key`` are as in `scan`.
     """
     tests = Significance.none(len(pairs))
     usable = np.isfinite(found.correlation) & (found.degrees > 0).all(axis=1)
@@ -76,7 +76,7 @@ def significance(
     if by_law.any():
         tested = found.of(by_law)
         if source != "asymptotic" and not ranked:
-            in_ranks = dataclasses.replace(features, x=jnp.asarray(ranks(np.asarray(features.x))))
+            in_ranks = dataclasses.replace(features, x=ranks(features.x))
             tested = Engine(in_ranks, kernels, memory).estimate(pairs[by_law], progress)
         pvalue = largest_root.survival(tested.correlation, rows[by_law], *tested.degrees.T)
         categories = (pairs[by_law] >= features.numbers).all(axis=1)
@@ -86,6 +86,10 @@ def significance(
         if source == "auto":
             by_law[by_law] = tested.pivot >= LEAST_PIVOT
     rest = np.flatnonzero(usable & ~by_law)
+    if key is None and len(rest):
+        key = jax.random.key(0)
+    if key is None:
+        return tests
     if len(rest) and (measure is None and features.weights is None):
         seed = np.asarray(jax.random.key_data(key))
         mean, point, exceed, _ = null_values(
@@ -110,7 +114,7 @@ def effective_rows(features: Features, pairs: Integers, found: Estimates) -> Flo
 def _sums(features: Features, pairs: Integers, power: int) -> Floats:
     """Of a power of the weights, over the rows of each pair."""
     w = np.asarray(features.weights, np.float64) ** power
-    x, codes = np.asarray(features.x), np.asarray(features.codes)
+    x, codes = features.x, features.codes
     present = np.concatenate([~np.isnan(x), codes >= 0], axis=1).astype(np.float64)
     first, second = pairs.T
     return (present.T @ (present * w[:, None]))[first, second]
@@ -119,7 +123,7 @@ def _sums(features: Features, pairs: Integers, power: int) -> Floats:
 def _trusted(
     features: Features, kernels: Kernels, pairs: Integers, found: Estimates
 ) -> NDArray[np.bool_]:
-    x, codes = np.asarray(features.x), np.asarray(features.codes)
+    x, codes = features.x, features.codes
     shapes: list[Shape] = []
     for values in x.T:
         _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
@@ -155,7 +159,7 @@ def _one_by_one(
         assert measure is not None
         return jnp.abs(measure(a, b, **options))
 
-    x, codes = np.asarray(features.x), np.asarray(features.codes)
+    x, codes = features.x, features.codes
     weights = None if features.weights is None else np.asarray(features.weights)
     for index in rest:
         sides: list[Any] = []

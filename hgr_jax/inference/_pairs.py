@@ -1,0 +1,100 @@
+"""HGR-KB of one pair on many weightings of its rows, on the host.
+
+A basis is only a choice of coordinates: polynomials that are orthonormal on all rows span the same
+functions on some of them, or with other weights.  There they are whitened again, which keeps them
+nested: the first d whitened functions span the polynomials of degree d.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax.core.kernels import Indicators
+from hgr_jax.inference._polynomials import (
+    Floats,
+    centred_indicators,
+    orthonormal_polynomials,
+)
+from hgr_jax.inference._small_problems import top_singular_values, whitened_blocks, whitenings
+
+BLOCK_ROWS = 2**14
+
+Table = Floats
+
+
+@dataclasses.dataclass(frozen=True)
+class PolynomialPair:
+    """Orthonormal polynomials of both variables, as many as each has directions for.
+
+    Attributes:
+      functions: ``[1, f_1 .. , g_1 .. ]``, ``(m, n)``.
+      directions: how many f and how many g there are.
+      shares: weights ``(n,)``, of sum 1, that they are orthonormal with.
+    """
+
+    functions: Table
+    directions: tuple[int, int]
+    shares: Table
+
+    def grams(self, weights: NDArray[np.number]) -> Table:
+        """Return the moments ``(m, m, N)`` of the functions with weights ``(n, N)``."""
+        size = len(self.functions)
+        left, right = np.triu_indices(size)
+        sums = np.zeros((len(left), weights.shape[1]))
+        for start in range(0, len(weights), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            f = self.functions[:, part]
+            sums += (f[left] * f[right]) @ weights[part].astype(np.float64)
+        found = np.empty((size, size, weights.shape[1]))
+        found[left, right] = found[right, left] = sums
+        return found
+
+    def values(self, weights: NDArray[np.number]) -> Table:
+        """Return HGR-KB with weights ``(n, N)``, ``(N,)``."""
+        return np.minimum(top_singular_values(self.whitened(self.grams(weights))[0]), 1)
+
+    def whitened(self, grams: Table) -> tuple[Table, Table, Table]:
+        """Return the whitened cross moments ``(h, k, N)`` of `grams`, and the two maps."""
+        h = self.directions[0]
+        first, second = np.arange(h + 1), np.r_[0, h + 1 : len(grams)]
+        total = np.where(grams[0, 0] > 0, grams[0, 0], 1)
+        sides = []
+        for place in (first, second):
+            mean, transform, _ = whitenings(
+                grams[place[:, None], place[None, :]],
+                np.ones((len(place) - 1, grams.shape[2]), bool),
+            )
+            sides.append((mean, transform))
+        m = whitened_blocks(grams[1 : h + 1, h + 1 :] / total, *sides)
+        return m, sides[0][1], sides[1][1]
+
+
+def _orthonormal(functions: Floats, shares: Floats) -> Floats:
+    """Functions ``(m, n)`` made orthonormal one after the other; 0 where nothing is left."""
+    both = np.concatenate([np.ones((1, len(shares))), functions])
+    moments = ((both * shares) @ both.T)[..., None]
+    mean, transform, _ = whitenings(moments, np.ones((len(functions), 1), bool))
+    return transform[..., 0] @ (functions - mean)
+
+
+def fit_pair(
+    a: Floats, b: Floats, weights: Floats, kernels: tuple[int | Indicators, int | Indicators]
+) -> PolynomialPair:
+    """Return the functions of finite ``a`` and ``b (n,)``, with weights that are not all 0.
+
+    Of categories they are indicators, of which one is a combination of the others and 1: nothing
+    is left of it when they are whitened.
+    """
+    shares = np.asarray(weights, np.float64)
+    shares = shares / shares.sum()
+    f, g = (
+        _orthonormal(centred_indicators(x, shares, kernel.count), shares)
+        if isinstance(kernel, Indicators)
+        else orthonormal_polynomials(x, shares, kernel)
+        for x, kernel in zip((a, b), kernels, strict=True)
+    )
+    functions = np.concatenate([np.ones((1, len(shares))), f, g])
+    return PolynomialPair(functions, (len(f), len(g)), shares)

@@ -1,0 +1,193 @@
+"""Orthonormal polynomials of many columns at once, on the host.
+
+The recurrence of `hgr_jax.core.basis`, fitted by the Stieltjes procedure to rows that are all in
+memory.  Columns come first, rows last, so that NumPy's loops are along the rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+
+PASSES = 2
+"""Times that a polynomial is made orthogonal again: rounding of the first is gone after them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Polynomials:
+    """Polynomials ``p_0 = 1, p_1 .. p_d`` of each of c variables.
+
+    With ``x = (a - center) scale``
+
+        p_{j+1} = step_j (((x - diagonal_j) p_j - coupling_j p_{j-1}) - sum_i correction_ji p_i).
+
+    Attributes:
+      center, scale: ``(c,)``.
+      diagonal, coupling, step: ``(d, c)``.
+      correction: ``(d, d, c)``, of few columns other than 0: see `careful`.
+      alive: ``(d, c)``, directions that the data support.
+    """
+
+    center: Floats
+    scale: Floats
+    diagonal: Floats
+    coupling: Floats
+    step: Floats
+    correction: Floats
+    alive: NDArray[np.bool_]
+
+    @property
+    def degree(self) -> int:
+        """The largest."""
+        return len(self.step)
+
+    @functools.cached_property
+    def careful(self) -> NDArray[np.intp]:
+        """Columns whose recurrence is corrected; they are evaluated in double precision."""
+        return np.flatnonzero(self.correction.any(axis=(0, 1)))
+
+    def take(self, columns: NDArray[np.intp]) -> Polynomials:
+        """Return those of some columns."""
+        if np.array_equal(columns, np.arange(len(self.center))):
+            return self
+        leaves = (getattr(self, f.name)[..., columns] for f in dataclasses.fields(self))
+        return Polynomials(*leaves)
+
+    def replaced(self, columns: NDArray[np.intp], better: Polynomials) -> Polynomials:
+        """Return these with those of some columns replaced."""
+        leaves = []
+        for field in dataclasses.fields(self):
+            leaf = getattr(self, field.name).copy()
+            leaf[..., columns] = getattr(better, field.name)
+            leaves.append(leaf)
+        return Polynomials(*leaves)
+
+    def pruned(self) -> Polynomials:
+        """Return these with dead directions exactly 0."""
+        return dataclasses.replace(self, step=np.where(self.alive, self.step, 0))
+
+    def __call__(self, x: Floats) -> Floats:
+        """Return ``(d + 1, c, n)`` at the points ``x (c, n)``, in their dtype; 0 for NaN."""
+        p = np.empty((self.degree + 1, *x.shape), x.dtype)
+        self._evaluate(x, p)
+        if len(self.careful):
+            some = x[self.careful].astype(np.float64)
+            exact = np.empty((self.degree + 1, *some.shape))
+            self.take(self.careful)._evaluate(some, exact, corrected=True)
+            p[:, self.careful] = exact
+        return p
+
+    def _evaluate(self, x: Floats, p: Floats, *, corrected: bool = False) -> None:
+        def column(leaf: Floats) -> Floats:
+            return leaf.astype(x.dtype)[..., None]
+
+        shift, back = column(self.diagonal * self.step), column(self.coupling * self.step)
+        step, correction = column(self.step), column(self.correction * self.step[:, None])
+        t = (x - column(self.center)) * column(self.scale)
+        missing = np.isnan(t)
+        if missing.any():
+            t[missing] = 0
+            np.logical_not(missing, out=p[0])
+        else:
+            p[0] = 1
+        for j in range(self.degree):
+            v = p[j + 1]
+            np.multiply(t, step[j], out=v)
+            v -= shift[j]
+            v *= p[j]
+            if j:
+                v -= back[j] * p[j - 1]
+            if corrected:
+                for i in range(j + 1):
+                    v -= correction[j, i] * p[i]
+
+
+def stieltjes(
+    points: Floats,
+    weights: Floats,
+    degree: int,
+    *,
+    tolerance: float,
+    passes: int = PASSES,
+    center: Floats | None = None,
+) -> tuple[Polynomials, Floats]:
+    """Return polynomials that are orthonormal on weighted points ``(c, n)``, and their values.
+
+    Args:
+      points: finite, also where the weight is 0.
+      weights: ``(c, n)`` or ``(1, n)``, of sum 1 (or 0).
+      degree: of the last polynomial.
+      tolerance: relative norm below which a direction is rounding: it and all later ones are
+        dead, and not normalised.
+      passes: how often a polynomial is made orthogonal to all before it once more.
+      center: ``(c,)``; None for the mean.
+
+    Returns:
+      The recurrences, and values ``(d + 1, c, n)``.
+    """
+    columns, rows = points.shape
+    if center is None:
+        center = np.einsum("cn,cn->c", np.broadcast_to(weights, points.shape), points)
+    t = points - center[:, None]
+    reach = np.abs(np.where(weights > 0, t, 0)).max(axis=1, initial=0)
+    varies = reach > 4 * np.finfo(np.float64).tiny
+    scale = np.where(varies, 1 / np.where(varies, reach, 1), 0)
+    t *= scale[:, None]
+    p = np.empty((degree + 1, columns, rows))
+    p[0] = 1
+    shape = (degree, columns)
+    diagonal, coupling, step = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    correction = np.zeros((degree, degree, columns))
+    alive = np.zeros(shape, bool)
+    lives, norm = np.ones(columns, bool), np.zeros(columns)
+    for j in range(degree):
+        weighted = weights * p[j]
+        v = t * p[j]
+        product = np.einsum("cn,cn,cn->c", weights, v, v, optimize=False)
+        diagonal[j] = np.einsum("cn,cn->c", weighted, v)
+        v -= diagonal[j][:, None] * p[j]
+        if j:
+            coupling[j] = np.where(lives, norm, 0)
+            v -= coupling[j][:, None] * p[j - 1]
+        for _ in range(passes):
+            left = np.einsum("icn,cn->ic", p[: j + 1], weights * v)
+            correction[j, : j + 1] += left
+            for i in range(j + 1):
+                v -= left[i][:, None] * p[i]
+        square = np.einsum("cn,cn,cn->c", weights, v, v, optimize=False)
+        lives = lives & (square > tolerance**2 * product)
+        norm = np.sqrt(square)
+        alive[j] = lives
+        step[j] = np.where(lives, 1 / np.where(lives, norm, 1), 1)
+        p[j + 1] = v * step[j][:, None]
+    fitted = Polynomials(center, scale, diagonal, coupling, step, correction, alive)
+    return fitted, p
+
+
+def tolerance(dtype: np.dtype) -> float:
+    """Return the relative norm below which a direction of data of this dtype is rounding."""
+    return 32 * float(np.finfo(dtype).eps)
+
+
+def orthonormal_polynomials(x: Floats, weights: Floats, degree: int) -> Floats:
+    """Return polynomials of ``x (n,)``, ``(directions, n)``: as many as it has directions for."""
+    points = x[None, :].astype(np.float64)
+    basis, p = stieltjes(points, weights[None, :], degree, tolerance=tolerance(x.dtype))
+    return p[1 : 1 + basis.alive.sum(), 0]
+
+
+def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -> Floats:
+    """Return an indicator of each level that occurs, ``(levels, n)``.
+
+    With the constant added they are orthonormal.  If all codes are levels, their sum times the
+    roots of the shares is 0: there is one direction less than levels.
+    """
+    indicators = codes == np.arange(count)[:, None]
+    share = indicators @ weights
+    some = share > 0
+    return (indicators[some] - share[some, None]) / np.sqrt(share[some, None])

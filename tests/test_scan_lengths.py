@@ -1,0 +1,93 @@
+"""Scans of tables of many shapes: they compile next to nothing, and may run at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from bench import reference
+from hgr_jax import Scan, scan
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+@pytest.fixture
+def compiled() -> Iterator[list[str]]:
+    """One entry for every program that is compiled while the test runs."""
+    events: list[str] = []
+
+    def listen(event: str, _: float, **kwargs: Any) -> None:
+        if event == COMPILED:
+            events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield events
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def mixed(rows: int, seed: int = 0) -> dict[str, Any]:
+    """Numbers, ties and a category, some of them with missing values."""
+    rng = np.random.default_rng(seed)
+    table: dict[str, Any] = {f"x{i}": rng.normal(size=rows) for i in range(3)}
+    table["x1"] = table["x0"] ** 2 + 0.3 * table["x1"]
+    table["tied"] = rng.integers(0, 5, rows).astype(float)
+    names = np.array(list("abc"), dtype=object)
+    table["group"] = names[rng.integers(0, 3, rows)]
+    for name in ("x1", "tied"):
+        table[name][rng.random(rows) < 0.1] = np.nan
+    return table
+
+
+def is_right(found: Scan, table: dict[str, Any], tolerance: float = 1e-4) -> None:
+    a, b = table["x0"], table["x1"]
+    keep = ~np.isnan(b)
+    value = reference.kb(a[keep], b[keep], found.settings["h"], found.settings["k"])
+    assert found.correlation[0, 1] == pytest.approx(value, abs=tolerance)
+
+
+def test_tables_of_many_lengths_compile_next_to_nothing(compiled: list[str]) -> None:
+    """With permutations of the short ones, and ranks of the long ones."""
+    sources = set()
+    for rows in (57, 60, 91, 333, 500, 777, 1025, 1500, 1999, 2500, 3001, 4097):
+        table = mixed(rows, rows)
+        found = scan(table, h=3, k=2, permutations=19)
+        sources |= set(found.pvalue_source.ravel())
+        is_right(found, table)
+    assert {"rank", "permutation"} <= sources
+    assert len(compiled) <= 4  # of a random key
+
+
+def test_wide_tables_share_a_program(rng: np.random.Generator, compiled: list[str]) -> None:
+    for rows in (300, 301, 5000):
+        x = rng.normal(size=(rows, 60)).astype(np.float32)
+        x[:, 1] += x[:, 0] ** 2
+        found = scan(x, h=5, k=5, pvalues=None)
+        for i, j in ((0, 1), (2, 59), (30, 45)):
+            value = reference.kb(x[:, i], x[:, j], 5, 5)
+            assert found.correlation[i, j] == pytest.approx(value, abs=1e-4)
+    assert len(compiled) <= 1
+
+
+def test_scans_at_the_same_time() -> None:
+    tables = [mixed(400 + 37 * i, i) for i in range(8)]
+    found: dict[int, Scan] = {}
+
+    def run(index: int) -> None:
+        found[index] = scan(tables[index], h=3, k=2, permutations=19)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(300)
+    assert len(found) == 8
+    for index, table in enumerate(tables):
+        is_right(found[index], table)
+        again = scan(table, h=3, k=2, permutations=19)
+        np.testing.assert_array_equal(again.correlation, found[index].correlation)
+        np.testing.assert_array_equal(again.pvalue, found[index].pvalue)
