@@ -5,12 +5,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-all lint check bench paper clean
+.PHONY: help demo test test-all test-core lint check bench paper clean
 
 help:
 	@echo "make demo        the main job on real data: a scan of a table, and a training under a constraint"
 	@echo "make test        the tests"
 	@echo "make test-all    the tests, and the larger versions of some"
+	@echo "make test-core   the tests of the core: make test-core PYTHON=python3.13 VENV=.venv313"
 	@echo "make lint        format, lint and types"
 	@echo "make check       lint and the tests"
 	@echo "make bench       measure speed and accuracy, keep the tables in bench/README.md"
@@ -20,14 +21,21 @@ help:
 demo: $(VENV)/ready-demo
 	$(BIN)/hgr-jax demo
 
-# Most of the time of the tests is compilation, which this flag shortens; `make test-all` compiles
-# as users do.
-test: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false
+# Most of the time of the tests is compilation, which this option of older releases of jax shortens;
+# `make test-all` compiles as users do.
+QUICK_FLAGS := import jax; print("--xla_cpu_use_fusion_emitters=false" * (jax.__version_info__ < (0, 10)))
+
 test: $(VENV)/ready-dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python -c '$(QUICK_FLAGS)')}" \
+	  $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(VENV)/ready-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The heart of the package, with what it needs only: for a second version of Python and of jax.
+test-core: $(VENV)/ready-core
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/test_kb.py tests/test_sk.py \
+	  tests/test_small_matrices.py tests/test_solvers.py tests/test_orthogonal.py tests/test_moments.py
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff format --check .
@@ -43,6 +51,7 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.scan --slow --write
 	$(BIN)/python -m bench.calibration --write
 	$(BIN)/python -m bench.training --write
+	$(BIN)/python -m bench.compile --write
 
 paper: $(VENV)/ready-dev
 	$(BIN)/python -m bench.paper all
@@ -59,6 +68,10 @@ $(VENV)/bin/python:
 
 $(VENV)/ready-demo: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[cli]'
+	@touch $@
+
+$(VENV)/ready-core: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	@touch $@
 
 $(VENV)/ready-dev: pyproject.toml | $(VENV)/bin/python

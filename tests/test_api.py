@@ -72,7 +72,7 @@ MODULES_WITH_EXAMPLES = [
     *(f"inference.{n}" for n in ("permutation", "resampling")),
     "column_values",
     "html_report",
-    "kernels",
+    "core.kernels",
     "pairwise.all_pairs",
     "plotting",
     "whole_files",

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 import hgr_jax
-from bench import accuracy, calibration, measures, pair, peers, reference, scan, training
+from bench import (
+    accuracy,
+    calibration,
+    measures,
+    pair,
+    peers,
+    reference,
+    scan,
+    training,
+)
+from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
 from bench.report import Report
 from bench.timing import race, seconds
@@ -50,6 +60,16 @@ def test_pair_quick(capsys: pytest.CaptureFixture[str]) -> None:
     for heading in ("Time of one estimate", "other units", "In a jitted loss", "Import"):
         assert heading in printed
     assert "nan" not in printed
+
+
+def test_compile_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compile_bench.main(["--quick"]) == 0
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+    (first,) = (row for row in rows if row[0] == "| kb")
+    programs, lines, maps = (int(cell.replace(",", "")) for cell in first[4:7])
+    assert programs == 1
+    assert 100 < lines < 3_000
+    assert 0 <= maps <= compile_bench.BOUNDS["kb"][1]
 
 
 def test_training_quick(capsys: pytest.CaptureFixture[str]) -> None:

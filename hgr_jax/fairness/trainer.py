@@ -15,6 +15,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax.arguments import check_count
+from hgr_jax.core.padding import first_rows, pad_rows, padded_length
 from hgr_jax.fairness.attributes import Attribute, check_sizes, make_rows, numbers
 from hgr_jax.fairness.best import Best, better
 from hgr_jax.fairness.checkpoints import (
@@ -158,9 +159,11 @@ class FairTrainer:
         """
         if self.state is None or self._program is None:
             raise ValueError("there is nothing to predict with yet: call fit first.")
-        x = jnp.asarray(numbers("x", x, self._dtype))
+        x = numbers("x", x, self._dtype)
         kept = self._chosen or self.state
-        return predict(self._program, kept.parameters, kept.variables, x)
+        padded = pad_rows(x, padded_length(len(x)))  # so that few numbers of rows are compiled
+        found = predict(self._program, kept.parameters, kept.variables, padded)
+        return first_rows(found, len(x))
 
     def fit(
         self,
