@@ -19,15 +19,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
-from hgr_jax.core.moments import WHOLE_ROWS, mean_product, sum_of_products
-from hgr_jax.core.numerics import any_in_batch, equal_weights, extremes, row_count, safe_divide
+from hgr_jax.core.moments import WHOLE_ROWS, mean_product
+from hgr_jax.core.numerics import any_in_batch, equal_weights, extremes, safe_divide
 from hgr_jax.core.small_matrices import inverse_cholesky, matmul
 
 SKETCH_ROWS = 256
@@ -73,36 +73,32 @@ def fit_polynomials(
     top = max(degrees)
     size, shape = (top + 1) * len(degrees), (top + 1, len(degrees)) * 2
 
-    def total(basis: PolynomialBasis, *, corrected: bool) -> Array:
+    def measured(basis: PolynomialBasis, *, corrected: bool) -> Array:
         rows = functools.partial(_rows, basis, corrected)
-        return sum_of_products(rows, columns, weights, count)
+        return mean_product(rows, columns, weights, count).reshape(shape)
 
-    def first(state: _State) -> tuple[Array, Array, Array]:
-        return state.step, state.correction, total(basis, corrected=False)
+    def assessed(passes: Array, basis: PolynomialBasis, gram: Array) -> _State:
+        return _State(passes, basis.step, basis.correction, gram, *_assess(basis, gram, degrees))
 
-    def again(state: _State) -> tuple[Array, Array, Array]:
+    def repair(state: _State) -> _State:
         repaired = _repaired(now(state), state.gram, (state.passes + 1) // 2)
-        return repaired.step, repaired.correction, total(repaired, corrected=True)
+        return assessed(state.passes + 1, repaired, measured(repaired, corrected=True))
 
     def now(state: _State) -> PolynomialBasis:
         return dataclasses.replace(basis, step=state.step, correction=state.correction)
-
-    def step(state: _State) -> _State:
-        step, correction, gram = lax.cond(state.passes == 0, first, again, state)
-        gram = gram if weights is not None else gram / row_count(count, columns[0])
-        gram = gram.reshape(shape)
-        whitener, done = _assess(now(state), step, correction, gram, degrees)
-        return _State(state.passes + 1, step, correction, gram, whitener, done)
 
     def unfinished(state: _State) -> Array:
         return (state.passes <= 2 * top) & any_in_batch(~state.done)
 
     basis = _lanczos(top, *_sketches(columns, weights, count))
-    # Constants that are not all alike cost no kernel of their own.
-    identity: Any = np.eye(size, dtype=columns[0].dtype).reshape(shape)
-    none, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    start = _State(none, basis.step, basis.correction, identity, identity, no)
-    state = lax.while_loop(unfinished, step, start)
+    state = assessed(jnp.ones((), jnp.int32), basis, measured(basis, corrected=False))
+    # A loop of no iterations costs XLA's CPU backend far more than a branch not taken.
+    state = lax.cond(
+        any_in_batch(~state.done),
+        lambda state: lax.while_loop(unfinished, repair, state),
+        lambda state: state,
+        state,
+    )
     alive = jnp.diagonal(state.whitener.reshape(size, size)).reshape(top + 1, -1)[1:].T != 0
     supported = jnp.minimum(
         distinct_values(columns, weights, count) - 1, np.asarray(degrees, np.int32)
@@ -170,8 +166,9 @@ def _sketch(
         chosen = (rows // SKETCH_ROWS) * lax.iota(jnp.int32, SKETCH_ROWS)
         sample = x[:, chosen]
         grouped = n // SKETCH_GROUPS * SKETCH_GROUPS
-        lows, highs = extremes(x[:, :grouped].reshape(len(x), -1, SKETCH_GROUPS), axis=1)
-        points = jnp.concatenate([sample, lows, highs, x[:, grouped:]], axis=1)
+        groups = x[:, :grouped].reshape(len(x), -1, SKETCH_GROUPS)
+        outermost = groups.min(axis=1), groups.max(axis=1)
+        points = jnp.concatenate([sample, *outermost, x[:, grouped:]], axis=1)
         low, high = extremes(points, axis=1)
         if weights is None:
             w = jnp.full(SKETCH_ROWS, 1 / SKETCH_ROWS, x.dtype)
@@ -259,9 +256,7 @@ def _lanczos(
     )
 
 
-def _assess(
-    basis: PolynomialBasis, step: Array, correction: Array, gram: Array, degrees: Sequence[int]
-) -> tuple[Array, Array]:
+def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tuple[Array, Array]:
     """Return what makes each variable's polynomials orthonormal, and whether all is well.
 
     A direction is dead, with a row of 0 in the whitener, when what is left of ``x p_j`` after
@@ -269,14 +264,14 @@ def _assess(
     well conditioned where more than `MIN_PIVOT` of every polynomial's norm is orthogonal to those
     before it, and no norm is far from 1.  (What is not finite is well enough: it stays so.)
     """
-    top, variables = step.shape[-1], len(degrees)
+    top, variables = basis.step.shape[-1], len(degrees)
     size = (top + 1) * variables
     identity = np.eye(size, dtype=gram.dtype)
     matrix = gram.reshape(size, size)
     square = jnp.sum(matrix * identity, axis=1).reshape(top + 1, variables)
-    residual = square[1:].T / step**2
+    residual = square[1:].T / basis.step**2
     # Column j of the recurrence expands x p_j on p_0 .. p_j.
-    expansion = jnp.sum(correction**2, axis=1) + (basis.diagonal**2 + basis.coupling**2)
+    expansion = jnp.sum(basis.correction**2, axis=1) + (basis.diagonal**2 + basis.coupling**2)
     living = ~(residual <= _tolerance(gram.dtype) ** 2 * (expansion + residual))
     living &= np.arange(top)[None, :] < np.asarray(degrees)[:, None]
     kept = [np.ones(variables, bool)]

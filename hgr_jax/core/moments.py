@@ -112,19 +112,9 @@ def mean_product(
     ``weights`` sum to 1 (and are 0 in rows that are not data); None stands for equal weights.
     ``inside`` is as in `sum_over_rows`: where it is 0, r must be.
     """
-    total = sum_of_products(rows, columns, weights, count)
-    return total if weights is not None else total / row_count(count, columns[0])
-
-
-def sum_of_products(
-    rows: Callable[..., Array],
-    columns: Sequence[Array],
-    weights: Array | None,
-    count: Array | None = None,
-) -> Array:
-    """Return what `mean_product` does, but without weights the sum over the rows."""
     if weights is None:
-        return sum_over_rows(lambda *parts: _product(*[rows(*parts)] * 2), columns, count)
+        total = sum_over_rows(lambda *parts: _product(*[rows(*parts)] * 2), columns, count)
+        return total / row_count(count, columns[0])
 
     def block(inside: Array | None, w: Array, *parts: Array) -> Array:
         r = rows(inside, *parts)
