@@ -88,6 +88,10 @@ def test_a_nan_in_any_row_is_one_in_the_value() -> None:
         broken = x.copy()
         broken[row] = np.nan
         assert np.isnan(hgr_jax.kb(x, broken))
+        for h, k in ((4, 1), (1, 4)):
+            fit = hgr_jax.kb_fit(x, broken, h, k)
+            assert np.isnan(fit.correlation)
+            assert fit.message.startswith("NaN or infinity")
 
 
 def test_a_condition_of_any_in_a_batch() -> None:

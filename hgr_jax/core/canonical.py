@@ -1,7 +1,7 @@
 """From two variables to their most correlated transformations, with exact derivatives.
 
-The steps are: bases (`orthogonal`), one Gram matrix (`moments`), whitening, and the top pair of
-a small matrix (`solvers`).  Two rules of differentiation make this exact and cheap:
+The steps are: bases and the one Gram matrix that whitens them (`fitting`), and the top pair of a
+small matrix (`solvers`).  Two rules of differentiation make this exact and cheap:
 
 * Bases are coordinates, so they are constants; the Gram matrix in these coordinates is an
   ordinary function of the data.  All that depends on it (coefficients, transformations) has
@@ -255,10 +255,9 @@ def solve(
     """
     bases, gram, whitener, conditioned = _fitted(problem, a, b, weights, count)
     first, second = _places(bases)
-    k = matmul(matmul(whitener, gram), whitener.T)
-    # A factorisation that failed, or met NaN, left NaN in the last rows.
-    finite = jnp.isfinite(whitener[-1, -1] + whitener[first[-1], first[-1]])
-    m = jnp.where(finite, _block(k, bases), 0)
+    m = _block(matmul(matmul(whitener, gram), whitener.T), bases)
+    finite = jnp.isfinite(jnp.sum(m))
+    m = jnp.where(finite, m, 0)
 
     direction = jnp.zeros((), jnp.int32)
     if problem.method == SINGLE_KERNEL:
@@ -280,8 +279,8 @@ def solve(
     else:
         f, g = (Side(basis, c[1:], c[0]) for basis, c in zip(bases, combined, strict=True))
         sides = (f, g)
-    finite &= jnp.isfinite(gram).all()
-    return Solution(value, sides, problem.degrees, pair, direction, finite, conditioned)
+    known = jnp.isfinite(gram).all()  # a factorisation that fails is no fault of the data
+    return Solution(value, sides, problem.degrees, pair, direction, known, conditioned)
 
 
 Bases = PolynomialBasis | tuple[Basis, Basis]

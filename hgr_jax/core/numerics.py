@@ -66,9 +66,7 @@ def row_mean(x: Array, count: Array | None = None, *, keepdims: bool = False) ->
     return jnp.sum(kept(x, count), axis=0, keepdims=keepdims) / row_count(count, x)
 
 
-def standardise(
-    x: Array, count: Array | None = None, *, weights: Array | None = None, ddof: int = 0
-) -> Array:
+def standardise(x: Array, count: Array | None = None, *, ddof: int = 0) -> Array:
     """Return ``x (n,)`` or ``(n, p)`` with columns of zero mean and unit standard deviation.
 
     A constant column becomes 0, with zero derivatives; NaN or infinity makes the column NaN.  It
@@ -79,13 +77,11 @@ def standardise(
     Args:
       x: the data, traced.
       count: see the module.
-      weights: ``(n,)``, summing to 1, or None.
-      ddof: of the standard deviation, static; without weights.
+      ddof: of the standard deviation, static.
     """
     centred, reach = _framed(x, count)
-    mean = _mean_over_rows(centred, count, weights)
-    centred = kept(centred - mean, count)
-    variance = _mean_over_rows(centred * centred, count, weights)
+    centred = kept(centred - row_mean(centred, count, keepdims=True), count)
+    variance = row_mean(centred * centred, count, keepdims=True)
     if ddof:
         rows = row_count(count, x)
         variance = variance * (rows / jnp.maximum(rows - ddof, 1))
