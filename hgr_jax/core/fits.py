@@ -17,10 +17,11 @@ from jax import Array, lax
 
 from hgr_jax.arguments import as_pair, as_real_array, as_weights
 from hgr_jax.core.basis import PolynomialBasis
-from hgr_jax.core.canonical import Side, Solution, normalised, without_dropped_rows
+from hgr_jax.core.canonical import Side, Solution
 from hgr_jax.core.kernels import Encoder, monomial_exponents
 from hgr_jax.core.numerics import equal_weights, safe_divide
 from hgr_jax.core.padding import first_rows, over_rows
+from hgr_jax.core.preparation import normalised, without_dropped_rows
 
 
 class Status(enum.IntEnum):

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from hgr_jax.arguments import as_pair, as_weights, check_choice, check_kernel
-from hgr_jax.core.canonical import correlation, prepare, solve
+from hgr_jax.core.canonical import correlation, solve
 from hgr_jax.core.fits import Fit, as_fit
 from hgr_jax.core.kernels import KernelLike, check_monomials
 from hgr_jax.core.padding import over_rows
+from hgr_jax.core.preparation import prepare
 from hgr_jax.core.solvers import SOLVERS
 
 

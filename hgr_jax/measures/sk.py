@@ -12,10 +12,11 @@ from jax import Array
 
 from hgr_jax.arguments import as_pair, as_weights, check_kernel
 from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
-from hgr_jax.core.canonical import SINGLE_KERNEL, Side, correlation, prepare, solve
+from hgr_jax.core.canonical import Side, correlation, solve
 from hgr_jax.core.fits import CopulaTransform, Fit, SingleKernelFit, as_fit
 from hgr_jax.core.kernels import Encoder, KernelLike, check_monomials
 from hgr_jax.core.padding import over_rows
+from hgr_jax.core.preparation import SINGLE_KERNEL, prepare
 
 
 def sk(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> Array:
