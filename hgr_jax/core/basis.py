@@ -73,17 +73,19 @@ class PolynomialBasis:
           corrected: False where the corrections are known to be 0.
         """
         x = (a - self.center[..., None]) * self.scale[..., None]
-        step = self.step[..., None]
-        shift, back = self.diagonal[..., None] * step, self.coupling[..., None] * step
-        correction = (self.correction * self.step[..., None, :])[..., None]
         p = [jnp.ones_like(x) if ones is None else jnp.broadcast_to(ones, x.shape)]
+        step, shift, back = (
+            _by_degree(y)
+            for y in (self.step, self.diagonal * self.step, self.coupling * self.step)
+        )
+        corrections = _by_degree(self.correction * self.step[..., None, :]) if corrected else []
         for j in range(self.step.shape[-1]):
-            v = (x * step[..., j, :] - shift[..., j, :]) * p[j]
+            v = (x * step[j] - shift[j]) * p[j]
             if j:
-                v = v - back[..., j, :] * p[j - 1]
+                v = v - back[j] * p[j - 1]
             if corrected:
-                for i in range(j + 1):
-                    v = v - correction[..., i, j, :] * p[i]
+                for p_i, c in zip(p, _by_degree(corrections[j][..., 0]), strict=False):
+                    v = v - c * p_i
             p.append(v)
         return p
 
@@ -128,6 +130,11 @@ class FeatureBasis:
     def combine(self, coefficients: Array, features: Array) -> Array:
         """Return the combination of basis functions with these coefficients, ``(n,)``."""
         return matmul(features - self.mean[None, :], matmul(self.transform, coefficients))
+
+
+def _by_degree(x: Array) -> list[Array]:
+    """The entries ``(..., 1)`` of ``x (..., d)``; by one primitive, which is traced once."""
+    return lax.split(x, [1] * x.shape[-1], axis=x.ndim - 1)
 
 
 Basis = PolynomialBasis | FeatureBasis

@@ -26,7 +26,7 @@ import numpy as np
 from jax import Array, lax
 
 from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
-from hgr_jax.core.moments import WHOLE_ROWS, mean_product
+from hgr_jax.core.moments import WHOLE_ROWS, _product, mean_product
 from hgr_jax.core.numerics import any_in_batch, equal_weights, extremes, safe_divide
 from hgr_jax.core.small_matrices import inverse_cholesky, matmul
 
@@ -70,6 +70,8 @@ def fit_polynomials(
       weights: ``(n,)``, summing to 1, or None.
       count: how many of the rows are data (without weights); None for all.
     """
+    if columns[0].shape[0] <= WHOLE_SKETCH:
+        return _fit_whole(columns, degrees, weights, count)
     top = max(degrees)
     size, shape = (top + 1) * len(degrees), (top + 1, len(degrees)) * 2
 
@@ -106,6 +108,38 @@ def fit_polynomials(
     fitted = dataclasses.replace(now(state), alive=alive)
     enough = jnp.all(jnp.sum(alive, axis=1, dtype=jnp.int32) >= supported)
     return FittedPolynomials(fitted, state.gram, state.whitener, state.done & enough)
+
+
+def _fit_whole(
+    columns: Sequence[Array], degrees: Sequence[int], weights: Array | None, count: Array | None
+) -> FittedPolynomials:
+    """The fit of few rows, which are their own sketch: nothing is left to measure or to repair."""
+    top, variables = max(degrees), len(degrees)
+    size = (top + 1) * variables
+    x = jnp.stack(columns)
+    center, scale, points, w = _sketch(x, weights, count)
+    basis, values = _orthogonal(top, center, scale, points, w)
+    supported = np.arange(top) < np.asarray(degrees)[:, None]
+    basis = dataclasses.replace(basis, alive=basis.alive & supported)
+    rows = values.reshape(size, -1)
+    gram = _product(rows, rows).reshape((variables, top + 1) * 2)
+    gram = gram.transpose(1, 0, 3, 2).reshape(size, size)
+    kept = jnp.concatenate([jnp.ones((1, variables), bool), basis.alive.T]).reshape(size)
+    identity = np.eye(size, dtype=gram.dtype)
+    same = np.arange(size)[:, None] % variables == np.arange(size)[None, :] % variables
+    own = jnp.where(kept[:, None] & kept[None, :] & same, gram, identity)
+    whitener = inverse_cholesky(own)
+    done = jnp.all((whitener < 1 / MIN_PIVOT) | (identity == 0))
+    enough = jnp.sum(basis.alive, axis=1, dtype=jnp.int32) >= jnp.minimum(
+        distinct_values(columns, weights, count) - 1, np.asarray(degrees, np.int32)
+    )
+    shape = (top + 1, variables) * 2
+    return FittedPolynomials(
+        basis,
+        gram.reshape(shape),
+        jnp.where(kept[:, None], whitener, 0).reshape(shape),
+        (done | ~jnp.isfinite(jnp.sum(gram))) & jnp.all(enough),
+    )
 
 
 class _State(NamedTuple):
@@ -254,6 +288,57 @@ def _lanczos(
         correction=jnp.zeros((*shape, degree), dtype),
         alive=jnp.ones(shape, bool),
     )
+
+
+def _orthogonal(
+    degree: int, center: Array, scale: Array, points: Array, weights: Array
+) -> tuple[PolynomialBasis, Array]:
+    """Orthonormal polynomials on weighted points ``(v, m)`` and their values ``(v, d + 1, m)``.
+
+    Every polynomial is orthogonalised twice: by the recurrence, then against all before it.
+    """
+    dtype, variables = points.dtype, len(points)
+    noise = _tolerance(dtype) ** 2
+    moments = jnp.stack([jnp.ones_like(points), points], axis=1)
+
+    def next_polynomial(state: tuple[Array, Array], j: Array) -> tuple[tuple[Array, Array], Array]:
+        values, recurrence = state
+        shift, back = recurrence[:, :1], recurrence[:, 1:]
+        current, previous = (
+            lax.dynamic_index_in_dim(values, i, axis=1, keepdims=False)
+            for i in (j, jnp.maximum(j - 1, 0))
+        )
+        v = (points - shift) * current - back * previous
+        c = matmul(values, v[:, :, None])
+        v = v - matmul(jnp.swapaxes(c, 1, 2), values)[:, 0]
+        squared, first = jnp.split(matmul(moments, (v * v)[:, :, None])[:, :, 0], 2, axis=1)
+        expansion = shift * shift + back * back + jnp.sum(c * c, axis=1)
+        lives = squared > noise * (expansion + squared)
+        step = jnp.where(lives, lax.rsqrt(jnp.where(lives, squared, 1)), 0)
+        values = lax.dynamic_update_index_in_dim(values, v * step, j + 1, 1)
+        found = jnp.concatenate([recurrence, step, c[:, :-1, 0]], axis=1)
+        recurrence = jnp.concatenate([first * step * step, squared * step], axis=1)
+        return (values, recurrence), found
+
+    values = jnp.zeros((variables, degree + 1, points.shape[1]), dtype)
+    values = values.at[:, 0].set(jnp.sqrt(weights)[None, :])
+    (values, _), found = lax.scan(
+        next_polynomial,
+        (values, jnp.zeros((variables, 2), dtype)),
+        np.arange(degree, dtype=np.int32),
+    )
+    found = jnp.moveaxis(found, 0, -1)
+    alive = found[:, 2] > 0
+    basis = PolynomialBasis(
+        center=center,
+        scale=scale,
+        diagonal=found[:, 0],
+        coupling=found[:, 1],
+        step=jnp.where(alive, found[:, 2], 1),
+        correction=found[:, 3:],
+        alive=alive,
+    )
+    return basis, values
 
 
 def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tuple[Array, Array]:

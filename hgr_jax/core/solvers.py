@@ -153,6 +153,7 @@ def _projected_gradient(square: Array, start: Array) -> tuple[Array, Array]:
         tol=8 * eps * float(np.sqrt(len(start))) / STEP,  # jaxopt's error is a move over the step
         acceleration=False,
         implicit_diff=False,
+        jit=False,
     )
     # `solver.run` unrolls its first step, and so compiles it twice.
     first = jaxopt.OptStep(start, solver.init_state(start, None, square))
