@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -75,8 +76,7 @@ class PolynomialBasis:
         x = (a - self.center[..., None]) * self.scale[..., None]
         p = [jnp.ones_like(x) if ones is None else jnp.broadcast_to(ones, x.shape)]
         step, shift, back = (
-            _by_degree(y)
-            for y in (self.step, self.diagonal * self.step, self.coupling * self.step)
+            _by_degree(y) for y in (self.step, self.diagonal * self.step, self.coupling * self.step)
         )
         corrections = _by_degree(self.correction * self.step[..., None, :]) if corrected else []
         for j in range(self.step.shape[-1]):
@@ -132,7 +132,7 @@ class FeatureBasis:
         return matmul(features - self.mean[None, :], matmul(self.transform, coefficients))
 
 
-def _by_degree(x: Array) -> list[Array]:
+def _by_degree(x: Array) -> Sequence[Array]:
     """The entries ``(..., 1)`` of ``x (..., d)``; by one primitive, which is traced once."""
     return lax.split(x, [1] * x.shape[-1], axis=x.ndim - 1)
 

@@ -30,11 +30,11 @@ from jax import Array, lax
 from jax.custom_derivatives import SymbolicZero
 
 from hgr_jax.core.basis import Basis, FeatureBasis, PolynomialBasis
-from hgr_jax.core.fitting import fit_features, fit_polynomials, gram_matrix
+from hgr_jax.core.fitting import fit_features, fit_polynomials, gram_matrix, whitening
 from hgr_jax.core.moments import mean_product, sum_over_rows
 from hgr_jax.core.numerics import row_count
 from hgr_jax.core.preparation import SINGLE_KERNEL, Problem
-from hgr_jax.core.small_matrices import inverse_cholesky, inverse_cholesky_tangent, matmul
+from hgr_jax.core.small_matrices import inverse_cholesky_tangent, matmul
 from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
 
 
@@ -229,10 +229,7 @@ def _fitted(
     basis_b, conditioned_b = _one_basis(degree_b, b, weights)
     bases = (basis_a, basis_b)
     gram = _moments(bases, a, b, weights)
-    kept, same = _structure(bases)
-    identity = np.eye(gram.shape[0], dtype=gram.dtype)
-    own = jnp.where(kept[:, None] & kept[None, :] & same, gram, identity)
-    whitener = jnp.where(kept[:, None], inverse_cholesky(own), 0)
+    whitener = whitening(gram, *_structure(bases))
     return bases, gram, whitener, conditioned_a & conditioned_b
 
 

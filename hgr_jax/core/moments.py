@@ -113,15 +113,16 @@ def mean_product(
     ``inside`` is as in `sum_over_rows`: where it is 0, r must be.
     """
     if weights is None:
-        total = sum_over_rows(lambda *parts: _product(*[rows(*parts)] * 2), columns, count)
+        total = sum_over_rows(lambda *parts: inner_products(*[rows(*parts)] * 2), columns, count)
         return total / row_count(count, columns[0])
 
     def block(inside: Array | None, w: Array, *parts: Array) -> Array:
         r = rows(inside, *parts)
-        return _product(r * w[None, :], r)
+        return inner_products(r * w[None, :], r)
 
     return sum_over_rows(block, (weights, *columns))
 
 
-def _product(left: Array, right: Array) -> Array:
+def inner_products(left: Array, right: Array) -> Array:
+    """Return ``left right^T (p, q)``, of ``left (p, n)`` and ``right (q, n)``."""
     return lax.dot_general(left, right, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST)

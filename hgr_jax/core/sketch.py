@@ -1,0 +1,146 @@
+"""Polynomials that are orthonormal on few points: all rows of short data, a sketch of long data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from hgr_jax.core.basis import PolynomialBasis
+from hgr_jax.core.moments import WHOLE_ROWS
+from hgr_jax.core.numerics import equal_weights, extremes, safe_divide
+from hgr_jax.core.small_matrices import matmul
+
+SKETCH_ROWS = 256
+SKETCH_GROUPS = 128
+
+WHOLE_SKETCH = 2048
+"""Up to so many rows are their own sketch."""
+
+
+def sketches(
+    columns: Sequence[Array], weights: Array | None, count: Array | None
+) -> tuple[Array, Array, Array, Array]:
+    """Return centers ``(v,)``, scales to [-1, 1], and scaled points ``(v, m)`` with their weights.
+
+    Of short columns all rows are points, in one stack; longer ones are not copied.
+    """
+    if columns[0].shape[0] <= WHOLE_ROWS:
+        return _sketch(jnp.stack(columns), weights, count)
+    parts = [_sketch(column[None], weights, count) for column in columns]
+    center, scale, points = (
+        jnp.concatenate(x) for x in zip(*(part[:3] for part in parts), strict=True)
+    )
+    return center, scale, points, parts[0][3]
+
+
+def _sketch(
+    x: Array, weights: Array | None, count: Array | None
+) -> tuple[Array, Array, Array, Array]:
+    """Center, scale (to [-1, 1]), and scaled points of ``x (v, n)`` with their weights."""
+    n = x.shape[1]
+    if n <= WHOLE_SKETCH:
+        points = x
+        w = equal_weights(count, x.T) if weights is None else weights
+        center = matmul(points, w)
+        low, high = extremes(points, axis=1)
+    else:
+        rows = n if count is None else count
+        chosen = (rows // SKETCH_ROWS) * lax.iota(jnp.int32, SKETCH_ROWS)
+        sample = x[:, chosen]
+        grouped = n // SKETCH_GROUPS * SKETCH_GROUPS
+        groups = x[:, :grouped].reshape(len(x), -1, SKETCH_GROUPS)
+        outermost = groups.min(axis=1), groups.max(axis=1)
+        points = jnp.concatenate([sample, *outermost, x[:, grouped:]], axis=1)
+        low, high = extremes(points, axis=1)
+        if weights is None:
+            w = jnp.full(SKETCH_ROWS, 1 / SKETCH_ROWS, x.dtype)
+            center = matmul(sample, w)
+        else:
+            total = jnp.sum(weights[chosen])
+            w = safe_divide(weights[chosen], total)
+            center = jnp.where(total > 0, matmul(sample, w), (low + high) / 2)
+        others = points.shape[1] - SKETCH_ROWS
+        w = jnp.concatenate([w, np.full(others, 1 / n, x.dtype)]) / (1 + others / n)
+    reach = jnp.maximum(high - center, center - low)
+    # A reach next to the smallest numbers has no reciprocal.
+    reach = jnp.where(reach <= 4 * jnp.finfo(x.dtype).tiny, 0, reach)
+    scale = safe_divide(1.0, reach)
+    return center, scale, (points - center[:, None]) * scale[:, None], w
+
+
+def distinct_values(
+    columns: Sequence[Array], weights: Array | None, count: Array | None = None
+) -> Array:
+    """Count the clearly distinct values ``(v,)`` of a sample, among rows of positive weight."""
+    n = columns[0].shape[0]
+    size = min(n, 2 * SKETCH_ROWS)
+    rows = n if count is None else count
+    chosen = jnp.maximum(1, rows // SKETCH_ROWS) * lax.iota(jnp.int32, size)
+    counts = chosen < rows
+    chosen = jnp.minimum(chosen, n - 1)
+    if weights is not None:
+        counts &= weights[chosen] > 0
+    sample = jnp.where(counts, jnp.stack([x[chosen] for x in columns]), jnp.nan)
+    sample = lax.sort(sample, dimension=1)  # NaN last
+    low, high = sample[:, :-1], sample[:, 1:]
+    rounding = rounding_noise(sample.dtype) * jnp.maximum(jnp.abs(low), jnp.abs(high))
+    return 1 + jnp.sum(high - low > rounding, axis=1, dtype=jnp.int32)
+
+
+def orthonormal_polynomials(
+    degree: int, center: Array, scale: Array, points: Array, weights: Array
+) -> tuple[PolynomialBasis, Array]:
+    """Orthonormal polynomials on weighted points ``(v, m)`` and their values ``(v, d + 1, m)``.
+
+    Every polynomial is orthogonalised twice: by the recurrence, then against all before it.
+    """
+    dtype, variables = points.dtype, len(points)
+    noise = rounding_noise(dtype) ** 2
+    moments = jnp.stack([jnp.ones_like(points), points], axis=1)
+
+    def next_polynomial(state: tuple[Array, Array], j: Array) -> tuple[tuple[Array, Array], Array]:
+        values, recurrence = state
+        shift, back = recurrence[:, :1], recurrence[:, 1:]
+        current, previous = (
+            lax.dynamic_index_in_dim(values, i, axis=1, keepdims=False)
+            for i in (j, jnp.maximum(j - 1, 0))
+        )
+        v = (points - shift) * current - back * previous
+        c = matmul(values, v[:, :, None])
+        v = v - matmul(jnp.swapaxes(c, 1, 2), values)[:, 0]
+        squared, first = jnp.split(matmul(moments, (v * v)[:, :, None])[:, :, 0], 2, axis=1)
+        expansion = shift * shift + back * back + jnp.sum(c * c, axis=1)
+        lives = squared > noise * (expansion + squared)
+        step = jnp.where(lives, lax.rsqrt(jnp.where(lives, squared, 1)), 0)
+        values = lax.dynamic_update_index_in_dim(values, v * step, j + 1, 1)
+        found = jnp.concatenate([recurrence, step, c[:, :-1, 0]], axis=1)
+        recurrence = jnp.concatenate([first * step * step, squared * step], axis=1)
+        return (values, recurrence), found
+
+    values = jnp.zeros((variables, degree + 1, points.shape[1]), dtype)
+    values = values.at[:, 0].set(jnp.sqrt(weights)[None, :])
+    (values, _), found = lax.scan(
+        next_polynomial,
+        (values, jnp.zeros((variables, 2), dtype)),
+        jnp.arange(degree, dtype=jnp.int32),
+    )
+    found = jnp.moveaxis(found, 0, -1)
+    alive = found[:, 2] > 0
+    basis = PolynomialBasis(
+        center=center,
+        scale=scale,
+        diagonal=found[:, 0],
+        coupling=found[:, 1],
+        step=jnp.where(alive, found[:, 2], 1),
+        correction=found[:, 3:],
+        alive=alive,
+    )
+    return basis, values
+
+
+def rounding_noise(dtype: jnp.dtype) -> float:
+    """Return the relative norm below which a direction is rounding noise."""
+    return 32 * float(jnp.finfo(dtype).eps)
