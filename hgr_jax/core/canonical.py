@@ -34,6 +34,7 @@ from hgr_jax.core.fitting import fit_features, fit_polynomials, gram_matrix, whi
 from hgr_jax.core.moments import mean_product, sum_over_rows
 from hgr_jax.core.numerics import row_count
 from hgr_jax.core.preparation import SINGLE_KERNEL, Problem
+from hgr_jax.core.sketch import WHOLE_SKETCH
 from hgr_jax.core.small_matrices import inverse_cholesky_tangent, matmul
 from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
 
@@ -138,8 +139,7 @@ def solve(
       count: how many of the rows are data; None for all.
     """
     bases, gram, whitener, conditioned = _fitted(problem, a, b, weights, count)
-    first, second = _places(bases)
-    m = _block(matmul(matmul(whitener, gram), whitener.T), bases)
+    m = _part(matmul(matmul(whitener, gram), whitener.T), bases, 0, 1)[1:, 1:]
     finite = jnp.isfinite(jnp.sum(m))
     m = jnp.where(finite, m, 0)
 
@@ -148,21 +148,21 @@ def solve(
         pair, direction = best_row_or_column(m, *problem.linear)
     else:
         if start is not None:
-            own = whitener[second[:, None], second[None, :]]
-            start = _projected(_of_each(bases)[1], own, b, weights, count, start)
+            rows = _part(whitener, bases, 1, 1)[1:]
+            start = _projected(_of_each(bases)[1], rows, b, weights, count, start)
         pair = top_pair(m, problem.method, start)
     value = jnp.where(finite, jnp.minimum(pair.correlation, 1), jnp.nan)
-    combined = [
-        matmul(vector, whitener[place[1:][:, None], place[None, :]])
-        for vector, place in ((pair.u, first), (pair.v, second))
-    ]
     sides: Side | tuple[Side, Side]
     if isinstance(bases, PolynomialBasis):
-        both = jnp.stack(combined)
-        sides = Side(bases, both[:, 1:], both[:, 0])
+        coefficients = jnp.pad(jnp.stack([pair.u, pair.v], axis=1), ((1, 0), (0, 0)))
+        both = matmul(coefficients.reshape(-1), whitener).reshape(coefficients.shape)
+        sides = Side(bases, both[1:].T, both[0])
     else:
-        f, g = (Side(basis, c[1:], c[0]) for basis, c in zip(bases, combined, strict=True))
-        sides = (f, g)
+        f, g = (
+            matmul(vector, _part(whitener, bases, v, v)[1:])
+            for v, vector in enumerate((pair.u, pair.v))
+        )
+        sides = Side(bases[0], f[1:], f[0]), Side(bases[1], g[1:], g[0])
     known = jnp.isfinite(gram).all()  # a factorisation that fails is no fault of the data
     return Solution(value, sides, problem.degrees, pair, direction, known, conditioned)
 
@@ -171,27 +171,20 @@ Bases = PolynomialBasis | tuple[Basis, Basis]
 """Of both variables: stacked where both are polynomial."""
 
 
-def _block(k: Array, bases: Bases) -> Array:
-    """The part of a matrix of ``[1, basis]`` of both that has bases of a by bases of b."""
+def _part(matrix: Array, bases: Bases, i: int, j: int) -> Array:
+    """Rows of variable i and columns of variable j of a matrix of ``[1, basis]`` of both."""
     if isinstance(bases, PolynomialBasis):
-        return k.reshape(len(k) // 2, 2, -1, 2)[1:, 0, 1:, 1]
+        size = bases.step.shape[-1] + 1
+        return matrix.reshape(size, 2, size, 2)[:, i, :, j]
     size = 1 + bases[0].alive.shape[0]
-    return k[1:size, size + 1 :]
+    rows, columns = (slice(size, None) if v else slice(size) for v in (i, j))
+    return matrix[rows, columns]
 
 
 def _of_each(bases: Bases) -> tuple[Basis, Basis]:
     if isinstance(bases, PolynomialBasis):
         return bases.select(0, None), bases.select(1, None)
     return bases
-
-
-def _places(bases: Bases) -> tuple[np.ndarray, np.ndarray]:
-    """Where ``[1, basis]`` of each variable stands in the Gram matrix of both."""
-    if isinstance(bases, PolynomialBasis):
-        both = np.arange(2 * (bases.step.shape[-1] + 1))
-        return both[::2], both[1::2]
-    sizes = [1 + basis.alive.shape[0] for basis in bases]
-    return np.arange(sizes[0]), sizes[0] + np.arange(sizes[1])
 
 
 def _projected(
@@ -202,7 +195,7 @@ def _projected(
     count: Array | None,
     start: Array,
 ) -> Array:
-    """Whitened coordinates of the values ``start`` on the basis of ``b``."""
+    """Whitened coordinates of the values ``start`` on the basis of ``b``, by its rows of W."""
     b, weights, start, whitener = lax.stop_gradient((b, weights, start, whitener))
     w = 1 / row_count(count, start) if weights is None else weights
 
@@ -211,7 +204,7 @@ def _projected(
         return matmul(rows, start if inside is None else inside * start)
 
     sums = sum_over_rows(block, (b, w * start), count)
-    return matmul(whitener[1:], jnp.where(jnp.isfinite(sums), sums, 0))
+    return matmul(whitener, jnp.where(jnp.isfinite(sums), sums, 0))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -242,13 +235,14 @@ def _one_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Bas
 
 def _structure(bases: Bases) -> tuple[Array, np.ndarray]:
     """Which functions are in use, and which two belong to the same variable."""
-    places = _places(bases)
-    size = sum(len(place) for place in places)
-    variable = np.zeros(size, int)
-    variable[places[1]] = 1
-    alive = [basis.alive for basis in _of_each(bases)]
-    kept = jnp.concatenate([jnp.concatenate([np.ones(1, bool), x]) for x in alive])
-    return kept[np.argsort(np.concatenate(places))], variable[:, None] == variable[None, :]
+    if isinstance(bases, PolynomialBasis):
+        kept = jnp.pad(bases.alive, ((0, 0), (1, 0)), constant_values=True).T.reshape(-1)
+        variable = np.tile([0, 1], len(kept) // 2)
+    else:
+        parts = [jnp.pad(basis.alive, (1, 0), constant_values=True) for basis in bases]
+        kept = jnp.concatenate(parts)
+        variable = np.repeat([0, 1], [len(part) for part in parts])
+    return kept, variable[:, None] == variable[None, :]
 
 
 def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:
@@ -307,13 +301,19 @@ def _correlation_jvp(
     w = 1 / a.shape[0] if weights is None else weights
     w_dot = tangents[2]
     total = jnp.zeros_like(s)
-    # One variable at a time: all that is done with its rows is one pass then.
-    sides = solution.of_each()
-    f, g = (side(x) for side, x in zip(sides, (a, b), strict=True))
-    pulls = w * (g - s * f), w * (f - s * g)
-    for side, x, x_dot, pull in zip(sides, (a, b), tangents[:2], pulls, strict=True):
+    if isinstance(solution.sides, Side) and a.shape[0] <= WHOLE_SKETCH:
+        both = jnp.stack([a, b])
+        (f, g), slopes = jax.jvp(solution.sides, (both,), (jnp.ones_like(both),))
+        pulled = [w * (g - s * f) * slopes[0], w * (f - s * g) * slopes[1]]
+    else:
+        # One variable at a time: all that is done with its rows is one pass then.
+        sides = solution.of_each()
+        f, g = (side(x) for side, x in zip(sides, (a, b), strict=True))
+        pulls = w * (g - s * f), w * (f - s * g)
+        pulled = [_pulled_back(*each) for each in zip(sides, (a, b), pulls, strict=True)]
+    for gradient, x_dot in zip(pulled, tangents[:2], strict=True):
         if _perturbed(x_dot):
-            total = total + jnp.sum(_pulled_back(side, x, pull) * x_dot)
+            total = total + jnp.sum(gradient * x_dot)
     if _perturbed(w_dot):
         total = total + jnp.sum((f * g - s * (f * f + g * g) / 2) * w_dot)
     return solution.correlation, total

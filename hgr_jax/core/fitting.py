@@ -92,8 +92,8 @@ def _fitted_whole(
     basis, values = orthonormal_polynomials(top, *sketches(columns, weights, count))
     basis = dataclasses.replace(basis, alive=basis.alive & _within(degrees))
     rows = values.reshape(-1, values.shape[2])
-    gram = inner_products(rows, rows).reshape((variables, top + 1) * 2).transpose(1, 0, 3, 2)
-    kept = jnp.concatenate([jnp.ones((1, variables), bool), basis.alive.T])
+    gram = inner_products(rows).reshape((variables, top + 1) * 2).transpose(1, 0, 3, 2)
+    kept = jnp.pad(basis.alive, ((0, 0), (1, 0)), constant_values=True).T
     whitener = whitening(gram.reshape(len(rows), -1), kept.reshape(-1), _same_variable(degrees))
     # On its diagonal is the inverse of what is left of each norm after projection.
     good = jnp.all(jnp.diagonal(whitener) < 1 / MIN_PIVOT) | ~jnp.isfinite(jnp.sum(gram))

@@ -113,16 +113,27 @@ def mean_product(
     ``inside`` is as in `sum_over_rows`: where it is 0, r must be.
     """
     if weights is None:
-        total = sum_over_rows(lambda *parts: inner_products(*[rows(*parts)] * 2), columns, count)
+        total = sum_over_rows(lambda *parts: inner_products(rows(*parts)), columns, count)
         return total / row_count(count, columns[0])
 
     def block(inside: Array | None, w: Array, *parts: Array) -> Array:
         r = rows(inside, *parts)
-        return inner_products(r * w[None, :], r)
+        return _product(r * w[None, :], r)
 
     return sum_over_rows(block, (weights, *columns))
 
 
-def inner_products(left: Array, right: Array) -> Array:
-    """Return ``left right^T (p, q)``, of ``left (p, n)`` and ``right (q, n)``."""
+@jax.custom_jvp
+def inner_products(rows: Array) -> Array:
+    """Return ``R R^T (m, m)``, of ``rows (m, n)``; differentiable to any order."""
+    return _product(rows, rows)
+
+
+@inner_products.defjvp
+def _inner_products_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    half = _product(primals[0], tangents[0])  # once, where JAX would compute the transpose too
+    return inner_products(*primals), half + half.T
+
+
+def _product(left: Array, right: Array) -> Array:
     return lax.dot_general(left, right, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST)

@@ -90,6 +90,10 @@ def distinct_values(
     return 1 + jnp.sum(high - low > rounding, axis=1, dtype=jnp.int32)
 
 
+_State = tuple[Array, Array, Array]
+"""A degree, the values of all polynomials up to it, and the recurrence to the next."""
+
+
 def orthonormal_polynomials(
     degree: int, center: Array, scale: Array, points: Array, weights: Array
 ) -> tuple[PolynomialBasis, Array]:
@@ -99,10 +103,9 @@ def orthonormal_polynomials(
     """
     dtype, variables = points.dtype, len(points)
     noise = rounding_noise(dtype) ** 2
-    moments = jnp.stack([jnp.ones_like(points), points], axis=1)
 
-    def next_polynomial(state: tuple[Array, Array], j: Array) -> tuple[tuple[Array, Array], Array]:
-        values, recurrence = state
+    def next_polynomial(state: _State, _: None) -> tuple[_State, Array]:
+        j, values, recurrence = state
         shift, back = recurrence[:, :1], recurrence[:, 1:]
         current, previous = (
             lax.dynamic_index_in_dim(values, i, axis=1, keepdims=False)
@@ -111,22 +114,19 @@ def orthonormal_polynomials(
         v = (points - shift) * current - back * previous
         c = matmul(values, v[:, :, None])
         v = v - matmul(jnp.swapaxes(c, 1, 2), values)[:, 0]
-        squared, first = jnp.split(matmul(moments, (v * v)[:, :, None])[:, :, 0], 2, axis=1)
-        expansion = shift * shift + back * back + jnp.sum(c * c, axis=1)
-        lives = squared > noise * (expansion + squared)
+        moments = matmul(jnp.stack([v, points * v], axis=1), v[:, :, None])
+        squared, first = jnp.split(moments[:, :, 0], 2, axis=1)
+        lives = squared > noise * (shift * shift + back * back + squared)
         step = jnp.where(lives, lax.rsqrt(jnp.where(lives, squared, 1)), 0)
         values = lax.dynamic_update_index_in_dim(values, v * step, j + 1, 1)
         found = jnp.concatenate([recurrence, step, c[:, :-1, 0]], axis=1)
         recurrence = jnp.concatenate([first * step * step, squared * step], axis=1)
-        return (values, recurrence), found
+        return (j + 1, values, recurrence), found
 
     values = jnp.zeros((variables, degree + 1, points.shape[1]), dtype)
     values = values.at[:, 0].set(jnp.sqrt(weights)[None, :])
-    (values, _), found = lax.scan(
-        next_polynomial,
-        (values, jnp.zeros((variables, 2), dtype)),
-        jnp.arange(degree, dtype=jnp.int32),
-    )
+    start = (jnp.zeros((), jnp.int32), values, jnp.zeros((variables, 2), dtype))
+    (_, values, _), found = lax.scan(next_polynomial, start, length=degree)
     found = jnp.moveaxis(found, 0, -1)
     alive = found[:, 2] > 0
     basis = PolynomialBasis(

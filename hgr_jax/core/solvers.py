@@ -134,10 +134,11 @@ def _simplest(rows: Array) -> Array:
     """A vector in the span of orthonormal ``rows``: nearest to the first axis that it comes near.
 
     Rows of zero count as absent.  With axes in order of degree: of equally good functions, one of
-    low degree, and the same one on every machine.  Its length is at least a half of the span's.
+    low degree, and the same one on every machine.  Its length is at least a half of the span's,
+    as a later axis is preferred to an earlier one only where it is nearer by its weight below.
     """
-    reach = jnp.sum(rows * rows, axis=0)
-    axis = jnp.argmax(reach >= jnp.max(reach) / 2)
+    weight = np.exp2(-np.arange(len(rows)) / len(rows)).astype(rows.dtype)
+    axis = jnp.argmax(jnp.sum(rows * rows, axis=0) * weight)
     return matmul(rows[:, axis], rows)
 
 
@@ -207,7 +208,7 @@ def _solve_symmetric(matvec: Callable[[Array], Array], b: Array) -> Array:
     """Minimum-norm solution of a symmetric system; directions of zero eigenvalue are dropped."""
 
     def solve(matvec: Callable[[Array], Array], b: Array) -> Array:
-        matrix = jax.vmap(matvec)(jnp.eye(b.shape[0], dtype=b.dtype))
+        matrix = jax.vmap(matvec)(jnp.asarray(np.eye(b.shape[0], dtype=b.dtype)))
         return pseudo_solve((matrix + matrix.T) / 2, b, 2 * _tie_tolerance(matrix))
 
     return lax.custom_linear_solve(matvec, b, solve, symmetric=True)
