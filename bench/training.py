@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bench.machine import describe
@@ -41,7 +40,7 @@ def ours(setting: Setting, penalty: Penalty) -> Callable[[], Any]:
     rows = trainer._rows(*part, learn=False)
     size, batches = trainer._batch(rows), None
     if size is not None:
-        batches = jnp.asarray(batch_rows(0, len(part.x), size, CHUNK, CHUNK))
+        batches = batch_rows(0, len(part.x), size, CHUNK, CHUNK)
     return partial(
         run_steps,
         trainer._program,
@@ -49,7 +48,7 @@ def ours(setting: Setting, penalty: Penalty) -> Callable[[], Any]:
         trainer.state,
         rows,
         batches,
-        jnp.arange(CHUNK),
+        CHUNK,
     )
 
 

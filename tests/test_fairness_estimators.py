@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import hgr_jax
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor, Penalty, estimators
-from hgr_jax.fairness.steps import run_steps
+from hgr_jax.fairness.steps import _run_steps
 
 DATA = load_diabetes()
 HALF = slice(None, 200)
@@ -127,9 +127,9 @@ def test_the_same_seed_gives_the_same_weights(regressor: FairMLPRegressor) -> No
 
 
 def test_a_second_fit_of_the_same_shapes_compiles_nothing(regressor: FairMLPRegressor) -> None:
-    compiled = run_steps._cache_size()
+    compiled = _run_steps._cache_size()
     FairMLPRegressor(threshold=0.35, steps=100, random_state=5).fit(X + 1, -Y, protected=Z**2)
-    assert run_steps._cache_size() == compiled
+    assert _run_steps._cache_size() == compiled
 
 
 def test_grid_search_and_cross_validation() -> None:

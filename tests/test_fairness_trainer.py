@@ -24,7 +24,7 @@ from hgr_jax.fairness import (
     TrainingError,
 )
 from hgr_jax.fairness.best import better
-from hgr_jax.fairness.steps import Figures, batch_rows, evaluate, predict, run_steps
+from hgr_jax.fairness.steps import Figures, _run_steps, batch_rows, evaluate, predict
 
 ROWS = 120
 ADAM = optax.adam(1e-2)
@@ -372,7 +372,7 @@ def test_dropout_and_batch_statistics() -> None:
 def test_another_trainer_compiles_nothing() -> None:
     data = tuple(map(jnp.asarray, some_data()))
     trained(KB, data=data)
-    sizes = [program._cache_size() for program in (run_steps, evaluate, predict)]
+    sizes = [program._cache_size() for program in (_run_steps, evaluate, predict)]
     compiled = []
 
     def listen(event: str, _: float, **__: Any) -> None:
@@ -386,7 +386,7 @@ def test_another_trainer_compiles_nothing() -> None:
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
     assert again.history.thresholds == {"z": 0.45}
-    assert [program._cache_size() for program in (run_steps, evaluate, predict)] == sizes
+    assert [program._cache_size() for program in (_run_steps, evaluate, predict)] == sizes
     assert compiled == []
 
 

@@ -77,12 +77,10 @@ class Solution:
 
         (On the orthonormal basis; of g, where f is zero.)  The correlation is positive with either.
         """
-        u, v = self.pair.u, self.pair.v
-        size = max(u.shape[0], v.shape[0])
-        u, v = (jnp.pad(x, (0, size - x.shape[0])) for x in (u, v))
-        deciding = jnp.where(jnp.any(u != 0), u, v)
+        # Of a u of unit length the largest component is above those of the smaller v.
+        deciding = jnp.concatenate([self.pair.u, self.pair.v / (2 * self.pair.u.shape[0])])
         largest = deciding[jnp.argmax(jnp.abs(deciding))]
-        sign = lax.stop_gradient(jnp.where(largest < 0, -1, 1).astype(u.dtype))
+        sign = lax.stop_gradient(jnp.where(largest < 0, -1, 1).astype(largest.dtype))
 
         def signed(side: Side) -> Side:
             return Side(side.basis, sign * side.coefficients, sign * side.offset)

@@ -290,23 +290,15 @@ def as_fit(solution: Solution, encoders: tuple[Encoder, Encoder], *, unique: boo
     eps = float(jnp.finfo(solution.correlation.dtype).eps)
     tied = jnp.zeros((), bool) if unique else solution.pair.tied
     degrees = jnp.stack([jnp.sum(side.basis.alive) for side in (solution.f, solution.g)])
-    status = jnp.select(
-        [
-            ~solution.finite,
-            jnp.any(degrees == 0),
-            ~solution.conditioned,
-            ~(solution.pair.residual <= eps**0.5),
-            tied,
-        ],
-        [
-            jnp.int32(Status.NOT_FINITE),
-            jnp.int32(Status.CONSTANT),
-            jnp.int32(Status.ILL_CONDITIONED),
-            jnp.int32(Status.NOT_CONVERGED),
-            jnp.int32(Status.TIED),
-        ],
-        jnp.int32(Status.OPTIMAL),
-    )
+    status = jnp.int32(Status.OPTIMAL)
+    for condition, name in (  # the last one that holds decides
+        (tied, Status.TIED),
+        (~(solution.pair.residual <= eps**0.5), Status.NOT_CONVERGED),
+        (~solution.conditioned, Status.ILL_CONDITIONED),
+        (jnp.any(degrees == 0), Status.CONSTANT),
+        (~solution.finite, Status.NOT_FINITE),
+    ):
+        status = jnp.where(condition, jnp.int32(name), status)
     return Fit(
         correlation=solution.correlation,
         f=CopulaTransform(encoders[0], solution.f),

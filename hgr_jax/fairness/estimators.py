@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import jax
 import numpy as np
 import optax
-from flax import nnx
 from numpy.typing import NDArray
 
 from hgr_jax.arguments import (
@@ -24,7 +24,7 @@ from hgr_jax.extras import require
 from hgr_jax.fairness import saved
 from hgr_jax.fairness.attributes import as_column, numbers, standardisation
 from hgr_jax.fairness.dual import LagrangianDual
-from hgr_jax.fairness.networks import ACTIVATIONS, MLP
+from hgr_jax.fairness.networks import ACTIVATIONS, initialised_mlp
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.trainer import FairTrainer
 
@@ -115,12 +115,12 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
         seed = int(random.randint(np.iinfo(np.int32).max))
         self._center, self._scale = standardisation(x)
         x = self._scaled(x)
-        network = MLP(
+        network = initialised_mlp(
             x.shape[1],
             _widths(self.hidden_layer_sizes),
             outputs,
-            activation=ACTIVATIONS[check_choice("activation", self.activation, tuple(ACTIVATIONS))],
-            rngs=nnx.Rngs(seed),
+            activation=check_choice("activation", self.activation, tuple(ACTIVATIONS)),
+            key=jax.random.key(seed),
         )
         trainer = FairTrainer(
             network,

@@ -59,3 +59,20 @@ class MLP(nnx.Module):
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))
         return self.layers[-1](x)
+
+
+def initialised_mlp(
+    inputs: int, hidden: tuple[int, ...], outputs: int, *, activation: str, key: Array
+) -> MLP:
+    """Return an `MLP` whose weights are drawn in one compiled program."""
+    network: MLP = _compiled(inputs, hidden, outputs, activation, key)
+    return network
+
+
+def _initialised(
+    inputs: int, hidden: tuple[int, ...], outputs: int, activation: str, key: Array
+) -> MLP:
+    return MLP(inputs, hidden, outputs, activation=ACTIVATIONS[activation], rngs=nnx.Rngs(key))
+
+
+_compiled: Any = nnx.jit(_initialised, static_argnums=(0, 1, 2, 3))

@@ -1,4 +1,4 @@
-"""Steps of constrained training: one compiled scan over batches, and the figures of a model."""
+"""Steps of constrained training: one compiled loop over batches, and the figures of a model."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from flax import nnx
 from jax import Array, lax
 from numpy.typing import NDArray
 
+from hgr_jax.core.padding import pad_rows, padded_length
 from hgr_jax.fairness.dual import DualState, LagrangianDual
 from hgr_jax.fairness.penalties import Penalty, PenaltyState
 from hgr_jax.fairness.tasks import Task
@@ -81,33 +82,95 @@ def hgr_values(figures: Figures) -> NDArray[Any]:
     return np.concatenate([np.zeros(0), *map(np.asarray, figures.hgr)])
 
 
-@functools.partial(jax.jit, static_argnames="program")
+@functools.partial(jax.jit, static_argnames=("program", "values"))
+def first_state(
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    parameters: Any,
+    variables: Any,
+    rows: Rows,
+    key: Array,
+    values: int,
+) -> TrainState:
+    """The state before the first step.
+
+    Args:
+      program: static.
+      penalties: as they suit the attributes.
+      parameters, variables: of the network.
+      rows: of the first batch, about; what penalties carry starts from the predictions there.
+      key: of what penalties draw.
+      values: static; how many penalised values there are.
+    """
+    prediction = predict(program, parameters, variables, rows.x)
+    keys = jax.random.split(key, max(len(penalties), 1))
+    return TrainState(
+        step=jnp.zeros((), jnp.int32),
+        parameters=parameters,
+        variables=variables,
+        optimizer_state=program.optimizer.init(parameters),
+        dual=program.dual.init(values, dtype=rows.x.dtype),
+        penalties=tuple(
+            penalty.init(z, prediction, key=key)
+            for penalty, z, key in zip(penalties, rows.z, keys, strict=False)
+        ),
+    )
+
+
 def run_steps(
     program: Program,
     penalties: tuple[Penalty, ...],
     state: TrainState,
     rows: Rows,
-    batches: Array | None,
-    steps: Array,
+    batches: NDArray[np.int32] | None,
+    steps: int,
 ) -> tuple[TrainState, StepFigures]:
-    """As many steps as ``steps (s,)`` has entries, in one scan.
+    """Some steps, in one loop that is compiled for few numbers of steps.
 
     Args:
       program: static.
       penalties: their thresholds are traced.
       state: where to go on from.
       rows: all rows, on the device.
-      batches: indices ``(s, batch)`` of the rows of each step; None for all rows.
-      steps: anything of length s.
+      batches: indices ``(steps, batch)`` of the rows of each step; None for all rows.
+      steps: how many.
     """
+    length = padded_length(steps)
+    if batches is not None:
+        batches = pad_rows(batches, length)
+    state, figures = _run_steps(
+        program, penalties, state, rows, batches, np.int32(steps), length=length
+    )
+    return state, jax.tree.map(lambda of_steps: np.asarray(of_steps)[:steps], figures)
 
-    def step(state: TrainState, batch: Array | None) -> tuple[TrainState, StepFigures]:
-        part = rows if batch is None else jax.tree.map(lambda leaf: leaf[batch], rows)
+
+@functools.partial(jax.jit, static_argnames=("program", "length"))
+def _run_steps(
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    state: TrainState,
+    rows: Rows,
+    batches: Array | None,
+    steps: Array,
+    *,
+    length: int,
+) -> tuple[TrainState, StepFigures]:
+    """The first ``steps`` of at most ``length``; figures of the others are 0."""
+
+    def step(state: TrainState, i: Array | int) -> tuple[TrainState, StepFigures]:
+        if batches is None:
+            return one_step(program, penalties, state, rows)
+        part = jax.tree.map(lambda leaf: leaf[batches[i]], rows)
         return one_step(program, penalties, state, part)
 
-    if batches is None:
-        return lax.scan(lambda state, _: step(state, None), state, steps)
-    return lax.scan(step, state, batches)
+    def advance(i: Array, carried: tuple[TrainState, StepFigures]) -> Any:
+        state, figures = carried
+        state, now = step(state, i)
+        return state, jax.tree.map(lambda every, one: every.at[i].set(one), figures, now)
+
+    one = jax.eval_shape(lambda: step(state, 0)[1])
+    empty = jax.tree.map(lambda x: jnp.zeros((length, *x.shape), x.dtype), one)
+    return lax.fori_loop(0, steps, advance, (state, empty))
 
 
 def one_step(
@@ -245,7 +308,7 @@ def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArra
     return np.concatenate(orders)[start : start + steps].astype(np.int32)
 
 
-def check_output(task: Task, prediction: Array, part: Array, y: Array) -> None:
+def check_output(task: Task, prediction: jax.ShapeDtypeStruct, part: Array, y: Array) -> None:
     """Raise a ValueError if a network's predictions, of some labels, do not suit them all."""
     if prediction.shape[:1] != part.shape[:1] or prediction.ndim > 2:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from hgr_jax.fairness.steps import (
     check_finite,
     check_output,
     evaluate,
+    first_state,
     in_mode,
     predict,
     run_steps,
@@ -54,7 +56,7 @@ class FairTrainer:
         minimise over theta, maximise over lambda >= 0:
             loss(output, y) + sum of lambda_i * max(0, measure_i(z, prediction) - threshold_i)
 
-    Many steps run in one compiled `jax.lax.scan` with the data on the device.  The same seed
+    Many steps run in one compiled loop with the data on the device.  The same seed
     gives the same weights, bit for bit, on the same machine.
 
     Args:
@@ -316,7 +318,9 @@ class FairTrainer:
             groups=tuple(attribute.groups for attribute in self.attributes),
         )
         part = jax.tree.map(lambda leaf: leaf[:size], rows)
-        prediction = predict(self._program, parameters, variables, part.x)
+        prediction = jax.eval_shape(
+            functools.partial(predict, self._program), parameters, variables, part.x
+        )
         check_output(self.task, prediction, part.y, rows.y)
         count = 1 if prediction.ndim == 1 else prediction.shape[1]
         thresholds = {
@@ -328,17 +332,14 @@ class FairTrainer:
         self._columns = tuple(name for name, limit in thresholds.items() if limit is not None)
         self.history = History({}, {}, thresholds)
         self._best = None
-        keys = jax.random.split(jax.random.key(self.seed), max(len(self.penalties), 1))
-        self.state = TrainState(
-            step=jnp.zeros((), jnp.int32),
-            parameters=parameters,
-            variables=variables,
-            optimizer_state=self.optimizer.init(parameters),
-            dual=self.dual.init(len(self._columns), dtype=self._dtype),
-            penalties=tuple(
-                penalty.init(z, prediction, key=key)
-                for penalty, z, key in zip(self._suited, part.z, keys, strict=False)
-            ),
+        self.state = first_state(
+            self._program,
+            self._suited,
+            parameters,
+            variables,
+            part,
+            jax.random.key(self.seed),
+            values=len(self._columns),
         )
 
     def _batch(self, rows: Rows) -> int | None:
@@ -358,9 +359,9 @@ class FairTrainer:
         size = self._batch(rows)
         batches = None
         if size is not None:
-            batches = jnp.asarray(batch_rows(self.seed, rows.x.shape[0], size, done, end - done))
+            batches = batch_rows(self.seed, rows.x.shape[0], size, done, end - done)
         state, figures = run_steps(
-            self._program, self._suited, self.state, rows, batches, jnp.arange(end - done)
+            self._program, self._suited, self.state, rows, batches, end - done
         )
         sets = {"train": rows} | ({} if test is None else {"validation": test})
         measured = {
