@@ -41,6 +41,8 @@ def ours(setting: Setting, penalty: Penalty) -> Callable[[], Any]:
     size, batches = trainer._batch(rows), None
     if size is not None:
         batches = batch_rows(0, len(part.x), size, CHUNK, CHUNK)
+    assert trainer._program is not None
+    assert trainer.state is not None
     return partial(
         run_steps,
         trainer._program,

@@ -40,10 +40,9 @@ def chi2(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) ->
       >>> print(bool(hgr_jax.chi2(a, a**2) >= hgr_jax.kde(a, a**2) ** 2))
       True
     """
-    a, b, bandwidth, points = checked(a, b, bandwidth, points)
-    return _chi2(a, b, bandwidth, points=points)
+    return _chi2(*checked(a, b, bandwidth, points))
 
 
-@over_rows(columns=2, static=("points",))
-def _chi2(a: Array, b: Array, bandwidth: Array, *, points: int, count: Array | None) -> Array:
-    return jnp.sum(dependence(a, b, bandwidth, points, count) ** 2)
+@over_rows(columns=2)
+def _chi2(a: Array, b: Array, bandwidth: Array, grid: Array, *, count: Array | None) -> Array:
+    return jnp.sum(dependence(a, b, bandwidth, grid, count) ** 2)

@@ -11,8 +11,8 @@ from jax import Array, lax
 
 from hgr_jax.arguments import as_pair, as_positive, check_count
 from hgr_jax.core.moments import sum_over_rows
-from hgr_jax.core.numerics import row_count, standardise
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.numerics import row_count, safe_divide, standardise
+from hgr_jax.core.padding import is_traced, over_rows, padded_length
 from hgr_jax.core.solvers import top_pair
 
 REACH = 2.5
@@ -66,36 +66,53 @@ def kde(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) -> 
       >>> print(f"{hgr_jax.kde(a, a**2):.2f} {hgr_jax.kde(a, a**2, bandwidth=0.1):.2f}")
       0.81 0.98
     """
-    a, b, bandwidth, points = checked(a, b, bandwidth, points)
-    return _kde(a, b, bandwidth, points=points)
+    return _kde(*checked(a, b, bandwidth, points))
 
 
-def checked(a: Any, b: Any, bandwidth: Any, points: Any) -> tuple[Array, Array, Array, int]:
-    """Return the arguments of a measure on the estimated density, with the defaults filled in."""
+def checked(a: Any, b: Any, bandwidth: Any, points: Any) -> tuple[Array, Array, Array, Any]:
+    """Return what a measure on the estimated density takes: variables, bandwidth and a grid.
+
+    Where the data decides on the number of points, the grid is as long as for all data of the
+    same padded length, and ends in infinities, so that the program depends on that length only.
+    """
     a, b = as_pair(a, b, max_ndim=1)
-    silverman = a.shape[0] ** (-1 / 6)
-    width = as_positive("bandwidth", silverman if bandwidth is None else bandwidth, a.dtype)
+    rows = a.shape[0]
+    width = as_positive("bandwidth", _silverman(rows) if bandwidth is None else bandwidth, a.dtype)
+    traced = isinstance(width, jax.core.Tracer)
+    length = 0
     if points is None:
-        traced = isinstance(width, jax.core.Tracer)
-        points = max(2, int(min(MOST_POINTS, 5 / (silverman if traced else float(width)))))
-    return a, b, width, check_count("points", points, least=2)
+        points = _default_points(_silverman(rows) if traced else float(width))
+        if bandwidth is None and not is_traced(a, b):
+            length = _default_points(_silverman(padded_length(rows)))
+    points = check_count("points", points, least=2)
+    grid = np.full(max(points, length), np.inf, a.dtype)
+    grid[:points] = np.linspace(-REACH, REACH, points)
+    return a, b, width, grid
 
 
-@over_rows(columns=2, static=("points",))
-def _kde(a: Array, b: Array, bandwidth: Array, *, points: int, count: Array | None) -> Array:
-    matrix = dependence(a, b, bandwidth, points, count)
+def _silverman(rows: int) -> float:
+    return rows ** (-1 / 6)
+
+
+def _default_points(bandwidth: float) -> int:
+    return max(2, int(min(MOST_POINTS, 5 / bandwidth)))
+
+
+@over_rows(columns=2)
+def _kde(a: Array, b: Array, bandwidth: Array, grid: Array, *, count: Array | None) -> Array:
+    matrix = dependence(a, b, bandwidth, grid, count)
     finite = jnp.all(jnp.isfinite(matrix))
     return jnp.where(finite, top_pair(jnp.where(finite, matrix, 0), "svd").correlation, jnp.nan)
 
 
-def dependence(
-    a: Array, b: Array, bandwidth: Array, points: int, count: Array | None = None
-) -> Array:
+def dependence(a: Array, b: Array, bandwidth: Array, grid: Array, count: Array | None) -> Array:
     """Return the matrix ``p_ij / sqrt(p_i. p_.j) - sqrt(p_i. p_.j)``: 0 under independence.
 
-    It is Q without its first singular triple, which is known: sqrt(p_i.), 1, sqrt(p_.j).
+    It is Q without its first singular triple, which is known: sqrt(p_i.), 1, sqrt(p_.j).  It is
+    0 where the grid is infinite.
     """
-    grid = jnp.asarray(np.linspace(-REACH, REACH, points), a.dtype)
+    used = jnp.isfinite(grid)
+    grid = jnp.where(used, grid, 0)
 
     def kernel(z: Array) -> Array:
         return jnp.exp(-(((grid[:, None] - z[None, :]) / bandwidth) ** 2) / 2)
@@ -107,9 +124,9 @@ def dependence(
     columns = [standardise(x, count, ddof=1) for x in (a, b)]
     density = sum_over_rows(block, columns, count)
     density = density / (row_count(count, a) * np.sqrt(2 * np.pi) * bandwidth)
-    density = density + DAMPING
+    density = jnp.where(used[:, None] & used[None, :], density + DAMPING, 0)
     p = density / jnp.sum(density)
     expected = jnp.sqrt(jnp.outer(jnp.sum(p, axis=1), jnp.sum(p, axis=0)))
     constant = jnp.all(a == a[0]) | jnp.all(b == b[0])
-    matrix = p / expected - expected
+    matrix = safe_divide(p, expected) - expected
     return jnp.where(constant & jnp.all(jnp.isfinite(matrix)), 0, matrix)
