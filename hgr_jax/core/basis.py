@@ -75,18 +75,23 @@ class PolynomialBasis:
         """
         x = (a - self.center[..., None]) * self.scale[..., None]
         p = [jnp.ones_like(x) if ones is None else jnp.broadcast_to(ones, x.shape)]
-        step, shift, back = (
-            _by_degree(y) for y in (self.step, self.diagonal * self.step, self.coupling * self.step)
-        )
-        corrections = _by_degree(self.correction * self.step[..., None, :]) if corrected else []
-        for j in range(self.step.shape[-1]):
-            v = (x * step[j] - shift[j]) * p[j]
-            if j:
-                v = v - back[j] * p[j - 1]
-            if corrected:
-                for p_i, c in zip(p, _by_degree(corrections[j][..., 0]), strict=False):
+        step = _by_degree(self.step)
+        if corrected:
+            shift, back = _by_degree(self.diagonal), _by_degree(self.coupling)
+            corrections = [_by_degree(c[..., 0]) for c in _by_degree(self.correction)]
+            for j in range(len(step)):
+                v = (x - shift[j]) * p[j]
+                if j:
+                    v = v - back[j] * p[j - 1]
+                for p_i, c in zip(p, corrections[j], strict=False):
                     v = v - c * p_i
-            p.append(v)
+                p.append(step[j] * v)
+            return p
+        # The step is multiplied into the few coefficients, which saves long data a product.
+        shift, back = _by_degree(self.diagonal * self.step), _by_degree(self.coupling * self.step)
+        for j in range(len(step)):
+            v = (x * step[j] - shift[j]) * p[j]
+            p.append(v - back[j] * p[j - 1] if j else v)
         return p
 
     def rows(self, a: Array) -> Array:

@@ -89,7 +89,7 @@ def _fitted_whole(
 ) -> FittedPolynomials:
     """The fit of short data."""
     top, variables = max(degrees), len(degrees)
-    basis, values = orthonormal_polynomials(top, *sketches(columns, weights, count))
+    basis, values = orthonormal_polynomials(top, *sketches(columns, weights, count), twice=True)
     basis = dataclasses.replace(basis, alive=basis.alive & _within(degrees))
     rows = values.reshape(-1, values.shape[2])
     gram = inner_products(rows).reshape((variables, top + 1) * 2).transpose(1, 0, 3, 2)
@@ -148,8 +148,7 @@ def _measured_and_repaired(
     def unfinished(state: _State) -> Array:
         return (state.passes <= 2 * top) & any_in_batch(~state.done)
 
-    basis, _ = orthonormal_polynomials(top, *sketches(columns, weights, count))
-    basis = dataclasses.replace(basis, correction=jnp.zeros_like(basis.correction))
+    basis, _ = orthonormal_polynomials(top, *sketches(columns, weights, count), twice=False)
     state = assessed(jnp.ones((), jnp.int32), basis, measured(basis, corrected=False))
     # A loop of no iterations costs XLA's CPU backend far more than a branch not taken.
     state = lax.cond(

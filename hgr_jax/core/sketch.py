@@ -44,8 +44,7 @@ def _sketch(
     if n <= WHOLE_SKETCH:
         points = x
         w = equal_weights(count, x.T) if weights is None else weights
-        center = matmul(points, w)
-        low, high = extremes(points, axis=1)
+        center, low, high = _mean_and_extremes(points, w)
     else:
         rows = n if count is None else count
         chosen = (rows // SKETCH_ROWS) * lax.iota(jnp.int32, SKETCH_ROWS)
@@ -69,6 +68,21 @@ def _sketch(
     reach = jnp.where(reach <= 4 * jnp.finfo(x.dtype).tiny, 0, reach)
     scale = safe_divide(1.0, reach)
     return center, scale, (points - center[:, None]) * scale[:, None], w
+
+
+def _mean_and_extremes(x: Array, w: Array) -> tuple[Array, Array, Array]:
+    """Weighted mean (of few digits), least and largest of each row, in one reduction."""
+    mean, low, high = lax.reduce(
+        (x * w[None, :], x, x),
+        tuple(np.array(start, x.dtype) for start in (0, np.inf, -np.inf)),
+        lambda one, other: (
+            one[0] + other[0],
+            jnp.minimum(one[1], other[1]),
+            jnp.maximum(one[2], other[2]),
+        ),
+        (1,),
+    )
+    return mean, low, high
 
 
 def distinct_values(
@@ -95,11 +109,22 @@ _State = tuple[Array, Array, Array]
 
 
 def orthonormal_polynomials(
-    degree: int, center: Array, scale: Array, points: Array, weights: Array
+    degree: int, center: Array, scale: Array, points: Array, weights: Array, *, twice: bool
 ) -> tuple[PolynomialBasis, Array]:
-    """Orthonormal polynomials on weighted points ``(v, m)`` and their values ``(v, d + 1, m)``.
+    """Return orthonormal polynomials on weighted points, and their values times the weights' roots.
 
-    Every polynomial is orthogonalised twice: by the recurrence, then against all before it.
+    Every polynomial is orthogonalised by the recurrence and, if ``twice``, then against all before
+    it, by a correction.
+
+    Args:
+      degree: static.
+      center, scale: ``(v,)``, of what makes ``points`` of the data.
+      points: ``(v, m)``.
+      weights: ``(m,)``.
+      twice: static; False where a later pass repairs what this one leaves.
+
+    Returns:
+      A basis, and ``(v, degree + 1, m)``.
     """
     dtype, variables = points.dtype, len(points)
     noise = rounding_noise(dtype) ** 2
@@ -112,11 +137,14 @@ def orthonormal_polynomials(
             for i in (j, jnp.maximum(j - 1, 0))
         )
         v = (points - shift) * current - back * previous
-        c = matmul(values, v[:, :, None])
-        v = v - matmul(jnp.swapaxes(c, 1, 2), values)[:, 0]
+        c = matmul(values, v[:, :, None]) if twice else jnp.zeros((variables, degree + 1, 1), dtype)
+        if twice:
+            v = v - matmul(jnp.swapaxes(c, 1, 2), values)[:, 0]
         moments = matmul(jnp.stack([v, points * v], axis=1), v[:, :, None])
         squared, first = jnp.split(moments[:, :, 0], 2, axis=1)
-        lives = squared > noise * (shift * shift + back * back + squared)
+        # What is projected out: all but the mean is in the recurrence (but for rounding).
+        projected = c[:, 0] * c[:, 0] + shift * shift + back * back
+        lives = squared > noise * (projected + squared)
         step = jnp.where(lives, lax.rsqrt(jnp.where(lives, squared, 1)), 0)
         values = lax.dynamic_update_index_in_dim(values, v * step, j + 1, 1)
         found = jnp.concatenate([recurrence, step, c[:, :-1, 0]], axis=1)

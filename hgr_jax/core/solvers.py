@@ -134,11 +134,10 @@ def _simplest(rows: Array) -> Array:
     """A vector in the span of orthonormal ``rows``: nearest to the first axis that it comes near.
 
     Rows of zero count as absent.  With axes in order of degree: of equally good functions, one of
-    low degree, and the same one on every machine.  Its length is at least a half of the span's,
-    as a later axis is preferred to an earlier one only where it is nearer by its weight below.
+    low degree, and the same one on every machine.  Its length is at least a half of the span's.
     """
-    weight = np.exp2(-np.arange(len(rows)) / len(rows)).astype(rows.dtype)
-    axis = jnp.argmax(jnp.sum(rows * rows, axis=0) * weight)
+    reach = jnp.sum(rows * rows, axis=0)
+    axis = jnp.argmax(reach >= jnp.max(reach) / 2)
     return matmul(rows[:, axis], rows)
 
 
