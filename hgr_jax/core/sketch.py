@@ -44,7 +44,8 @@ def _sketch(
     if n <= WHOLE_SKETCH:
         points = x
         w = equal_weights(count, x.T) if weights is None else weights
-        center, low, high = _mean_and_extremes(points, w)
+        mean, low, high = _mean_and_extremes(points, w)
+        center = jnp.clip(mean, low, high)  # where rounding does not leave it, far from 0
     else:
         rows = n if count is None else count
         chosen = (rows // SKETCH_ROWS) * lax.iota(jnp.int32, SKETCH_ROWS)
