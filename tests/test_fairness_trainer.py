@@ -369,6 +369,18 @@ def test_dropout_and_batch_statistics() -> None:
     chex.assert_trees_all_equal(parameters(again), parameters(trainer))
 
 
+@pytest.mark.parametrize("size", [None, 16])
+def test_any_number_of_steps_has_one_program(size: int | None, compilations: Any) -> None:
+    whole = trained(KB, steps=17, batch_size=size)
+    with compilations() as programs:
+        trainer = trained(KB, steps=4, batch_size=size)
+        trainer.fit(*some_data(), steps=17, evaluate_every=6)
+    assert not programs
+    chex.assert_trees_all_equal(parameters(trainer), parameters(whole))
+    assert trainer.history.steps["step"].tolist() == list(range(1, 18))
+    np.testing.assert_array_equal(trainer.history.steps["loss"], whole.history.steps["loss"])
+
+
 def test_another_trainer_compiles_nothing() -> None:
     data = tuple(map(jnp.asarray, some_data()))
     trained(KB, data=data)

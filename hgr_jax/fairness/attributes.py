@@ -299,11 +299,15 @@ def check_sizes(
 ) -> None:
     """Raise where a batch is expected to have too few rows for a penalty to constrain anything.
 
+    Also where a memory of batches could not add any.
+
     Args:
       penalties, attributes: of the training.
       rows: all training rows.
       batch_size: None where a step has all of them.
     """
+    if batch_size is None and any(penalty.memory > 1 for penalty in penalties):
+        raise ValueError("memory is for batches, but every step has all rows; leave it at 1.")
     n = rows.x.shape[0]
     for penalty, attribute, z, group in zip(penalties, attributes, rows.z, rows.group, strict=True):
         if penalty.measure is None:

@@ -41,6 +41,11 @@ class History:
             evaluations=_joined(self.evaluations, evaluation),
         )
 
+    def limits(self, names: Sequence[str]) -> NDArray[Any]:
+        """Return the thresholds of some values, infinite where one is only watched."""
+        limits = [self.thresholds[name] for name in names]
+        return np.array([np.inf if limit is None else limit for limit in limits])
+
     @property
     def last(self) -> dict[str, float]:
         """The last evaluation."""

@@ -288,6 +288,12 @@ def evaluate(
     )
 
 
+def evaluation_steps(done: int, steps: int, every: int) -> list[int]:
+    """Return after how many steps in all a training is evaluated: every so many, and at its end."""
+    ends = [*range((done // every + 1) * every, steps, every), steps]
+    return [end for end in ends if end > done]
+
+
 def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArray[np.int32]:
     """Rows of the batches of some steps, ``(steps, size)``: a new order in every epoch.
 

@@ -13,7 +13,6 @@ import numpy as np
 import optax
 from flax import nnx
 from jax import Array
-from numpy.typing import NDArray
 
 from hgr_jax.arguments import check_count
 from hgr_jax.core.padding import first_rows, pad_rows, padded_length
@@ -38,6 +37,7 @@ from hgr_jax.fairness.steps import (
     check_finite,
     check_output,
     evaluate,
+    evaluation_steps,
     first_state,
     in_mode,
     predict,
@@ -197,9 +197,9 @@ class FairTrainer:
             exceed them, the one with the highest score.  Never if None.
           progress: show a bar (the extra ``fairness``).
           checkpoint: a folder: the training is kept there at every evaluation, and where there
-            is one of the same data and settings it is taken up (the settings of optimisers, which
-            are functions, cannot be compared).  However often a run was killed
-            and started again, the result is the same, bit for bit.
+            is one of the same data and settings it is taken up (those of optimisers, which are
+            functions, cannot be compared).  However often a run was killed and started again,
+            the result is the same, bit for bit.
 
         Returns:
           The `History` so far, also in `history`.
@@ -224,6 +224,7 @@ class FairTrainer:
                 raise ValueError("validation must be (x, y) or (x, y, protected).")
             test = self._rows(*validation, *(None,) * (3 - len(validation)), learn=False)
         self._start(rows)
+        assert self.state is not None
         self._describe(rows)
         validated = "" if test is None else digest(test)
         if validated != self._validated:  # what was the best on other rows says nothing here
@@ -238,7 +239,7 @@ class FairTrainer:
             }
             self._take_up(folder, belongs)
             self._chosen = None
-        ends = self._ends(steps, evaluate_every)
+        ends = evaluation_steps(int(self.state.step), steps, evaluate_every)
         shown = 0
         total = ends[-1] if ends else 0
         with progress_bar(progress, total, unit="step", extra="fairness") as advance:
@@ -306,8 +307,6 @@ class FairTrainer:
             for penalty, attribute in zip(self.penalties, self.attributes, strict=True)
         )
         check_sizes(self._suited, self.attributes, rows, size)
-        if size is None and any(penalty.memory > 1 for penalty in self.penalties):
-            raise ValueError("memory is for batches, but every step has all rows; leave it at 1.")
         graph, parameters, variables = in_mode(self._initial, training=True)
         self._program = Program(
             training=graph,
@@ -346,12 +345,6 @@ class FairTrainer:
         size = self.batch_size
         return None if size is None or size >= rows.x.shape[0] else size
 
-    def _ends(self, steps: int, every: int) -> list[int]:
-        assert self.state is not None
-        done = int(self.state.step)
-        ends = [*range((done // every + 1) * every, steps, every), steps]
-        return [end for end in ends if end > done]
-
     def _advance(self, rows: Rows, test: Rows | None, end: int) -> None:
         assert self.state is not None
         assert self._program is not None
@@ -375,11 +368,9 @@ class FairTrainer:
         )
         self.state = state
         if test is not None:
-            self._best = better(self._best, state, measured["validation"], self._limits())
-
-    def _limits(self) -> NDArray[Any]:
-        limits = [self.history.thresholds[name] for name in self._watched]
-        return np.array([np.inf if limit is None else limit for limit in limits])
+            self._best = better(
+                self._best, state, measured["validation"], self.history.limits(self._watched)
+            )
 
     # What is kept of a training, and what it belongs to.
 

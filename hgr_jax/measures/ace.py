@@ -106,7 +106,8 @@ def ace(
       >>> print(f"{hgr_jax.ace(size, fits, span=0):.2f}")  # categories
       1.00
     """
-    return _ace(*_arguments(a, b, span, tolerance), **_static(span, max_iterations))
+    solved = _solved(*_arguments(a, b, span, tolerance), **_static(span, max_iterations))
+    return solved.correlation
 
 
 def ace_fit(
@@ -142,7 +143,7 @@ def ace_fit(
       1.00
     """
     arguments = _arguments(a, b, span, tolerance)
-    fit = _ace_fit(*arguments, **_static(span, max_iterations))
+    fit = _solved(*arguments, **_static(span, max_iterations))
     rows = arguments[0].shape[0]
     f, g = (
         AceCurve(first_rows(curve.knots, rows), first_rows(curve.values, rows))
@@ -214,34 +215,6 @@ def check_spans(span: Any) -> Spans:
     return check_fraction(*first), check_fraction(*second)
 
 
-@over_rows(columns=2, static=("spans", "steps"))
-def _ace(
-    a: Array,
-    b: Array,
-    halves: Array,
-    tolerance: Array,
-    *,
-    spans: Spans,
-    steps: int,
-    count: Array | None,
-) -> Array:
-    return _solved(a, b, halves, tolerance, spans, steps, count).correlation
-
-
-@over_rows(columns=2, static=("spans", "steps"))
-def _ace_fit(
-    a: Array,
-    b: Array,
-    halves: Array,
-    tolerance: Array,
-    *,
-    spans: Spans,
-    steps: int,
-    count: Array | None,
-) -> AceFit:
-    return _solved(a, b, halves, tolerance, spans, steps, count)
-
-
 @dataclasses.dataclass(frozen=True)
 class _Side:
     """One variable in increasing order; functions of it are ``(..., n)`` in that order.
@@ -298,11 +271,13 @@ class _Side:
         return values[self.rank] + slope[self.rank] * (x - lax.stop_gradient(x))
 
 
+@over_rows(columns=2, static=("spans", "steps"))
 def _solved(
     a: Array,
     b: Array,
     halves: Array,
     tolerance: Array,
+    *,
     spans: Spans,
     steps: int,
     count: Array | None,
