@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
@@ -120,20 +119,6 @@ def _mean_over_rows(x: Array, count: Array | None, weights: Array | None) -> Arr
     if weights is None:
         return row_mean(x, count, keepdims=True)
     return jnp.sum(weights.reshape(-1, *[1] * (x.ndim - 1)) * x, axis=0, keepdims=True)
-
-
-def extremes(x: Array, axis: int) -> tuple[Array, Array]:
-    """Return the least and the largest entries along an axis; NaN where one is NaN.
-
-    In one reduction: XLA compiles each of two, and in several parts.
-    """
-    low, high = lax.reduce(
-        (x, x),
-        (np.array(np.inf, x.dtype), np.array(-np.inf, x.dtype)),
-        lambda one, other: (jnp.minimum(one[0], other[0]), jnp.maximum(one[1], other[1])),
-        (axis,),
-    )
-    return low, high
 
 
 @custom_vmap

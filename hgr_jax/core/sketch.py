@@ -10,7 +10,7 @@ from jax import Array, lax
 
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.moments import WHOLE_ROWS
-from hgr_jax.core.numerics import equal_weights, extremes, safe_divide
+from hgr_jax.core.numerics import equal_weights, safe_divide
 from hgr_jax.core.small_matrices import matmul
 
 SKETCH_ROWS = 256
@@ -43,27 +43,23 @@ def _sketch(
     n = x.shape[1]
     if n <= WHOLE_SKETCH:
         points = x
-        w = equal_weights(count, x.T) if weights is None else weights
-        mean, low, high = _mean_and_extremes(points, w)
-        center = jnp.clip(mean, low, high)  # where rounding does not leave it, far from 0
+        w = shares = equal_weights(count, x.T) if weights is None else weights
     else:
         rows = n if count is None else count
         chosen = (rows // SKETCH_ROWS) * lax.iota(jnp.int32, SKETCH_ROWS)
-        sample = x[:, chosen]
         grouped = n // SKETCH_GROUPS * SKETCH_GROUPS
         groups = x[:, :grouped].reshape(len(x), -1, SKETCH_GROUPS)
         outermost = groups.min(axis=1), groups.max(axis=1)
-        points = jnp.concatenate([sample, *outermost, x[:, grouped:]], axis=1)
-        low, high = extremes(points, axis=1)
+        points = jnp.concatenate([x[:, chosen], *outermost, x[:, grouped:]], axis=1)
         if weights is None:
-            w = jnp.full(SKETCH_ROWS, 1 / SKETCH_ROWS, x.dtype)
-            center = matmul(sample, w)
+            sampled = jnp.full(SKETCH_ROWS, 1 / SKETCH_ROWS, x.dtype)
         else:
-            total = jnp.sum(weights[chosen])
-            w = safe_divide(weights[chosen], total)
-            center = jnp.where(total > 0, matmul(sample, w), (low + high) / 2)
+            sampled = safe_divide(weights[chosen], jnp.sum(weights[chosen]))
         others = points.shape[1] - SKETCH_ROWS
-        w = jnp.concatenate([w, np.full(others, 1 / n, x.dtype)]) / (1 + others / n)
+        shares = jnp.pad(sampled, (0, others))
+        w = jnp.concatenate([sampled, np.full(others, 1 / n, x.dtype)]) / (1 + others / n)
+    mean, low, high = _mean_and_extremes(points, shares)
+    center = jnp.clip(mean, low, high)  # where rounding does not leave it, far from 0
     reach = jnp.maximum(high - center, center - low)
     # A reach next to the smallest numbers has no reciprocal.
     reach = jnp.where(reach <= 4 * jnp.finfo(x.dtype).tiny, 0, reach)
@@ -72,7 +68,10 @@ def _sketch(
 
 
 def _mean_and_extremes(x: Array, w: Array) -> tuple[Array, Array, Array]:
-    """Weighted mean (of few digits), least and largest of each row, in one reduction."""
+    """Weighted mean (of few digits), least and largest of each row, NaN where one is NaN.
+
+    In one reduction: XLA compiles each of several, and in several parts.
+    """
     mean, low, high = lax.reduce(
         (x * w[None, :], x, x),
         tuple(np.array(start, x.dtype) for start in (0, np.inf, -np.inf)),
