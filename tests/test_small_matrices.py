@@ -9,7 +9,6 @@ import pytest
 
 from hgr_jax.core.small_matrices import (
     inverse_cholesky,
-    pseudo_solve,
     right_singular,
     symmetric_eigen,
 )
@@ -97,14 +96,6 @@ def test_derivatives_of_the_inverse_factor(rng: np.random.Generator) -> None:
     second = (along(step) - 2 * along(0.0) + along(-step)) / step**2
     ours = jax.jacfwd(jax.jacfwd(along))(jnp.zeros(()))
     np.testing.assert_allclose(ours, second, atol=1e-6)
-
-
-@pytest.mark.usefixtures("x64")
-def test_solution_of_least_norm(rng: np.random.Generator) -> None:
-    q, _ = np.linalg.qr(rng.standard_normal((5, 5)))
-    s = (q * np.array([3.0, 1, -2, 1e-15, 0])) @ q.T
-    b = rng.standard_normal(5)
-    np.testing.assert_allclose(pseudo_solve(s, b, 1e-12), np.linalg.pinv(s, 1e-12) @ b, atol=1e-12)
 
 
 def test_what_is_not_definite_gives_nan() -> None:

@@ -34,35 +34,45 @@ class PolynomialBasis:
     outliers it alone loses orthogonality (it must cancel at an outlier to more digits than a
     float has); the correction, subtracted after the cancellation, is the second Gram-Schmidt
     pass that restores it.  A direction that the data does not support (fewer distinct values
-    than degrees) is dead: what it holds is rounding noise, 0 after `living`.
+    than degrees) is dead: with a step of 0 it is 0, and so is all after it.
 
     Several variables may be stacked: then every leaf has their axis first, and points are
     ``(variables, n)``.
+
+    Attributes:
+      frame: ``(..., 2)``, center and scale.
+      recurrence: ``(..., 3 + d, d)``, of which column j is ``diagonal_j``, ``coupling_j``,
+        ``step_j`` (0 in a dead direction) and ``correction_0j .. correction_(d-1)j``.  One array,
+        as it leaves and enters programs whole, and each part would be a small program of its own.
     """
 
-    center: Array
-    scale: Array
-    diagonal: Array
-    coupling: Array
-    step: Array
-    correction: Array
-    alive: Array
+    frame: Array
+    recurrence: Array
+
+    @property
+    def degree(self) -> int:
+        """The number of directions, dead ones included."""
+        return self.recurrence.shape[-1]
+
+    @property
+    def step(self) -> Array:
+        """The factors ``(..., d)`` that normalise."""
+        return self.recurrence[..., 2, :]
+
+    @property
+    def correction(self) -> Array:
+        """The second pass ``(..., d, d)``."""
+        return self.recurrence[..., 3:, :]
+
+    @property
+    def alive(self) -> Array:
+        """Which directions ``(..., d)`` the data supports."""
+        return self.step != 0
 
     def select(self, v: int, degree: int | None) -> PolynomialBasis:
         """Return one variable's polynomials, up to a degree (None: all)."""
-        return PolynomialBasis(
-            center=self.center[v],
-            scale=self.scale[v],
-            diagonal=self.diagonal[v, :degree],
-            coupling=self.coupling[v, :degree],
-            step=self.step[v, :degree],
-            correction=self.correction[v, :degree, :degree],
-            alive=self.alive[v, :degree],
-        ).living()
-
-    def living(self) -> PolynomialBasis:
-        """Return these polynomials with dead directions exactly 0, wherever they are evaluated."""
-        return dataclasses.replace(self, step=jnp.where(self.alive, self.step, 0))
+        size = None if degree is None else 3 + degree
+        return PolynomialBasis(self.frame[v], self.recurrence[v, :size, :degree])
 
     def polynomials(
         self, a: Array, ones: Array | None = None, *, corrected: bool = True
@@ -73,49 +83,51 @@ class PolynomialBasis:
           ones: stands for p_0; 0 in a row makes all its polynomials 0.
           corrected: False where the corrections are known to be 0.
         """
-        x = (a - self.center[..., None]) * self.scale[..., None]
+        center, scale = _split(self.frame)
+        x = (a - center) * scale
         p = [jnp.ones_like(x) if ones is None else jnp.broadcast_to(ones, x.shape)]
-        step = _by_degree(self.step)
-        if corrected:
-            shift, back = _by_degree(self.diagonal), _by_degree(self.coupling)
-            corrections = [_by_degree(c[..., 0]) for c in _by_degree(self.correction)]
-            for j in range(len(step)):
-                v = (x - shift[j]) * p[j]
-                if j:
-                    v = v - back[j] * p[j - 1]
-                for p_i, c in zip(p, corrections[j], strict=False):
-                    v = v - c * p_i
-                p.append(step[j] * v)
+        if not corrected:
+            # The step is multiplied into the few coefficients, which saves long data a product.
+            shift, back = (_split(self.recurrence[..., i, :] * self.step) for i in (0, 1))
+            step = _split(self.step)
+            for j in range(self.degree):
+                v = (x * step[j] - shift[j]) * p[j]
+                p.append(v - back[j] * p[j - 1] if j else v)
             return p
-        # The step is multiplied into the few coefficients, which saves long data a product.
-        shift, back = _by_degree(self.diagonal * self.step), _by_degree(self.coupling * self.step)
-        for j in range(len(step)):
-            v = (x * step[j] - shift[j]) * p[j]
-            p.append(v - back[j] * p[j - 1] if j else v)
+        entries = _split(self.recurrence.reshape(*self.recurrence.shape[:-2], -1))
+        for j in range(self.degree):
+            shift_j, back_j, step_j, *corrections = entries[j :: self.degree]
+            v = (x - shift_j) * p[j]
+            if j:
+                v = v - back_j * p[j - 1]
+            for p_i, c in zip(p, corrections, strict=False):
+                v = v - c * p_i
+            p.append(step_j * v)
         return p
 
-    def rows(self, a: Array) -> Array:
-        """Return the basis at the points ``a (..., n)``, as ``(d, ..., n)``."""
-        return jnp.stack(self.polynomials(a)[1:])
+    def functions(self, a: Array) -> Array:
+        """Return 1 and the basis at the points ``a (..., n)``, as ``(1 + d, ..., n)``."""
+        return jnp.stack(self.polynomials(a))
 
     def combine(self, coefficients: Array, a: Array) -> Array:
-        """Return ``sum_j coefficients_j p_j(a)``, elementwise; coefficients are ``(..., d)``."""
-        weights = jnp.moveaxis(coefficients, -1, 0)[..., None]
-        terms = [c * p for c, p in zip(weights, self.polynomials(a)[1:], strict=True)]
+        """Return ``sum_j c_j p_j(a)``, elementwise, for ``coefficients (..., 1 + d)``."""
+        terms = map(jnp.multiply, _split(coefficients), self.polynomials(a))
         return functools.reduce(jnp.add, terms)
 
     def monomials(self) -> Array:
         """Return ``(d + 1, d + 1)``: column j expands ``p_j`` on ``1, a, ...``."""
-        d = self.step.shape[-1]
-        expansion = self.correction + jnp.diag(self.diagonal) + jnp.diag(self.coupling[1:], 1)
+        d = self.degree
+        center, scale = self.frame
+        diagonal, coupling, step = self.recurrence[:3]
+        expansion = self.correction + jnp.diag(diagonal) + jnp.diag(coupling[1:], 1)
 
         def next_column(j: Array, columns: Array) -> Array:
             last = columns[:, j]
-            times_x = self.scale * (jnp.roll(last, 1) - self.center * last)
+            times_x = scale * (jnp.roll(last, 1) - center * last)
             known = jnp.sum(expansion[:, j][None, :] * columns[:, :d], axis=1)
-            return columns.at[:, j + 1].set(self.step[j] * (times_x - known))
+            return columns.at[:, j + 1].set(step[j] * (times_x - known))
 
-        columns = jnp.zeros((d + 1, d + 1), self.step.dtype).at[0, 0].set(1)
+        columns = jnp.zeros((d + 1, d + 1), step.dtype).at[0, 0].set(1)
         return lax.fori_loop(0, d, next_column, columns)
 
 
@@ -128,17 +140,19 @@ class FeatureBasis:
     transform: Array
     alive: Array
 
-    def rows(self, features: Array) -> Array:
-        """Return the basis at ``features (n, m)``, as ``(m, n)``."""
-        return matmul(self.transform.T, (features - self.mean[None, :]).T)
+    def functions(self, features: Array) -> Array:
+        """Return 1 and the basis at ``features (n, m)``, as ``(1 + m, n)``."""
+        rows = matmul(self.transform.T, (features - self.mean[None, :]).T)
+        return jnp.concatenate([jnp.ones_like(rows, shape=(1, rows.shape[1])), rows])
 
     def combine(self, coefficients: Array, features: Array) -> Array:
-        """Return the combination of basis functions with these coefficients, ``(n,)``."""
-        return matmul(features - self.mean[None, :], matmul(self.transform, coefficients))
+        """Return the combination of 1 and the basis with ``coefficients (1 + m,)``, ``(n,)``."""
+        weights = matmul(self.transform, coefficients[1:])
+        return matmul(features - self.mean[None, :], weights) + coefficients[0]
 
 
-def _by_degree(x: Array) -> Sequence[Array]:
-    """The entries ``(..., 1)`` of ``x (..., d)``; by one primitive, which is traced once."""
+def _split(x: Array) -> Sequence[Array]:
+    """The entries ``(..., 1)`` of ``x (..., m)``; by one primitive, which is traced once."""
     return lax.split(x, [1] * x.shape[-1], axis=x.ndim - 1)
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import operator
 from typing import Any
 
 import jax
@@ -35,26 +34,24 @@ from hgr_jax.core.moments import mean_product, sum_over_rows
 from hgr_jax.core.numerics import row_count
 from hgr_jax.core.preparation import SINGLE_KERNEL, Problem
 from hgr_jax.core.sketch import WHOLE_SKETCH
-from hgr_jax.core.small_matrices import inverse_cholesky_tangent, matmul
+from hgr_jax.core.small_matrices import half_lower, matmul
 from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """One variable's half of a solution: ``x -> basis.combine(coefficients, x) + offset``.
+    """One variable's half of a solution: coefficients of 1 and of each function of a basis.
 
     Of two polynomials, both halves may be stacked.
     """
 
     basis: Basis
     coefficients: Array
-    offset: Array
 
     def __call__(self, x: Array) -> Array:
         """Return the transformation at data or features of the kind the basis was fitted to."""
-        values = self.basis.combine(self.coefficients, x)
-        return values + (self.offset[..., None] if values.ndim > 1 else self.offset)
+        return self.basis.combine(self.coefficients, x)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +80,7 @@ class Solution:
         sign = lax.stop_gradient(jnp.where(largest < 0, -1, 1).astype(largest.dtype))
 
         def signed(side: Side) -> Side:
-            return Side(side.basis, sign * side.coefficients, sign * side.offset)
+            return Side(side.basis, sign * side.coefficients)
 
         sides = self.sides
         both = signed(sides) if isinstance(sides, Side) else (signed(sides[0]), signed(sides[1]))
@@ -92,31 +89,20 @@ class Solution:
     @property
     def f(self) -> Side:
         """The transformation of a."""
-        return self._living(0)
+        return self._side(0)
 
     @property
     def g(self) -> Side:
         """The transformation of b."""
-        return self._living(1)
+        return self._side(1)
 
-    def of_each(self) -> tuple[Side, Side]:
-        """Return the transformations of a and b at the data they were fitted to."""
-        if isinstance(self.sides, tuple):
-            return self.sides
-        first, second = (
-            jax.tree.map(operator.itemgetter(v), self.sides)  # without a mask of dead directions
-            for v in (0, 1)
-        )
-        return first, second
-
-    def _living(self, v: int) -> Side:
+    def _side(self, v: int) -> Side:
         if isinstance(self.sides, tuple):
             return self.sides[v]
         basis, degree = self.sides.basis, self.degrees[v]
         assert isinstance(basis, PolynomialBasis)
-        return Side(
-            basis.select(v, degree), self.sides.coefficients[v, :degree], self.sides.offset[v]
-        )
+        assert degree is not None
+        return Side(basis.select(v, degree), self.sides.coefficients[v, : degree + 1])
 
 
 def solve(
@@ -136,8 +122,8 @@ def solve(
       start: values ``(n,)`` of a first guess of g at the rows of ``b``, or None.
       count: how many of the rows are data; None for all.
     """
-    bases, gram, whitener, conditioned = _fitted(problem, a, b, weights, count)
-    m = _part(matmul(matmul(whitener, gram), whitener.T), bases, 0, 1)[1:, 1:]
+    bases, moments, whitener, conditioned, known = _whitened(problem, a, b, weights, count)
+    m = _part(moments, bases, 0, 1)[1:, 1:]
     finite = jnp.isfinite(jnp.sum(m))
     m = jnp.where(finite, m, 0)
 
@@ -152,16 +138,15 @@ def solve(
     value = jnp.where(finite, jnp.minimum(pair.correlation, 1), jnp.nan)
     sides: Side | tuple[Side, Side]
     if isinstance(bases, PolynomialBasis):
-        coefficients = jnp.pad(jnp.stack([pair.u, pair.v], axis=1), ((1, 0), (0, 0)))
-        both = matmul(coefficients.reshape(-1), whitener).reshape(coefficients.shape)
-        sides = Side(bases, both[1:].T, both[0])
+        one = np.zeros(1, m.dtype)
+        coefficients = jnp.concatenate([one, pair.u, one, pair.v])
+        sides = Side(bases, matmul(coefficients, whitener).reshape(2, -1))
     else:
         f, g = (
             matmul(vector, _part(whitener, bases, v, v)[1:])
             for v, vector in enumerate((pair.u, pair.v))
         )
-        sides = Side(bases[0], f[1:], f[0]), Side(bases[1], g[1:], g[0])
-    known = jnp.isfinite(gram).all()  # a factorisation that fails is no fault of the data
+        sides = Side(bases[0], f), Side(bases[1], g)
     return Solution(value, sides, problem.degrees, pair, direction, known, conditioned)
 
 
@@ -171,10 +156,7 @@ Bases = PolynomialBasis | tuple[Basis, Basis]
 
 def _part(matrix: Array, bases: Bases, i: int, j: int) -> Array:
     """Rows of variable i and columns of variable j of a matrix of ``[1, basis]`` of both."""
-    if isinstance(bases, PolynomialBasis):
-        size = bases.step.shape[-1] + 1
-        return matrix.reshape(size, 2, size, 2)[:, i, :, j]
-    size = 1 + bases[0].alive.shape[0]
+    size = _sizes(bases)[0]
     rows, columns = (slice(size, None) if v else slice(size) for v in (i, j))
     return matrix[rows, columns]
 
@@ -198,30 +180,37 @@ def _projected(
     w = 1 / row_count(count, start) if weights is None else weights
 
     def block(inside: Array | None, b: Array, start: Array) -> Array:
-        rows = jnp.concatenate([jnp.ones((1, start.shape[0]), start.dtype), basis.rows(b)])
-        return matmul(rows, start if inside is None else inside * start)
+        return matmul(basis.functions(b), start if inside is None else inside * start)
 
     sums = sum_over_rows(block, (b, w * start), count)
     return matmul(whitener, jnp.where(jnp.isfinite(sums), sums, 0))
 
 
+_Whitened = tuple[Bases, Array, Array, Array, Array]
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _fitted(
+def _whitened(
     problem: Problem, a: Array, b: Array, weights: Array | None, count: Array | None
-) -> tuple[Bases, Array, Array, Array]:
-    """Bases; the Gram matrix of ``[1, basis]`` of both; what whitens each; and if all is well."""
+) -> _Whitened:
+    """Bases, and of ``[1, basis]`` of both the whitened Gram matrix and what whitens it.
+
+    Then whether the bases are well conditioned, and whether the data are finite (a factorisation
+    that fails is no fault of theirs).
+    """
     degree_a, degree_b = problem.degrees
+    bases: Bases
     if degree_a is not None and degree_b is not None:
         fitted = fit_polynomials((a, b), (degree_a, degree_b), weights, count)
-        size = 2 * fitted.gram.shape[0]
-        gram, whitener = (x.reshape(size, size) for x in (fitted.gram, fitted.whitener))
-        return fitted.basis, gram, whitener, fitted.well_conditioned
-    basis_a, conditioned_a = _one_basis(degree_a, a, weights)
-    basis_b, conditioned_b = _one_basis(degree_b, b, weights)
-    bases = (basis_a, basis_b)
-    gram = _moments(bases, a, b, weights)
-    whitener = whitening(gram, *_structure(bases))
-    return bases, gram, whitener, conditioned_a & conditioned_b
+        bases, gram, whitener, conditioned = fitted
+    else:
+        basis_a, conditioned_a = _one_basis(degree_a, a, weights)
+        basis_b, conditioned_b = _one_basis(degree_b, b, weights)
+        bases, conditioned = (basis_a, basis_b), conditioned_a & conditioned_b
+        gram = _moments(bases, a, b, weights)
+        whitener = whitening(gram, _same_variable(bases))
+    moments = matmul(matmul(whitener, gram), whitener.T)
+    return bases, moments, whitener, conditioned, jnp.isfinite(gram).all()
 
 
 def _one_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:
@@ -231,44 +220,46 @@ def _one_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Bas
     return fitted.basis.select(0, degree), fitted.well_conditioned
 
 
-def _structure(bases: Bases) -> tuple[Array, np.ndarray]:
-    """Which functions are in use, and which two belong to the same variable."""
+def _sizes(bases: Bases) -> tuple[int, int]:
+    """How many functions ``[1, basis]`` of each there are."""
     if isinstance(bases, PolynomialBasis):
-        kept = jnp.pad(bases.alive, ((0, 0), (1, 0)), constant_values=True).T.reshape(-1)
-        variable = np.tile([0, 1], len(kept) // 2)
-    else:
-        parts = [jnp.pad(basis.alive, (1, 0), constant_values=True) for basis in bases]
-        kept = jnp.concatenate(parts)
-        variable = np.repeat([0, 1], [len(part) for part in parts])
-    return kept, variable[:, None] == variable[None, :]
+        return (1 + bases.degree,) * 2
+    return 1 + len(bases[0].alive), 1 + len(bases[1].alive)
+
+
+def _same_variable(bases: Bases) -> np.ndarray:
+    """Which two of ``[1, basis]`` of both belong to the same variable."""
+    variable = np.repeat([0, 1], _sizes(bases))
+    return variable[:, None] == variable[None, :]
 
 
 def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:
     """The Gram matrix of ``[1, basis]`` of both variables, differentiable in the data."""
     if isinstance(bases, PolynomialBasis):
-        gram = gram_matrix(bases, (a, b), weights)
-        return gram.reshape(2 * gram.shape[0], -1)
+        return gram_matrix(bases, (a, b), weights)
 
     def rows(inside: Array | None, a: Array, b: Array) -> Array:
-        ones = jnp.ones((1, a.shape[0]), a.dtype)
-        both = jnp.concatenate([ones, bases[0].rows(a), ones, bases[1].rows(b)])
+        both = jnp.concatenate([bases[0].functions(a), bases[1].functions(b)])
         return both if inside is None else both * inside[None, :]
 
     return mean_product(rows, (a, b), weights)
 
 
-@_fitted.defjvp
-def _fitted_jvp(
+@_whitened.defjvp
+def _whitened_jvp(
     problem: Problem, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[Any, Any]:
-    fitted = _fitted(problem, *primals)
-    bases, _, whitener, conditioned = fitted
+) -> tuple[_Whitened, Any]:
+    whitened = _whitened(problem, *primals)
+    bases, moments, whitener, *known = whitened
     _, gram_dot = jax.jvp(functools.partial(_moments, bases), primals[:3], tangents[:3])
-    kept, same = _structure(bases)
-    own_dot = jnp.where(kept[:, None] & kept[None, :] & same, gram_dot, 0)
-    whitener_dot = inverse_cholesky_tangent(whitener, own_dot)
-    bases_dot, conditioned_dot = jax.tree.map(_no_tangent, (bases, conditioned))
-    return fitted, (bases_dot, gram_dot, whitener_dot, conditioned_dot)
+    moved = matmul(matmul(whitener, gram_dot), whitener.T)
+    # What whitens a variable changes so that its own part stays the identity.
+    inward = half_lower(jnp.where(_same_variable(bases), moved, 0))
+    turned = matmul(inward, moments)
+    moments_dot = moved - turned - turned.T
+    whitener_dot = -matmul(inward, whitener)
+    bases_dot, known_dot = jax.tree.map(_no_tangent, (bases, known))
+    return whitened, (bases_dot, moments_dot, whitener_dot, *known_dot)
 
 
 def _no_tangent(x: Array) -> Any:
@@ -305,7 +296,7 @@ def _correlation_jvp(
         pulled = [w * (g - s * f) * slopes[0], w * (f - s * g) * slopes[1]]
     else:
         # One variable at a time: all that is done with its rows is one pass then.
-        sides = solution.of_each()
+        sides = solution.f, solution.g
         f, g = (side(x) for side, x in zip(sides, (a, b), strict=True))
         pulls = w * (g - s * f), w * (f - s * g)
         pulled = [_pulled_back(*each) for each in zip(sides, (a, b), pulls, strict=True)]
@@ -324,6 +315,6 @@ def _perturbed(tangent: Any) -> bool:
 def _pulled_back(side: Side, x: Array, pull: Array) -> Array:
     """``pull_i * d side(x_i) / d x_i``, of the shape of ``x``."""
     if isinstance(side.basis, FeatureBasis):
-        return pull[:, None] * matmul(side.basis.transform, side.coefficients)[None, :]
+        return pull[:, None] * matmul(side.basis.transform, side.coefficients[1:])[None, :]
     _, slope = jax.jvp(side, (x,), (jnp.ones_like(x),))
     return pull * slope

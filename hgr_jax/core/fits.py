@@ -75,8 +75,8 @@ class CopulaTransform:
 
     def __call__(self, x: Any) -> Array:
         """Values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
-        check_single(self.side.offset.shape)
-        x = as_new_data(x, self.encoder.variables, self.side.offset.dtype)
+        check_single(self.side.coefficients.shape[:-1])
+        x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
         return first_rows(_evaluate(x, self), x.shape[0])
 
     @property
@@ -95,13 +95,13 @@ class CopulaTransform:
         return self._expansion()[0]
 
     def _expansion(self) -> tuple[Array, Array]:
-        check_single(self.side.offset.shape)
-        basis, offset = self.side.basis, self.side.offset
+        basis, coefficients = self.side.basis, self.side.coefficients
+        check_single(coefficients.shape[:-1])
         if isinstance(basis, PolynomialBasis):
-            expansion = basis.monomials()[:, 1:] @ self.side.coefficients
-            return expansion[0] + offset, expansion[1:]
-        weights = basis.transform @ self.side.coefficients
-        offset = offset - jnp.dot(basis.mean, weights)
+            expansion = basis.monomials() @ coefficients
+            return expansion[0], expansion[1:]
+        weights = basis.transform @ coefficients[1:]
+        offset = coefficients[0] - jnp.dot(basis.mean, weights)
         if self.encoder.factors is None:
             return offset, weights
         expansion = weights @ self.encoder.monomials()

@@ -17,7 +17,6 @@ All variables are stacked throughout, so that each step is compiled once.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -46,8 +45,8 @@ class FittedPolynomials(NamedTuple):
     """Bases of all variables, stacked, each with as many degrees as the largest has.
 
     Attributes:
-      basis: directions beyond a variable's own degree are dead (see `PolynomialBasis.living`).
-      gram: mean products ``(top + 1, v, top + 1, v)`` of ``[1, p_1 .. p_top]`` of all variables.
+      basis: directions beyond a variable's own degree are dead.
+      gram: mean products ``(m, m)`` of ``[1, p_1 .. p_top]`` of all variables, one after the other.
       whitener: what makes those of each variable orthonormal, block diagonal, of the same shape.
       well_conditioned: whether every basis is, with as many directions as the data has values
         for (an outlier beyond the reach of the dtype hides those of all other rows).
@@ -88,16 +87,17 @@ def _fitted_whole(
     columns: Sequence[Array], degrees: Sequence[int], weights: Array | None, count: Array | None
 ) -> FittedPolynomials:
     """The fit of short data."""
-    top, variables = max(degrees), len(degrees)
+    top = max(degrees)
     basis, values = orthonormal_polynomials(top, *sketches(columns, weights, count), twice=True)
-    basis = dataclasses.replace(basis, alive=basis.alive & _within(degrees))
+    within = _within(degrees)
+    basis = _only(basis, within)
     rows = values.reshape(-1, values.shape[2])
-    gram = inner_products(rows).reshape((variables, top + 1) * 2).transpose(1, 0, 3, 2)
-    kept = jnp.pad(basis.alive, ((0, 0), (1, 0)), constant_values=True).T
-    whitener = whitening(gram.reshape(len(rows), -1), kept.reshape(-1), _same_variable(degrees))
+    used = np.pad(within, ((0, 0), (1, 0)), constant_values=True).reshape(-1)
+    gram = jnp.where(used[:, None] & used[None, :], inner_products(rows), 0)
+    whitener = whitening(gram, _same_variable(degrees))
     # On its diagonal is the inverse of what is left of each norm after projection.
     good = jnp.all(jnp.diagonal(whitener) < 1 / MIN_PIVOT) | ~jnp.isfinite(jnp.sum(gram))
-    return FittedPolynomials(basis, gram, whitener.reshape(gram.shape), good)
+    return FittedPolynomials(basis, gram, whitener, good)
 
 
 def _within(degrees: Sequence[int]) -> np.ndarray:
@@ -105,45 +105,47 @@ def _within(degrees: Sequence[int]) -> np.ndarray:
     return np.arange(max(degrees))[None, :] < np.asarray(degrees)[:, None]
 
 
+def _only(basis: PolynomialBasis, living: Array | np.ndarray) -> PolynomialBasis:
+    """The basis with no other directions ``(v, top)`` alive."""
+    steps = np.arange(basis.recurrence.shape[1]) == 2
+    dead = steps[None, :, None] & ~living[:, None, :]
+    return PolynomialBasis(basis.frame, jnp.where(dead, 0, basis.recurrence))
+
+
 def _same_variable(degrees: Sequence[int]) -> np.ndarray:
-    """Which two of ``[1, p_1 .. p_top]`` of all variables, by degree, are of one variable."""
-    variable = np.arange((max(degrees) + 1) * len(degrees)) % len(degrees)
+    """Which two of ``[1, p_1 .. p_top]`` of all variables are of one variable."""
+    variable = np.repeat(np.arange(len(degrees)), max(degrees) + 1)
     return variable[:, None] == variable[None, :]
 
 
-def whitening(gram: Array, kept: Array, same: np.ndarray) -> Array:
+def whitening(gram: Array, same: np.ndarray) -> Array:
     """Return the ``W (m, m)`` that makes the functions of each variable orthonormal.
+
+    A function that is 0 wherever it was measured is left alone: its row is that of the identity.
 
     Args:
       gram: their mean products ``(m, m)``.
-      kept: ``(m,)`` which functions are in use; the rows of the others are 0.
       same: ``(m, m)`` which two functions are of the same variable.
     """
-    identity = np.eye(len(same), dtype=gram.dtype)
-    own = jnp.where(kept[:, None] & kept[None, :] & same, gram, identity)
-    return jnp.where(kept[:, None], inverse_cholesky(own), 0)
+    zero = np.eye(len(same), dtype=bool) & (gram == 0)
+    return inverse_cholesky(jnp.where(zero, 1, jnp.where(same, gram, 0)))
 
 
 def _measured_and_repaired(
     columns: Sequence[Array], degrees: Sequence[int], weights: Array | None, count: Array | None
 ) -> FittedPolynomials:
     """The fit of long data."""
-    top, variables = max(degrees), len(degrees)
+    top = max(degrees)
 
     def measured(basis: PolynomialBasis, *, corrected: bool) -> Array:
-        rows = functools.partial(_rows, basis, corrected)
-        gram = mean_product(rows, columns, weights, count)
-        return gram.reshape((top + 1, variables) * 2)
+        return mean_product(functools.partial(_rows, basis, corrected), columns, weights, count)
 
     def assessed(passes: Array, basis: PolynomialBasis, gram: Array) -> _State:
-        return _State(passes, basis.step, basis.correction, gram, *_assess(basis, gram, degrees))
+        return _State(passes, basis, gram, *_assess(basis, gram, degrees))
 
     def repair(state: _State) -> _State:
-        repaired = _repaired(now(state), state.gram, (state.passes + 1) // 2)
+        repaired = _repaired(state.basis, state.gram, (state.passes + 1) // 2)
         return assessed(state.passes + 1, repaired, measured(repaired, corrected=True))
-
-    def now(state: _State) -> PolynomialBasis:
-        return dataclasses.replace(basis, step=state.step, correction=state.correction)
 
     def unfinished(state: _State) -> Array:
         return (state.passes <= 2 * top) & any_in_batch(~state.done)
@@ -157,18 +159,15 @@ def _measured_and_repaired(
         lambda state: state,
         state,
     )
-    lives = jnp.diagonal(state.whitener.reshape((top + 1) * variables, -1)) != 0
-    alive = lives.reshape(top + 1, variables)[1:].T
-    fitted = dataclasses.replace(now(state), alive=alive)
-    return FittedPolynomials(fitted, state.gram, state.whitener, state.done)
+    alive = (jnp.diagonal(state.whitener) != 0).reshape(-1, top + 1)[:, 1:]
+    return FittedPolynomials(_only(state.basis, alive), state.gram, state.whitener, state.done)
 
 
 class _State(NamedTuple):
     """Bases of all variables after some passes over the data."""
 
     passes: Array
-    step: Array
-    correction: Array
+    basis: PolynomialBasis
     gram: Array
     whitener: Array
     done: Array
@@ -180,17 +179,14 @@ def gram_matrix(
     weights: Array | None,
     count: Array | None = None,
 ) -> Array:
-    """Return the mean products ``(d + 1, v, d + 1, v)`` of all polynomials over the rows.
-
-    Differentiable in data and weights.
-    """
-    gram = mean_product(functools.partial(_rows, basis, True), columns, weights, count)
-    return gram.reshape((basis.step.shape[-1] + 1, len(columns)) * 2)
+    """Return `FittedPolynomials.gram` of a basis, differentiable in data and weights."""
+    return mean_product(functools.partial(_rows, basis, True), columns, weights, count)
 
 
 def _rows(basis: PolynomialBasis, corrected: bool, inside: Array | None, *parts: Array) -> Array:
-    """All polynomials at some rows of the columns, by degree, then by variable."""
-    return jnp.concatenate(basis.polynomials(jnp.stack(parts), inside, corrected=corrected))
+    """All polynomials at some rows of the columns, one variable after the other."""
+    values = basis.polynomials(jnp.stack(parts), inside, corrected=corrected)
+    return jnp.stack(values, axis=1).reshape(-1, parts[0].shape[0])
 
 
 def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tuple[Array, Array]:
@@ -201,24 +197,25 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
     well conditioned where more than `MIN_PIVOT` of every polynomial's norm is orthogonal to those
     before it, and no norm is far from 1.  (What is not finite is well enough: it stays so.)
     """
-    top, variables = basis.step.shape[-1], len(degrees)
-    matrix = gram.reshape((top + 1) * variables, -1)
-    square = jnp.diagonal(matrix)
-    residual = square.reshape(top + 1, variables)[1:].T / basis.step**2
-    # Column j of the recurrence expands x p_j on p_0 .. p_j.
-    expansion = jnp.sum(basis.correction**2, axis=1) + (basis.diagonal**2 + basis.coupling**2)
+    top, variables = basis.degree, len(degrees)
+    square = jnp.diagonal(gram)
+    residual = square.reshape(variables, top + 1)[:, 1:] / basis.step**2
+    # Column j of the recurrence, but for the step, expands x p_j on p_0 .. p_j.
+    others = np.arange(basis.recurrence.shape[1]) != 2
+    expansion = jnp.sum(jnp.where(others[None, :, None], basis.recurrence**2, 0), axis=1)
     living = ~(residual <= rounding_noise(gram.dtype) ** 2 * (expansion + residual))
     living &= _within(degrees)
     kept = [np.ones(variables, bool)]
     for j in range(top):
         kept.append(kept[-1] & living[:, j])
-    used = jnp.concatenate(kept)
-    whitener = whitening(matrix, used, _same_variable(degrees))
+    used = jnp.stack(kept, axis=1).reshape(-1)
+    of_used = jnp.where(used[:, None] & used[None, :], gram, 0)
+    whitener = jnp.where(used[:, None], whitening(of_used, _same_variable(degrees)), 0)
     norm = jnp.sqrt(square)
     orthogonal = jnp.diagonal(whitener) * norm < 1 / MIN_PIVOT
     good = orthogonal & (norm < MAX_NORM) & (norm > 1 / MAX_NORM) | ~used
     done = jnp.all(good) | ~jnp.isfinite(jnp.sum(square))
-    return whitener.reshape(gram.shape), done
+    return whitener, done
 
 
 def _repaired(basis: PolynomialBasis, gram: Array, target: Array) -> PolynomialBasis:
@@ -226,20 +223,20 @@ def _repaired(basis: PolynomialBasis, gram: Array, target: Array) -> PolynomialB
 
     From degree 1 upward, and twice each, this is Gram-Schmidt with reorthogonalisation.
     """
-    size, variables = basis.step.shape[-1], len(basis.step)
-    column = lax.dynamic_index_in_dim(gram, target, axis=2, keepdims=False)
-    column = jnp.sum(column * np.eye(variables, dtype=gram.dtype)[None], axis=2).T
+    size, variables = basis.degree, len(basis.frame)
+    products = gram.reshape((variables, size + 1) * 2)
+    column = lax.dynamic_index_in_dim(products, target, axis=3, keepdims=False)
+    column = jnp.sum(column * np.eye(variables, dtype=gram.dtype)[:, None], axis=2)
     places = np.arange(size + 1, dtype=np.int32)
     projection = jnp.where(places[None, :] < target, column, 0)
     square = jnp.where(places[None, :] == target, column, -projection * projection)
     norm = jnp.sqrt(jnp.maximum(jnp.sum(square, axis=1, keepdims=True), 1e-6))
     now = places[None, 1:] == target
     correction = projection[:, :-1, None] / basis.step[:, None, :]
-    return dataclasses.replace(
-        basis,
-        step=jnp.where(now, basis.step / norm, basis.step),
-        correction=basis.correction + jnp.where(now[:, None, :], correction, 0),
-    )
+    step = jnp.where(now, basis.step / norm, basis.step)
+    correction = basis.correction + jnp.where(now[:, None, :], correction, 0)
+    parts = basis.recurrence[:, :2], step[:, None, :], correction
+    return PolynomialBasis(basis.frame, jnp.concatenate(parts, axis=1))
 
 
 def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, Array]:

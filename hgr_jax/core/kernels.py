@@ -142,7 +142,7 @@ class Encoder:
         """Number of columns of a polynomial kernel's variable; None for a callable kernel."""
         if callable(self.kernel):
             return None
-        return 1 if self.factors is None else self.factors.step.shape[-2]
+        return 1 if self.factors is None else len(self.factors.frame)
 
     def __call__(self, x: Array) -> Array:
         """``x (n,)`` itself for a polynomial of one variable, else its features ``(n, m)``."""
@@ -150,8 +150,7 @@ class Encoder:
             return self.kernel(x)
         if self.factors is None:
             return x.reshape(x.shape[0])
-        ones = jnp.ones((1, *x.T.shape), x.dtype)
-        values = jnp.concatenate([ones, self.factors.rows(x.T)])
+        values = self.factors.functions(x.T)
         exponents = np.asarray(monomial_exponents(x.shape[1], self.kernel))
         chosen = [values[exponents[:, i], i] for i in range(x.shape[1])]
         return functools.reduce(jnp.multiply, chosen).T

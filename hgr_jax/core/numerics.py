@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
@@ -29,6 +30,21 @@ def safe_sqrt(x: Array) -> Array:
     """
     positive = ~(x <= 0)
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
+
+
+@jax.custom_jvp
+def safe_rsqrt(x: Array) -> Array:
+    """Return ``1 / sqrt(x)``; 0, with zero derivatives, where x is not positive.
+
+    NaN stays NaN.
+    """
+    return jnp.where(x <= 0, 0, lax.rsqrt(x))
+
+
+@safe_rsqrt.defjvp
+def _safe_rsqrt_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    root = safe_rsqrt(*primals)
+    return root, -root * root * root / 2 * tangents[0]
 
 
 def safe_norm(x: Array) -> Array:

@@ -110,9 +110,8 @@ def _encode(
     if not callable(kernel) and x.ndim == 2 and x.shape[1] > 1:
         columns = lax.stop_gradient(tuple(x.T))
         weights = None if weights is None else lax.stop_gradient(weights)
-        factors = lax.stop_gradient(
-            fit_polynomials(columns, (kernel,) * len(columns), weights).basis.living()
-        )
+        fitted = fit_polynomials(columns, (kernel,) * len(columns), weights)
+        factors = lax.stop_gradient(fitted.basis)
     encoder = Encoder(kernel=kernel, factors=factors)
     features: Any = encoder(x)
     if callable(kernel):

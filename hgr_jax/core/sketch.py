@@ -104,10 +104,6 @@ def distinct_values(
     return 1 + jnp.sum(high - low > rounding, axis=1, dtype=jnp.int32)
 
 
-_State = tuple[Array, Array, Array]
-"""A degree, the values of all polynomials up to it, and the recurrence to the next."""
-
-
 def orthonormal_polynomials(
     degree: int, center: Array, scale: Array, points: Array, weights: Array, *, twice: bool
 ) -> tuple[PolynomialBasis, Array]:
@@ -129,9 +125,9 @@ def orthonormal_polynomials(
     dtype, variables = points.dtype, len(points)
     noise = rounding_noise(dtype) ** 2
 
-    def next_polynomial(state: _State, _: None) -> tuple[_State, Array]:
-        j, values, recurrence = state
-        shift, back = recurrence[:, :1], recurrence[:, 1:]
+    def add_polynomial(j: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
+        values, recurrence, expected = state
+        shift, back = expected[:, :1], expected[:, 1:]
         current, previous = (
             lax.dynamic_index_in_dim(values, i, axis=1, keepdims=False)
             for i in (j, jnp.maximum(j - 1, 0))
@@ -147,26 +143,22 @@ def orthonormal_polynomials(
         lives = squared > noise * (projected + squared)
         step = jnp.where(lives, lax.rsqrt(jnp.where(lives, squared, 1)), 0)
         values = lax.dynamic_update_index_in_dim(values, v * step, j + 1, 1)
-        found = jnp.concatenate([recurrence, step, c[:, :-1, 0]], axis=1)
-        recurrence = jnp.concatenate([first * step * step, squared * step], axis=1)
-        return (j + 1, values, recurrence), found
+        # What a sketch does not know is no direction yet, but the data may make it one.
+        kept = step if twice else jnp.where(lives, step, 1)
+        column = jnp.concatenate([expected, kept, c[:, :-1, 0]], axis=1)
+        recurrence = lax.dynamic_update_index_in_dim(recurrence, column, j, 2)
+        expected = jnp.concatenate([first * step * step, squared * step], axis=1)
+        return values, recurrence, expected
 
     values = jnp.zeros((variables, degree + 1, points.shape[1]), dtype)
     values = values.at[:, 0].set(jnp.sqrt(weights)[None, :])
-    start = (jnp.zeros((), jnp.int32), values, jnp.zeros((variables, 2), dtype))
-    (_, values, _), found = lax.scan(next_polynomial, start, length=degree)
-    found = jnp.moveaxis(found, 0, -1)
-    alive = found[:, 2] > 0
-    basis = PolynomialBasis(
-        center=center,
-        scale=scale,
-        diagonal=found[:, 0],
-        coupling=found[:, 1],
-        step=jnp.where(alive, found[:, 2], 1),
-        correction=found[:, 3:],
-        alive=alive,
-    )
-    return basis, values
+    # To be overwritten.  (XLA would compile a program to fill an array with one number.)
+    empty = np.arange(variables * (3 + degree) * degree, dtype=dtype)
+    recurrence = jnp.asarray(empty.reshape(variables, 3 + degree, degree))
+    start = values, recurrence, jnp.zeros((variables, 2), dtype)
+    values, recurrence, _ = lax.fori_loop(0, degree, add_polynomial, start)
+    frame = jnp.stack([center, scale], axis=1)
+    return PolynomialBasis(frame, recurrence), values
 
 
 def rounding_noise(dtype: jnp.dtype) -> float:

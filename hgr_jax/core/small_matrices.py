@@ -91,18 +91,17 @@ def _inverse_cholesky(s: Array) -> Array:
 @inverse_cholesky.defjvp
 def _inverse_cholesky_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     inverse = inverse_cholesky(*primals)
-    return inverse, inverse_cholesky_tangent(inverse, tangents[0])
+    moved = matmul(matmul(inverse, tangents[0]), inverse.T)
+    return inverse, -matmul(half_lower(moved), inverse)
 
 
-def inverse_cholesky_tangent(inverse: Array, s_dot: Array) -> Array:
-    """Return the derivative of `inverse_cholesky`, which is ``inverse``, along ``s_dot``.
+def half_lower(s: Array) -> Array:
+    """Return the lower triangle of ``s (d, d)``, with half of its diagonal.
 
-    It is ``-low(W dS W^T) W``, low being the lower triangle with half the diagonal.
+    With ``L = half_lower(W dS W^T)`` the derivative of ``W = inverse_cholesky(S)`` is ``-L W``.
     """
-    size = inverse.shape[0]
-    low = np.tril(np.ones((size, size)), -1) + np.eye(size) / 2
-    moved = matmul(matmul(inverse, s_dot), inverse.T) * low.astype(inverse.dtype)
-    return -matmul(moved, inverse)
+    half = np.tril(np.ones(s.shape), -1) + np.eye(len(s)) / 2
+    return s * half.astype(s.dtype)
 
 
 def _many_symmetric_eigen(s: Array) -> tuple[Array, Array]:
@@ -201,17 +200,6 @@ def right_singular(m: Array) -> tuple[Array, Array, Array]:
     differentiable.
     """
     missing = max(m.shape[1] - m.shape[0], 0)
-    _, values, rows = lax.linalg.svd(m, full_matrices=missing > 0)
-    return jnp.pad(values, (0, missing)), rows, values[0]
-
-
-def pseudo_solve(s: Array, b: Array, tolerance: float) -> Array:
-    """Return the solution of least norm of ``S x = b``, for a symmetric ``s (d, d)``.
-
-    Directions whose eigenvalue is at most ``tolerance`` of the largest are dropped.
-    """
-    values, vectors = symmetric_eigen(lax.stop_gradient(s))
-    size = jnp.abs(values)
-    keep = size > tolerance * jnp.max(size)
-    inverse = jnp.where(keep, 1 / jnp.where(keep, values, 1), 0)
-    return matmul(vectors, inverse * matmul(b, vectors))
+    # LAPACK's matrices are by column: so neither m nor the rows are moved.
+    columns, values, _ = lax.linalg.svd(m.T, full_matrices=missing > 0)
+    return jnp.pad(values, (0, missing)), columns.T, values[0]

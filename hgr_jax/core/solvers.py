@@ -25,8 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.core.numerics import safe_divide, safe_norm
-from hgr_jax.core.small_matrices import matmul, pseudo_solve, right_singular
+from hgr_jax.core.numerics import safe_divide, safe_norm, safe_rsqrt
+from hgr_jax.core.small_matrices import matmul, right_singular
 
 with warnings.catch_warnings():
     # jaxopt is no longer maintained and says so on import.
@@ -71,10 +71,11 @@ def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair
     one nearest to the first axis that theirs come near (the function of lowest degree), whatever
     the start, and has no derivative in the tied directions; it is set to zero there.
     """
-    v, iterations, tied = _leading_vector(solver, m, start)
+    v, iterations, tied, _ = _leading_vector(solver, m, start)
     product = matmul(m, v)
-    correlation = safe_norm(product)
-    u = safe_divide(product, correlation)
+    square = jnp.sum(product * product)
+    inverse = safe_rsqrt(square)
+    correlation, u = square * inverse, product * inverse
     residual = safe_norm(_stationarity(lax.stop_gradient(v), lax.stop_gradient(m)))
     return CanonicalPair(correlation, u, v, residual, iterations, tied)
 
@@ -100,20 +101,25 @@ def _embedded(pair: CanonicalPair, shape: tuple[int, ...]) -> CanonicalPair:
     )
 
 
+_Leading = tuple[Array, Array, Array, tuple[Array, Array, Array]]
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _leading_vector(solver: str, m: Array, start: Array | None) -> tuple[Array, Array, Array]:
+def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
+    """v, the iterations, whether v is one of several, and `right_singular`."""
     none = jnp.zeros((), jnp.int32)
     if m.shape[1] == 1:
-        return jnp.ones(1, m.dtype), none, jnp.zeros((), bool)
-    values, rows, largest = right_singular(m)
-    near = values >= largest * (1 - _tie_tolerance(m))
+        one = jnp.ones(1, m.dtype)
+        return one, none, jnp.zeros((), bool), (one, one[:, None], one[0])
+    values, rows, largest = decomposition = right_singular(m)
+    near = _near(values, largest, 1)
     unique = jnp.sum(near) == 1
-    tied = jnp.sum(values >= largest * (1 - 2 * _tie_tolerance(m))) > 1
+    tied = jnp.sum(_near(values, largest, 2)) > 1
     closed_form = _simplest(jnp.where(near[:, None], rows, 0))
     if solver == "svd":
-        return _unit_sphere(closed_form), none, tied
-    scaled = safe_divide(m, largest)
+        return _unit_sphere(closed_form), none, tied, decomposition
     first = closed_form if start is None else _direction(start)
+    scaled = safe_divide(m, largest)
     v, iterations = _projected_gradient(matmul(scaled.T, scaled), first)
     if start is not None:
         closed_form = _unit_sphere(closed_form)
@@ -123,11 +129,13 @@ def _leading_vector(solver: str, m: Array, start: Array | None) -> tuple[Array, 
         exact = safe_norm(_stationarity(v, scaled)) <= allowed
         exact &= unique & (safe_norm(matmul(scaled, v)) >= 1 - 8 * eps)
         v = jnp.where(exact, v, closed_form)
-    return v, iterations, tied
+    return v, iterations, tied, decomposition
 
 
-def _tie_tolerance(m: Array) -> float:
-    return 8 * m.shape[1] * float(jnp.finfo(m.dtype).eps)
+def _near(values: Array, largest: Array, tolerance: int) -> Array:
+    """Which singular values equal the largest, but for rounding."""
+    eps = float(jnp.finfo(values.dtype).eps)
+    return values >= largest * (1 - tolerance * 8 * len(values) * eps)
 
 
 def _simplest(rows: Array) -> Array:
@@ -136,9 +144,10 @@ def _simplest(rows: Array) -> Array:
     Rows of zero count as absent.  With axes in order of degree: of equally good functions, one of
     low degree, and the same one on every machine.  Its length is at least a half of the span's.
     """
-    reach = jnp.sum(rows * rows, axis=0)
-    axis = jnp.argmax(reach >= jnp.max(reach) / 2)
-    return matmul(rows[:, axis], rows)
+    projection = matmul(rows.T, rows)
+    reach = jnp.where(np.eye(len(rows), dtype=bool), projection, 0)
+    axis = jnp.argmax(reach >= jnp.max(reach) / 2) // (len(rows) + 1)
+    return projection[axis]
 
 
 def _projected_gradient(square: Array, start: Array) -> tuple[Array, Array]:
@@ -195,19 +204,29 @@ def _stationarity(v: Array, m: Array) -> Array:
 @_leading_vector.defjvp
 def _leading_vector_jvp(
     solver: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[Any, Any]:
+) -> tuple[_Leading, Any]:
     m, start = primals
-    v, iterations, tied = _leading_vector(solver, m, start)
-    v_dot = root_jvp(_stationarity, v, (m,), (tangents[0],), solve=_solve_symmetric)
+    leading = _leading_vector(solver, m, start)
+    v, *_, decomposition = leading
+    solve = functools.partial(_solve_at_optimum, *decomposition)
+    v_dot = root_jvp(_stationarity, v, (m,), (tangents[0],), solve=solve)
     no_tangent = np.zeros((), jax.dtypes.float0)
-    return (v, iterations, tied), (v_dot, no_tangent, no_tangent)
+    constant = jax.tree.map(jnp.zeros_like, decomposition)
+    return leading, (v_dot, no_tangent, no_tangent, constant)
 
 
-def _solve_symmetric(matvec: Callable[[Array], Array], b: Array) -> Array:
-    """Minimum-norm solution of a symmetric system; directions of zero eigenvalue are dropped."""
+def _solve_at_optimum(
+    values: Array, rows: Array, largest: Array, matvec: Callable[[Array], Array], b: Array
+) -> Array:
+    """Solve a system of the Jacobian of `_stationarity` at its solution.  Eigenvectors are known.
 
-    def solve(matvec: Callable[[Array], Array], b: Array) -> Array:
-        matrix = jax.vmap(matvec)(jnp.asarray(np.eye(b.shape[0], dtype=b.dtype)))
-        return pseudo_solve((matrix + matrix.T) / 2, b, 2 * _tie_tolerance(matrix))
-
-    return lax.custom_linear_solve(matvec, b, solve, symmetric=True)
+    They are the singular vectors, with eigenvalues ``sigma_i^2 - sigma_1^2``, and for the first
+    ``-2 sigma_1^2``; several that tie for the first are dropped.
+    """
+    values, rows, largest = lax.stop_gradient((values, rows, largest))
+    first = _near(values, largest, 2)
+    own = jnp.where(jnp.sum(first) == 1, 2 * largest * largest, 0)
+    negated = jnp.where(first, own, (largest - values) * (largest + values))
+    root = rows * safe_rsqrt(negated)[:, None]
+    inverse = matmul(root.T, root)
+    return lax.custom_linear_solve(matvec, b, lambda _, b: matmul(inverse, -b), symmetric=True)

@@ -80,8 +80,7 @@ def fold_grams(bases: Bases, a: Array, b: Array, weights: Array | None, order: A
     w = jnp.where(order < rows, w[inside], 0)
 
     def functions(inside: Array | None, a: Array, b: Array) -> Array:
-        ones = jnp.ones((1, a.shape[0]), a.dtype)
-        both = jnp.concatenate([ones, bases.a.rows(a), bases.b.rows(b)])
+        both = jnp.concatenate([bases.a.functions(a), bases.b.functions(b)[1:]])
         return both if inside is None else both * inside[None, :]
 
     def gram(part: tuple[Array, Array, Array]) -> Array:

@@ -156,21 +156,25 @@ def _joined(transform: CopulaTransform, kernel: Callable[[Array], Array]) -> Cop
 
     So both directions have the same structure, and the better one can be chosen when traced.
     """
-    side = transform.side
-    basis, weights, offset = side.basis, side.coefficients, side.offset
+    basis, (offset, *_) = transform.side.basis, transform.side.coefficients
+    weights = transform.side.coefficients[1:]
     if isinstance(basis, FeatureBasis):
         mean = jnp.append(basis.mean, 0)
-        coefficients = jnp.append(basis.transform @ weights, 0)
+        slopes = jnp.append(basis.transform @ weights, 0)
     else:
         assert isinstance(basis, PolynomialBasis)
         features = jax.eval_shape(kernel, jax.ShapeDtypeStruct((1,), weights.dtype)).shape[1]
-        slope = weights[0] * basis.step[0]
-        offset = offset - slope * (basis.diagonal[0] + basis.correction[0, 0])
-        mean = jnp.append(jnp.zeros(features, weights.dtype), basis.center)
-        coefficients = jnp.append(jnp.zeros(features, weights.dtype), slope * basis.scale)
+        center, scale = basis.frame
+        shift, _, step, correction = basis.recurrence[:, 0]
+        slope = weights[0] * step
+        offset = offset - slope * (shift + correction)
+        mean = jnp.append(jnp.zeros(features, weights.dtype), center)
+        slopes = jnp.append(jnp.zeros(features, weights.dtype), slope * scale)
     joined = FeatureBasis(
         mean=mean,
         transform=jnp.eye(mean.shape[0], dtype=mean.dtype),
         alive=jnp.ones(mean.shape[0], bool),
     )
-    return CopulaTransform(Encoder(_WithIdentity(kernel)), Side(joined, coefficients, offset))
+    return CopulaTransform(
+        Encoder(_WithIdentity(kernel)), Side(joined, jnp.insert(slopes, 0, offset))
+    )
