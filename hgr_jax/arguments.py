@@ -46,14 +46,14 @@ def as_real_array(name: str, value: Any, *, max_ndim: int = 2) -> Array:
 def as_dtype(x: Array, dtype: Any) -> Array:
     """Return ``x`` as an array of ``dtype``; a concrete one on the CPU without a compiled program.
 
-    (There would be one for every shape.)
+    (There would be one for every shape, as there is for `jnp.asarray` of an array of NumPy.)
     """
     if x.dtype == dtype:
         return x
     if isinstance(x, jax.core.Tracer) or not on_host(x):
         return x.astype(dtype)
     with np.errstate(over="ignore"):
-        return jnp.asarray(np.asarray(x).astype(dtype))
+        return jax.device_put(np.asarray(x).astype(dtype))
 
 
 def _is_discrete(dtype: Any) -> bool:
@@ -76,7 +76,7 @@ def _from_host(name: str, value: Any) -> Array:
             f" {type(value).__name__} of dtype {host.dtype}."
             " Encode categories as numbers or one-hot features first."
         )
-    return jnp.asarray(host)
+    return jax.device_put(host)
 
 
 def as_pair(a: Any, b: Any, *, max_ndim: int = 2) -> tuple[Array, Array]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -316,7 +315,7 @@ def _score(prediction: Array, rows: Problem) -> float:
     y = rows.y if rows.classes is None else (rows.y == rows.classes[1]) * 1.0
     with jax.enable_x64(True):
         score = r2 if rows.classes is None else auc_or_accuracy
-        return float(score(jnp.asarray(prediction), jnp.asarray(y)))
+        return float(score(jax.device_put(prediction), jax.device_put(y)))
 
 
 def dependence(rows: Problem, settings: Settings) -> Callable[[Array, Array], float]:
@@ -327,7 +326,7 @@ def dependence(rows: Problem, settings: Settings) -> Callable[[Array, Array], fl
         if rows.levels is not None:
             z = (z[:, None] == np.array(rows.levels, object)) * 1.0
         with jax.enable_x64(True):
-            a, b = jnp.asarray(z), jnp.asarray(prediction)
+            a, b = jax.device_put(z), jax.device_put(prediction)
             return float(penalty.values(penalty.init(a, b), a, b)[0][0])
 
     return measure

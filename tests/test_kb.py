@@ -214,10 +214,11 @@ class TestTransformations:
 
     def test_second_call_compiles_nothing(self, compilations: Any) -> None:
         a, b = (x.astype(np.float32) for x in awkward_pair("normal", 41))
+        device_a, device_b = jnp.asarray(a), jnp.asarray(b)
         hgr_jax.kb(a, b, 2, 2)
         with compilations() as programs:
             hgr_jax.kb(b, a, 2, 2)
-            hgr_jax.kb(jnp.asarray(a), jnp.asarray(b), h=2, k=2)
+            hgr_jax.kb(device_a, device_b, h=2, k=2)
             hgr_jax.kb(a[:29], b[:29], 2, 2)
         assert not programs
         step = jax.jit(chex.assert_max_traces(lambda a, b: jax.grad(hgr_jax.kb)(a, b), n=1))

@@ -12,13 +12,13 @@ from bench.data import DISTRIBUTIONS, awkward_pair
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.fitting import FittedPolynomials, fit_features, fit_polynomials
 
+fit = jax.jit(fit_polynomials, static_argnums=1)
+
 
 def fit_one(x: jax.Array, degree: int, w: jax.Array | None = None) -> FittedPolynomials:
-    """A fit of one variable, its axis dropped from the basis and from the matrices."""
-    fitted = fit_polynomials((x,), (degree,), w)
-    return fitted._replace(
-        basis=fitted.basis.select(0, degree),
-    )
+    """A fit of one variable, its axis dropped from the basis."""
+    fitted = fit((x,), (degree,), w)
+    return fitted._replace(basis=fitted.basis.select(0, degree))
 
 
 def orthonormal(x: np.ndarray, degree: int, weights: np.ndarray | None = None) -> np.ndarray:
@@ -38,8 +38,9 @@ def test_spans_the_polynomials_in_float32(name: str, rows: int) -> None:
     ours = orthonormal(x, 6)
     exact = np.asarray(reference.orthonormal_polynomials(x, 6), np.float64) * np.sqrt(rows)
     assert len(ours) == len(exact)
-    # At a far outlier the values hang on rounding, which differs from program to program.
-    atol = 1e-4 if name in ("lognormal", "student_t2") else 5e-6
+    # At a far outlier the values hang on rounding, which differs from program to program.  Of few
+    # values a sum of 3,000 products rounds in one direction, by 5.3e-6 with jax 0.12.
+    atol = 1e-4 if name in ("lognormal", "student_t2") else 6e-6
     np.testing.assert_allclose(ours @ ours.T / rows, np.eye(len(ours)), atol=atol)
     # The same space, and the same nested directions up to sign.
     cosines = np.abs(np.sum(ours * exact, axis=1)) / rows
@@ -105,7 +106,7 @@ def test_directions_that_the_data_supports(x: np.ndarray, expected: int) -> None
 
 def test_two_variables_of_different_degrees_at_once(rng: np.random.Generator) -> None:
     a, b = (jnp.asarray(rng.standard_normal(500), jnp.float32) for _ in range(2))
-    basis, gram, whitener, _ = fit_polynomials((a, b), (2, 4), None)
+    basis, gram, whitener, _ = fit((a, b), (2, 4), None)
     assert basis.alive.tolist() == [[True, True, False, False], [True] * 4]
     rows = jnp.stack(basis.polynomials(jnp.stack([a, b])), axis=1).reshape(10, -1)
     np.testing.assert_allclose(gram, rows @ rows.T / 500, atol=1e-6)
@@ -136,7 +137,7 @@ def test_features(rng: np.random.Generator) -> None:
     base = rng.standard_normal((60, 3)).astype(np.float32) * np.array([1, 1e3, 1e-3], np.float32)
     dependent = base[:, :1] - 2 * base[:, 1:2]
     features = np.concatenate([base[:, :2], dependent, np.ones((60, 1)), base[:, 2:]], axis=1)
-    basis, clear = fit_features(jnp.asarray(features, jnp.float32), None)
+    basis, clear = jax.jit(fit_features)(jnp.asarray(features, jnp.float32), None)
     assert clear
     assert basis.alive.tolist() == [True, True, False, False, True]
     rows = np.asarray(basis.functions(jnp.asarray(features, jnp.float32)))[1:]
@@ -148,5 +149,5 @@ def test_features(rng: np.random.Generator) -> None:
 def test_weighted_features(rng: np.random.Generator) -> None:
     features = jnp.asarray(rng.standard_normal((60, 3)), jnp.float32)
     weights = jnp.asarray(rng.dirichlet(np.ones(60)), jnp.float32)
-    rows = fit_features(features, weights)[0].functions(features)[1:]
+    rows = jax.jit(fit_features)(features, weights)[0].functions(features)[1:]
     np.testing.assert_allclose((rows * weights[None, :]) @ rows.T, np.eye(3), atol=1e-5)

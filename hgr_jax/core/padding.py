@@ -59,7 +59,7 @@ def first_rows(x: Array, rows: int) -> Array:
     """Return the first ``rows`` of a result ``(n, ...)``, without a program for each length."""
     if x.shape[0] == rows:
         return x
-    return jnp.asarray(np.asarray(x)[:rows]) if on_host(x) else x[:rows]
+    return jax.device_put(np.asarray(x)[:rows]) if on_host(x) else x[:rows]
 
 
 def on_host(x: Array) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -206,13 +205,13 @@ def _predictions(model: Any, X: Any, y: Vector) -> tuple[Vector, Vector, str]:  
 def _score(prediction: Vector, y: Vector, kind: str) -> tuple[float, str]:
     with jax.enable_x64(True):
         score = auc_or_accuracy if kind == "classification" else r2
-        value = score(jnp.asarray(prediction), jnp.asarray(y))
+        value = score(jax.device_put(prediction), jax.device_put(y))
     return float(value), "AUC" if kind == "classification" else "R2"
 
 
 def _dependence(z: Vector, prediction: Vector, h: int, k: int, bins: int) -> dict[str, float]:
     with jax.enable_x64(True):
-        a, b = jnp.asarray(z), jnp.asarray(prediction)
+        a, b = jax.device_put(z), jax.device_put(prediction)
         value = kb(a, b, h=h, k=k)
         single = sk(a, b, d=k)
         unbiased = corrected(value, len(z), h + k - 1)

@@ -46,13 +46,13 @@ def estimate_any(
     whole = np.flatnonzero(complete)
     for start in range(0, len(whole), at_once):
         part = whole[np.minimum(np.arange(start, start + at_once), len(whole) - 1)]
-        a, b = (jnp.asarray(x[:, pairs[part, side]].T) for side in (0, 1))
+        a, b = (jax.device_put(x[:, pairs[part, side]].T) for side in (0, 1))
         value[part] = np.asarray(several(a, b))
         progress(min(at_once, len(whole) - start))
     single = one if ours else jax.jit(one)
     for index in np.flatnonzero(~complete & (rows >= 2)):
         keep = patterns.present[:, of[index]].all(axis=1)
-        a, b = (jnp.asarray(x[keep, column]) for column in pairs[index])
+        a, b = (jax.device_put(x[keep, column]) for column in pairs[index])
         value[index] = float(single(a, b))
         progress(1)
     for place, (i, j) in enumerate(pairs):
