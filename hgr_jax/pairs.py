@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.core.numerics import kept, row_count, row_mean, safe_divide, safe_sqrt
+from hgr_jax.core.numerics import extremes, kept, row_count, row_mean, safe_divide, safe_sqrt
 
 BLOCK_ENTRIES = 2**18
 """Numbers in a block of rows of a matrix of all pairs."""
@@ -197,13 +197,13 @@ def scaled(x: Array) -> Array:
     within a factor of two of each other have exact differences.
     """
     x = x / 2  # so that the range of any data is a finite number
-    constant = lax.stop_gradient(x)
-    low, high = (
-        jnp.sign(constant[:1]) * extreme(constant, axis=0, keepdims=True)
-        for extreme in (jnp.min, jnp.max)
-    )
-    far = jnp.maximum(low, high) <= 2 * jnp.minimum(low, high)
-    x = x - jnp.where(far, constant[:1], 0)
-    reach = lax.stop_gradient(jnp.max(jnp.abs(x - x[:1])))
+    first = lax.stop_gradient(x[:1])
+    low, high = extremes(lax.stop_gradient(x))
+    least = jnp.minimum(jnp.sign(first) * low, jnp.sign(first) * high)
+    most = jnp.maximum(jnp.sign(first) * low, jnp.sign(first) * high)
+    shift = jnp.where(most <= 2 * least, first, 0)
+    x = x - shift
+    first, low, high = first - shift, low - shift, high - shift
+    reach = jnp.max(jnp.maximum(high - first, first - low))
     unit = jnp.ldexp(jnp.ones_like(reach), jnp.frexp(reach)[1] - 1)
     return x / jnp.where(reach < jnp.finfo(x.dtype).tiny, 1, unit)

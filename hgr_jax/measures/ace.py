@@ -21,12 +21,13 @@ from hgr_jax.arguments import (
 )
 from hgr_jax.core.fits import TransformedPair, check_single
 from hgr_jax.core.numerics import (
+    equal_weights,
+    extremes,
     kept,
     row_count,
-    row_mask,
     row_mean,
     safe_divide,
-    safe_sqrt,
+    safe_rsqrt,
     standardise,
 )
 from hgr_jax.core.padding import first_rows, is_traced, over_rows, pad_rows, padded_length
@@ -238,14 +239,10 @@ class _Side:
 
     def unit(self, z: Array) -> Array:
         """Return ``z (..., n)`` with mean 0 and mean square 1, or 0 where it is constant."""
-        rows, mask = row_count(self.count, self.values), row_mask(self.count, z.shape[-1])
-
-        def data(z: Array) -> Array:
-            return z if mask is None else jnp.where(mask.reshape([1] * (z.ndim - 1) + [-1]), z, 0)
-
-        z = data(z)
-        z = data(z - jnp.sum(z, axis=-1, keepdims=True) / rows)
-        return safe_divide(z, jnp.sqrt(jnp.sum(z * z, axis=-1, keepdims=True) / rows))
+        w = equal_weights(self.count, self.values)
+        z = jnp.where(w > 0, z, 0)
+        z = jnp.where(w > 0, z - matmul(z, w)[..., None], 0)
+        return z * safe_rsqrt(matmul(z * z, w))[..., None]
 
     def orthonormal(self, z: Array) -> Array:
         """Return an orthonormal basis of the span of the functions ``z (m, n)``, less their means.
@@ -255,7 +252,7 @@ class _Side:
         z = self.unit(z)
         values, vectors = symmetric_eigen(matmul(z, z.T) / row_count(self.count, self.values))
         keep = values > 32 * z.shape[0] * jnp.finfo(z.dtype).eps * jnp.max(values)
-        scale = safe_divide(1, safe_sqrt(jnp.where(keep, values, 0)))
+        scale = safe_rsqrt(jnp.where(keep, values, 0))
         return matmul(scale[:, None] * vectors.T, z)
 
     def along(self, values: Array, x: Array) -> Array:
@@ -282,7 +279,7 @@ def _solved(
     steps: int,
     count: Array | None,
 ) -> AceFit:
-    finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(b))
+    finite = jnp.isfinite(jnp.stack(extremes(jnp.stack([a, b], axis=1)))).all()
     a, b = jnp.where(finite, a, 0), jnp.where(finite, b, 0)
     side_a, side_b = (
         _Side.of(lax.stop_gradient(x), span, halves[i], count)
@@ -291,11 +288,9 @@ def _solved(
     f, g, iterations, change = _iterated(side_a, side_b, tolerance, steps)
     sign = jnp.where(jnp.dot(f, side_a.smoother.ranks) < 0, -1, 1).astype(f.dtype)
     f, g = sign * f, sign * g
-    x, y = (
-        standardise(side.along(values, data), count)
-        for values, data, side in ((f, a, side_a), (g, b, side_b))
-    )
-    product = row_mean(x * y, count)
+    moved = [side_a.along(f, a), side_b.along(g, b)]
+    unit = standardise(jnp.stack(moved, axis=1), count)
+    product = row_mean(unit[:, 0] * unit[:, 1], count)
     correlation = product / jnp.maximum(lax.stop_gradient(jnp.abs(product)), 1)
     correlation = jnp.where(correlation > 0, correlation, 0)
     f, g, correlation = (jnp.where(finite, z, jnp.nan) for z in (f, g, correlation))
@@ -328,7 +323,7 @@ def _iterated(
         _, g, before, iterations, _ = state
         f = side_a.unit(side_a.smoother(g[to_a]))
         g = side_b.unit(side_b.smoother(f[to_b]))
-        value = jnp.sum(f[to_b] * g) / rows
+        value = jnp.dot(f[to_b], g) / rows
         return f, g, value, iterations + 1, jnp.abs(value - before)
 
     ranks = side_b.smoother.ranks
