@@ -381,6 +381,14 @@ def test_any_number_of_steps_has_one_program(size: int | None, compilations: Any
     np.testing.assert_array_equal(trainer.history.steps["loss"], whole.history.steps["loss"])
 
 
+def test_batches_of_nearly_any_number_of_rows_have_one_program() -> None:
+    trained(KB, batch_size=16)
+    size = _run_steps._cache_size()
+    for rows in (ROWS - 1, ROWS - 5):
+        trained(KB, data=some_data(rows=rows), batch_size=16)
+    assert _run_steps._cache_size() == size
+
+
 def test_another_trainer_compiles_nothing() -> None:
     data = tuple(map(jnp.asarray, some_data()))
     trained(KB, data=data)

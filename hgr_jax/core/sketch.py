@@ -152,10 +152,11 @@ def orthonormal_polynomials(
 
     values = jnp.zeros((variables, degree + 1, points.shape[1]), dtype)
     values = values.at[:, 0].set(jnp.sqrt(weights)[None, :])
-    # To be overwritten.  (XLA would compile a program to fill an array with one number.)
+    # XLA would compile a program to fill an array with one number: so the recurrence, which is
+    # overwritten, starts from several, and one zero of what is expected of it has a sign.
     empty = np.arange(variables * (3 + degree) * degree, dtype=dtype)
     recurrence = jnp.asarray(empty.reshape(variables, 3 + degree, degree))
-    start = values, recurrence, jnp.zeros((variables, 2), dtype)
+    start = values, recurrence, jnp.asarray(np.array([[0.0, -0.0]] * variables, dtype))
     values, recurrence, _ = lax.fori_loop(0, degree, add_polynomial, start)
     frame = jnp.stack([center, scale], axis=1)
     return PolynomialBasis(frame, recurrence), values

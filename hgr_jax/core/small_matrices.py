@@ -184,16 +184,22 @@ def symmetric_eigen(s: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
-def _many_right_singular(m: Array) -> tuple[Array, Array, Array]:
+Singular = tuple[Array, Array, tuple[Array, Array]]
+
+
+def _many_right_singular(m: Array) -> Singular:
     gram = jnp.sum(m[:, :, None] * m[:, None, :], axis=0)
     values, vectors = _many_symmetric_eigen(gram)
     values = jnp.sqrt(jnp.maximum(values, 0))
-    return values, vectors.swapaxes(0, 1), jnp.max(values, axis=0)
+    first = lax.iota(jnp.int32, len(values))[:, None] == lax.argmax(values, 0, jnp.int32)[None]
+    others = jnp.where(first, 0, values)
+    leading = jnp.max(values, axis=0), jnp.max(others, axis=0)
+    return values, vectors.swapaxes(0, 1), leading
 
 
 @_batched_by(_many_right_singular)
-def right_singular(m: Array) -> tuple[Array, Array, Array]:
-    """Return singular values ``(k,)``, right singular vectors ``(k, k)``, and the largest value.
+def right_singular(m: Array) -> Singular:
+    """Return singular values ``(k,)``, right singular vectors ``(k, k)``, the two largest values.
 
     Of a finite ``m (h, k)``, values that it does not have being 0.  Values are in no order,
     vectors in rows.  In a batch, values far below the largest are known to half the digits.  Not
@@ -202,4 +208,6 @@ def right_singular(m: Array) -> tuple[Array, Array, Array]:
     missing = max(m.shape[1] - m.shape[0], 0)
     # LAPACK's matrices are by column: so neither m nor the rows are moved.
     columns, values, _ = lax.linalg.svd(m.T, full_matrices=missing > 0)
-    return jnp.pad(values, (0, missing)), columns.T, values[0]
+    values = jnp.pad(values, (0, missing))
+    second = values[1] if len(values) > 1 else jnp.zeros_like(values[0])
+    return values, columns.T, (values[0], second)

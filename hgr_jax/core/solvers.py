@@ -26,7 +26,7 @@ import numpy as np
 from jax import Array, lax
 
 from hgr_jax.core.numerics import safe_divide, safe_norm, safe_rsqrt
-from hgr_jax.core.small_matrices import matmul, right_singular
+from hgr_jax.core.small_matrices import Singular, matmul, right_singular
 
 with warnings.catch_warnings():
     # jaxopt is no longer maintained and says so on import.
@@ -101,7 +101,7 @@ def _embedded(pair: CanonicalPair, shape: tuple[int, ...]) -> CanonicalPair:
     )
 
 
-_Leading = tuple[Array, Array, Array, tuple[Array, Array, Array]]
+_Leading = tuple[Array, Array, Array, Singular]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -110,11 +110,12 @@ def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
     none = jnp.zeros((), jnp.int32)
     if m.shape[1] == 1:
         one = jnp.ones(1, m.dtype)
-        return one, none, jnp.zeros((), bool), (one, one[:, None], one[0])
-    values, rows, largest = decomposition = right_singular(m)
-    near = _near(values, largest, 1)
-    unique = jnp.sum(near) == 1
-    tied = jnp.sum(_near(values, largest, 2)) > 1
+        return one, none, jnp.zeros((), bool), (one, one[:, None], (one[0], 0 * one[0]))
+    values, rows, (largest, second) = decomposition = right_singular(m)
+    tolerance = _tie_tolerance(m)
+    near = values >= largest * (1 - tolerance)
+    unique = second < largest * (1 - tolerance)
+    tied = second >= largest * (1 - 2 * tolerance)
     closed_form = _simplest(jnp.where(near[:, None], rows, 0))
     if solver == "svd":
         return _unit_sphere(closed_form), none, tied, decomposition
@@ -132,10 +133,8 @@ def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
     return v, iterations, tied, decomposition
 
 
-def _near(values: Array, largest: Array, tolerance: int) -> Array:
-    """Which singular values equal the largest, but for rounding."""
-    eps = float(jnp.finfo(values.dtype).eps)
-    return values >= largest * (1 - tolerance * 8 * len(values) * eps)
+def _tie_tolerance(m: Array) -> float:
+    return 8 * m.shape[1] * float(jnp.finfo(m.dtype).eps)
 
 
 def _simplest(rows: Array) -> Array:
@@ -208,25 +207,23 @@ def _leading_vector_jvp(
     m, start = primals
     leading = _leading_vector(solver, m, start)
     v, *_, decomposition = leading
-    solve = functools.partial(_solve_at_optimum, *decomposition)
+    solve = functools.partial(_solve_at_optimum, decomposition)
     v_dot = root_jvp(_stationarity, v, (m,), (tangents[0],), solve=solve)
     no_tangent = np.zeros((), jax.dtypes.float0)
     constant = jax.tree.map(jnp.zeros_like, decomposition)
     return leading, (v_dot, no_tangent, no_tangent, constant)
 
 
-def _solve_at_optimum(
-    values: Array, rows: Array, largest: Array, matvec: Callable[[Array], Array], b: Array
-) -> Array:
+def _solve_at_optimum(decomposition: Singular, matvec: Callable[[Array], Array], b: Array) -> Array:
     """Solve a system of the Jacobian of `_stationarity` at its solution.  Eigenvectors are known.
 
     They are the singular vectors, with eigenvalues ``sigma_i^2 - sigma_1^2``, and for the first
     ``-2 sigma_1^2``; several that tie for the first are dropped.
     """
-    values, rows, largest = lax.stop_gradient((values, rows, largest))
-    first = _near(values, largest, 2)
-    own = jnp.where(jnp.sum(first) == 1, 2 * largest * largest, 0)
-    negated = jnp.where(first, own, (largest - values) * (largest + values))
+    values, rows, (largest, second) = lax.stop_gradient(decomposition)
+    least = largest * (1 - 2 * _tie_tolerance(rows))
+    own = jnp.where(second < least, 2 * largest * largest, 0)
+    negated = jnp.where(values >= least, own, (largest - values) * (largest + values))
     root = rows * safe_rsqrt(negated)[:, None]
     inverse = matmul(root.T, root)
     return lax.custom_linear_solve(matvec, b, lambda _, b: matmul(inverse, -b), symmetric=True)

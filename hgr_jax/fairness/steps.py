@@ -127,6 +127,9 @@ def run_steps(
 ) -> tuple[TrainState, StepFigures]:
     """Some steps, in one loop that is compiled for few numbers of steps.
 
+    And for few numbers of rows, where they are taken in batches.  (A loss over all rows is a
+    caller's function, which cannot be told that some do not count.)
+
     Args:
       program: static.
       penalties: their thresholds are traced.
@@ -138,6 +141,7 @@ def run_steps(
     length = padded_length(steps)
     if batches is not None:
         batches = pad_rows(batches, length)
+        rows = jax.tree.map(lambda leaf: pad_rows(leaf, padded_length(len(leaf))), rows)
     state, figures = _run_steps(
         program, penalties, state, rows, batches, np.int32(steps), length=length
     )

@@ -329,7 +329,7 @@ def _iterated(
     ranks = side_b.smoother.ranks
     g = jnp.stack([ranks**degree for degree in range(1, STARTS + 1)])
     f, g = lax.fori_loop(0, START_SWEEPS, together, (jnp.zeros_like(g), g))
-    values, vectors, largest = right_singular(matmul(f[:, to_b], g.T) / rows)
+    values, vectors, (largest, _) = right_singular(matmul(f[:, to_b], g.T) / rows)
     g = matmul(vectors[jnp.argmax(values)], g)
     infinite = jnp.full((), jnp.inf, dtype)
     none = jnp.zeros((), jnp.int32)
