@@ -125,7 +125,7 @@ def solve(
     bases, moments, whitener, conditioned, known = _whitened(problem, a, b, weights, count)
     m = _part(moments, bases, 0, 1)[1:, 1:]
     finite = jnp.isfinite(jnp.sum(m))
-    m = jnp.where(finite, m, 0)
+    m = jnp.where(jnp.isfinite(m), m, 0)
 
     direction = jnp.zeros((), jnp.int32)
     if problem.method == SINGLE_KERNEL:
