@@ -198,7 +198,7 @@ def scaled(x: Array) -> Array:
     """
     x = x / 2  # so that the range of any data is a finite number
     first = lax.stop_gradient(x[:1])
-    low, high = extremes(lax.stop_gradient(x))
+    low, high = extremes(x)
     least = jnp.minimum(jnp.sign(first) * low, jnp.sign(first) * high)
     most = jnp.maximum(jnp.sign(first) * low, jnp.sign(first) * high)
     shift = jnp.where(most <= 2 * least, first, 0)

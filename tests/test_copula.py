@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import chex
 import jax
@@ -258,3 +259,19 @@ def test_a_batch_of_fits_says_how_to_use_it() -> None:
         with pytest.raises(ValueError, match=r"batch of fits, of shape \(2,\); map over it"):
             use()
     assert jax.vmap(lambda fit: fit.alpha)(fits).shape == (2, 2)
+
+
+def test_coefficients_of_few_values_in_small_units_are_finite() -> None:
+    a = np.array([0, 1e-25, 1e-25, 0], np.float32)
+    fit = hgr_jax.kb_fit(a, np.array([0, 1, 1, 0.1], np.float32), 5, 5)
+    np.testing.assert_allclose(fit.f.coefficients[1:], 0)
+    assert fit.f.formula().startswith("-1 + 2e+25 x")
+
+
+def test_coefficients_are_compiled_once(compilations: Any) -> None:
+    a = np.random.default_rng(0).standard_normal(50).astype(np.float32)
+    assert np.isfinite(hgr_jax.kb_fit(a, a**2).alpha).all()
+    again = hgr_jax.kb_fit(-a, a**2)
+    with compilations() as programs:
+        assert np.isfinite(again.alpha).all()
+    assert not programs

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
+from hgr_jax.core.numerics import extremes, safe_rsqrt
 from hgr_jax.core.solvers import SOLVERS, best_row_or_column, safe_norm, top_pair
 
 SHAPES = [(3, 3), (5, 2), (2, 5), (4, 1), (1, 4), (1, 1)]
@@ -71,6 +72,18 @@ def test_ties_and_zeros_have_finite_derivatives(solver: str, m: np.ndarray) -> N
     np.testing.assert_allclose(top_pair(m, solver).correlation, expected, atol=1e-6)
     assert np.isfinite(jax.jit(jax.grad(everything))(m)).all()
     assert np.isfinite(jax.jit(jax.hessian(everything))(m)).all()
+
+
+@pytest.mark.usefixtures("x64")
+def test_v_keeps_its_length_to_second_order_where_others_tie(
+    solver: str, rng: np.random.Generator
+) -> None:
+    m, direction = jnp.diag(jnp.array([0.8, 0.8, 0.3])), jnp.asarray(rng.standard_normal((3, 3)))
+
+    def square(t: jax.Array) -> jax.Array:
+        return jnp.sum(top_pair(m + t * direction, solver).v ** 2)
+
+    assert abs(jax.jit(jax.jacfwd(jax.jacfwd(square)))(0.0)) < 1e-10
 
 
 @pytest.mark.parametrize("start", [None, np.array([0.3, 0.2, 0.9, 0.1], np.float32)])
@@ -137,3 +150,19 @@ def test_safe_norm_at_zero() -> None:
     assert safe_norm(jnp.zeros(3)) == 0
     np.testing.assert_array_equal(jax.grad(safe_norm)(jnp.zeros(3)), np.zeros(3))
     np.testing.assert_allclose(jax.grad(safe_norm)(jnp.array([3.0, 4.0])), [0.6, 0.8])
+
+
+def test_inverse_roots_and_their_derivatives_are_finite() -> None:
+    x = jnp.array([-1.0, 0.0, 1e-37, 4.0], jnp.float32)
+    values, slopes = jax.jvp(safe_rsqrt, (x,), (jnp.abs(x),))
+    np.testing.assert_allclose(values, [0, 0, 10**18.5, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(slopes, [0, 0, -(10**18.5) / 2, -0.25], rtol=1e-6)
+    assert np.isnan(safe_rsqrt(jnp.array(jnp.nan)))
+
+
+def test_extremes() -> None:
+    x = jnp.array([[1.0, jnp.nan], [-3.0, 2.0], [2.0, 5.0]])
+    low, high = extremes(x)
+    np.testing.assert_array_equal(low, [[-3, np.nan]])
+    np.testing.assert_array_equal(high, [[2, np.nan]])
+    assert not np.any(jax.grad(lambda x: extremes(x)[0].sum())(x[:, :1]))

@@ -125,7 +125,8 @@ class PolynomialBasis:
             last = columns[:, j]
             times_x = scale * (jnp.roll(last, 1) - center * last)
             known = jnp.sum(expansion[:, j][None, :] * columns[:, :d], axis=1)
-            return columns.at[:, j + 1].set(step[j] * (times_x - known))
+            # Not only times a step of 0: in small units the powers of data overflow.
+            return columns.at[:, j + 1].set(jnp.where(step[j] == 0, 0, step[j] * (times_x - known)))
 
         columns = jnp.zeros((d + 1, d + 1), step.dtype).at[0, 0].set(1)
         return lax.fori_loop(0, d, next_column, columns)

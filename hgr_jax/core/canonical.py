@@ -29,7 +29,13 @@ from jax import Array, lax
 from jax.custom_derivatives import SymbolicZero
 
 from hgr_jax.core.basis import Basis, FeatureBasis, PolynomialBasis
-from hgr_jax.core.fitting import fit_features, fit_polynomials, gram_matrix, whitening
+from hgr_jax.core.fitting import (
+    fit_features,
+    fit_polynomials,
+    gram_matrix,
+    same_variable,
+    whitening,
+)
 from hgr_jax.core.moments import mean_product, sum_over_rows
 from hgr_jax.core.numerics import row_count
 from hgr_jax.core.preparation import SINGLE_KERNEL, Problem
@@ -208,7 +214,7 @@ def _whitened(
         basis_b, conditioned_b = _one_basis(degree_b, b, weights)
         bases, conditioned = (basis_a, basis_b), conditioned_a & conditioned_b
         gram = _moments(bases, a, b, weights)
-        whitener = whitening(gram, _same_variable(bases))
+        whitener = whitening(gram, same_variable(_sizes(bases)))
     moments = matmul(matmul(whitener, gram), whitener.T)
     return bases, moments, whitener, conditioned, jnp.isfinite(gram).all()
 
@@ -225,12 +231,6 @@ def _sizes(bases: Bases) -> tuple[int, int]:
     if isinstance(bases, PolynomialBasis):
         return (1 + bases.degree,) * 2
     return 1 + len(bases[0].alive), 1 + len(bases[1].alive)
-
-
-def _same_variable(bases: Bases) -> np.ndarray:
-    """Which two of ``[1, basis]`` of both belong to the same variable."""
-    variable = np.repeat([0, 1], _sizes(bases))
-    return variable[:, None] == variable[None, :]
 
 
 def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:
@@ -254,7 +254,7 @@ def _whitened_jvp(
     _, gram_dot = jax.jvp(functools.partial(_moments, bases), primals[:3], tangents[:3])
     moved = matmul(matmul(whitener, gram_dot), whitener.T)
     # What whitens a variable changes so that its own part stays the identity.
-    inward = half_lower(jnp.where(_same_variable(bases), moved, 0))
+    inward = half_lower(jnp.where(same_variable(_sizes(bases)), moved, 0))
     turned = matmul(inward, moments)
     moments_dot = moved - turned - turned.T
     whitener_dot = -matmul(inward, whitener)

@@ -22,6 +22,7 @@ from hgr_jax.core.kernels import Encoder, monomial_exponents
 from hgr_jax.core.numerics import equal_weights, safe_divide
 from hgr_jax.core.padding import first_rows, over_rows
 from hgr_jax.core.preparation import normalised, without_dropped_rows
+from hgr_jax.core.small_matrices import matmul
 
 
 class Status(enum.IntEnum):
@@ -87,25 +88,16 @@ class CopulaTransform:
         ``f(x) = polynomial_kernel(x, h) @ coefficients + intercept``.  (For reading: on data far
         from 0 that sum cancels to few digits.)  For a callable kernel, its features.
         """
-        return self._expansion()[1]
+        return self._expanded()[1]
 
     @property
     def intercept(self) -> Array:
         """The constant that makes the mean of the transformation zero."""
-        return self._expansion()[0]
+        return self._expanded()[0]
 
-    def _expansion(self) -> tuple[Array, Array]:
-        basis, coefficients = self.side.basis, self.side.coefficients
-        check_single(coefficients.shape[:-1])
-        if isinstance(basis, PolynomialBasis):
-            expansion = basis.monomials() @ coefficients
-            return expansion[0], expansion[1:]
-        weights = basis.transform @ coefficients[1:]
-        offset = coefficients[0] - jnp.dot(basis.mean, weights)
-        if self.encoder.factors is None:
-            return offset, weights
-        expansion = weights @ self.encoder.monomials()
-        return offset + expansion[0], expansion[1:]
+    def _expanded(self) -> tuple[Array, Array]:
+        check_single(self.side.coefficients.shape[:-1])
+        return _expansion(self)
 
     def formula(self, *names: str, digits: int = 3) -> str:
         """The polynomial in words, as in ``-1.2 + 0.5 x + 0.3 x^2``.
@@ -137,6 +129,21 @@ class CopulaTransform:
             ]
             terms.append(f"{float(value):.{digits}g} {' '.join(factors)}")
         return " + ".join(terms).replace("+ -", "- ")
+
+
+@jax.jit
+def _expansion(transform: CopulaTransform) -> tuple[Array, Array]:
+    """The constant and the mixing coefficients."""
+    basis, coefficients = transform.side.basis, transform.side.coefficients
+    if isinstance(basis, PolynomialBasis):
+        expansion = matmul(basis.monomials(), coefficients)
+        return expansion[0], expansion[1:]
+    weights = matmul(basis.transform, coefficients[1:])
+    offset = coefficients[0] - jnp.dot(basis.mean, weights)
+    if transform.encoder.factors is None:
+        return offset, weights
+    expansion = matmul(weights, transform.encoder.monomials())
+    return offset + expansion[0], expansion[1:]
 
 
 def check_single(batch: tuple[int, ...]) -> None:

@@ -48,6 +48,8 @@ class FittedPolynomials(NamedTuple):
       basis: directions beyond a variable's own degree are dead.
       gram: mean products ``(m, m)`` of ``[1, p_1 .. p_top]`` of all variables, one after the other.
       whitener: what makes those of each variable orthonormal, block diagonal, of the same shape.
+        A dead direction has a row of the identity where its products are 0, as in short data, and
+        a row of 0 elsewhere.
       well_conditioned: whether every basis is, with as many directions as the data has values
         for (an outlier beyond the reach of the dtype hides those of all other rows).
     """
@@ -94,7 +96,7 @@ def _fitted_whole(
     rows = values.reshape(-1, values.shape[2])
     used = np.pad(within, ((0, 0), (1, 0)), constant_values=True).reshape(-1)
     gram = jnp.where(used[:, None] & used[None, :], inner_products(rows), 0)
-    whitener = whitening(gram, _same_variable(degrees))
+    whitener = whitening(gram, same_variable([max(degrees) + 1] * len(degrees)))
     # On its diagonal is the inverse of what is left of each norm after projection.
     good = jnp.all(jnp.diagonal(whitener) < 1 / MIN_PIVOT) | ~jnp.isfinite(jnp.sum(gram))
     return FittedPolynomials(basis, gram, whitener, good)
@@ -112,9 +114,9 @@ def _only(basis: PolynomialBasis, living: Array | np.ndarray) -> PolynomialBasis
     return PolynomialBasis(basis.frame, jnp.where(dead, 0, basis.recurrence))
 
 
-def _same_variable(degrees: Sequence[int]) -> np.ndarray:
-    """Which two of ``[1, p_1 .. p_top]`` of all variables are of one variable."""
-    variable = np.repeat(np.arange(len(degrees)), max(degrees) + 1)
+def same_variable(sizes: Sequence[int]) -> np.ndarray:
+    """Return which two functions ``(m, m)`` are of one variable, of variables with so many each."""
+    variable = np.repeat(np.arange(len(sizes)), sizes)
     return variable[:, None] == variable[None, :]
 
 
@@ -210,7 +212,9 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
         kept.append(kept[-1] & living[:, j])
     used = jnp.stack(kept, axis=1).reshape(-1)
     of_used = jnp.where(used[:, None] & used[None, :], gram, 0)
-    whitener = jnp.where(used[:, None], whitening(of_used, _same_variable(degrees)), 0)
+    whitener = jnp.where(
+        used[:, None], whitening(of_used, same_variable([max(degrees) + 1] * len(degrees))), 0
+    )
     norm = jnp.sqrt(square)
     orthogonal = jnp.diagonal(whitener) * norm < 1 / MIN_PIVOT
     good = orthogonal & (norm < MAX_NORM) & (norm > 1 / MAX_NORM) | ~used

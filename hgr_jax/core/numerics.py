@@ -39,13 +39,13 @@ def safe_rsqrt(x: Array) -> Array:
 
     NaN stays NaN.
     """
-    return jnp.where(x <= 0, 0, lax.rsqrt(x))
+    return lax.rsqrt(jnp.where(x <= 0, jnp.inf, x))
 
 
 @safe_rsqrt.defjvp
 def _safe_rsqrt_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     root = safe_rsqrt(*primals)
-    return root, -root * root * root / 2 * tangents[0]
+    return root, -root * (root * (root * tangents[0])) / 2  # in this order it does not overflow
 
 
 def safe_norm(x: Array) -> Array:
@@ -141,8 +141,9 @@ def _mean_over_rows(x: Array, count: Array | None, weights: Array | None) -> Arr
 def extremes(x: Array) -> tuple[Array, Array]:
     """Return the least and the largest rows ``(1, ...)`` of ``x (n, ...)``; NaN where one is.
 
-    In one reduction: XLA compiles each of two, and in several parts.  Not differentiable.
+    In one reduction: XLA compiles each of two, and in several parts.  Constants to derivatives.
     """
+    x = lax.stop_gradient(x)
     low, high = lax.reduce(
         (x, x),
         (np.array(np.inf, x.dtype), np.array(-np.inf, x.dtype)),

@@ -207,23 +207,26 @@ def _leading_vector_jvp(
     m, start = primals
     leading = _leading_vector(solver, m, start)
     v, *_, decomposition = leading
-    solve = functools.partial(_solve_at_optimum, decomposition)
+    solve = functools.partial(_solve_at_optimum, v, decomposition)
     v_dot = root_jvp(_stationarity, v, (m,), (tangents[0],), solve=solve)
     no_tangent = np.zeros((), jax.dtypes.float0)
     constant = jax.tree.map(jnp.zeros_like, decomposition)
     return leading, (v_dot, no_tangent, no_tangent, constant)
 
 
-def _solve_at_optimum(decomposition: Singular, matvec: Callable[[Array], Array], b: Array) -> Array:
-    """Solve a system of the Jacobian of `_stationarity` at its solution.  Eigenvectors are known.
+def _solve_at_optimum(
+    v: Array, decomposition: Singular, matvec: Callable[[Array], Array], b: Array
+) -> Array:
+    """Solve a system of the Jacobian of `_stationarity` at ``v``.  Its eigenvectors are known.
 
-    They are the singular vectors, with eigenvalues ``sigma_i^2 - sigma_1^2``, and for the first
-    ``-2 sigma_1^2``; several that tie for the first are dropped.
+    They are v, with eigenvalue ``-2 sigma_1^2``, and the other singular vectors, with
+    ``sigma_i^2 - sigma_1^2``; directions that tie with v are dropped.
     """
-    values, rows, (largest, second) = lax.stop_gradient(decomposition)
-    least = largest * (1 - 2 * _tie_tolerance(rows))
-    own = jnp.where(second < least, 2 * largest * largest, 0)
-    negated = jnp.where(values >= least, own, (largest - values) * (largest + values))
-    root = rows * safe_rsqrt(negated)[:, None]
+    v, (values, rows, (largest, _)) = lax.stop_gradient((v, decomposition))
+    tied = values >= largest * (1 - 2 * _tie_tolerance(rows))
+    gaps = jnp.where(tied, 0, (largest - values) * (largest + values))
+    eigenvectors = jnp.concatenate([rows, v[None, :]])
+    eigenvalues = jnp.append(gaps, 2 * largest * largest)
+    root = eigenvectors * safe_rsqrt(eigenvalues)[:, None]
     inverse = matmul(root.T, root)
     return lax.custom_linear_solve(matvec, b, lambda _, b: matmul(inverse, -b), symmetric=True)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
@@ -280,13 +281,13 @@ def make_rows(
         attributes = [learn_attribute(p, values, y) for p, values in zip(penalties, z, strict=True)]
     groups = [attribute.group(y) for attribute in attributes]
     rows = Rows(
-        x=jnp.asarray(x),
-        y=jnp.asarray(y),
+        x=jax.device_put(x),
+        y=jax.device_put(y),
         z=tuple(
             jnp.asarray(attribute.encode(values, len(x)), dtype)
             for attribute, values in zip(attributes, z, strict=True)
         ),
-        group=tuple(None if group is None else jnp.asarray(group) for group in groups),
+        group=tuple(None if group is None else jax.device_put(group) for group in groups),
     )
     return rows, tuple(attributes)
 

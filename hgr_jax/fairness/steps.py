@@ -127,25 +127,29 @@ def run_steps(
 ) -> tuple[TrainState, StepFigures]:
     """Some steps, in one loop that is compiled for few numbers of steps.
 
-    And for few numbers of rows, where they are taken in batches.  (A loss over all rows is a
-    caller's function, which cannot be told that some do not count.)
-
     Args:
       program: static.
       penalties: their thresholds are traced.
       state: where to go on from.
-      rows: all rows, on the device.
+      rows: all rows, on the device; where batches are taken of them, `padded`.
       batches: indices ``(steps, batch)`` of the rows of each step; None for all rows.
       steps: how many.
     """
     length = padded_length(steps)
     if batches is not None:
         batches = pad_rows(batches, length)
-        rows = jax.tree.map(lambda leaf: pad_rows(leaf, padded_length(len(leaf))), rows)
     state, figures = _run_steps(
         program, penalties, state, rows, batches, np.int32(steps), length=length
     )
     return state, jax.tree.map(lambda of_steps: np.asarray(of_steps)[:steps], figures)
+
+
+def padded(rows: Rows) -> Rows:
+    """Return rows to take batches of, in arrays of few lengths, for which steps are compiled.
+
+    (A loss over all rows is a caller's function, which cannot be told that some do not count.)
+    """
+    return jax.tree.map(lambda leaf: pad_rows(leaf, padded_length(len(leaf))), rows)
 
 
 @functools.partial(jax.jit, static_argnames=("program", "length"))

@@ -40,6 +40,7 @@ from hgr_jax.fairness.steps import (
     evaluation_steps,
     first_state,
     in_mode,
+    padded,
     predict,
     run_steps,
 )
@@ -163,8 +164,8 @@ class FairTrainer:
             raise ValueError("there is nothing to predict with yet: call fit first.")
         x = numbers("x", x, self._dtype)
         kept = self._chosen or self.state
-        padded = pad_rows(x, padded_length(len(x)))  # so that few numbers of rows are compiled
-        found = predict(self._program, kept.parameters, kept.variables, padded)
+        filled = pad_rows(x, padded_length(len(x)))  # so that few numbers of rows are compiled
+        found = predict(self._program, kept.parameters, kept.variables, filled)
         return first_rows(found, len(x))
 
     def fit(
@@ -239,6 +240,7 @@ class FairTrainer:
             }
             self._take_up(folder, belongs)
             self._chosen = None
+        drawn = rows if self._batch(rows) is None else padded(rows)
         ends = evaluation_steps(int(self.state.step), steps, evaluate_every)
         shown = 0
         total = ends[-1] if ends else 0
@@ -247,7 +249,7 @@ class FairTrainer:
                 best = self._best
                 if patience is not None and best is not None and best.waited >= patience:
                     break
-                self._advance(rows, test, end)
+                self._advance(rows, drawn, test, end)
                 if folder is not None:
                     self._write(folder, belongs)
                 last = {n: v for n, v in self.history.last.items() if n != "step"}
@@ -316,7 +318,7 @@ class FairTrainer:
             dual=self.dual,
             groups=tuple(attribute.groups for attribute in self.attributes),
         )
-        part = jax.tree.map(lambda leaf: leaf[:size], rows)
+        part = rows if size is None else jax.tree.map(lambda leaf: first_rows(leaf, size), rows)
         prediction = jax.eval_shape(
             functools.partial(predict, self._program), parameters, variables, part.x
         )
@@ -345,7 +347,7 @@ class FairTrainer:
         size = self.batch_size
         return None if size is None or size >= rows.x.shape[0] else size
 
-    def _advance(self, rows: Rows, test: Rows | None, end: int) -> None:
+    def _advance(self, rows: Rows, drawn: Rows, test: Rows | None, end: int) -> None:
         assert self.state is not None
         assert self._program is not None
         done = int(self.state.step)
@@ -354,7 +356,7 @@ class FairTrainer:
         if size is not None:
             batches = batch_rows(self.seed, rows.x.shape[0], size, done, end - done)
         state, figures = run_steps(
-            self._program, self._suited, self.state, rows, batches, end - done
+            self._program, self._suited, self.state, drawn, batches, end - done
         )
         sets = {"train": rows} | ({} if test is None else {"validation": test})
         measured = {

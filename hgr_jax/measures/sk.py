@@ -156,8 +156,8 @@ def _joined(transform: CopulaTransform, kernel: Callable[[Array], Array]) -> Cop
 
     So both directions have the same structure, and the better one can be chosen when traced.
     """
-    basis, (offset, *_) = transform.side.basis, transform.side.coefficients
-    weights = transform.side.coefficients[1:]
+    basis, coefficients = transform.side.basis, transform.side.coefficients
+    offset, weights = coefficients[0], coefficients[1:]
     if isinstance(basis, FeatureBasis):
         mean = jnp.append(basis.mean, 0)
         slopes = jnp.append(basis.transform @ weights, 0)
