@@ -69,10 +69,13 @@ def test_compile_quick(capsys: pytest.CaptureFixture[str]) -> None:
     programs, lines, maps = (int(cell.replace(",", "")) for cell in first[4:7])
     assert programs == 1
     assert 100 < lines < 3_000
-    assert 0 <= maps <= compile_bench.BOUNDS["kb"][1]
+    # Later releases compile every kernel of a program apart, on CPUs.
+    most = compile_bench.BOUNDS["kb"][1] * (1 if jax.__version_info__ < (0, 10) else 2)
+    assert 0 <= maps <= most
 
 
 def test_training_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch", reason="the peer's trainings need torch")
     if data_folder() is None:
         pytest.skip("the real tables are neither in ../shared/data nor in HGR_JAX_DATA")
     assert training.main(["--quick"]) == 0

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import torch_training
 from bench.data import data_folder
 from bench.paper import __main__ as paper
 from bench.paper import enforcement, grid, heldout, tables
@@ -196,6 +195,9 @@ def test_folds_are_prepared_as_in_the_paper(communities: enforcement.Setting) ->
 
 
 def test_torch_trains_the_same_task(communities: enforcement.Setting) -> None:
+    pytest.importorskip("torch", reason="the peer's trainings need torch")
+    from bench import torch_training
+
     train, validation = communities.fold(0)
     free = torch_training.train(communities, train, validation, "none", 30)
     held = torch_training.train(communities, train, validation, "double kernel", 3)

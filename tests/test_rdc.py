@@ -71,6 +71,7 @@ def test_against_a_plain_reference_for_the_same_draw(rng: np.random.Generator) -
             np.testing.assert_allclose(fit.correlation, expected, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")  # of maxcorr's own code
 @pytest.mark.parametrize("name", ["none", "square", "wave"])
 def test_in_distribution_against_maxcorr(name: str, rng: np.random.Generator) -> None:
     """Medians agree; maxcorr's spread, which its search for a stable rank makes, is larger."""

@@ -129,7 +129,9 @@ def _framed(x: Array, count: Array | None) -> tuple[Array, Array]:
     x = x / 2  # so that the range of any data is a finite number
     x = x - lax.stop_gradient(x[:1])
     reach = lax.stop_gradient(jnp.max(jnp.abs(kept(x, count)), axis=0, keepdims=True))
-    return x / jnp.where(reach == 0, 1, reach), reach
+    # XLA may multiply by the reciprocal, which is no normal number where the reach is the largest.
+    shrink = jnp.where(reach > 1, 2.0**-8, 1.0).astype(x.dtype)
+    return (x * shrink) / (jnp.where(reach == 0, 1, reach) * shrink), reach
 
 
 def _mean_over_rows(x: Array, count: Array | None, weights: Array | None) -> Array:
