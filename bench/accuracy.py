@@ -24,7 +24,7 @@ import hgr_jax
 from bench import reference
 from bench.data import DISTRIBUTIONS, awkward_pair
 from bench.machine import describe
-from bench.report import Report
+from bench.report import MarkdownReport
 from hgr_jax.core.solvers import SOLVERS
 
 P = ParamSpec("P")
@@ -228,7 +228,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a small version, in a minute or two")
     parser.add_argument("--write", action="store_true", help="keep the table in bench/README.md")
     options = parser.parse_args(argv)
-    report = Report()
+    report = MarkdownReport()
     report.say(describe())
     exceeded = []
 

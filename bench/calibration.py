@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 import hgr_jax
 from bench.machine import describe
-from bench.report import Report
+from bench.report import MarkdownReport
 from hgr_jax.datasets import synthetic
 
 Matrix = NDArray[np.float64]
@@ -88,7 +88,7 @@ def rejections(
     return len(together), rates, " and ".join(sorted(sources))
 
 
-def calibration(report: Report, quick: bool) -> bool:
+def calibration(report: MarkdownReport, quick: bool) -> bool:
     """The table of rejections; whether all are within the bounds."""
     columns, tables = (46, 1) if quick else (COLUMNS, TABLES)
     cells: list[tuple[str, int, int]] = []
@@ -121,7 +121,7 @@ def calibration(report: Report, quick: bool) -> bool:
     return within
 
 
-def families(report: Report, quick: bool) -> bool:
+def families(report: MarkdownReport, quick: bool) -> bool:
     """How many tables of independent columns have a rejection after Benjamini-Hochberg.
 
     Whether they are no more than 5%, up to what chance adds once in a thousand times.
@@ -149,7 +149,7 @@ def families(report: Report, quick: bool) -> bool:
     return within
 
 
-def power(report: Report, quick: bool) -> None:
+def power(report: MarkdownReport, quick: bool) -> None:
     """Share of noisy relationships that are found at level 0.05."""
     repeats, rows, permutations = (3, 100, 99) if quick else (50, 200, 199)
     tests = contestants(permutations)
@@ -215,7 +215,7 @@ def contestants(permutations: int) -> Mapping[str, Callable[[Matrix, Matrix, int
 
 def main(argv: list[str] | None = None) -> int:
     """Print the tables; 1 if a rate is outside of its bounds."""
-    parts: dict[str, Callable[[Report, bool], object]] = {
+    parts: dict[str, Callable[[MarkdownReport, bool], object]] = {
         "rejections": calibration,
         "families": families,
         "power": power,
@@ -228,7 +228,7 @@ def main(argv: list[str] | None = None) -> int:
     within = True
     for name, part in parts.items():
         if options.only in (None, name):
-            report = Report()
+            report = MarkdownReport()
             report.say(describe())
             report.say()
             within &= part(report, options.quick) is not False

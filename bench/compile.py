@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from bench.machine import describe
-from bench.report import Report
+from bench.report import MarkdownReport
 from bench.timing import seconds
 
 ROOT = Path(__file__).parent.parent
@@ -105,7 +105,9 @@ def race(
     return found
 
 
-def first_calls(report: Report, trees: dict[str, Path], cases: Sequence[str], rounds: int) -> bool:
+def first_calls(
+    report: MarkdownReport, trees: dict[str, Path], cases: Sequence[str], rounds: int
+) -> bool:
     """The table of first calls, and whether all is within the bounds."""
     within = True
     rows = []
@@ -136,7 +138,9 @@ def first_calls(report: Report, trees: dict[str, Path], cases: Sequence[str], ro
     return within
 
 
-def later_calls(report: Report, trees: dict[str, Path], cases: Sequence[str], rounds: int) -> bool:
+def later_calls(
+    report: MarkdownReport, trees: dict[str, Path], cases: Sequence[str], rounds: int
+) -> bool:
     """The table of later calls, and whether all is within the bounds."""
     within = True
     rows = []
@@ -159,7 +163,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="two cases, once each")
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
     options = parser.parse_args(argv)
-    report = Report()
+    report = MarkdownReport()
     report.say(describe())
     report.say()
     if options.against:

@@ -23,7 +23,7 @@ import hgr_jax
 from bench import peers
 from bench.data import relation
 from bench.machine import describe
-from bench.report import Report
+from bench.report import MarkdownReport
 from bench.timing import race, seconds
 from hgr_jax.datasets.synthetic import RELATIONSHIPS
 
@@ -103,7 +103,7 @@ def counterparts() -> dict[str, tuple[str, Callable[[Any, Any], float], int | No
     }
 
 
-def times(report: Report, sizes: tuple[int, ...], rounds: int) -> None:
+def times(report: MarkdownReport, sizes: tuple[int, ...], rounds: int) -> None:
     """One table: a row for each measure, columns for each n."""
     report.say("### Time of one pair, with all defaults")
     report.say()
@@ -162,7 +162,7 @@ def _race(
     return cells
 
 
-def values(report: Report, n: int) -> None:
+def values(report: MarkdownReport, n: int) -> None:
     """Both values on the same data, in float64."""
     report.say(f"### Values on the same data, n = {n:,}, float64")
     others = counterparts()
@@ -189,7 +189,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="a small version, to see it work")
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
     options = parser.parse_args(arguments)
-    report = Report()
+    report = MarkdownReport()
     report.say(describe())
     report.say()
     times(report, (200,) if options.quick else SIZES, rounds=1 if options.quick else 3)

@@ -22,11 +22,11 @@ import hgr_jax
 from bench import peers, reference
 from bench.data import RELATIONS, awkward_pair, communities, relation
 from bench.machine import describe
-from bench.report import Report
+from bench.report import MarkdownReport
 from bench.timing import race, seconds
 
 
-def speed(report: Report, sizes: tuple[int, ...], rounds: int) -> None:
+def speed(report: MarkdownReport, sizes: tuple[int, ...], rounds: int) -> None:
     """Every contestant on every relation; how many times as long as ours each takes."""
     report.say("### Time of one estimate, degree 5")
     report.say()
@@ -82,7 +82,7 @@ def speed(report: Report, sizes: tuple[int, ...], rounds: int) -> None:
     )
 
 
-def values(report: Report, sizes: tuple[int, ...]) -> None:
+def values(report: MarkdownReport, sizes: tuple[int, ...]) -> None:
     """How far each contestant is below the reference on the data of the speed table."""
     report.say("### Values on the same data: reference minus estimate")
     report.say()
@@ -142,7 +142,7 @@ CONTESTANTS: dict[str, Callable[[peers.Vector, peers.Vector, int], float]] = {
 }
 
 
-def real_units(report: Report, pairs: int) -> None:
+def real_units(report: MarkdownReport, pairs: int) -> None:
     """Share of real pairs, in raw units, where a contestant is below the exact value."""
     report.say(f"### {pairs} random pairs of the communities table, raw units, degree 3")
     table = communities()
@@ -175,7 +175,7 @@ def real_units(report: Report, pairs: int) -> None:
     )
 
 
-def units(report: Report, rows: int) -> None:
+def units(report: MarkdownReport, rows: int) -> None:
     """The same relation in other units: an exact measure does not change."""
     report.say("### The same pair in other units, degree 3")
     rng = np.random.default_rng(0)
@@ -202,7 +202,7 @@ def units(report: Report, rows: int) -> None:
     )
 
 
-def least_squares(report: Report, sizes: tuple[int, ...], rounds: int) -> None:
+def least_squares(report: MarkdownReport, sizes: tuple[int, ...], rounds: int) -> None:
     """The paper's figure: HGR-SK by least squares and by global optimisation."""
     report.say("### HGR-SK, degree 5, by least squares and by global optimisation")
 
@@ -229,7 +229,7 @@ def least_squares(report: Report, sizes: tuple[int, ...], rounds: int) -> None:
     report.table(("", "least squares", "trust-constr", "times", "value above it by"), rows())
 
 
-def long_data(report: Report, rows: int, rounds: int) -> None:
+def long_data(report: MarkdownReport, rows: int, rounds: int) -> None:
     """A million rows: time against Pearson's correlation, and memory."""
     report.say(f"### n = {rows:,}, float32, degree 5")
     a, b = (jnp.asarray(x, jnp.float32) for x in awkward_pair("normal", rows))
@@ -273,7 +273,7 @@ def long_data(report: Report, rows: int, rounds: int) -> None:
     report.say()
 
 
-def in_a_loss(report: Report, rows: int, rounds: int) -> None:
+def in_a_loss(report: MarkdownReport, rows: int, rounds: int) -> None:
     """KB as the penalty of a jitted loss."""
     report.say(f"### In a jitted loss, n = {rows:,}, float32, degree 5")
     z, y = (jnp.asarray(x, jnp.float32) for x in relation("x^2", rows))
@@ -300,7 +300,7 @@ def in_a_loss(report: Report, rows: int, rounds: int) -> None:
     )
 
 
-def import_time(report: Report, runs: int) -> None:
+def import_time(report: MarkdownReport, runs: int) -> None:
     """What the import adds to that of jax and jaxopt, in fresh processes, in turn."""
     report.say("### Import")
     setup = "import time, warnings; warnings.simplefilter('ignore'); s = time.perf_counter();"
@@ -327,7 +327,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
     options = parser.parse_args(argv)
     quick = options.quick
-    report = Report()
+    report = MarkdownReport()
     report.say(describe())
     report.say()
     sizes = (1_000,) if quick else (1_000, 10_000, 100_000)

@@ -8,7 +8,7 @@ from pathlib import Path
 RESULTS = Path(__file__).with_name("README.md")
 
 
-class Report:
+class MarkdownReport:
     """Lines of Markdown, printed as they come (unless ``quiet``)."""
 
     def __init__(self, *, quiet: bool = False) -> None:

@@ -28,7 +28,7 @@ import hgr_jax
 from bench.data import communities
 from bench.machine import describe
 from bench.peers import maxcorr_double
-from bench.report import Report
+from bench.report import MarkdownReport
 from bench.timing import race, seconds
 
 Matrix = NDArray[np.floating]
@@ -61,7 +61,7 @@ def bare_product(features: jax.Array) -> jax.Array:
     return jnp.matmul(features.T, features, precision=jax.lax.Precision.HIGHEST)
 
 
-def speed(report: Report, name: str, x: Matrix, rounds: int) -> None:
+def speed(report: MarkdownReport, name: str, x: Matrix, rounds: int) -> None:
     """Scans of one table in float32, in turn."""
     rows, columns = x.shape
     exact, x = np.ascontiguousarray(x, np.float64), np.ascontiguousarray(x, np.float32)
@@ -114,7 +114,7 @@ def speed(report: Report, name: str, x: Matrix, rounds: int) -> None:
     )
 
 
-def others(report: Report, name: str, x: Matrix, pairs: int) -> None:
+def others(report: MarkdownReport, name: str, x: Matrix, pairs: int) -> None:
     """The packages that take long: each once, maxcorr and dcor on a sample of pairs."""
     import dcor
     import phik  # noqa: F401
@@ -186,7 +186,7 @@ def _pandas() -> Any:
     return pandas
 
 
-def growth(report: Report, *, quick: bool, draw: bool) -> None:
+def growth(report: MarkdownReport, *, quick: bool, draw: bool) -> None:
     """How time grows with rows and with columns, as a table, and as a picture if ``draw``."""
     rng = np.random.default_rng(0)
     sizes: dict[str, list[tuple[int, int]]] = {
@@ -238,7 +238,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 
 
-def memory(report: Report, quick: bool) -> None:
+def memory(report: MarkdownReport, quick: bool) -> None:
     """The most memory that a process takes that scans a long table."""
     rows = 100_000 if quick else 1_000_000
     lines = []
@@ -261,7 +261,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--slow", action="store_true", help="also the packages that take minutes")
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
     options = parser.parse_args(argv)
-    report = Report()
+    report = MarkdownReport()
     report.say(describe())
     report.say()
     rng = np.random.default_rng(0)

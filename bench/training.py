@@ -17,7 +17,7 @@ import numpy as np
 from bench.machine import describe
 from bench.paper import enforcement
 from bench.paper.enforcement import CHUNK, Setting
-from bench.report import Report
+from bench.report import MarkdownReport
 from bench.timing import Timing, race, seconds
 from hgr_jax.fairness import Penalty
 from hgr_jax.fairness.steps import batch_rows, run_steps
@@ -89,7 +89,9 @@ def step_times(setting: Setting, *, rounds: int, quick: bool) -> dict[str, Timin
     return race({**programs, **torch}, rounds=rounds, at_least=at_least, most_calls=20)
 
 
-def measure(report: Report, settings: dict[str, Setting], *, rounds: int, quick: bool) -> bool:
+def measure(
+    report: MarkdownReport, settings: dict[str, Setting], *, rounds: int, quick: bool
+) -> bool:
     """One table a task; whether every bound is kept."""
     kept = True
     for name, setting in settings.items():
@@ -150,7 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="one table, few rounds")
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
     options = parser.parse_args(arguments)
-    report = Report()
+    report = MarkdownReport()
     report.say(describe())
     report.say()
     settings = enforcement.settings(quick=options.quick)

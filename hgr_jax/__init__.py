@@ -13,97 +13,50 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from hgr_jax import measures
-from hgr_jax.core.fits import CopulaTransform, Fit, SingleKernelFit, Status
+from hgr_jax._version import __version__ as __version__
+from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit, Status
 from hgr_jax.core.kernels import polynomial_kernel
-from hgr_jax.measures import (
-    AceCurve,
-    AceFit,
-    RandomizedFit,
-    RandomizedTransform,
-    ace,
-    ace_fit,
-    chi2,
-    distance_correlation,
-    gedi,
-    hsic,
-    kb,
-    kb_fit,
-    kde,
-    kernel_cca,
-    kernel_ica_contrast,
-    nlc,
-    oracle,
-    pearson,
-    rdc,
-    rdc_fit,
-    sk,
-    sk_fit,
-    spearman,
-)
 
 if TYPE_CHECKING:
     from hgr_jax.inference.degrees import DegreeSelection, select_degrees
-    from hgr_jax.measures import NeuralFit, NeuralTransform, neural, neural_fit
-    from hgr_jax.pairwise import Pair, Scan, scan
+    from hgr_jax.measures import *  # noqa: F403
+    from hgr_jax.scanning.api import scan
+    from hgr_jax.scanning.result import Pair, Scan
 
 _LAZY = {
     "DegreeSelection": "hgr_jax.inference.degrees",
-    "Pair": "hgr_jax.pairwise",
-    "Scan": "hgr_jax.pairwise",
-    "scan": "hgr_jax.pairwise",
+    "Pair": "hgr_jax.scanning.result",
+    "Scan": "hgr_jax.scanning.result",
+    "scan": "hgr_jax.scanning.api",
     "select_degrees": "hgr_jax.inference.degrees",
 }
 """Names that load their module, and SciPy, on first use."""
 
 __all__ = [
-    "AceCurve",
-    "AceFit",
     "CopulaTransform",
     "DegreeSelection",
-    "Fit",
-    "NeuralFit",
-    "NeuralTransform",
+    "KBFit",
     "Pair",
-    "RandomizedFit",
-    "RandomizedTransform",
+    "SKFit",
     "Scan",
-    "SingleKernelFit",
     "Status",
-    "ace",
-    "ace_fit",
-    "chi2",
-    "distance_correlation",
-    "gedi",
-    "hsic",
-    "kb",
-    "kb_fit",
-    "kde",
-    "kernel_cca",
-    "kernel_ica_contrast",
-    "neural",
-    "neural_fit",
-    "nlc",
-    "oracle",
-    "pearson",
     "polynomial_kernel",
-    "rdc",
-    "rdc_fit",
     "scan",
     "select_degrees",
-    "sk",
-    "sk_fit",
-    "spearman",
 ]
-
-__version__ = "0.1.0"
+__all__ += measures.__all__
+__all__.sort()
 
 
 def __getattr__(name: str) -> Any:
-    if name in measures.LAZY:
-        return getattr(measures, name)
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in measures.__all__:
+        value = getattr(measures, name)
+    elif name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

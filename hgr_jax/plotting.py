@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from hgr_jax.core.fits import Fit
-from hgr_jax.extras import require
+from hgr_jax._files import atomic_write
+from hgr_jax._optional import require
+from hgr_jax.core.fits import KBFit
 from hgr_jax.measures import kb_fit
-from hgr_jax.whole_files import whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ MOST_LABELS = 160
 """Columns of a heat map beyond which their names would not be readable."""
 
 
-def plot_fit(fit: Fit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -> Figure:
+def plot_fit(fit: KBFit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -> Figure:
     """A fitted pair in four panels: the data, f, g, and the transformed data.
 
     Args:
@@ -263,7 +263,7 @@ def save_figure(figure: Figure, path: Path) -> None:
       ...     save_figure(Figure(), pathlib.Path(folder, "empty.png"))  # doctest: +ELLIPSIS
       picture: ...empty.png
     """
-    with warnings.catch_warnings(), whole(path) as partial:
+    with warnings.catch_warnings(), atomic_write(path) as partial:
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure.savefig(partial, dpi=130)
     print(f"picture: {path}")

@@ -32,9 +32,9 @@ def public_objects() -> list[tuple[str, object]]:
         ("plot_predictions", plotting.plot_predictions),
         ("save_figure", plotting.save_figure),
         *((name, getattr(fairness, name)) for name in fairness.__all__),
-        *((name, getattr(inference, name)) for name in inference.__all__ if name != "largest_root"),
+        *((name, getattr(inference, name)) for name in inference.__all__ if name != "roys_root"),
         *(
-            (n, getattr(inference.largest_root, n))
+            (n, getattr(inference.roys_root, n))
             for n in ("log_survival", "survival", "quantile", "mean")
         ),
         *((name, getattr(datasets, name)) for name in datasets.__all__ if name != "synthetic"),
@@ -68,18 +68,18 @@ MODULES_WITH_EXAMPLES = [
     "datasets.synthetic",
     *(f"datasets.{name}" for name in ("adult", "census", "communities", "diabetes")),
     *(f"fairness.{n}" for n in ("dual", "estimators", "evaluation", "penalties", "trainer")),
-    *(f"inference.{n}" for n in ("bias", "degrees", "largest_root", "multiplicity")),
+    *(f"inference.{n}" for n in ("bias", "degrees", "roys_root.distribution", "multiplicity")),
     *(f"inference.{n}" for n in ("permutation", "resampling")),
-    "column_values",
-    "html_report",
+    "tables.convert",
+    "cli.html.page",
     "core.kernels",
-    "pairwise.all_pairs",
+    "scanning.api",
     "plotting",
-    "whole_files",
+    "_files",
     *(
         f"measures.{path.stem}"
         for path in sorted(Path(measures.__file__).parent.glob("*.py"))
-        if path.stem != "__init__"
+        if not path.stem.startswith("_")
     ),
 ]
 

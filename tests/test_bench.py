@@ -22,7 +22,7 @@ from bench import (
 )
 from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
-from bench.report import Report
+from bench.report import MarkdownReport
 from bench.timing import race, seconds
 
 
@@ -185,7 +185,7 @@ def test_seconds_in_the_unit_that_suits() -> None:
 def test_report_keeps_its_section_only(tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text("before\n<!-- x -->\nold\n<!-- end x -->\nafter\n")
-    report = Report()
+    report = MarkdownReport()
     report.table(("", "n"), [["a", "1"]])
     report.keep("x", path)
     text = path.read_text()

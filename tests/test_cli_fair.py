@@ -13,10 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hgr_jax.cli import main
-from hgr_jax.datasets import load_diabetes
-from hgr_jax.fair_report import (
-    Settings,
+from hgr_jax.cli.fair import (
+    FairOptions,
     dependence,
     encode,
     split,
@@ -24,8 +22,10 @@ from hgr_jax.fair_report import (
     usable_rows,
     verdict,
 )
+from hgr_jax.cli.main import main
+from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
-from hgr_jax.tables import Frame, TableError, read_table
+from hgr_jax.tables.files import Frame, TableError, read_table
 
 COMMAND = [sys.executable, "-m", "hgr_jax.cli", "fair"]
 SMALL = (
@@ -144,7 +144,7 @@ class Known:
 def test_table_and_verdict_of_a_classification(category: bool) -> None:
     y = np.array(["no", "yes"] * 20, dtype=object)
     z = np.where(np.arange(40) % 4 == 1, "b", "a").astype(object) if category else np.arange(40.0)
-    settings = Settings("y", "z", 0.2, h=1, k=1)
+    settings = FairOptions("y", "z", 0.2, h=1, k=1)
     problem = encode(Frame("t", {"z": z, "y": y, "x": np.arange(40.0)}), settings)
     perfect, constant = Known((y == "yes") * 1.0), Known(np.full(40, 0.5))
     before, after = table(perfect, constant, problem, settings).splitlines()[1:]
@@ -234,16 +234,16 @@ def test_a_stray_text_among_numbers_is_shown() -> None:
     texts = np.array([*map(str, range(30)), "1,5"], dtype=object)
     columns = {"z": np.arange(31.0), "y": np.arange(31.0), "size": texts}
     with pytest.raises(TableError, match="for example '1,5'"):
-        encode(Frame("t.csv", columns), Settings("y", "z", 0.2))
+        encode(Frame("t.csv", columns), FairOptions("y", "z", 0.2))
 
 
 def test_too_many_values_of_a_category_in_a_long_table() -> None:
     column = np.array([f"v{i % 101}" for i in range(1000)], dtype=object)
     numbers = {"z": np.arange(1000.0), "y": np.arange(1000.0)}
     with pytest.raises(TableError, match="101 different values in 1000 rows"):
-        encode(Frame("t.csv", numbers | {"town": column}), Settings("y", "z", 0.2))
+        encode(Frame("t.csv", numbers | {"town": column}), FairOptions("y", "z", 0.2))
     column[column == "v100"] = "v0"
-    problem = encode(Frame("t.csv", numbers | {"town": column}), Settings("y", "z", 0.2))
+    problem = encode(Frame("t.csv", numbers | {"town": column}), FairOptions("y", "z", 0.2))
     assert problem.x.shape == (1000, 101)
     assert (problem.x[:, 1:].sum(axis=1) == 1).all()
 
@@ -276,7 +276,7 @@ def test_a_training_that_diverges_is_one_line(
 
     options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hgr_jax.fair_report.train_both", explode)
+        patch.setattr("hgr_jax.cli.fair.train_both", explode)
         kept = ("--drop", "patient", "worse", "--out", str(tmp_path / "out"))
         assert main(["fair", str(diabetes), *options, *kept]) == 2
     assert capsys.readouterr().err == "hgr-jax: error: the loss is no longer finite at step 3\n"
@@ -285,8 +285,8 @@ def test_a_training_that_diverges_is_one_line(
 def test_split_by_seed_and_by_class() -> None:
     z = np.arange(50.0)
     y = np.array(["a"] * 40 + ["b"] * 10, dtype=object)
-    problem = encode(Frame("t", {"z": z, "y": y}), Settings("y", "z", 0.2))
-    parts = [split(problem, Settings("y", "z", 0.2, validation=0.3, seed=s)) for s in (0, 0, 1)]
+    problem = encode(Frame("t", {"z": z, "y": y}), FairOptions("y", "z", 0.2))
+    parts = [split(problem, FairOptions("y", "z", 0.2, validation=0.3, seed=s)) for s in (0, 0, 1)]
     for train, test in parts:
         assert sorted([*train.z, *test.z]) == z.tolist()
         assert [(test.y == label).sum() for label in "ab"] == [12, 3]
@@ -296,7 +296,7 @@ def test_split_by_seed_and_by_class() -> None:
 
 def test_rows_with_missing_text_are_left_out() -> None:
     columns = {"z": np.arange(30.0), "t": np.array(["a", "", "b"] * 10, dtype=object)}
-    kept = usable_rows(Frame("t", columns | {"y": columns["z"]}), Settings("y", "z", 0.2))
+    kept = usable_rows(Frame("t", columns | {"y": columns["z"]}), FairOptions("y", "z", 0.2))
     assert kept.rows == 20
     np.testing.assert_array_equal(kept.column("z")[:4], [0, 2, 3, 5])
 
@@ -305,7 +305,7 @@ def test_dependence_of_a_category_is_the_correlation_ratio() -> None:
     rng = np.random.default_rng(0)
     z = np.array(["a", "b", "c"] * 20, dtype=object)
     prediction = rng.normal(size=60) + (z == "b")
-    settings = Settings("y", "z", 0.2, h=2, k=1)
+    settings = FairOptions("y", "z", 0.2, h=2, k=1)
     columns = {"z": z, "y": prediction}
     measured = dependence(encode(Frame("t", columns), settings), settings)(z, prediction)
     between = sum(20 * (prediction[z == v].mean() - prediction.mean()) ** 2 for v in "abc")

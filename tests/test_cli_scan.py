@@ -21,11 +21,11 @@ import pyarrow.parquet
 import pytest
 
 import hgr_jax
-from hgr_jax.cli import main
-from hgr_jax.column_values import Category
-from hgr_jax.pairwise import Scan
-from hgr_jax.scan_report import GRID, _curve
-from hgr_jax.tables import TableError, read_any
+from hgr_jax import Scan
+from hgr_jax.cli.main import main
+from hgr_jax.cli.scan import GRID, _curve
+from hgr_jax.tables.convert import Category
+from hgr_jax.tables.files import TableError, read_any
 
 COMMAND = [sys.executable, "-m", "hgr_jax.cli", "scan"]
 SCRIPT = "<script>alert(1)</script>"

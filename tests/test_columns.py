@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from hgr_jax.columns import OTHER, Columns, as_columns
+from hgr_jax.tables.columns import OTHER, Columns, as_columns
 
 ROWS = 20
 COUNT = list(range(ROWS))

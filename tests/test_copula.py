@@ -117,7 +117,7 @@ def test_is_a_frozen_pytree(data: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         fit.correlation = 1.0  # type: ignore[misc]
     doubled = jax.tree.map(lambda x: x, fit)
-    assert isinstance(doubled, hgr_jax.Fit)
+    assert isinstance(doubled, hgr_jax.KBFit)
     value = jax.jit(lambda fit, x: fit.f(x))(fit, jnp.zeros(3))
     np.testing.assert_allclose(value, fit.f(jnp.zeros(3)), atol=1e-6)
 

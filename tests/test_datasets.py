@@ -32,7 +32,7 @@ from hgr_jax.datasets import (
     load_diabetes,
 )
 from hgr_jax.datasets.download import REGISTRY, fetch
-from hgr_jax.tables import TableError
+from hgr_jax.tables.files import TableError
 
 COUNTIES = "acs2015_county_data.csv"
 

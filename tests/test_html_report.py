@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hgr_jax.html_report import Curve, Detail, Report, render, write_html
+from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, render, write_html
 
 HEADERS = ("column a", "column b", "KB", "|Pearson|", "p-value", "n", "p-value from")
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -46,7 +46,9 @@ def category(a: str, b: str, levels: Sequence[str]) -> Detail:
     return Detail(a, b, values, f, g, [(float(i % 3), float(i % 7)) for i in range(100)])
 
 
-def scan(names: Sequence[str], *, details: Sequence[Detail] = (), title: str = "A scan") -> Report:
+def scan(
+    names: Sequence[str], *, details: Sequence[Detail] = (), title: str = "A scan"
+) -> HtmlPage:
     """All pairs of some columns, with made-up values, best first."""
     p = len(names)
     rng = np.random.default_rng(p)
@@ -66,7 +68,7 @@ def scan(names: Sequence[str], *, details: Sequence[Detail] = (), title: str = "
         )
         for k in best
     ]
-    return Report(
+    return HtmlPage(
         title=title,
         summary={"rows": "1,993", "columns": str(p)},
         names=names,
@@ -207,7 +209,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
     contexts, complaints = [], []
     path = tmp_path / "report.html"
 
-    def open_report(report: Report, **options: Any) -> Any:
+    def open_report(report: HtmlPage, **options: Any) -> Any:
         write_html(report, path)
         context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
         contexts.append(context)
@@ -532,7 +534,7 @@ class TestSafety:
 
 class TestShapes:
     def test_nothing_measured(self, show: Open) -> None:
-        page = show(Report("Nothing", {}, [], [], np.zeros((0, 0)), HEADERS, []))
+        page = show(HtmlPage("Nothing", {}, [], [], np.zeros((0, 0)), HEADERS, []))
         assert page.locator("#count").text_content() == "0 of 0 pairs"
         assert page.locator("#none").text_content() == "No pair was measured."
         page.locator("th button").nth(2).click()

@@ -11,10 +11,10 @@ from scipy.stats import binom, false_discovery_control
 
 from bench import reference
 from hgr_jax import Scan, scan
-from hgr_jax.inference import largest_root
+from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import permutation_test
-from hgr_jax.pairwise.permuted import _Draws
-from hgr_jax.pairwise.ranks import ranks
+from hgr_jax.scanning.permutations import _Draws
+from hgr_jax.scanning.ranks import ranks
 
 ROWS = 300
 COLUMNS = 46
@@ -139,7 +139,7 @@ def table() -> np.ndarray:
 def law(found: Scan, values: np.ndarray) -> np.ndarray:
     """P-values by Roy's law of the pairs of a scan, from their values."""
     i, j = found.pairs.T
-    return largest_root.survival(values[i, j], found.n_obs[i, j], *found.degrees[i, j].T)
+    return roys_root.survival(values[i, j], found.n_obs[i, j], *found.degrees[i, j].T)
 
 
 def test_where_pvalues_come_from(table: np.ndarray) -> None:
@@ -168,8 +168,8 @@ def test_where_pvalues_come_from(table: np.ndarray) -> None:
     for found in (plain, ranked):
         i, j = found.pairs.T
         freedom = found.n_obs[i, j], *found.degrees[i, j].T
-        np.testing.assert_allclose(found.null_mean[i, j], largest_root.mean(*freedom))
-        np.testing.assert_allclose(found.null_95[i, j], largest_root.quantile(0.95, *freedom))
+        np.testing.assert_allclose(found.null_mean[i, j], roys_root.mean(*freedom))
+        np.testing.assert_allclose(found.null_95[i, j], roys_root.quantile(0.95, *freedom))
 
 
 def test_few_rows_and_rare_values_are_permuted() -> None:
@@ -274,7 +274,7 @@ def test_weights(table: np.ndarray) -> None:
     found = scan(table, h=3, k=2, weights=weights, pvalues="asymptotic")
     effective = weights.sum() ** 2 / (weights**2).sum()
     i, j = found.pairs.T
-    expected = largest_root.survival(found.correlation[i, j], effective, *found.degrees[i, j].T)
+    expected = roys_root.survival(found.correlation[i, j], effective, *found.degrees[i, j].T)
     np.testing.assert_allclose(found.pvalue[i, j], expected, rtol=1e-2)
     assert (found.n_obs[i, j] == ROWS - 20).all()
 

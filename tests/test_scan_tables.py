@@ -13,7 +13,7 @@ from bench.data import data_folder
 from hgr_jax import Scan, scan
 from hgr_jax.datasets import load_communities
 from hgr_jax.datasets.adult import COLUMNS
-from hgr_jax.tables import read_table
+from hgr_jax.tables.files import read_table
 
 
 def path_of(name: str) -> Path:

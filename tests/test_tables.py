@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hgr_jax.tables import MISSING, TableError, printable, read_any, read_columns, read_table
+from hgr_jax.tables.files import MISSING, TableError, printable, read_any, read_columns, read_table
 
 
 def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:

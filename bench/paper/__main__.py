@@ -10,8 +10,8 @@ from typing import Any
 
 from bench.machine import describe
 from bench.paper.output import ExperimentError, Output
-from bench.report import Report
-from hgr_jax.interruption import leaving_on_interrupt
+from bench.report import MarkdownReport
+from hgr_jax.cli.interrupts import leaving_on_interrupt
 
 EXPERIMENTS = (
     "overfitting",
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _keep(output: Output) -> None:
     """Show every result that there is in the README of this folder."""
-    report = Report(quiet=True)
+    report = MarkdownReport(quiet=True)
     report.say(describe())
     for name in EXPERIMENTS:
         path = output.folder / f"{name}.txt"

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import hgr_jax
-from hgr_jax.whole_files import whole
+from hgr_jax._files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ class Output:
 
     def keep(self, key: str, values: NDArray[np.float64]) -> None:
         """Keep a finished part; whole or not at all, even if interrupted."""
-        with whole(self._part(key)) as partial, partial.open("wb") as file:
+        with atomic_write(self._part(key)) as partial, partial.open("wb") as file:
             np.save(file, values, allow_pickle=False)
 
     def _part(self, key: str) -> Path:

@@ -38,7 +38,7 @@ from hgr_jax.core.fitting import (
 )
 from hgr_jax.core.moments import mean_product, sum_over_rows
 from hgr_jax.core.numerics import row_count
-from hgr_jax.core.preparation import SINGLE_KERNEL, Problem
+from hgr_jax.core.preparation import SINGLE_KERNEL, CCAProblem
 from hgr_jax.core.sketch import WHOLE_SKETCH
 from hgr_jax.core.small_matrices import half_lower, matmul
 from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
@@ -46,7 +46,7 @@ from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Side:
+class Transformation:
     """One variable's half of a solution: coefficients of 1 and of each function of a basis.
 
     Of two polynomials, both halves may be stacked.
@@ -68,7 +68,7 @@ class Solution:
     """
 
     correlation: Array
-    sides: Side | tuple[Side, Side]
+    sides: Transformation | tuple[Transformation, Transformation]
     degrees: tuple[int | None, int | None]
     pair: CanonicalPair
     direction: Array
@@ -85,34 +85,38 @@ class Solution:
         largest = deciding[jnp.argmax(jnp.abs(deciding))]
         sign = lax.stop_gradient(jnp.where(largest < 0, -1, 1).astype(largest.dtype))
 
-        def signed(side: Side) -> Side:
-            return Side(side.basis, sign * side.coefficients)
+        def signed(side: Transformation) -> Transformation:
+            return Transformation(side.basis, sign * side.coefficients)
 
         sides = self.sides
-        both = signed(sides) if isinstance(sides, Side) else (signed(sides[0]), signed(sides[1]))
+        both = (
+            signed(sides)
+            if isinstance(sides, Transformation)
+            else (signed(sides[0]), signed(sides[1]))
+        )
         return dataclasses.replace(self, sides=both)
 
     @property
-    def f(self) -> Side:
+    def f(self) -> Transformation:
         """The transformation of a."""
         return self._side(0)
 
     @property
-    def g(self) -> Side:
+    def g(self) -> Transformation:
         """The transformation of b."""
         return self._side(1)
 
-    def _side(self, v: int) -> Side:
+    def _side(self, v: int) -> Transformation:
         if isinstance(self.sides, tuple):
             return self.sides[v]
         basis, degree = self.sides.basis, self.degrees[v]
         assert isinstance(basis, PolynomialBasis)
         assert degree is not None
-        return Side(basis.select(v, degree), self.sides.coefficients[v, : degree + 1])
+        return Transformation(basis.select(v, degree), self.sides.coefficients[v, : degree + 1])
 
 
 def solve(
-    problem: Problem,
+    problem: CCAProblem,
     a: Array,
     b: Array,
     weights: Array | None,
@@ -142,17 +146,17 @@ def solve(
             start = _projected(_of_each(bases)[1], rows, b, weights, count, start)
         pair = top_pair(m, problem.method, start)
     value = jnp.where(finite, jnp.minimum(pair.correlation, 1), jnp.nan)
-    sides: Side | tuple[Side, Side]
+    sides: Transformation | tuple[Transformation, Transformation]
     if isinstance(bases, PolynomialBasis):
         one = np.zeros(1, m.dtype)
         coefficients = jnp.concatenate([one, pair.u, one, pair.v])
-        sides = Side(bases, matmul(coefficients, whitener).reshape(2, -1))
+        sides = Transformation(bases, matmul(coefficients, whitener).reshape(2, -1))
     else:
         f, g = (
             matmul(vector, _part(whitener, bases, v, v)[1:])
             for v, vector in enumerate((pair.u, pair.v))
         )
-        sides = Side(bases[0], f), Side(bases[1], g)
+        sides = Transformation(bases[0], f), Transformation(bases[1], g)
     return Solution(value, sides, problem.degrees, pair, direction, known, conditioned)
 
 
@@ -197,7 +201,7 @@ _Whitened = tuple[Bases, Array, Array, Array, Array]
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _whitened(
-    problem: Problem, a: Array, b: Array, weights: Array | None, count: Array | None
+    problem: CCAProblem, a: Array, b: Array, weights: Array | None, count: Array | None
 ) -> _Whitened:
     """Bases, and of ``[1, basis]`` of both the whitened Gram matrix and what whitens it.
 
@@ -247,7 +251,7 @@ def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:
 
 @_whitened.defjvp
 def _whitened_jvp(
-    problem: Problem, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+    problem: CCAProblem, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[_Whitened, Any]:
     whitened = _whitened(problem, *primals)
     bases, moments, whitener, *known = whitened
@@ -269,7 +273,7 @@ def _no_tangent(x: Array) -> Any:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def correlation(
-    problem: Problem,
+    problem: CCAProblem,
     a: Array,
     b: Array,
     weights: Array | None,
@@ -282,7 +286,7 @@ def correlation(
 
 @functools.partial(correlation.defjvp, symbolic_zeros=True)
 def _correlation_jvp(
-    problem: Problem, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+    problem: CCAProblem, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
     a, b, weights, *_ = primals
     solution = solve(problem, *primals)
@@ -290,7 +294,7 @@ def _correlation_jvp(
     w = 1 / a.shape[0] if weights is None else weights
     w_dot = tangents[2]
     total = jnp.zeros_like(s)
-    if isinstance(solution.sides, Side) and a.shape[0] <= WHOLE_SKETCH:
+    if isinstance(solution.sides, Transformation) and a.shape[0] <= WHOLE_SKETCH:
         both = jnp.stack([a, b])
         (f, g), slopes = jax.jvp(solution.sides, (both,), (jnp.ones_like(both),))
         pulled = [w * (g - s * f) * slopes[0], w * (f - s * g) * slopes[1]]
@@ -312,7 +316,7 @@ def _perturbed(tangent: Any) -> bool:
     return tangent is not None and not isinstance(tangent, SymbolicZero)
 
 
-def _pulled_back(side: Side, x: Array, pull: Array) -> Array:
+def _pulled_back(side: Transformation, x: Array, pull: Array) -> Array:
     """``pull_i * d side(x_i) / d x_i``, of the shape of ``x``."""
     if isinstance(side.basis, FeatureBasis):
         return pull[:, None] * matmul(side.basis.transform, side.coefficients[1:])[None, :]

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair, as_real_array, as_weights
+from hgr_jax._checks import as_pair, as_real_array, as_weights
 from hgr_jax.core.basis import PolynomialBasis
-from hgr_jax.core.canonical import Side, Solution
+from hgr_jax.core.canonical import Solution, Transformation
 from hgr_jax.core.kernels import Encoder, monomial_exponents
 from hgr_jax.core.numerics import equal_weights, safe_divide
 from hgr_jax.core.padding import first_rows, over_rows
@@ -26,7 +26,7 @@ from hgr_jax.core.small_matrices import matmul
 
 
 class Status(enum.IntEnum):
-    """How a fit ended; ``Fit.message`` says it in words."""
+    """How a fit ended; ``KBFit.message`` says it in words."""
 
     OPTIMAL = 0
     TIED = 1
@@ -72,7 +72,7 @@ class CopulaTransform:
     """
 
     encoder: Encoder
-    side: Side
+    side: Transformation
 
     def __call__(self, x: Any) -> Array:
         """Values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
@@ -199,7 +199,7 @@ class TransformedPair:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Fit(TransformedPair):
+class KBFit(TransformedPair):
     """A fit of kernels: the result of `kb_fit`.
 
     Attributes:
@@ -243,7 +243,7 @@ class Fit(TransformedPair):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class SingleKernelFit(Fit):
+class SKFit(KBFit):
     """A fit of HGR-SK, with which of the two least-squares problems won.
 
     Attributes:
@@ -291,7 +291,7 @@ def _standardised(x: Array, w: Array | float) -> tuple[Array, Array]:
     return x / jnp.sqrt(jnp.where(varies, variance, 1)), varies
 
 
-def as_fit(solution: Solution, encoders: tuple[Encoder, Encoder], *, unique: bool = False) -> Fit:
+def as_fit(solution: Solution, encoders: tuple[Encoder, Encoder], *, unique: bool = False) -> KBFit:
     """What a caller sees of a solution.  ``unique`` solutions are not searched for ties."""
     solution = solution.with_fixed_sign()
     eps = float(jnp.finfo(solution.correlation.dtype).eps)
@@ -306,7 +306,7 @@ def as_fit(solution: Solution, encoders: tuple[Encoder, Encoder], *, unique: boo
         (~solution.finite, Status.NOT_FINITE),
     ):
         status = jnp.where(condition, jnp.int32(name), status)
-    return Fit(
+    return KBFit(
         correlation=solution.correlation,
         f=CopulaTransform(encoders[0], solution.f),
         g=CopulaTransform(encoders[1], solution.g),

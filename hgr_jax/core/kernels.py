@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hgr_jax.arguments import as_real_array, check_count
+from hgr_jax._checks import as_real_array, check_count
 from hgr_jax.core.basis import PolynomialBasis
 
 KernelLike = int | Callable[[Array], Array]

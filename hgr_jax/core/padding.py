@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from hgr_jax._arrays import is_traced, on_host
+
 SMALLEST = 128
 """Up to so many rows all lengths share a program."""
 
@@ -31,11 +33,6 @@ def padded_length(rows: int, smallest: int = SMALLEST) -> int:
         return smallest
     step = (1 << (rows - 1).bit_length()) // (2 * STEPS)
     return -(-rows // step) * step
-
-
-def is_traced(*trees: Any) -> bool:
-    """Return whether any array of these is a tracer of a transformation of JAX."""
-    return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(trees))
 
 
 def pad_rows(x: Any, length: int, *, fill: Any = None) -> Any:
@@ -60,11 +57,6 @@ def first_rows(x: Array, rows: int) -> Array:
     if x.shape[0] == rows:
         return x
     return jax.device_put(np.asarray(x)[:rows]) if on_host(x) else x[:rows]
-
-
-def on_host(x: Array) -> bool:
-    """Return whether a concrete ``x`` is in the memory of the CPU, where NumPy can read it."""
-    return all(device.platform == "cpu" for device in x.devices())
 
 
 @functools.partial(jax.jit, static_argnames="length")

@@ -17,7 +17,7 @@ SINGLE_KERNEL = "single_kernel"
 
 
 @dataclasses.dataclass(frozen=True)
-class Problem:
+class CCAProblem:
     """What is static: the degree of each side (None for given features) and the method.
 
     ``linear`` counts the leading basis functions of each side that span its linear functions;
@@ -30,10 +30,10 @@ class Problem:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pair:
+class PreparedPair:
     """Two variables, ready to be solved: see `prepare`."""
 
-    problem: Problem
+    problem: CCAProblem
     encoders: tuple[Encoder, Encoder]
     a: Array
     b: Array
@@ -50,7 +50,7 @@ def prepare(
     count: Array | None = None,
     *,
     names: tuple[str, str] = ("h", "k"),
-) -> Pair:
+) -> PreparedPair:
     """Normalise weights, put harmless values in dropped rows, and apply the kernels.
 
     Args:
@@ -69,12 +69,12 @@ def prepare(
     a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
     encoder_a, features_a = _encode(kernels[0], a, weights, names[0])
     encoder_b, features_b = _encode(kernels[1], b, weights, names[1])
-    problem = Problem(
+    problem = CCAProblem(
         degrees=(_degree(encoder_a, features_a), _degree(encoder_b, features_b)),
         method=method,
         linear=(encoder_a.variables or 1, encoder_b.variables or 1),
     )
-    return Pair(problem, (encoder_a, encoder_b), features_a, features_b, weights, count)
+    return PreparedPair(problem, (encoder_a, encoder_b), features_a, features_b, weights, count)
 
 
 def _degree(encoder: Encoder, features: Array) -> int | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from hgr_jax.datasets.dataset import Dataset, encoded, from_columns, read_rows
 from hgr_jax.datasets.download import fetch
-from hgr_jax.tables import MISSING
+from hgr_jax.tables.files import MISSING
 
 # fmt: off
 COLUMNS = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.extras import require
+from hgr_jax._optional import require
 
 if TYPE_CHECKING:
     import pandas

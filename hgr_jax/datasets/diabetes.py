@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hgr_jax._optional import require
 from hgr_jax.datasets.dataset import Dataset, from_columns
-from hgr_jax.extras import require
 
 
 def load_diabetes() -> Dataset:

@@ -13,9 +13,9 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
-from hgr_jax.arguments import check_flag
-from hgr_jax.extras import require
-from hgr_jax.tables import printable
+from hgr_jax._checks import check_flag
+from hgr_jax._optional import require
+from hgr_jax.tables.files import printable
 
 FOLDER_VARIABLE = "HGR_JAX_DATA"
 

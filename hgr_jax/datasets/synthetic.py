@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hgr_jax.arguments import as_key, as_nonnegative, check_choice, check_count
+from hgr_jax._checks import as_key, as_nonnegative, check_choice, check_count
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hgr_jax.fairness.checkpoints import CheckpointError
 from hgr_jax.fairness.dual import DualState, LagrangianDual
-from hgr_jax.fairness.evaluation import Report, didi, report
+from hgr_jax.fairness.evaluation import FairnessReport, didi, report
 from hgr_jax.fairness.history import History
 from hgr_jax.fairness.networks import MLP
 from hgr_jax.fairness.penalties import Penalty, PenaltyState, excess, within
@@ -29,11 +29,11 @@ __all__ = [
     "FairMLPClassifier",
     "FairMLPRegressor",
     "FairTrainer",
+    "FairnessReport",
     "History",
     "LagrangianDual",
     "Penalty",
     "PenaltyState",
-    "Report",
     "Task",
     "TrainingError",
     "corrected",

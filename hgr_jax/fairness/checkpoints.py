@@ -15,14 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.extras import require
-from hgr_jax.fairness.best import Best
+from hgr_jax._optional import require
+from hgr_jax.fairness.early_stopping import Best
 from hgr_jax.fairness.history import History
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.steps import TrainState
 from hgr_jax.fairness.tasks import Task
 
-KEPT = 2
+CHECKPOINTS_KEPT = 2
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -95,7 +95,9 @@ def check_same(found: Mapping[str, Any], expected: Mapping[str, Any], folder: Pa
 @contextmanager
 def _manager(folder: Path) -> Iterator[tuple[Any, Any]]:
     orbax = require("orbax.checkpoint", "fairness")
-    options = orbax.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False)
+    options = orbax.CheckpointManagerOptions(
+        max_to_keep=CHECKPOINTS_KEPT, enable_async_checkpointing=False
+    )
     manager = orbax.CheckpointManager(folder.resolve(), options=options)
     try:
         yield orbax, manager

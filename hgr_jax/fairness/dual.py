@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from hgr_jax.arguments import as_real_array, check_count
+from hgr_jax._checks import as_real_array, check_count
 
 
 @jax.tree_util.register_dataclass

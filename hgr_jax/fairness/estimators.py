@@ -13,15 +13,15 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from hgr_jax.arguments import (
+from hgr_jax._checks import (
     as_nonnegative,
     as_positive,
     check_choice,
     check_count,
     check_fraction,
 )
-from hgr_jax.extras import require
-from hgr_jax.fairness import saved
+from hgr_jax._optional import require
+from hgr_jax.fairness import serialization
 from hgr_jax.fairness.attributes import as_column, numbers, standardisation
 from hgr_jax.fairness.dual import LagrangianDual
 from hgr_jax.fairness.networks import ACTIVATIONS, initialised_mlp
@@ -87,7 +87,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
           ValueError: where the penalty is a function, which a file cannot hold.
         """
         validation.check_is_fitted(self)
-        saved.write(path, self, self._kept)
+        serialization.write(path, self, self._kept)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -96,7 +96,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
         Raises:
           ValueError: if the file is not a model of this class.
         """
-        return saved.read(path, cls, cls._kept)
+        return serialization.read(path, cls, cls._kept)
 
     _kept: ClassVar[tuple[str, ...]] = (
         "n_features_in_",

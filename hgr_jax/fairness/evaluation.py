@@ -10,8 +10,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.arguments import check_count
-from hgr_jax.extras import require
+from hgr_jax._checks import check_count
+from hgr_jax._optional import require
 from hgr_jax.fairness.attributes import as_column, is_text, levels_of, numbers
 from hgr_jax.fairness.tasks import auc_or_accuracy, r2
 from hgr_jax.inference.bias import corrected
@@ -63,7 +63,7 @@ def didi(prediction: Any, z: Any, *, bins: int = 5) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class FairnessReport:
     """The figures of one or several models on the same rows; ``str(report)`` is a table.
 
     Attributes:
@@ -129,7 +129,7 @@ def report(
     k: int = 5,
     bins: int = 5,
     name: str = "protected attribute",
-) -> Report:
+) -> FairnessReport:
     """How a model stands on some rows, and beside a baseline: score and dependence on z.
 
     Args:
@@ -144,7 +144,7 @@ def report(
       name: of the attribute, for the picture.
 
     Returns:
-      A `Report`.
+      A `FairnessReport`.
 
     Raises:
       TypeError, ValueError: for other shapes, or values that are not finite.
@@ -168,7 +168,7 @@ def report(
         score, score_name = _score(prediction, labels, kind)
         predictions[title] = prediction
         figures[title] = {"score": score, **_dependence(z, prediction, h, k, bins)}
-    return Report(figures, score_name, len(y), (h, k), name, z, predictions)
+    return FairnessReport(figures, score_name, len(y), (h, k), name, z, predictions)
 
 
 def _predictions(model: Any, X: Any, y: Vector) -> tuple[Vector, Vector, str]:  # noqa: N803

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.extras import require
+from hgr_jax._optional import require
 from hgr_jax.fairness.steps import Figures, StepFigures, hgr_values
 
 Column = NDArray[Any]

@@ -13,8 +13,8 @@ import numpy as np
 from jax import Array, lax
 
 from hgr_jax import measures
-from hgr_jax.arguments import as_estimate, as_key, check_count, check_flag, check_kernel
-from hgr_jax.fairness.memory import Past, empty_past, remembered
+from hgr_jax._checks import as_estimate, as_key, check_count, check_flag, check_kernel
+from hgr_jax.fairness.batch_memory import Past, empty_past, remembered
 from hgr_jax.inference.bias import corrected
 from hgr_jax.measures import kb, kb_fit, sk
 

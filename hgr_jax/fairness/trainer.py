@@ -14,10 +14,10 @@ import optax
 from flax import nnx
 from jax import Array
 
-from hgr_jax.arguments import check_count
+from hgr_jax._checks import check_count
+from hgr_jax._progress import progress_bar
 from hgr_jax.core.padding import first_rows, pad_rows, padded_length
 from hgr_jax.fairness.attributes import Attribute, check_sizes, make_rows, numbers
-from hgr_jax.fairness.best import Best, better
 from hgr_jax.fairness.checkpoints import (
     CheckpointError,
     Training,
@@ -27,6 +27,7 @@ from hgr_jax.fairness.checkpoints import (
     write_training,
 )
 from hgr_jax.fairness.dual import LagrangianDual
+from hgr_jax.fairness.early_stopping import Best, better
 from hgr_jax.fairness.history import History, evaluation_columns, step_columns
 from hgr_jax.fairness.penalties import Penalty, check_threshold
 from hgr_jax.fairness.steps import (
@@ -45,7 +46,6 @@ from hgr_jax.fairness.steps import (
     run_steps,
 )
 from hgr_jax.fairness.tasks import Task, as_task
-from hgr_jax.progress import progress_bar
 
 _adam = optax.adam(1e-3)
 _dual = LagrangianDual()
@@ -238,7 +238,7 @@ class FairTrainer:
                 "evaluate_every": evaluate_every,
                 "patience": patience,
             }
-            self._take_up(folder, belongs)
+            self._restore(folder, belongs)
             self._chosen = None
         drawn = rows if self._batch(rows) is None else padded(rows)
         ends = evaluation_steps(int(self.state.step), steps, evaluate_every)
@@ -286,7 +286,7 @@ class FairTrainer:
             rows = self._rows(x, y, protected, learn=True)
             self._start(rows, anew=True)
             self._describe(rows)
-            if not self._take_up(Path(folder), self._description):
+            if not self._restore(Path(folder), self._description):
                 raise CheckpointError(f"there is no checkpoint in {folder}")
         except BaseException:
             vars(self).update(before)
@@ -393,7 +393,7 @@ class FairTrainer:
         training = Training(self.state, self._best, self.history, stopped, self._validated)
         write_training(folder, int(self.state.step), training, belongs)
 
-    def _take_up(self, folder: Path, belongs: Mapping[str, Any]) -> bool:
+    def _restore(self, folder: Path, belongs: Mapping[str, Any]) -> bool:
         assert self.state is not None
         training = Training(self.state, self._best, self.history)
         found = read_training(folder, training, belongs)

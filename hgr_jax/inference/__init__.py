@@ -1,6 +1,6 @@
 """Is it more than chance, and how much of it is bias?
 
-* `largest_root`: the law that HGR-KB follows for many rows of independent data;
+* `roys_root`: the law that HGR-KB follows for many rows of independent data;
 * `permutation_test`: an exact test with any measure;
 * `adjust`: many p-values at once;
 * `cross_fitted`, `bootstrap`: a value without the upward bias, and an interval;
@@ -9,7 +9,7 @@
 All of them are functions of data on the host; `hgr_jax.scan` uses them for whole tables.
 """
 
-from hgr_jax.inference import largest_root
+from hgr_jax.inference import roys_root
 from hgr_jax.inference.bias import corrected
 from hgr_jax.inference.degrees import DegreeSelection, select_degrees
 from hgr_jax.inference.multiplicity import adjust
@@ -24,7 +24,7 @@ __all__ = [
     "bootstrap",
     "corrected",
     "cross_fitted",
-    "largest_root",
     "permutation_test",
+    "roys_root",
     "select_degrees",
 ]

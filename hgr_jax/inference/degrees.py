@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from hgr_jax.arguments import as_key, as_pair, as_weights, check_choice, check_count
+from hgr_jax._checks import as_key, as_pair, as_weights, check_choice, check_count
 from hgr_jax.inference._gram import folds_of
 from hgr_jax.inference._pairs import PolynomialPair, fit_pair
 from hgr_jax.inference._polynomials import tolerance

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hgr_jax.extras import require
+from hgr_jax._optional import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hgr_jax.arguments import check_choice
+from hgr_jax._checks import check_choice
 
 METHODS = ("bh", "bonferroni", "holm")
 

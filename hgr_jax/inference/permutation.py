@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from jax import Array
 
-from hgr_jax.arguments import (
+from hgr_jax._checks import (
     as_estimate,
     as_key,
     as_pair,

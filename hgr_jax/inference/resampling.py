@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from jax import Array, lax
 
-from hgr_jax.arguments import as_key, as_pair, as_weights, check_count, check_fraction
+from hgr_jax._checks import as_key, as_pair, as_weights, check_count, check_fraction
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.preparation import normalised, without_dropped_rows
 from hgr_jax.core.solvers import top_pair

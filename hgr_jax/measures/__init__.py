@@ -20,7 +20,7 @@ from hgr_jax.measures.kernel_ica_contrast import kernel_ica_contrast
 from hgr_jax.measures.nlc import nlc
 from hgr_jax.measures.oracle import oracle
 from hgr_jax.measures.pearson import pearson
-from hgr_jax.measures.rdc import RandomizedFit, RandomizedTransform, rdc, rdc_fit
+from hgr_jax.measures.rdc import RDCFit, RDCTransform, rdc, rdc_fit
 from hgr_jax.measures.sk import sk, sk_fit
 from hgr_jax.measures.spearman import spearman
 
@@ -37,8 +37,8 @@ __all__ = [
     "AceFit",
     "NeuralFit",
     "NeuralTransform",
-    "RandomizedFit",
-    "RandomizedTransform",
+    "RDCFit",
+    "RDCTransform",
     "ace",
     "ace_fit",
     "chi2",

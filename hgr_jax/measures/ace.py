@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.arguments import (
-    as_dtype,
+from hgr_jax._arrays import as_dtype, is_traced
+from hgr_jax._checks import (
     as_nonnegative,
     as_pair,
     as_real_array,
@@ -30,9 +30,9 @@ from hgr_jax.core.numerics import (
     safe_rsqrt,
     standardise,
 )
-from hgr_jax.core.padding import first_rows, is_traced, over_rows, pad_rows, padded_length
+from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
 from hgr_jax.core.small_matrices import matmul, right_singular, symmetric_eigen
-from hgr_jax.smoother import Smoother, half_window
+from hgr_jax.measures._running_lines import Smoother, half_window
 
 STARTS = 4
 """Functions that are iterated together before the best pair of them goes on alone."""

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair, check_choice, check_flag
+from hgr_jax._checks import as_pair, check_choice, check_flag
 from hgr_jax.core.numerics import kept, row_count, row_mask, safe_sqrt
 from hgr_jax.core.padding import over_rows
-from hgr_jax.pairs import (
+from hgr_jax.measures._pair_sums import (
     centred_products,
     correlation_of,
     distances,

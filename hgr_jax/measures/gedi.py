@@ -7,7 +7,7 @@ from typing import Any
 
 from jax import Array, lax
 
-from hgr_jax.arguments import as_estimate, as_pair, as_weights
+from hgr_jax._checks import as_estimate, as_pair, as_weights
 from hgr_jax.core.numerics import safe_divide, standard_deviation
 from hgr_jax.core.padding import over_rows
 from hgr_jax.measures.kb import kb

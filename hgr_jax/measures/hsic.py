@@ -7,10 +7,15 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair, as_positive, check_flag, one_or_pair
+from hgr_jax._checks import as_pair, as_positive, check_flag, one_or_pair
 from hgr_jax.core.numerics import kept, row_mask, safe_divide
 from hgr_jax.core.padding import over_rows
-from hgr_jax.pairs import centred_products, correlation_of, distances, squared_distances
+from hgr_jax.measures._pair_sums import (
+    centred_products,
+    correlation_of,
+    distances,
+    squared_distances,
+)
 
 MEDIAN_ROWS = 1024
 """The median distance is that of so many rows at most."""

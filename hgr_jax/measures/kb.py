@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair, as_weights, check_choice, check_kernel
+from hgr_jax._checks import as_pair, as_weights, check_choice, check_kernel
 from hgr_jax.core.canonical import correlation, solve
-from hgr_jax.core.fits import Fit, as_fit
+from hgr_jax.core.fits import KBFit, as_fit
 from hgr_jax.core.kernels import KernelLike, check_monomials
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.preparation import prepare
@@ -23,7 +23,7 @@ def kb(
     k: KernelLike = 5,
     *,
     weights: Any = None,
-    init: Fit | None = None,
+    init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> Array:
     """HGR-KB, the largest correlation between polynomials of ``a`` and polynomials of ``b``.
@@ -105,9 +105,9 @@ def kb_fit(
     k: KernelLike = 5,
     *,
     weights: Any = None,
-    init: Fit | None = None,
+    init: KBFit | None = None,
     solver: str = "projected_gradient",
-) -> Fit:
+) -> KBFit:
     """HGR-KB with its copula transformations, coefficients and diagnostics.
 
     Degenerate data, cost and source as in `kb`, whose value is the ``correlation`` of the result.
@@ -116,7 +116,7 @@ def kb_fit(
       a, b, h, k, weights, init, solver: as in `kb`.
 
     Returns:
-      A `Fit`, a frozen pytree: ``correlation``; ``f`` and ``g``, callable on new data, of zero
+      A `KBFit`, a frozen pytree: ``correlation``; ``f`` and ``g``, callable on new data, of zero
       mean and unit variance on these; ``alpha`` and ``beta``, their coefficients on the
       monomials (the paper scales f by the correlation; here both have unit variance);
       ``degrees``, ``residual``, ``iterations``, ``status`` and ``message``; and ``score`` for
@@ -149,11 +149,11 @@ def kb_fit(
     )
 
 
-def check_init(init: Any, b: Array) -> Fit | None:
+def check_init(init: Any, b: Array) -> KBFit | None:
     """A previous fit to a variable of as many columns as ``b``, or None."""
     if init is None:
         return None
-    if not isinstance(init, Fit):
+    if not isinstance(init, KBFit):
         raise TypeError(
             f"init must be a fit (the result of kb_fit) or None; got {type(init).__name__}."
         )
@@ -171,7 +171,7 @@ def _kb(
     a: Array,
     b: Array,
     weights: Array | None,
-    init: Fit | None,
+    init: KBFit | None,
     *,
     h: KernelLike,
     k: KernelLike,
@@ -188,20 +188,20 @@ def _kb_fit(
     a: Array,
     b: Array,
     weights: Array | None,
-    init: Fit | None,
+    init: KBFit | None,
     *,
     h: KernelLike,
     k: KernelLike,
     solver: str,
     count: Array | None,
-) -> Fit:
+) -> KBFit:
     pair = prepare((h, k), solver, a, b, weights, count)
     start = _start(init, b, weights)
     solution = solve(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
     return as_fit(solution, pair.encoders)
 
 
-def _start(init: Fit | None, b: Array, weights: Array | None) -> Array | None:
+def _start(init: KBFit | None, b: Array, weights: Array | None) -> Array | None:
     if init is None:
         return None
     start = lax.stop_gradient(init.g(b)).astype(b.dtype)

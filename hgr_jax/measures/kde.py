@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair, as_positive, check_count
+from hgr_jax._arrays import is_traced
+from hgr_jax._checks import as_pair, as_positive, check_count
 from hgr_jax.core.moments import sum_over_rows
 from hgr_jax.core.numerics import row_count, safe_divide, standardise
-from hgr_jax.core.padding import is_traced, over_rows, padded_length
+from hgr_jax.core.padding import over_rows, padded_length
 from hgr_jax.core.solvers import top_pair
 
 REACH = 2.5

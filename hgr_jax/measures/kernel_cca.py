@@ -7,11 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from hgr_jax.arguments import as_pair, as_positive, check_count
+from hgr_jax._checks import as_pair, as_positive, check_count
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.solvers import top_pair
-from hgr_jax.low_rank import (
+from hgr_jax.measures._nystrom import (
     as_bandwidths,
     centred_features,
     covariance,

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.custom_batching import sequential_vmap
 
-from hgr_jax.arguments import as_pair, as_positive, check_choice, check_count
+from hgr_jax._checks import as_pair, as_positive, check_choice, check_count
 from hgr_jax.core.numerics import row_count, safe_divide, safe_norm
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.small_matrices import matmul, symmetric_eigen
 from hgr_jax.core.solvers import top_pair
-from hgr_jax.low_rank import (
+from hgr_jax.measures._nystrom import (
     as_bandwidths,
     centred_features,
     covariance,

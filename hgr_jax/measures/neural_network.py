@@ -14,7 +14,8 @@ import optax
 from flax import nnx
 from jax import Array, lax
 
-from hgr_jax.arguments import (
+from hgr_jax._arrays import is_traced
+from hgr_jax._checks import (
     as_key,
     as_pair,
     as_scalar,
@@ -23,7 +24,7 @@ from hgr_jax.arguments import (
 )
 from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
 from hgr_jax.core.numerics import row_mean, safe_divide, standard_deviation
-from hgr_jax.core.padding import first_rows, is_traced, over_rows, pad_rows, padded_length
+from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
 from hgr_jax.measures.pearson import correlation
 
 HIDDEN = (15, 15, 15)

@@ -8,8 +8,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from hgr_jax.arguments import as_dtype, as_pair, as_real_array
-from hgr_jax.core.padding import first_rows, is_traced, over_rows, pad_rows, padded_length
+from hgr_jax._arrays import as_dtype, is_traced
+from hgr_jax._checks import as_pair, as_real_array
+from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
 from hgr_jax.measures.pearson import correlation
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair
+from hgr_jax._checks import as_pair
 from hgr_jax.core.numerics import row_mean, safe_divide, standardise
 from hgr_jax.core.padding import over_rows
 

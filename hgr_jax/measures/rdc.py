@@ -11,10 +11,11 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_batching import sequential_vmap
 
-from hgr_jax.arguments import as_key, as_pair, as_positive, check_count
+from hgr_jax._arrays import is_traced
+from hgr_jax._checks import as_key, as_pair, as_positive, check_count
 from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
 from hgr_jax.core.numerics import kept, row_count, row_mean, safe_divide, safe_norm
-from hgr_jax.core.padding import first_rows, is_traced, over_rows, pad_rows, padded_length
+from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
 from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.solvers import CanonicalPair, top_pair
 from hgr_jax.measures.spearman import average_ranks
@@ -84,7 +85,7 @@ def rdc_fit(
     projections: int = 20,
     scale: Any = 1 / 6,
     regularization: Any = 1e-10,
-) -> RandomizedFit:
+) -> RDCFit:
     """Return RDC of one draw, with its transformations.
 
     Degenerate data, cost and source as in `rdc`, whose value (with ``repeats=1``) is the
@@ -94,7 +95,7 @@ def rdc_fit(
       a, b, key, projections, scale, regularization: as in `rdc`.
 
     Returns:
-      A `RandomizedFit`, a frozen pytree: ``correlation``; ``f`` and ``g``, callable on new data;
+      A `RDCFit`, a frozen pytree: ``correlation``; ``f`` and ``g``, callable on new data;
       and ``score`` for held-out data.  Because of the ridge the correlation of ``f(a)`` and
       ``g(b)`` may differ a little from ``correlation``.
 
@@ -129,7 +130,7 @@ def _options(scale: Any, regularization: Any, dtype: Any) -> tuple[Array, Array]
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class RandomizedTransform:
+class RDCTransform:
     """A transformation of RDC: a combination of sinusoids of the ranks in the fitted sample.
 
     Attributes:
@@ -159,12 +160,12 @@ class RandomizedTransform:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class RandomizedFit(TransformedPair):
+class RDCFit(TransformedPair):
     """A fit of RDC: ``correlation``, transformations ``f`` and ``g``, and ``score``."""
 
 
 @jax.jit
-def _evaluate(transform: RandomizedTransform, x: Array, count: Array | None) -> Array:
+def _evaluate(transform: RDCTransform, x: Array, count: Array | None) -> Array:
     rows = transform.sample.shape[0] if count is None else count
     x = x.reshape(x.shape[0], -1)
 
@@ -213,7 +214,7 @@ def _rdc_fit(
     *,
     projections: int,
     count: Array | None,
-) -> RandomizedFit:
+) -> RDCFit:
     padded, number = _padded((a, b), count)
     shares = _shares(padded[0], number), _shares(padded[1], number)
     weights = _weights(key, shares, scale, projections)
@@ -222,7 +223,7 @@ def _rdc_fit(
         _transform(x, w, side, direction, count)
         for x, w, side, direction in zip((a, b), weights, sides, (pair.u, pair.v), strict=True)
     )
-    return RandomizedFit(pair.correlation, f, g)
+    return RDCFit(pair.correlation, f, g)
 
 
 def _padded(columns: tuple[Array, Array], count: Array | None) -> tuple[tuple[Array, Array], Array]:
@@ -318,9 +319,9 @@ def _factorised(f: Array, g: Array) -> tuple[Factors, Factors]:
 
 def _transform(
     x: Array, weights: Array, side: _Whitened, direction: Array, count: Array | None
-) -> RandomizedTransform:
+) -> RDCTransform:
     spread = safe_norm(matmul(side.directions, direction))
     columns = lax.stop_gradient(x).reshape(x.shape[0], -1)
     unit = safe_divide(direction, spread) * row_count(count, columns) ** 0.5
     sample = jnp.sort(kept(columns, count, jnp.inf), axis=0)
-    return RandomizedTransform(sample, weights, side.mean, matmul(side.loadings, unit))
+    return RDCTransform(sample, weights, side.mean, matmul(side.loadings, unit))

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from hgr_jax.arguments import as_pair, as_weights, check_kernel
+from hgr_jax._checks import as_pair, as_weights, check_kernel
 from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
-from hgr_jax.core.canonical import Side, correlation, solve
-from hgr_jax.core.fits import CopulaTransform, Fit, SingleKernelFit, as_fit
+from hgr_jax.core.canonical import Transformation, correlation, solve
+from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit, as_fit
 from hgr_jax.core.kernels import Encoder, KernelLike, check_monomials
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.preparation import SINGLE_KERNEL, prepare
@@ -59,7 +59,7 @@ def sk(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> Array:
     return _sk(a, b, as_weights(weights, a.shape[0], a.dtype), d=_checked_kernel(a, b, d))
 
 
-def sk_fit(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> SingleKernelFit:
+def sk_fit(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> SKFit:
     """HGR-SK with its copula transformations, coefficients, diagnostics and direction.
 
     Degenerate data, cost and source as in `sk`, whose value is the ``correlation`` of the result.
@@ -68,7 +68,7 @@ def sk_fit(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> SingleK
       a, b, d, weights: as in `sk`.
 
     Returns:
-      A `SingleKernelFit`: as the result of `kb_fit`, with ``direction`` (0 where ``b`` is
+      A `SKFit`: as the result of `kb_fit`, with ``direction`` (0 where ``b`` is
       explained by ``f(a)``, 1 where ``a`` is explained by ``g(b)``) and ``explains``, the same
       in words.  The other transformation is linear.  With a callable d, ``alpha`` and ``beta``
       hold the coefficients on its features and, last, on the variable itself.
@@ -116,7 +116,7 @@ def _sk(a: Array, b: Array, weights: Array | None, *, d: KernelLike, count: Arra
 @over_rows(columns=3, static=("d",), weights=2)
 def _sk_fit(
     a: Array, b: Array, weights: Array | None, *, d: KernelLike, count: Array | None
-) -> SingleKernelFit:
+) -> SKFit:
     if callable(d):
         fits = []
         for kernels in ((d, 1), (1, d)):
@@ -128,17 +128,17 @@ def _sk_fit(
     pair = prepare((d, d), SINGLE_KERNEL, a, b, weights, count)
     solution = solve(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
     fit = as_fit(solution, pair.encoders, unique=True)
-    return SingleKernelFit(**_fields(fit), direction=solution.direction)
+    return SKFit(**_fields(fit), direction=solution.direction)
 
 
-def _fields(fit: Fit) -> dict[str, Any]:
+def _fields(fit: KBFit) -> dict[str, Any]:
     return {field.name: getattr(fit, field.name) for field in dataclasses.fields(fit)}
 
 
-def _better(first: Fit, second: Fit) -> SingleKernelFit:
+def _better(first: KBFit, second: KBFit) -> SKFit:
     wins = ~(second.correlation > first.correlation)
     best = jax.tree.map(lambda x, y: jnp.where(wins, x, y), first, second)
-    return SingleKernelFit(**_fields(best), direction=jnp.where(wins, 0, 1))
+    return SKFit(**_fields(best), direction=jnp.where(wins, 0, 1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,5 +176,5 @@ def _joined(transform: CopulaTransform, kernel: Callable[[Array], Array]) -> Cop
         alive=jnp.ones(mean.shape[0], bool),
     )
     return CopulaTransform(
-        Encoder(_WithIdentity(kernel)), Side(joined, jnp.insert(slopes, 0, offset))
+        Encoder(_WithIdentity(kernel)), Transformation(joined, jnp.insert(slopes, 0, offset))
     )

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.arguments import as_pair
+from hgr_jax._checks import as_pair
 from hgr_jax.core.numerics import kept
 from hgr_jax.core.padding import over_rows
 from hgr_jax.measures.pearson import correlation

@@ -1,0 +1,32 @@
+"""Arrays as a caller passes them: traced or concrete, on the host or on a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+
+def is_traced(*trees: Any) -> bool:
+    """Return whether any array of these is a tracer of a transformation of JAX."""
+    return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(trees))
+
+
+def on_host(x: Array) -> bool:
+    """Return whether a concrete ``x`` is in the memory of the CPU, where NumPy can read it."""
+    return all(device.platform == "cpu" for device in x.devices())
+
+
+def as_dtype(x: Array, dtype: Any) -> Array:
+    """Return ``x`` as an array of ``dtype``; a concrete one on the CPU without a compiled program.
+
+    (There would be one for every shape, as there is for `jnp.asarray` of an array of NumPy.)
+    """
+    if x.dtype == dtype:
+        return x
+    if isinstance(x, jax.core.Tracer) or not on_host(x):
+        return x.astype(dtype)
+    with np.errstate(over="ignore"):
+        return jax.device_put(np.asarray(x).astype(dtype))

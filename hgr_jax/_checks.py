@@ -1,0 +1,239 @@
+"""Checks of what callers pass, with one clear message each.
+
+Shapes, dtypes and static values are concrete even under tracing, so they are always checked.
+Values never are: inside `jax.jit` a NaN or a constant column is reported by a fit's status.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from hgr_jax._arrays import as_dtype
+
+_COMPUTED = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def as_real_array(name: str, value: Any, *, max_ndim: int = 2) -> Array:
+    """Return ``value`` as a floating JAX array ``(n,)`` or ``(n, p)``, float32 at the least."""
+    if not isinstance(value, Array):
+        value = _from_host(name, value)
+    if value.dtype in _COMPUTED and 1 <= value.ndim <= max_ndim and 0 not in value.shape:
+        return value
+    if not (jnp.issubdtype(value.dtype, jnp.floating) or _is_discrete(value.dtype)):
+        raise TypeError(
+            f"{name} must hold real numbers (floats, integers or booleans); got dtype"
+            f" {value.dtype}. Encode categories as numbers or one-hot features first."
+        )
+    if not 1 <= value.ndim <= max_ndim or 0 in value.shape:
+        expected = "(n,), n >= 1" if max_ndim == 1 else "(n,) or (n, p), n and p >= 1"
+        single = max_ndim == 1 and value.ndim == 2 and value.shape[1] == 1
+        hint = f" Pass the column alone: {name}[:, 0]." if single else ""
+        raise ValueError(
+            f"{name} must have shape {expected}; got shape {tuple(value.shape)}.{hint}"
+        )
+    if _is_discrete(value.dtype):
+        return as_dtype(value, jnp.result_type(float))
+    return as_dtype(value, jnp.float32) if value.dtype.itemsize < 4 else value
+
+
+def _is_discrete(dtype: Any) -> bool:
+    return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_)
+
+
+def _from_host(name: str, value: Any) -> Array:
+    if isinstance(value, np.ma.MaskedArray):
+        value = np.ma.filled(value.astype(np.float64), np.nan)
+    try:
+        host = np.asarray(value)
+    except ValueError as error:  # ragged nested sequences
+        raise ValueError(f"{name} cannot be made into an array: {error}") from error
+    if host.dtype.kind in "iu" or host.dtype == np.longdouble:
+        # Before JAX sees them: without 64-bit mode it would wrap integers beyond 2^31.
+        host = host.astype(np.float64)
+    if host.dtype.kind not in "fb" and not jnp.issubdtype(host.dtype, jnp.floating):
+        raise TypeError(
+            f"{name} must hold real numbers (floats, integers or booleans); got"
+            f" {type(value).__name__} of dtype {host.dtype}."
+            " Encode categories as numbers or one-hot features first."
+        )
+    return jax.device_put(host)
+
+
+def as_pair(a: Any, b: Any, *, max_ndim: int = 2) -> tuple[Array, Array]:
+    """Return both variables as arrays of one floating dtype and of the same number of rows."""
+    a, b = as_real_array("a", a, max_ndim=max_ndim), as_real_array("b", b, max_ndim=max_ndim)
+    if a.shape[0] != b.shape[0]:
+        raise ValueError(
+            "a and b must have the same number of rows;"
+            f" got shapes {tuple(a.shape)} and {tuple(b.shape)}."
+        )
+    dtype = np.promote_types(a.dtype, b.dtype)
+    return as_dtype(a, dtype), as_dtype(b, dtype)
+
+
+def as_weights(weights: Any, rows: int, dtype: Any) -> Array | None:
+    """Return observation weights as an array ``(n,)``, or None."""
+    if weights is None:
+        return None
+    weights = as_real_array("weights", weights, max_ndim=1)
+    if weights.shape != (rows,):
+        raise ValueError(
+            f"weights must have shape ({rows},), one weight per row;"
+            f" got shape {tuple(weights.shape)}."
+        )
+    return as_dtype(weights, dtype)
+
+
+def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Array:
+    """Return ``measure(a, b, **options)``, which has to be one number."""
+    if not callable(measure):
+        raise TypeError(f"measure must be a callable (a, b) -> scalar; got {measure!r}.")
+    value = measure(a, b, **options)
+    if not isinstance(value, Array | float) or jnp.shape(value) != ():
+        got = _described(value) if isinstance(value, Array) else type(value).__name__
+        raise TypeError(f"measure must return one number; got {got}.")
+    return jnp.asarray(value, a.dtype)
+
+
+def as_key(key: Any) -> Array:
+    """Return a random key, of `jax.random.key` or the two integers of `jax.random.PRNGKey`."""
+    if isinstance(key, Array):
+        typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+        if typed and key.shape == ():
+            return key
+        raw = key.dtype == jnp.uint32
+        if raw and key.shape == jax.random.key_data(jax.random.key(0)).shape:
+            return jax.random.wrap_key_data(key)
+        if typed or (raw and key.ndim > 1):
+            raise ValueError(
+                f"key must be one random key; got an array of them, of shape {tuple(key.shape)}."
+                " Map over it: jax.vmap(lambda key: ...)(keys)."
+            )
+    raise TypeError(f"key must be a random key, as jax.random.key(0) makes; got {_described(key)}.")
+
+
+def as_scalar(name: str, value: Any, dtype: Any) -> Array:
+    """Return a real number, traced or not, as an array ``()`` of ``dtype``."""
+    if isinstance(value, bool) or not (
+        isinstance(value, int | float | np.number | np.ndarray | Array)
+    ):
+        raise TypeError(f"{name} must be a real number; got {_described(value)}.")
+    if np.shape(value) != ():
+        raise ValueError(f"{name} must be one number; got shape {np.shape(value)}.")
+    dtype_given = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
+    if not jnp.issubdtype(dtype_given, np.number) or jnp.issubdtype(
+        dtype_given, np.complexfloating
+    ):
+        raise TypeError(f"{name} must be a real number; got {_described(value)}.")
+    if not isinstance(value, Array):
+        value = np.asarray(value, np.float64)
+    with np.errstate(over="ignore"):
+        return jnp.asarray(value).astype(dtype)
+
+
+def as_positive(name: str, value: Any, dtype: Any) -> Array:
+    """Return a finite number above 0 as an array ``()``; a traced one that is not becomes NaN."""
+    number = as_scalar(name, value, dtype)
+    if isinstance(number, jax.core.Tracer):
+        return jnp.where((number > 0) & (number < jnp.inf), number, jnp.nan)
+    if not 0 < number < jnp.inf:
+        rounded = f", which is {number} in {number.dtype}" if 0 < value < np.inf else ""
+        raise ValueError(f"{name} must be above 0 and finite; got {value}{rounded}.")
+    return number
+
+
+def as_nonnegative(name: str, value: Any, dtype: Any) -> Array:
+    """Return a finite number >= 0 as an array ``()``; a traced one that is not becomes NaN."""
+    number = as_scalar(name, value, dtype)
+    if isinstance(number, jax.core.Tracer):
+        return jnp.where((number >= 0) & (number < jnp.inf), number, jnp.nan)
+    if not 0 <= number < jnp.inf:
+        raise ValueError(f"{name} must be at least 0 and finite; got {value}.")
+    return number
+
+
+def one_or_pair(name: str, value: Any) -> tuple[tuple[str, Any], tuple[str, Any]]:
+    """Return the options of a and of b, each with its name for errors, from one or a pair."""
+    if not isinstance(value, tuple | list):
+        return (name, value), (name, value)
+    if len(value) != 2:
+        raise ValueError(
+            f"{name} must be one value for both, or a pair of these for (a, b); got {value!r}."
+        )
+    return (f"{name}[0]", value[0]), (f"{name}[1]", value[1])
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a static switch: True or False, nothing that merely counts as one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {_described(value)}.")
+    return bool(value)
+
+
+def check_fraction(name: str, value: Any) -> float:
+    """Return a static number in [0, 1]."""
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(f"{name} must be a static number, but it is traced; close over it.")
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name} must be a number from 0 to 1; got {_described(value)}.")
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must be from 0 to 1; got {value}.")
+    return float(value)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray | Array):
+        return f"an array of shape {tuple(value.shape)} and dtype {value.dtype}"
+    return repr(value)
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """Return a static int of at least ``least``: a degree, a number of steps, ..."""
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(
+            f"{name} must be a static int, but it is traced; mark it static"
+            f' (jax.jit(..., static_argnames="{name}")) or close over it.'
+        )
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = None
+    if count is None or isinstance(value, bool):
+        raise TypeError(f"{name} must be an int >= {least}; got {value!r}.")
+    if count < least:
+        raise ValueError(f"{name} must be at least {least}; got {count}.")
+    return count
+
+
+def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
+    """Return a kernel: a degree, or a callable from ``x`` to features."""
+    if callable(value):
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(f"{name} must be hashable (it is a static argument).") from None
+        return value
+    try:
+        return check_count(name, value)
+    except TypeError as error:
+        if isinstance(value, jax.core.Tracer):
+            raise
+        raise TypeError(
+            f"{name} must be a degree (an int >= 1) or a callable (n,) -> (n, m) of features;"
+            f" got {value!r}."
+        ) from error
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return a static option that is one of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        expected = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {expected}; got {value!r}.")
+    return value

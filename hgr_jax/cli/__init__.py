@@ -1,0 +1,1 @@
+"""The command line: what it computes, prints and writes."""

@@ -1,0 +1,251 @@
+"""The command line: ``hgr-jax demo``, ``scan``, ``pair`` and ``fair``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import io
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hgr_jax._version import __version__
+from hgr_jax.cli.interrupts import leaving_on_interrupt
+from hgr_jax.tables.files import TableError, printable
+
+LARGEST_DEGREE = 50
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; 0 if it worked, 2 with one line on stderr if it could not, 130 on Ctrl-C."""
+    options = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        with leaving_on_interrupt("hgr-jax: interrupted"):
+            return _run(options)
+    except (TableError, ImportError, FloatingPointError) as error:
+        print(f"hgr-jax: error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader of our output has gone; keep the interpreter from saying so at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        where = f" {printable(str(error.filename))}" if error.filename else ""
+        print(f"hgr-jax: error: cannot write{where}: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _run(options: argparse.Namespace) -> int:
+    import jax
+
+    from hgr_jax.cli import fair, pair, scan
+
+    if options.command == "fair":
+        chosen = _chosen(options, fair.FairOptions)
+        fair.report_training(options.file, chosen, options.drop, options.out)
+        return 0
+    with jax.enable_x64(True):
+        if options.command == "demo":
+            pair.report_demo(options.h, options.k, options.top, options.out)
+        elif options.command == "scan":
+            scan.report_file(options.file, _chosen(options, scan.ScanOptions), options.out)
+        else:
+            columns = (options.column_a, options.column_b)
+            pair.report_pair(options.file, columns, options.h, options.k, options.out)
+    if options.command == "demo":
+        fair.report_demo(options.out)
+    return 0
+
+
+def _chosen(options: argparse.Namespace, kind: Any) -> Any:
+    """The options of a command, whose fields have their names."""
+    return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(kind)})
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong options are one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {printable(message)}; see {self.prog} --help\n")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="hgr-jax",
+        description="HGR maximal correlation with polynomial kernels.",
+    )
+    parser.add_argument("--version", action="version", version=f"hgr-jax {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    demo = commands.add_parser(
+        "demo",
+        help="all pairs of a real table, and a training under a constraint",
+        description=(
+            "All pairs of the breast-cancer table that scikit-learn ships (30 measurements of"
+            " 569 patients): which pairs depend on each other in ways that Pearson misses. Then a"
+            " network on its diabetes table, before and after its prediction is kept from"
+            " depending on age."
+        ),
+    )
+    demo.add_argument("--top", type=_positive, default=10, help="pairs to list (default 10)")
+    demo.add_argument(
+        "--out", type=Path, default=Path("hgr-jax-demo"), help="folder for the pictures"
+    )
+
+    scan = commands.add_parser(
+        "scan",
+        help="all pairs of columns of a CSV or Parquet file, with p-values",
+        description=(
+            "HGR-KB of every pair of columns of a file, with p-values: a ranked table here, all"
+            " pairs as CSV and Parquet, a heat map, and a report to open in a browser. Dates"
+            " (2024-05-01) are numbers, other text is categories; missing values are left out pair"
+            " by pair."
+        ),
+    )
+    _add_scan_options(scan)
+
+    pair = commands.add_parser(
+        "pair",
+        help="two columns of a CSV file",
+        description="HGR-KB, HGR-SK and Pearson of two columns of a CSV file, with a picture.",
+    )
+    pair.add_argument("file", type=Path, metavar="FILE.csv", help="a CSV file with a header line")
+    pair.add_argument("column_a", metavar="COL_A", help="name of the first column")
+    pair.add_argument("column_b", metavar="COL_B", help="name of the second column")
+    pair.add_argument(
+        "--out", type=Path, default=Path("hgr-jax-pair"), help="folder for the picture"
+    )
+
+    fair = commands.add_parser(
+        "fair",
+        help="train a network whose predictions depend only so much on a protected column",
+        description=(
+            "Train a network on a CSV file twice, without and with a bound on HGR of a protected"
+            " column and the prediction, and report both on training and validation rows. All"
+            " other columns are inputs, the protected one too; text is one-hot encoded. The target"
+            " is numbers (regression) or has two values (classification)."
+        ),
+    )
+    _add_fair_options(fair)
+
+    pairs = (("first column", "second column"), ("protected column", "prediction"))
+    degrees = ((demo, 3, pairs[0]), (scan, 5, pairs[0]), (pair, 5, pairs[0]), (fair, 5, pairs[1]))
+    for command, degree, of in degrees:
+        for option, which in zip(("--h", "--k"), of, strict=True):
+            command.add_argument(
+                option,
+                type=_degree,
+                default=degree,
+                help=f"degree for the {which} (default {degree})",
+            )
+    return parser
+
+
+def _add_scan_options(scan: argparse.ArgumentParser) -> None:
+    scan.add_argument("file", type=Path, metavar="FILE", help="CSV with a header line, or Parquet")
+    scan.add_argument(
+        "--target",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="only pairs with this column; may be given several times",
+    )
+    scan.add_argument(
+        "--categories",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="a column of numbers to read as a category; may be given several times",
+    )
+    scan.add_argument("--rank", action="store_true", help="replace numbers by their ranks")
+    scan.add_argument("--top", type=_positive, default=20, help="pairs to list (default 20)")
+    scan.add_argument(
+        "--sort",
+        choices=("correlation", "excess", "pvalue"),
+        default="correlation",
+        help="by HGR-KB, by its excess over |Pearson|, or by p-value (default correlation)",
+    )
+    scan.add_argument(
+        "--permutations",
+        type=_positive,
+        default=999,
+        metavar="N",
+        help="where a p-value needs them (default 999)",
+    )
+    scan.add_argument("--seed", type=_seed, default=0, metavar="N", help="of them (default 0)")
+    scan.add_argument(
+        "--out", type=Path, default=Path("hgr-jax-scan"), help="folder for what is written"
+    )
+
+
+def _add_fair_options(fair: argparse.ArgumentParser) -> None:
+    def add(option: str, kind: Any, default: Any, text: str, **more: Any) -> None:
+        ending = "" if default is None else f" (default {more.pop('shown', default)})"
+        fair.add_argument(option, type=kind, default=default, help=text + ending, **more)
+
+    fair.add_argument("file", type=Path, metavar="FILE.csv", help="a CSV file with a header line")
+    fair.add_argument("--target", required=True, metavar="COLUMN", help="what is predicted")
+    fair.add_argument(
+        "--protected", required=True, metavar="COLUMN", help="numbers, or text for a category"
+    )
+    fair.add_argument("--threshold", required=True, type=_share(1.0), help="in (0, 1], of HGR")
+    fair.add_argument(
+        "--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to ignore"
+    )
+    add("--penalty", str, "kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
+    add("--steps", _positive, 500, "gradient steps", metavar="N")
+    add("--batch-size", _batch, None, "rows of a step, at least 2; all if not given", metavar="N")
+    add("--hidden", _widths, (32, 32), "widths of the layers", shown="32,32", metavar="N,N,...")
+    add("--learning-rate", _share(), 1e-3, "of Adam", metavar="RATE")
+    add("--validation", _share(), 0.2, "share of the rows that is not trained on", metavar="SHARE")
+    add("--seed", _seed, 0, "of the split, the weights and the batches", metavar="N")
+    add("--out", Path, Path("hgr-jax-fair"), "folder for model, history and pictures")
+
+
+def _positive(text: str, largest: int = 10**6, least: int = 1) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if not least <= value <= largest:
+        raise argparse.ArgumentTypeError(
+            f"expected an integer from {least} to {largest}, got {text!r}"
+        )
+    return value
+
+
+def _degree(text: str) -> int:
+    return _positive(text, LARGEST_DEGREE)
+
+
+def _batch(text: str) -> int:
+    return _positive(text, 10**9, least=2)
+
+
+def _seed(text: str) -> int:
+    return _positive(text, 2**31 - 1, least=0)
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    return tuple(_positive(width, 10**4) for width in text.split(","))
+
+
+def _share(largest: float | None = None) -> Callable[[str], float]:
+    """A number above 0 and below 1, or up to ``largest``."""
+
+    def share(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not (0 < value < 1 or value == largest):
+            end = "1)" if largest is None else f"{largest:g}]"
+            raise argparse.ArgumentTypeError(f"expected a number in (0, {end}, got {text!r}")
+        return value
+
+    return share

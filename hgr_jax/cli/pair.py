@@ -1,0 +1,96 @@
+"""What the command line shows of a real table, and of one pair in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._optional import require
+from hgr_jax.cli.scan import ScanOptions, report_scan
+from hgr_jax.core.fits import KBFit
+from hgr_jax.inference.resampling import cross_fitted
+from hgr_jax.measures import kb, kb_fit, sk_fit
+from hgr_jax.plotting import plot_fit, save_figure
+from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE
+from hgr_jax.tables.files import TableError, printable, read_columns
+
+Vector = NDArray[np.float64]
+
+LEAST_ROWS_TO_SPLIT = 20
+DOMINANT_SHARE = 0.3
+
+
+def breast_cancer() -> dict[str, Vector]:
+    """The breast-cancer table that scikit-learn ships: 30 measurements of 569 patients."""
+    bunch = require("sklearn.datasets", "cli").load_breast_cancer()
+    return dict(zip(map(str, bunch.feature_names), np.asarray(bunch.data, float).T, strict=True))
+
+
+def report_demo(h: int, k: int, top: int, folder: Path) -> None:
+    """Scan a real table; the pairs that Pearson misses first, and the first of them in words."""
+    table = breast_cancer()
+    settings = ScanOptions(h=h, k=k, top=top, sort="excess")
+    found = report_scan(table, "breast cancer", settings, folder)
+    sure = [
+        pair
+        for pair in found.top(len(found), by="excess")
+        if pair.adjusted_pvalue <= FALSE_DISCOVERY_RATE
+    ]
+    first = sure[0]
+    print(f"\nThe first of them that is more than chance: {first.a} and {first.b}\n")
+    a, b = table[first.a], table[first.b]
+    fit = kb_fit(a, b, h, k)
+    _say_transformations(fit, (first.a, first.b), a, b)
+    print()
+    save_figure(plot_fit(fit, a, b, names=(first.a, first.b)), folder / "top_pair.png")
+
+
+def held_out(a: Vector, b: Vector, h: int, k: int) -> float:
+    """Correlation of transformations on rows that they were not fitted to, in five parts."""
+    return float(cross_fitted(a, b, h, k, key=jax.random.key(0)))
+
+
+def report_pair(path: Path, names: tuple[str, str], h: int, k: int, folder: Path) -> None:
+    """Print the measures of two columns of a file, the transformations in words, a picture."""
+    a, b = read_columns(path, names)
+    usable = np.isfinite(a) & np.isfinite(b)
+    rows, dropped = int(usable.sum()), int((~usable).sum())
+    if rows < 2:
+        raise TableError(
+            f"{printable(str(path))} has {rows} row(s) with a number in both"
+            f" {names[0]!r} and {names[1]!r}; at least 2 are needed"
+        )
+    a, b = a[usable], b[usable]
+    shown = (printable(names[0]), printable(names[1]))
+    left_out = f", {dropped} with a missing or infinite value left out" if dropped else ""
+    print(f"{shown[0]} and {shown[1]}: {rows} rows{left_out}\n")
+    fit = kb_fit(a, b, h, k)
+    single = sk_fit(a, b, max(h, k))
+    print(f"{f'HGR-KB({h}, {k})':<12} {float(fit.correlation):.4f}")
+    print(f"{f'HGR-SK({max(h, k)})':<12} {float(single.correlation):.4f}   {single.explains}")
+    print(f"{'|Pearson|':<12} {float(kb(a, b, 1, 1)):.4f}")
+    if rows >= LEAST_ROWS_TO_SPLIT:
+        tested = held_out(a, b, h, k)
+        print(f"{'held out':<12} {tested:.4f}   KB on rows that f and g were not fitted to")
+    print(f"\n{fit.message}\n")
+    _say_transformations(fit, shown, a, b)
+    print()
+    save_figure(plot_fit(fit, a, b, names=names), folder / "pair.png")
+
+
+def _say_transformations(fit: KBFit, names: Sequence[str], a: Vector, b: Vector) -> None:
+    print(f"f = {fit.f.formula('a')}\n    with a = {names[0]}")
+    print(f"g = {fit.g.formula('b')}\n    with b = {names[1]}")
+    degrees = np.asarray(fit.degrees)
+    print(f"effective degrees: {degrees[0]} and {degrees[1]}")
+    parts = np.asarray(fit.f(a) * fit.g(b))
+    share = parts.max() / parts.sum() if fit.correlation > 0 else 0.0
+    if share > DOMINANT_SHARE and len(a) >= LEAST_ROWS_TO_SPLIT:
+        print(
+            f"one row alone, {names[0]} {a[parts.argmax()]:g} and {names[1]}"
+            f" {b[parts.argmax()]:g}, makes up {share:.0%} of the correlation: look at the picture"
+        )

@@ -1,0 +1,258 @@
+"""The exact distribution of the largest root of a double Wishart matrix, as a Pfaffian.
+
+The roots t_1 > ... > t_p have the density  prod_i w(t_i) prod_{i<j} (t_i - t_j)  up to a constant,
+with  w(t) = t^((b-1)/2) (1-t)^((a-1)/2),  a = n - 1 - p - q,  b = q - p.  By de Bruijn's formula
+P(t_1 <= x) is the Pfaffian of the matrix of
+
+    <f, g>_x = 1/2 int_0^x int_0^x sign(s - t) f(t) g(s) w(t) w(s) dt ds = 1/2 int_0^x (F G' - F' G)
+
+over any basis of the polynomials of degree < p, with F(t) = int_0^t f w; for odd p bordered by the
+column F(x).  The basis here makes the antiderivatives explicit: F = u_j = v pi_j, with pi_j
+orthonormal for the weight v(t)^2 / (t (1-t)) = t^b (1-t)^a / B(b+1, a+1)  (Jacobi polynomials, and
+whole b), j = 0, ..., p-2, and for f = 1 the incomplete beta function W.  Then <., .>_1 is
+tridiagonal, and
+
+    <., .>_1 - <., .>_x  =  1/2 int_x^1 (pi_i pi_j' - pi_i' pi_j) v^2 dt      among the u,
+                            1/2 W(x) u_j(x) + kappa int_x^1 pi_j v^2 / (t (1-t)) dt   with -W,
+
+integrals of polynomials by (1-t)^a, which a Gauss rule has exactly.  In the skew-orthogonal basis
+the matrix at 1 falls into blocks of 2 x 2, and elimination block by block has the pivots
+1 - delta_k = P_{2k}(x) / P_{2k-2}(x), ratios of distribution functions for more and more roots,
+never 0.  P(t_1 > x) = 1 - prod_k (1 - delta_k) loses no digits: the delta_k are what is computed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from hgr_jax.inference.roys_root.beta import FloatArray, log_beta, log_upper_tail
+
+_LARGEST_SCALE = 600.0  # of a polynomial, as a logarithm; its square is still a double
+_SMALLEST = -600.0
+_SMALLEST_PIVOT = 1e-13  # below it is rounding: the probability of a root so small is 0
+_CHUNK = 1 << 17
+
+
+@dataclasses.dataclass(frozen=True)
+class Roots:
+    """The double Wishart problem of p <= q dimensions, for each of D numbers of rows n > p + q.
+
+    ``a`` and every other array have D columns: ``diagonal`` and ``off_diagonal`` hold the
+    recurrence of pi_0, ..., pi_{p-2}, ``chain`` the entries of the matrix at 1, ``nodes`` and
+    ``weights`` the Gauss rule of weight (1-s)^a on (0, 1), of total mass 1.
+    """
+
+    p: int
+    q: int
+    a: FloatArray
+    log_mass: FloatArray
+    log_kappa: FloatArray
+    diagonal: FloatArray
+    off_diagonal: FloatArray
+    chain: FloatArray
+    nodes: FloatArray
+    weights: FloatArray
+
+    def columns(self, index: npt.NDArray[np.intp]) -> Roots:
+        """The same with one column for each entry of ``index``, or still one for all of them."""
+        if self.a.size == 1:
+            return self
+        arrays = {
+            field.name: getattr(self, field.name)[..., index]
+            for field in dataclasses.fields(self)
+            if field.name not in ("p", "q")
+        }
+        return dataclasses.replace(self, **arrays)
+
+
+def roots(n: FloatArray, p: int, q: int) -> Roots:
+    """What does not depend on x: 1 <= p <= q, and an array ``n`` of values > p + q."""
+    a = n - 1.0 - p - q
+    b = float(q - p)
+    log_mass = log_beta(b + 1, a + 1)
+    log_kappa = 0.5 * log_mass - log_beta((b + 1) / 2, (a + 1) / 2)
+    diagonal, off_diagonal = _recurrence(max(p - 1, 0), a, b)
+    order = np.arange(max(p - 2, 0))[:, None]
+    couplings = (order + 1 + (a + b) / 2) * off_diagonal[: max(p - 2, 0)]
+    first = [np.ones_like(a)] if p % 2 else []
+    second = [np.exp(log_kappa)] if p > 1 else []
+    nodes, weights = _gauss_rule((p + q - 2) // 2 if p > 1 else 0, a)
+    return Roots(
+        p=p,
+        q=q,
+        a=a,
+        log_mass=log_mass,
+        log_kappa=log_kappa,
+        diagonal=diagonal,
+        off_diagonal=off_diagonal,
+        chain=np.stack([*first, *second, *couplings]),
+        nodes=nodes,
+        weights=weights,
+    )
+
+
+def log_tails(
+    x: FloatArray, complement: FloatArray, problem: Roots, index: npt.NDArray[np.intp]
+) -> tuple[FloatArray, FloatArray]:
+    """The logarithms of P(t_1 > x) and P(t_1 <= x), each (N,), for 0 < x < 1.
+
+    ``complement`` is 1 - x to full precision; ``index`` says which column of ``problem`` x is of.
+    """
+    upper, lower = np.empty_like(x), np.empty_like(x)
+    size = max(1, _CHUNK // (problem.p * max(problem.p, len(problem.nodes))))
+    for start in range(0, x.size, size):
+        part = slice(start, start + size)
+        upper[part], lower[part] = _log_tails(
+            x[part], complement[part], problem.columns(index[part])
+        )
+    return upper, lower
+
+
+def _log_tails(
+    x: FloatArray, complement: FloatArray, problem: Roots
+) -> tuple[FloatArray, FloatArray]:
+    a, b = problem.a, float(problem.q - problem.p)
+    log_tail = log_upper_tail(x, complement, (b + 1) / 2, np.broadcast_to((a + 1) / 2, x.shape))
+    if problem.p == 1:
+        with np.errstate(divide="ignore"):
+            return log_tail, np.log(-np.expm1(log_tail))
+    log_scale, deficits = _deficits(x, complement, log_tail, problem)
+    scale = np.exp(log_scale)
+    scaled = np.clip(scale * deficits, 0.0, 1.0)
+    total = deficits.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_lower = np.log1p(-scaled).sum(axis=0)
+        log_first = log_scale + np.log(total)
+        log_upper = np.where(
+            log_first < _SMALLEST, log_first, np.log(-np.expm1(np.minimum(log_lower, 0.0)))
+        )
+    return log_upper, log_lower
+
+
+def _deficits(
+    x: FloatArray, complement: FloatArray, log_tail: FloatArray, problem: Roots
+) -> tuple[FloatArray, FloatArray]:
+    """The logarithm of s (N,), which keeps far tails from underflow, and rows delta_k / s."""
+    p, a, b = problem.p, problem.a, float(problem.q - problem.p)
+    mode = (b + 1) / (a + b + 2)
+    reference = np.maximum(x, mode)
+    log_reference = np.log(reference)
+    log_complement = np.where(x < 0.5, np.log1p(-x), np.log(complement))
+    log_beyond = np.where(x < mode, np.log1p(-mode), log_complement)
+    log_weight = 0.5 * ((b + 1) * log_reference + (a + 1) * log_beyond - problem.log_mass)
+    highest = (p - 2) * log_reference - np.log(problem.off_diagonal[: p - 2]).sum(axis=0)
+    log_size = np.clip(highest, 0.0, _LARGEST_SCALE)
+    log_scale = log_weight + log_size
+
+    from_reference = np.exp((a + 1) * (log_complement - log_beyond))
+    here = np.exp(0.5 * ((b + 1) * (np.log(x) - log_reference))) * np.sqrt(from_reference)
+    u = here * _polynomials(x, problem, np.exp(-log_size))[0]
+    t = x + complement * problem.nodes
+    values, slopes = _polynomials(t, problem, np.exp(-log_size))
+    relative = t / reference
+    common = from_reference / (a + 1) * problem.weights * relative ** int(b)
+    moments = np.exp(problem.log_kappa + log_weight) / reference * (values * common).sum(axis=1)
+    common *= (1 - problem.nodes) * complement * relative
+    products = np.einsum("ign,jgn->ijn", values * common, slopes)
+
+    border = p % 2
+    matrix = np.zeros((p + border, p + border, x.size))
+    matrix[1 + border :, 1 + border :] = (
+        0.5 * np.exp(log_scale) * (products - products.swapaxes(0, 1))
+    )
+    with_first = -0.5 * np.expm1(log_tail) * u + moments
+    matrix[border, 1 + border :] = with_first
+    matrix[1 + border :, border] = -with_first
+    if border:
+        with_border = np.concatenate([np.exp(log_tail - log_scale)[None], u])
+        matrix[0, 1:] = with_border
+        matrix[1:, 0] = -with_border
+    _make_skew_orthogonal(matrix, problem.chain)
+    return log_scale, _eliminate(matrix, np.exp(log_scale))
+
+
+def _make_skew_orthogonal(matrix: FloatArray, chain: FloatArray) -> None:
+    """Change, in place, to the basis in which the matrix at 1 is made of blocks (0 1; -1 0)."""
+    size = len(matrix)
+    for k in range(2, size, 2):
+        ratio = chain[k - 1] / chain[k - 2]
+        matrix[k] += ratio * matrix[k - 2]
+        matrix[:, k] += ratio * matrix[:, k - 2]
+    for k in range(0, size, 2):
+        matrix[k + 1] /= chain[k]
+        matrix[:, k + 1] /= chain[k]
+
+
+def _eliminate(matrix: FloatArray, scale: FloatArray) -> FloatArray:
+    """The deficits 1 - pivot, over ``scale``, of the blocks of J - scale * matrix; in place."""
+    deficits = []
+    for k in range(0, len(matrix), 2):
+        first, second = matrix[k], matrix[k + 1]
+        deficit = first[k + 1].copy()
+        deficits.append(deficit)
+        pivot = 1.0 - scale * deficit
+        alive = pivot > _SMALLEST_PIVOT
+        factor = np.where(alive, scale, 0.0) / np.where(alive, pivot, 1.0)
+        left, right = first[k + 2 :] * factor, second[k + 2 :]
+        update = left[:, None] * right
+        matrix[k + 2 :, k + 2 :] += update - update.swapaxes(0, 1)
+    return np.stack(deficits)
+
+
+def _polynomials(t: FloatArray, problem: Roots, first: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``first`` times pi_0, ..., pi_{p-2} and their derivatives, (p - 1, ...), at ``t``."""
+    values = np.zeros((problem.p - 1, *t.shape))
+    slopes = np.zeros_like(values)
+    values[0] = first
+    for j in range(problem.p - 2):
+        shifted = t - problem.diagonal[j]
+        following, below = problem.off_diagonal[j], problem.off_diagonal[j - 1] if j else 0.0
+        before, slope_before = (values[j - 1], slopes[j - 1]) if j else (0.0, 0.0)
+        values[j + 1] = (shifted * values[j] - below * before) / following
+        slopes[j + 1] = (shifted * slopes[j] + values[j] - below * slope_before) / following
+    return values, slopes
+
+
+def _recurrence(count: int, a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
+    """Of the orthonormal polynomials of weight t^b (1-t)^a on (0, 1), without cancellation.
+
+    t pi_j = o_j pi_{j+1} + d_j pi_j + o_{j-1} pi_{j-1};  ``count`` rows of d and of o.
+    """
+    j = np.arange(count)[:, None]
+    total = 2 * j + a + b
+    numerator = (2 * j + b) * (2 * j + 2 * a + b) + 2 * total + b * b
+    diagonal = np.where(
+        j == 0, (b + 1) / (a + b + 2), numerator / (2 * np.where(j == 0, 1, total) * (total + 2))
+    )
+    j = j + 1
+    total = 2 * j + a + b
+    # j (j+a+b) / (total-1) is 1 at j = 1, where both vanish for a + b = -1
+    ratio = np.where(j == 1, 1.0, j * (j + a + b) / np.where(j == 1, 1, total - 1))
+    square = ratio * (j + a) * (j + b) / (total**2 * (total + 1))
+    return diagonal, np.sqrt(square)
+
+
+def _gauss_rule(count: int, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights (count, D), total mass 1, of the Gauss rule for (1-s)^a on (0, 1).
+
+    Golub and Welsch (1969) for the nodes; the weights, which span many orders of magnitude, are
+    1 / sum_j pi_j(s)^2, to full relative precision.
+    """
+    diagonal, off_diagonal = _recurrence(count, a, 0.0)
+    matrices = np.zeros((a.size, count, count))
+    k = np.arange(count)
+    matrices[:, k, k] = diagonal.T
+    matrices[:, k[1:], k[:-1]] = off_diagonal[: max(count - 1, 0)].T
+    nodes = np.zeros((count, a.size))
+    if count:
+        nodes[:] = np.linalg.eigvalsh(matrices).T
+    before, value = np.zeros_like(nodes), np.ones_like(nodes)
+    square = np.ones_like(nodes)
+    for j in range(count - 1):
+        below = off_diagonal[j - 1] if j else 0.0
+        before, value = value, ((nodes - diagonal[j]) * value - below * before) / off_diagonal[j]
+        square += value**2
+    return nodes, 1 / square

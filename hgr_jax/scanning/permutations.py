@@ -1,0 +1,264 @@
+"""HGR of many pairs under permutations of the rows of one of their columns.
+
+A permutation changes neither the basis of a column nor what whitens it, so all pairs of columns
+that are present in the same rows take one matrix product a permutation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax.inference._small_problems import top_correlations
+from hgr_jax.scanning.engine import Engine
+from hgr_jax.scanning.features import Features, Floats, Integers, Kernels
+
+TOLERANCE = 1e-5
+"""Difference below which two values count as equal, relative to the larger of the data's value and
+the mean under independence.  (Orthonormal features in float32 are exact enough for that.)"""
+
+PAIRS_AT_ONCE = 8192
+
+AT_ONCE = 2**25
+"""Bytes of the permutations of a part, with few rows: more only leave the caches."""
+
+FEW_VALUES = 128
+"""Pairs of columns of at most so many values, and no more than the root of their rows, are permuted
+as tables of counts."""
+
+
+def permutation_null(
+    features: Features,
+    kernels: Kernels,
+    memory: int,
+    pairs: Integers,
+    permutations: int,
+    seed: NDArray[np.uint32],
+    progress: Callable[[int], None] = lambda done: None,
+) -> tuple[Floats, Floats, Integers, Floats]:
+    """The statistic of ``pairs (N, 2)`` under independence, by permutation.
+
+    Returns:
+      Its mean ``(N,)`` and 95% point ``(N,)``; how many of the values are at least as large as
+      that of the data ``(N,)``, which is computed in the same way; and this one ``(N,)``.
+    """
+    mean, point = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
+    exceed, observed = np.zeros(len(pairs), np.intp), np.full(len(pairs), np.nan)
+    whole = Engine(features, kernels, memory)
+    of = np.sort(whole.patterns.of[pairs], axis=1)
+    keys = of[:, 0] * (whole.patterns.of.max() + 1) + of[:, 1]
+    generator = np.random.default_rng(seed)
+    orders = _Orders(features.rows, permutations, generator, memory)
+    for key in np.unique(keys):
+        group = np.flatnonzero(keys == key)
+        both = np.asarray(whole.patterns.present[:, of[group[0]]].all(axis=1))
+        rows = np.flatnonzero(both)
+        if len(rows) < 2:
+            continue
+        engine, local = whole, pairs[group]
+        if not whole.alike:
+            columns, local = np.unique(pairs[group], return_inverse=True)
+            local = local.reshape(-1, 2)
+            engine = Engine(_within(features, both, columns), kernels, memory)
+        values_of = _few_values(engine.features, local, rows)
+        counted = np.array([a in values_of and b in values_of for a, b in local])
+        for chosen, tables in _parts(local, counted, _columns_at_once(engine, memory)):
+            part = group[chosen]
+            draws = _Draws(engine, local[chosen], memory)
+            values = draws(np.arange(features.rows)[None, :])[0]
+            if tables:
+                found = draws.of_tables(values_of, permutations, generator)
+            else:
+                found = draws.of_orders(rows, orders)
+            progress(len(part))
+            observed[part] = values
+            mean[part] = found.mean(axis=0, dtype=np.float64)
+            least = values - TOLERANCE * np.maximum(values, mean[part])
+            exceed[part] = (found >= least[None, :]).sum(axis=0)
+            point[part] = np.quantile(found, 0.95, axis=0)
+    return mean, point, exceed, observed
+
+
+class _Orders:
+    """Random orders of any of the rows of a table.
+
+    Those of all rows are drawn once where they fit: in the order of the others, some of the rows
+    are in a random order too.
+    """
+
+    def __init__(
+        self, rows: int, permutations: int, generator: np.random.Generator, memory: int
+    ) -> None:
+        self.rows, self.permutations, self.generator = rows, permutations, generator
+        self.shared: NDArray[np.integer] | None = None
+        self.fits = 16 * rows * permutations <= memory
+
+    def of(self, rows: Integers, first: int, count: int) -> NDArray[np.integer]:
+        """Permutations ``(count, len(rows))`` of the positions in ``rows``, from the first on."""
+        if not self.fits:
+            return self._drawn(len(rows), count)
+        if self.shared is None:
+            self.shared = self._drawn(self.rows, self.permutations)
+        orders = self.shared[first : first + count]
+        if len(rows) == self.rows:
+            return orders
+        position = np.full(self.rows, -1, np.int32)
+        position[rows] = np.arange(len(rows))
+        placed = position[orders]
+        return placed[placed >= 0].reshape(count, len(rows))
+
+    def _drawn(self, rows: int, count: int) -> NDArray[np.integer]:
+        plain = np.broadcast_to(np.arange(rows, dtype=np.int32), (count, rows))
+        return self.generator.permuted(plain, axis=1)
+
+
+def _columns_at_once(engine: Engine, memory: int) -> int:
+    """How many columns a side may have for their features to take a quarter of the budget."""
+    width = max(engine.kernels.largest if engine.features.numbers else 0, engine.width)
+    return max(1, memory // (16 * engine.features.rows * width))
+
+
+def _parts(
+    pairs: Integers, counted: NDArray[np.bool_], columns: int
+) -> Iterator[tuple[Integers, bool]]:
+    """Positions of pairs of both kinds, not too many at a time, of so many columns a side."""
+    blocks_of = pairs // columns
+    keys = blocks_of[:, 0] * (1 + blocks_of.max(initial=0)) + blocks_of[:, 1]
+    for kind in (True, False):
+        for key in np.unique(keys[counted == kind]):
+            chosen = np.flatnonzero((counted == kind) & (keys == key))
+            for start in range(0, len(chosen), PAIRS_AT_ONCE):
+                yield chosen[start : start + PAIRS_AT_ONCE], kind
+
+
+def _few_values(
+    features: Features, pairs: Integers, rows: Integers
+) -> dict[int, tuple[Integers, Integers]]:
+    """Of columns with few values: a row with each value, and which one a row has."""
+    found = {}
+    few = min(FEW_VALUES, math.isqrt(len(rows)))
+    for column in np.unique(pairs):
+        if column < features.numbers:
+            values = features.x[rows, column]
+        else:
+            values = features.codes[rows, column - features.numbers]
+        if len(np.unique(values[: 4 * few])) > few:
+            continue
+        _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+        if len(first) <= few:
+            found[int(column)] = rows[first], inverse
+    return found
+
+
+def _within(features: Features, rows: NDArray[np.bool_], columns: Integers) -> Features:
+    """Some columns, missing outside of ``rows``, in all of which they are present."""
+    keep = rows[:, None]
+    numbers = columns[columns < features.numbers]
+    categories = columns[columns >= features.numbers] - features.numbers
+    return Features(
+        x=np.where(keep, features.x[:, numbers], np.nan).astype(features.x.dtype),
+        codes=np.where(keep, features.codes[:, categories], -1),
+        levels=tuple(features.levels[c] for c in categories),
+        weights=features.weights,
+    )
+
+
+class _Draws:
+    """Values of the statistic of some pairs for any orders of the rows of one of their columns.
+
+    Which one changes nothing.  It is the one that is in more of the pairs, so that few features
+    are permuted where some columns are tested with all others.
+
+    Attributes:
+      left, right: ``(features, n)``, of the permuted columns and of the others.
+    """
+
+    def __init__(self, engine: Engine, pairs: Integers, memory: int) -> None:
+        kernels, numbers = engine.kernels, engine.features.numbers
+        self.single = kernels.single
+        often = np.bincount(pairs.ravel())[pairs]
+        flips = (often[:, 1] > often[:, 0])[:, None]
+        category = pairs >= numbers
+        counts = np.where(category, engine.width, np.array([[kernels.h, kernels.k]]))
+        linear = np.where(category, engine.width, 1)
+        self.pairs, self.counts, self.linear = (
+            np.where(flips, x[:, ::-1], x) for x in (pairs, counts, linear)
+        )
+        sides = []
+        for side in (0, 1):
+            columns, position = np.unique(self.pairs[:, side], return_inverse=True)
+            features, index = _whitened_features(engine, columns)
+            sides.append((features, index[:, position]))
+        (self.left, self.index_a), (self.right, self.index_b) = sides
+        self.rows = float(engine.shared[0, 0])
+        each = 4 * len(self.left) * (self.left.shape[1] + len(self.right))
+        each += 24 * len(self.index_a) * len(self.index_b) * len(pairs)
+        self.at_once = int(np.clip(min(memory // 4, AT_ONCE) // max(each, 1), 1, 1024))
+
+    def of_orders(self, rows: Integers, orders: _Orders) -> Floats:
+        """Values ``(permutations, N)`` for random orders of ``rows``."""
+        self.left, self.right = self.left[:, rows], self.right[:, rows]
+        parts = [
+            self(orders.of(rows, first, min(self.at_once, orders.permutations - first)))
+            for first in range(0, orders.permutations, self.at_once)
+        ]
+        return np.concatenate(parts)
+
+    def of_tables(
+        self,
+        values_of: dict[int, tuple[Integers, Integers]],
+        permutations: int,
+        generator: np.random.Generator,
+    ) -> Floats:
+        """The same for pairs of columns of few values, from random tables of their counts.
+
+        Under permutations a contingency table is a random one with the margins of the data, which
+        is drawn in a time that does not depend on the rows (Patefield 1981).
+        """
+        from scipy.stats import random_table  # takes a second, and 200 memory maps
+
+        found = []
+        for place, (a, b) in enumerate(self.pairs):
+            (rows_a, which_a), (rows_b, which_b) = values_of[a], values_of[b]
+            margins = np.bincount(which_a), np.bincount(which_b)
+            tables = random_table(*margins, seed=generator).rvs(permutations)
+            f = self.left[self.index_a[:, place, None], rows_a].astype(np.float64)
+            g = self.right[self.index_b[:, place, None], rows_b].astype(np.float64)
+            m = np.matmul(np.matmul(f, tables / self.rows), g.T)
+            found.append(self._top(np.moveaxis(m, 0, -1), np.full(permutations, place)))
+        return np.stack(found, axis=1)
+
+    def __call__(self, orders: NDArray[np.integer]) -> Floats:
+        """Values ``(m, N)`` for orders ``(m, n)``."""
+        moved = np.take(self.left, orders, axis=1).reshape(-1, orders.shape[1])
+        cross = (moved @ self.right.T).reshape(len(self.left), len(orders), -1)
+        m = cross[self.index_a[:, None], :, self.index_b[None, :]] / self.rows  # (r, s, N, m)
+        pairs = np.repeat(np.arange(m.shape[2]), len(orders))
+        return self._top(m.reshape(*m.shape[:2], -1), pairs).reshape(-1, len(orders)).T
+
+    def _top(self, m: Floats, pairs: Integers) -> Floats:
+        """The statistic of whitened blocks ``(r, s, M)`` of some of the pairs ``(M,)``."""
+        return top_correlations(m, self.counts[pairs], self.linear[pairs], single=self.single)
+
+
+def _whitened_features(engine: Engine, columns: Integers) -> tuple[Floats, Integers]:
+    """Orthonormal features ``(m, n)`` of some columns, 0 where missing and in the last row.
+
+    And where the features of each column stand, ``(width, c)``, filled up with the last.
+    """
+    numbers = columns[columns < engine.features.numbers]
+    categories = columns[columns >= engine.features.numbers]
+    parts, places, start = [], [], 0
+    for chosen in (numbers, categories):
+        if len(chosen):
+            values = engine.whitened(chosen)
+            parts.append(values.reshape(-1, values.shape[-1]))
+            places.append(start + np.arange(len(parts[-1])).reshape(len(chosen), -1))
+            start += len(parts[-1])
+    width = max(place.shape[1] for place in places)
+    places = [np.pad(p, ((0, 0), (0, width - p.shape[1])), constant_values=start) for p in places]
+    parts.append(np.zeros((1, engine.features.rows), np.float32))
+    return np.concatenate(parts), np.concatenate(places).T

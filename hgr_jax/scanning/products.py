@@ -1,0 +1,261 @@
+"""Gram matrices of the features of many columns: products over rows, in blocks of rows.
+
+A *tile* is a set of columns of one kind.  The features of a row are made where they are used, so
+that nothing of the size of the rows times the degrees is ever in memory:
+
+* numbers: ``p_1 .. p_d`` of each column, near-orthonormal polynomials, 0 where it is missing;
+* categories: an indicator of each level, 0 where it is missing;
+* patterns: the weight of a row where a pattern of missing values has it, else 0.
+
+Features are NumPy's, and so are narrow products: every table has another shape, for which XLA
+would compile for longer than the arithmetic takes.  Wide products are JAX's, one small program for
+each width: it has the accelerator, and on a busy CPU its threads do not wait for each other.
+Blocks are computed in the dtype of the data, and summed in double precision.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from numpy.typing import NDArray
+
+from hgr_jax.core.padding import jitted
+from hgr_jax.inference._polynomials import Polynomials
+from hgr_jax.scanning.features import Floats, Integers
+
+BLOCK_ROWS = 2048
+"""Rows whose features are in memory at a time."""
+
+BLOCK_NUMBERS = 2**22
+"""Numbers of a block's features, with fewer rows where there are many features."""
+
+PARALLEL_ROWS = 2**15
+"""Of so many rows or more, parts of narrow products are summed by several threads."""
+
+WIDE = 256
+"""Products of so many features or more on both sides are JAX's."""
+
+PARTS = 4
+"""A wide symmetric product is made of the upper half of so many parts a side: fewer operations."""
+
+Block = Callable[[slice], Floats]
+
+
+def over_rows(block: Block, rows: int, width: int) -> NDArray[np.float64]:
+    """Return the sum of ``block`` of parts of so many rows, each with ``width`` features."""
+    size = max(128, min(BLOCK_ROWS, BLOCK_NUMBERS // max(width, 1)))
+
+    def total(start: int, end: int) -> NDArray[np.float64]:
+        found = np.asarray(block(slice(start, min(start + size, end))), np.float64)
+        for first in range(start + size, end, size):
+            found += block(slice(first, min(first + size, end)))
+        return found
+
+    threads = min(os.cpu_count() or 1, rows // (PARALLEL_ROWS // 2))
+    if rows < PARALLEL_ROWS or width > WIDE or threads == 1:
+        return total(0, rows)
+    ends = [rows * i // threads for i in range(threads + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        parts = list(pool.map(total, ends[:-1], ends[1:]))
+    return functools.reduce(np.add, parts)
+
+
+def _wide_products(
+    features: Callable[[slice], tuple[Floats, Floats | None]], rows: int, dtype: np.dtype
+) -> NDArray[np.float64]:
+    """The sum over blocks of rows of ``f g^T``, or of ``f f^T``, by JAX.
+
+    ``features`` of some rows are ``f (m, rows)`` and ``g (q, rows)`` or None, both wide.
+    """
+    total: NDArray[np.float64] | None = None
+    pending: Array | None = None
+    shapes = (0, 0)
+
+    def padded(f: Floats) -> Floats:
+        """Room for a multiple of so many features, and for as many rows as all blocks have."""
+        found = np.empty((-(-len(f) // 64) * 64, BLOCK_ROWS), dtype)
+        found[: len(f), : f.shape[1]] = f
+        found[: len(f), f.shape[1] :] = 0
+        found[len(f) :] = 0
+        return found
+
+    def done(found: Array) -> NDArray[np.float64]:
+        part = np.asarray(found)[: shapes[0], : shapes[1]]
+        return part.astype(np.float64) if total is None else np.add(total, part, out=total)
+
+    for start in range(0, rows, BLOCK_ROWS):
+        f, g = features(slice(start, min(start + BLOCK_ROWS, rows)))
+        shapes = len(f), len(f if g is None else g)
+        # The features of a block are made while the products of the one before it are computed.
+        following = _upper(padded(f)) if g is None else _full(padded(f), padded(g))
+        total = total if pending is None else done(pending)
+        pending = following
+    assert pending is not None
+    total = done(pending)
+    if shapes[0] == shapes[1] and g is None:
+        upper = np.triu(total)
+        total = upper + np.triu(total, 1).T
+    return total
+
+
+_transposed = functools.partial(
+    lax.dot_general, dimension_numbers=(((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
+)
+
+_full = jitted(_transposed)
+
+
+@jitted
+def _upper(f: Array) -> Array:
+    """``f f^T`` on and above its diagonal, and 0 in most of what is below."""
+    size = len(f) // PARTS
+    rows = [
+        jnp.pad(_transposed(f[i * size : (i + 1) * size], f[i * size :]), ((0, 0), (i * size, 0)))
+        for i in range(PARTS)
+    ]
+    return jnp.concatenate(rows)
+
+
+def number_products(
+    left: Polynomials, x: Floats, right: Polynomials, y: Floats, weights: Floats | None
+) -> NDArray[np.float64]:
+    """Sums over rows of ``w p_a(x_i) p_b(y_j)``, ``(d c, d e)``, by degree, then by column."""
+
+    def both(rows: slice) -> tuple[Floats, Floats]:
+        f, g = _polynomials(left, x[rows])[1:], _polynomials(right, y[rows])[1:]
+        g = _weighted(g.reshape(-1, g.shape[-1]), weights, rows)
+        return f.reshape(-1, f.shape[-1]), g
+
+    widths = left.degree * x.shape[1], right.degree * y.shape[1]
+    return _products(both, len(x), widths, x.dtype)
+
+
+def _products(
+    both: Callable[[slice], tuple[Floats, Floats | None]],
+    rows: int,
+    widths: tuple[int, int],
+    dtype: np.dtype,
+) -> NDArray[np.float64]:
+    """The sum over rows of ``f g^T``, or of ``f f^T`` where there is no g."""
+    if min(widths) >= WIDE:
+        return _wide_products(both, rows, dtype)
+
+    def block(part: slice) -> Floats:
+        f, g = both(part)
+        return f @ (f if g is None else g).T
+
+    return over_rows(block, rows, max(widths))
+
+
+def own_products(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArray[np.float64]:
+    """`number_products` of a tile with itself, and p_0 = 1 first: ``(1 + d c, 1 + d c)``.
+
+    All columns are present in the same rows.
+    """
+    columns = x.shape[1]
+
+    def both(rows: slice) -> tuple[Floats, Floats | None]:
+        p = _polynomials(basis, x[rows])
+        f = p.reshape(-1, p.shape[-1])[columns - 1 :]
+        return (f, None) if weights is None else (f, f * weights[rows])
+
+    return _products(both, len(x), (1 + basis.degree * columns,) * 2, x.dtype)
+
+
+def own_moments(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArray[np.float64]:
+    """Sums of ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``."""
+
+    def block(rows: slice) -> Floats:
+        p = _polynomials(basis, x[rows]).swapaxes(0, 1)
+        return np.matmul(p, _weighted(p, weights, rows).swapaxes(1, 2))
+
+    return np.moveaxis(over_rows(block, len(x), (basis.degree + 1) * x.shape[1]), 0, -1)
+
+
+def pattern_moments(basis: Polynomials, x: Floats, patterns: Block, count: int) -> Floats:
+    """Sums over rows of ``w_u p_a p_b`` of each column, ``(d + 1, d + 1, c, u)``, with p_0 = 1.
+
+    ``patterns`` of some rows are the weights ``(u, rows)`` that each of ``count`` gives them.
+    """
+    degree, columns = basis.degree, x.shape[1]
+    upper = list(itertools.combinations_with_replacement(range(degree + 1), 2))
+
+    def block(rows: slice) -> Floats:
+        p = _polynomials(basis, x[rows])
+        products = np.empty((len(upper), *p.shape[1:]), p.dtype)
+        for (a, b), out in zip(upper, products, strict=True):
+            np.multiply(p[a], p[b], out=out)
+        return products.reshape(-1, p.shape[-1]) @ patterns(rows).T
+
+    sums = over_rows(block, len(x), len(upper) * columns).reshape(len(upper), columns, count)
+    found = np.empty((degree + 1, degree + 1, columns, count))
+    for (a, b), part in zip(upper, sums, strict=True):
+        found[a, b] = found[b, a] = part
+    return found
+
+
+def mixed_products(
+    basis: Polynomials,
+    x: Floats,
+    codes: Integers,
+    levels: tuple[Integers, Integers],
+    weights: Floats | None,
+) -> NDArray[np.float64]:
+    """Sums over rows of ``w p_a(x_i) [level l]``, ``(d c, m)``."""
+
+    def block(rows: slice) -> Floats:
+        f = _polynomials(basis, x[rows])[1:]
+        g = _weighted(_indicators(codes[rows], levels, x.dtype), weights, rows)
+        return f.reshape(-1, f.shape[-1]) @ g.T
+
+    return over_rows(block, len(x), basis.degree * x.shape[1] + len(levels[0]))
+
+
+def category_products(
+    codes: Integers,
+    left: tuple[Integers, Integers],
+    right: tuple[Integers, Integers],
+    weights: Floats | None,
+    dtype: np.dtype,
+) -> NDArray[np.float64]:
+    """Sums of weights over rows of level l and level r, ``(m, q)``."""
+
+    def block(rows: slice) -> Floats:
+        g = _weighted(_indicators(codes[rows], right, dtype), weights, rows)
+        return _indicators(codes[rows], left, dtype) @ g.T
+
+    return over_rows(block, len(codes), len(left[0]) + len(right[0]))
+
+
+def category_counts(
+    codes: Integers, levels: tuple[Integers, Integers], patterns: Block
+) -> NDArray[np.float64]:
+    """Sums of weights over rows of level l in pattern u, ``(m, u)``."""
+
+    def block(rows: slice) -> Floats:
+        weights = patterns(rows)
+        return _indicators(codes[rows], levels, weights.dtype) @ weights.T
+
+    return over_rows(block, len(codes), len(levels[0]))
+
+
+def _polynomials(basis: Polynomials, x: Floats) -> Floats:
+    """``(d + 1, c, rows)`` of every column of ``x (rows, c)``, p_0 first; 0 for NaN."""
+    return basis(np.ascontiguousarray(x.T))
+
+
+def _indicators(codes: Integers, levels: tuple[Integers, Integers], dtype: np.dtype) -> Floats:
+    """Features ``(m, rows)``: feature l is 1 where ``codes[:, column[l]] == level[l]``."""
+    column, level = levels
+    return (codes.T[column] == level.astype(codes.dtype)[:, None]).astype(dtype)
+
+
+def _weighted(f: Floats, weights: Floats | None, rows: slice) -> Floats:
+    return f if weights is None else f * weights[rows]

@@ -1,0 +1,194 @@
+"""P-values of many pairs, each by a method that can be trusted for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from hgr_jax.core.kernels import Indicators
+from hgr_jax.inference import roys_root
+from hgr_jax.inference.permutation import permutation_test
+from hgr_jax.inference.roys_root.asymptotics import (
+    ColumnMoments,
+    is_valid,
+    moments_of_levels,
+    moments_of_ranks,
+)
+from hgr_jax.measures import kb
+from hgr_jax.scanning.engine import Engine
+from hgr_jax.scanning.features import Estimates, Features, Floats, Integers, Kernels
+from hgr_jax.scanning.permutations import permutation_null
+from hgr_jax.scanning.ranks import ranks
+
+SOURCES = ("", "rank", "asymptotic", "permutation")
+
+LEAST_PIVOT = 0.3
+"""Of ranks on the rows of a pair: below, they are another kind of rows than those of the column."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Significance:
+    """Of N pairs: p-value, where it came from (into `SOURCES`), null mean and null 95% point."""
+
+    pvalue: Floats
+    source: NDArray[np.int8]
+    null_mean: Floats
+    null_95: Floats
+
+    @staticmethod
+    def none(count: int) -> Significance:
+        """Nothing known of any pair."""
+        absent = np.full(count, np.nan)
+        return Significance(absent, np.zeros(count, np.int8), absent.copy(), absent.copy())
+
+
+def significance(
+    features: Features,
+    kernels: Kernels,
+    measure: Callable[[Any, Any], Any] | None,
+    pairs: Integers,
+    found: Estimates,
+    rows: Floats,
+    *,
+    source: str,
+    ranked: bool,
+    permutations: int,
+    key: Array | None,
+    memory: int,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Significance:
+    """P-values of ``pairs``, whose values are ``found``, from `effective_rows`.
+
+    ``source`` and ``key`` are as in `scan`.
+    """
+    tests = Significance.none(len(pairs))
+    usable = np.isfinite(found.correlation) & (found.degrees > 0).all(axis=1)
+    if measure is None and usable.any():
+        tests.null_mean[usable] = roys_root.mean(rows[usable], *found.degrees[usable].T)
+        tests.null_95[usable] = roys_root.quantile(0.95, rows[usable], *found.degrees[usable].T)
+    by_law = np.zeros(len(pairs), bool)
+    if source == "auto":
+        by_law = usable & _is_valid(features, kernels, pairs, found)
+    elif source in ("rank", "asymptotic"):
+        by_law = usable
+    if by_law.any():
+        tested = found.of(by_law)
+        if source != "asymptotic" and not ranked:
+            in_ranks = dataclasses.replace(features, x=ranks(features.x))
+            tested = Engine(in_ranks, kernels, memory).estimate(pairs[by_law], progress)
+        pvalue = roys_root.survival(tested.correlation, rows[by_law], *tested.degrees.T)
+        categories = (pairs[by_law] >= features.numbers).all(axis=1)
+        plain = (source == "asymptotic") | categories
+        tests.pvalue[by_law] = pvalue
+        tests.source[by_law] = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
+        if source == "auto":
+            by_law[by_law] = tested.pivot >= LEAST_PIVOT
+    rest = np.flatnonzero(usable & ~by_law)
+    if key is None and len(rest):
+        key = jax.random.key(0)
+    if key is None:
+        return tests
+    if len(rest) and (measure is None and features.weights is None):
+        seed = np.asarray(jax.random.key_data(key))
+        mean, point, exceed, _ = permutation_null(
+            features, kernels, memory, pairs[rest], permutations, seed, progress
+        )
+        tests.null_mean[rest], tests.null_95[rest] = mean, point
+        tests.pvalue[rest] = (exceed + 1) / (permutations + 1)
+    elif len(rest):
+        _test_each(tests, features, kernels, measure, pairs, rest, permutations, key, progress)
+    tests.source[rest] = SOURCES.index("permutation")
+    return tests
+
+
+def effective_rows(features: Features, pairs: Integers, found: Estimates) -> Floats:
+    """How many rows of equal weight the rows of a pair are worth: ``(sum w)^2 / sum w^2``."""
+    if features.weights is None:
+        return found.rows.astype(np.float64)
+    sums, squares = (_sums(features, pairs, power) for power in (1, 2))
+    return sums**2 / np.maximum(squares, 1e-300)
+
+
+def _sums(features: Features, pairs: Integers, power: int) -> Floats:
+    """Of a power of the weights, over the rows of each pair."""
+    w = np.asarray(features.weights, np.float64) ** power
+    x, codes = features.x, features.codes
+    present = np.concatenate([~np.isnan(x), codes >= 0], axis=1).astype(np.float64)
+    first, second = pairs.T
+    return (present.T @ (present * w[:, None]))[first, second]
+
+
+def _is_valid(
+    features: Features, kernels: Kernels, pairs: Integers, found: Estimates
+) -> NDArray[np.bool_]:
+    x, codes = features.x, features.codes
+    shapes: list[ColumnMoments] = []
+    for values in x.T:
+        _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+        shapes.append(moments_of_ranks(counts, kernels.largest))
+    for values, levels in zip(codes.T, features.levels, strict=True):
+        shapes.append(moments_of_levels(np.bincount(values[values >= 0], minlength=levels)))
+    first, second = ([shapes[i] for i in side] for side in pairs.T)
+    rows: Floats = found.rows.astype(np.float64)
+    if features.weights is not None:
+        rows = _sums(features, pairs, 2) / float(np.max(features.weights)) ** 2
+    return is_valid(first, second, rows)
+
+
+def _single_kernel(a: Array, b: Array, *, h: int, k: int, **options: Any) -> Array:
+    """HGR-SK of the scan: a polynomial of one side, of its own degree, and the other as it is."""
+    return jnp.maximum(kb(a, b, h, 1, **options), kb(a, b, 1, k, **options))
+
+
+def _test_each(
+    tests: Significance,
+    features: Features,
+    kernels: Kernels,
+    measure: Callable[[Any, Any], Any] | None,
+    pairs: Integers,
+    rest: Integers,
+    permutations: int,
+    key: Array,
+    progress: Callable[[int], None],
+) -> None:
+    """Permutation tests that share nothing: of any measure, or with weights."""
+
+    def absolute(a: Array, b: Array, **options: Any) -> Array:
+        assert measure is not None
+        return jnp.abs(measure(a, b, **options))
+
+    x, codes = features.x, features.codes
+    weights = None if features.weights is None else np.asarray(features.weights)
+    for index in rest:
+        sides: list[Any] = []
+        kernels_used: list[Any] = []
+        keep = np.ones(features.rows, bool) if weights is None else weights > 0
+        for column, degree in zip(pairs[index], (kernels.h, kernels.k), strict=True):
+            if column < features.numbers:
+                sides.append(x[:, column])
+                kernels_used.append(degree)
+                keep &= ~np.isnan(x[:, column])
+            else:
+                sides.append(codes[:, column - features.numbers].astype(x.dtype))
+                kernels_used.append(Indicators(features.levels[column - features.numbers]))
+                keep &= sides[-1] >= 0
+        a, b = (side[keep] for side in sides)
+        options: dict[str, Any] = {} if weights is None else {"weights": weights[keep]}
+        statistic: Callable[..., Array] = absolute
+        if measure is None:
+            # With one side linear and a category, all functions of the latter are linear.
+            single = kernels.single and (pairs[index] < features.numbers).all()
+            statistic = _single_kernel if single else kb
+            options |= dict(zip(("h", "k"), kernels_used, strict=True))
+        key, own = jax.random.split(key)
+        test = permutation_test(a, b, statistic, key=own, permutations=permutations, **options)
+        tests.pvalue[index] = test.pvalue
+        tests.null_mean[index], tests.null_95[index] = test.null_mean, test.null_95
+        progress(1)

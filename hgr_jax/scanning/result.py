@@ -1,0 +1,379 @@
+"""What a scan found."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._checks import check_choice, check_count
+from hgr_jax._optional import require
+from hgr_jax.core.fits import KBFit
+from hgr_jax.core.kernels import Indicators
+from hgr_jax.inference.bias import corrected_on_host
+from hgr_jax.inference.multiplicity import adjust
+from hgr_jax.measures import kb_fit
+from hgr_jax.scanning import archive
+from hgr_jax.scanning.features import Estimates, Floats, Integers
+from hgr_jax.scanning.pvalues import SOURCES, Significance
+from hgr_jax.scanning.ranks import ranks
+from hgr_jax.tables.columns import Columns
+from hgr_jax.tables.convert import Category
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ORDERS = ("correlation", "excess", "pvalue")
+
+FIT_TOLERANCE = 1e-3
+"""Between a scan and a fit of the same pair: one of them ran out of digits."""
+
+FALSE_DISCOVERY_RATE = 0.05
+"""Of an adjusted p-value: the rate of false discoveries among the pairs that it lets through."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """One pair of a scan; the attributes are those of `Scan`, of this pair."""
+
+    a: str
+    b: str
+    correlation: float
+    pearson: float
+    excess: float
+    pvalue: float
+    adjusted_pvalue: float
+    pvalue_source: str
+    corrected: float
+    null_mean: float
+    null_95: float
+    n_obs: int
+    degrees_a: int
+    degrees_b: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scan:
+    """All pairs of p columns: the result of `hgr_jax.scan`.
+
+    The matrices are ``(p, p)`` and symmetric, NaN (counts: 0) for a pair that was skipped or not
+    asked for.
+
+    Attributes:
+      names: of the p columns.
+      correlation: the measure; 1 on the diagonal of a column that was used.
+      pearson: |Pearson|; NaN with a category.
+      pvalue: against independence; NaN on the diagonal.
+      adjusted_pvalue: Benjamini-Hochberg over the pairs that have a p-value, each counted once.
+      corrected: the measure with less of its upward bias (`hgr_jax.inference.bias.corrected`), of
+        ``"kb"``.
+      null_mean, null_95: mean and 95% point of the measure for independent columns: by permutation
+        of these very columns where the p-value is, else by Roy's law, which is that of their ranks
+        (values with tails reach higher: at degree 5 one normal pair of nine in 1,000 rows).
+      n_obs: rows where both columns are present (and of positive weight); 0 on the diagonal.
+      degrees: ``(p, p, 2)``, directions that the pair's rows support of the column of the row and
+        of the column of the column; so ``degrees[j, i]`` is ``degrees[i, j]`` turned round.
+      source: where a p-value is from, 0 to 3 for none, ``"rank"``, ``"asymptotic"`` (Roy's law,
+        of the values as they are) and ``"permutation"``; in words: `pvalue_source`.
+      skipped: names of the columns that were left out, with the reason.
+      notes: names of columns that were used, but not quite as they are, with a remark.
+      settings: of the scan.
+      pairs: ``(N, 2)``, positions of the columns of every pair that was asked for.
+    """
+
+    names: tuple[str, ...]
+    correlation: Floats
+    pearson: Floats
+    pvalue: Floats
+    adjusted_pvalue: Floats
+    corrected: Floats
+    null_mean: Floats
+    null_95: Floats
+    n_obs: Integers
+    degrees: Integers
+    source: NDArray[np.int8]
+    skipped: Mapping[str, str]
+    notes: Mapping[str, str]
+    settings: Mapping[str, Any]
+    pairs: Integers
+    _columns: Columns | None = dataclasses.field(default=None, repr=False)
+    _weights: Any = dataclasses.field(default=None, repr=False)
+
+    @staticmethod
+    def of(
+        columns: Columns,
+        pairs: Integers,
+        found: Estimates,
+        rows: Floats,
+        tests: Significance,
+        weights: Any,
+        skipped: Mapping[str, str],
+        notes: Mapping[str, str],
+        settings: Mapping[str, Any],
+    ) -> Scan:
+        """From the estimates and tests of ``pairs (N, 2)`` of columns, worth ``rows`` rows each."""
+        count = len(columns.names)
+        used = [i for i, name in enumerate(columns.names) if name not in skipped]
+
+        def square(values: Any, diagonal: float, dtype: Any = np.float64) -> Any:
+            whole = np.full((count, count), 0 if dtype != np.float64 else np.nan, dtype)
+            whole[pairs[:, 0], pairs[:, 1]] = whole[pairs[:, 1], pairs[:, 0]] = values
+            whole[used, used] = diagonal
+            return whole
+
+        value = found.correlation
+        parameters = np.maximum(found.degrees.sum(axis=1) - 1, 1)
+        less = corrected_on_host(value, rows, parameters)
+        if settings["method"] != "kb":
+            less = np.full(len(value), np.nan)
+        degrees = np.zeros((count, count, 2), np.intp)
+        degrees[pairs[:, 0], pairs[:, 1]] = found.degrees
+        degrees[pairs[:, 1], pairs[:, 0]] = found.degrees[:, ::-1]
+        numbers = np.isin(used, columns.number_positions)
+        pearson = square(found.pearson, np.nan)
+        pearson[np.array(used, np.intp)[numbers], np.array(used, np.intp)[numbers]] = 1
+        return Scan(
+            names=columns.names,
+            correlation=square(value, 1.0),
+            pearson=pearson,
+            pvalue=square(tests.pvalue, np.nan),
+            adjusted_pvalue=square(adjust(tests.pvalue), np.nan),
+            corrected=square(less, np.nan),
+            null_mean=square(tests.null_mean, np.nan),
+            null_95=square(tests.null_95, np.nan),
+            n_obs=square(found.rows, 0, np.intp),
+            degrees=degrees,
+            source=square(tests.source, 0, np.int8),
+            skipped=skipped,
+            notes=notes,
+            settings=settings,
+            pairs=pairs,
+            _columns=columns,
+            _weights=weights,
+        )
+
+    def __len__(self) -> int:
+        """How many pairs were estimated."""
+        return int(np.isfinite(self.correlation[self.pairs[:, 0], self.pairs[:, 1]]).sum())
+
+    @property
+    def pvalue_source(self) -> NDArray[np.str_]:
+        """Where each p-value is from ``(p, p)``: "", "rank", "asymptotic" or "permutation"."""
+        return np.array(SOURCES)[self.source]
+
+    def order(self, by: str = "correlation") -> Integers:
+        """Pairs ``(N, 2)`` of columns that were estimated, sorted.
+
+        Args:
+          by: ``"correlation"`` or its ``"excess"`` over |Pearson| (NaN, and last, with a category),
+            largest first, or ``"pvalue"``, smallest first, then by correlation.
+        """
+        check_choice("by", by, ORDERS)
+        first, second = self.pairs.T
+        value = self.correlation[first, second]
+        if by == "excess":
+            keys = [-value, self.pearson[first, second] - value]
+        elif by == "pvalue":
+            keys = [-value, self.pvalue[first, second]]
+        else:
+            keys = [-value]
+        order = np.lexsort(keys)
+        return self.pairs[order[np.isfinite(value[order])]]
+
+    def top(self, n: int = 20, *, by: str = "correlation") -> list[Pair]:
+        """The first ``n`` pairs of `order`."""
+        return list(self._listed(self.order(by)[: check_count("n", n)]))
+
+    def _listed(self, pairs: Integers) -> Iterator[Pair]:
+        for i, j in pairs:
+            value, pearson = float(self.correlation[i, j]), float(self.pearson[i, j])
+            yield Pair(
+                a=self.names[i],
+                b=self.names[j],
+                correlation=value,
+                pearson=pearson,
+                excess=value - pearson,
+                pvalue=float(self.pvalue[i, j]),
+                adjusted_pvalue=float(self.adjusted_pvalue[i, j]),
+                pvalue_source=SOURCES[self.source[i, j]],
+                corrected=float(self.corrected[i, j]),
+                null_mean=float(self.null_mean[i, j]),
+                null_95=float(self.null_95[i, j]),
+                n_obs=int(self.n_obs[i, j]),
+                degrees_a=int(self.degrees[i, j, 0]),
+                degrees_b=int(self.degrees[i, j, 1]),
+            )
+
+    def to_dict(self, *, by: str = "correlation") -> dict[str, NDArray[Any]]:
+        """All pairs as columns, sorted as in `order`; the names are those of `Pair`."""
+        first, second = self.order(by).T
+        names = np.array(self.names, dtype=object)
+        pearson = self.pearson[first, second]
+        columns = {
+            "a": names[first],
+            "b": names[second],
+            "correlation": self.correlation[first, second],
+            "pearson": pearson,
+            "excess": self.correlation[first, second] - pearson,
+            "pvalue": self.pvalue[first, second],
+            "adjusted_pvalue": self.adjusted_pvalue[first, second],
+            "pvalue_source": np.array(SOURCES, dtype=object)[self.source[first, second]],
+        }
+        for name in ("corrected", "null_mean", "null_95", "n_obs"):
+            columns[name] = getattr(self, name)[first, second]
+        for side, name in enumerate(("degrees_a", "degrees_b")):
+            columns[name] = self.degrees[first, second, side]
+        return columns
+
+    def to_frame(self, *, by: str = "correlation", library: str | None = None) -> Any:
+        """All pairs as a data frame, a row each, sorted as in `order`.
+
+        Args:
+          by: as in `order`.
+          library: ``"pandas"``, ``"polars"`` or ``"pyarrow"``; default: that of the table which
+            was scanned, pandas for an array.
+
+        Raises:
+          ImportError: without narwhals or the library.
+        """
+        narwhals = require("narwhals.stable.v2", "table")
+        if library is None:
+            frame = None if self._columns is None else self._columns.frame
+            library = "pandas" if frame is None else frame.implementation.value
+        else:
+            check_choice("library", library, ("pandas", "polars", "pyarrow"))
+        require(library, "table")
+        data = {
+            name: values.tolist() if values.dtype == object else values
+            for name, values in self.to_dict(by=by).items()
+        }
+        return narwhals.from_dict(data, backend=library).to_native()
+
+    def fit(self, a: str, b: str) -> KBFit:
+        """The transformations of one pair: `hgr_jax.kb_fit` on the rows where both are present.
+
+        With ``method="sk"`` one side is linear.  With ``transform="rank"`` they are functions of
+        the ranks, in [-1, 1]; of a category, they are functions of the position of a level in
+        ``category(name).levels``.  The values are taken in JAX's default dtype: where float32
+        cannot tell those of the table apart, a warning says that it found another correlation
+        than the scan (which shifts and scales such columns first).
+
+        Raises:
+          KeyError: for a column that is not there or was skipped.
+          ValueError: for a scan that was loaded, which has no data, and one of another measure.
+        """
+        if self.settings["method"] not in ("kb", "sk"):
+            raise ValueError(f"fit is for a scan of 'kb' or 'sk'; got {self.settings['method']!r}.")
+        first, second = self.values(a), self.values(b)
+        widest = max((len(c.levels) for c in self._data().categories), default=0)
+        kernels = [
+            degree if self.category(name) is None else Indicators(widest)
+            for name, degree in zip((a, b), self._degrees_of(a, b), strict=True)
+        ]
+        keep = ~(np.isnan(first) | np.isnan(second))
+        weights = self._weights
+        if not keep.all():  # as weights, so that all pairs share a program
+            weights = np.where(keep, 1.0 if weights is None else weights, 0.0)
+        choices = [kernels]
+        if self.settings["method"] == "sk" and all(isinstance(kernel, int) for kernel in kernels):
+            choices = [[kernels[0], 1], [1, kernels[1]]]
+        fits = [kb_fit(first, second, *choice, weights=weights) for choice in choices]
+        best = max(fits, key=lambda fit: float(fit.correlation))
+        scanned = self.correlation[self.names.index(a), self.names.index(b)]
+        if not abs(float(best.correlation) - scanned) <= FIT_TOLERANCE and np.isfinite(scanned):
+            warnings.warn(
+                f"the fit of {a!r} and {b!r} has correlation {float(best.correlation):.4f}, where"
+                f" the scan found {scanned:.4f}: {best.alpha.dtype} has too few digits for the"
+                " values; enable 64-bit types (jax_enable_x64), or take a constant off the columns",
+                stacklevel=2,
+            )
+        return best
+
+    def _degrees_of(self, a: str, b: str) -> tuple[int, int]:
+        """Degrees h and k; k and h where the scan has ``b`` as the first of the two."""
+        i, j = self.names.index(a), self.names.index(b)
+        asked, turned = ((self.pairs == pair).all(axis=1).any() for pair in ((i, j), (j, i)))
+        h, k = self.settings["h"], self.settings["k"]
+        return (k, h) if turned or (i > j and not asked) else (h, k)
+
+    def values(self, name: str) -> Floats:
+        """A column ``(n,)`` as the scan reads it, NaN where it is missing.
+
+        Of a category, the positions of its values in ``category(name).levels``.  Raises as `fit`
+        does.
+        """
+        columns = self._data()
+        if name not in columns.names:
+            raise KeyError(f"no column {name!r} was scanned.")
+        if name in self.skipped:
+            raise KeyError(f"column {name!r} was skipped: {self.skipped[name]}.")
+        category = self.category(name)
+        if category is not None:
+            return np.where(category.codes < 0, np.nan, category.codes)
+        place = list(columns.number_positions).index(columns.names.index(name))
+        column = np.asarray(columns.numbers[:, place])
+        if self.settings["transform"] == "rank":
+            if self._weights is not None:
+                column = np.where(self._weights > 0, column, np.nan)
+            return ranks(column[:, None])[:, 0]
+        return column
+
+    def category(self, name: str) -> Category | None:
+        """Codes and levels of a column that is a category, or None."""
+        columns = self._data()
+        position = columns.names.index(name)
+        places = list(columns.category_positions)
+        return columns.categories[places.index(position)] if position in places else None
+
+    def _data(self) -> Columns:
+        if self._columns is None:
+            raise ValueError("this scan was loaded from a file, which holds no data; scan again.")
+        return self._columns
+
+    def clustered(self) -> Integers:
+        """Positions of the columns that were used, similar ones side by side.
+
+        Average linkage on ``1 - correlation`` (SciPy).
+        """
+        used = np.flatnonzero(np.isfinite(np.diagonal(self.correlation)))
+        if len(used) < 3:
+            return used
+        hierarchy = require("scipy.cluster.hierarchy", "table")
+        apart = 1 - np.nan_to_num(self.correlation[np.ix_(used, used)])
+        first, second = np.triu_indices(len(used), 1)
+        tree = hierarchy.linkage(np.maximum(apart[first, second], 0), "average")
+        return used[hierarchy.leaves_list(tree)]
+
+    def plot(self) -> Figure:
+        """Heat map of the columns that were used, clustered: HGR above, |Pearson| below.
+
+        Raises:
+          ImportError: without matplotlib, naming the command that installs it.
+        """
+        from hgr_jax.plotting import plot_correlations
+
+        order = self.clustered()
+        part = np.ix_(order, order)
+        names = [self.names[i] for i in order]
+        label = str(self.settings["method"]).upper()
+        title = f"{label} above, |Pearson| below"
+        return plot_correlations(self.correlation[part], self.pearson[part], names, title=title)
+
+    def save(self, path: str | Path) -> None:
+        """Keep everything but the data in one file (NumPy's ``.npz``)."""
+        archive.write(path, self)
+
+    @staticmethod
+    def load(path: str | Path) -> Scan:
+        """A scan that was kept by `save`; all but `fit` and `values` work.
+
+        Raises:
+          FileNotFoundError: if there is no such file.
+          ValueError: for a file that is none of a scan.
+        """
+        return Scan(**archive.read(path))

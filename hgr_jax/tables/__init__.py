@@ -1,0 +1,1 @@
+"""Tables: files read, columns of any kind made numbers and categories."""

@@ -1,0 +1,312 @@
+"""The columns of a table as numbers and categories: what a scan reads.
+
+Any data frame is read through narwhals; matrices are taken as they are.  No column stops
+anything: one that cannot be used is left out, with its reason in words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._checks import check_count
+from hgr_jax.tables.convert import (
+    Category,
+    Unusable,
+    as_array,
+    as_frame,
+    from_frame,
+    from_values,
+    holds_flags,
+    levels_of_numbers,
+    plain,
+    unique_names,
+    whole_values,
+)
+
+OTHER = "(other levels)"
+"""The level into which rare ones are pooled."""
+
+LEAST_ROWS = 5
+LEAST_SHARE = 0.01
+MOST_POOLED = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """A table: for every name its column, or the reason why it is left out.
+
+    Attributes:
+      names: of all columns, unique, in their order.
+      numbers: ``(n, p)`` floating, NaN where missing, of the columns ``number_positions``.
+      number_positions: ``(p,)``, positions in ``names``.
+      categories: of the columns ``category_positions``.
+      category_positions: ``(q,)``, positions in ``names``.
+      skipped: name and reason of every column that is left out.
+      notes: name and remark of columns that are used, but not quite as they are.
+      frame: the data frame that the columns came from, or None.
+    """
+
+    names: tuple[str, ...]
+    numbers: Any
+    number_positions: NDArray[np.intp]
+    categories: tuple[Category, ...]
+    category_positions: NDArray[np.intp]
+    skipped: dict[str, str]
+    notes: dict[str, str]
+    frame: Any = None
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self.numbers.shape[0]
+
+
+def as_columns(
+    table: Any,
+    *,
+    names: Sequence[str] | None = None,
+    categories: Collection[str] = (),
+    low_cardinality: int = 0,
+) -> Columns:
+    """The columns of a matrix or data frame.
+
+    Args:
+      table: an array ``(n, p)``, a mapping from names to columns ``(n,)``, or a data frame that
+        narwhals knows (pandas, polars, pyarrow, ...).
+      names: of the columns of an array; default ``x0, x1, ...``.
+      categories: names of numeric columns to be read as categories.
+      low_cardinality: integer columns of at most so many distinct values are categories too.
+
+    Booleans are numbers (their two levels span the same functions), dates are days since the
+    column's first, text and categorical types are categories.  Infinite values count as missing.
+    Levels held by fewer than `LEAST_ROWS` rows or `LEAST_SHARE` of those present are pooled into
+    one; a column of which more than `MOST_POOLED` would be pooled is left out.
+
+    Raises:
+      TypeError: for what is no table, or one string for ``names`` or ``categories``.
+      ValueError: for one without rows or columns, of another shape, for a number of names that is
+        not that of the columns, or for a name in ``categories`` that no column has.
+    """
+    for option, value in (("names", names), ("categories", categories)):
+        if isinstance(value, str):
+            raise TypeError(f"{option} must be a sequence of names; got the string {value!r}.")
+    low_cardinality = check_count("low_cardinality", low_cardinality, 0)
+    categories = {str(name) for name in categories}
+    builder = _Builder(low_cardinality)
+    frame = None
+    if isinstance(table, np.ndarray | jax.Array):
+        if table.ndim != 2 or 0 in table.shape:
+            raise ValueError(
+                f"table must have shape (n, p), n and p >= 1; got shape {tuple(table.shape)}."
+            )
+        table = plain(table)
+        given = [f"x{i}" for i in range(table.shape[1])] if names is None else list(names)
+        names, rows = _named(given, builder), table.shape[0]
+        if len(names) != table.shape[1]:
+            raise ValueError(
+                f"names must be {table.shape[1]}, one for each column; got {len(names)}."
+            )
+        if not categories and not low_cardinality and table.dtype in (np.float32, np.float64):
+            return _matrix(names, table, builder.notes)
+        series: list[Any] = list(np.asarray(table).T)
+    else:
+        if isinstance(table, Mapping):
+            own_names = [str(name) for name in table]
+            series = [from_values(name, values) for name, values in table.items()]
+            _check_rows(own_names, series)
+        else:
+            frame, own_names = as_frame(table)
+            series = [from_frame(frame, position) for position in range(len(own_names))]
+        if names is not None:
+            raise ValueError("names are for arrays; a data frame has its own.")
+        names = _named(own_names, builder)
+        rows = len(frame) if frame is not None else len(series[0]) if series else 0
+        if not series or rows == 0:
+            raise ValueError(
+                f"table must have rows and columns; got {len(series)} column(s), {rows} row(s)."
+            )
+    unknown = set(categories) - set(names)
+    if unknown:
+        raise ValueError(f"categories name no column of the table: {sorted(unknown)}.")
+    for name, column in zip(names, series, strict=True):
+        builder.add(name, column, as_category=name in categories)
+    return builder.columns(tuple(names), rows, frame)
+
+
+def _check_rows(names: list[str], columns: list[NDArray[Any]]) -> None:
+    if len({len(column) for column in columns}) > 1:
+        pairs = zip(names[:5], columns, strict=False)
+        shown = ", ".join(f"{name!r}: {len(column)}" for name, column in pairs)
+        raise ValueError(f"the columns of a table must have the same number of rows; got {shown}.")
+
+
+def _matrix(names: Sequence[str], table: Any, notes: dict[str, str]) -> Columns:
+    """A floating matrix whole, without a copy unless there is something to leave out."""
+    host = np.asarray(table)
+    skipped: dict[str, str] = {}
+    low, high = host.min(axis=0), host.max(axis=0)
+    if not (np.isfinite(low) & np.isfinite(high)).all():
+        infinite = np.isinf(host).sum(axis=0)
+        if infinite.any():
+            table = host = np.where(np.isinf(host), np.nan, host)
+        absent = np.isnan(host).all(axis=0)
+        with np.errstate(all="ignore"):
+            low = np.where(absent, np.nan, np.fmin.reduce(host, axis=0))
+            high = np.where(absent, np.nan, np.fmax.reduce(host, axis=0))
+        for position in map(int, np.flatnonzero(infinite)):
+            _tell_infinite(notes, names[position], int(infinite[position]))
+    for position in map(int, np.flatnonzero(~(low < high))):
+        reason = _constant(low[position])
+        skipped[names[position]] = reason
+        notes.pop(names[position], None)
+    used = np.array([i for i, name in enumerate(names) if name not in skipped], np.intp)
+    numbers = table if len(used) == len(names) else host[:, used]
+    _tell_duplicates(notes, [names[i] for i in used], list(np.asarray(numbers).T))
+    none = np.zeros(0, np.intp)
+    return Columns(tuple(names), numbers, used, (), none, skipped, notes)
+
+
+class _Builder:
+    """Columns of any kind, one after the other."""
+
+    def __init__(self, low_cardinality: int) -> None:
+        self.low_cardinality = low_cardinality
+        self.numbers: dict[str, NDArray[np.float64]] = {}
+        self.categories: dict[str, Category] = {}
+        self.skipped: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
+
+    def add(self, name: str, column: Any, *, as_category: bool) -> None:
+        """One column: an array of numbers, dates, booleans or text, or the reason against it."""
+        if isinstance(column, Unusable):
+            self.skipped[name] = column.reason
+            return
+        flags = isinstance(column, np.ndarray) and holds_flags(column)
+        if not isinstance(column, Category):
+            column = as_array(column)
+            if isinstance(column, Unusable):
+                self.skipped[name] = column.reason
+                return
+        if isinstance(column, np.ndarray):
+            few = not flags and 0 < self.low_cardinality >= whole_values(column)
+            if not (as_category or few):
+                self._add_numbers(name, column.astype(np.float64))
+                return
+            column = levels_of_numbers(column)
+        self._add_category(name, column)
+
+    def _add_numbers(self, name: str, values: NDArray[np.float64]) -> None:
+        infinite = np.isinf(values)
+        if infinite.any():
+            values = np.where(infinite, np.nan, values)
+            _tell_infinite(self.notes, name, int(infinite.sum()))
+        present = values[~np.isnan(values)]
+        if not len(present) or present.min() == present.max():
+            self.skipped[name] = _constant(present[0] if len(present) else np.nan)
+            self.notes.pop(name, None)
+            return
+        self.numbers[name] = values
+
+    def _add_category(self, name: str, column: Category) -> None:
+        counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
+        present = counts.sum()
+        if np.count_nonzero(counts) < 2:
+            single = column.levels[int(counts.argmax())] if present else None
+            self.skipped[name] = (
+                "no value is present"
+                if single is None
+                else (f"every value that is present is {single!r}")
+            )
+            return
+        rare = (counts > 0) & ((counts < LEAST_ROWS) | (counts < LEAST_SHARE * present))
+        distinct = np.count_nonzero(counts)
+        if counts[rare].sum() > MOST_POOLED * present:
+            self.skipped[name] = (
+                f"text with {distinct} levels, most of them in fewer than"
+                f" {max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * present)))} rows"
+            )
+            return
+        kept = np.flatnonzero((counts > 0) & ~rare)
+        new = np.full(len(counts) + 1, -1, np.int32)
+        new[kept] = np.arange(len(kept))
+        levels = [column.levels[i] for i in kept]
+        if np.count_nonzero(rare) > 1:
+            new[np.flatnonzero(rare)] = len(kept)
+            levels.append(OTHER)
+            remark = f"{np.count_nonzero(rare)} rare levels ({counts[rare].sum()} rows) are pooled"
+            add_note(self.notes, name, remark)
+        elif rare.any():
+            new[np.flatnonzero(rare)] = len(kept)
+            levels.append(column.levels[int(np.flatnonzero(rare)[0])])
+        self.categories[name] = Category(new[column.codes], tuple(levels))
+
+    def columns(self, names: tuple[str, ...], rows: int, frame: Any) -> Columns:
+        """The table of what was added."""
+        position = {name: index for index, name in enumerate(names)}
+        numbers = (
+            np.stack(list(self.numbers.values()), axis=1) if self.numbers else np.zeros((rows, 0))
+        )
+        _tell_duplicates(self.notes, list(self.numbers), list(self.numbers.values()))
+        codes = [category.codes for category in self.categories.values()]
+        _tell_duplicates(self.notes, list(self.categories), codes)
+        return Columns(
+            names=names,
+            numbers=numbers,
+            number_positions=np.array([position[name] for name in self.numbers], np.intp),
+            categories=tuple(self.categories.values()),
+            category_positions=np.array([position[name] for name in self.categories], np.intp),
+            skipped=self.skipped,
+            notes=self.notes,
+            frame=frame,
+        )
+
+
+def add_note(notes: dict[str, str], name: str, remark: str) -> None:
+    """One more remark on a column."""
+    notes[name] = f"{notes[name]}; {remark}" if name in notes else remark
+
+
+def _constant(value: float) -> str:
+    return "no value is present" if np.isnan(value) else f"every value that is present is {value:g}"
+
+
+def _tell_infinite(notes: dict[str, str], name: str, count: int) -> None:
+    add_note(notes, name, f"{count} infinite value{'s' if count > 1 else ''} counted as missing")
+
+
+def _tell_duplicates(notes: dict[str, str], names: Sequence[str], columns: Sequence[Any]) -> None:
+    """A remark on every column that holds the same values as one before it."""
+
+    @functools.cache
+    def digest(position: int) -> int:
+        return hash(np.ascontiguousarray(columns[position]).tobytes())
+
+    alike: dict[bytes, list[int]] = {}
+    for position, column in enumerate(columns):
+        sample = column[:: max(1, len(column) // 64)].tobytes()
+        for other in alike.get(sample, []):
+            if digest(other) == digest(position) and np.array_equal(
+                columns[other], column, equal_nan=column.dtype.kind == "f"
+            ):
+                add_note(notes, names[position], f"the same values as {names[other]!r}")
+                break
+        else:
+            alike.setdefault(sample, []).append(position)
+
+
+def _named(given: Sequence[Any], builder: _Builder) -> list[str]:
+    """`unique_names`, with a remark on those that are made up."""
+    own = [str(name) for name in given]
+    names = unique_names(own)
+    for name, unique in zip(own, names, strict=True):
+        if unique != name:
+            remark = f"another column is called {name!r} too" if name else "it has no name"
+            builder.notes[unique] = remark
+    return names

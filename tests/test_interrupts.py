@@ -1,0 +1,78 @@
+"""Ctrl-C in a command, in real processes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from hgr_jax.cli.interrupts import leaving_on_interrupt
+
+IN_A_HOOK = """
+import gc, os, signal
+from hgr_jax.cli.interrupts import leaving_on_interrupt
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def hook(phase, info):
+    os.kill(os.getpid(), signal.SIGINT)
+
+with leaving_on_interrupt("stopped"):
+    print("begun")
+    gc.callbacks.append(hook)
+    gc.collect()
+    print("still here")
+"""
+
+IGNORED = """
+import os, signal
+from hgr_jax.cli.interrupts import leaving_on_interrupt
+
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+with leaving_on_interrupt("stopped"):
+    os.kill(os.getpid(), signal.SIGINT)
+    print("still here")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "printed", "errors"),
+    [(IN_A_HOOK, 130, "begun\n", "\nstopped\n"), (IGNORED, 0, "still here\n", "")],
+    ids=["in a hook of the garbage collector", "ignored by the caller"],
+)
+def test_interrupted(program: str, status: int, printed: str, errors: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (status, printed, errors)
+
+
+@pytest.fixture
+def default() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, whoever runs these tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("default")
+def test_the_handler_is_put_back() -> None:
+    with leaving_on_interrupt("stopped"):
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("default")
+def test_outside_the_main_thread_nothing_is_set() -> None:
+    seen = []
+
+    def run() -> None:
+        with leaving_on_interrupt("stopped"):
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [signal.default_int_handler]

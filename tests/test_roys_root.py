@@ -1,0 +1,400 @@
+"""Roy's largest root: exact rational arithmetic, closed forms, simulation, limits."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import math
+from fractions import Fraction
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from hgr_jax.inference.roys_root import beta, distribution, pfaffian, root_finding
+from hgr_jax.inference.roys_root.distribution import log_survival, mean, quantile, survival
+
+EIGHTHS = [Fraction(k, 8) for k in range(1, 8)]
+NEAR_ONE = [1 - Fraction(1, 2**k) for k in (4, 6, 10, 20, 35, 50)]
+
+
+def exact_log_survival(c: Fraction, n: int, p: int, q: int) -> float:
+    """By de Bruijn's Pfaffian in the basis of monomials, in rational arithmetic: n - p - q even.
+
+    With t = c^2 every integral is then a polynomial of c.
+    """
+    lowest, whole = q - p - 1, (n - q - p - 2) // 2
+    assert 2 * whole == n - q - p - 2
+    binomial = [(-1) ** k * math.comb(whole, k) for k in range(whole + 1)]
+    densities = [{lowest + 2 * (i + k): b for k, b in enumerate(binomial)} for i in range(p)]
+    integrals = [{e + 2: Fraction(2 * b, e + 2) for e, b in f.items()} for f in densities]
+
+    def distribution(c: Fraction) -> Fraction:
+        powers = {e: c**e for e in range(2 * (lowest + 2 * (p + whole) + 4))}
+        size = p + p % 2
+        matrix = [[Fraction(0)] * size for _ in range(size)]
+        for i in range(p):
+            for j in range(i):
+                entry = Fraction(0)
+                for one, f, other, g in (
+                    (integrals[i], densities[j], 1, Fraction(1)),
+                    (integrals[j], densities[i], 1, Fraction(-1)),
+                ):
+                    for e, a in one.items():
+                        entry += (
+                            other
+                            * g
+                            * a
+                            * sum(
+                                Fraction(2 * b, e + d + 2) * powers[e + d + 2] for d, b in f.items()
+                            )
+                        )
+                matrix[i][j], matrix[j][i] = entry, -entry
+            if p % 2:
+                entry = sum((a * powers[e] for e, a in integrals[i].items()), Fraction(0))
+                matrix[i][p], matrix[p][i] = entry, -entry
+        return rational_pfaffian(matrix)
+
+    tail = 1 - distribution(c) / distribution(Fraction(1))
+    shift = max(0, tail.denominator.bit_length() - tail.numerator.bit_length())
+    return math.log(tail * 2**shift) - shift * math.log(2)
+
+
+def rational_pfaffian(matrix: list[list[Fraction]]) -> Fraction:
+    value = Fraction(1)
+    while matrix:
+        pivot = matrix[0][1]
+        value *= pivot
+        first, second = matrix[0], matrix[1]
+        matrix = [
+            [
+                entry + (second[i] * first[j] - first[i] * second[j]) / pivot
+                for j, entry in enumerate(row)
+                if j > 1
+            ]
+            for i, row in enumerate(matrix)
+            if i > 1
+        ]
+    return value
+
+
+def draw(n: float, p: int, q: int, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Top canonical correlations of independent Gaussians, from two Wishart matrices."""
+    ours = bartlett(q, p, draws, rng)
+    both = ours + bartlett(n - 1 - q, p, draws, rng)
+    root = np.linalg.inv(np.linalg.cholesky(both))
+    roots = np.linalg.eigvalsh(root @ ours @ root.swapaxes(1, 2))
+    return np.sqrt(roots[:, -1])
+
+
+def bartlett(freedom: float, p: int, draws: int, rng: np.random.Generator) -> np.ndarray:
+    factor = np.tril(rng.standard_normal((draws, p, p)), -1)
+    for i in range(p):
+        factor[:, i, i] = np.sqrt(rng.chisquare(freedom - i, draws))
+    return factor @ factor.swapaxes(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "q"),
+    [
+        (40, 1, 1),
+        (33, 1, 4),
+        (20, 2, 2),
+        (41, 2, 5),
+        (40, 3, 3),
+        (21, 3, 4),
+        (12, 5, 5),
+        (13, 5, 6),
+        (30, 5, 5),
+        (40, 4, 6),
+        (41, 4, 31),
+        (24, 10, 10),
+        (27, 10, 11),
+    ],
+)
+def test_agrees_with_rational_arithmetic(n: int, p: int, q: int) -> None:
+    correlations = EIGHTHS + NEAR_ONE
+    expected = np.array([exact_log_survival(c, n, p, q) for c in correlations])
+    assert expected.min() < -30
+    found = log_survival([float(c) for c in correlations], n, p, q)
+    np.testing.assert_allclose(found, expected, rtol=2e-15, atol=5e-14)
+
+
+@pytest.mark.parametrize("n", [10, 100, 10**4, 10**7, 10**9])
+@pytest.mark.parametrize("q", [1, 2, 5, 50])
+def test_of_one_variable_is_a_beta_distribution(n: int, q: int) -> None:
+    if n <= q + 1:
+        return
+    theta = stats.beta.ppf(np.linspace(0.01, 0.99, 50), q / 2, (n - 1 - q) / 2)
+    np.testing.assert_allclose(
+        survival(np.sqrt(theta), n, 1, q),
+        stats.beta.sf(theta, q / 2, (n - 1 - q) / 2),
+        rtol=1e-12 if n < 10**6 else 1e-6,  # the reference itself loses digits
+    )
+
+
+@pytest.mark.parametrize("n", [10, 60, 1000, 10**6, 10**9])
+def test_the_far_tail_of_one_variable_has_closed_forms(n: int) -> None:
+    c = np.concatenate([np.linspace(0.001, 0.99, 200), 1 - 10.0 ** -np.arange(2, 16)])
+    log_complement = np.where(c < 0.5, np.log1p(-(c**2)), np.log1p(-c) + np.log1p(c))
+    b = (n - 3) / 2
+    np.testing.assert_allclose(log_survival(c, n, 1, 2), b * log_complement, rtol=1e-14, atol=1e-15)
+    b = (n - 5) / 2
+    np.testing.assert_allclose(
+        log_survival(c, n, 1, 4), b * log_complement + np.log1p(b * c**2), rtol=1e-14, atol=1e-13
+    )
+
+
+@pytest.mark.parametrize("q", [1, 2, 3, 8, 21, 49])
+@pytest.mark.parametrize("b", [0.5, 3, 20.5, 300, 10**5, 5e8])
+def test_the_tail_of_one_variable_obeys_its_recurrence(b: float, q: int) -> None:
+    """I_x(a, b) - I_x(a + 1, b) = x^a (1-x)^b / (a B(a, b)), in both tails."""
+    a, n = q / 2, 2 * b + 1 + q
+    c = np.sqrt(np.concatenate([np.linspace(0.01, 40, 200) / (b + 40), [0.5, 0.9, 1 - 1e-9]]))
+    log_complement = np.where(c < 0.5, np.log1p(-(c**2)), np.log1p(-c) + np.log1p(c))
+    step = 2 * a * np.log(c) + b * log_complement - np.log(a) - beta.log_beta(a, b)
+    expected = np.logaddexp(log_survival(c, n, 1, q), step)
+    np.testing.assert_allclose(log_survival(c, n + 2, 1, q + 2), expected, rtol=2e-14, atol=2e-12)
+
+
+@pytest.mark.parametrize(("n", "q"), [(5, 2), (30, 2), (30, 3), (200, 9), (10**4, 2), (10**6, 30)])
+def test_of_two_variables_has_a_closed_form(n: int, q: int) -> None:
+    c = quantile(np.linspace(0.001, 0.9999, 40), n, 2, q)
+    x, a, b = c**2, (q - 1) / 2, (n - q - 2) / 2
+    log_ratio = special.betaln(a, b) - special.betaln(2 * a, 2 * b)
+    correction = np.exp(log_ratio + a * np.log(x) + b * np.log1p(-x)) / 2
+    expected = special.betainc(2 * a, 2 * b, x) - correction * special.betainc(a, b, x)
+    np.testing.assert_allclose(1 - survival(c, n, 2, q), expected, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "q"),
+    [
+        (9, 3, 4),
+        (12, 5, 5),
+        (20, 2, 5),
+        (57, 5, 3),
+        (500, 5, 5),
+        (2000, 4, 9),
+        (400, 12, 7),
+        (10**6, 6, 6),
+        (12.5, 2, 3),
+    ],
+)
+def test_agrees_with_simulation(n: float, p: int, q: int) -> None:
+    sample = draw(n, min(p, q), max(p, q), 20_000, np.random.default_rng(1))
+    result = stats.kstest(sample, lambda c: 1 - survival(c, n, p, q))
+    assert result.pvalue > 0.001
+    assert mean(n, p, q) == pytest.approx(sample.mean(), abs=4 * sample.std() / np.sqrt(20_000))
+    covered = np.mean(sample <= quantile(0.95, n, p, q))
+    assert covered == pytest.approx(0.95, abs=4 * np.sqrt(0.05 * 0.95 / 20_000))
+
+
+def test_agrees_with_simulated_data(rng: np.random.Generator) -> None:
+    """One set Gaussian, the other anything, through the definition of a canonical correlation."""
+    n, p, q = 30, 3, 4
+    ours = np.linalg.qr(rng.standard_exponential((n, q)) - 1 + np.zeros((n, 1)))[0]
+    ours = np.linalg.qr(ours - ours.mean(axis=0))[0]
+    theirs = rng.standard_normal((20_000, n, p))
+    theirs = np.linalg.qr(theirs - theirs.mean(axis=1, keepdims=True))[0]
+    sample = np.linalg.norm(ours.T @ theirs, ord=2, axis=(1, 2))
+    assert stats.kstest(sample, lambda c: 1 - survival(c, n, p, q)).pvalue > 0.01
+
+
+@pytest.mark.parametrize(("p", "q"), [(2, 2), (5, 5), (3, 8)])
+def test_of_many_rows_is_that_of_a_wishart_matrix(p: int, q: int) -> None:
+    sample = np.linalg.eigvalsh(bartlett(q, p, 20_000, np.random.default_rng(2)))[:, -1]
+    result = stats.kstest(sample, lambda root: 1 - survival(np.sqrt(root / 1e9), 1e9, p, q))
+    assert result.pvalue > 0.01
+    roots = np.linspace(1, 300, 100)
+    limits = [log_survival(np.sqrt(roots / n), n, p, q) for n in (1e7, 1e8, 1e9)]
+    np.testing.assert_allclose(limits[1], limits[2], atol=1e-3)
+    np.testing.assert_allclose(
+        limits[0] - limits[1], 10 * (limits[1] - limits[2]), rtol=0.01, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("degrees", [(1, 1), (1, 30), (2, 2), (5, 5), (7, 4), (20, 21), (50, 50)])
+@pytest.mark.parametrize("extra", [0.5, 1, 10, 1000, 10**9])
+def test_falls_from_0_without_a_seam(degrees: tuple[int, int], extra: float) -> None:
+    n = sum(degrees) + extra
+    c = np.concatenate(
+        [
+            10.0 ** -np.arange(149, 4, -16),
+            np.linspace(1e-4, 0.999, 201),
+            1 - 2.0 ** -np.arange(11, 54),
+        ]
+    )
+    values = log_survival(c, n, *degrees)
+    assert np.all(np.isfinite(values))
+    assert np.all(values <= 0)
+    steps = np.diff(values)
+    assert np.all(steps <= 1e-13)
+    assert np.all(steps[values[1:] < -0.01] < 0)
+
+
+def test_is_smooth_across_the_far_tail() -> None:
+    """Third differences of the logarithm show no jump where the arithmetic changes."""
+    edges = np.sqrt(np.linspace(20, 2500, 2000) / 10**6)
+    for p, q in [(1, 1), (2, 2), (5, 5), (4, 5)]:
+        values = log_survival(edges, 10**6, p, q)
+        assert values[-1] < -1000
+        assert np.abs(np.diff(values, 3)).max() < 2e-3
+        assert np.abs(np.diff(values[200:], 3)).max() < 1e-5
+
+
+@pytest.mark.parametrize(("n", "p", "q"), [(11, 5, 5), (50, 5, 5), (1000, 3, 8), (10**9, 5, 5)])
+def test_quantile_inverts_the_distribution(n: int, p: int, q: int) -> None:
+    probability = np.array([1e-6, 0.01, 0.3, 0.5, 0.9, 0.999])
+    c = quantile(probability, n, p, q)
+    assert np.all(np.diff(c) > 0)
+    np.testing.assert_allclose(1 - survival(c, n, p, q), probability, rtol=1e-7, atol=1e-11)
+    log_level = np.log(2.0**-40)
+    extreme = quantile(1 - 2.0**-40, n, p, q)
+    if extreme < 0.999:
+        assert log_survival(extreme, n, p, q) == pytest.approx(log_level, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [5, 60, 10**4, 10**8])
+@pytest.mark.parametrize("q", [1, 3, 40])
+def test_mean_of_one_variable_has_a_closed_form(n: int, q: int) -> None:
+    if n <= q + 1:
+        return
+    b = (n - 1 - q) / 2
+    expected = np.exp(special.betaln((q + 1) / 2, b) - special.betaln(q / 2, b))
+    assert mean(n, 1, q) == pytest.approx(expected, rel=1e-10 if n < 10**6 else 1e-6)
+
+
+@pytest.mark.parametrize(("n", "p", "q"), [(11, 5, 5), (100, 2, 7), (500, 5, 5), (200, 30, 30)])
+def test_mean_is_the_integral_of_the_survival_function(n: int, p: int, q: int) -> None:
+    nodes, weights = np.polynomial.legendre.leggauss(300)
+    # c = sin(pi / 4 (1 + node)) removes the root at c = 1
+    angle = np.pi / 4 * (nodes + 1)
+    expected = np.pi / 4 * (weights * np.cos(angle)) @ survival(np.sin(angle), n, p, q)
+    assert mean(n, p, q) == pytest.approx(expected, rel=1e-9)
+
+
+def test_broadcasts_and_agrees_with_a_loop() -> None:
+    c = np.linspace(0.05, 0.9, 7)
+    n = np.array([8, 30, 31, 10**5])[:, None, None]
+    p, q = np.array([[5, 0, 1], [3, 2, 4]])[:, :, None, None, None]
+    together = log_survival(c, n, p, q)
+    assert together.shape == (3, 4, 1, 7)
+    for index in np.ndindex(together.shape):
+        alone = [array[index] for array in np.broadcast_arrays(c, n, p, q)]
+        assert together[index] == pytest.approx(log_survival(*alone), rel=1e-13, abs=1e-15)
+    for function, first in ((quantile, [c]), (mean, [])):
+        together = function(*first, n, p, q)
+        for index in np.ndindex(together.shape):
+            alone = [array[index] for array in np.broadcast_arrays(*first, n, p, q)]
+            assert together[index] == pytest.approx(function(*alone), rel=1e-11)
+
+
+def test_scalars_and_empty_arrays() -> None:
+    assert isinstance(log_survival(0.1, 100, 5, 5), np.float64)
+    assert isinstance(quantile(0.1, 100, 5, 5), np.float64)
+    assert isinstance(mean(100, 5, 5), np.float64)
+    assert log_survival([], 100, 5, 5).shape == (0,)
+    assert quantile(np.zeros((0, 2)), 100, 5, 5).shape == (0, 2)
+    assert log_survival(np.float32(0.25), np.int32(50), True, np.int8(3)) == log_survival(
+        0.25, 50, 1, 3
+    )
+
+
+def test_blocks_do_not_change_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    c, n = rng.uniform(0.05, 0.6, 300), rng.integers(20, 200, 300)
+    whole = log_survival(c, n, 4, 5), quantile(c, n, 4, 5), mean(n, 4, 5)
+    monkeypatch.setattr(distribution, "_BLOCK", 1000)
+    monkeypatch.setattr(pfaffian, "_CHUNK", 200)
+    parts = log_survival(c, n, 4, 5), quantile(c, n, 4, 5), mean(n, 4, 5)
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_degenerate_cases() -> None:
+    c = np.array([-0.5, 0.0, 0.5, 1.0, 1.5, np.inf, np.nan])
+    np.testing.assert_array_equal(
+        log_survival(c, 100, 5, 5)[[0, 1, 3, 4, 5, 6]], [0, 0, -np.inf, -np.inf, -np.inf, np.nan]
+    )
+    np.testing.assert_array_equal(survival(c, 100, 5, 5)[[0, 1, 3, 6]], [1, 1, 0, np.nan])
+    for n, p, q in [(10, 5, 5), (3, 5, 5), (0, 1, 1), (100, 0, 5), (100, 5, 0), (100, 0, 0)]:
+        np.testing.assert_array_equal(log_survival(c, n, p, q), [0] * 6 + [np.nan])
+    probability = [0, 0.3, 1, np.nan]
+    np.testing.assert_array_equal(quantile(probability, 10, 5, 5), [1, 1, 1, np.nan])
+    np.testing.assert_array_equal(quantile(probability, 50, 0, 5), [0, 0, 0, np.nan])
+    np.testing.assert_array_equal(quantile(probability, 50, 5, 5)[[0, 2, 3]], [0, 1, np.nan])
+    np.testing.assert_array_equal(mean([10, 50, 3], [5, 0, 2], [5, 5, 2]), [1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((0.1, np.nan, 1, 1), ValueError, "n must be finite"),
+        ((0.1, np.inf, 1, 1), ValueError, "n must be finite"),
+        ((0.1, 10, -1, 1), ValueError, "p must hold integers >= 0"),
+        ((0.1, 10, 1, 1.5), ValueError, "q must hold integers >= 0"),
+        ((0.1j, 10, 1, 1), TypeError, "must hold real numbers"),
+        ((0.1, 10, "one", 1), TypeError, "p must hold real numbers"),
+        (([0.1, 0.2], [10, 11, 12], 1, 1), ValueError, "the shapes must broadcast"),
+    ],
+)
+def test_errors(arguments: tuple, error: type[Exception], message: str) -> None:
+    for function in (log_survival, survival, quantile):
+        with pytest.raises(error, match=message):
+            function(*arguments)
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.1, np.inf])
+def test_a_probability_outside_0_and_1_is_an_error(probability: float) -> None:
+    with pytest.raises(ValueError, match=r"probability must be in \[0, 1\]"):
+        quantile([0.5, probability], 100, 5, 5)
+
+
+def test_brackets_close_on_zeros_of_any_shape() -> None:
+    power = np.array([1.0, 3.0, 9.0, 0.2])
+
+    def function(x: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        return 0.3 - np.abs(x) ** power[chosen]
+
+    ends = np.zeros(4), np.full(4, 0.3), np.ones(4), np.full(4, -0.7)
+    found = root_finding.bracketed_root(function, *ends)
+    np.testing.assert_allclose(found, 0.3 ** (1 / power), rtol=1e-13)
+
+
+degrees = st.integers(1, 12)
+correlations = st.floats(0.001, 0.999)
+
+
+@hypothesis.given(correlations, st.integers(1, 400), degrees, degrees)
+def test_more_variables_correlate_more_and_more_rows_less(
+    c: float, extra: int, p: int, q: int
+) -> None:
+    n = p + q + 1 + extra
+    value = log_survival(c, n, p, q)
+    assert -np.inf < value <= 0
+    assert value == log_survival(c, n, q, p)
+    slack = 1e-12 * max(1, -value)
+    assert log_survival(c, n, p + 1, q) >= value - slack
+    assert log_survival(c, n, p, q + 1) >= value - slack
+    assert log_survival(c, n + 1, p, q) <= value + slack
+    assert log_survival(c * 1.001, n, p, q) <= value + slack
+
+
+@hypothesis.given(st.floats(1e-5, 1 - 1e-5), st.floats(0.5, 9), degrees, degrees)
+def test_quantile_and_survival_are_inverse(u: float, log_extra: float, p: int, q: int) -> None:
+    n = p + q + 1 + 10**log_extra
+    assert survival(quantile(u, n, p, q), n, p, q) == pytest.approx(1 - u, rel=1e-8)
+
+
+def test_public_docstrings_explain_every_argument_and_run() -> None:
+    for function in (log_survival, survival, quantile, mean):
+        assert all(name in function.__doc__ for name in inspect.signature(function).parameters)
+        assert all(
+            part in function.__doc__ for part in ("Args:", "Returns:", "Raises:", "Example:")
+        )
+    results = doctest.testmod(distribution)
+    assert results.attempted >= 8
+    assert not results.failed
