@@ -7,6 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+Integers = NDArray[np.intp]
 
 
 def is_traced(*trees: Any) -> bool:

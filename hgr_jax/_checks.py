@@ -17,6 +17,9 @@ from jax import Array
 
 from hgr_jax._arrays import as_dtype
 
+MAX_DEGREE = 50
+"""Largest degree of a scan and of the command line."""
+
 _COMPUTED = (np.dtype(np.float32), np.dtype(np.float64))
 
 

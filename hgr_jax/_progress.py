@@ -13,7 +13,7 @@ Advance = Callable[..., None]
 
 @contextlib.contextmanager
 def progress_bar(
-    shown: bool, total: int, *, unit: str, extra: str, words: str = "", leave: bool = True
+    shown: bool, total: int, *, unit: str, extra: str, label: str = "", leave: bool = True
 ) -> Iterator[Advance]:
     """What to call as the work goes on; it does nothing if the bar is not to be shown.
 
@@ -32,7 +32,7 @@ def progress_bar(
         yield lambda done, figures=None: None
         return
     with require("tqdm", extra).tqdm(
-        desc=words or None, total=total, unit=unit, leave=leave
+        desc=label or None, total=total, unit=unit, leave=leave
     ) as bar:
 
         def advance(done: int, figures: Mapping[str, str] | None = None) -> None:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-LARGEST_HEAT_MAP = 32.0
+MAX_HEAT_MAP_INCHES = 32.0
 """Inches of its side."""
 
-MOST_LABELS = 160
+MAX_LABELS = 160
 """Columns of a heat map beyond which their names would not be readable."""
 
 
@@ -122,13 +122,13 @@ def plot_correlations(
         )
     both = np.where(np.tri(len(kb), dtype=bool), pearson, kb)
     np.fill_diagonal(both, np.nan)
-    side = min(max(5.0, 0.28 * len(kb) + 2), LARGEST_HEAT_MAP)
+    side = min(max(5.0, 0.28 * len(kb) + 2), MAX_HEAT_MAP_INCHES)
     figure = require("matplotlib.figure", "plot").Figure(
         figsize=(side + 1, side), layout="constrained"
     )
     axes = figure.subplots()
     image = axes.imshow(both, vmin=0, vmax=1, cmap="viridis")
-    ticks = range(len(kb)) if len(kb) <= MOST_LABELS else ()
+    ticks = range(len(kb)) if len(kb) <= MAX_LABELS else ()
     labels = [literal(names[tick]) for tick in ticks]
     axes.set_xticks(ticks, labels, rotation=90, fontsize=7)
     axes.set_yticks(ticks, labels, fontsize=7)

@@ -23,7 +23,7 @@ MANY = 20_000
 
 @functools.partial(jax.jit, static_argnums=2)
 def smoothed(x: jax.Array, z: jax.Array, span: float) -> jax.Array:
-    return Smoother.of(x, span)(z)
+    return Smoother.along(x, span)(z)
 
 
 def running_lines(x: np.ndarray, z: np.ndarray, span: float) -> np.ndarray:

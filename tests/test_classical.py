@@ -125,7 +125,7 @@ def test_what_is_rescaled_must_be_one_number(measure: Callable[..., jax.Array]) 
     assert measure(a, a, measure=lambda a, b: 0.5) > 0
     with pytest.raises(TypeError, match="measure must be a callable"):
         measure(a, a, measure="kb")
-    with pytest.raises(TypeError, match="measure must return one number; got Fit"):
+    with pytest.raises(TypeError, match="measure must return one number; got KBFit"):
         measure(a, a, measure=hgr_jax.kb_fit)
     with pytest.raises(TypeError, match=r"got an array of shape \(8,\)"):
         measure(a, a, measure=lambda a, b: a)

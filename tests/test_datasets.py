@@ -390,19 +390,19 @@ def _without_income(lines: list[str]) -> list[str]:
 
 
 WRONG_TRACTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
-    "empty": (lambda lines: [], "one column of each of the names 'CensusTract', 'State'"),
-    "no income": (_without_income, "one column of each of the names 'Income'; .*'CensusTract,"),
+    "empty": (lambda lines: [], "is empty"),
+    "no income": (_without_income, "has no column 'Income'; did you mean"),
     "twice": (
         lambda lines: [lines[0] + ",Income", *(line + ",1" for line in lines[1:])],
-        "one column of each of the names 'Income'",
+        "has 2 columns named 'Income'",
     ),
     "counties": (
         lambda lines: [lines[0].replace("CensusTract", "CensusId"), *lines[1:]],
-        "names 'CensusTract'; its first line starts with 'CensusId,State",
+        "has no column 'CensusTract'; did you mean 'CensusId'",
     ),
     "short row": (
         lambda lines: [*lines[:3], lines[3].rpartition(",")[0]],
-        "row 4: expected 37 values as in the header, got 36",
+        "line 4: expected 37 values as in the header, got 36",
     ),
     "text": (
         lambda lines: [*lines[:2], lines[1] + "x"],
@@ -412,7 +412,7 @@ WRONG_TRACTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
         lambda lines: [lines[0], lines[1].rpartition(",")[0] + ",inf"],
         "column 'Unemployment' holds an infinite value",
     ),
-    "no rows": (lambda lines: lines[:1], "no row without a missing value"),
+    "no rows": (lambda lines: lines[:1], "has a header but no rows"),
     "missing": (
         lambda lines: [lines[0], lines[1].replace("Minnesota", "NA")],
         "no row without a missing value",

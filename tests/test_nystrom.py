@@ -43,8 +43,8 @@ def test_single_precision(rng: np.random.Generator) -> None:
 
 def test_equal_rows_are_chosen_once_and_order_does_not_matter(rng: np.random.Generator) -> None:
     x = np.repeat(np.float32([[0.0], [1.0], [5.0]]), [3, 4, 2], axis=0)
-    chosen, alive = pivots(jnp.asarray(x), 6)
-    assert int(alive.sum()) == 3
+    chosen, in_span = pivots(jnp.asarray(x), 6)
+    assert int(in_span.sum()) == 3
     assert sorted(x[chosen[:3], 0].tolist()) == [0, 1, 5]
     f = features(jnp.asarray(x), 1.0, 6)
     assert np.all(f[3:] == 0)

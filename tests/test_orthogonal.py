@@ -28,7 +28,7 @@ def orthonormal(x: np.ndarray, degree: int, weights: np.ndarray | None = None) -
     assert conditioned
     rows = jnp.stack(jax.jit(PolynomialBasis.polynomials)(basis, jnp.asarray(x)))
     whitened = (whitener @ rows)[1:]
-    return np.asarray(whitened, np.float64)[np.asarray(basis.alive)]
+    return np.asarray(whitened, np.float64)[np.asarray(basis.in_span)]
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
@@ -54,7 +54,7 @@ def test_rare_values_that_the_sketch_misses_are_found() -> None:
     x[[10_001, 30_007, 50_011, 70_013, 90_017]] = 1
     basis, _, _, conditioned = fit_one(jnp.asarray(x), 4)
     assert conditioned
-    assert basis.alive.tolist() == [True, True, False, False]
+    assert basis.in_span.tolist() == [True, True, False, False]
     np.testing.assert_allclose(orthonormal(x, 4) @ orthonormal(x, 4).T / 1e5, np.eye(2), atol=1e-5)
 
 
@@ -98,8 +98,8 @@ def test_weights_on_a_handful_of_long_data(rng: np.random.Generator) -> None:
 )
 def test_directions_that_the_data_supports(x: np.ndarray, expected: int) -> None:
     basis, gram, _, _ = fit_one(jnp.asarray(x, jnp.float32), 5)
-    assert int(basis.alive.sum()) == expected
-    dead = ~np.asarray(basis.alive)
+    assert int(basis.in_span.sum()) == expected
+    dead = ~np.asarray(basis.in_span)
     assert not np.any(np.asarray(basis.functions(jnp.asarray(x, jnp.float32)))[1:][dead])
     assert np.isfinite(gram).all()
 
@@ -107,7 +107,7 @@ def test_directions_that_the_data_supports(x: np.ndarray, expected: int) -> None
 def test_two_variables_of_different_degrees_at_once(rng: np.random.Generator) -> None:
     a, b = (jnp.asarray(rng.standard_normal(500), jnp.float32) for _ in range(2))
     basis, gram, whitener, _ = fit((a, b), (2, 4), None)
-    assert basis.alive.tolist() == [[True, True, False, False], [True] * 4]
+    assert basis.in_span.tolist() == [[True, True, False, False], [True] * 4]
     rows = jnp.stack(basis.polynomials(jnp.stack([a, b])), axis=1).reshape(10, -1)
     np.testing.assert_allclose(gram, rows @ rows.T / 500, atol=1e-6)
     whitened = whitener @ rows
@@ -137,9 +137,9 @@ def test_features(rng: np.random.Generator) -> None:
     base = rng.standard_normal((60, 3)).astype(np.float32) * np.array([1, 1e3, 1e-3], np.float32)
     dependent = base[:, :1] - 2 * base[:, 1:2]
     features = np.concatenate([base[:, :2], dependent, np.ones((60, 1)), base[:, 2:]], axis=1)
-    basis, clear = jax.jit(fit_features)(jnp.asarray(features, jnp.float32), None)
-    assert clear
-    assert basis.alive.tolist() == [True, True, False, False, True]
+    basis, well_conditioned = jax.jit(fit_features)(jnp.asarray(features, jnp.float32), None)
+    assert well_conditioned
+    assert basis.in_span.tolist() == [True, True, False, False, True]
     rows = np.asarray(basis.functions(jnp.asarray(features, jnp.float32)))[1:]
     expected = np.diag([1.0, 1.0, 0.0, 0.0, 1.0])
     np.testing.assert_allclose(rows @ rows.T / 60, expected, atol=1e-5)

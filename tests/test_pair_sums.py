@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hgr_jax import pairs
+from hgr_jax.measures import _pair_sums as pairs
 from hgr_jax.measures._pair_sums import centred_products, correlation_of, distances, per_row, scaled
 
 

@@ -26,9 +26,9 @@ from hgr_jax.tables.files import Frame, TableError, is_number, printable, read_t
 
 Array = NDArray[Any]
 
-LEAST_ROWS = 20
-LEAST_ROWS_OF_A_CLASS = 4
-MOST_LEVELS = 100
+MIN_TRAINING_ROWS = 20
+MIN_CLASS_ROWS = 4
+MAX_LEVELS = 100
 SHUFFLES = 100
 
 LEGEND = """\
@@ -161,14 +161,14 @@ def usable_rows(frame: Frame, settings: FairOptions) -> Frame:
                 + ("" if needed else f"; leave it out with {_drop(name)}")
             )
     kept = ~np.any(list(missing.values()), axis=0)
-    if kept.sum() < LEAST_ROWS:
+    if kept.sum() < MIN_TRAINING_ROWS:
         most = max(missing, key=lambda name: int(missing[name].sum()))
         hint = ""
         if missing[most].any():
             hint = f"; {most!r} misses most, {missing[most].sum()} of {frame.rows}"
         raise TableError(
             f"{frame.source} has {kept.sum()} row(s) without a missing value, at least"
-            f" {LEAST_ROWS} are needed{hint}"
+            f" {MIN_TRAINING_ROWS} are needed{hint}"
         )
     return frame.take(kept)
 
@@ -206,7 +206,7 @@ def encode(frame: Frame, settings: FairOptions) -> Problem:
 def _levels(frame: Frame, name: str) -> list[str]:
     column = frame.column(name)
     levels = sorted(set(column))
-    if len(levels) > min(MOST_LEVELS, frame.rows // 2):
+    if len(levels) > min(MAX_LEVELS, frame.rows // 2):
         shown = next((text for text in levels if not is_number(text)), levels[0])
         raise TableError(
             f"column {name!r} holds text of {len(levels)} different values in {frame.rows} rows,"
@@ -225,11 +225,11 @@ def _classes(frame: Frame, target: str) -> list[Any] | None:
         )
     if len(levels) > 2:
         return None
-    if counts.min() < LEAST_ROWS_OF_A_CLASS:
+    if counts.min() < MIN_CLASS_ROWS:
         rare = _shown(levels[counts.argmin()])
         raise TableError(
             f"target {target!r} is {rare} in {counts.min()} row(s) only; at least"
-            f" {LEAST_ROWS_OF_A_CLASS} are needed"
+            f" {MIN_CLASS_ROWS} are needed"
         )
     return [*levels.tolist()]
 

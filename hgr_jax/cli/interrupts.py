@@ -14,8 +14,8 @@ STATUS = 128 + signal.SIGINT
 
 
 @contextlib.contextmanager
-def leaving_on_interrupt(words: str) -> Iterator[None]:
-    """While the block runs, Ctrl-C prints ``words`` on stderr and ends the process with 130.
+def leaving_on_interrupt(message: str) -> Iterator[None]:
+    """While the block runs, Ctrl-C prints ``message`` on stderr and ends the process with 130.
 
     A KeyboardInterrupt would not do: Python drops it when it is raised in a hook of the garbage
     collector (jaxlib has one), and unwinding while XLA compiles in another thread ends in a
@@ -32,7 +32,7 @@ def leaving_on_interrupt(words: str) -> Iterator[None]:
         with contextlib.suppress(RuntimeError, ValueError, OSError):
             sys.stdout.flush()
         with contextlib.suppress(OSError):
-            os.write(2, f"\n{words}\n".encode())
+            os.write(2, f"\n{message}\n".encode())
         os._exit(STATUS)
 
     signal.signal(signal.SIGINT, leave)

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hgr_jax._checks import MAX_DEGREE
 from hgr_jax._version import __version__
 from hgr_jax.cli.interrupts import leaving_on_interrupt
 from hgr_jax.tables.files import TableError, printable
-
-LARGEST_DEGREE = 50
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -220,7 +219,7 @@ def _positive(text: str, largest: int = 10**6, least: int = 1) -> int:
 
 
 def _degree(text: str) -> int:
-    return _positive(text, LARGEST_DEGREE)
+    return _positive(text, MAX_DEGREE)
 
 
 def _batch(text: str) -> int:

@@ -20,7 +20,7 @@ from hgr_jax.tables.files import TableError, printable, read_columns
 
 Vector = NDArray[np.float64]
 
-LEAST_ROWS_TO_SPLIT = 20
+MIN_ROWS_TO_SPLIT = 20
 DOMINANT_SHARE = 0.3
 
 
@@ -73,7 +73,7 @@ def report_pair(path: Path, names: tuple[str, str], h: int, k: int, folder: Path
     print(f"{f'HGR-KB({h}, {k})':<12} {float(fit.correlation):.4f}")
     print(f"{f'HGR-SK({max(h, k)})':<12} {float(single.correlation):.4f}   {single.explains}")
     print(f"{'|Pearson|':<12} {float(kb(a, b, 1, 1)):.4f}")
-    if rows >= LEAST_ROWS_TO_SPLIT:
+    if rows >= MIN_ROWS_TO_SPLIT:
         tested = held_out(a, b, h, k)
         print(f"{'held out':<12} {tested:.4f}   KB on rows that f and g were not fitted to")
     print(f"\n{fit.message}\n")
@@ -89,7 +89,7 @@ def _say_transformations(fit: KBFit, names: Sequence[str], a: Vector, b: Vector)
     print(f"effective degrees: {degrees[0]} and {degrees[1]}")
     parts = np.asarray(fit.f(a) * fit.g(b))
     share = parts.max() / parts.sum() if fit.correlation > 0 else 0.0
-    if share > DOMINANT_SHARE and len(a) >= LEAST_ROWS_TO_SPLIT:
+    if share > DOMINANT_SHARE and len(a) >= MIN_ROWS_TO_SPLIT:
         print(
             f"one row alone, {names[0]} {a[parts.argmax()]:g} and {names[1]}"
             f" {b[parts.argmax()]:g}, makes up {share:.0%} of the correlation: look at the picture"

@@ -17,7 +17,7 @@ from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, write_html
 from hgr_jax.plotting import save_figure
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
-from hgr_jax.tables.convert import Category
+from hgr_jax.tables.encoding import Category
 from hgr_jax.tables.files import TableError, printable, read_any
 
 POINTS = 600
@@ -103,8 +103,8 @@ def _say(found: Scan, title: str, settings: ScanOptions) -> None:
         f" polynomials of degree {settings.h} and {settings.k}"
         + (" of ranks" if settings.rank else "")
     )
-    for words, told in (("skipped", found.skipped), ("note", found.notes)):
-        for name, reason in told.items():
+    for words, messages in (("skipped", found.skipped), ("note", found.notes)):
+        for name, reason in messages.items():
             print(f"{words}: {printable(name)}: {printable(reason)}")
     if not len(found):
         print("no pair of columns is left to scan")
@@ -177,8 +177,8 @@ def as_report(found: Scan, title: str, *, by: str = "correlation") -> HtmlPage:
     }
     if settings["transform"]:
         summary["transform"] = "ranks"
-    told = (("left out", found.skipped), ("note", found.notes))
-    skipped = [(n, f"{words}: {text}") for words, texts in told for n, text in texts.items()]
+    messages = (("left out", found.skipped), ("note", found.notes))
+    skipped = [(n, f"{words}: {text}") for words, texts in messages for n, text in texts.items()]
     return HtmlPage(
         title=title,
         summary=summary,
@@ -209,7 +209,7 @@ def _row(pair: Pair) -> list[str | float | int | None]:
 
 def as_detail(found: Scan, pair: Pair) -> Detail:
     """A pair in full: its data and its transformations."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
         fit = found.fit(pair.a, pair.b)
     names = (pair.a, pair.b)
@@ -227,7 +227,7 @@ def as_detail(found: Scan, pair: Pair) -> Detail:
         for t, v, category in zip(transforms, values, categories, strict=True)
     ]
     note = "" if any(categories) else f"f = {fit.f.formula('a')};  g = {fit.g.formula('b')}"
-    note = "; ".join(filter(None, [note, *(str(one.message) for one in told)]))
+    note = "; ".join(filter(None, [note, *(str(one.message) for one in messages)]))
     return Detail(
         a=pair.a,
         b=pair.b,

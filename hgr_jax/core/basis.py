@@ -65,7 +65,7 @@ class PolynomialBasis:
         return self.recurrence[..., 3:, :]
 
     @property
-    def alive(self) -> Array:
+    def in_span(self) -> Array:
         """Which directions ``(..., d)`` the data supports."""
         return self.step != 0
 
@@ -139,7 +139,7 @@ class FeatureBasis:
 
     mean: Array
     transform: Array
-    alive: Array
+    in_span: Array
 
     def functions(self, features: Array) -> Array:
         """Return 1 and the basis at ``features (n, m)``, as ``(1 + m, n)``."""

@@ -234,7 +234,7 @@ def _sizes(bases: Bases) -> tuple[int, int]:
     """How many functions ``[1, basis]`` of each there are."""
     if isinstance(bases, PolynomialBasis):
         return (1 + bases.degree,) * 2
-    return 1 + len(bases[0].alive), 1 + len(bases[1].alive)
+    return 1 + len(bases[0].in_span), 1 + len(bases[1].in_span)
 
 
 def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:

@@ -296,7 +296,7 @@ def as_fit(solution: Solution, encoders: tuple[Encoder, Encoder], *, unique: boo
     solution = solution.with_fixed_sign()
     eps = float(jnp.finfo(solution.correlation.dtype).eps)
     tied = jnp.zeros((), bool) if unique else solution.pair.tied
-    degrees = jnp.stack([jnp.sum(side.basis.alive) for side in (solution.f, solution.g)])
+    degrees = jnp.stack([jnp.sum(side.basis.in_span) for side in (solution.f, solution.g)])
     status = jnp.int32(Status.OPTIMAL)
     for condition, name in (  # the last one that holds decides
         (tied, Status.TIED),

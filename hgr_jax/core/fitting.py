@@ -37,7 +37,7 @@ from hgr_jax.core.sketch import (
 )
 from hgr_jax.core.small_matrices import inverse_cholesky, matmul
 
-MIN_PIVOT = 0.5
+MIN_REMAINDER = 0.5
 MAX_NORM = 16.0
 
 
@@ -81,7 +81,7 @@ def fit_polynomials(
     supported = jnp.minimum(
         distinct_values(columns, weights, count) - 1, np.asarray(degrees, np.int32)
     )
-    enough = jnp.all(jnp.sum(basis.alive, axis=1, dtype=jnp.int32) >= supported)
+    enough = jnp.all(jnp.sum(basis.in_span, axis=1, dtype=jnp.int32) >= supported)
     return FittedPolynomials(basis, gram, whitener, good & enough)
 
 
@@ -98,7 +98,7 @@ def _fitted_whole(
     gram = jnp.where(used[:, None] & used[None, :], inner_products(rows), 0)
     whitener = whitening(gram, same_variable([max(degrees) + 1] * len(degrees)))
     # On its diagonal is the inverse of what is left of each norm after projection.
-    good = jnp.all(jnp.diagonal(whitener) < 1 / MIN_PIVOT) | ~jnp.isfinite(jnp.sum(gram))
+    good = jnp.all(jnp.diagonal(whitener) < 1 / MIN_REMAINDER) | ~jnp.isfinite(jnp.sum(gram))
     return FittedPolynomials(basis, gram, whitener, good)
 
 
@@ -161,8 +161,8 @@ def _measured_and_repaired(
         lambda state: state,
         state,
     )
-    alive = (jnp.diagonal(state.whitener) != 0).reshape(-1, top + 1)[:, 1:]
-    return FittedPolynomials(_only(state.basis, alive), state.gram, state.whitener, state.done)
+    in_span = (jnp.diagonal(state.whitener) != 0).reshape(-1, top + 1)[:, 1:]
+    return FittedPolynomials(_only(state.basis, in_span), state.gram, state.whitener, state.done)
 
 
 class _State(NamedTuple):
@@ -196,8 +196,8 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
 
     A direction is dead, with a row of 0 in the whitener, when what is left of ``x p_j`` after
     projection on ``p_0 .. p_j`` is rounding noise, or when an earlier direction is.  A basis is
-    well conditioned where more than `MIN_PIVOT` of every polynomial's norm is orthogonal to those
-    before it, and no norm is far from 1.  (What is not finite is well enough: it stays so.)
+    well conditioned where more than `MIN_REMAINDER` of every polynomial's norm is orthogonal to
+    those before it, and no norm is far from 1.  (What is not finite is well enough: it stays so.)
     """
     top, variables = basis.degree, len(degrees)
     square = jnp.diagonal(gram)
@@ -216,7 +216,7 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
         used[:, None], whitening(of_used, same_variable([max(degrees) + 1] * len(degrees))), 0
     )
     norm = jnp.sqrt(square)
-    orthogonal = jnp.diagonal(whitener) * norm < 1 / MIN_PIVOT
+    orthogonal = jnp.diagonal(whitener) * norm < 1 / MIN_REMAINDER
     good = orthogonal & (norm < MAX_NORM) & (norm > 1 / MAX_NORM) | ~used
     done = jnp.all(good) | ~jnp.isfinite(jnp.sum(square))
     return whitener, done
@@ -262,7 +262,7 @@ def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, 
     columns = (centred * unit[None, :]).T
 
     def orthogonalise(j: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
-        basis, transform, alive, clear = state
+        basis, transform, in_span, well_conditioned = state
         start = jnp.sqrt(jnp.sum(w * columns[j] ** 2))
 
         def project(_: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -278,11 +278,13 @@ def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, 
         return (
             basis.at[j].set(v * inverse),
             transform.at[:, j].set(combination * inverse),
-            alive.at[j].set(lives),
-            clear & (lives | (norm <= 2 * rounding_noise(v.dtype) * start)),
+            in_span.at[j].set(lives),
+            well_conditioned & (lives | (norm <= 2 * rounding_noise(v.dtype) * start)),
         )
 
     basis, transform = jnp.zeros((m, n), columns.dtype), jnp.zeros((m, m), columns.dtype)
     empty = (basis, transform, jnp.zeros(m, bool), jnp.array(True))
-    _, transform, alive, clear = lax.fori_loop(0, m, orthogonalise, empty)
-    return FeatureBasis(mean=mean, transform=unit[:, None] * transform, alive=alive), clear
+    _, transform, in_span, well_conditioned = lax.fori_loop(0, m, orthogonalise, empty)
+    return FeatureBasis(
+        mean=mean, transform=unit[:, None] * transform, in_span=in_span
+    ), well_conditioned

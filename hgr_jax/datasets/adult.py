@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hgr_jax.datasets.dataset import Dataset, encoded, from_columns, read_rows
+import numpy as np
+
+from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
+from hgr_jax.tables.files import read_publication
 
 COLUMNS = (
     "age",
@@ -25,7 +28,7 @@ COLUMNS = (
     "income",
 )
 
-CATEGORICAL = frozenset(
+CATEGORICAL_COLUMNS = frozenset(
     {
         "workclass",
         "education",
@@ -77,17 +80,19 @@ def load_adult(
       >>> load_adult()  # doctest: +SKIP
       <Dataset adult: classification, 48842 rows, 108 inputs, target 'income', protected 'age'>
     """
-    rows: list[list[str]] = []
-    for name in ("adult.data", "adult.test"):
-        path = fetch(name, folder=folder, cache=cache, address=address, progress=progress)
+    first, second = (
         # The test part starts with a line of comment, which has one value.
-        rows += [row for row in read_rows(path) if len(row) == len(COLUMNS)]
-    cells = dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
+        read_publication(
+            fetch(name, folder=folder, cache=cache, address=address, progress=progress), COLUMNS
+        )
+        for name in ("adult.data", "adult.test")
+    )
+    cells = {name: np.concatenate([first[name], second[name]]) for name in COLUMNS}
     # The labels of the test part end in a full stop.
-    cells["income"] = ["1" if text.rstrip(".") == ">50K" else "0" for text in cells["income"]]
+    cells["income"] = np.array([text.rstrip(".") == ">50K" for text in cells["income"]])
     return from_columns(
         "adult",
-        encoded(cells, CATEGORICAL),
+        encoded(cells, CATEGORICAL_COLUMNS),
         target="income",
         protected="age",
         task="classification",

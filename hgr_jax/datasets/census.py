@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hgr_jax.datasets.dataset import Dataset, encoded, from_columns, read_rows
+from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
-from hgr_jax.tables.files import MISSING, TableError, is_number, printable
+from hgr_jax.tables.files import TableError, is_number, read_table
 
 COLUMNS = (
     "State",
@@ -107,56 +108,25 @@ def load_census(
 
 
 def _prepared(path: Path, name: str, identifier: str) -> Dataset:
-    shown = printable(str(path))
-    columns = encoded(_cells(path, shown, identifier), {"State"})
-    for column, values in columns.items():
-        if not np.isfinite(values).all():
-            raise TableError(f"{shown}: column {column!r} holds an infinite value")
+    frame = read_table(path)
+    needed = {column: frame.column(column) for column in (identifier, *COLUMNS, *DROPPED)}
+    known = ~np.any([_lacking(values) for values in needed.values()], axis=0)
+    if not known.any():
+        raise TableError(f"{frame.source} has no row without a missing value")
+    for column in COLUMNS[1:]:
+        if frame.is_text(column):
+            text = next(text for text in needed[column] if text and not is_number(text))
+            raise TableError(
+                f"{frame.source}: column {column!r} holds text, for example {text[:40]!r};"
+                " expected numbers"
+            )
+        if np.isinf(needed[column][known]).any():
+            raise TableError(f"{frame.source}: column {column!r} holds an infinite value")
+    columns = encoded({column: needed[column][known] for column in COLUMNS}, {"State"})
     unemployment = columns["Unemployment"]
     columns["Unemployment"] = (unemployment > unemployment.mean()) * 1.0
     return from_columns(name, columns, target="ChildPoverty", protected="Income", task="regression")
 
 
-def _cells(path: Path, shown: str, identifier: str) -> dict[str, list[str]]:
-    """Texts of the columns in use, of the rows without a missing value."""
-    try:
-        header, *rows = read_rows(path) or [[]]
-    except FileNotFoundError:
-        raise TableError(f"no such file: {shown}") from None
-    except OSError as error:
-        raise TableError(f"cannot read {shown}: {error.strerror}") from None
-    except csv.Error as error:
-        raise TableError(f"{shown} cannot be read as CSV: {error}") from None
-    needed = (identifier, *COLUMNS, *DROPPED)
-    absent = [column for column in needed if header.count(column) != 1]
-    if absent:
-        names = ", ".join(repr(column) for column in absent)
-        raise TableError(
-            f"{shown} must have one column of each of the names {names}; its first line starts"
-            f" with {printable(','.join(header))[:60]!r}"
-        )
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise TableError(
-                f"{shown}, row {number}: expected {len(header)} values as in the header,"
-                f" got {len(row)}"
-            )
-    positions = [header.index(column) for column in needed]
-    complete = [
-        row for row in rows if not any(row[position].lower() in MISSING for position in positions)
-    ]
-    if not complete:
-        raise TableError(f"{shown} has no row without a missing value")
-    cells = {column: [row[header.index(column)] for row in complete] for column in COLUMNS}
-    for column in COLUMNS[1:]:
-        _check_numbers(shown, column, cells[column])
-    return cells
-
-
-def _check_numbers(shown: str, column: str, texts: list[str]) -> None:
-    for text in texts:
-        if not is_number(text):
-            raise TableError(
-                f"{shown}: column {column!r} holds text, for example {text[:40]!r};"
-                " expected numbers"
-            )
+def _lacking(values: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(values == "" if values.dtype == object else np.isnan(values))

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hgr_jax.datasets.dataset import Dataset, encoded, from_columns, read_rows
+from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
-from hgr_jax.tables.files import MISSING
+from hgr_jax.tables.files import MISSING, read_publication
+
+COLUMNS = 147
 
 # fmt: off
-COLUMNS = (
+USED_COLUMNS = (
     (5, "pop"), (6, "perHoush"), (7, "pctBlack"), (8, "pctWhite"), (9, "pctAsian"), (10, "pctHisp"),
     (11, "pct12-21"), (12, "pct12-29"), (13, "pct16-24"), (14, "pct65up"), (15, "persUrban"),
     (16, "pctUrban"), (17, "medIncome"), (18, "pctWwage"), (19, "pctWfarm"), (20, "pctWdiv"),
@@ -92,10 +94,10 @@ def load_communities(
         address=address,
         progress=progress,
     )
-    rows = [[row[position] for position, _ in COLUMNS] for row in read_rows(path)]
-    rows = [row for row in rows if not MISSING.intersection(row)]
-    names = [name for _, name in COLUMNS]
-    numbers = encoded(dict(zip(names, zip(*rows, strict=True), strict=True)), ())
+    cells = read_publication(path, [str(i) for i in range(COLUMNS)], encoding="latin-1")
+    used = {name: cells[str(position)] for position, name in USED_COLUMNS}
+    known = ~np.any([np.isin(texts, list(MISSING)) for texts in used.values()], axis=0)
+    numbers = encoded({name: texts[known] for name, texts in used.items()}, ())
     race = (numbers["pctBlack"] > numbers["pctWhite"]).astype(np.float64)
     columns = {"pop": numbers.pop("pop"), "race": race} | numbers
     return from_columns(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import difflib
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
+from hgr_jax.tables.encoding import encode_texts
+from hgr_jax.tables.files import listed, near_names
 
 if TYPE_CHECKING:
     import pandas
@@ -58,12 +57,8 @@ class Dataset:
         names = [*self.features, self.target]
         levels = [known for known in names if known.startswith(f"{name}=")]
         if levels:
-            return f"it is categorical, with a column for each level: {_listed(levels, 3)}"
-        near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
-        near = near or [known for known in names if known.lower() == str(name).lower()]
-        if near:
-            return f"did you mean {' or '.join(repr(known) for known in near)}?"
-        return f"its columns are {_listed(names, 10)}"
+            return f"it is categorical, with a column for each level: {listed(levels, 3)}"
+        return near_names(str(name), names)
 
     def __repr__(self) -> str:
         rows, columns = self.x.shape
@@ -83,10 +78,6 @@ class Dataset:
         return frame(np.column_stack([self.x, self.y]), columns=columns)
 
 
-def _listed(names: list[str], most: int) -> str:
-    return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
-
-
 def from_columns(
     name: str,
     columns: Mapping[str, Values],
@@ -102,21 +93,14 @@ def from_columns(
     return Dataset(name, x, y, z, features, target, protected, task)
 
 
-def encoded(cells: Mapping[str, Sequence[str]], categorical: Collection[str]) -> dict[str, Values]:
+def encoded(cells: Mapping[str, NDArray[Any]], categorical: Collection[str]) -> dict[str, Values]:
     """Numbers of each column; of a categorical one, a column for each level, levels sorted."""
     columns: dict[str, Values] = {}
     for name, texts in cells.items():
         if name not in categorical:
             columns[name] = np.array(texts, dtype=np.float64)
             continue
-        levels = sorted(set(texts))
-        code = {level: i for i, level in enumerate(levels)}
-        codes = np.array([code[text] for text in texts])
-        columns.update({f"{name}={level}": (codes == i) * 1.0 for level, i in code.items()})
+        category = encode_texts(texts)
+        names = (f"{name}={level}" for level in category.levels)
+        columns.update(zip(names, category.one_hot().T, strict=True))
     return columns
-
-
-def read_rows(path: Path) -> list[list[str]]:
-    """The rows of a file of comma-separated values, without blanks around values."""
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        return [[cell.strip() for cell in row] for row in csv.reader(file) if row]

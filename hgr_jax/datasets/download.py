@@ -202,9 +202,10 @@ def _differs(body: bytes, file: PublishedFile) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """What happened, without the wrappings of requests and urllib3."""
+    """Return what happened, without the wrappings of requests and urllib3."""
     response = getattr(error, "response", None)
     if response is not None:
+        response.close()  # which pooch leaves to the garbage collector
         return f"the server answered {response.status_code} {response.reason}"
     text = str(error)
     found = re.search(r"\[Errno[^'\")]*|\d+ bytes read, \d+ more expected", text)

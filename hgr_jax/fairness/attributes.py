@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.steps import Rows
+from hgr_jax.tables.encoding import Category, encode_known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,15 +70,14 @@ class Attribute:
         if self.levels is None:
             return (numbers(self.name, values) - self.center) / self.scale
         values = levels_of(self.name, values)
-        known = {level: i for i, level in enumerate(self.levels)}
-        unknown = sorted({str(value) for value in values.tolist() if value not in known})
+        codes = encode_known(values, self.levels)
+        unknown = sorted(set(values[codes < 0].tolist()))
         if unknown:
             raise ValueError(
                 f"{self.name} has the value(s) {', '.join(unknown[:5])}, which the training rows"
                 f" do not have; known are {', '.join(map(str, self.levels))}."
             )
-        codes = np.array([known[value] for value in values.tolist()])
-        return np.eye(len(self.levels))[codes]
+        return Category(codes, self.levels).one_hot()
 
     def group(self, y: NDArray[Any]) -> NDArray[np.int32] | None:
         """Group of each row, -1 where it has a class that the training rows do not have."""
@@ -118,10 +118,14 @@ def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
             " of one categorical attribute. Give each of several attributes a penalty of its own."
         )
     categorical = levels is not None or values.ndim == 2
-    if categorical and penalty.measure not in CATEGORICAL and not callable(penalty.measure):
+    if (
+        categorical
+        and penalty.measure not in CATEGORICAL_MEASURES
+        and not callable(penalty.measure)
+    ):
         raise ValueError(
             f"{name} is categorical, which {penalty.measure!r} does not take; the measures that"
-            f" do are {', '.join(repr(m) for m in CATEGORICAL if m)}, or a function of"
+            f" do are {', '.join(repr(m) for m in CATEGORICAL_MEASURES if m)}, or a function of"
             " one-hot columns."
         )
     if not varies:
@@ -236,7 +240,7 @@ def levels_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
     return np.array([str(value) for value in values.tolist()])
 
 
-CATEGORICAL = (None, "kb", "sk", "neural", "distance_correlation", "hsic", "kernel_cca")
+CATEGORICAL_MEASURES = (None, "kb", "sk", "neural", "distance_correlation", "hsic", "kernel_cca")
 """Measures that take the one-hot columns of a categorical attribute."""
 
 _MEND = "drop these rows or fill them in before training."

@@ -31,7 +31,7 @@ class CheckpointError(RuntimeError):
     """A checkpoint that cannot be written or read, or that belongs to another training."""
 
 
-def write(folder: Path, step: int, arrays: Arrays, description: Mapping[str, Any]) -> None:
+def write_arrays(folder: Path, step: int, arrays: Arrays, description: Mapping[str, Any]) -> None:
     """Keep the arrays of a step, and what they belong to; the newest few are kept.
 
     Raises:
@@ -54,7 +54,7 @@ def write(folder: Path, step: int, arrays: Arrays, description: Mapping[str, Any
         raise CheckpointError(f"cannot write a checkpoint into {folder}: {error}") from error
 
 
-def read(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
+def read_arrays(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
     """The newest arrays and their description, or None where there are none.
 
     Raises:
@@ -154,7 +154,7 @@ def write_training(
     for kind in _KINDS:
         columns = getattr(training.history, kind)
         arrays |= {f"{kind} {name}": column for name, column in columns.items()}
-    write(folder, step, arrays, {**description, **order, "validated": training.validated})
+    write_arrays(folder, step, arrays, {**description, **order, "validated": training.validated})
 
 
 def read_training(folder: Path, start: Training, description: Mapping[str, Any]) -> Training | None:
@@ -168,7 +168,7 @@ def read_training(folder: Path, start: Training, description: Mapping[str, Any])
     Raises:
       CheckpointError: if it cannot be read, or is of another training.
     """
-    found = read(folder)
+    found = read_arrays(folder)
     if found is None:
         return None
     arrays, known = found

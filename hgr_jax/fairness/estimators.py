@@ -87,7 +87,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
           ValueError: where the penalty is a function, which a file cannot hold.
         """
         validation.check_is_fitted(self)
-        serialization.write(path, self, self._kept)
+        serialization.write_estimator(path, self, self._kept)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -96,7 +96,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
         Raises:
           ValueError: if the file is not a model of this class.
         """
-        return serialization.read(path, cls, cls._kept)
+        return serialization.read_estimator(path, cls, cls._kept)
 
     _kept: ClassVar[tuple[str, ...]] = (
         "n_features_in_",

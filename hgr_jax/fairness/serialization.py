@@ -15,7 +15,7 @@ from hgr_jax._files import atomic_write
 from hgr_jax._version import __version__
 
 
-def write(path: str | Path, estimator: Any, attributes: Sequence[str]) -> None:
+def write_estimator(path: str | Path, estimator: Any, attributes: Sequence[str]) -> None:
     """Keep the parameters and fitted attributes of an estimator.
 
     Raises:
@@ -49,8 +49,8 @@ def write(path: str | Path, estimator: Any, attributes: Sequence[str]) -> None:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def read(path: str | Path, kind: type[Any], attributes: Sequence[str]) -> Any:
-    """An estimator as `write` kept it.
+def read_estimator(path: str | Path, kind: type[Any], attributes: Sequence[str]) -> Any:
+    """An estimator as `write_estimator` kept it.
 
     Raises:
       ValueError: if the file is not one of class ``kind``.

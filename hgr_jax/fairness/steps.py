@@ -245,21 +245,21 @@ def forward(
     output = network(x)
     if output.ndim == 2 and output.shape[1] == 1:
         output = output[:, 0]
-    _, _, after = split(network)
+    _, _, after = split_network(network)
     return output, after
 
 
 def in_mode(network: Any, *, training: bool) -> tuple[Any, Any, Any]:
-    """`split` of a copy of a network in one of its two modes."""
+    """`split_network` of a copy of a network in one of its two modes."""
     network = nnx.clone(network)
     if training:
         network.train()
     else:
         network.eval()
-    return split(network)
+    return split_network(network)
 
 
-def split(network: Any) -> tuple[Any, Any, Any]:
+def split_network(network: Any) -> tuple[Any, Any, Any]:
     """Static part, parameters and other variables of a network."""
     parts: Any = nnx.split(network, nnx.Param, ...)
     graph, parameters, variables = parts

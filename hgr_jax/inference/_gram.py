@@ -24,26 +24,26 @@ from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.solvers import CanonicalPair
 
 
-class Bases(NamedTuple):
+class PairBases(NamedTuple):
     """Near-orthonormal polynomials of both variables, constants under differentiation."""
 
     a: PolynomialBasis
     b: PolynomialBasis
 
     @property
-    def alive(self) -> tuple[Array, Array]:
+    def in_span(self) -> tuple[Array, Array]:
         """Which directions of each the data supports."""
-        return self.a.alive, self.b.alive
+        return self.a.in_span, self.b.in_span
 
 
-def fit_bases(a: Array, b: Array, weights: Array | None, degrees: tuple[int, int]) -> Bases:
+def fit_bases(a: Array, b: Array, weights: Array | None, degrees: tuple[int, int]) -> PairBases:
     """Fit bases to all rows.
 
     ``weights`` sum to 1, and rows of weight 0 hold harmless values.
     """
     a, b, weights = lax.stop_gradient((a, b, weights))
     basis = lax.stop_gradient(fit_polynomials((a, b), degrees, weights).basis)
-    return Bases(*(basis.select(v, degree) for v, degree in enumerate(degrees)))
+    return PairBases(*(basis.select(v, degree) for v, degree in enumerate(degrees)))
 
 
 def fold_order(key: Array, rows: int, folds: int, count: Array | None = None) -> Array:
@@ -72,7 +72,7 @@ def folds_of(key: Array, rows: int, folds: int) -> list[NDArray[np.intp]]:
     return [fold[fold < length] for fold in order]
 
 
-def fold_grams(bases: Bases, a: Array, b: Array, weights: Array | None, order: Array) -> Array:
+def fold_grams(bases: PairBases, a: Array, b: Array, weights: Array | None, order: Array) -> Array:
     """The Gram matrix of every fold, ``(folds, m, m)``; together they sum to that of all rows."""
     rows = a.shape[0]
     w = jnp.full(rows, 1 / rows, a.dtype) if weights is None else weights
@@ -103,7 +103,7 @@ def covariance(gram: Array) -> tuple[Array, Array]:
     return mean, gram[1:, 1:] - mean[:, None] * mean[None, :]
 
 
-def whitener(gram: Array, alive: Array) -> Array:
+def whitener(gram: Array, in_span: Array) -> Array:
     """The lower triangular map that makes functions orthonormal; 0 for what they do not support.
 
     A direction is dead when hardly more than rounding is left of it after projection on those
@@ -117,29 +117,29 @@ def whitener(gram: Array, alive: Array) -> Array:
 
     def step(j: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         """Eliminate column j of the rows below; of a dead direction, its own row instead."""
-        rows, clear = state
+        rows, remaining = state
         pivot = rows[j, j]
         share = lax.stop_gradient(pivot / jnp.where(square[j] > 0, square[j], 1))
-        clear = jnp.where(alive[j], clear * jnp.minimum(share, 1), 0)
-        lives = clear > tolerance
+        remaining = jnp.where(in_span[j], remaining * jnp.minimum(share, 1), 0)
+        lives = remaining > tolerance
         row = jnp.where(lives, rows[j] / jnp.sqrt(jnp.where(lives, pivot, 1)), 0)
         below = jnp.where(lives, rows[:, j] / jnp.sqrt(jnp.where(lives, pivot, 1)), 0)
         reduced = rows - below[:, None] * row[None, :]
         rows = jnp.where(index > j, reduced, jnp.where(index == j, row[None, :], rows))
-        return rows, clear
+        return rows, remaining
 
     start = jnp.concatenate([c, jnp.eye(size, dtype=c.dtype)], axis=1)
     rows, _ = lax.fori_loop(0, size, step, (start, jnp.ones((), c.dtype)))
     return rows[:, size:]
 
 
-def pair_whitener(gram: Array, alive: tuple[Array, Array]) -> Array:
+def pair_whitener(gram: Array, in_span: tuple[Array, Array]) -> Array:
     """`whitener` of both variables, block diagonal, from ``[1, basis of a, basis of b]``'s Gram."""
-    size = alive[0].shape[0]
+    size = in_span[0].shape[0]
     other = np.r_[0, size + 1 : gram.shape[0]]
     return block_diag(
-        whitener(gram[: size + 1, : size + 1], alive[0]),
-        whitener(gram[other[:, None], other[None, :]], alive[1]),
+        whitener(gram[: size + 1, : size + 1], in_span[0]),
+        whitener(gram[other[:, None], other[None, :]], in_span[1]),
     )
 
 
@@ -150,10 +150,10 @@ class Whitened(NamedTuple):
     covariance: Array
 
 
-def held_out(training: Array, test: Array, alive: tuple[Array, Array]) -> tuple[Array, Whitened]:
+def held_out(training: Array, test: Array, in_span: tuple[Array, Array]) -> tuple[Array, Whitened]:
     """M of the training rows, and the moments of their whitened functions on the test rows."""
-    size = alive[0].shape[0]
-    transform = pair_whitener(training, alive)
+    size = in_span[0].shape[0]
+    transform = pair_whitener(training, in_span)
     centre, c = covariance(training)
     mean, d = covariance(test)
     m = matmul(transform, matmul(c, transform.swapaxes(0, 1)))[:size, size:]

@@ -12,17 +12,15 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax._arrays import Floats
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference._polynomials import (
-    Floats,
     centred_indicators,
-    orthonormal_polynomials,
+    polynomials_at,
 )
 from hgr_jax.inference._small_problems import top_singular_values, whitened_blocks, whitenings
 
-BLOCK_ROWS = 2**14
-
-Table = Floats
+ROWS_AT_ONCE = 2**14
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,28 +33,28 @@ class PolynomialPair:
       shares: weights ``(n,)``, of sum 1, that they are orthonormal with.
     """
 
-    functions: Table
+    functions: Floats
     directions: tuple[int, int]
-    shares: Table
+    shares: Floats
 
-    def grams(self, weights: NDArray[np.number]) -> Table:
+    def grams(self, weights: NDArray[np.number]) -> Floats:
         """Return the moments ``(m, m, N)`` of the functions with weights ``(n, N)``."""
         size = len(self.functions)
         left, right = np.triu_indices(size)
         sums = np.zeros((len(left), weights.shape[1]))
-        for start in range(0, len(weights), BLOCK_ROWS):
-            part = slice(start, start + BLOCK_ROWS)
+        for start in range(0, len(weights), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
             f = self.functions[:, part]
             sums += (f[left] * f[right]) @ weights[part].astype(np.float64)
         found = np.empty((size, size, weights.shape[1]))
         found[left, right] = found[right, left] = sums
         return found
 
-    def values(self, weights: NDArray[np.number]) -> Table:
+    def values(self, weights: NDArray[np.number]) -> Floats:
         """Return HGR-KB with weights ``(n, N)``, ``(N,)``."""
         return np.minimum(top_singular_values(self.whitened(self.grams(weights))[0]), 1)
 
-    def whitened(self, grams: Table) -> tuple[Table, Table, Table]:
+    def whitened(self, grams: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the whitened cross moments ``(h, k, N)`` of `grams`, and the two maps."""
         h = self.directions[0]
         first, second = np.arange(h + 1), np.r_[0, h + 1 : len(grams)]
@@ -93,7 +91,7 @@ def fit_pair(
     f, g = (
         _orthonormal(centred_indicators(x, shares, kernel.count), shares)
         if isinstance(kernel, Indicators)
-        else orthonormal_polynomials(x, shares, kernel)
+        else polynomials_at(x, shares, kernel)
         for x, kernel in zip((a, b), kernels, strict=True)
     )
     functions = np.concatenate([np.ones((1, len(shares))), f, g])

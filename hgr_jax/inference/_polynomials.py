@@ -12,7 +12,8 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating]
+from hgr_jax._arrays import Floats
+from hgr_jax.tables.encoding import indicators
 
 PASSES = 2
 """Times that a polynomial is made orthogonal again: rounding of the first is gone after them."""
@@ -39,7 +40,7 @@ class Polynomials:
     coupling: Floats
     step: Floats
     correction: Floats
-    alive: NDArray[np.bool_]
+    in_span: NDArray[np.bool_]
 
     @property
     def degree(self) -> int:
@@ -69,7 +70,7 @@ class Polynomials:
 
     def pruned(self) -> Polynomials:
         """Return these with dead directions exactly 0."""
-        return dataclasses.replace(self, step=np.where(self.alive, self.step, 0))
+        return dataclasses.replace(self, step=np.where(self.in_span, self.step, 0))
 
     def __call__(self, x: Floats) -> Floats:
         """Return ``(d + 1, c, n)`` at the points ``x (c, n)``, in their dtype; 0 for NaN."""
@@ -143,7 +144,7 @@ def stieltjes(
     shape = (degree, columns)
     diagonal, coupling, step = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     correction = np.zeros((degree, degree, columns))
-    alive = np.zeros(shape, bool)
+    in_span = np.zeros(shape, bool)
     lives, norm = np.ones(columns, bool), np.zeros(columns)
     for j in range(degree):
         weighted = weights * p[j]
@@ -162,10 +163,10 @@ def stieltjes(
         square = np.einsum("cn,cn,cn->c", weights, v, v, optimize=False)
         lives = lives & (square > tolerance**2 * product)
         norm = np.sqrt(square)
-        alive[j] = lives
+        in_span[j] = lives
         step[j] = np.where(lives, 1 / np.where(lives, norm, 1), 1)
         p[j + 1] = v * step[j][:, None]
-    fitted = Polynomials(center, scale, diagonal, coupling, step, correction, alive)
+    fitted = Polynomials(center, scale, diagonal, coupling, step, correction, in_span)
     return fitted, p
 
 
@@ -174,11 +175,11 @@ def tolerance(dtype: np.dtype) -> float:
     return 32 * float(np.finfo(dtype).eps)
 
 
-def orthonormal_polynomials(x: Floats, weights: Floats, degree: int) -> Floats:
+def polynomials_at(x: Floats, weights: Floats, degree: int) -> Floats:
     """Return polynomials of ``x (n,)``, ``(directions, n)``: as many as it has directions for."""
     points = x[None, :].astype(np.float64)
     basis, p = stieltjes(points, weights[None, :], degree, tolerance=tolerance(x.dtype))
-    return p[1 : 1 + basis.alive.sum(), 0]
+    return p[1 : 1 + basis.in_span.sum(), 0]
 
 
 def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -> Floats:
@@ -187,7 +188,7 @@ def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -
     With the constant added they are orthonormal.  If all codes are levels, their sum times the
     roots of the shares is 0: there is one direction less than levels.
     """
-    indicators = codes == np.arange(count)[:, None]
-    share = indicators @ weights
+    held = indicators(codes, count)
+    share = held @ weights
     some = share > 0
-    return (indicators[some] - share[some, None]) / np.sqrt(share[some, None])
+    return (held[some] - share[some, None]) / np.sqrt(share[some, None])

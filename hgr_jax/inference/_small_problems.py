@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating]
+from hgr_jax._arrays import Floats
 
-LEAST = 1e-13
+ROUNDING_PIVOT = 1e-13
 """A pivot of a correlation matrix that is below is rounding."""
 
-LARGEST_BY_ROOTS = 12
+MAX_SIDE_BY_ROOTS = 12
 """Largest smaller side of blocks whose top value is the root of a polynomial; others by LAPACK."""
 
-MOST_STEPS = 80
+MAX_STEPS = 80
 
 
 def product(left: Floats, right: Floats) -> Floats:
@@ -41,7 +41,7 @@ def inverse_choleskies(s: Floats) -> tuple[Floats, Floats]:
     pivots = np.empty(s.shape[1:])
     for j in range(size):
         pivot = rows[j, j].copy()
-        lives = pivot > LEAST
+        lives = pivot > ROUNDING_PIVOT
         pivots[j] = np.where(lives, pivot, 0)
         pivot = np.where(lives, pivot, 1)
         # Columns beyond size + j are still those of the identity.
@@ -51,7 +51,7 @@ def inverse_choleskies(s: Floats) -> tuple[Floats, Floats]:
     return rows[:, size:], pivots
 
 
-def whitenings(moments: Floats, alive: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
+def whitenings(moments: Floats, in_span: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
     """Return what makes features orthonormal on some sets of rows, from their second moments.
 
     Args:
@@ -70,15 +70,15 @@ def whitenings(moments: Floats, alive: NDArray[np.bool_]) -> tuple[Floats, Float
     covariance = moments[1:, 1:] - mean[:, None] * mean[None, :]
     each = np.arange(len(mean))
     variance, square = covariance[each, each], moments[1 + each, 1 + each]
-    alive = np.broadcast_to(alive, variance.shape)
-    used = alive & (variance > LEAST * square)
+    in_span = np.broadcast_to(in_span, variance.shape)
+    used = in_span & (variance > ROUNDING_PIVOT * square)
     both = used[:, None] & used[None, :]
     scale = np.sqrt(np.where(used, variance, 1))
     covariance = np.where(both, covariance, 0) / scale[:, None] / scale[None, :]
     identity = np.eye(len(mean)).reshape(*both.shape[:2], *[1] * total.ndim)
     inverse, pivots = inverse_choleskies(np.where(both, covariance, identity))
     pivots *= np.where(used, variance / np.where(square > 0, square, 1), 1)
-    pivots = np.where(alive & ~used, 0, pivots)
+    pivots = np.where(in_span & ~used, 0, pivots)
     inverse = np.where(both, inverse / scale[None, :], 0)
     return mean, inverse, np.where(known, pivots.min(axis=0, initial=1), 0)
 
@@ -135,7 +135,7 @@ def top_singular_values(m: Floats) -> Floats:
     size, _, count = m.shape
     if not size or not count:
         return np.zeros(count)
-    if size > LARGEST_BY_ROOTS:
+    if size > MAX_SIDE_BY_ROOTS:
         finite = np.isfinite(m).all(axis=(0, 1))
         blocks = np.moveaxis(np.where(finite, m, 0), -1, 0)
         values = np.linalg.svd(blocks, compute_uv=False)[:, 0].astype(np.float64)
@@ -208,7 +208,7 @@ def _descend(value: Floats, diagonal: NDArray[Any], squares: Floats) -> None:
     size = len(diagonal)
     tolerance = 2 * size * np.finfo(np.float64).eps
     active = np.arange(len(value))
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         x = value[active]
         # q is a pivot of x - T: all are positive above the largest root.  First and second
         # derivatives with it, over q.

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from hgr_jax._arrays import Floats
 from hgr_jax._checks import as_key, as_pair, as_weights, check_choice, check_count
 from hgr_jax.inference._gram import folds_of
 from hgr_jax.inference._pairs import PolynomialPair, fit_pair
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RULES = ("one_standard_error", "best")
-
-Table = npt.NDArray[np.floating]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,9 +37,9 @@ class DegreeSelection:
 
     h: int
     k: int
-    scores: Table
-    standard_errors: Table
-    values: Table
+    scores: Floats
+    standard_errors: Floats
+    values: Floats
     rule: str
 
     def plot(self) -> Figure:
@@ -147,7 +146,7 @@ def select_degrees(
     return DegreeSelection(h, k, scores, errors, values, rule)
 
 
-def _chosen(scores: Table, errors: Table, rule: str, rounding: float) -> tuple[int, int]:
+def _chosen(scores: Floats, errors: Floats, rule: str, rounding: float) -> tuple[int, int]:
     best = np.unravel_index(np.argmax(scores), scores.shape)
     allowance = errors[best] if rule == "one_standard_error" else 0.0
     near = scores >= scores[best] - allowance - rounding
@@ -159,8 +158,8 @@ def _chosen(scores: Table, errors: Table, rule: str, rounding: float) -> tuple[i
 
 
 def _cross_validated(
-    pair: PolynomialPair, inside: Table, largest: tuple[int, int], tolerance: float
-) -> tuple[Table, Table, npt.NDArray[np.bool_]]:
+    pair: PolynomialPair, inside: Floats, largest: tuple[int, int], tolerance: float
+) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
     """Held-out scores ``(folds, H, K)``, values ``(H, K)``, and which folds hold any weight.
 
     ``inside (n, folds)`` are the weights of the rows in each fold.
@@ -204,7 +203,7 @@ def _cross_validated(
     return scores, values, grams[0, 0] > 0
 
 
-def _divided(numerator: Table, denominator: Any) -> Table:
+def _divided(numerator: Floats, denominator: Any) -> Floats:
     """The ratio, and 0 where the denominator is not positive."""
     positive = denominator > 0
     return np.where(positive, numerator / np.where(positive, denominator, 1), 0)

@@ -126,7 +126,7 @@ def _cross_fitted(
     grams = fold_grams(bases, a, b, weights, fold_order(key, rows, folds, count))
 
     def one(training: Array, test: Array) -> Array:
-        m, moments = held_out(training, test, bases.alive)
+        m, moments = held_out(training, test, bases.in_span)
         return score(top_pair(m, "svd"), moments)
 
     scores = jax.vmap(one)(training_grams(grams), grams)

@@ -64,10 +64,10 @@ def gaussian_features(x: Array, rank: int, count: Array | None = None) -> Array:
       count: see the module.
     """
     rank = min(rank, x.shape[0])
-    chosen, alive = pivots(x, rank, count)
-    both = alive[:, None] & alive[None, :]
+    chosen, in_span = pivots(x, rank, count)
+    both = in_span[:, None] & in_span[None, :]
     gram = jnp.where(both, _kernel(x[chosen], x[chosen]), jnp.eye(rank, dtype=x.dtype))
-    values = jnp.where(alive[:, None], _kernel(x[chosen], x), 0)
+    values = jnp.where(in_span[:, None], _kernel(x[chosen], x), 0)
     return _data(matmul(inverse_cholesky(gram), values), count)
 
 
@@ -122,7 +122,7 @@ def _kernel(x: Array, y: Array) -> Array:
     return jnp.exp(-squared / 2)
 
 
-def covariance(f: Array, g: Array, count: Array | None = None) -> Array:
+def feature_covariance(f: Array, g: Array, count: Array | None = None) -> Array:
     """Return the means over the rows of products of centred features ``(r, n)`` and ``(s, n)``."""
     return matmul(f, g.T) / row_count(count, f[0])
 
@@ -137,5 +137,7 @@ def whiteners(
 ) -> tuple[Array, Array]:
     """Return ``W`` with ``W (C + ridge) W^T = 1``, C being the covariance, of each variable."""
     identity = jnp.eye(features[0].shape[0], dtype=ridge.dtype)
-    first, second = (inverse_cholesky(covariance(f, f, count) + ridge * identity) for f in features)
+    first, second = (
+        inverse_cholesky(feature_covariance(f, f, count) + ridge * identity) for f in features
+    )
     return first, second

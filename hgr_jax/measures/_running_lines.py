@@ -20,7 +20,7 @@ from jax import Array, lax
 from hgr_jax.core.numerics import kept, safe_divide
 from hgr_jax.core.small_matrices import matmul
 
-CHUNK = 32
+CUMULATED_AT_ONCE = 32
 """So many entries are cumulated by one matrix product."""
 
 
@@ -44,7 +44,7 @@ class Runs:
     tied: Array
 
     @classmethod
-    def of(cls, x: Array, count: Array | None = None) -> Runs:
+    def from_sorted(cls, x: Array, count: Array | None = None) -> Runs:
         """Return the runs of a sorted, finite ``x (n,)``; padded places must hold infinity."""
         first, past = (jnp.searchsorted(x, x, side=side) for side in ("left", "right"))
         return cls(first, past - 1, jnp.any(kept(past - first, count, 1) > 1))
@@ -80,7 +80,7 @@ class Smoother:
     windows: _Windows | None
 
     @classmethod
-    def of(
+    def along(
         cls, x: Array, span: float, count: Array | None = None, half: Array | None = None
     ) -> Smoother:
         """Return the smoother along ``x (n,)``, sorted and finite, over a fraction of its rows.
@@ -93,12 +93,12 @@ class Smoother:
         """
         size = x.shape[0]
         rows = size if count is None else count
-        runs = Runs.of(x, count)
+        runs = Runs.from_sorted(x, count)
         ranks = (runs.first + runs.last + 1).astype(x.dtype)
         ranks = kept(ranks / jnp.asarray(rows, x.dtype) - 1, count)
         widest = half_window(span, size)
         reach = widest if half is None else half
-        windows = _Windows.of(ranks, span, rows, reach, widest) if widest else None
+        windows = _Windows.from_ranks(ranks, span, rows, reach, widest) if widest else None
         return cls(runs, ranks, reach, windows)
 
     def __call__(self, z: Array) -> Array:
@@ -130,7 +130,7 @@ class _Windows:
     slope: Array
 
     @classmethod
-    def of(
+    def from_ranks(
         cls, ranks: Array, span: float, rows: Array | int, half: Array | int, widest: int
     ) -> _Windows:
         size, dtype = ranks.shape[0], ranks.dtype
@@ -191,16 +191,16 @@ def _window_sums(moments: Array, shift: Array, begins: Array) -> Array:
 def _cumulated(x: Array) -> Array:
     """Cumulative sums along the last axis, by matrix products: faster than `jnp.cumsum`."""
     size = x.shape[-1]
-    if size <= 2 * CHUNK:
+    if size <= 2 * CUMULATED_AT_ONCE:
         return matmul(x, np.triu(np.ones((size, size), x.dtype)))
-    chunks = -(-size // CHUNK)
-    x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, chunks * CHUNK - size)])
-    sums = _cumulated_chunks(x.reshape(*x.shape[:-1], chunks, CHUNK))
+    chunks = -(-size // CUMULATED_AT_ONCE)
+    x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, chunks * CUMULATED_AT_ONCE - size)])
+    sums = _cumulated_chunks(x.reshape(*x.shape[:-1], chunks, CUMULATED_AT_ONCE))
     return sums.reshape(*x.shape)[..., :size]
 
 
 def _cumulated_chunks(x: Array) -> Array:
-    inside = matmul(x, np.triu(np.ones((CHUNK, CHUNK), x.dtype)))
+    inside = matmul(x, np.triu(np.ones((CUMULATED_AT_ONCE, CUMULATED_AT_ONCE), x.dtype)))
     totals = inside[..., -1]
     return inside + (_cumulated(totals) - totals)[..., None]
 

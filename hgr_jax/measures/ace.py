@@ -217,7 +217,7 @@ def check_spans(span: Any) -> Spans:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Side:
+class _Ordered:
     """One variable in increasing order; functions of it are ``(..., n)`` in that order.
 
     ``rank`` maps rows to places in the order, ``order`` places to rows.  Padded rows come last.
@@ -230,11 +230,11 @@ class _Side:
     count: Array | None
 
     @classmethod
-    def of(cls, x: Array, span: float, half: Array, count: Array | None) -> _Side:
+    def from_values(cls, x: Array, span: float, half: Array, count: Array | None) -> _Ordered:
         index = lax.iota(jnp.int32, x.shape[0])
         values, order = lax.sort((kept(x, count, jnp.inf), index), num_keys=1)
         rank = jnp.zeros_like(order).at[order].set(index, unique_indices=True)
-        smoother = Smoother.of(values, span, count, None if count is None else half)
+        smoother = Smoother.along(values, span, count, None if count is None else half)
         return cls(values, order, rank, smoother, count)
 
     def unit(self, z: Array) -> Array:
@@ -282,7 +282,7 @@ def _solved(
     finite = jnp.isfinite(jnp.stack(extremes(jnp.stack([a, b], axis=1)))).all()
     a, b = jnp.where(finite, a, 0), jnp.where(finite, b, 0)
     side_a, side_b = (
-        _Side.of(lax.stop_gradient(x), span, halves[i], count)
+        _Ordered.from_values(lax.stop_gradient(x), span, halves[i], count)
         for i, (x, span) in enumerate(zip((a, b), spans, strict=True))
     )
     f, g, iterations, change = _iterated(side_a, side_b, tolerance, steps)
@@ -304,7 +304,7 @@ def _solved(
 
 
 def _iterated(
-    side_a: _Side, side_b: _Side, tolerance: Array, steps: int
+    side_a: _Ordered, side_b: _Ordered, tolerance: Array, steps: int
 ) -> tuple[Array, Array, Array, Array]:
     """The pair ``f``, ``g`` (each in the order of its variable), the sweeps and the last change."""
     to_a, to_b = side_b.rank[side_a.order], side_a.rank[side_b.order]

@@ -25,7 +25,7 @@ ALGORITHMS = ("auto", "pairs", "sort")
 SORT_ROWS = 1024
 """From so many rows on, sorting takes less time than all pairs."""
 
-CHUNK = 64
+PREFIX_CHUNK = 64
 """Rows that are compared pair by pair, and whose prefix sums are one matrix product."""
 
 
@@ -275,11 +275,11 @@ def _dominated(along: Array, place: Array, columns: Array) -> tuple[Array, Array
 
     The rows, in the second order, are split by halves of the first again and again, as a
     wavelet tree is built: the rows before i in both orders are those that, when i goes to the
-    right half of its block, are before i in the block and go left.  Blocks of `CHUNK` rows are
-    compared pair by pair.
+    right half of its block, are before i in the block and go left.  Blocks of `PREFIX_CHUNK` rows
+    are compared pair by pair.
     """
     count = along.shape[0]
-    filled = -(-count // CHUNK) * CHUNK
+    filled = -(-count // PREFIX_CHUNK) * PREFIX_CHUNK
     extra = lax.iota(jnp.int32, filled - count) + count
     along, place = jnp.concatenate([along, extra]), jnp.concatenate([place, extra])
     columns = jnp.pad(columns, [(0, 0), (0, filled - count)])
@@ -291,7 +291,7 @@ def _dominated(along: Array, place: Array, columns: Array) -> tuple[Array, Array
         left = ((along >> level) & 1) == 0
         flags = jnp.ones((1, filled), columns.dtype)
         halves = jnp.where(left[None], jnp.concatenate([flags, columns])[:, along], 0)
-        parts = _restarting_sums(halves, start[::CHUNK] // CHUNK)
+        parts = _restarting_sums(halves, start[::PREFIX_CHUNK] // PREFIX_CHUNK)
         lefts = sum(part[0].astype(jnp.int32) for part in parts)
         high, low, inside = (part[1:] for part in parts)
         counts = counts + jnp.where(left, 0, lefts)[place]
@@ -300,14 +300,16 @@ def _dominated(along: Array, place: Array, columns: Array) -> tuple[Array, Array
         along = jnp.zeros_like(along).at[moved].set(along, unique_indices=True)
         return (along, moved[place], counts, sums), None
 
-    ranks = place.reshape(-1, CHUNK)
+    ranks = place.reshape(-1, PREFIX_CHUNK)
     before = ranks[:, :, None] > ranks[:, None, :]
-    before &= jnp.tril(jnp.ones((CHUNK, CHUNK), bool), -1)[None]
-    parts = columns.reshape(-1, filled // CHUNK, CHUNK)
+    before &= jnp.tril(jnp.ones((PREFIX_CHUNK, PREFIX_CHUNK), bool), -1)[None]
+    parts = columns.reshape(-1, filled // PREFIX_CHUNK, PREFIX_CHUNK)
     counts = jnp.sum(before, axis=2, dtype=jnp.int32).reshape(filled)
     sums = jnp.sum(jnp.where(before[None], parts[:, :, None, :], 0), axis=3)
     sums = sums.reshape(-1, filled)
-    levels = jnp.arange((filled - 1).bit_length() - 1, CHUNK.bit_length() - 2, -1, dtype=jnp.int32)
+    levels = jnp.arange(
+        (filled - 1).bit_length() - 1, PREFIX_CHUNK.bit_length() - 2, -1, dtype=jnp.int32
+    )
     (_, _, counts, sums), _ = lax.scan(split, (along, place, counts, sums), levels)
     return counts[:count], sums[:, :count]
 
@@ -315,8 +317,8 @@ def _dominated(along: Array, place: Array, columns: Array) -> tuple[Array, Array
 def _prefix_sums(x: Array) -> Array:
     """Sums of the first 0, 1, ..., n of ``x (..., n)``, ``(..., n + 1)``."""
     count = x.shape[-1]
-    chunks = count // CHUNK + 1
-    x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, chunks * CHUNK - count)])
+    chunks = count // PREFIX_CHUNK + 1
+    x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, chunks * PREFIX_CHUNK - count)])
     high, low, inside = _restarting_sums(x, jnp.zeros(chunks, jnp.int32))
     return (high + (low + inside))[..., : count + 1]
 
@@ -328,12 +330,12 @@ def _restarting_sums(x: Array, start: Array) -> tuple[Array, Array, Array]:
     many rows.
 
     Args:
-      x: values of m chunks of `CHUNK` each.
+      x: values of m chunks of `PREFIX_CHUNK` each.
       start: for each chunk, that at which its sums start, ``(m,)``.
     """
     shape, chunks = x.shape, start.shape[0]
-    x = x.reshape(*shape[:-1], chunks, CHUNK)
-    earlier = jnp.triu(jnp.ones((CHUNK, CHUNK), x.dtype), 1)
+    x = x.reshape(*shape[:-1], chunks, PREFIX_CHUNK)
+    earlier = jnp.triu(jnp.ones((PREFIX_CHUNK, PREFIX_CHUNK), x.dtype), 1)
     inside = jnp.matmul(x, earlier, precision=lax.Precision.HIGHEST)
     high, low = _exact_totals(x)
     index = lax.iota(jnp.int32, chunks)
@@ -354,12 +356,12 @@ def _restarting_sums(x: Array, start: Array) -> tuple[Array, Array, Array]:
 
 
 def _exact_totals(x: Array) -> tuple[Array, Array]:
-    """The sums over the last axis, of length `CHUNK`, in two parts.
+    """The sums over the last axis, of length `PREFIX_CHUNK`, in two parts.
 
     What is left of x after adding and taking away a far larger number is so coarse that its
     sum has no rounding error.
     """
-    coarse = 3 * CHUNK * lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
+    coarse = 3 * PREFIX_CHUNK * lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
     rounded = (x + coarse) - coarse
     return jnp.sum(rounded, axis=-1), jnp.sum(x - rounded, axis=-1)
 

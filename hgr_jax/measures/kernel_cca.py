@@ -14,7 +14,7 @@ from hgr_jax.core.solvers import top_pair
 from hgr_jax.measures._nystrom import (
     as_bandwidths,
     centred_features,
-    covariance,
+    feature_covariance,
     ridge_beyond_rounding,
     usable,
     whiteners,
@@ -111,6 +111,6 @@ def _kernel_cca(
     features = centred_features((a, b), widths, rank, count)
     ridge = ridge_beyond_rounding(jnp.where(valid, regularization, 1))
     left, right = whiteners(features, ridge, count)
-    cross = matmul(matmul(left, covariance(*features, count)), right.T)
+    cross = matmul(matmul(left, feature_covariance(*features, count)), right.T)
     value = jnp.where(varies, top_pair(cross, "svd").correlation, 0)
     return jnp.where(valid, value, jnp.nan)

@@ -17,7 +17,7 @@ from hgr_jax.core.solvers import top_pair
 from hgr_jax.measures._nystrom import (
     as_bandwidths,
     centred_features,
-    covariance,
+    feature_covariance,
     ridge_beyond_rounding,
     usable,
     whiteners,
@@ -28,7 +28,7 @@ KINDS = ("kgv", "kcc")
 SMALL_ROWS = 1000
 """Up to so many rows the paper smooths more: its kappa and sigma change here."""
 
-Features = tuple[Array, Array]
+LowRankFeatures = tuple[Array, Array]
 """Centred features ``(r, n)`` of a and of b."""
 
 
@@ -134,14 +134,14 @@ def _kernel_ica_contrast(
     return jnp.where(valid, jnp.where(varies, value, 0), jnp.nan)
 
 
-def _generalised_variance(features: Features, ridge: Array, count: Array | None) -> Array:
+def _generalised_variance(features: LowRankFeatures, ridge: Array, count: Array | None) -> Array:
     """KGV from r x r matrices: a determinant, smooth where single rho_i are not.
 
     With W (C + ridge) W^T = 1 and T = W_a C_ab W_b^T, the squares of the rho_i are the
     eigenvalues of K_a T K_b T^T, where K = W C W^T = 1 - ridge W W^T.
     """
     left, right = whiteners(features, ridge, count)
-    cross = matmul(matmul(left, covariance(*features, count)), right.T)
+    cross = matmul(matmul(left, feature_covariance(*features, count)), right.T)
     identity = jnp.eye(cross.shape[0], dtype=cross.dtype)
     kept_a, kept_b = (identity - ridge * matmul(w, w.T) for w in (left, right))
     squares = matmul(matmul(kept_a, cross), matmul(kept_b, cross.T))
@@ -174,7 +174,7 @@ def _inverse_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, 
     return inverse, -matmul(matmul(inverse, tangents[0]), inverse)
 
 
-def _first(features: Features, ridge: Array, count: Array | None) -> Array:
+def _first(features: LowRankFeatures, ridge: Array, count: Array | None) -> Array:
     """KCC: rho_1 = R_a p . R_b q, with its unit singular vectors p and q ``(n,)`` held fixed.
 
     ``R p = F^T (C + ridge)^-1 F p / n = (W F)^T (W F) p / n``, as R is symmetric.
@@ -187,7 +187,9 @@ def _first(features: Features, ridge: Array, count: Array | None) -> Array:
     return -jnp.log1p(-matmul(*smoothed)) / 2
 
 
-def _singular_vectors(features: Features, ridge: Array, count: Array | None) -> tuple[Array, Array]:
+def _singular_vectors(
+    features: LowRankFeatures, ridge: Array, count: Array | None
+) -> tuple[Array, Array]:
     """The top singular vectors ``(n,)`` of R_a R_b, from eigenvectors of the two covariances.
 
     With C = E diag(e) E^T these are F^T E e^(-1/2) / sqrt(n) times the singular vectors of
@@ -195,12 +197,12 @@ def _singular_vectors(features: Features, ridge: Array, count: Array | None) -> 
     """
     scales, solves = [], []
     for f in features:
-        values, vectors = symmetric_eigen(covariance(f, f, count))
+        values, vectors = symmetric_eigen(feature_covariance(f, f, count))
         values = jnp.maximum(values, 0)
         inverse = 1 / (values + ridge)
         scales.append((jnp.sqrt(values) * inverse)[:, None] * vectors.T)
         solves.append(matmul(vectors * inverse[None, :], vectors.T))
-    cross = covariance(*features, count)
+    cross = feature_covariance(*features, count)
     pair = top_pair(matmul(matmul(scales[0], cross), scales[1].T), "svd")
     p = matmul(matmul(solves[0], matmul(cross, matmul(pair.v, scales[1]))), features[0])
     q = matmul(matmul(solves[1], matmul(matmul(pair.u, scales[0]), cross)), features[1])

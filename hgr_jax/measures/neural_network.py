@@ -25,10 +25,10 @@ from hgr_jax._checks import (
 from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
 from hgr_jax.core.numerics import row_mean, safe_divide, standard_deviation
 from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
-from hgr_jax.measures.pearson import correlation
+from hgr_jax.measures.pearson import sample_correlation
 
 HIDDEN = (15, 15, 15)
-ACTIVATIONS = ("tanh", "relu", "tanh", "tanh")
+PAPER_ACTIVATIONS = ("tanh", "relu", "tanh", "tanh")
 
 _FUNCTIONS = {
     "tanh": jnp.tanh,
@@ -48,7 +48,7 @@ def neural(
     steps: int | None = None,
     learning_rate: Any = 5e-4,
     hidden: Sequence[int] = HIDDEN,
-    activations: Sequence[str] = ACTIVATIONS,
+    activations: Sequence[str] = PAPER_ACTIVATIONS,
     init: NeuralFit | None = None,
 ) -> Array:
     """Return HGR-NN, the correlation that two networks reach by gradient ascent.
@@ -112,7 +112,7 @@ def neural_fit(
     steps: int | None = None,
     learning_rate: Any = 5e-4,
     hidden: Sequence[int] = HIDDEN,
-    activations: Sequence[str] = ACTIVATIONS,
+    activations: Sequence[str] = PAPER_ACTIVATIONS,
     init: NeuralFit | None = None,
 ) -> NeuralFit:
     """Return HGR-NN with its networks, from which the next fit can start.
@@ -333,7 +333,7 @@ def _trained(
         return f, g
 
     def loss(states: Any) -> Array:
-        return -correlation(*outputs(states), count)
+        return -sample_correlation(*outputs(states), count)
 
     def step(carry: Any, _: None) -> tuple[Any, None]:
         states, optimizer_state = carry
@@ -344,14 +344,14 @@ def _trained(
     trained, _ = lax.scan(step, (states, optimizer_state), None, length=steps)
     states, optimizer_state = lax.stop_gradient(trained)
     values = outputs(states)
-    sign = jnp.where(correlation(*values, count) < 0, -1, 1).astype(a.dtype)
+    sign = jnp.where(sample_correlation(*values, count) < 0, -1, 1).astype(a.dtype)
     f, g = (
         _transform(graph, state, scaler, value, unit, count)
         for graph, state, scaler, value, unit in zip(
             graphs, states, scalers, values, (sign, jnp.ones_like(sign)), strict=True
         )
     )
-    return NeuralFit(correlation(f(a), g(b), count), f, g, optimizer_state)
+    return NeuralFit(sample_correlation(f(a), g(b), count), f, g, optimizer_state)
 
 
 def _scaler(x: Array, count: Array | None) -> _Scaler:

@@ -11,7 +11,7 @@ from jax import Array
 from hgr_jax._arrays import as_dtype, is_traced
 from hgr_jax._checks import as_pair, as_real_array
 from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
-from hgr_jax.measures.pearson import correlation
+from hgr_jax.measures.pearson import sample_correlation
 
 
 def oracle(a: Any, b: Any, *, f: Callable[[Array], Array], g: Callable[[Array], Array]) -> Array:
@@ -66,6 +66,6 @@ def _transformed(name: str, of: str, transform: Callable[[Array], Array], x: Arr
 
 @over_rows(columns=4)
 def _oracle(a: Array, b: Array, x: Array, y: Array, *, count: Array | None) -> Array:
-    value = jnp.abs(correlation(x, y, count))
+    value = jnp.abs(sample_correlation(x, y, count))
     constant = jnp.all(a == a[0]) | jnp.all(b == b[0])
     return jnp.where(constant & ~jnp.isnan(value), 0, value)

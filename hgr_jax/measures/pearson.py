@@ -43,10 +43,10 @@ def pearson(a: Any, b: Any) -> Array:
 
 @over_rows(columns=2)
 def _pearson(a: Array, b: Array, *, count: Array | None) -> Array:
-    return correlation(a, b, count)
+    return sample_correlation(a, b, count)
 
 
-def correlation(a: Array, b: Array, count: Array | None = None) -> Array:
+def sample_correlation(a: Array, b: Array, count: Array | None = None) -> Array:
     """Return Pearson's correlation of the first ``count`` rows of ``a`` and ``b``, or of all."""
     x, y = standardise(a, count), standardise(b, count)
     # Their mean squares are 1 but for rounding, so to the derivative this is a constant.

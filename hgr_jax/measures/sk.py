@@ -173,7 +173,7 @@ def _joined(transform: CopulaTransform, kernel: Callable[[Array], Array]) -> Cop
     joined = FeatureBasis(
         mean=mean,
         transform=jnp.eye(mean.shape[0], dtype=mean.dtype),
-        alive=jnp.ones(mean.shape[0], bool),
+        in_span=jnp.ones(mean.shape[0], bool),
     )
     return CopulaTransform(
         Encoder(_WithIdentity(kernel)), Transformation(joined, jnp.insert(slopes, 0, offset))

@@ -10,7 +10,7 @@ from jax import Array, lax
 from hgr_jax._checks import as_pair
 from hgr_jax.core.numerics import kept
 from hgr_jax.core.padding import over_rows
-from hgr_jax.measures.pearson import correlation
+from hgr_jax.measures.pearson import sample_correlation
 
 
 def spearman(a: Any, b: Any) -> Array:
@@ -44,7 +44,7 @@ def spearman(a: Any, b: Any) -> Array:
 
 @over_rows(columns=2)
 def _spearman(a: Array, b: Array, *, count: Array | None) -> Array:
-    return correlation(average_ranks(a, count), average_ranks(b, count), count)
+    return sample_correlation(average_ranks(a, count), average_ranks(b, count), count)
 
 
 def average_ranks(x: Array, count: Array | None = None) -> Array:

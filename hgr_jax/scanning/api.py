@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from hgr_jax import measures
-from hgr_jax._checks import as_key, check_choice, check_count
+from hgr_jax._arrays import Integers
+from hgr_jax._checks import MAX_DEGREE, as_key, check_choice, check_count
 from hgr_jax._progress import progress_bar
 from hgr_jax.scanning.engine import Engine
-from hgr_jax.scanning.features import Features, Integers, Kernels
+from hgr_jax.scanning.features import Features, Kernels
 from hgr_jax.scanning.generic import estimate_measure
 from hgr_jax.scanning.pvalues import Significance, effective_rows, significance
 from hgr_jax.scanning.ranks import ranks
@@ -29,9 +30,6 @@ Measure = Callable[[Any, Any], Any]
 PVALUES = ("auto", "rank", "asymptotic", "permutation")
 
 MEMORY = 2**29
-
-MOST = 50
-"""Largest degree of a scan."""
 
 
 def scan(
@@ -134,8 +132,8 @@ def scan(
       speed drag 0.99 0.03 True
     """
     h, k = check_count("h", h), check_count("k", k)
-    if max(h, k) > MOST:
-        raise ValueError(f"h and k must be at most {MOST}; got {h} and {k}.")
+    if max(h, k) > MAX_DEGREE:
+        raise ValueError(f"h and k must be at most {MAX_DEGREE}; got {h} and {k}.")
     if isinstance(categories, str) or not isinstance(categories, Collection):
         raise TypeError(f"categories must be a sequence of names; got {categories!r}.")
     permutations = check_count("permutations", permutations)
@@ -157,7 +155,7 @@ def scan(
     show = functools.partial(
         progress_bar, progress, len(pairs), unit="pair", extra="table", leave=False
     )
-    with show(words="values") as advance:
+    with show(label="values") as advance:
         if measure is None:
             engine = Engine(features, kernels, memory)
             found = engine.estimate(pairs, advance)
@@ -173,7 +171,7 @@ def scan(
     rows = effective_rows(features, pairs, found)
     tests = Significance.none(len(pairs))
     if pvalues is not None:
-        with show(words="p-values") as advance:
+        with show(label="p-values") as advance:
             tests = significance(
                 features,
                 kernels,
@@ -199,7 +197,9 @@ def scan(
         "rows": columns.rows,
         "dtype": str(features.x.dtype),
     }
-    return Scan.of(columns, positions, found, rows, tests, weights, skipped, notes, settings)
+    return Scan.from_estimates(
+        columns, positions, found, rows, tests, weights, skipped, notes, settings
+    )
 
 
 def as_features(
@@ -322,7 +322,7 @@ def _numeric_only(
 
 def _with_unclear(columns: Columns, engine: Engine) -> dict[str, str]:
     notes = dict(columns.notes)
-    for position in columns.number_positions[~engine.clear]:
+    for position in columns.number_positions[~engine.well_conditioned]:
         remark = "ill conditioned (far outliers): take ranks, lower degrees, or float64"
         add_note(notes, columns.names[position], remark)
     return notes

@@ -28,19 +28,19 @@ ARRAYS = (
     "source",
     "pairs",
 )
-WORDS = ("skipped", "notes", "settings")
+METADATA = ("skipped", "notes", "settings")
 
 
-def write(path: str | Path, scan: Any) -> None:
+def write_scan(path: str | Path, scan: Any) -> None:
     """Keep everything but the data of a `Scan`."""
-    words = {name: dict(getattr(scan, name)) for name in WORDS}
-    text = json.dumps({"format": FORMAT, "names": list(scan.names)} | words)
+    metadata = {name: dict(getattr(scan, name)) for name in METADATA}
+    text = json.dumps({"format": FORMAT, "names": list(scan.names)} | metadata)
     arrays = {name: getattr(scan, name) for name in ARRAYS}
     with atomic_write(path) as partial, partial.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays, words=np.array(text))
+        np.savez_compressed(file, allow_pickle=False, **arrays, metadata=np.array(text))
 
 
-def read(path: str | Path) -> dict[str, Any]:
+def read_scan(path: str | Path) -> dict[str, Any]:
     """The fields of a `Scan`.
 
     Raises:
@@ -50,13 +50,13 @@ def read(path: str | Path) -> dict[str, Any]:
     with Path(path).open("rb") as file:
         try:
             with np.load(file, allow_pickle=False) as kept:
-                words = json.loads(str(kept["words"]))
+                metadata = json.loads(str(kept["words"]))
                 arrays = {name: kept[name] for name in ARRAYS}
-            if words["format"] != FORMAT:
-                raise ValueError(f"format {words['format']}, where {FORMAT} was expected")
-            names = tuple(words["names"])
+            if metadata["format"] != FORMAT:
+                raise ValueError(f"format {metadata['format']}, where {FORMAT} was expected")
+            names = tuple(metadata["names"])
             _check(arrays, len(names))
-            return {"names": names} | {name: words[name] for name in WORDS} | arrays
+            return {"names": names} | {name: metadata[name] for name in METADATA} | arrays
         except Exception as error:  # of whatever a damaged archive makes its readers do
             reason = "it is damaged" if "pickle" in str(error) else error
             raise ValueError(f"{path} does not hold a scan: {reason}") from error

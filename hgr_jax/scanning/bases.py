@@ -12,17 +12,11 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.inference._polynomials import Floats, Polynomials, stieltjes, tolerance
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.fitting import MAX_NORM, MIN_REMAINDER
+from hgr_jax.core.sketch import SKETCH_GROUPS, SKETCH_ROWS
+from hgr_jax.inference._polynomials import Polynomials, stieltjes, tolerance
 from hgr_jax.inference._small_problems import inverse_choleskies
-
-Integers = NDArray[np.intp]
-
-SKETCH_ROWS = 256
-SKETCH_GROUPS = 128
-"""A sketch holds so many rows, evenly spaced, and the extremes of so many groups of rows."""
-
-MIN_PIVOT = 0.25
-MAX_NORM = 16.0
 
 
 def sketched(x: Floats, weights: Floats | None, *, degree: int) -> Polynomials:
@@ -72,21 +66,21 @@ def assessed(
     # Dead is a direction of which only rounding is left of x p_j after projection.
     residual = norms[1:] / basis.step
     product = np.sqrt(basis.diagonal**2 + basis.coupling**2 + residual**2)
-    alive = np.logical_and.accumulate(residual > tolerance(x.dtype) * product, axis=0)
-    kept = np.concatenate([np.ones_like(alive[:1]), alive])
+    in_span = np.logical_and.accumulate(residual > tolerance(x.dtype) * product, axis=0)
+    kept = np.concatenate([np.ones_like(in_span[:1]), in_span])
     scale = np.where(kept, norms, 1)
     both = kept[:, None] & kept[None, :]
     divisor = np.where(scale > 0, scale, 1)
     identity = np.eye(len(gram))[..., None]
     correlation = np.where(both, gram / divisor[:, None] / divisor[None, :], identity)
     _, pivots = inverse_choleskies(correlation)
-    bad = (pivots < MIN_PIVOT) | (scale > MAX_NORM) | (scale < 1 / MAX_NORM)
+    bad = (pivots < MIN_REMAINDER**2) | (scale > MAX_NORM) | (scale < 1 / MAX_NORM)
     wrong = np.asarray(bad[1:].any(axis=0) | ~known)
-    directions = alive.sum(axis=0)
+    directions = in_span.sum(axis=0)
     few = np.flatnonzero((directions < basis.degree) & (total > 0))
-    expected = np.minimum(distinct_values(x[:, few]) - 1, basis.degree)
+    expected = np.minimum(count_distinct(x[:, few]) - 1, basis.degree)
     wrong[few] |= directions[few] < expected
-    return dataclasses.replace(basis, alive=alive).pruned(), wrong & (total > 0)
+    return dataclasses.replace(basis, in_span=in_span).pruned(), wrong & (total > 0)
 
 
 def repaired(
@@ -98,11 +92,11 @@ def repaired(
     """
     points, each = _on_their_rows(x, np.ones(len(x)) if weights is None else weights)
     basis, _ = stieltjes(points, each, degree, tolerance=tolerance(x.dtype))
-    expected = np.minimum(distinct_values(x) - 1, degree)
-    return basis.pruned(), basis.alive.sum(axis=0) >= expected
+    expected = np.minimum(count_distinct(x) - 1, degree)
+    return basis.pruned(), basis.in_span.sum(axis=0) >= expected
 
 
-def distinct_values(x: Floats) -> Integers:
+def count_distinct(x: Floats) -> Integers:
     """Return how many clearly distinct values a sample of each column of ``x (n, c)`` holds."""
     sample = np.sort(x[:: max(1, len(x) // SKETCH_ROWS)], axis=0)  # NaN last
     low, high = sample[:-1], sample[1:]

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference._small_problems import (
     top_correlations,
     whitened_blocks,
@@ -22,17 +23,10 @@ from hgr_jax.inference._small_problems import (
 )
 from hgr_jax.scanning import bases, products
 from hgr_jax.scanning.fallback import estimate_separately
-from hgr_jax.scanning.features import (
-    Estimates,
-    Features,
-    Floats,
-    Integers,
-    Kernels,
-    chunks,
-    patterns_of,
-)
+from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, patterns_of
+from hgr_jax.tables.encoding import indicators
 
-LEAST_PIVOT = {"float32": 0.05, "float64": 1e-6}
+MIN_SHARED_PIVOT = {"float32": 0.05, "float64": 1e-6}
 """Below, rounding in a pair's moments would show: its bases are fitted on its own rows."""
 
 
@@ -52,8 +46,8 @@ class Engine:
         self.starts = np.concatenate([[0], np.cumsum(features.levels)]).astype(np.intp)
         self.width = max(features.levels, default=0)
         self.tiles = self._tiles()
-        self.clear = np.ones(features.numbers, bool)
-        if features.numbers:
+        self.well_conditioned = np.ones(features.n_numeric, bool)
+        if features.n_numeric:
             self._fit_bases()
 
     @property
@@ -63,7 +57,7 @@ class Engine:
 
     def _fit_bases(self) -> None:
         x, weights = self.features.x, self.features.weights
-        degree, columns = self.kernels.largest, self.features.numbers
+        degree, columns = self.kernels.largest, self.features.n_numeric
         basis = bases.sketched(x, weights, degree=degree)
         self.cross: NDArray[np.float64] | None = None
         if self.alike and self.tiles[columns - 1] == 0:
@@ -82,10 +76,10 @@ class Engine:
             self.cross = None
             each = 16 * degree * self.features.rows
             for part in chunks(np.flatnonzero(wrong), int(np.clip(self.memory // each, 1, 64))):
-                better, clear = bases.repaired(x[:, part], weights, degree=degree)
+                better, well_conditioned = bases.repaired(x[:, part], weights, degree=degree)
                 basis = basis.replaced(part, better)
                 moments[..., part] = products.own_moments(better, x[:, part], weights)
-                self.clear[part] = clear
+                self.well_conditioned[part] = well_conditioned
         self.basis, self.moments = basis, moments
 
     def estimate(
@@ -98,7 +92,7 @@ class Engine:
         count = len(pairs)
         value, pearson = np.full(count, np.nan), np.full(count, np.nan)
         degrees, pivot = np.zeros((count, 2), np.intp), np.ones(count)
-        of = self.patterns.of[pairs]
+        of = self.patterns.pattern_index[pairs]
         rows = self.shared[of[:, 0], of[:, 1]]
         tiles = self.tiles[pairs]
         flips = (tiles[:, 0] > tiles[:, 1]) | (
@@ -113,7 +107,7 @@ class Engine:
             found = self._tile_pair(left, right, ordered[chosen], flip)
             value[chosen], pearson[chosen], directions, pivot[chosen] = found
             degrees[chosen] = np.where(flip[:, None], directions[:, ::-1], directions)
-            again = chosen[pivot[chosen] < LEAST_PIVOT[str(self.features.x.dtype)]]
+            again = chosen[pivot[chosen] < MIN_SHARED_PIVOT[str(self.features.x.dtype)]]
             if len(again):
                 value[again], pearson[again], degrees[again] = estimate_separately(
                     self.features, self.kernels, pairs[again]
@@ -128,7 +122,7 @@ class Engine:
         itemsize = self.features.x.dtype.itemsize
         degree = self.kernels.largest
         most = max(1, int(np.sqrt(self.memory / (40 * itemsize * degree**2))))
-        numbers = np.arange(self.features.numbers) // most
+        numbers = np.arange(self.features.n_numeric) // most
         first = numbers[-1] + 1 if len(numbers) else 0
         most_features = max(1, int(np.sqrt(self.memory / (8 * itemsize))))
         categories = self.starts[1:] // most_features
@@ -138,8 +132,8 @@ class Engine:
         self, left: Integers, right: Integers, pairs: Integers, flip: NDArray[np.bool_]
     ) -> tuple[Floats, Floats, Integers, Floats]:
         """Values, |Pearson|, directions and pivots of the ``pairs``."""
-        of_left, local_left = np.unique(self.patterns.of[left], return_inverse=True)
-        of_right, local_right = np.unique(self.patterns.of[right], return_inverse=True)
+        of_left, local_left = np.unique(self.patterns.pattern_index[left], return_inverse=True)
+        of_right, local_right = np.unique(self.patterns.pattern_index[right], return_inverse=True)
         own = self._side(left, of_right)
         sides = (own, own if left[0] == right[0] else self._side(right, of_left))
         cross = self._cross(left, right)
@@ -150,7 +144,7 @@ class Engine:
         width = self.width
         counts, linear = np.empty_like(limits), np.ones_like(limits)
         for side in (0, 1):
-            category = pairs[:, side] >= self.features.numbers
+            category = pairs[:, side] >= self.features.n_numeric
             counts[:, side] = np.where(category, width, limits[:, side])
             linear[:, side] = np.where(category, width, 1)
         i = np.searchsorted(left, pairs[:, 0])
@@ -172,24 +166,24 @@ class Engine:
             m = whitened_blocks(block, sides[0].on(a, v[part]), sides[1].on(b, u[part]))
             value[part] = top_correlations(m, counts[part], linear[part], single=kernels.single)
             pearson[part] = np.minimum(np.abs(m[0, 0]), 1)
-        numbers = (pairs < self.features.numbers).all(axis=1)
+        numbers = (pairs < self.features.n_numeric).all(axis=1)
         return value, np.where(numbers, pearson, np.nan), directions, pivot
 
     def _side(self, columns: Integers, others: Integers) -> _Side:
         """What whitens the features of ``columns`` on the rows of each of some patterns."""
-        if columns[0] < self.features.numbers:
+        if columns[0] < self.features.n_numeric:
             basis = self.basis.take(columns)
             if self.alike:
                 moments = self.moments[..., columns, None]
             else:
                 x, patterns = self._numbers(columns), self._weights_of(others)
                 moments = products.pattern_moments(basis, x, patterns, len(others))
-            alive = np.broadcast_to(basis.alive[:, :, None], moments[0, 1:].shape)
-            mean, inverse, pivot = whitenings(moments, alive)
+            in_span = np.broadcast_to(basis.in_span[:, :, None], moments[0, 1:].shape)
+            mean, inverse, pivot = whitenings(moments, in_span)
             least = np.ones(pivot.shape) if self.alike else pivot
             degree = self.kernels.largest
             feature = np.arange(degree)[:, None] * len(columns) + np.arange(len(columns))[None, :]
-            return _Side(mean, inverse, feature, least, alive, spare=0)
+            return _Side(mean, inverse, feature, least, in_span, redundant=0)
         column, level, index = self._levels(columns)
         counts = products.category_counts(
             self.features.codes, (column, level), self._weights_of(others)
@@ -200,7 +194,7 @@ class Engine:
         supported = share > 0
         scale = np.where(supported, 1 / np.sqrt(np.where(supported, share, 1)), 0)
         least = np.ones(total.shape)
-        return _Side(share, scale, index, least, supported, spare=1)
+        return _Side(share, scale, index, least, supported, redundant=1)
 
     def whitened(self, columns: Integers) -> NDArray[np.float32]:
         """Orthonormal features ``(c, width, n)`` of columns of one kind.
@@ -212,15 +206,15 @@ class Engine:
         found = np.empty((len(columns), side.width, features.rows), np.float32)
         for place, column in enumerate(columns):
             mean, each = side.mean[:, place], side.map[..., place, 0]
-            if column < features.numbers:
+            if column < features.n_numeric:
                 x = features.x[None, :, column]
                 present = ~np.isnan(x)
                 values = self.basis.take(columns[place : place + 1])(x)[1:, 0]
                 found[place] = each @ np.where(present, values - mean, 0)
             else:
-                codes = features.codes[None, :, column - features.numbers]
-                indicators = codes == np.arange(self.width)[:, None]
-                found[place] = each[:, None] * np.where(codes >= 0, indicators - mean, 0)
+                codes = features.codes[:, column - features.n_numeric]
+                held = indicators(codes, self.width)
+                found[place] = each[:, None] * np.where(codes >= 0, held - mean, 0)
         return found
 
     def _levels(self, columns: Integers) -> tuple[Integers, Integers, Integers]:
@@ -228,8 +222,8 @@ class Engine:
 
         ``(width, c)``, filled up with the position after the last feature.
         """
-        counts = [self.features.levels[c - self.features.numbers] for c in columns]
-        column = np.repeat(columns - self.features.numbers, counts)
+        counts = [self.features.levels[c - self.features.n_numeric] for c in columns]
+        column = np.repeat(columns - self.features.n_numeric, counts)
         level = np.concatenate([np.arange(count) for count in counts])
         index = np.full((len(columns), self.width), sum(counts))
         start = 0
@@ -246,11 +240,11 @@ class Engine:
         """Weights ``(u, rows)`` of some rows in each of some patterns."""
         present, weights = self.patterns.present, self.features.weights
 
-        def of(rows: slice) -> Floats:
+        def block(rows: slice) -> Floats:
             found = np.ascontiguousarray(present[rows, patterns].T, self.features.x.dtype)
             return found if weights is None else found * weights[rows]
 
-        return of
+        return block
 
     def _totals(self, left: Integers, right: Integers) -> Floats:
         """Sums of weights over the rows that two patterns share."""
@@ -262,14 +256,14 @@ class Engine:
             weighted = first(rows)
             return weighted @ second[rows, right].astype(weighted.dtype)
 
-        return products.over_rows(block, self.features.rows, len(left) + len(right))
+        return products.sum_in_blocks(block, self.features.rows, len(left) + len(right))
 
     def _cross(self, left: Integers, right: Integers) -> Floats:
         """Cross moments of the features of two tiles, ``(features + 1, features + 1)``.
 
         The last row and column are 0, for what fills up a shorter list of features.
         """
-        features, numbers = self.features, self.features.numbers
+        features, numbers = self.features, self.features.n_numeric
         x, codes, weights = features.x, features.codes, features.weights
         if right[0] < numbers:
             own, x = self.basis.take(left), self._numbers(left)
@@ -312,7 +306,7 @@ class _Side:
     feature: Integers
     pivot: Floats
     supported: NDArray[np.bool_]
-    spare: int
+    redundant: int
 
     @property
     def width(self) -> int:
@@ -326,6 +320,6 @@ class _Side:
     def directions(self, column: Integers, pattern: Integers, limit: Integers) -> Integers:
         """How many directions the rows of a pattern support of a column's kernel."""
         used = self.supported[:, column, pattern]
-        if not self.spare:
+        if not self.redundant:
             used = used & (np.arange(self.width)[:, None] < limit)
-        return np.maximum(used.sum(axis=0) - self.spare, 0)
+        return np.maximum(used.sum(axis=0) - self.redundant, 0)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hgr_jax.inference._polynomials import centred_indicators, orthonormal_polynomials
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.inference._polynomials import centred_indicators, polynomials_at
 from hgr_jax.inference._small_problems import top_correlations
-from hgr_jax.scanning.features import Features, Floats, Integers, Kernels
+from hgr_jax.scanning.features import Features, Kernels
 
 
 def estimate_separately(
@@ -15,7 +16,7 @@ def estimate_separately(
     """HGR, |Pearson| and directions ``(N, 2)`` of ``pairs (N, 2)``, as `hgr_jax.kb` has them."""
     value, pearson = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     degrees = np.zeros((len(pairs), 2), np.intp)
-    numbers = features.numbers
+    numbers = features.n_numeric
     for place, pair in enumerate(pairs):
         both = np.ones(features.rows, bool)
         for column in pair:
@@ -32,7 +33,7 @@ def estimate_separately(
         sides, linear = [], []
         for side, (column, degree) in enumerate(zip(pair, (kernels.h, kernels.k), strict=True)):
             if column < numbers:
-                found = orthonormal_polynomials(features.x[rows, column], w, degree)
+                found = polynomials_at(features.x[rows, column], w, degree)
                 linear.append(1)
             else:
                 found = centred_indicators(

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating]
-Integers = NDArray[np.intp]
+from hgr_jax._arrays import Floats, Integers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,12 +29,12 @@ class Features:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.x.shape[0]
 
     @property
-    def numbers(self) -> int:
-        """How many columns of numbers there are."""
+    def n_numeric(self) -> int:
+        """The number of numeric columns."""
         return self.x.shape[1]
 
 
@@ -67,8 +66,8 @@ class Estimates:
     rows: Integers
     pivot: Floats
 
-    def of(self, chosen: NDArray[np.bool_]) -> Estimates:
-        """Of some of the pairs."""
+    def select(self, chosen: NDArray[np.bool_]) -> Estimates:
+        """Return those of some of the pairs."""
         return Estimates(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
 
 
@@ -79,7 +78,7 @@ class Patterns:
     Rows of zero weight count as missing in all columns, and are in none.
     """
 
-    of: Integers
+    pattern_index: Integers
     present: NDArray[np.bool_]
 
     def shared_rows(self) -> Integers:

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hgr_jax._arrays import Integers
 from hgr_jax._checks import as_estimate
-from hgr_jax.scanning.features import Estimates, Features, Integers, patterns_of
+from hgr_jax.scanning.features import Estimates, Features, patterns_of
 
 
 def estimate_measure(
@@ -32,7 +33,7 @@ def estimate_measure(
         raise ValueError("weights are for method='kb' or 'sk'.")
     x = features.x
     patterns = patterns_of(features)
-    of = patterns.of[pairs]
+    of = patterns.pattern_index[pairs]
     value, pearson = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     rows = patterns.shared_rows()[of[:, 0], of[:, 1]]
     complete = rows == features.rows

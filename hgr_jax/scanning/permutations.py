@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference._small_problems import top_correlations
 from hgr_jax.scanning.engine import Engine
-from hgr_jax.scanning.features import Features, Floats, Integers, Kernels
+from hgr_jax.scanning.features import Features, Kernels
 
 TOLERANCE = 1e-5
 """Difference below which two values count as equal, relative to the larger of the data's value and
@@ -48,8 +49,8 @@ def permutation_null(
     mean, point = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     exceed, observed = np.zeros(len(pairs), np.intp), np.full(len(pairs), np.nan)
     whole = Engine(features, kernels, memory)
-    of = np.sort(whole.patterns.of[pairs], axis=1)
-    keys = of[:, 0] * (whole.patterns.of.max() + 1) + of[:, 1]
+    of = np.sort(whole.patterns.pattern_index[pairs], axis=1)
+    keys = of[:, 0] * (whole.patterns.pattern_index.max() + 1) + of[:, 1]
     generator = np.random.default_rng(seed)
     orders = _Orders(features.rows, permutations, generator, memory)
     for key in np.unique(keys):
@@ -96,7 +97,7 @@ class _Orders:
         self.shared: NDArray[np.integer] | None = None
         self.fits = 16 * rows * permutations <= memory
 
-    def of(self, rows: Integers, first: int, count: int) -> NDArray[np.integer]:
+    def draw(self, rows: Integers, first: int, count: int) -> NDArray[np.integer]:
         """Permutations ``(count, len(rows))`` of the positions in ``rows``, from the first on."""
         if not self.fits:
             return self._drawn(len(rows), count)
@@ -117,7 +118,7 @@ class _Orders:
 
 def _columns_at_once(engine: Engine, memory: int) -> int:
     """How many columns a side may have for their features to take a quarter of the budget."""
-    width = max(engine.kernels.largest if engine.features.numbers else 0, engine.width)
+    width = max(engine.kernels.largest if engine.features.n_numeric else 0, engine.width)
     return max(1, memory // (16 * engine.features.rows * width))
 
 
@@ -141,10 +142,10 @@ def _few_values(
     found = {}
     few = min(FEW_VALUES, math.isqrt(len(rows)))
     for column in np.unique(pairs):
-        if column < features.numbers:
+        if column < features.n_numeric:
             values = features.x[rows, column]
         else:
-            values = features.codes[rows, column - features.numbers]
+            values = features.codes[rows, column - features.n_numeric]
         if len(np.unique(values[: 4 * few])) > few:
             continue
         _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
@@ -156,8 +157,8 @@ def _few_values(
 def _within(features: Features, rows: NDArray[np.bool_], columns: Integers) -> Features:
     """Some columns, missing outside of ``rows``, in all of which they are present."""
     keep = rows[:, None]
-    numbers = columns[columns < features.numbers]
-    categories = columns[columns >= features.numbers] - features.numbers
+    numbers = columns[columns < features.n_numeric]
+    categories = columns[columns >= features.n_numeric] - features.n_numeric
     return Features(
         x=np.where(keep, features.x[:, numbers], np.nan).astype(features.x.dtype),
         codes=np.where(keep, features.codes[:, categories], -1),
@@ -177,7 +178,7 @@ class _Draws:
     """
 
     def __init__(self, engine: Engine, pairs: Integers, memory: int) -> None:
-        kernels, numbers = engine.kernels, engine.features.numbers
+        kernels, numbers = engine.kernels, engine.features.n_numeric
         self.single = kernels.single
         often = np.bincount(pairs.ravel())[pairs]
         flips = (often[:, 1] > often[:, 0])[:, None]
@@ -202,7 +203,7 @@ class _Draws:
         """Values ``(permutations, N)`` for random orders of ``rows``."""
         self.left, self.right = self.left[:, rows], self.right[:, rows]
         parts = [
-            self(orders.of(rows, first, min(self.at_once, orders.permutations - first)))
+            self(orders.draw(rows, first, min(self.at_once, orders.permutations - first)))
             for first in range(0, orders.permutations, self.at_once)
         ]
         return np.concatenate(parts)
@@ -249,8 +250,8 @@ def _whitened_features(engine: Engine, columns: Integers) -> tuple[Floats, Integ
 
     And where the features of each column stand, ``(width, c)``, filled up with the last.
     """
-    numbers = columns[columns < engine.features.numbers]
-    categories = columns[columns >= engine.features.numbers]
+    numbers = columns[columns < engine.features.n_numeric]
+    categories = columns[columns >= engine.features.n_numeric]
     parts, places, start = [], [], 0
     for chosen in (numbers, categories):
         if len(chosen):

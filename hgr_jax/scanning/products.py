@@ -26,14 +26,14 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.padding import jitted
 from hgr_jax.inference._polynomials import Polynomials
-from hgr_jax.scanning.features import Floats, Integers
 
-BLOCK_ROWS = 2048
+TILE_ROWS = 2048
 """Rows whose features are in memory at a time."""
 
-BLOCK_NUMBERS = 2**22
+TILE_NUMBERS = 2**22
 """Numbers of a block's features, with fewer rows where there are many features."""
 
 PARALLEL_ROWS = 2**15
@@ -48,9 +48,9 @@ PARTS = 4
 Block = Callable[[slice], Floats]
 
 
-def over_rows(block: Block, rows: int, width: int) -> NDArray[np.float64]:
+def sum_in_blocks(block: Block, rows: int, width: int) -> NDArray[np.float64]:
     """Return the sum of ``block`` of parts of so many rows, each with ``width`` features."""
-    size = max(128, min(BLOCK_ROWS, BLOCK_NUMBERS // max(width, 1)))
+    size = max(128, min(TILE_ROWS, TILE_NUMBERS // max(width, 1)))
 
     def total(start: int, end: int) -> NDArray[np.float64]:
         found = np.asarray(block(slice(start, min(start + size, end))), np.float64)
@@ -80,7 +80,7 @@ def _wide_products(
 
     def padded(f: Floats) -> Floats:
         """Room for a multiple of so many features, and for as many rows as all blocks have."""
-        found = np.empty((-(-len(f) // 64) * 64, BLOCK_ROWS), dtype)
+        found = np.empty((-(-len(f) // 64) * 64, TILE_ROWS), dtype)
         found[: len(f), : f.shape[1]] = f
         found[: len(f), f.shape[1] :] = 0
         found[len(f) :] = 0
@@ -90,8 +90,8 @@ def _wide_products(
         part = np.asarray(found)[: shapes[0], : shapes[1]]
         return part.astype(np.float64) if total is None else np.add(total, part, out=total)
 
-    for start in range(0, rows, BLOCK_ROWS):
-        f, g = features(slice(start, min(start + BLOCK_ROWS, rows)))
+    for start in range(0, rows, TILE_ROWS):
+        f, g = features(slice(start, min(start + TILE_ROWS, rows)))
         shapes = len(f), len(f if g is None else g)
         # The features of a block are made while the products of the one before it are computed.
         following = _upper(padded(f)) if g is None else _full(padded(f), padded(g))
@@ -151,7 +151,7 @@ def _products(
         f, g = both(part)
         return f @ (f if g is None else g).T
 
-    return over_rows(block, rows, max(widths))
+    return sum_in_blocks(block, rows, max(widths))
 
 
 def own_products(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArray[np.float64]:
@@ -176,7 +176,7 @@ def own_moments(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArra
         p = _polynomials(basis, x[rows]).swapaxes(0, 1)
         return np.matmul(p, _weighted(p, weights, rows).swapaxes(1, 2))
 
-    return np.moveaxis(over_rows(block, len(x), (basis.degree + 1) * x.shape[1]), 0, -1)
+    return np.moveaxis(sum_in_blocks(block, len(x), (basis.degree + 1) * x.shape[1]), 0, -1)
 
 
 def pattern_moments(basis: Polynomials, x: Floats, patterns: Block, count: int) -> Floats:
@@ -194,7 +194,7 @@ def pattern_moments(basis: Polynomials, x: Floats, patterns: Block, count: int) 
             np.multiply(p[a], p[b], out=out)
         return products.reshape(-1, p.shape[-1]) @ patterns(rows).T
 
-    sums = over_rows(block, len(x), len(upper) * columns).reshape(len(upper), columns, count)
+    sums = sum_in_blocks(block, len(x), len(upper) * columns).reshape(len(upper), columns, count)
     found = np.empty((degree + 1, degree + 1, columns, count))
     for (a, b), part in zip(upper, sums, strict=True):
         found[a, b] = found[b, a] = part
@@ -215,7 +215,7 @@ def mixed_products(
         g = _weighted(_indicators(codes[rows], levels, x.dtype), weights, rows)
         return f.reshape(-1, f.shape[-1]) @ g.T
 
-    return over_rows(block, len(x), basis.degree * x.shape[1] + len(levels[0]))
+    return sum_in_blocks(block, len(x), basis.degree * x.shape[1] + len(levels[0]))
 
 
 def category_products(
@@ -231,7 +231,7 @@ def category_products(
         g = _weighted(_indicators(codes[rows], right, dtype), weights, rows)
         return _indicators(codes[rows], left, dtype) @ g.T
 
-    return over_rows(block, len(codes), len(left[0]) + len(right[0]))
+    return sum_in_blocks(block, len(codes), len(left[0]) + len(right[0]))
 
 
 def category_counts(
@@ -243,7 +243,7 @@ def category_counts(
         weights = patterns(rows)
         return _indicators(codes[rows], levels, weights.dtype) @ weights.T
 
-    return over_rows(block, len(codes), len(levels[0]))
+    return sum_in_blocks(block, len(codes), len(levels[0]))
 
 
 def _polynomials(basis: Polynomials, x: Floats) -> Floats:

@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import permutation_test
@@ -23,13 +24,13 @@ from hgr_jax.inference.roys_root.asymptotics import (
 )
 from hgr_jax.measures import kb
 from hgr_jax.scanning.engine import Engine
-from hgr_jax.scanning.features import Estimates, Features, Floats, Integers, Kernels
+from hgr_jax.scanning.features import Estimates, Features, Kernels
 from hgr_jax.scanning.permutations import permutation_null
 from hgr_jax.scanning.ranks import ranks
 
 SOURCES = ("", "rank", "asymptotic", "permutation")
 
-LEAST_PIVOT = 0.3
+MIN_RANK_PIVOT = 0.3
 """Of ranks on the rows of a pair: below, they are another kind of rows than those of the column."""
 
 
@@ -79,17 +80,17 @@ def significance(
     elif source in ("rank", "asymptotic"):
         by_law = usable
     if by_law.any():
-        tested = found.of(by_law)
+        tested = found.select(by_law)
         if source != "asymptotic" and not ranked:
             in_ranks = dataclasses.replace(features, x=ranks(features.x))
             tested = Engine(in_ranks, kernels, memory).estimate(pairs[by_law], progress)
         pvalue = roys_root.survival(tested.correlation, rows[by_law], *tested.degrees.T)
-        categories = (pairs[by_law] >= features.numbers).all(axis=1)
+        categories = (pairs[by_law] >= features.n_numeric).all(axis=1)
         plain = (source == "asymptotic") | categories
         tests.pvalue[by_law] = pvalue
         tests.source[by_law] = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
         if source == "auto":
-            by_law[by_law] = tested.pivot >= LEAST_PIVOT
+            by_law[by_law] = tested.pivot >= MIN_RANK_PIVOT
     rest = np.flatnonzero(usable & ~by_law)
     if key is None and len(rest):
         key = jax.random.key(0)
@@ -171,20 +172,20 @@ def _test_each(
         kernels_used: list[Any] = []
         keep = np.ones(features.rows, bool) if weights is None else weights > 0
         for column, degree in zip(pairs[index], (kernels.h, kernels.k), strict=True):
-            if column < features.numbers:
+            if column < features.n_numeric:
                 sides.append(x[:, column])
                 kernels_used.append(degree)
                 keep &= ~np.isnan(x[:, column])
             else:
-                sides.append(codes[:, column - features.numbers].astype(x.dtype))
-                kernels_used.append(Indicators(features.levels[column - features.numbers]))
+                sides.append(codes[:, column - features.n_numeric].astype(x.dtype))
+                kernels_used.append(Indicators(features.levels[column - features.n_numeric]))
                 keep &= sides[-1] >= 0
         a, b = (side[keep] for side in sides)
         options: dict[str, Any] = {} if weights is None else {"weights": weights[keep]}
         statistic: Callable[..., Array] = absolute
         if measure is None:
             # With one side linear and a category, all functions of the latter are linear.
-            single = kernels.single and (pairs[index] < features.numbers).all()
+            single = kernels.single and (pairs[index] < features.n_numeric).all()
             statistic = _single_kernel if single else kb
             options |= dict(zip(("h", "k"), kernels_used, strict=True))
         key, own = jax.random.split(key)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax._optional import require
 from hgr_jax.core.fits import KBFit
@@ -19,11 +20,11 @@ from hgr_jax.inference.bias import corrected_on_host
 from hgr_jax.inference.multiplicity import adjust
 from hgr_jax.measures import kb_fit
 from hgr_jax.scanning import archive
-from hgr_jax.scanning.features import Estimates, Floats, Integers
+from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.pvalues import SOURCES, Significance
 from hgr_jax.scanning.ranks import ranks
 from hgr_jax.tables.columns import Columns
-from hgr_jax.tables.convert import Category
+from hgr_jax.tables.encoding import Category
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,7 +106,7 @@ class Scan:
     _weights: Any = dataclasses.field(default=None, repr=False)
 
     @staticmethod
-    def of(
+    def from_estimates(
         columns: Columns,
         pairs: Integers,
         found: Estimates,
@@ -366,7 +367,7 @@ class Scan:
 
     def save(self, path: str | Path) -> None:
         """Keep everything but the data in one file (NumPy's ``.npz``)."""
-        archive.write(path, self)
+        archive.write_scan(path, self)
 
     @staticmethod
     def load(path: str | Path) -> Scan:
@@ -376,4 +377,4 @@ class Scan:
           FileNotFoundError: if there is no such file.
           ValueError: for a file that is none of a scan.
         """
-        return Scan(**archive.read(path))
+        return Scan(**archive.read_scan(path))

@@ -17,25 +17,24 @@ from numpy.typing import NDArray
 
 from hgr_jax._checks import check_count
 from hgr_jax.tables.convert import (
-    Category,
     Unusable,
     as_array,
     as_frame,
     from_frame,
     from_values,
     holds_flags,
-    levels_of_numbers,
     plain,
     unique_names,
     whole_values,
 )
+from hgr_jax.tables.encoding import Category, encode_numbers
 
 OTHER = "(other levels)"
 """The level into which rare ones are pooled."""
 
-LEAST_ROWS = 5
-LEAST_SHARE = 0.01
-MOST_POOLED = 0.5
+MIN_LEVEL_ROWS = 5
+MIN_LEVEL_SHARE = 0.01
+MAX_POOLED_SHARE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,8 +85,8 @@ def as_columns(
 
     Booleans are numbers (their two levels span the same functions), dates are days since the
     column's first, text and categorical types are categories.  Infinite values count as missing.
-    Levels held by fewer than `LEAST_ROWS` rows or `LEAST_SHARE` of those present are pooled into
-    one; a column of which more than `MOST_POOLED` would be pooled is left out.
+    Levels held by fewer than `MIN_LEVEL_ROWS` rows or `MIN_LEVEL_SHARE` of those present are
+    pooled into one; a column of which more than `MAX_POOLED_SHARE` would be pooled is left out.
 
     Raises:
       TypeError: for what is no table, or one string for ``names`` or ``categories``.
@@ -199,7 +198,7 @@ class _Builder:
             if not (as_category or few):
                 self._add_numbers(name, column.astype(np.float64))
                 return
-            column = levels_of_numbers(column)
+            column = encode_numbers(column)
         self._add_category(name, column)
 
     def _add_numbers(self, name: str, values: NDArray[np.float64]) -> None:
@@ -225,12 +224,12 @@ class _Builder:
                 else (f"every value that is present is {single!r}")
             )
             return
-        rare = (counts > 0) & ((counts < LEAST_ROWS) | (counts < LEAST_SHARE * present))
+        rare = (counts > 0) & ((counts < MIN_LEVEL_ROWS) | (counts < MIN_LEVEL_SHARE * present))
         distinct = np.count_nonzero(counts)
-        if counts[rare].sum() > MOST_POOLED * present:
+        if counts[rare].sum() > MAX_POOLED_SHARE * present:
             self.skipped[name] = (
                 f"text with {distinct} levels, most of them in fewer than"
-                f" {max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * present)))} rows"
+                f" {max(MIN_LEVEL_ROWS, int(np.ceil(MIN_LEVEL_SHARE * present)))} rows"
             )
             return
         kept = np.flatnonzero((counts > 0) & ~rare)

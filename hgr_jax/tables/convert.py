@@ -14,14 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-
-
-@dataclasses.dataclass(frozen=True)
-class Category:
-    """A category: the level ``(n,)`` of every row, -1 where it is missing, and the levels."""
-
-    codes: NDArray[np.integer]
-    levels: tuple[str, ...]
+from hgr_jax.tables.encoding import Category, encode_texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,12 +104,9 @@ def _levels_of_objects(array: NDArray[Any]) -> NDArray[Any] | Category | Unusabl
             whole = np.full(len(array), np.nan)
             whole[~missing] = values
             return whole
-        levels, codes = np.unique(np.array([*map(str, present), ""])[:-1], return_inverse=True)
+        return encode_texts(present, missing)
     except Exception as error:  # of the objects' own methods
         return Unusable(f"values that cannot be read as numbers or text ({type(error).__name__})")
-    whole_codes = np.full(len(array), -1, np.intp)
-    whole_codes[~missing] = codes
-    return Category(whole_codes, tuple(map(str, levels)))
 
 
 def _is_missing(value: Any) -> bool:
@@ -148,22 +138,6 @@ def _as_float(value: Any) -> float:
         return float(value)
     except OverflowError:
         return np.inf if value > 0 else -np.inf
-
-
-def levels_of_numbers(array: NDArray[Any]) -> Category:
-    """The distinct values of a column of numbers as levels."""
-    missing = ~np.isfinite(array)
-    levels, codes = np.unique(array[~missing], return_inverse=True)
-    whole = np.full(len(array), -1, np.intp)
-    whole[~missing] = codes
-    return Category(whole, tuple(map(_shown, levels)))
-
-
-def _shown(number: Any) -> str:
-    """A NumPy number in the few digits that tell it from all others of its type."""
-    short = f"{float(number):g}"
-    read = number.dtype.type(short) if number.dtype.kind == "f" else float(short)
-    return short if read == number.item() else str(number).removesuffix(".0")
 
 
 def as_frame(table: Any) -> tuple[Any, list[str]]:

@@ -1,4 +1,4 @@
-"""Numbers out of files: names, missing values, and one clear message for what cannot be read."""
+"""CSV and Parquet files: names, missing values, and one clear message for what cannot be read."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import contextlib
 import csv
 import dataclasses
 import difflib
-import math
+import functools
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +24,11 @@ MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 
 DELIMITERS = ",;\t|"
 
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?$"
 
 
 class TableError(ValueError):
     """A file or column that cannot be used, with the reason in one line."""
-
-
-def read_columns(path: str | Path, names: Sequence[str]) -> list[NDArray[np.float64]]:
-    """Numeric columns of a CSV file, NaN where a value is missing.
-
-    The first line holds the names.  The delimiter is the one of comma, semicolon, tab and bar
-    that occurs most in it.  Blank lines are skipped.
-
-    Args:
-      path: a UTF-8 file.
-      names: the columns wanted; a name may occur twice.
-
-    Raises:
-      TableError: no such file, not text, no header or no rows, a row of another length than the
-        header, an unknown or ambiguous column, text in a column, or a column all missing.
-    """
-    path = Path(path)
-    with _reading(path) as file:
-        return _read(printable(str(path)), file, names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,11 +44,11 @@ class Frame:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return len(next(iter(self.columns.values())))
 
     def column(self, name: str) -> NDArray[Any]:
-        """The column of that name.
+        """Return the column of that name.
 
         Raises:
           TableError: if there is none, with the names that come near.
@@ -75,20 +57,20 @@ class Frame:
         return self.columns[header[_position(self.source, header, name)]]
 
     def is_text(self, name: str) -> bool:
-        """Whether the column holds text."""
+        """Return whether the column holds text."""
         return self.column(name).dtype == object
 
     def missing(self, name: str) -> NDArray[np.bool_]:
-        """Rows ``(n,)`` without a value that can be used: missing, or infinite."""
+        """Return the rows ``(n,)`` without a value that can be used: missing, or infinite."""
         column = self.column(name)
         return column == "" if self.is_text(name) else ~np.isfinite(column)
 
     def take(self, rows: NDArray[Any]) -> Frame:
-        """The table of some rows, by positions or by a mask."""
+        """Return the table of some rows, by positions or by a mask."""
         return Frame(self.source, {name: column[rows] for name, column in self.columns.items()})
 
     def without(self, names: Sequence[str]) -> Frame:
-        """The table without some columns.
+        """Return the table without some columns.
 
         Raises:
           TableError: if there is no such column.
@@ -99,8 +81,39 @@ class Frame:
         return Frame(self.source, kept)
 
 
+def read_columns(path: str | Path, names: Sequence[str]) -> list[NDArray[np.float64]]:
+    """Read numeric columns of a CSV file, NaN where a value is missing.
+
+    The first line holds the names.  The delimiter is the one of comma, semicolon, tab and bar
+    that occurs most in it.  Blank lines are skipped.
+
+    Args:
+      path: a UTF-8 file.
+      names: the columns wanted; a name may occur twice.
+
+    Raises:
+      TableError: no such file, not text, no header or no rows, a row of another length than the
+        header, an unknown or ambiguous column, text in a column, or a column all missing.
+    """
+    cells = _read_csv(Path(path))
+    found = []
+    for name in names:
+        place = _position(cells.shown, cells.header, name)
+        values = _typed(cells.columns[place])
+        if values.dtype == object:
+            row = next(i for i, text in enumerate(values) if text and not is_number(text))
+            raise TableError(
+                f"{cells.shown}: column {name!r} holds text, for example {values[row][:40]!r} in"
+                f" line {cells.line(row)}; expected numbers"
+            )
+        if np.isnan(values).all():
+            raise TableError(f"{cells.shown}: every value of column {name!r} is missing")
+        found.append(values)
+    return found
+
+
 def read_table(path: str | Path) -> Frame:
-    """All columns of a CSV file; one in which any value is text is a column of text.
+    """Read all columns of a CSV file; one in which any value is text is a column of text.
 
     Names, delimiter, missing values and blank lines are as in `read_columns`.
 
@@ -111,12 +124,20 @@ def read_table(path: str | Path) -> Frame:
       TableError: no such file, not text, no header or no rows, a row of another length than the
         header, a column without a name, or two of one name.
     """
-    path = Path(path)
-    return Frame(printable(str(path)), _whole(path, _checked, _typed))
+    cells = _read_csv(Path(path))
+    _check_header(cells)
+    if "" in cells.header:
+        raise TableError(
+            f"{cells.shown}: column {cells.header.index('') + 1} has no name in the header;"
+            " give it one"
+        )
+    for name in cells.header:
+        _position(cells.shown, cells.header, name)
+    return Frame(cells.shown, dict(zip(cells.header, map(_typed, cells.columns), strict=True)))
 
 
 def read_any(path: str | Path) -> Any:
-    """All columns of a CSV or Parquet file, for `hgr_jax.scan`.
+    """Read all columns of a CSV or Parquet file, for `hgr_jax.scan`.
 
     No column of a CSV file stops it: one without a name is called by its position, ``column 1``
     the first, and the second of one name gets `` (2)``.  A column in which all values that are
@@ -129,11 +150,32 @@ def read_any(path: str | Path) -> Any:
 
     Raises:
       TableError: for what cannot be read, in one line.
-      ImportError: without pyarrow, for a Parquet file.
+      ImportError: without pyarrow.
     """
     path = Path(path)
-    if path.suffix.lower() not in (".parquet", ".pq"):
-        return _whole(path, lambda _, header: unique_names(header), _typed_or_dates)
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return _read_parquet(path)
+    cells = _read_csv(path)
+    _check_header(cells)
+    columns = [_typed(column, dates=True) for column in cells.columns]
+    return dict(zip(unique_names(cells.header), columns, strict=True))
+
+
+def read_publication(
+    path: Path, names: Sequence[str], *, encoding: str = "utf8"
+) -> dict[str, NDArray[Any]]:
+    """Read the texts of a file without a header, of which other lines than rows are left out.
+
+    Args:
+      path: a file of comma-separated values.
+      names: of its columns.
+      encoding: of its texts.
+    """
+    cells = _read_csv(path, names, encoding=encoding)
+    return dict(zip(names, map(_texts, cells.columns), strict=True))
+
+
+def _read_parquet(path: Path) -> Any:
     parquet = require("pyarrow.parquet", "cli")
     shown = printable(str(path))
     try:
@@ -149,111 +191,141 @@ def read_any(path: str | Path) -> Any:
     return table
 
 
-def _whole(
-    path: Path,
-    named: Callable[[str, list[str]], list[str]],
-    typed: Callable[[list[str]], NDArray[Any]],
-) -> dict[str, NDArray[Any]]:
-    """All columns of a CSV file, by the names that ``named`` makes of its header."""
-    shown = printable(str(path))
-    with _reading(path) as file:
-        header, rows = _rows(shown, file)
-        if all(is_number(name) for name in header):
-            raise TableError(f"{shown}: expected column names in the first line, got numbers")
-        names = named(shown, header)
-        cells: list[list[str]] = [[] for _ in header]
-        for _, row in rows:
-            for column, text in zip(cells, row, strict=True):
-                column.append(text.strip())
-    if not cells[0]:
-        raise TableError(f"{shown} has a header but no rows")
-    return {name: typed(texts) for name, texts in zip(names, cells, strict=True)}
+@dataclasses.dataclass(frozen=True)
+class _Cells:
+    """The texts of a CSV file: Arrow's arrays, as they stand in the file."""
+
+    path: Path
+    shown: str
+    header: list[str]
+    delimiter: str
+    columns: list[Any]
+
+    def line(self, row: int) -> int:
+        """Return the line of the file in which a row ends; Arrow counts rows without blank ones."""
+        with self.path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=self.delimiter)
+            next(reader)
+            filled = (cells for cells in reader if len(cells) > 1 or "".join(cells).strip())
+            next(itertools.islice(filled, row, None))
+            return reader.line_num
 
 
-def _checked(shown: str, header: list[str]) -> list[str]:
-    """The names themselves, or a `TableError` for one that is empty or repeated."""
-    if "" in header:
-        raise TableError(
-            f"{shown}: column {header.index('') + 1} has no name in the header; give it one"
+def _read_csv(path: Path, names: Sequence[str] = (), *, encoding: str = "utf8") -> _Cells:
+    """The cells of a file; with ``names`` it has no header, and may have other lines than rows."""
+    arrow, shown = _arrow(), printable(str(path))
+    uneven: list[Any] = []
+    blank: list[int] = []  # lines of spaces
+
+    def handle(row: Any) -> str:
+        if row.text.strip():
+            uneven.append(row)
+        else:
+            blank.append(row.number)
+        return "skip"
+
+    with _reading(path, shown):
+        header, delimiter = (list(names), ",") if names else _read_header(path, shown)
+        places = [str(place) for place in range(len(header))]
+        table = arrow.csv.read_csv(
+            path,
+            read_options=arrow.csv.ReadOptions(
+                column_names=places,
+                skip_rows=0 if names else 1,
+                use_threads=False,  # rows have numbers then
+                block_size=min(path.stat().st_size + 2, 2**31 - 1),  # no cell is cut in two
+                encoding=encoding,
+            ),
+            parse_options=arrow.csv.ParseOptions(
+                delimiter=delimiter,
+                newlines_in_values=True,
+                invalid_row_handler=handle,
+            ),
+            convert_options=arrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(places, arrow.string())
+            ),
         )
-    for name in header:
-        _position(shown, header, name)
-    return header
+    columns = [table.column(place) for place in places]
+    if len(header) == 1:  # where a line of spaces is a row
+        columns = [columns[0].filter(arrow.array(_texts(columns[0]) != ""))]
+    cells = _Cells(path, shown, header, delimiter, columns)
+    if uneven and not names:
+        row = uneven[0]
+        place = row.number - 2 - sum(number < row.number for number in blank)
+        raise TableError(
+            f"{shown}, line {cells.line(place)}: expected {row.expected_columns} values as in the"
+            f" header, got {row.actual_columns}"
+        )
+    if not len(columns[0]):
+        raise TableError(f"{shown} has a header but no rows")
+    return cells
 
 
-def _typed(texts: list[str]) -> NDArray[Any]:
-    """Numbers, or text where one of the values is no number."""
-    present = [text.lower() not in MISSING for text in texts]
-    pairs = list(zip(texts, present, strict=True))
-    if all(is_number(text) for text, there in pairs if there):
-        return np.array([float(text) if there else math.nan for text, there in pairs])
-    return np.array([text if there else "" for text, there in pairs], dtype=object)
+@functools.cache
+def _arrow() -> Any:
+    for module in ("pyarrow.csv", "pyarrow.compute"):
+        require(module, "cli")
+    return require("pyarrow", "cli")
 
 
-def _typed_or_dates(texts: list[str]) -> NDArray[Any]:
-    """Numbers or text, or dates where all of the values are dates."""
-    values = _typed(texts)
-    if values.dtype != object or not all(_DATE.fullmatch(text) for text in values if text):
-        return values
-    try:
-        return np.array([text or "NaT" for text in values], dtype="datetime64[s]")
-    except ValueError:  # there is no such day or time
-        return values
+def _read_header(path: Path, shown: str) -> tuple[list[str], str]:
+    """The names in the first line, and the delimiter that occurs most in it."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        first = file.readline()
+    if not first.strip():
+        raise TableError(f"{shown} is empty: expected a line of column names, then rows")
+    if first[-1] not in "\r\n":
+        raise TableError(f"{shown} has a header but no rows")
+    delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
+    return [name.strip() for name in next(csv.reader([first], delimiter=delimiter))], delimiter
+
+
+def _check_header(cells: _Cells) -> None:
+    if all(is_number(name) for name in cells.header):
+        raise TableError(f"{cells.shown}: expected column names in the first line, got numbers")
 
 
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[Iterator[str]]:
-    """The lines of a file, and a `TableError` for whatever is wrong with it."""
+def _reading(path: Path, shown: str) -> Iterator[None]:
+    """A `TableError` for whatever is wrong with a file."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            yield file
+        yield
     except FileNotFoundError:
-        raise TableError(f"no such file: {printable(str(path))}") from None
+        raise TableError(f"no such file: {shown}") from None
     except UnicodeDecodeError:
-        raise TableError(f"{printable(str(path))} is not a UTF-8 text file") from None
-    except csv.Error as error:
-        raise TableError(f"{printable(str(path))} cannot be read as CSV: {error}") from None
+        raise TableError(f"{shown} is not a UTF-8 text file") from None
+    except (csv.Error, _arrow().ArrowException) as error:
+        if "UTF8" in str(error):
+            raise TableError(f"{shown} is not a UTF-8 text file") from None
+        reason = printable(" ".join(str(error).split()))
+        raise TableError(f"{shown} cannot be read as CSV: {reason}") from None
     except OSError as error:
-        raise TableError(f"cannot read {printable(str(path))}: {error.strerror}") from None
+        raise TableError(f"cannot read {shown}: {error.strerror}") from None
 
 
-def _rows(shown: str, file: Iterator[str]) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The names, and the rows with their lines in the file."""
-    first = next(file, "")
-    if not first.strip():
-        raise TableError(f"{shown} is empty: expected a line of column names, then rows")
-    delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
-    header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
-
-    def rows() -> Iterator[tuple[int, list[str]]]:
-        reader = csv.reader(file, delimiter=delimiter)
-        for row in reader:
-            if not "".join(row).strip() and len(row) < 2:
-                continue
-            line = reader.line_num + 1
-            if len(row) != len(header):
-                raise TableError(
-                    f"{shown}, line {line}: expected {len(header)} values as in the header,"
-                    f" got {len(row)}"
-                )
-            yield line, row
-
-    return header, rows()
+def _texts(column: Any) -> NDArray[Any]:
+    trimmed = _arrow().compute.utf8_trim_whitespace(column)
+    return np.asarray(trimmed.to_numpy(), object)
 
 
-def _read(shown: str, file: Iterator[str], names: Sequence[str]) -> list[NDArray[np.float64]]:
-    header, rows = _rows(shown, file)
-    positions = [_position(shown, header, name) for name in names]
-    columns: list[list[float]] = [[] for _ in names]
-    for line, row in rows:
-        for column, position in zip(columns, positions, strict=True):
-            column.append(_number(shown, header[position], line, row[position].strip()))
-    if not columns[0]:
-        raise TableError(f"{shown} has a header but no rows")
-    for column, name in zip(columns, names, strict=True):
-        if all(math.isnan(value) for value in column):
-            raise TableError(f"{shown}: every value of column {name!r} is missing")
-    return [np.array(column) for column in columns]
+def _typed(column: Any, *, dates: bool = False) -> NDArray[Any]:
+    """Numbers, or text where one of the values is no number, or perhaps dates where all are."""
+    arrow = _arrow()
+    compute = arrow.compute
+    trimmed = compute.utf8_trim_whitespace(column)
+    known = arrow.array(sorted(MISSING))
+    missing = compute.is_in(compute.utf8_lower(trimmed), value_set=known)
+    present = compute.if_else(missing, None, trimmed)
+    try:
+        return np.asarray(compute.cast(present, arrow.float64()).to_numpy(), np.float64)
+    except arrow.ArrowInvalid:  # Python knows more numbers than Arrow
+        texts = np.asarray(present.fill_null("").to_numpy(), object)
+    if all(is_number(text) for text in texts if text):
+        return np.array([float(text or "nan") for text in texts])
+    if dates and compute.all(compute.match_substring_regex(present, _DATE)).as_py():
+        with contextlib.suppress(ValueError):  # there is no such day or time
+            return np.array([text or "NaT" for text in texts], dtype="datetime64[s]")
+    return texts
 
 
 def _position(shown: str, header: list[str], name: str) -> int:
@@ -262,30 +334,25 @@ def _position(shown: str, header: list[str], name: str) -> int:
         return header.index(name)
     if count > 1:
         raise TableError(f"{shown} has {count} columns named {name!r}; rename all but one")
-    near = difflib.get_close_matches(name, header, n=3, cutoff=0.5)
-    near = near or [h for h in header if h.lower() == name.lower()]
-    hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else _known(header)
-    raise TableError(f"{shown} has no column {name!r}; {hint}")
+    raise TableError(f"{shown} has no column {name!r}; {near_names(name, header)}")
 
 
-def _known(header: list[str]) -> str:
-    shown = ", ".join(repr(h) for h in header[:10])
-    return f"its columns are {shown}{', ...' if len(header) > 10 else ''}"
+def near_names(name: str, known: Sequence[str]) -> str:
+    """Return what to say where there is no such name: those that come near, or the first ten."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    near = near or [other for other in known if other.lower() == name.lower()]
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return f"its columns are {listed(known, 10)}"
 
 
-def _number(shown: str, name: str, line: int, text: str) -> float:
-    if text.lower() in MISSING:
-        return math.nan
-    if not is_number(text):
-        raise TableError(
-            f"{shown}: column {name!r} holds text, for example {text[:40]!r} in line {line};"
-            " expected numbers"
-        )
-    return float(text)
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first names, and dots where there are more."""
+    return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
 
 
 def is_number(text: str) -> bool:
-    """Whether an entry of a file is a number."""
+    """Return whether an entry of a file is a number."""
     try:
         float(text)
     except ValueError:
@@ -294,5 +361,5 @@ def is_number(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """``text`` with control characters escaped, safe to show in a terminal."""
+    """Return ``text`` with control characters escaped, safe to show in a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

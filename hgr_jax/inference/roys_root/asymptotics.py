@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from hgr_jax._arrays import Floats
 
-MOST_SKEWNESS = 1.0
-MOST_REACH = 1.5
-LEAST_CELL_VARIANCE = 200.0
+MAX_SKEWNESS = 1.0
+MAX_REACH = 1.5
+MIN_CELL_VARIANCE = 200.0
 """Of the count in one cell of a two-by-two table: below, the steps between its values show."""
 
 
@@ -116,4 +116,4 @@ def is_valid(
     skewness = np.sqrt(values(first, "skewness") * values(second, "skewness") / rows)
     reach = np.sqrt(values(first, "reach") * values(second, "reach") / rows)
     variance = rows * values(first, "two_valued") * values(second, "two_valued")
-    return (skewness <= MOST_SKEWNESS) & (reach <= MOST_REACH) & (variance >= LEAST_CELL_VARIANCE)
+    return (skewness <= MAX_SKEWNESS) & (reach <= MAX_REACH) & (variance >= MIN_CELL_VARIANCE)
