@@ -16,16 +16,15 @@ import pytest
 from hgr_jax.cli.fair import (
     FairOptions,
     dependence,
-    encode,
     split,
     table,
-    usable_rows,
     verdict,
 )
 from hgr_jax.cli.main import main
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
 from hgr_jax.tables.files import Frame, TableError, read_table
+from hgr_jax.tables.supervised import encode_supervised, usable_rows
 
 COMMAND = [sys.executable, "-m", "hgr_jax.cli", "fair"]
 SMALL = (
@@ -145,7 +144,7 @@ def test_table_and_verdict_of_a_classification(category: bool) -> None:
     y = np.array(["no", "yes"] * 20, dtype=object)
     z = np.where(np.arange(40) % 4 == 1, "b", "a").astype(object) if category else np.arange(40.0)
     settings = FairOptions("y", "z", 0.2, h=1, k=1)
-    problem = encode(Frame("t", {"z": z, "y": y, "x": np.arange(40.0)}), settings)
+    problem = encode_supervised(Frame("t", {"z": z, "y": y, "x": np.arange(40.0)}), "y", "z")
     perfect, constant = Known((y == "yes") * 1.0), Known(np.full(40, 0.5))
     before, after = table(perfect, constant, problem, settings).splitlines()[1:]
     assert before.split()[:2] == ["before", "1.000"]
@@ -234,16 +233,16 @@ def test_a_stray_text_among_numbers_is_shown() -> None:
     texts = np.array([*map(str, range(30)), "1,5"], dtype=object)
     columns = {"z": np.arange(31.0), "y": np.arange(31.0), "size": texts}
     with pytest.raises(TableError, match="for example '1,5'"):
-        encode(Frame("t.csv", columns), FairOptions("y", "z", 0.2))
+        encode_supervised(Frame("t.csv", columns), "y", "z")
 
 
 def test_too_many_values_of_a_category_in_a_long_table() -> None:
     column = np.array([f"v{i % 101}" for i in range(1000)], dtype=object)
     numbers = {"z": np.arange(1000.0), "y": np.arange(1000.0)}
     with pytest.raises(TableError, match="101 different values in 1000 rows"):
-        encode(Frame("t.csv", numbers | {"town": column}), FairOptions("y", "z", 0.2))
+        encode_supervised(Frame("t.csv", numbers | {"town": column}), "y", "z")
     column[column == "v100"] = "v0"
-    problem = encode(Frame("t.csv", numbers | {"town": column}), FairOptions("y", "z", 0.2))
+    problem = encode_supervised(Frame("t.csv", numbers | {"town": column}), "y", "z")
     assert problem.x.shape == (1000, 101)
     assert (problem.x[:, 1:].sum(axis=1) == 1).all()
 
@@ -285,7 +284,7 @@ def test_a_training_that_diverges_is_one_line(
 def test_split_by_seed_and_by_class() -> None:
     z = np.arange(50.0)
     y = np.array(["a"] * 40 + ["b"] * 10, dtype=object)
-    problem = encode(Frame("t", {"z": z, "y": y}), FairOptions("y", "z", 0.2))
+    problem = encode_supervised(Frame("t", {"z": z, "y": y}), "y", "z")
     parts = [split(problem, FairOptions("y", "z", 0.2, validation=0.3, seed=s)) for s in (0, 0, 1)]
     for train, test in parts:
         assert sorted([*train.z, *test.z]) == z.tolist()
@@ -296,7 +295,7 @@ def test_split_by_seed_and_by_class() -> None:
 
 def test_rows_with_missing_text_are_left_out() -> None:
     columns = {"z": np.arange(30.0), "t": np.array(["a", "", "b"] * 10, dtype=object)}
-    kept = usable_rows(Frame("t", columns | {"y": columns["z"]}), FairOptions("y", "z", 0.2))
+    kept = usable_rows(Frame("t", columns | {"y": columns["z"]}), ("y", "z"))
     assert kept.rows == 20
     np.testing.assert_array_equal(kept.column("z")[:4], [0, 2, 3, 5])
 
@@ -307,7 +306,7 @@ def test_dependence_of_a_category_is_the_correlation_ratio() -> None:
     prediction = rng.normal(size=60) + (z == "b")
     settings = FairOptions("y", "z", 0.2, h=2, k=1)
     columns = {"z": z, "y": prediction}
-    measured = dependence(encode(Frame("t", columns), settings), settings)(z, prediction)
+    measured = dependence(encode_supervised(Frame("t", columns), "y", "z"), settings)(z, prediction)
     between = sum(20 * (prediction[z == v].mean() - prediction.mean()) ** 2 for v in "abc")
     assert measured**2 == pytest.approx(between / (60 * prediction.var()), rel=1e-9)
 

@@ -14,9 +14,8 @@ import pytest
 import hgr_jax
 from bench.data import awkward_pair
 from hgr_jax import Status
-from hgr_jax.core.canonical import solve
+from hgr_jax.core.canonical import prepare, solve
 from hgr_jax.core.fits import as_fit
-from hgr_jax.core.preparation import prepare
 
 
 @pytest.fixture

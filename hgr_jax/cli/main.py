@@ -42,12 +42,15 @@ def main(argv: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     import jax
 
-    from hgr_jax.cli import fair, pair, scan
-
     if options.command == "fair":
+        from hgr_jax.cli import fair
+
         chosen = _chosen(options, fair.FairOptions)
         fair.report_training(options.file, chosen, options.drop, options.out)
         return 0
+
+    from hgr_jax.cli import pair, scan
+
     with jax.enable_x64(True):
         if options.command == "demo":
             pair.report_demo(options.h, options.k, options.top, options.out)
@@ -57,6 +60,8 @@ def _run(options: argparse.Namespace) -> int:
             columns = (options.column_a, options.column_b)
             pair.report_pair(options.file, columns, options.h, options.k, options.out)
     if options.command == "demo":
+        from hgr_jax.cli import fair
+
         fair.report_demo(options.out)
     return 0
 

@@ -36,12 +36,79 @@ from hgr_jax.core.fitting import (
     same_variable,
     whitening,
 )
+from hgr_jax.core.kernels import Encoder, KernelLike, encode
 from hgr_jax.core.moments import mean_product, sum_over_rows
-from hgr_jax.core.numerics import row_count
-from hgr_jax.core.preparation import SINGLE_KERNEL, CCAProblem
+from hgr_jax.core.numerics import equal_weights, normalised, row_count, without_dropped_rows
 from hgr_jax.core.sketch import WHOLE_SKETCH
 from hgr_jax.core.small_matrices import half_lower, matmul
 from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
+
+SINGLE_KERNEL = "single_kernel"
+
+
+@dataclasses.dataclass(frozen=True)
+class CCAProblem:
+    """What is static: the degree of each side (None for given features) and the method.
+
+    ``linear`` counts the leading basis functions of each side that span its linear functions;
+    only the single-kernel method reads it.
+    """
+
+    degrees: tuple[int | None, int | None]
+    method: str
+    linear: tuple[int, int] = (1, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedPair:
+    """Two variables, ready to be solved: see `prepare`."""
+
+    problem: CCAProblem
+    encoders: tuple[Encoder, Encoder]
+    a: Array
+    b: Array
+    weights: Array | None
+    count: Array | None
+
+
+def prepare(
+    kernels: tuple[KernelLike, KernelLike],
+    method: str,
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    count: Array | None = None,
+    *,
+    names: tuple[str, str] = ("h", "k"),
+) -> PreparedPair:
+    """Normalise weights, put harmless values in dropped rows, and apply the kernels.
+
+    Args:
+      kernels: of a and of b, checked.
+      method: a solver of `solvers.top_pair`, or `SINGLE_KERNEL`.
+      a, b: ``(n,)`` or ``(n, p)``, of one floating dtype.
+      weights: ``(n,)`` or None.
+      count: how many of the rows are data; None for all.  Weights are 0 in the others.
+      names: what the caller calls the kernels, for errors.
+    """
+    plain = not any(callable(kernel) for kernel in kernels) and a.ndim == b.ndim == 1
+    if weights is not None:
+        weights, count = normalised(weights), None
+    elif count is not None and not plain:
+        weights, count = equal_weights(count, a), None
+    a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
+    encoder_a, features_a = encode(kernels[0], a, weights, names[0])
+    encoder_b, features_b = encode(kernels[1], b, weights, names[1])
+    problem = CCAProblem(
+        degrees=(_degree(encoder_a, features_a), _degree(encoder_b, features_b)),
+        method=method,
+        linear=(encoder_a.variables or 1, encoder_b.variables or 1),
+    )
+    return PreparedPair(problem, (encoder_a, encoder_b), features_a, features_b, weights, count)
+
+
+def _degree(encoder: Encoder, features: Array) -> int | None:
+    return None if callable(encoder.kernel) or features.ndim == 2 else encoder.kernel
 
 
 @jax.tree_util.register_dataclass

@@ -19,9 +19,8 @@ from hgr_jax._checks import as_pair, as_real_array, as_weights
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.canonical import Solution, Transformation
 from hgr_jax.core.kernels import Encoder, monomial_exponents
-from hgr_jax.core.numerics import equal_weights, safe_divide
+from hgr_jax.core.numerics import equal_weights, normalised, safe_divide, without_dropped_rows
 from hgr_jax.core.padding import first_rows, over_rows
-from hgr_jax.core.preparation import normalised, without_dropped_rows
 from hgr_jax.core.small_matrices import matmul
 
 

@@ -13,14 +13,16 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from hgr_jax._checks import as_real_array, check_count
 from hgr_jax.core.basis import PolynomialBasis
+from hgr_jax.core.fitting import fit_polynomials
 
 KernelLike = int | Callable[[Array], Array]
 
@@ -166,3 +168,28 @@ class Encoder:
             table[powers[:, i][None, :], features[:, i][:, None]] for i, table in enumerate(tables)
         ]
         return functools.reduce(jnp.multiply, entries)
+
+
+def encode(kernel: KernelLike, x: Array, weights: Array | None, name: str) -> tuple[Encoder, Array]:
+    """A kernel ready for new data, and what it makes of ``x``: ``(n,)`` or features ``(n, m)``."""
+    factors = None
+    if not callable(kernel) and x.ndim == 2 and x.shape[1] > 1:
+        columns = lax.stop_gradient(tuple(x.T))
+        weights = None if weights is None else lax.stop_gradient(weights)
+        fitted = fit_polynomials(columns, (kernel,) * len(columns), weights)
+        factors = lax.stop_gradient(fitted.basis)
+    encoder = Encoder(kernel=kernel, factors=factors)
+    features: Any = encoder(x)
+    if callable(kernel):
+        if isinstance(features, np.ndarray):
+            features = jnp.asarray(features)
+        shape = features.shape if isinstance(features, Array) else None
+        if shape is None or len(shape) != 2 or shape[0] != len(x) or shape[1] == 0:
+            raise ValueError(
+                f"the kernel {name} must return features of shape (n, m) = ({len(x)}, m), m >= 1;"
+                f" got {type(features).__name__ if shape is None else shape}."
+            )
+        if jnp.issubdtype(features.dtype, jnp.complexfloating):
+            raise TypeError(f"the kernel {name} must return real features; got {features.dtype}.")
+        features = features.astype(x.dtype)
+    return encoder, features

@@ -53,6 +53,27 @@ def safe_norm(x: Array) -> Array:
     return safe_sqrt(jnp.sum(x * x))
 
 
+def normalised(weights: Array) -> Array:
+    """Return weights that sum to 1; a negative one makes all of them NaN."""
+    weights = jnp.where(jnp.min(weights) >= 0, weights, jnp.nan)
+    largest = lax.stop_gradient(jnp.max(weights))
+    # Powers of two, so that neither the sum nor its reciprocal leaves the range of float32.
+    unit = jnp.where(largest > 2.0**64, 2.0**-64, jnp.where(largest < 2.0**-64, 2.0**64, 1.0))
+    weights = weights * unit.astype(weights.dtype)
+    return weights / jnp.sum(weights)
+
+
+def without_dropped_rows(x: Array, weights: Array | None) -> Array:
+    """Return the data with rows of zero weight moved into the range of the others."""
+    if weights is None:
+        return x
+    counts = (weights > 0)[:, None] if x.ndim == 2 else weights > 0
+    low = jnp.min(jnp.where(counts, x, jnp.inf), axis=0, keepdims=True)
+    high = jnp.max(jnp.where(counts, x, -jnp.inf), axis=0, keepdims=True)
+    inside = jnp.clip(jnp.where(jnp.isnan(x), low, x), low, high)
+    return jnp.where(counts, x, inside)
+
+
 def row_mask(count: Array | None, rows: int) -> Array | None:
     """Return which of ``rows`` padded rows are data, ``(rows,)``; None where all are."""
     return None if count is None else lax.iota(jnp.int32, rows) < count

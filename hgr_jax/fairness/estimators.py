@@ -138,7 +138,15 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
             protected = as_column("protected", protected, len(x))
         rows, test = (x, y, protected), None
         if self.early_stopping:
-            rows, test = _split_rows(rows, self.validation_fraction, seed, self._task)
+            if check_fraction("validation_fraction", self.validation_fraction) in (0, 1):
+                raise ValueError(
+                    "validation_fraction must be between 0 and 1; got"
+                    f" {self.validation_fraction!r}."
+                )
+            labels = y if self._task == "log_loss" else None
+            parts = split_rows(len(x), self.validation_fraction, seed, labels)
+            z = None if protected is None else np.asarray(protected)
+            rows, test = ((x[i], y[i], None if z is None else z[i]) for i in parts)
         self.history_ = trainer.fit(
             *rows,
             steps=check_count("steps", self.steps),
@@ -362,22 +370,20 @@ def _dual(learning_rate: float) -> LagrangianDual:
     return LagrangianDual(optax.adam(learning_rate))
 
 
-def _split_rows(
-    rows: tuple[Any, Any, Any], fraction: float, seed: int, task: str
-) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
-    if check_fraction("validation_fraction", fraction) in (0, 1):
-        raise ValueError(f"validation_fraction must be between 0 and 1; got {fraction!r}.")
-    x, y, z = rows
+def split_rows(
+    rows: int, share: float, seed: int, labels: NDArray[Any] | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Split the positions of rows at random, with equal shares of each label.
+
+    Args:
+      rows: how many there are.
+      share: of the second part, or the number of its rows.
+      seed: of the choice.
+      labels: ``(n,)``, or None.
+    """
     split = require("sklearn.model_selection", "fairness").train_test_split
-    train, test = split(
-        np.arange(len(x)),
-        test_size=fraction,
-        random_state=seed,
-        stratify=y if task == "log_loss" else None,
-    )
-    z = None if z is None else np.asarray(z)
-    parts = [(x[i], y[i], None if z is None else z[i]) for i in (train, test)]
-    return parts[0], parts[1]
+    first, second = split(np.arange(rows), test_size=share, random_state=seed, stratify=labels)
+    return first, second
 
 
 def _widths(value: Any) -> tuple[int, ...]:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from jax import Array, lax
 
 from hgr_jax._checks import as_key, as_pair, as_weights, check_count, check_fraction
+from hgr_jax.core.numerics import normalised, without_dropped_rows
 from hgr_jax.core.padding import over_rows
-from hgr_jax.core.preparation import normalised, without_dropped_rows
 from hgr_jax.core.solvers import top_pair
 from hgr_jax.inference._gram import (
     fit_bases,

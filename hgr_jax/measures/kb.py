@@ -8,11 +8,10 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from hgr_jax._checks import as_pair, as_weights, check_choice, check_kernel
-from hgr_jax.core.canonical import correlation, solve
+from hgr_jax.core.canonical import correlation, prepare, solve
 from hgr_jax.core.fits import KBFit, as_fit
 from hgr_jax.core.kernels import KernelLike, check_monomials
 from hgr_jax.core.padding import over_rows
-from hgr_jax.core.preparation import prepare
 from hgr_jax.core.solvers import SOLVERS
 
 

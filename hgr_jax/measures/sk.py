@@ -12,11 +12,10 @@ from jax import Array
 
 from hgr_jax._checks import as_pair, as_weights, check_kernel
 from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
-from hgr_jax.core.canonical import Transformation, correlation, solve
+from hgr_jax.core.canonical import SINGLE_KERNEL, Transformation, correlation, prepare, solve
 from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit, as_fit
 from hgr_jax.core.kernels import Encoder, KernelLike, check_monomials
 from hgr_jax.core.padding import over_rows
-from hgr_jax.core.preparation import SINGLE_KERNEL, prepare
 
 
 def sk(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> Array:

@@ -1,0 +1,153 @@
+"""A table made ready for training: inputs, a target and a protected attribute."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax.tables.encoding import encode_texts
+from hgr_jax.tables.files import Frame, TableError, is_number
+
+Values = NDArray[Any]
+
+MIN_TRAINING_ROWS = 20
+MIN_CLASS_ROWS = 4
+MAX_LEVELS = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class SupervisedTable:
+    """A table as arrays.
+
+    Attributes:
+      x: inputs ``(n, p)``.
+      inputs: of each column of ``x``, the column of the table, and its level where it is text.
+      y: targets ``(n,)``, numbers; or labels of ``classes``.
+      z: protected attribute ``(n,)``, numbers; or texts of ``levels``.
+      classes: of the target of a classification, else None.
+      levels: of a categorical protected attribute, else None.
+    """
+
+    x: Values
+    inputs: list[tuple[str, str | None]]
+    y: Values
+    z: Values
+    classes: list[Any] | None
+    levels: list[str] | None
+
+    def take(self, rows: Values) -> SupervisedTable:
+        """Return the table of some rows."""
+        return dataclasses.replace(self, x=self.x[rows], y=self.y[rows], z=self.z[rows])
+
+    def numeric_target(self) -> NDArray[np.float64]:
+        """Return the targets as numbers; of a classification, 1 for the second class."""
+        y = self.y if self.classes is None else self.y == self.classes[1]
+        return np.asarray(y, np.float64)
+
+
+def usable_rows(frame: Frame, needed: Sequence[str]) -> Frame:
+    """Return the rows without a missing value.
+
+    Raises:
+      TableError: if they are too few, or a column has no value at all (which may be dropped
+        unless it is ``needed``).
+    """
+    missing = {name: frame.missing(name) for name in frame.columns}
+    for name, rows in missing.items():
+        if rows.all():
+            raise TableError(
+                f"{frame.source}: every value of column {name!r} is missing"
+                + ("" if name in needed else f"; leave it out with {_drop(name)}")
+            )
+    kept = ~np.any(list(missing.values()), axis=0)
+    if kept.sum() < MIN_TRAINING_ROWS:
+        most = max(missing, key=lambda name: int(missing[name].sum()))
+        hint = ""
+        if missing[most].any():
+            hint = f"; {most!r} misses most, {missing[most].sum()} of {frame.rows}"
+        raise TableError(
+            f"{frame.source} has {kept.sum()} row(s) without a missing value, at least"
+            f" {MIN_TRAINING_ROWS} are needed{hint}"
+        )
+    return frame.take(kept)
+
+
+def encode_supervised(frame: Frame, target: str, protected: str) -> SupervisedTable:
+    """Encode numbers as they are, a column of text as a column of zeros and ones for each level.
+
+    Raises:
+      TableError: for a target or protected attribute that does not vary, that are the same, or a
+        column of text with too many levels.
+    """
+    if target == protected:
+        raise TableError(f"target and protected attribute are the same column, {target!r}")
+    for role, name in (("target", target), ("protected attribute", protected)):
+        column = frame.column(name)
+        if len(set(column)) < 2:
+            raise TableError(
+                f"{role} {name!r} does not vary: it is {shown(column[0])} in all {len(column)}"
+                " rows without a missing value"
+            )
+    classes = _classes(frame, target)
+    y, z = frame.column(target), frame.column(protected)
+    columns: list[Values] = []
+    inputs: list[tuple[str, str | None]] = []
+    levels: list[str] | None = None
+    for name, column in frame.columns.items():
+        if name == target:
+            continue
+        if not frame.is_text(name):
+            columns.append(column)
+            inputs.append((name, None))
+            continue
+        category = encode_texts(column)
+        _check_levels(frame, name, category.levels)
+        columns.extend(category.one_hot().T)
+        inputs += [(name, level) for level in category.levels]
+        if name == protected:
+            levels = list(category.levels)
+    if frame.is_text(target):
+        y = y.astype(np.str_)
+    elif classes is not None and any(label != round(label) for label in classes):
+        y, classes = y.astype(np.str_), [str(label) for label in classes]
+    return SupervisedTable(np.column_stack(columns), inputs, y, z, classes, levels)
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it."""
+    return repr(value) if isinstance(value, str) else f"{value:g}"
+
+
+def _check_levels(frame: Frame, name: str, levels: Sequence[str]) -> None:
+    if len(levels) > min(MAX_LEVELS, frame.rows // 2):
+        text = next((text for text in levels if not is_number(text)), levels[0])
+        raise TableError(
+            f"column {name!r} holds text of {len(levels)} different values in {frame.rows} rows,"
+            f" for example {text[:40]!r}: too many for a category; leave it out with {_drop(name)}"
+        )
+
+
+def _classes(frame: Frame, target: str) -> list[Any] | None:
+    levels, counts = np.unique(frame.column(target), return_counts=True)
+    if len(levels) > 2 and frame.is_text(target):
+        raise TableError(
+            f"target {target!r} holds text of {len(levels)} different values, for example"
+            f" {levels[0][:40]!r}; expected numbers, or text of two values"
+        )
+    if len(levels) > 2:
+        return None
+    if counts.min() < MIN_CLASS_ROWS:
+        rare = shown(levels[counts.argmin()])
+        raise TableError(
+            f"target {target!r} is {rare} in {counts.min()} row(s) only; at least"
+            f" {MIN_CLASS_ROWS} are needed"
+        )
+    return [*levels.tolist()]
+
+
+def _drop(name: str) -> str:
+    return f"--drop {name!r}"
