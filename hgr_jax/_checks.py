@@ -100,7 +100,7 @@ def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Ar
         raise TypeError(f"measure must be a callable (a, b) -> scalar; got {measure!r}.")
     value = measure(a, b, **options)
     if not isinstance(value, Array | float) or jnp.shape(value) != ():
-        got = _described(value) if isinstance(value, Array) else type(value).__name__
+        got = _describe_value(value) if isinstance(value, Array) else type(value).__name__
         raise TypeError(f"measure must return one number; got {got}.")
     return jnp.asarray(value, a.dtype)
 
@@ -119,7 +119,9 @@ def as_key(key: Any) -> Array:
                 f"key must be one random key; got an array of them, of shape {tuple(key.shape)}."
                 " Map over it: jax.vmap(lambda key: ...)(keys)."
             )
-    raise TypeError(f"key must be a random key, as jax.random.key(0) makes; got {_described(key)}.")
+    raise TypeError(
+        f"key must be a random key, as jax.random.key(0) makes; got {_describe_value(key)}."
+    )
 
 
 def as_scalar(name: str, value: Any, dtype: Any) -> Array:
@@ -127,14 +129,14 @@ def as_scalar(name: str, value: Any, dtype: Any) -> Array:
     if isinstance(value, bool) or not (
         isinstance(value, int | float | np.number | np.ndarray | Array)
     ):
-        raise TypeError(f"{name} must be a real number; got {_described(value)}.")
+        raise TypeError(f"{name} must be a real number; got {_describe_value(value)}.")
     if np.shape(value) != ():
         raise ValueError(f"{name} must be one number; got shape {np.shape(value)}.")
     dtype_given = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
     if not jnp.issubdtype(dtype_given, np.number) or jnp.issubdtype(
         dtype_given, np.complexfloating
     ):
-        raise TypeError(f"{name} must be a real number; got {_described(value)}.")
+        raise TypeError(f"{name} must be a real number; got {_describe_value(value)}.")
     if not isinstance(value, Array):
         value = np.asarray(value, np.float64)
     with np.errstate(over="ignore"):
@@ -176,7 +178,7 @@ def one_or_pair(name: str, value: Any) -> tuple[tuple[str, Any], tuple[str, Any]
 def check_flag(name: str, value: Any) -> bool:
     """Return a static switch: True or False, nothing that merely counts as one of them."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False; got {_described(value)}.")
+        raise TypeError(f"{name} must be True or False; got {_describe_value(value)}.")
     return bool(value)
 
 
@@ -185,13 +187,13 @@ def check_fraction(name: str, value: Any) -> float:
     if isinstance(value, jax.core.Tracer):
         raise TypeError(f"{name} must be a static number, but it is traced; close over it.")
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{name} must be a number from 0 to 1; got {_described(value)}.")
+        raise TypeError(f"{name} must be a number from 0 to 1; got {_describe_value(value)}.")
     if not 0 <= value <= 1:
         raise ValueError(f"{name} must be from 0 to 1; got {value}.")
     return float(value)
 
 
-def _described(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     if isinstance(value, np.ndarray | Array):
         return f"an array of shape {tuple(value.shape)} and dtype {value.dtype}"
     return repr(value)

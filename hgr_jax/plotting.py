@@ -27,6 +27,10 @@ MAX_LABELS = 160
 """Columns of a heat map beyond which their names would not be readable."""
 
 
+MAX_WRITTEN = 12
+"""Largest number of rows or columns of a table whose entries are written into their cells."""
+
+
 def plot_fit(fit: KBFit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -> Figure:
     """A fitted pair in four panels: the data, f, g, and the transformed data.
 
@@ -63,7 +67,7 @@ def plot_fit(fit: KBFit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -
     size = 20 * min(1.0, (500 / len(a)) ** 0.5)
     points = {"s": size, "alpha": 0.6, "linewidths": 0, "color": "C0"}
 
-    pearson = np.corrcoef(_scaled(a), _scaled(b))[0, 1] if np.ptp(a) > 0 < np.ptp(b) else 0.0
+    pearson = np.corrcoef(_in_unit(a), _in_unit(b))[0, 1] if np.ptp(a) > 0 < np.ptp(b) else 0.0
     data.scatter(a, b, **points)
     data.set(title=f"data: |Pearson| {abs(pearson):.3f}", xlabel=name_a, ylabel=name_b)
     for axes, transform, x, name, letter in (
@@ -81,7 +85,7 @@ def plot_fit(fit: KBFit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -
     return figure
 
 
-def _scaled(x: np.ndarray) -> np.ndarray:
+def _in_unit(x: np.ndarray) -> np.ndarray:
     """``x`` in units in which its square neither overflows nor vanishes."""
     return x / np.abs(x).max()
 
@@ -192,6 +196,57 @@ def plot_predictions(
             left.set(title="f", xlabel=shown, ylabel=f"f({shown})")
             _draw_transform(right, np.asarray(fit.g(values)), fit.g, values)
             right.set(title="g", xlabel="prediction", ylabel="g(prediction)")
+    return figure
+
+
+def plot_degrees(selection: Any) -> Figure:
+    """Draw heat maps of in-sample values and held-out scores, with a frame around the choice.
+
+    Args:
+      selection: a `hgr_jax.DegreeSelection`.
+
+    Raises:
+      ImportError: without matplotlib, naming the command that installs it.
+
+    Example:
+      >>> import jax, numpy as np, hgr_jax
+      >>> from hgr_jax.plotting import plot_degrees
+      >>> a = np.linspace(-1, 1, 100)
+      >>> chosen = hgr_jax.select_degrees(a, a**2, key=jax.random.key(0), largest=3)
+      >>> figure = plot_degrees(chosen)
+    """
+    rows, columns = selection.scores.shape
+    figure = require("matplotlib.figure", "plot").Figure(
+        figsize=(2 * max(3.5, 0.55 * columns + 1.5), max(3.2, 0.5 * rows + 1.2)),
+        layout="constrained",
+    )
+    tables = (
+        ("HGR-KB on all rows", selection.values),
+        ("on held-out rows", selection.scores),
+    )
+    lowest = min(0.0, *(float(np.min(table)) for _, table in tables))
+    for axes, (title, table) in zip(figure.subplots(1, 2), tables, strict=True):
+        image = axes.imshow(table, vmin=lowest, vmax=1, origin="lower", cmap="viridis")
+        axes.set(title=title, xlabel="degree k of b", ylabel="degree h of a")
+        axes.set_xticks(np.arange(columns), np.arange(1, columns + 1))
+        axes.set_yticks(np.arange(rows), np.arange(1, rows + 1))
+        if max(rows, columns) <= MAX_WRITTEN:
+            for (i, j), value in np.ndenumerate(table):
+                dark = value < (lowest + 1) / 2
+                axes.text(
+                    j,
+                    i,
+                    f"{value:.2f}",
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color="white" if dark else "black",
+                )
+        frame = require("matplotlib.patches", "plot").Rectangle(
+            (selection.k - 1.5, selection.h - 1.5), 1, 1, fill=False, edgecolor="red", linewidth=2
+        )
+        axes.add_patch(frame)
+    figure.colorbar(image, ax=figure.axes, shrink=0.8)
     return figure
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from hgr_jax.cli.fair import (
     FairOptions,
-    dependence,
+    constrained_value,
     split,
     table,
     verdict,
@@ -306,7 +306,9 @@ def test_dependence_of_a_category_is_the_correlation_ratio() -> None:
     prediction = rng.normal(size=60) + (z == "b")
     settings = FairOptions("y", "z", 0.2, h=2, k=1)
     columns = {"z": z, "y": prediction}
-    measured = dependence(encode_supervised(Frame("t", columns), "y", "z"), settings)(z, prediction)
+    measured = constrained_value(encode_supervised(Frame("t", columns), "y", "z"), settings)(
+        z, prediction
+    )
     between = sum(20 * (prediction[z == v].mean() - prediction.mean()) ** 2 for v in "abc")
     assert measured**2 == pytest.approx(between / (60 * prediction.var()), rel=1e-9)
 

@@ -23,7 +23,7 @@ from hgr_jax.fairness import (
     Task,
     TrainingError,
 )
-from hgr_jax.fairness.early_stopping import better
+from hgr_jax.fairness.history import better
 from hgr_jax.fairness.steps import Figures, _run_steps, batch_rows, evaluate, predict
 
 ROWS = 120

@@ -90,7 +90,7 @@ def report_training(path: Path, options: FairOptions, drop: list[str], folder: P
     print(f"{LEGEND}\n\n{verdict(after, train, test, options)}\n\n{CAVEAT}\n")
 
     after.save(folder / "model.npz")
-    description = json.dumps(_described(after, problem, options), indent=2) + "\n"
+    description = json.dumps(_description(after, problem, options), indent=2) + "\n"
     with atomic_write(folder / "model.json") as partial:
         partial.write_text(description, encoding="utf-8")
     histories = {"before": before.history_.to_frame(), "after": after.history_.to_frame()}
@@ -104,7 +104,7 @@ def report_training(path: Path, options: FairOptions, drop: list[str], folder: P
         save_figure(_picture(before, after, test, options), folder / "predictions.png")
 
 
-def report_demo(folder: Path) -> None:
+def report_training_demo(folder: Path) -> None:
     """Train on the diabetes table of scikit-learn; a report on validation rows, and a picture."""
     data = load_diabetes()
     options = FairOptions(data.target, data.protected, threshold=0.2, steps=200, validation=0.5)
@@ -174,12 +174,12 @@ def table(before: Any, after: Any, rows: SupervisedTable, options: FairOptions) 
     if rows.levels is None:
         found = report(after, rows.x, rows.y, rows.z, baseline=before, h=options.h, k=options.k)
         return str(found)
-    measure = dependence(rows, options)
+    measure = constrained_value(rows, options)
     lines = [f"{'':6}  {'R2' if rows.classes is None else 'AUC':>9}  {options.penalty:>9}"]
     for name, model in (("before", before), ("after", after)):
         prediction = predicted(model, rows)
         value = measure(rows.z, prediction)
-        lines.append(f"{name:<6}  {_score(prediction, rows):>9.3f}  {value:>9.3f}")
+        lines.append(f"{name:<6}  {_task_score(prediction, rows):>9.3f}  {value:>9.3f}")
     return "\n".join(lines)
 
 
@@ -188,13 +188,15 @@ def predicted(model: Any, rows: SupervisedTable) -> Array:
     return model.predict(rows.x) if rows.classes is None else model.predict_proba(rows.x)[:, 1]
 
 
-def _score(prediction: Array, rows: SupervisedTable) -> float:
+def _task_score(prediction: Array, rows: SupervisedTable) -> float:
     with jax.enable_x64(True):
         score = r2 if rows.classes is None else auc_or_accuracy
         return float(score(jax.device_put(prediction), jax.device_put(rows.numeric_target())))
 
 
-def dependence(rows: SupervisedTable, options: FairOptions) -> Callable[[Array, Array], float]:
+def constrained_value(
+    rows: SupervisedTable, options: FairOptions
+) -> Callable[[Array, Array], float]:
     """What is constrained, in double precision, of a protected attribute and a prediction."""
     penalty = Penalty(options.penalty, options.threshold, h=options.h, k=options.k)
 
@@ -210,7 +212,7 @@ def dependence(rows: SupervisedTable, options: FairOptions) -> Callable[[Array, 
 
 def verdict(after: Any, train: SupervisedTable, test: SupervisedTable, options: FairOptions) -> str:
     """Whether the threshold holds on both kinds of rows, and what chance alone gives."""
-    measure = dependence(train, options)
+    measure = constrained_value(train, options)
     said = []
     for part, rows in (("training", train), ("validation", test)):
         value = measure(rows.z, predicted(after, rows))
@@ -232,7 +234,7 @@ def _picture(before: Any, after: Any, rows: SupervisedTable, options: FairOption
     return plot_predictions(rows.z, predictions, name=options.protected, h=options.h, k=options.k)
 
 
-def _described(model: Any, problem: SupervisedTable, options: FairOptions) -> dict[str, Any]:
+def _description(model: Any, problem: SupervisedTable, options: FairOptions) -> dict[str, Any]:
     """What it takes to use the model on new rows."""
     return {
         "version": __version__,

@@ -45,7 +45,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "fair":
         from hgr_jax.cli import fair
 
-        chosen = _chosen(options, fair.FairOptions)
+        chosen = _options_of(options, fair.FairOptions)
         fair.report_training(options.file, chosen, options.drop, options.out)
         return 0
 
@@ -53,20 +53,20 @@ def _run(options: argparse.Namespace) -> int:
 
     with jax.enable_x64(True):
         if options.command == "demo":
-            pair.report_demo(options.h, options.k, options.top, options.out)
+            pair.report_scan_demo(options.h, options.k, options.top, options.out)
         elif options.command == "scan":
-            scan.report_file(options.file, _chosen(options, scan.ScanOptions), options.out)
+            scan.report_file(options.file, _options_of(options, scan.ScanOptions), options.out)
         else:
             columns = (options.column_a, options.column_b)
             pair.report_pair(options.file, columns, options.h, options.k, options.out)
     if options.command == "demo":
         from hgr_jax.cli import fair
 
-        fair.report_demo(options.out)
+        fair.report_training_demo(options.out)
     return 0
 
 
-def _chosen(options: argparse.Namespace, kind: Any) -> Any:
+def _options_of(options: argparse.Namespace, kind: Any) -> Any:
     """The options of a command, whose fields have their names."""
     return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(kind)})
 
@@ -143,7 +143,7 @@ def _parser() -> _Parser:
         for option, which in zip(("--h", "--k"), of, strict=True):
             command.add_argument(
                 option,
-                type=_degree,
+                type=_degree_option,
                 default=degree,
                 help=f"degree for the {which} (default {degree})",
             )
@@ -204,7 +204,14 @@ def _add_fair_options(fair: argparse.ArgumentParser) -> None:
     add("--penalty", str, "kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
     add("--steps", _positive, 500, "gradient steps", metavar="N")
     add("--batch-size", _batch, None, "rows of a step, at least 2; all if not given", metavar="N")
-    add("--hidden", _widths, (32, 32), "widths of the layers", shown="32,32", metavar="N,N,...")
+    add(
+        "--hidden",
+        _widths_option,
+        (32, 32),
+        "widths of the layers",
+        shown="32,32",
+        metavar="N,N,...",
+    )
     add("--learning-rate", _share(), 1e-3, "of Adam", metavar="RATE")
     add("--validation", _share(), 0.2, "share of the rows that is not trained on", metavar="SHARE")
     add("--seed", _seed, 0, "of the split, the weights and the batches", metavar="N")
@@ -223,7 +230,7 @@ def _positive(text: str, largest: int = 10**6, least: int = 1) -> int:
     return value
 
 
-def _degree(text: str) -> int:
+def _degree_option(text: str) -> int:
     return _positive(text, MAX_DEGREE)
 
 
@@ -235,7 +242,7 @@ def _seed(text: str) -> int:
     return _positive(text, 2**31 - 1, least=0)
 
 
-def _widths(text: str) -> tuple[int, ...]:
+def _widths_option(text: str) -> tuple[int, ...]:
     return tuple(_positive(width, 10**4) for width in text.split(","))
 
 

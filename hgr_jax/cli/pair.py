@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
 from hgr_jax.cli.scan import ScanOptions, report_scan
 from hgr_jax.core.fits import KBFit
@@ -18,19 +19,17 @@ from hgr_jax.plotting import plot_fit, save_figure
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE
 from hgr_jax.tables.files import TableError, printable, read_columns
 
-Vector = NDArray[np.float64]
-
 MIN_ROWS_TO_SPLIT = 20
 DOMINANT_SHARE = 0.3
 
 
-def breast_cancer() -> dict[str, Vector]:
+def breast_cancer() -> dict[str, NDArray[np.float64]]:
     """The breast-cancer table that scikit-learn ships: 30 measurements of 569 patients."""
     bunch = require("sklearn.datasets", "cli").load_breast_cancer()
     return dict(zip(map(str, bunch.feature_names), np.asarray(bunch.data, float).T, strict=True))
 
 
-def report_demo(h: int, k: int, top: int, folder: Path) -> None:
+def report_scan_demo(h: int, k: int, top: int, folder: Path) -> None:
     """Scan a real table; the pairs that Pearson misses first, and the first of them in words."""
     table = breast_cancer()
     settings = ScanOptions(h=h, k=k, top=top, sort="excess")
@@ -47,11 +46,6 @@ def report_demo(h: int, k: int, top: int, folder: Path) -> None:
     _say_transformations(fit, (first.a, first.b), a, b)
     print()
     save_figure(plot_fit(fit, a, b, names=(first.a, first.b)), folder / "top_pair.png")
-
-
-def held_out(a: Vector, b: Vector, h: int, k: int) -> float:
-    """Correlation of transformations on rows that they were not fitted to, in five parts."""
-    return float(cross_fitted(a, b, h, k, key=jax.random.key(0)))
 
 
 def report_pair(path: Path, names: tuple[str, str], h: int, k: int, folder: Path) -> None:
@@ -74,7 +68,7 @@ def report_pair(path: Path, names: tuple[str, str], h: int, k: int, folder: Path
     print(f"{f'HGR-SK({max(h, k)})':<12} {float(single.correlation):.4f}   {single.explains}")
     print(f"{'|Pearson|':<12} {float(kb(a, b, 1, 1)):.4f}")
     if rows >= MIN_ROWS_TO_SPLIT:
-        tested = held_out(a, b, h, k)
+        tested = float(cross_fitted(a, b, h, k, key=jax.random.key(0)))
         print(f"{'held out':<12} {tested:.4f}   KB on rows that f and g were not fitted to")
     print(f"\n{fit.message}\n")
     _say_transformations(fit, shown, a, b)
@@ -82,7 +76,7 @@ def report_pair(path: Path, names: tuple[str, str], h: int, k: int, folder: Path
     save_figure(plot_fit(fit, a, b, names=names), folder / "pair.png")
 
 
-def _say_transformations(fit: KBFit, names: Sequence[str], a: Vector, b: Vector) -> None:
+def _say_transformations(fit: KBFit, names: Sequence[str], a: Floats, b: Floats) -> None:
     print(f"f = {fit.f.formula('a')}\n    with a = {names[0]}")
     print(f"g = {fit.g.formula('b')}\n    with b = {names[1]}")
     degrees = np.asarray(fit.degrees)

@@ -111,7 +111,7 @@ def _say(found: Scan, title: str, settings: ScanOptions) -> None:
         return
     listed = found.top(settings.top, by=settings.sort)
     width = max(
-        8, min(WIDEST_NAME, max(len(_shown(n)) for pair in listed for n in (pair.a, pair.b)))
+        8, min(WIDEST_NAME, max(len(_short_name(n)) for pair in listed for n in (pair.a, pair.b)))
     )
     order = {"correlation": "largest HGR-KB", "excess": "HGR-KB most exceeds |Pearson|"}
     print(f"\nPairs by {order.get(settings.sort, 'smallest p-value')}\n")
@@ -122,9 +122,9 @@ def _say(found: Scan, title: str, settings: ScanOptions) -> None:
     for rank, pair in enumerate(listed, 1):
         chance, adjusted = _probability(pair.pvalue), _probability(pair.adjusted_pvalue)
         print(
-            f"{rank:>3}  {_shown(pair.a):<{width}}  {_shown(pair.b):<{width}}"
-            f"  {pair.correlation:>6.3f}  {_number(pair.pearson):>9}  {chance:>8}"
-            f"  {adjusted:>8}  {_number(pair.null_95):>8}"
+            f"{rank:>3}  {_short_name(pair.a):<{width}}  {_short_name(pair.b):<{width}}"
+            f"  {pair.correlation:>6.3f}  {_cell(pair.pearson):>9}  {chance:>8}"
+            f"  {adjusted:>8}  {_cell(pair.null_95):>8}"
             f"  {pair.n_obs:>7}"
         )
     found_some = int(np.sum(found.to_dict()["adjusted_pvalue"] <= FALSE_DISCOVERY_RATE))
@@ -139,12 +139,12 @@ def _count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def _shown(name: str) -> str:
+def _short_name(name: str) -> str:
     name = printable(name)
     return name if len(name) <= WIDEST_NAME else name[: WIDEST_NAME - 3] + "..."
 
 
-def _number(value: float) -> str:
+def _cell(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.3f}"
 
 

@@ -263,13 +263,13 @@ def _projected(
     return matmul(whitener, jnp.where(jnp.isfinite(sums), sums, 0))
 
 
-_Whitened = tuple[Bases, Array, Array, Array, Array]
+_WhitenedMoments = tuple[Bases, Array, Array, Array, Array]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _whitened(
     problem: CCAProblem, a: Array, b: Array, weights: Array | None, count: Array | None
-) -> _Whitened:
+) -> _WhitenedMoments:
     """Bases, and of ``[1, basis]`` of both the whitened Gram matrix and what whitens it.
 
     Then whether the bases are well conditioned, and whether the data are finite (a factorisation
@@ -319,7 +319,7 @@ def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:
 @_whitened.defjvp
 def _whitened_jvp(
     problem: CCAProblem, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[_Whitened, Any]:
+) -> tuple[_WhitenedMoments, Any]:
     whitened = _whitened(problem, *primals)
     bases, moments, whitener, *known = whitened
     _, gram_dot = jax.jvp(functools.partial(_moments, bases), primals[:3], tangents[:3])

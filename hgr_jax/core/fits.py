@@ -193,7 +193,7 @@ class TransformedPair:
         weights = as_weights(weights, a.shape[0], a.dtype)
         if weights is not None:
             a, b, weights = _counted(a, b, weights)
-        return _pearson(self.f(a), self.g(b), weights)
+        return _weighted_pearson(self.f(a), self.g(b), weights)
 
 
 @jax.tree_util.register_dataclass
@@ -274,7 +274,7 @@ def _counted(
 
 
 @over_rows(columns=3, weights=2)
-def _pearson(x: Array, y: Array, weights: Array | None, *, count: Array | None) -> Array:
+def _weighted_pearson(x: Array, y: Array, weights: Array | None, *, count: Array | None) -> Array:
     w = equal_weights(count, x) if weights is None else weights
     x, varies_x = _standardised(x, w)
     y, varies_y = _standardised(y, w)

@@ -10,7 +10,7 @@ from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
 from hgr_jax.tables.files import read_publication
 
-COLUMNS = (
+ADULT_COLUMNS = (
     "age",
     "workclass",
     "fnlwgt",
@@ -83,11 +83,12 @@ def load_adult(
     first, second = (
         # The test part starts with a line of comment, which has one value.
         read_publication(
-            fetch(name, folder=folder, cache=cache, address=address, progress=progress), COLUMNS
+            fetch(name, folder=folder, cache=cache, address=address, progress=progress),
+            ADULT_COLUMNS,
         )
         for name in ("adult.data", "adult.test")
     )
-    cells = {name: np.concatenate([first[name], second[name]]) for name in COLUMNS}
+    cells = {name: np.concatenate([first[name], second[name]]) for name in ADULT_COLUMNS}
     # The labels of the test part end in a full stop.
     cells["income"] = np.array([text.rstrip(".") == ">50K" for text in cells["income"]])
     return from_columns(

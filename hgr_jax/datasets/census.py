@@ -12,7 +12,7 @@ from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
 from hgr_jax.tables.files import TableError, is_number, read_table
 
-COLUMNS = (
+CENSUS_COLUMNS = (
     "State",
     "TotalPop",
     "Women",
@@ -100,20 +100,20 @@ def load_census(
       >>> load_census(tract="acs2015_census_tract_data.csv")  # doctest: +SKIP
     """
     if tract is not None:
-        return _prepared(Path(tract).expanduser(), "census (tracts)", "CensusTract")
+        return _prepare_table(Path(tract).expanduser(), "census (tracts)", "CensusTract")
     path = fetch(
         "acs2015_county_data.csv", folder=folder, cache=cache, address=address, progress=progress
     )
-    return _prepared(path, "census (counties)", "CensusId")
+    return _prepare_table(path, "census (counties)", "CensusId")
 
 
-def _prepared(path: Path, name: str, identifier: str) -> Dataset:
+def _prepare_table(path: Path, name: str, identifier: str) -> Dataset:
     frame = read_table(path)
-    needed = {column: frame.column(column) for column in (identifier, *COLUMNS, *DROPPED)}
+    needed = {column: frame.column(column) for column in (identifier, *CENSUS_COLUMNS, *DROPPED)}
     known = ~np.any([_lacking(values) for values in needed.values()], axis=0)
     if not known.any():
         raise TableError(f"{frame.source} has no row without a missing value")
-    for column in COLUMNS[1:]:
+    for column in CENSUS_COLUMNS[1:]:
         if frame.is_text(column):
             text = next(text for text in needed[column] if text and not is_number(text))
             raise TableError(
@@ -122,7 +122,7 @@ def _prepared(path: Path, name: str, identifier: str) -> Dataset:
             )
         if np.isinf(needed[column][known]).any():
             raise TableError(f"{frame.source}: column {column!r} holds an infinite value")
-    columns = encoded({column: needed[column][known] for column in COLUMNS}, {"State"})
+    columns = encoded({column: needed[column][known] for column in CENSUS_COLUMNS}, {"State"})
     unemployment = columns["Unemployment"]
     columns["Unemployment"] = (unemployment > unemployment.mean()) * 1.0
     return from_columns(name, columns, target="ChildPoverty", protected="Income", task="regression")

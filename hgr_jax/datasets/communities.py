@@ -10,7 +10,7 @@ from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
 from hgr_jax.tables.files import MISSING, read_publication
 
-COLUMNS = 147
+PUBLISHED_COLUMNS = 147
 
 # fmt: off
 USED_COLUMNS = (
@@ -94,7 +94,7 @@ def load_communities(
         address=address,
         progress=progress,
     )
-    cells = read_publication(path, [str(i) for i in range(COLUMNS)], encoding="latin-1")
+    cells = read_publication(path, [str(i) for i in range(PUBLISHED_COLUMNS)], encoding="latin-1")
     used = {name: cells[str(position)] for position, name in USED_COLUMNS}
     known = ~np.any([np.isin(texts, list(MISSING)) for texts in used.values()], axis=0)
     numbers = encoded({name: texts[known] for name, texts in used.items()}, ())

@@ -109,11 +109,11 @@ def sample(name: str, key: Any, *, noise: Any = 0.0, size: int = 1001) -> tuple[
     """
     check_choice("name", name, tuple(RELATIONSHIPS))
     noise = as_nonnegative("noise", noise, jnp.result_type(float))
-    return _sample(as_key(key), noise, name=name, size=check_count("size", size, least=2))
+    return _draw(as_key(key), noise, name=name, size=check_count("size", size, least=2))
 
 
 @functools.partial(jax.jit, static_argnames=("name", "size"))
-def _sample(key: Array, noise: Array, *, name: str, size: int) -> tuple[Array, Array]:
+def _draw(key: Array, noise: Array, *, name: str, size: int) -> tuple[Array, Array]:
     relationship = RELATIONSHIPS[name]
     grid = jnp.linspace(-1, 1, size, dtype=noise.dtype)
     if relationship.explains == "b":

@@ -130,7 +130,7 @@ def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
         )
     if not varies:
         raise ValueError(
-            f"{name} must vary: every one of its {len(values)} values is {_first(values)!r},"
+            f"{name} must vary: every one of its {len(values)} values is {_first_value(values)!r},"
             " so nothing can depend on it."
         )
     classes = edges = None
@@ -246,7 +246,7 @@ CATEGORICAL_MEASURES = (None, "kb", "sk", "neural", "distance_correlation", "hsi
 _MEND = "drop these rows or fill them in before training."
 
 
-def _first(values: NDArray[Any]) -> Any:
+def _first_value(values: NDArray[Any]) -> Any:
     return values[0].tolist()
 
 

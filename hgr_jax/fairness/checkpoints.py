@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-from hgr_jax.fairness.early_stopping import Best
-from hgr_jax.fairness.history import History
+from hgr_jax.fairness.history import Best, History
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.steps import TrainState
 from hgr_jax.fairness.tasks import Task
@@ -146,7 +145,7 @@ def write_training(
       CheckpointError: if the folder cannot be written.
     """
     best = training.best
-    arrays = {f"leaf {i}": _plain(leaf) for i, leaf in enumerate(_leaves(training))}
+    arrays = {f"leaf {i}": _plain_leaf(leaf) for i, leaf in enumerate(_leaves(training))}
     arrays["best"] = np.array(
         [] if best is None else [*best.rank, best.waited, training.stopped], np.float64
     )
@@ -206,7 +205,7 @@ def _leaves(training: Training) -> list[Any]:
     return [*jax.tree.leaves(training.state), *jax.tree.leaves(network)]
 
 
-def _plain(leaf: Any) -> NDArray[Any]:
+def _plain_leaf(leaf: Any) -> NDArray[Any]:
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     return np.asarray(leaf)
@@ -241,7 +240,7 @@ def digest(rows: Any) -> str:
     """Of the arrays of a pytree: their shapes, dtypes and values."""
     found = hashlib.sha256()
     for leaf in jax.tree.leaves(rows):
-        array = _plain(leaf)
+        array = _plain_leaf(leaf)
         found.update(repr((array.shape, str(array.dtype))).encode())
         found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()

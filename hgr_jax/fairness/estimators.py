@@ -127,10 +127,10 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
             penalties=() if penalty is None else penalty,
             task=self._task,
             optimizer=_optimizer(
-                _number("learning_rate", self.learning_rate),
-                _number("alpha", self.alpha, as_nonnegative),
+                _checked_number("learning_rate", self.learning_rate),
+                _checked_number("alpha", self.alpha, as_nonnegative),
             ),
-            dual=_dual(_number("multiplier_learning_rate", self.multiplier_learning_rate)),
+            dual=_dual(_checked_number("multiplier_learning_rate", self.multiplier_learning_rate)),
             batch_size=self.batch_size,
             seed=seed,
         )
@@ -391,6 +391,6 @@ def _widths(value: Any) -> tuple[int, ...]:
     return tuple(check_count("hidden_layer_sizes", width) for width in widths)
 
 
-def _number(name: str, value: Any, check: Any = as_positive) -> float:
+def _checked_number(name: str, value: Any, check: Any = as_positive) -> float:
     check(name, value, np.float32)
     return float(value)

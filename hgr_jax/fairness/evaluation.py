@@ -20,8 +20,6 @@ from hgr_jax.measures import kb, sk
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Vector = NDArray[Any]
-
 
 def didi(prediction: Any, z: Any, *, bins: int = 5) -> float:
     """Disparate impact discrimination index: how far group means are from the mean.
@@ -82,8 +80,8 @@ class FairnessReport:
     rows: int
     degrees: tuple[int, int]
     name: str
-    z: Vector = dataclasses.field(repr=False)
-    predictions: Mapping[str, Vector] = dataclasses.field(repr=False)
+    z: NDArray[Any] = dataclasses.field(repr=False)
+    predictions: Mapping[str, NDArray[Any]] = dataclasses.field(repr=False)
 
     def to_frame(self) -> Any:
         """A pandas data frame, one row a model.
@@ -171,7 +169,7 @@ def report(
     return FairnessReport(figures, score_name, len(y), (h, k), name, z, predictions)
 
 
-def _predictions(model: Any, X: Any, y: Vector) -> tuple[Vector, Vector, str]:  # noqa: N803
+def _predictions(model: Any, X: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], str]:  # noqa: N803
     """Predictions ``(n,)``, targets as numbers, and what kind of score suits them."""
     kind = "regression"
     labels = y
@@ -202,14 +200,16 @@ def _predictions(model: Any, X: Any, y: Vector) -> tuple[Vector, Vector, str]:  
     return numbers("prediction", prediction), numeric, kind
 
 
-def _score(prediction: Vector, y: Vector, kind: str) -> tuple[float, str]:
+def _score(prediction: NDArray[Any], y: NDArray[Any], kind: str) -> tuple[float, str]:
     with jax.enable_x64(True):
         score = auc_or_accuracy if kind == "classification" else r2
         value = score(jax.device_put(prediction), jax.device_put(y))
     return float(value), "AUC" if kind == "classification" else "R2"
 
 
-def _dependence(z: Vector, prediction: Vector, h: int, k: int, bins: int) -> dict[str, float]:
+def _dependence(
+    z: NDArray[Any], prediction: NDArray[Any], h: int, k: int, bins: int
+) -> dict[str, float]:
     with jax.enable_x64(True):
         a, b = jax.device_put(z), jax.device_put(prediction)
         value = kb(a, b, h=h, k=k)

@@ -1,16 +1,16 @@
-"""What a training was like: figures of every step, and of the model every so many steps."""
+"""A training as it went: figures of every step, of the model every so many, and the best."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-from hgr_jax.fairness.steps import Figures, StepFigures, hgr_values
+from hgr_jax.fairness.steps import Figures, StepFigures, TrainState, hgr_values
 
 Column = NDArray[Any]
 
@@ -33,18 +33,45 @@ class History:
     evaluations: Mapping[str, Column]
     thresholds: Mapping[str, float | None]
 
-    def extended(self, steps: Mapping[str, Column], evaluation: Mapping[str, Column]) -> History:
-        """This history and what came after it."""
+    def extended(self, figures: StepFigures, measured: Mapping[str, Figures], step: int) -> History:
+        """Return this history and what came after it.
+
+        Args:
+          figures: of each step since.
+          measured: of the model after them, on "train" and perhaps "validation" rows.
+          step: how many steps there were in all.
+        """
+        steps: dict[str, Column] = {
+            "step": np.arange(step - len(figures.loss), step) + 1,
+            "loss": np.asarray(figures.loss),
+            "task_loss": np.asarray(figures.task_loss),
+        }
+        values, multipliers = np.asarray(figures.values), np.asarray(figures.multipliers)
+        for i, name in enumerate(self.penalised):
+            steps[f"value_{name}"] = values[:, i]
+            steps[f"multiplier_{name}"] = multipliers[:, i]
+        evaluation: dict[str, Column] = {"step": np.array([step])}
+        for part, found in measured.items():
+            evaluation[f"loss_{part}"] = np.asarray(found.loss)[None]
+            evaluation[f"score_{part}"] = np.asarray(found.score)[None]
+            for name, value in zip(self.thresholds, hgr_values(found), strict=True):
+                evaluation[f"hgr_{part}_{name}"] = np.array([value])
         return dataclasses.replace(
             self,
-            steps=_joined(self.steps, steps),
-            evaluations=_joined(self.evaluations, evaluation),
+            steps=_appended(self.steps, steps),
+            evaluations=_appended(self.evaluations, evaluation),
         )
 
-    def limits(self, names: Sequence[str]) -> NDArray[Any]:
-        """Return the thresholds of some values, infinite where one is only watched."""
-        limits = [self.thresholds[name] for name in names]
-        return np.array([np.inf if limit is None else limit for limit in limits])
+    @property
+    def penalised(self) -> tuple[str, ...]:
+        """Names of the values with a threshold."""
+        return tuple(name for name, limit in self.thresholds.items() if limit is not None)
+
+    @property
+    def limits(self) -> NDArray[Any]:
+        """The threshold of each value, infinite where it is only watched."""
+        limits = self.thresholds.values()
+        return np.array([np.inf if limit is None else limit for limit in limits], np.float64)
 
     @property
     def last(self) -> dict[str, float]:
@@ -71,46 +98,39 @@ class History:
         return f"History({shown})"
 
 
-def step_columns(figures: StepFigures, names: Sequence[str], done: int) -> dict[str, Column]:
-    """The columns of some steps.
+@dataclasses.dataclass(frozen=True)
+class Best:
+    """The best evaluation so far: its network, how good, and how many there were since.
+
+    ``rank`` is (minus the largest excess over a threshold, score), compared in this order.
+    """
+
+    parameters: Any
+    variables: Any
+    rank: tuple[float, float]
+    waited: int
+
+
+def better(best: Best | None, state: TrainState, figures: Figures, limits: NDArray[Any]) -> Best:
+    """Return the best of what there was and this state.
 
     Args:
-      figures: of each step.
-      names: of the penalised values.
-      done: steps before these.
+      best: before, or None.
+      state: of the training.
+      figures: of its network on the validation rows.
+      limits: thresholds of the HGR-KB values, infinite where there is none.
     """
-    values, multipliers = np.asarray(figures.values), np.asarray(figures.multipliers)
-    columns: dict[str, Column] = {
-        "step": np.arange(done, done + len(figures.loss)) + 1,
-        "loss": np.asarray(figures.loss),
-        "task_loss": np.asarray(figures.task_loss),
-    }
-    for i, name in enumerate(names):
-        columns[f"value_{name}"] = values[:, i]
-        columns[f"multiplier_{name}"] = multipliers[:, i]
-    return columns
+    excess = float(np.max(hgr_values(figures) - limits, initial=0.0))
+    rank = (
+        -np.inf if np.isnan(excess) else -excess,
+        float(np.nan_to_num(figures.score, nan=-np.inf)),
+    )
+    if best is None or rank > best.rank:
+        return Best(state.parameters, state.variables, rank, 0)
+    return dataclasses.replace(best, waited=best.waited + 1)
 
 
-def evaluation_columns(
-    measured: Mapping[str, Figures], names: Sequence[str], step: int
-) -> dict[str, Column]:
-    """The columns of one evaluation.
-
-    Args:
-      measured: figures of "train" and perhaps "validation" rows.
-      names: of the watched values.
-      step: after which it was made.
-    """
-    columns: dict[str, Column] = {"step": np.array([step])}
-    for part, figures in measured.items():
-        columns[f"loss_{part}"] = np.asarray(figures.loss)[None]
-        columns[f"score_{part}"] = np.asarray(figures.score)[None]
-        for name, value in zip(names, hgr_values(figures), strict=True):
-            columns[f"hgr_{part}_{name}"] = np.array([value])
-    return columns
-
-
-def _joined(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:
+def _appended(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:
     """One after the other; NaN where one of them has no such column."""
     lengths = [len(next(iter(columns.values()), ())) for columns in (before, after)]
     return {

@@ -201,7 +201,7 @@ class Penalty:
           prediction: ``(n,)`` or ``(n, columns)``.
           key: for "neural", whose networks are trained to the first batch here; key 0 if None.
         """
-        z, columns = lax.stop_gradient(z), lax.stop_gradient(_columns(prediction))
+        z, columns = lax.stop_gradient(z), lax.stop_gradient(_prediction_columns(prediction))
         fits: Any = ()
         if self.measure == "neural":
             fit = functools.partial(measures.neural_fit, key=_or_zero(key))
@@ -228,7 +228,7 @@ class Penalty:
           group: ``(n,)`` integers, where ``given`` is not None, see `within`.
           groups: how many groups there are, static.
         """
-        columns, past = _columns(prediction), state.past
+        columns, past = _prediction_columns(prediction), state.past
         share: Any = 1.0
         if past is not None:
             z, columns, group, past, share = remembered(past, z, columns, group)
@@ -271,7 +271,7 @@ class Penalty:
           z, prediction, group, groups: as in `values`.
         """
         measure = functools.partial(kb, h=self._h(z), k=self.k)
-        return self._dependence(measure, z, _columns(prediction), group, groups)
+        return self._dependence(measure, z, _prediction_columns(prediction), group, groups)
 
     def _dependence(
         self, measure: Any, z: Array, columns: Array, group: Array | None, groups: int
@@ -332,7 +332,7 @@ def _over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -
     return jax.tree.map(lambda leaf: leaf[None], function(*first))
 
 
-def _columns(prediction: Array) -> Array:
+def _prediction_columns(prediction: Array) -> Array:
     """Predictions ``(columns, n)``."""
     return prediction[None, :] if prediction.ndim == 1 else prediction.T
 

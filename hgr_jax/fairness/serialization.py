@@ -30,7 +30,7 @@ def write_estimator(path: str | Path, estimator: Any, attributes: Sequence[str])
             {"class": type(estimator).__name__, "version": __version__} | {"parameters": parameters}
         )
     except TypeError:
-        wrong = [name for name, value in parameters.items() if not _plain(value)]
+        wrong = [name for name, value in parameters.items() if not _is_plain(value)]
         raise ValueError(
             f"a file can hold numbers and texts only; set {', '.join(wrong)} to one before saving."
         ) from None
@@ -95,7 +95,7 @@ def read_estimator(path: str | Path, kind: type[Any], attributes: Sequence[str])
     return estimator
 
 
-def _plain(value: Any) -> bool:
+def _is_plain(value: Any) -> bool:
     try:
         json.dumps(value)
     except TypeError:

@@ -98,11 +98,11 @@ def check_labels(y: NDArray[Any], shape: tuple[int, ...]) -> None:
     if y.ndim != 1 or not np.isin(y, np.arange(classes)).all():
         raise ValueError(
             f"y must hold labels from 0 to {classes - 1}, shape (n,), as the network has outputs"
-            f" of shape {shape}; got {_shown(y)}."
+            f" of shape {shape}; got {_describe_targets(y)}."
         )
 
 
-def _shown(y: NDArray[Any]) -> str:
+def _describe_targets(y: NDArray[Any]) -> str:
     values = ", ".join(f"{value:g}" for value in np.unique(y)[:5])
     return f"shape {y.shape} with values {values}{', ...' if np.unique(y).size > 5 else ''}"
 

@@ -27,8 +27,7 @@ from hgr_jax.fairness.checkpoints import (
     write_training,
 )
 from hgr_jax.fairness.dual import LagrangianDual
-from hgr_jax.fairness.early_stopping import Best, better
-from hgr_jax.fairness.history import History, evaluation_columns, step_columns
+from hgr_jax.fairness.history import Best, History, better
 from hgr_jax.fairness.penalties import Penalty, check_threshold
 from hgr_jax.fairness.steps import (
     Program,
@@ -48,7 +47,7 @@ from hgr_jax.fairness.steps import (
 from hgr_jax.fairness.tasks import Task, as_task
 
 _adam = optax.adam(1e-3)
-_dual = LagrangianDual()
+_default_dual = LagrangianDual()
 
 
 class FairTrainer:
@@ -122,7 +121,7 @@ class FairTrainer:
         self.batch_size = batch_size
         self.seed = check_count("seed", seed, least=0)
         self.optimizer = _adam if optimizer is None else optimizer
-        self.dual = _dual if dual is None else dual
+        self.dual = _default_dual if dual is None else dual
         self.history = History({}, {}, {})
         self.state: TrainState | None = None
         self.attributes: tuple[Attribute, ...] = ()
@@ -130,9 +129,7 @@ class FairTrainer:
         leaves = jax.tree.leaves(in_mode(network, training=True)[1])
         self._dtype = leaves[0].dtype if leaves else jnp.result_type(float)
         self._suited: tuple[Penalty, ...] = ()
-        self._watched: tuple[str, ...] = ()
         self._program: Program | None = None
-        self._columns: tuple[str, ...] = ()
         self._best: Best | None = None
         self._chosen: Best | None = None
         self._validated = ""
@@ -152,7 +149,7 @@ class FairTrainer:
         """The multiplier of each penalised value."""
         if self.state is None:
             return {}
-        return dict(zip(self._columns, self.state.dual.multipliers.tolist(), strict=True))
+        return dict(zip(self.history.penalised, self.state.dual.multipliers.tolist(), strict=True))
 
     def predict(self, x: Any) -> Array:
         """Predictions ``(n,)`` or ``(n, columns)`` at inputs ``x (n, p)``.
@@ -329,8 +326,6 @@ class FairTrainer:
             for penalty, attribute in zip(self.penalties, self.attributes, strict=True)
             for name in attribute.value_names(count)
         }
-        self._watched = tuple(thresholds)
-        self._columns = tuple(name for name, limit in thresholds.items() if limit is not None)
         self.history = History({}, {}, thresholds)
         self._best = None
         self.state = first_state(
@@ -340,7 +335,7 @@ class FairTrainer:
             variables,
             part,
             jax.random.key(self.seed),
-            values=len(self._columns),
+            values=len(self.history.penalised),
         )
 
     def _batch(self, rows: Rows) -> int | None:
@@ -364,15 +359,10 @@ class FairTrainer:
             for name, part in sets.items()
         }
         check_finite(figures, measured["train"], done)
-        self.history = self.history.extended(
-            step_columns(figures, self._columns, done),
-            evaluation_columns(measured, self._watched, end),
-        )
+        self.history = self.history.extended(figures, measured, end)
         self.state = state
         if test is not None:
-            self._best = better(
-                self._best, state, measured["validation"], self.history.limits(self._watched)
-            )
+            self._best = better(self._best, state, measured["validation"], self.history.limits)
 
     # What is kept of a training, and what it belongs to.
 

@@ -48,7 +48,7 @@ class DegreeSelection:
         Raises:
           ImportError: without matplotlib, naming the command that installs it.
         """
-        from hgr_jax.inference.degrees_plot import plot_degrees
+        from hgr_jax.plotting import plot_degrees
 
         return plot_degrees(self)
 
@@ -142,11 +142,11 @@ def select_degrees(
     scores = scores_by_fold.mean(axis=0)
     errors = scores_by_fold.std(axis=0, ddof=1) / np.sqrt(len(scores_by_fold))
     rounding = float(jnp.finfo(a.dtype).eps) ** (2 / 3)
-    h, k = _chosen(scores, errors, rule, rounding)
+    h, k = _choose(scores, errors, rule, rounding)
     return DegreeSelection(h, k, scores, errors, values, rule)
 
 
-def _chosen(scores: Floats, errors: Floats, rule: str, rounding: float) -> tuple[int, int]:
+def _choose(scores: Floats, errors: Floats, rule: str, rounding: float) -> tuple[int, int]:
     best = np.unravel_index(np.argmax(scores), scores.shape)
     allowance = errors[best] if rule == "one_standard_error" else 0.0
     near = scores >= scores[best] - allowance - rounding
@@ -180,12 +180,12 @@ def _cross_validated(
     # Monotone but for rounding as they are.
     values = np.maximum.accumulate(np.maximum.accumulate(values, 0), 1)
     scores = np.zeros((folds, *largest))
-    means, trained = (_divided(part[0], part[0, 0]) for part in (grams, training))
+    means, trained = (_quotient(part[0], part[0, 0]) for part in (grams, training))
     for fold in range(folds) if min(pair.directions) else ():
         blocks = np.moveaxis(m[..., fold, None, None] * within, (0, 1), (-2, -1))
         left, _, right = np.linalg.svd(blocks, full_matrices=False)
         mean = means[1:, fold]
-        covariance = _divided(grams[1:, 1:, fold], grams[0, 0, fold]) - np.outer(mean, mean)
+        covariance = _quotient(grams[1:, 1:, fold], grams[0, 0, fold]) - np.outer(mean, mean)
         moved = mean - trained[1:, fold]
         sides = []
         for part, w, transform in (
@@ -199,11 +199,11 @@ def _cross_validated(
         (f, spread_f), (g, spread_g) = sides
         product = np.einsum("hki,ij,hkj->hk", f, covariance[:h, h:], g)
         norm = np.sqrt(spread_f * spread_g)
-        scores[fold] = np.clip(_divided(product, norm), -1, 1)
+        scores[fold] = np.clip(_quotient(product, norm), -1, 1)
     return scores, values, grams[0, 0] > 0
 
 
-def _divided(numerator: Floats, denominator: Any) -> Floats:
+def _quotient(numerator: Floats, denominator: Any) -> Floats:
     """The ratio, and 0 where the denominator is not positive."""
     positive = denominator > 0
     return np.where(positive, numerator / np.where(positive, denominator, 1), 0)

@@ -27,7 +27,7 @@ from hgr_jax.inference._pairs import PolynomialPair, fit_pair
 from hgr_jax.inference._small_problems import top_singular_values, whitened_blocks, whitenings
 from hgr_jax.measures.kb import kb
 
-MEMORY = 2**27
+PERMUTATION_MEMORY = 2**27
 """Bytes that the permutations of a chunk may take."""
 
 NUMBERS_PER_ROW = 64
@@ -129,7 +129,7 @@ def permutation_test(
             return PermutationTest(np.nan, np.nan, np.nan, np.nan, count)
         a, b, weights = a[kept], b[kept], weights[kept]
     rows = a.shape[0]
-    fitting = max(1, MEMORY // (rows * NUMBERS_PER_ROW * a.dtype.itemsize))
+    fitting = max(1, PERMUTATION_MEMORY // (rows * NUMBERS_PER_ROW * a.dtype.itemsize))
     chunks = -(-(1 + count) // min(chunk or fitting, 1 + count))
     size = -(-(1 + count) // chunks)
     values = _values(a, b, measure, weights, options)
@@ -177,7 +177,9 @@ def _values(
     kernels = _kernels_of_kb(measure, options)
     if kernels is not None and a.ndim == b.ndim == 1:
         w = None if weights is None else np.asarray(weights)
-        return functools.partial(_kb_values, *_prepared(np.asarray(a), np.asarray(b), w, kernels))
+        return functools.partial(
+            _kb_values, *_prepare_rows(np.asarray(a), np.asarray(b), w, kernels)
+        )
     if measure is kb:
         options = {"solver": "svd", **options}
     if weights is not None:
@@ -233,7 +235,7 @@ def _any_values(
     return jax.vmap(lambda rows: as_estimate(measure, a, b[rows], given))(order)
 
 
-def _prepared(
+def _prepare_rows(
     a: Any, b: Any, weights: Any, kernels: tuple[int | Indicators, int | Indicators]
 ) -> tuple[PolynomialPair | None, bool]:
     """Orthonormal functions of both, None of data that are not finite; and whether weights vary."""

@@ -28,7 +28,7 @@ from hgr_jax.inference._gram import (
 from hgr_jax.inference._pairs import fit_pair
 from hgr_jax.inference.bias import corrected_on_host
 
-MEMORY = 2**27
+RESAMPLE_MEMORY = 2**27
 """Bytes that the resamples of a chunk may take."""
 
 
@@ -238,7 +238,7 @@ def bootstrap(
         return BootstrapInterval(value, value, value, value, level)
     if rows <= parameters + 1:
         return BootstrapInterval(0.0, 1.0, value, 0.0, level)
-    size = min(count, max(1, MEMORY // (4 * rows * a.dtype.itemsize)))
+    size = min(count, max(1, RESAMPLE_MEMORY // (4 * rows * a.dtype.itemsize)))
     chunks = -(-count // size)
     size = -(-count // chunks)
     parts = [polynomials.values(drawn) for drawn in draws(key, rows, chunks * size, size)]

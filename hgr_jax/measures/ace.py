@@ -107,7 +107,7 @@ def ace(
       >>> print(f"{hgr_jax.ace(size, fits, span=0):.2f}")  # categories
       1.00
     """
-    solved = _solved(*_arguments(a, b, span, tolerance), **_static(span, max_iterations))
+    solved = _solved(*_checked_options(a, b, span, tolerance), **_static(span, max_iterations))
     return solved.correlation
 
 
@@ -143,7 +143,7 @@ def ace_fit(
       >>> print(f"{fit.score(a / 2, a**2 / 4):.2f}")
       1.00
     """
-    arguments = _arguments(a, b, span, tolerance)
+    arguments = _checked_options(a, b, span, tolerance)
     fit = _solved(*arguments, **_static(span, max_iterations))
     rows = arguments[0].shape[0]
     f, g = (
@@ -153,7 +153,7 @@ def ace_fit(
     return dataclasses.replace(fit, f=f, g=g)
 
 
-def _arguments(a: Any, b: Any, span: Any, tolerance: Any) -> tuple[Array, Array, Any, Array]:
+def _checked_options(a: Any, b: Any, span: Any, tolerance: Any) -> tuple[Array, Array, Any, Array]:
     a, b = as_pair(a, b, max_ndim=1)
     halves = np.array([half_window(part, a.shape[0]) for part in check_spans(span)], np.int32)
     return a, b, halves, as_nonnegative("tolerance", tolerance, a.dtype)

@@ -196,7 +196,7 @@ def _products_and_slopes(
     return without_rounding(products, *(level / factor)), slopes, own, rows
 
 
-class _Orders(NamedTuple):
+class _SortedOrders(NamedTuple):
     """The orders of a and of b ``(2, n)``, rows being numbered in the order of a.
 
     Rows that are not data are the last ones in both.
@@ -226,7 +226,7 @@ class _Orders(NamedTuple):
         return jnp.take_along_axis(below, place[:, None, :], axis=2)
 
 
-def _orders(a: Array, b: Array, count: Array | None) -> tuple[Array, _Orders]:
+def _orders(a: Array, b: Array, count: Array | None) -> tuple[Array, _SortedOrders]:
     """The order of ``a`` (where equal: of ``b``), and both orders in its terms.
 
     Rows with equal ``b`` are in the order of ``a``: pairs with a tie are concordant.
@@ -240,11 +240,11 @@ def _orders(a: Array, b: Array, count: Array | None) -> tuple[Array, _Orders]:
         for side in ("left", "right")
     )
     number = a.shape[0] if count is None else count
-    return rows, _Orders(number, jnp.stack([index, along]), less, past)
+    return rows, _SortedOrders(number, jnp.stack([index, along]), less, past)
 
 
 def _concordance(
-    orders: _Orders, values: Array, below: Array, variables: tuple[int, ...]
+    orders: _SortedOrders, values: Array, below: Array, variables: tuple[int, ...]
 ) -> list[Array]:
     """``sum_j sign(x_i - x_j) |y_i - y_j|``, ``(n,)``, with each of the two variables as y.
 
@@ -252,7 +252,7 @@ def _concordance(
     -1 if not, over the rows j whose x is not that of i.
     """
     index, along = orders.along
-    place = _inverse(along)
+    place = _inverse_order(along)
     counts, sums = _dominated(along, place, values[jnp.array(variables)])
     number = (4 * counts - 2 * index - 2 * place + (orders.number - 1)).astype(values.dtype)
     results = []
@@ -265,7 +265,7 @@ def _concordance(
     return results
 
 
-def _inverse(permutation: Array) -> Array:
+def _inverse_order(permutation: Array) -> Array:
     index = lax.iota(jnp.int32, permutation.shape[0])
     return jnp.zeros_like(index).at[permutation].set(index, unique_indices=True)
 

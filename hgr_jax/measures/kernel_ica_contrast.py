@@ -129,7 +129,7 @@ def _kernel_ica_contrast(
     widths = jnp.where(valid, bandwidth[0], 1), jnp.where(valid, bandwidth[1], 1)
     features = centred_features((a, b), widths, rank, count)
     ridge = ridge_beyond_rounding(jnp.where(valid, regularization, 1) / 2)
-    contrast = _generalised_variance if kind == "kgv" else _first
+    contrast = _generalised_variance if kind == "kgv" else _first_correlation
     value = contrast(features, ridge, count)
     return jnp.where(valid, jnp.where(varies, value, 0), jnp.nan)
 
@@ -174,7 +174,7 @@ def _inverse_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, 
     return inverse, -matmul(matmul(inverse, tangents[0]), inverse)
 
 
-def _first(features: LowRankFeatures, ridge: Array, count: Array | None) -> Array:
+def _first_correlation(features: LowRankFeatures, ridge: Array, count: Array | None) -> Array:
     """KCC: rho_1 = R_a p . R_b q, with its unit singular vectors p and q ``(n,)`` held fixed.
 
     ``R p = F^T (C + ridge)^-1 F p / n = (W F)^T (W F) p / n``, as R is symmetric.

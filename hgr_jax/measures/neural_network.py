@@ -153,7 +153,7 @@ def neural_fit(
         )
     if steps is None:
         steps = FIRST_STEPS if init is None else WARM_STEPS
-    columns = _columns(a), _columns(b)
+    columns = _as_columns(a), _as_columns(b)
     graphs = tuple(_graph(count, widths, names, a.dtype) for count in columns)
     if init is None:
         states, optimizer_state = _initial(key, columns, widths, names, a.dtype)
@@ -185,7 +185,7 @@ def _resumed(init: Any, graphs: tuple[Any, ...]) -> tuple[tuple[Any, Any], Any]:
     return (init.f.state, init.g.state), init.optimizer_state
 
 
-def _columns(x: Array) -> int:
+def _as_columns(x: Array) -> int:
     return 1 if x.ndim == 1 else x.shape[1]
 
 
@@ -269,9 +269,9 @@ class NeuralTransform:
         check_single(self.mean.shape)
         x = as_new_data(x, self.scaler.center.shape[0], self.mean.dtype)
         if is_traced(self, x):
-            return _evaluate(self, x)
+            return _evaluate_network(self, x)
         rows = x.shape[0]
-        return first_rows(_evaluate(self, pad_rows(x, padded_length(rows))), rows)
+        return first_rows(_evaluate_network(self, pad_rows(x, padded_length(rows))), rows)
 
 
 @jax.tree_util.register_dataclass
@@ -285,7 +285,7 @@ class NeuralFit(TransformedPair):
 
 
 @jax.jit
-def _evaluate(transform: NeuralTransform, x: Array) -> Array:
+def _evaluate_network(transform: NeuralTransform, x: Array) -> Array:
     output = nnx.merge(transform.graph, transform.state)(transform.scaler(x))
     return (output - transform.mean) * transform.scale
 

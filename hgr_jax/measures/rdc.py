@@ -151,10 +151,12 @@ class RDCTransform:
         size, columns = self.sample.shape
         x = as_new_data(x, columns, self.sample.dtype)
         if is_traced(self, x):
-            return _evaluate(self, x, None)
+            return _evaluate_sinusoids(self, x, None)
         sample = pad_rows(self.sample, padded_length(size))
         padded = pad_rows(x, padded_length(x.shape[0]))
-        result = _evaluate(dataclasses.replace(self, sample=sample), padded, np.int32(size))
+        result = _evaluate_sinusoids(
+            dataclasses.replace(self, sample=sample), padded, np.int32(size)
+        )
         return first_rows(result, x.shape[0])
 
 
@@ -165,7 +167,7 @@ class RDCFit(TransformedPair):
 
 
 @jax.jit
-def _evaluate(transform: RDCTransform, x: Array, count: Array | None) -> Array:
+def _evaluate_sinusoids(transform: RDCTransform, x: Array, count: Array | None) -> Array:
     rows = transform.sample.shape[0] if count is None else count
     x = x.reshape(x.shape[0], -1)
 
@@ -220,7 +222,7 @@ def _rdc_fit(
     weights = _weights(key, shares, scale, projections)
     pair, sides = _best_pair(shares, weights, regularization, number)
     f, g = (
-        _transform(x, w, side, direction, count)
+        _sinusoid_transform(x, w, side, direction, count)
         for x, w, side, direction in zip((a, b), weights, sides, (pair.u, pair.v), strict=True)
     )
     return RDCFit(pair.correlation, f, g)
@@ -266,7 +268,7 @@ def _sinusoids(shares: Array, weights: Array) -> Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Whitened:
+class _WhitenedFeatures:
     """Principal directions of centred sinusoids, shrunk by the ridge.
 
     ``directions`` are in coordinates of an orthonormal basis that both variables share.
@@ -282,7 +284,7 @@ def _best_pair(
     weights: tuple[Array, Array],
     regularization: Array,
     count: Array | None,
-) -> tuple[CanonicalPair, tuple[_Whitened, _Whitened]]:
+) -> tuple[CanonicalPair, tuple[_WhitenedFeatures, _WhitenedFeatures]]:
     features = [_sinusoids(u, w) for u, w in zip(shares, weights, strict=True)]
     means = [row_mean(f, count) for f in features]
     centred = [kept(f - mean[None, :], count) for f, mean in zip(features, means, strict=True)]
@@ -292,7 +294,9 @@ def _best_pair(
         varies, largest = jnp.any(u != u[:1]), size[0]
         ridged = largest * jnp.sqrt(safe_divide(size, largest) ** 2 + regularization)
         inverse = safe_divide(1, jnp.where(varies, ridged, 0))
-        sides.append(_Whitened(left * (size * inverse)[None, :], right.T * inverse[None, :], mean))
+        sides.append(
+            _WhitenedFeatures(left * (size * inverse)[None, :], right.T * inverse[None, :], mean)
+        )
     cross = matmul(sides[0].directions.T, sides[1].directions)
     finite = jnp.all(jnp.isfinite(cross))
     pair = top_pair(jnp.where(finite, cross, 0), "svd")
@@ -317,8 +321,8 @@ def _factorised(f: Array, g: Array) -> tuple[Factors, Factors]:
     return tuple(first), tuple(second)
 
 
-def _transform(
-    x: Array, weights: Array, side: _Whitened, direction: Array, count: Array | None
+def _sinusoid_transform(
+    x: Array, weights: Array, side: _WhitenedFeatures, direction: Array, count: Array | None
 ) -> RDCTransform:
     spread = safe_norm(matmul(side.directions, direction))
     columns = lax.stop_gradient(x).reshape(x.shape[0], -1)

@@ -122,7 +122,9 @@ def _sk_fit(
             pair = prepare(kernels, "svd", a, b, weights, count, names=("d", "d"))
             solution = solve(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
             fit = as_fit(solution, pair.encoders)
-            fits.append(dataclasses.replace(fit, f=_joined(fit.f, d), g=_joined(fit.g, d)))
+            fits.append(
+                dataclasses.replace(fit, f=_with_identity(fit.f, d), g=_with_identity(fit.g, d))
+            )
         return _better(*fits)
     pair = prepare((d, d), SINGLE_KERNEL, a, b, weights, count)
     solution = solve(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
@@ -150,7 +152,7 @@ class _WithIdentity:
         return jnp.concatenate([self.kernel(x).astype(x.dtype), x[:, None]], axis=1)
 
 
-def _joined(transform: CopulaTransform, kernel: Callable[[Array], Array]) -> CopulaTransform:
+def _with_identity(transform: CopulaTransform, kernel: Callable[[Array], Array]) -> CopulaTransform:
     """A transformation on features, or a linear one, as one on features and the variable.
 
     So both directions have the same structure, and the better one can be chosen when traced.

@@ -52,7 +52,7 @@ def permutation_null(
     of = np.sort(whole.patterns.pattern_index[pairs], axis=1)
     keys = of[:, 0] * (whole.patterns.pattern_index.max() + 1) + of[:, 1]
     generator = np.random.default_rng(seed)
-    orders = _Orders(features.rows, permutations, generator, memory)
+    orders = _RandomOrders(features.rows, permutations, generator, memory)
     for key in np.unique(keys):
         group = np.flatnonzero(keys == key)
         both = np.asarray(whole.patterns.present[:, of[group[0]]].all(axis=1))
@@ -63,7 +63,7 @@ def permutation_null(
         if not whole.alike:
             columns, local = np.unique(pairs[group], return_inverse=True)
             local = local.reshape(-1, 2)
-            engine = Engine(_within(features, both, columns), kernels, memory)
+            engine = Engine(_restricted(features, both, columns), kernels, memory)
         values_of = _few_values(engine.features, local, rows)
         counted = np.array([a in values_of and b in values_of for a, b in local])
         for chosen, tables in _parts(local, counted, _columns_at_once(engine, memory)):
@@ -83,7 +83,7 @@ def permutation_null(
     return mean, point, exceed, observed
 
 
-class _Orders:
+class _RandomOrders:
     """Random orders of any of the rows of a table.
 
     Those of all rows are drawn once where they fit: in the order of the others, some of the rows
@@ -154,7 +154,7 @@ def _few_values(
     return found
 
 
-def _within(features: Features, rows: NDArray[np.bool_], columns: Integers) -> Features:
+def _restricted(features: Features, rows: NDArray[np.bool_], columns: Integers) -> Features:
     """Some columns, missing outside of ``rows``, in all of which they are present."""
     keep = rows[:, None]
     numbers = columns[columns < features.n_numeric]
@@ -199,7 +199,7 @@ class _Draws:
         each += 24 * len(self.index_a) * len(self.index_b) * len(pairs)
         self.at_once = int(np.clip(min(memory // 4, AT_ONCE) // max(each, 1), 1, 1024))
 
-    def of_orders(self, rows: Integers, orders: _Orders) -> Floats:
+    def of_orders(self, rows: Integers, orders: _RandomOrders) -> Floats:
         """Values ``(permutations, N)`` for random orders of ``rows``."""
         self.left, self.right = self.left[:, rows], self.right[:, rows]
         parts = [

@@ -129,15 +129,15 @@ def number_products(
     """Sums over rows of ``w p_a(x_i) p_b(y_j)``, ``(d c, d e)``, by degree, then by column."""
 
     def both(rows: slice) -> tuple[Floats, Floats]:
-        f, g = _polynomials(left, x[rows])[1:], _polynomials(right, y[rows])[1:]
+        f, g = _evaluated(left, x[rows])[1:], _evaluated(right, y[rows])[1:]
         g = _weighted(g.reshape(-1, g.shape[-1]), weights, rows)
         return f.reshape(-1, f.shape[-1]), g
 
     widths = left.degree * x.shape[1], right.degree * y.shape[1]
-    return _products(both, len(x), widths, x.dtype)
+    return _row_products(both, len(x), widths, x.dtype)
 
 
-def _products(
+def _row_products(
     both: Callable[[slice], tuple[Floats, Floats | None]],
     rows: int,
     widths: tuple[int, int],
@@ -162,18 +162,18 @@ def own_products(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArr
     columns = x.shape[1]
 
     def both(rows: slice) -> tuple[Floats, Floats | None]:
-        p = _polynomials(basis, x[rows])
+        p = _evaluated(basis, x[rows])
         f = p.reshape(-1, p.shape[-1])[columns - 1 :]
         return (f, None) if weights is None else (f, f * weights[rows])
 
-    return _products(both, len(x), (1 + basis.degree * columns,) * 2, x.dtype)
+    return _row_products(both, len(x), (1 + basis.degree * columns,) * 2, x.dtype)
 
 
 def own_moments(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArray[np.float64]:
     """Sums of ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``."""
 
     def block(rows: slice) -> Floats:
-        p = _polynomials(basis, x[rows]).swapaxes(0, 1)
+        p = _evaluated(basis, x[rows]).swapaxes(0, 1)
         return np.matmul(p, _weighted(p, weights, rows).swapaxes(1, 2))
 
     return np.moveaxis(sum_in_blocks(block, len(x), (basis.degree + 1) * x.shape[1]), 0, -1)
@@ -188,7 +188,7 @@ def pattern_moments(basis: Polynomials, x: Floats, patterns: Block, count: int) 
     upper = list(itertools.combinations_with_replacement(range(degree + 1), 2))
 
     def block(rows: slice) -> Floats:
-        p = _polynomials(basis, x[rows])
+        p = _evaluated(basis, x[rows])
         products = np.empty((len(upper), *p.shape[1:]), p.dtype)
         for (a, b), out in zip(upper, products, strict=True):
             np.multiply(p[a], p[b], out=out)
@@ -211,7 +211,7 @@ def mixed_products(
     """Sums over rows of ``w p_a(x_i) [level l]``, ``(d c, m)``."""
 
     def block(rows: slice) -> Floats:
-        f = _polynomials(basis, x[rows])[1:]
+        f = _evaluated(basis, x[rows])[1:]
         g = _weighted(_indicators(codes[rows], levels, x.dtype), weights, rows)
         return f.reshape(-1, f.shape[-1]) @ g.T
 
@@ -246,7 +246,7 @@ def category_counts(
     return sum_in_blocks(block, len(codes), len(levels[0]))
 
 
-def _polynomials(basis: Polynomials, x: Floats) -> Floats:
+def _evaluated(basis: Polynomials, x: Floats) -> Floats:
     """``(d + 1, c, rows)`` of every column of ``x (rows, c)``, p_0 first; 0 for NaN."""
     return basis(np.ascontiguousarray(x.T))
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from hgr_jax.tables.encoding import encode_texts
 from hgr_jax.tables.files import Frame, TableError, is_number
 
-Values = NDArray[Any]
-
 MIN_TRAINING_ROWS = 20
 MIN_CLASS_ROWS = 4
 MAX_LEVELS = 100
@@ -32,14 +30,14 @@ class SupervisedTable:
       levels: of a categorical protected attribute, else None.
     """
 
-    x: Values
+    x: NDArray[Any]
     inputs: list[tuple[str, str | None]]
-    y: Values
-    z: Values
+    y: NDArray[Any]
+    z: NDArray[Any]
     classes: list[Any] | None
     levels: list[str] | None
 
-    def take(self, rows: Values) -> SupervisedTable:
+    def take(self, rows: NDArray[Any]) -> SupervisedTable:
         """Return the table of some rows."""
         return dataclasses.replace(self, x=self.x[rows], y=self.y[rows], z=self.z[rows])
 
@@ -94,7 +92,7 @@ def encode_supervised(frame: Frame, target: str, protected: str) -> SupervisedTa
             )
     classes = _classes(frame, target)
     y, z = frame.column(target), frame.column(protected)
-    columns: list[Values] = []
+    columns: list[NDArray[Any]] = []
     inputs: list[tuple[str, str | None]] = []
     levels: list[str] | None = None
     for name, column in frame.columns.items():

@@ -165,7 +165,7 @@ def _page(report: HtmlPage) -> dict[str, Any]:
         "above": _triangle("correlation", report.correlation, p),
         "below": _triangle("pearson", report.pearson, p),
         "rows": len(report.rows),
-        "columns": _columns(report.columns, report.rows),
+        "columns": _table_columns(report.columns, report.rows),
         "details": [_detail(detail) for detail in report.details],
         "skipped": [list(pair) for pair in report.skipped],
     }
@@ -183,7 +183,7 @@ def _triangle(name: str, values: ArrayLike, p: int) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in upper.tolist()]
 
 
-def _columns(headers: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[dict[str, Any]]:
+def _table_columns(headers: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[dict[str, Any]]:
     if len(headers) < 2:
         raise ValueError(f"columns must start with two of names; got {tuple(headers)!r}.")
     for i, row in enumerate(rows):
@@ -191,7 +191,7 @@ def _columns(headers: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[di
             raise ValueError(f"row {i} has {len(row)} entries for {len(headers)} columns.")
     columns = zip(*rows, strict=True) if rows else ((),) * len(headers)
     return [
-        {"name": header, **_column([_plain(value) for value in column], is_text=i < 2)}
+        {"name": header, **_column([_python_value(value) for value in column], is_text=i < 2)}
         for i, (header, column) in enumerate(zip(headers, columns, strict=True))
     ]
 
@@ -208,7 +208,7 @@ def _column(values: list[Any], *, is_text: bool) -> dict[str, Any]:
     return {"values": [None if value is None else _significant(value) for value in values]}
 
 
-def _plain(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     """A value of Python, where it was one of an array; truth values as words."""
     value = value.item() if isinstance(value, np.generic) else value
     return ("no", "yes")[value] if isinstance(value, bool) else value

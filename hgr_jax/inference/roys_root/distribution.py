@@ -12,7 +12,7 @@ from hgr_jax.inference.roys_root.beta import FloatArray
 from hgr_jax.inference.roys_root.pfaffian import Roots, log_tails, roots
 from hgr_jax.inference.roys_root.root_finding import bracketed_root
 
-_SMALLEST = 1e-150  # its square is still a double; below it every probability is 0 or 1
+_SMALLEST_CORRELATION = 1e-150  # its square is still a double; below it every probability is 0 or 1
 _BLOCK = 1 << 21
 _LARGEST = np.nextafter(1.0, 0.0)
 _INFINITE = 1e12
@@ -65,11 +65,11 @@ def log_survival(correlation: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.flo
       >>> print(f"{log_survival(0.9, 10**6, 5, 5):.0f}")
       -830312
     """
-    values, (n, p, q), shape = _arguments("correlation", correlation, n, p, q)
+    values, (n, p, q), shape = _broadcast_freedom("correlation", correlation, n, p, q)
     regular = _regular(n, p, q)
     result = np.where(np.isnan(values), np.nan, 0.0)
     result[regular & (values >= 1)] = -np.inf
-    inside = regular & (values > _SMALLEST) & (values < 1)
+    inside = regular & (values > _SMALLEST_CORRELATION) & (values < 1)
     for part, problem, column in _problems(n, p, q, inside):
         result[part] = _tails(values[part], problem, column)[0]
     return result.reshape(shape)[()]
@@ -123,7 +123,7 @@ def quantile(probability: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.float64
       >>> print(quantile([0.5, 0.95, 0.99], n=1000, p=5, q=5).round(4))
       [0.1144 0.1475 0.1626]
     """
-    values, (n, p, q), shape = _arguments("probability", probability, n, p, q)
+    values, (n, p, q), shape = _broadcast_freedom("probability", probability, n, p, q)
     if np.any((values < 0) | (values > 1)):
         wrong = values[(values < 0) | (values > 1)][0]
         raise ValueError(f"probability must be in [0, 1]; got {wrong}.")
@@ -164,7 +164,7 @@ def mean(n: Any, p: Any, q: Any) -> npt.NDArray[np.float64]:
       >>> print(mean([12, 100, 1000], p=5, q=5).round(4))
       [0.9615 0.3633 0.1153]
     """
-    _, (n, p, q), shape = _arguments("correlation", 0.0, n, p, q)
+    _, (n, p, q), shape = _broadcast_freedom("correlation", 0.0, n, p, q)
     result = _degenerate(n, p, q)
     for part, problem, column in _problems(n, p, q, _regular(n, p, q)):
         result[part] = _means(problem)[column]
@@ -195,7 +195,7 @@ def _solve(logits: FloatArray, problem: Roots, column: npt.NDArray[np.intp]) -> 
         return np.clip(upper - lower, -_INFINITE, _INFINITE) - logits[chosen]
 
     everything = np.arange(logits.size)
-    low, low_value = np.full(logits.size, _SMALLEST), np.full(logits.size, _INFINITE)
+    low, low_value = np.full(logits.size, _SMALLEST_CORRELATION), np.full(logits.size, _INFINITE)
     high, high_value = np.full(logits.size, _LARGEST), np.full(logits.size, -_INFINITE)
     edge = (np.sqrt(problem.p) + np.sqrt(problem.q)) / np.sqrt(problem.a[column] + 1)
     for factor in (0.5, 1.0, 1.5, 3.0):
@@ -214,7 +214,7 @@ def _tails(
     return log_tails(c * c, (1 - c) * (1 + c), problem, column)
 
 
-def _arguments(
+def _broadcast_freedom(
     name: str, values: Any, n: Any, p: Any, q: Any
 ) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray], tuple[int, ...]]:
     """All as flat float64 arrays of the same length, and the shape to which they broadcast."""

@@ -149,9 +149,9 @@ def _deficits(
 
     from_reference = np.exp((a + 1) * (log_complement - log_beyond))
     here = np.exp(0.5 * ((b + 1) * (np.log(x) - log_reference))) * np.sqrt(from_reference)
-    u = here * _polynomials(x, problem, np.exp(-log_size))[0]
+    u = here * _polynomial_terms(x, problem, np.exp(-log_size))[0]
     t = x + complement * problem.nodes
-    values, slopes = _polynomials(t, problem, np.exp(-log_size))
+    values, slopes = _polynomial_terms(t, problem, np.exp(-log_size))
     relative = t / reference
     common = from_reference / (a + 1) * problem.weights * relative ** int(b)
     moments = np.exp(problem.log_kappa + log_weight) / reference * (values * common).sum(axis=1)
@@ -202,7 +202,9 @@ def _eliminate(matrix: FloatArray, scale: FloatArray) -> FloatArray:
     return np.stack(deficits)
 
 
-def _polynomials(t: FloatArray, problem: Roots, first: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _polynomial_terms(
+    t: FloatArray, problem: Roots, first: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """``first`` times pi_0, ..., pi_{p-2} and their derivatives, (p - 1, ...), at ``t``."""
     values = np.zeros((problem.p - 1, *t.shape))
     slopes = np.zeros_like(values)

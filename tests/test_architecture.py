@@ -1,0 +1,128 @@
+"""The house: imports point one way, a name means one thing, and no room is too long."""
+
+from __future__ import annotations
+
+import ast
+import collections
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hgr_jax
+
+PACKAGE = Path(hgr_jax.__file__).parent
+LAYERS = (
+    {"_arrays", "_checks", "_files", "_optional", "_progress", "_version"},
+    {"core"},
+    {"kernels", "measures", "tables"},
+    {"plotting"},
+    {"inference"},
+    {"datasets", "fairness", "scanning"},
+    {"__init__", "cli"},
+)
+"""From the bottom; a room imports from its own layer and from those below."""
+
+MAX_LINES = 400
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in SOURCES.items()}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def layer(module: str) -> int:
+    return next(i for i, rooms in enumerate(LAYERS) if room(module) in rooms)
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Modules of the package that a tree imports, wherever it does."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in SOURCES else str(node.module) for name in names]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] == "hgr_jax")
+
+
+EDGES = {name: sorted(set(imports(tree)) - {name}) for name, tree in TREES.items()}
+
+
+def test_every_room_is_in_a_layer() -> None:
+    rooms = {room(module) for module in SOURCES}
+    assert rooms == set.union(*LAYERS)
+
+
+def test_imports_point_downward() -> None:
+    upward = [
+        f"{module} imports {other}"
+        for module, others in EDGES.items()
+        for other in others
+        if layer(other) > layer(module)
+    ]
+    assert upward == []
+
+
+def test_an_upward_import_would_be_seen() -> None:
+    tree = ast.parse(
+        "def late():\n    from hgr_jax.cli import scan\n    import hgr_jax.fairness.dual"
+    )
+    assert sorted(imports(tree)) == ["hgr_jax.cli.scan", "hgr_jax.fairness.dual"]
+    assert layer("hgr_jax.cli.scan") > layer("hgr_jax.core.basis")
+
+
+def test_no_circles() -> None:
+    """Modules are taken away that import none of those left, until none is."""
+    # What a package's own __init__ gathers is imported from where it is defined.
+    left = {name: [o for o in others if o in EDGES] for name, others in EDGES.items()}
+    while True:
+        done = {name for name, others in left.items() if not set(others) & left.keys()}
+        if not done:
+            break
+        left = {name: others for name, others in left.items() if name not in done}
+    assert sorted(left) == []
+
+
+def defined_names(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def test_a_name_is_defined_once() -> None:
+    homes = collections.defaultdict(list)
+    for module, tree in TREES.items():
+        for name in set(defined_names(tree)):
+            if not name.startswith("__") and name != "_LAZY":
+                homes[name].append(module)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_files_are_short_and_say_what_they_hold(module: str) -> None:
+    assert len(SOURCES[module].read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+    assert ast.get_docstring(TREES[module])
+
+
+def test_rooms_are_in_the_contributors_map() -> None:
+    guide = PACKAGE.parent / "CONTRIBUTING.md"
+    if not guide.is_file():
+        pytest.skip("the package is installed without its CONTRIBUTING.md")
+    text = guide.read_text(encoding="utf-8")
+    rooms = [name for rooms in LAYERS for name in rooms if not name.startswith("_")]
+    assert [name for name in rooms if f"`{name}/`" not in text and f"`{name}.py`" not in text] == []
