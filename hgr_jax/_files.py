@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """The name under which to write a file that takes its own name once it is complete.
+    """Yield the name under which to write a file that takes its own name once it is complete.
 
     Folders on the way are created.  After an error or Ctrl-C nothing of it is left, and a file
     that was there before is as it was.

@@ -15,7 +15,7 @@ Advance = Callable[..., None]
 def progress_bar(
     shown: bool, total: int, *, unit: str, extra: str, label: str = "", leave: bool = True
 ) -> Iterator[Advance]:
-    """What to call as the work goes on; it does nothing if the bar is not to be shown.
+    """Yield what to call as the work goes on; it does nothing if no bar is shown.
 
     Args:
       shown: whether there is a bar.

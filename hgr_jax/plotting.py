@@ -32,7 +32,7 @@ MAX_WRITTEN = 12
 
 
 def plot_fit(fit: KBFit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -> Figure:
-    """A fitted pair in four panels: the data, f, g, and the transformed data.
+    """Draw a fitted pair in four panels: the data, f, g, and the transformed data.
 
     Args:
       fit: of `hgr_jax.kb_fit` or `hgr_jax.sk_fit`, on two variables ``(n,)``, not a batch.
@@ -86,7 +86,7 @@ def plot_fit(fit: KBFit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -
 
 
 def _in_unit(x: np.ndarray) -> np.ndarray:
-    """``x`` in units in which its square neither overflows nor vanishes."""
+    """Return ``x`` in units in which its square neither overflows nor vanishes."""
     return x / np.abs(x).max()
 
 
@@ -99,7 +99,7 @@ def _draw_transform(axes: Axes, values: np.ndarray, transform: Any, x: np.ndarra
 def plot_correlations(
     kb: Any, pearson: Any, names: Sequence[str], *, title: str = "HGR-KB above, |Pearson| below"
 ) -> Figure:
-    """Heat map of two symmetric tables of correlations: one above the diagonal, one below.
+    """Draw a heat map of two symmetric tables of correlations: above and below the diagonal.
 
     Args:
       kb: ``(p, p)``, drawn above the diagonal.
@@ -149,7 +149,7 @@ def plot_predictions(
     h: int = 5,
     k: int = 5,
 ) -> Figure:
-    """Predictions against a protected attribute with f and g, one row of panels a model.
+    """Draw predictions against a protected attribute with f and g, a row of panels a model.
 
     Args:
       z: the attribute ``(n,)``.
@@ -251,7 +251,7 @@ def plot_degrees(selection: Any) -> Figure:
 
 
 def plot_history(history: Any) -> Figure:
-    """A training: score, HGR-KB beside its threshold, and multipliers, over the steps.
+    """Draw a training: score, HGR-KB beside its threshold, and multipliers, over the steps.
 
     Args:
       history: a `hgr_jax.fairness.History`.
@@ -325,6 +325,6 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def literal(name: str) -> str:
-    """``name`` so that matplotlib shows it and does not read it as mathematics."""
+    """Return ``name`` so that matplotlib shows it and does not read it as mathematics."""
     shown = "".join(c if c.isprintable() else " " for c in str(name))
     return shown.replace("$", r"\$")

@@ -144,7 +144,7 @@ def split(table: SupervisedTable, options: FairOptions) -> tuple[SupervisedTable
 
 
 def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
-    """A model without the constraint, and one with it."""
+    """Train a model without the constraint, and one with it."""
     kind = "FairMLPRegressor" if train.classes is None else "FairMLPClassifier"
     estimator = functools.partial(
         getattr(fairness, kind),
@@ -170,7 +170,7 @@ def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
 
 
 def table(before: Any, after: Any, rows: SupervisedTable, options: FairOptions) -> str:
-    """Score and dependence of two models, as text."""
+    """Return score and dependence of two models, as text."""
     if rows.levels is None:
         found = report(after, rows.x, rows.y, rows.z, baseline=before, h=options.h, k=options.k)
         return str(found)
@@ -184,7 +184,7 @@ def table(before: Any, after: Any, rows: SupervisedTable, options: FairOptions) 
 
 
 def predicted(model: Any, rows: SupervisedTable) -> Array:
-    """Predictions ``(n,)``, of a classification the probability of the second class."""
+    """Return predictions ``(n,)``, of a classification the probability of the second class."""
     return model.predict(rows.x) if rows.classes is None else model.predict_proba(rows.x)[:, 1]
 
 
@@ -197,7 +197,7 @@ def _task_score(prediction: Array, rows: SupervisedTable) -> float:
 def constrained_value(
     rows: SupervisedTable, options: FairOptions
 ) -> Callable[[Array, Array], float]:
-    """What is constrained, in double precision, of a protected attribute and a prediction."""
+    """Return the function that measures what is constrained, in double precision."""
     penalty = Penalty(options.penalty, options.threshold, h=options.h, k=options.k)
 
     def measure(z: Array, prediction: Array) -> float:
@@ -211,7 +211,7 @@ def constrained_value(
 
 
 def verdict(after: Any, train: SupervisedTable, test: SupervisedTable, options: FairOptions) -> str:
-    """Whether the threshold holds on both kinds of rows, and what chance alone gives."""
+    """Say whether the threshold holds on both kinds of rows, and what chance alone gives."""
     measure = constrained_value(train, options)
     said = []
     for part, rows in (("training", train), ("validation", test)):
@@ -235,7 +235,7 @@ def _picture(before: Any, after: Any, rows: SupervisedTable, options: FairOption
 
 
 def _description(model: Any, problem: SupervisedTable, options: FairOptions) -> dict[str, Any]:
-    """What it takes to use the model on new rows."""
+    """Return all that is needed to use the model on new rows."""
     return {
         "version": __version__,
         "class": type(model).__name__,

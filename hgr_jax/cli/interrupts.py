@@ -15,7 +15,7 @@ STATUS = 128 + signal.SIGINT
 
 @contextlib.contextmanager
 def leaving_on_interrupt(message: str) -> Iterator[None]:
-    """While the block runs, Ctrl-C prints ``message`` on stderr and ends the process with 130.
+    """Make Ctrl-C print ``message`` on stderr and end the process with 130 while the block runs.
 
     A KeyboardInterrupt would not do: Python drops it when it is raised in a hook of the garbage
     collector (jaxlib has one), and unwinding while XLA compiles in another thread ends in a

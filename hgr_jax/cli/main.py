@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _options_of(options: argparse.Namespace, kind: Any) -> Any:
-    """The options of a command, whose fields have their names."""
+    """Return the options of a command, whose fields have their names."""
     return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(kind)})
 
 
@@ -247,7 +247,7 @@ def _widths_option(text: str) -> tuple[int, ...]:
 
 
 def _share(largest: float | None = None) -> Callable[[str], float]:
-    """A number above 0 and below 1, or up to ``largest``."""
+    """Return a number above 0 and below 1, or up to ``largest``."""
 
     def share(text: str) -> float:
         try:

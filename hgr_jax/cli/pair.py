@@ -24,7 +24,7 @@ DOMINANT_SHARE = 0.3
 
 
 def breast_cancer() -> dict[str, NDArray[np.float64]]:
-    """The breast-cancer table that scikit-learn ships: 30 measurements of 569 patients."""
+    """Return the breast-cancer table that scikit-learn ships: 30 measurements of 569 patients."""
     bunch = require("sklearn.datasets", "cli").load_breast_cancer()
     return dict(zip(map(str, bunch.feature_names), np.asarray(bunch.data, float).T, strict=True))
 

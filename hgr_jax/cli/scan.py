@@ -63,7 +63,7 @@ def report_file(path: Path, settings: ScanOptions, folder: Path) -> None:
 
 
 def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> Scan:
-    """`report_file` of a table that has been read."""
+    """Do what `report_file` does, of a table that has been read."""
     if folder.exists() and not folder.is_dir():
         raise TableError(f"cannot write to {printable(str(folder))}: it is a file")
     try:
@@ -164,7 +164,7 @@ def _write_pairs(found: Scan, by: str, folder: Path) -> None:
 
 
 def as_report(found: Scan, title: str, *, by: str = "correlation") -> HtmlPage:
-    """A scan as a page: all pairs, the heat map, and the first pairs in full."""
+    """Return a scan as a page: all pairs, the heat map, and the first pairs in full."""
     settings = found.settings
     order = found.clustered()
     part = np.ix_(order, order)
@@ -208,7 +208,7 @@ def _row(pair: Pair) -> list[str | float | int | None]:
 
 
 def as_detail(found: Scan, pair: Pair) -> Detail:
-    """A pair in full: its data and its transformations."""
+    """Return a pair in full: its data and its transformations."""
     with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
         fit = found.fit(pair.a, pair.b)

@@ -153,7 +153,7 @@ class FeatureBasis:
 
 
 def _split(x: Array) -> Sequence[Array]:
-    """The entries ``(..., 1)`` of ``x (..., m)``; by one primitive, which is traced once."""
+    """Return the entries ``(..., 1)`` of ``x (..., m)``; by one primitive, which is traced once."""
     return lax.split(x, [1] * x.shape[-1], axis=x.ndim - 1)
 
 

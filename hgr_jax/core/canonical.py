@@ -232,7 +232,7 @@ Bases = PolynomialBasis | tuple[Basis, Basis]
 
 
 def _part(matrix: Array, bases: Bases, i: int, j: int) -> Array:
-    """Rows of variable i and columns of variable j of a matrix of ``[1, basis]`` of both."""
+    """Return rows of variable i and columns of variable j of a matrix of ``[1, basis]`` of both."""
     size = _sizes(bases)[0]
     rows, columns = (slice(size, None) if v else slice(size) for v in (i, j))
     return matrix[rows, columns]
@@ -252,7 +252,7 @@ def _projected(
     count: Array | None,
     start: Array,
 ) -> Array:
-    """Whitened coordinates of the values ``start`` on the basis of ``b``, by its rows of W."""
+    """Return whitened coordinates of the values ``start`` on the basis of ``b``."""
     b, weights, start, whitener = lax.stop_gradient((b, weights, start, whitener))
     w = 1 / row_count(count, start) if weights is None else weights
 
@@ -270,7 +270,7 @@ _WhitenedMoments = tuple[Bases, Array, Array, Array, Array]
 def _whitened(
     problem: CCAProblem, a: Array, b: Array, weights: Array | None, count: Array | None
 ) -> _WhitenedMoments:
-    """Bases, and of ``[1, basis]`` of both the whitened Gram matrix and what whitens it.
+    """Return bases, and of ``[1, basis]`` of both the whitened Gram matrix and its whitener.
 
     Then whether the bases are well conditioned, and whether the data are finite (a factorisation
     that fails is no fault of theirs).
@@ -298,14 +298,14 @@ def _one_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Bas
 
 
 def _sizes(bases: Bases) -> tuple[int, int]:
-    """How many functions ``[1, basis]`` of each there are."""
+    """Return the number of functions ``[1, basis]`` of each."""
     if isinstance(bases, PolynomialBasis):
         return (1 + bases.degree,) * 2
     return 1 + len(bases[0].in_span), 1 + len(bases[1].in_span)
 
 
 def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:
-    """The Gram matrix of ``[1, basis]`` of both variables, differentiable in the data."""
+    """Return the Gram matrix of ``[1, basis]`` of both variables, differentiable in the data."""
     if isinstance(bases, PolynomialBasis):
         return gram_matrix(bases, (a, b), weights)
 
@@ -384,7 +384,7 @@ def _perturbed(tangent: Any) -> bool:
 
 
 def _pulled_back(side: Transformation, x: Array, pull: Array) -> Array:
-    """``pull_i * d side(x_i) / d x_i``, of the shape of ``x``."""
+    """Return ``pull_i * d side(x_i) / d x_i``, of the shape of ``x``."""
     if isinstance(side.basis, FeatureBasis):
         return pull[:, None] * matmul(side.basis.transform, side.coefficients[1:])[None, :]
     _, slope = jax.jvp(side, (x,), (jnp.ones_like(x),))

@@ -74,7 +74,7 @@ class CopulaTransform:
     side: Transformation
 
     def __call__(self, x: Any) -> Array:
-        """Values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
+        """Return values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
         check_single(self.side.coefficients.shape[:-1])
         x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
         return first_rows(_evaluate(x, self), x.shape[0])
@@ -99,7 +99,7 @@ class CopulaTransform:
         return _expansion(self)
 
     def formula(self, *names: str, digits: int = 3) -> str:
-        """The polynomial in words, as in ``-1.2 + 0.5 x + 0.3 x^2``.
+        """Return the polynomial as text, as in ``-1.2 + 0.5 x + 0.3 x^2``.
 
         Args:
           names: one for each variable; default ``x``, or ``x0, x1, ...``.
@@ -132,7 +132,7 @@ class CopulaTransform:
 
 @jax.jit
 def _expansion(transform: CopulaTransform) -> tuple[Array, Array]:
-    """The constant and the mixing coefficients."""
+    """Return the constant and the mixing coefficients."""
     basis, coefficients = transform.side.basis, transform.side.coefficients
     if isinstance(basis, PolynomialBasis):
         expansion = matmul(basis.monomials(), coefficients)
@@ -155,7 +155,7 @@ def check_single(batch: tuple[int, ...]) -> None:
 
 
 def as_new_data(x: Any, columns: int | None, dtype: Any) -> Array:
-    """Data for a transform, of as many columns as it was fitted to (None: of any number)."""
+    """Return data for a transform, of as many columns as it was fitted to (None: any number)."""
     x = as_real_array("x", x).astype(dtype)
     if columns not in (None, 1 if x.ndim == 1 else x.shape[1]):
         raise ValueError(
@@ -179,7 +179,7 @@ class TransformedPair:
     g: Any
 
     def score(self, a: Any, b: Any, *, weights: Any = None) -> Array:
-        """Pearson correlation of ``f(a)`` and ``g(b)`` on other data than the fit's.
+        """Return the Pearson correlation of ``f(a)`` and ``g(b)`` on other data than the fit's.
 
         It lies in [-1, 1], and is 0 where ``f(a)`` or ``g(b)`` does not vary.  The sample value
         of HGR is biased upward, more so for richer transformations; this one, on held-out rows,
@@ -291,7 +291,7 @@ def _standardised(x: Array, w: Array | float) -> tuple[Array, Array]:
 
 
 def as_fit(solution: Solution, encoders: tuple[Encoder, Encoder], *, unique: bool = False) -> KBFit:
-    """What a caller sees of a solution.  ``unique`` solutions are not searched for ties."""
+    """Return what callers see of a solution; ``unique`` ones are not searched for ties."""
     solution = solution.with_fixed_sign()
     eps = float(jnp.finfo(solution.correlation.dtype).eps)
     tied = jnp.zeros((), bool) if unique else solution.pair.tied

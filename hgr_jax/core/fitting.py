@@ -88,7 +88,7 @@ def fit_polynomials(
 def _fitted_whole(
     columns: Sequence[Array], degrees: Sequence[int], weights: Array | None, count: Array | None
 ) -> FittedPolynomials:
-    """The fit of short data."""
+    """Return the fit of short data."""
     top = max(degrees)
     basis, values = orthonormal_polynomials(top, *sketches(columns, weights, count), twice=True)
     within = _within(degrees)
@@ -103,12 +103,12 @@ def _fitted_whole(
 
 
 def _within(degrees: Sequence[int]) -> np.ndarray:
-    """Which directions ``(v, top)`` a variable's own degree has."""
+    """Return which directions ``(v, top)`` a variable's own degree has."""
     return np.arange(max(degrees))[None, :] < np.asarray(degrees)[:, None]
 
 
 def _only(basis: PolynomialBasis, living: Array | np.ndarray) -> PolynomialBasis:
-    """The basis with no other directions ``(v, top)`` alive."""
+    """Return the basis with no directions in the span but ``(v, top)``."""
     steps = np.arange(basis.recurrence.shape[1]) == 2
     dead = steps[None, :, None] & ~living[:, None, :]
     return PolynomialBasis(basis.frame, jnp.where(dead, 0, basis.recurrence))
@@ -136,7 +136,7 @@ def whitening(gram: Array, same: np.ndarray) -> Array:
 def _measured_and_repaired(
     columns: Sequence[Array], degrees: Sequence[int], weights: Array | None, count: Array | None
 ) -> FittedPolynomials:
-    """The fit of long data."""
+    """Return the fit of long data."""
     top = max(degrees)
 
     def measured(basis: PolynomialBasis, *, corrected: bool) -> Array:
@@ -186,7 +186,7 @@ def gram_matrix(
 
 
 def _rows(basis: PolynomialBasis, corrected: bool, inside: Array | None, *parts: Array) -> Array:
-    """All polynomials at some rows of the columns, one variable after the other."""
+    """Return all polynomials at some rows of the columns, one variable after the other."""
     values = basis.polynomials(jnp.stack(parts), inside, corrected=corrected)
     return jnp.stack(values, axis=1).reshape(-1, parts[0].shape[0])
 

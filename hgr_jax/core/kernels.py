@@ -28,7 +28,7 @@ KernelLike = int | Callable[[Array], Array]
 
 
 def polynomial_kernel(x: Array, degree: int) -> Array:
-    """Raw monomials of ``x`` up to total degree ``degree``, the kernel P of the paper.
+    """Return raw monomials of ``x`` up to total degree ``degree``, the kernel P of the paper.
 
     ``P[i, :] = [x_i, x_i^2, ..., x_i^degree]``; for several variables all monomials with
     ``1 <= total degree <= degree``, interactions included, by rising total degree and, within
@@ -94,7 +94,7 @@ class Indicators:
     count: int
 
     def __call__(self, x: Array) -> Array:
-        """The features of the codes ``x``."""
+        """Return the features of the codes ``x``."""
         levels = jnp.arange(self.count, dtype=x.dtype)
         return (x[:, None] == levels[None, :]).astype(x.dtype)
 
@@ -117,7 +117,7 @@ def check_monomials(name: str, kernel: KernelLike, x: Array) -> KernelLike:
 
 @functools.cache
 def monomial_exponents(variables: int, degree: int) -> tuple[tuple[int, ...], ...]:
-    """Exponents of the monomials of total degree 1 to ``degree``, in the kernel's order."""
+    """Return exponents of the monomials of total degree 1 to ``degree``, in the kernel's order."""
     exponents = []
     for total in range(1, degree + 1):
         for chosen in itertools.combinations_with_replacement(range(variables), total):
@@ -147,7 +147,7 @@ class Encoder:
         return 1 if self.factors is None else len(self.factors.frame)
 
     def __call__(self, x: Array) -> Array:
-        """``x (n,)`` itself for a polynomial of one variable, else its features ``(n, m)``."""
+        """Return ``x (n,)`` itself for a polynomial of one variable, else features ``(n, m)``."""
         if callable(self.kernel):
             return self.kernel(x)
         if self.factors is None:
@@ -158,7 +158,7 @@ class Encoder:
         return functools.reduce(jnp.multiply, chosen).T
 
     def monomials(self) -> Array:
-        """``(m, 1 + m)``: row i expands feature i on ``1`` and `polynomial_kernel`'s columns."""
+        """Return ``(m, 1 + m)``: row i expands feature i on 1 and `polynomial_kernel`'s columns."""
         assert self.factors is not None
         assert not callable(self.kernel)
         tables = jax.vmap(PolynomialBasis.monomials)(self.factors)
@@ -171,7 +171,7 @@ class Encoder:
 
 
 def encode(kernel: KernelLike, x: Array, weights: Array | None, name: str) -> tuple[Encoder, Array]:
-    """A kernel ready for new data, and what it makes of ``x``: ``(n,)`` or features ``(n, m)``."""
+    """Return a kernel ready for new data, and the ``(n,)`` or ``(n, m)`` that it makes of ``x``."""
     factors = None
     if not callable(kernel) and x.ndim == 2 and x.shape[1] > 1:
         columns = lax.stop_gradient(tuple(x.T))

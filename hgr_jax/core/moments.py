@@ -63,7 +63,7 @@ def _dtype(columns: Sequence[Array]) -> Any:
 
 
 def _in_blocks(columns: Sequence[Array]) -> tuple[list[Array], Array | None]:
-    """Columns ``(blocks, size, ...)`` and which rows are data, if not all.
+    """Return columns ``(blocks, size, ...)`` and which rows are data, if not all.
 
     A size that divides the number of rows needs no copy: one is looked for near `BLOCK_ROWS`.
     """
@@ -83,7 +83,7 @@ def _in_blocks(columns: Sequence[Array]) -> tuple[list[Array], Array | None]:
 def _sum_of_first_rows(
     block: Callable[..., Array], columns: Sequence[Array], count: Array
 ) -> Array:
-    """The sum over as many blocks as hold data: rows beyond them cost nothing."""
+    """Return the sum over as many blocks as hold data: rows beyond them cost nothing."""
     rows = columns[0].shape[0]
 
     def parts(start: Array | int) -> list[Array]:

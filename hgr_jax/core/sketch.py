@@ -39,7 +39,7 @@ def sketches(
 def _sketch(
     x: Array, weights: Array | None, count: Array | None
 ) -> tuple[Array, Array, Array, Array]:
-    """Center, scale (to [-1, 1]), and scaled points of ``x (v, n)`` with their weights."""
+    """Return center, scale (to [-1, 1]), and scaled points of ``x (v, n)`` with their weights."""
     n = x.shape[1]
     if n <= WHOLE_SKETCH:
         points = x
@@ -68,7 +68,7 @@ def _sketch(
 
 
 def _mean_and_extremes(x: Array, w: Array) -> tuple[Array, Array, Array]:
-    """Weighted mean (of few digits), least and largest of each row, NaN where one is NaN.
+    """Return weighted mean (of few digits), least and largest of each row; NaN if one is NaN.
 
     In one reduction: XLA compiles each of several, and in several parts.
     """

@@ -57,7 +57,7 @@ class CanonicalPair:
 
 
 def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair:
-    """The top singular triple of ``m (h, k)``, differentiable to any order, in both modes.
+    """Return the top singular triple of ``m (h, k)``, differentiable to any order, in both modes.
 
     Args:
       m: matrix with finite entries.
@@ -81,7 +81,7 @@ def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair
 
 
 def best_row_or_column(m: Array, rows: int, columns: int) -> tuple[CanonicalPair, Array]:
-    """The better of the top pairs of ``m[:, :columns]`` and ``m[:rows, :]``, and which won (0, 1).
+    """Return the better of the top pairs of ``m[:, :columns]`` and ``m[:rows, :]``, and which won.
 
     With one row and one column these are plain least squares: of one whitened variable on the
     basis of the other, whose solution is the column or row itself.
@@ -106,7 +106,7 @@ _Leading = tuple[Array, Array, Array, Singular]
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
-    """v, the iterations, whether v is one of several, and `right_singular`."""
+    """Return v, the iterations, whether v is one of several, and `right_singular`."""
     none = jnp.zeros((), jnp.int32)
     if m.shape[1] == 1:
         one = jnp.ones(1, m.dtype)
@@ -138,7 +138,7 @@ def _tie_tolerance(m: Array) -> float:
 
 
 def _simplest(rows: Array) -> Array:
-    """A vector in the span of orthonormal ``rows``: nearest to the first axis that it comes near.
+    """Return the vector in the span of orthonormal ``rows`` nearest to the first axis near it.
 
     Rows of zero count as absent.  With axes in order of degree: of equally good functions, one of
     low degree, and the same one on every machine.  Its length is at least a half of the span's.
@@ -150,7 +150,7 @@ def _simplest(rows: Array) -> Array:
 
 
 def _projected_gradient(square: Array, start: Array) -> tuple[Array, Array]:
-    """The top eigenvector of ``square``, M^T M over its largest eigenvalue."""
+    """Return the top eigenvector of ``square``, M^T M over its largest eigenvalue."""
     eps = float(jnp.finfo(square.dtype).eps)
     solver = jaxopt.ProjectedGradient(
         fun=_objective,
@@ -177,18 +177,18 @@ def _projected_gradient(square: Array, start: Array) -> tuple[Array, Array]:
 
 
 def _objective(v: Array, square: Array) -> tuple[Array, Array]:
-    """``-1/2 |M v|^2`` and its gradient."""
+    """Return ``-1/2 |M v|^2`` and its gradient."""
     gradient = -matmul(square, v)
     return 0.5 * jnp.dot(v, gradient), gradient
 
 
 def _unit_sphere(v: Array, hyperparams: None = None) -> Array:
-    """The nearest unit vector; an ascent of a convex objective never comes to 0."""
+    """Return the nearest unit vector; an ascent of a convex objective never comes to 0."""
     return v * lax.rsqrt(jnp.sum(v * v))
 
 
 def _direction(v: Array) -> Array:
-    """The unit vector along ``v``; the first axis for 0."""
+    """Return the unit vector along ``v``; the first axis for 0."""
     norm = safe_norm(v)
     first = (np.arange(len(v)) == 0).astype(v.dtype)
     return jnp.where(norm > 0, safe_divide(v, norm), first)

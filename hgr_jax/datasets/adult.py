@@ -49,7 +49,7 @@ def load_adult(
     address: str | None = None,
     progress: bool = False,
 ) -> Dataset:
-    """Adult, both of its parts: 48,842 persons, income above 50,000 dollars, protected age.
+    """Load Adult: 48,842 persons, income above 50,000 dollars, protected age.
 
     The target is 1 where ``income`` is above 50,000 dollars a year, else 0.  Six inputs are
     numbers, in their units; eight are categories, among whose levels a missing value (``?``) is

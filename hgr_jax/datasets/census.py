@@ -61,7 +61,7 @@ def load_census(
     address: str | None = None,
     progress: bool = False,
 ) -> Dataset:
-    """Census: percentage of children in poverty, protected median income of the households.
+    """Load Census: percentage of children in poverty, protected median income of households.
 
     Of the columns of the American Community Survey, the id, ``County``, ``Poverty`` and ``Men``
     are left out, and so are rows with a missing value.  ``Unemployment`` is 1 above its mean,

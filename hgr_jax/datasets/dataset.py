@@ -68,7 +68,7 @@ class Dataset:
         )
 
     def to_frame(self) -> pandas.DataFrame:
-        """The inputs, then the target, as a pandas data frame ``(n, p + 1)``, a copy.
+        """Return the inputs, then the target, as a pandas data frame ``(n, p + 1)``, a copy.
 
         Raises:
           ImportError: without pandas, naming the command that installs it.
@@ -86,7 +86,7 @@ def from_columns(
     protected: str,
     task: Literal["regression", "classification"],
 ) -> Dataset:
-    """A table of the columns in their order, all of them inputs but the target."""
+    """Return a table of the columns in their order, all of them inputs but the target."""
     features = tuple(column for column in columns if column != target)
     x = np.column_stack([columns[feature] for feature in features])
     y, z = columns[target], columns[protected].copy()
@@ -94,7 +94,7 @@ def from_columns(
 
 
 def encoded(cells: Mapping[str, NDArray[Any]], categorical: Collection[str]) -> dict[str, Values]:
-    """Numbers of each column; of a categorical one, a column for each level, levels sorted."""
+    """Return numbers of each column; of a category a column for each level, levels sorted."""
     columns: dict[str, Values] = {}
     for name, texts in cells.items():
         if name not in categorical:

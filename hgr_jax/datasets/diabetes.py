@@ -9,7 +9,7 @@ from hgr_jax.datasets.dataset import Dataset, from_columns
 
 
 def load_diabetes() -> Dataset:
-    """Diabetes: 442 patients, its progression within a year, protected age; needs no network.
+    """Load Diabetes: its progression in 442 patients, protected age; needs no network.
 
     The target ``progression`` is a score from 25 to 346.  The ten inputs are in their units: age
     in years, ``sex`` 1 or 2, body mass index, blood pressure, and six blood serum measurements

@@ -74,7 +74,7 @@ def fetch(
     address: str | None = None,
     progress: bool = False,
 ) -> Path:
-    """The path of a file with the publisher's contents, downloaded if it is nowhere yet.
+    """Return the path of a file with the publisher's contents, downloaded if it is nowhere yet.
 
     It is looked for in ``folder``, then in the cache, and then downloaded into the cache.
 
@@ -155,7 +155,7 @@ def _in_folder(path: Path, file: PublishedFile) -> Path | None:
 
 
 def _is_intact(path: Path, file: PublishedFile) -> bool:
-    """Whether the cache has the file; one with other contents is removed."""
+    """Return whether the cache has the file; one with other contents is removed."""
     try:
         body = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -167,7 +167,7 @@ def _is_intact(path: Path, file: PublishedFile) -> bool:
 
 
 def _download(file: PublishedFile, url: str, place: str | Path | None, *, progress: bool) -> bytes:
-    """The contents, whole in memory: until they are known to be right, no file exists."""
+    """Return the contents, whole in memory: until they are known to be right, no file exists."""
     if progress:
         require("tqdm", "cli")
     absent = "" if place is None else f" It is not in {printable(str(place))} either."

@@ -48,19 +48,19 @@ class Attribute:
         return () if self.edges is None else tuple(f"bin {i}" for i in range(self.groups))
 
     def value_names(self, columns: int) -> list[str]:
-        """A name for each value of a penalty of a prediction of so many columns."""
+        """Return a name for each value of a penalty of a prediction of so many columns."""
         heads = [self.name] if columns == 1 else [f"{self.name}[{i}]" for i in range(columns)]
         groups = self.group_names or ("",)
         return [f"{head} | {group}" if group else head for head in heads for group in groups]
 
     def suited(self, penalty: Penalty) -> Penalty:
-        """The same penalty with no higher degree of the attribute than its values support."""
+        """Return the penalty with no higher degree of the attribute than its values support."""
         if callable(penalty.h) or not self.distinct:
             return penalty
         return dataclasses.replace(penalty, h=min(penalty.h, self.distinct - 1))
 
     def encode(self, z: Any, rows: int) -> NDArray[Any]:
-        """``(n,)``, or one-hot ``(n, c)`` of a categorical attribute.
+        """Encode the attribute as ``(n,)``, or one-hot ``(n, c)`` if it is categorical.
 
         Raises:
           TypeError, ValueError: for another number of rows, values that are missing, infinite or
@@ -80,7 +80,7 @@ class Attribute:
         return Category(codes, self.levels).one_hot()
 
     def group(self, y: NDArray[Any]) -> NDArray[np.int32] | None:
-        """Group of each row, -1 where it has a class that the training rows do not have."""
+        """Return the group of each row, -1 where it has a class that the training rows lack."""
         if self.classes is not None:
             position = np.clip(np.searchsorted(self.classes, y), 0, len(self.classes) - 1)
             return np.where(self.classes[position] == y, position, -1).astype(np.int32)
@@ -90,7 +90,7 @@ class Attribute:
 
 
 def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
-    """How ``penalty`` sees these training rows.
+    """Learn how ``penalty`` sees these training rows.
 
     Raises:
       TypeError, ValueError: as `Attribute.encode`; for an attribute that does not vary; and for
@@ -151,7 +151,7 @@ def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
 
 
 def matched(protected: Any, penalties: Sequence[Penalty]) -> list[Any]:
-    """The protected attribute of each penalty.
+    """Return the protected attribute of each penalty.
 
     Args:
       protected: one array for all penalties, or a mapping from their names.
@@ -169,7 +169,7 @@ def matched(protected: Any, penalties: Sequence[Penalty]) -> list[Any]:
 
 
 def as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
-    """An array of ``rows`` rows, ``(n,)`` or ``(n, c)``."""
+    """Return an array of ``rows`` rows, ``(n,)`` or ``(n, c)``."""
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -181,7 +181,7 @@ def as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
 
 
 def numbers(name: str, values: Any, dtype: Any = np.float64) -> NDArray[Any]:
-    """Finite real numbers, of ``dtype``.
+    """Return finite real numbers, of ``dtype``.
 
     Raises:
       TypeError: for anything but numbers.
@@ -212,7 +212,7 @@ def numbers(name: str, values: Any, dtype: Any = np.float64) -> NDArray[Any]:
 
 
 def standardisation(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Center and scale of each input; columns of zeros and ones are left, constants keep scale."""
+    """Return center and scale of each input; columns of 0 and 1 are left, constants keep scale."""
     center, scale = x.mean(axis=0), x.std(axis=0)
     binary = np.isin(x, (0.0, 1.0)).all(axis=0)
     constant = (x == x[:1]).all(axis=0)
@@ -224,14 +224,14 @@ def _is_one_hot(values: NDArray[Any]) -> bool:
 
 
 def is_text(values: NDArray[Any]) -> bool:
-    """Whether there is text among the values."""
+    """Return whether there is text among the values."""
     return values.dtype.kind in "US" or (
         values.dtype.kind == "O" and any(isinstance(value, str) for value in values.flat)
     )
 
 
 def levels_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
-    """Levels of a categorical attribute as text."""
+    """Return levels of a categorical attribute as text."""
     if values.ndim != 1:
         raise ValueError(f"{name} must have shape (n,) where it is text; got {values.shape}.")
     missing = sum(not isinstance(value, str | int | float) or value != value for value in values)
@@ -258,7 +258,7 @@ def make_rows(
     attributes: Sequence[Attribute] | None,
     dtype: Any,
 ) -> tuple[Rows, tuple[Attribute, ...]]:
-    """Checked rows on the device, and how the penalties see the protected attributes.
+    """Check rows, put them on the device, and learn how the penalties see the attributes.
 
     Args:
       x, y, protected: as `FairTrainer.fit` takes them.

@@ -21,7 +21,7 @@ class Past:
 
 
 def empty_past(memory: int, z: Array, columns: Array) -> Past:
-    """Room for ``memory - 1`` batches like this one, of ``z (n, ...)`` and ``columns (c, n)``."""
+    """Make room for ``memory - 1`` batches like this, of ``z (n, ...)`` and ``columns (c, n)``."""
     slots = memory - 1
     return Past(
         z=jnp.zeros((slots, *z.shape), z.dtype),
@@ -34,7 +34,7 @@ def empty_past(memory: int, z: Array, columns: Array) -> Past:
 def remembered(
     past: Past, z: Array, columns: Array, group: Array | None
 ) -> tuple[Array, Array, Array | None, Past, Array]:
-    """This batch and those before it as one, the next past, and the share that is not repeated.
+    """Return this batch and those before it as one, the next past, and the share not repeated.
 
     Until there have been enough batches, this one stands for those that are missing.
     """

@@ -54,7 +54,7 @@ def write_arrays(folder: Path, step: int, arrays: Arrays, description: Mapping[s
 
 
 def read_arrays(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
-    """The newest arrays and their description, or None where there are none.
+    """Read the newest arrays and their description; None where there are none.
 
     Raises:
       CheckpointError: if what is there cannot be read.
@@ -157,7 +157,7 @@ def write_training(
 
 
 def read_training(folder: Path, start: Training, description: Mapping[str, Any]) -> Training | None:
-    """The training in a folder, or None where there is none.
+    """Read the training in a folder; None where there is none.
 
     Args:
       folder: where it was written to.
@@ -223,7 +223,7 @@ def _as_before(array: NDArray[Any], leaf: Any, folder: Path) -> Any:
 
 
 def described(value: Any) -> Any:
-    """A setting as text that is the same in every process: functions by their names."""
+    """Describe a setting by a text that is the same in every process: functions by their names."""
     if isinstance(value, functools.partial):
         return [described(value.func), described(value.args), described(value.keywords)]
     if isinstance(value, Mapping):
@@ -237,7 +237,7 @@ def described(value: Any) -> Any:
 
 
 def digest(rows: Any) -> str:
-    """Of the arrays of a pytree: their shapes, dtypes and values."""
+    """Return a digest of the arrays of a pytree: their shapes, dtypes and values."""
     found = hashlib.sha256()
     for leaf in jax.tree.leaves(rows):
         array = _plain_leaf(leaf)
@@ -255,7 +255,7 @@ def description(
     seed: int,
     rows: Any,
 ) -> dict[str, Any]:
-    """What a checkpoint belongs to.
+    """Describe what a checkpoint belongs to.
 
     Args:
       network: its initial arrays.

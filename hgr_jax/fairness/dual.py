@@ -54,7 +54,7 @@ class LagrangianDual:
     two_sided: bool = True
 
     def init(self, multipliers: Any = 1, *, dtype: Any = None) -> DualState:
-        """The state at the start.
+        """Return the state at the start.
 
         Args:
           multipliers: how many constraints there are, whose multipliers start at 0; or the
@@ -74,7 +74,7 @@ class LagrangianDual:
         return DualState(start, self._optimizer.init(start))
 
     def update(self, violations: Array, state: DualState) -> DualState:
-        """One step of ascent, then projection on the multipliers that are not negative.
+        """Take a step of ascent, then project on the multipliers that are not negative.
 
         Args:
           violations: ``(m,)``, value minus threshold of each constraint, negative where it is

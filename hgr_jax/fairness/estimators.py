@@ -91,7 +91,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The model that `save` kept.
+        """Load the model that `save` kept.
 
         Raises:
           ValueError: if the file is not a model of this class.
@@ -184,7 +184,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
         )
 
     def _protected(self, X: Any, protected: Any) -> Any:  # noqa: N803
-        """The protected attribute as an array; a text names a column of X."""
+        """Return the protected attribute as an array; a text names a column of X."""
         if not isinstance(protected, str):
             return protected
         columns = getattr(X, "columns", None)
@@ -288,7 +288,7 @@ class FairMLPRegressor(base.RegressorMixin, _FairMLP):  # type: ignore[misc,name
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Predictions ``(n,)``, in the unit of y."""
+        """Return predictions ``(n,)``, in the unit of y."""
         output = self._output(X).astype(np.float64)
         return self._low + self._range * output
 
@@ -344,7 +344,7 @@ class FairMLPClassifier(base.ClassifierMixin, _FairMLP):  # type: ignore[misc,na
         return self
 
     def predict_proba(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Probabilities ``(n, classes)``."""
+        """Return probabilities ``(n, classes)``."""
         output = self._output(X).astype(np.float64)
         if output.ndim == 1:
             output = np.stack([np.zeros_like(output), output], axis=1)
@@ -352,14 +352,14 @@ class FairMLPClassifier(base.ClassifierMixin, _FairMLP):  # type: ignore[misc,na
         return odds / odds.sum(axis=1, keepdims=True)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """The most probable label of each row."""
+        """Return the most probable label of each row."""
         chosen = self.predict_proba(X).argmax(axis=1)
         return self.classes_[chosen]
 
 
 @functools.lru_cache(maxsize=64)
 def _optimizer(learning_rate: float, alpha: float) -> optax.GradientTransformation:
-    """One object for equal settings, so that another fit of the same shapes compiles nothing."""
+    """Return one object for equal settings, so that like fits compile nothing."""
     if alpha == 0:
         return optax.adam(learning_rate)
     return optax.adamw(learning_rate, weight_decay=alpha)

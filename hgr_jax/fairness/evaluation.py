@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def didi(prediction: Any, z: Any, *, bins: int = 5) -> float:
-    """Disparate impact discrimination index: how far group means are from the mean.
+    """Return the disparate impact discrimination index: how far group means are from the mean.
 
         DIDI = sum over groups v of | mean(prediction) - mean(prediction where z in v) |
 
@@ -84,7 +84,7 @@ class FairnessReport:
     predictions: Mapping[str, NDArray[Any]] = dataclasses.field(repr=False)
 
     def to_frame(self) -> Any:
-        """A pandas data frame, one row a model.
+        """Return a pandas data frame, one row a model.
 
         Raises:
           ImportError: without pandas, naming the command that installs it.
@@ -92,7 +92,7 @@ class FairnessReport:
         return require("pandas", "fairness").DataFrame(self.figures).T
 
     def plot(self) -> Figure:
-        """Prediction against attribute with f and g, one row of panels a model.
+        """Draw prediction against attribute with f and g, one row of panels a model.
 
         Raises:
           ImportError: without matplotlib, naming the command that installs it.
@@ -128,7 +128,7 @@ def report(
     bins: int = 5,
     name: str = "protected attribute",
 ) -> FairnessReport:
-    """How a model stands on some rows, and beside a baseline: score and dependence on z.
+    """Report how a model stands on some rows, and beside a baseline: score and dependence on z.
 
     Args:
       model: what has ``predict`` (an estimator, a `FairTrainer`), whose probability of the
@@ -170,7 +170,7 @@ def report(
 
 
 def _predictions(model: Any, X: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], str]:  # noqa: N803
-    """Predictions ``(n,)``, targets as numbers, and what kind of score suits them."""
+    """Return predictions ``(n,)``, targets as numbers, and what kind of score suits them."""
     kind = "regression"
     labels = y
     if hasattr(model, "predict_proba"):

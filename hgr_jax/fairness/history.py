@@ -79,7 +79,7 @@ class History:
         return {name: float(column[-1]) for name, column in self.evaluations.items()}
 
     def to_frame(self, which: str = "evaluations") -> Any:
-        """A pandas data frame of ``"evaluations"`` or of ``"steps"``, with the step as index.
+        """Return a pandas data frame of ``"evaluations"`` or ``"steps"``, with the step as index.
 
         Raises:
           ImportError: without pandas, naming the command that installs it.
@@ -131,7 +131,7 @@ def better(best: Best | None, state: TrainState, figures: Figures, limits: NDArr
 
 
 def _appended(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:
-    """One after the other; NaN where one of them has no such column."""
+    """Return one after the other; NaN where one of them has no such column."""
     lengths = [len(next(iter(columns.values()), ())) for columns in (before, after)]
     return {
         name: np.concatenate(

@@ -55,7 +55,7 @@ class MLP(nnx.Module):
         )
 
     def __call__(self, x: Array) -> Any:
-        """Outputs ``(n, outputs)`` at ``x (n, inputs)``."""
+        """Return outputs ``(n, outputs)`` at ``x (n, inputs)``."""
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))
         return self.layers[-1](x)

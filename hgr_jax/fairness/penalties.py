@@ -34,7 +34,7 @@ DIFFERENTIABLE = (
 
 
 def excess(value: Any, threshold: Any) -> Array:
-    """How far a value is above its threshold: ``max(0, value - threshold)``.
+    """Return how far a value is above its threshold: ``max(0, value - threshold)``.
 
     Up to the threshold, and at it, the derivative is exactly 0; above it, 1.  NaN stays NaN, so
     that trouble is seen.
@@ -62,7 +62,7 @@ def within(
     group: Array,
     groups: int,
 ) -> Array:
-    """A measure within each group of rows: the conditional dependence of equalised odds.
+    """Measure within each group of rows: the conditional dependence of equalised odds.
 
     Args:
       measure: ``(z, prediction, weights=...) -> scalar``, static: `hgr_jax.kb`, `hgr_jax.sk`, or
@@ -194,7 +194,7 @@ class Penalty:
             raise TypeError(f"name must be a text; got {self.name!r}.")
 
     def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> PenaltyState:
-        """What is carried from step to step, from a first batch.
+        """Return the state that is carried from step to step, from a first batch.
 
         Args:
           z: ``(n,)``, or ``(n, c)`` for a categorical attribute.
@@ -219,7 +219,7 @@ class Penalty:
         group: Array | None = None,
         groups: int = 1,
     ) -> tuple[Array, PenaltyState]:
-        """The measured dependences ``(columns * groups,)`` and the next state; differentiable.
+        """Return the dependences ``(columns * groups,)``, differentiable, and the next state.
 
         Args:
           state: of `init` or the step before.
@@ -265,7 +265,7 @@ class Penalty:
     def hgr(
         self, z: Array, prediction: Array, group: Array | None = None, groups: int = 1
     ) -> Array:
-        """HGR-KB of these rows, whatever the measure, ``(columns * groups,)``: the yardstick.
+        """Return HGR-KB of these rows, whatever the measure, ``(columns * groups,)``: a yardstick.
 
         Args:
           z, prediction, group, groups: as in `values`.
@@ -281,7 +281,7 @@ class Penalty:
         return _over_columns(lambda p: within(measure, z, p, group, groups), columns).ravel()
 
     def excess(self, values: Array) -> Array:
-        """How far each value is above the threshold, see `hgr_jax.fairness.excess`."""
+        """Return how far each value is above the threshold, see `hgr_jax.fairness.excess`."""
         return excess(values, self.threshold)
 
     def _h(self, z: Array) -> Any:
@@ -305,7 +305,7 @@ class Penalty:
         return (int(self.h) if z.ndim == 1 else levels) + int(self.k) - 1
 
     def least_rows(self, z: Array) -> int:
-        """Rows below which "kb" and "sk" of any data are 1: there they constrain nothing.
+        """Return the rows below which "kb" and "sk" of any data are 1, and constrain nothing.
 
         Args:
           z: as `values` takes it.
@@ -325,7 +325,7 @@ class PenaltyState:
 
 
 def _over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -> Any:
-    """`function` of each column (and what is carried for it), stacked; one without `jax.vmap`."""
+    """Map `function` over columns (and what is carried for each); one without `jax.vmap`."""
     if columns.shape[0] > 1:
         return jax.vmap(function)(columns, *carried)
     first = jax.tree.map(lambda leaf: leaf[0], (columns, *carried))
@@ -333,7 +333,7 @@ def _over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -
 
 
 def _prediction_columns(prediction: Array) -> Array:
-    """Predictions ``(columns, n)``."""
+    """Return predictions ``(columns, n)``."""
     return prediction[None, :] if prediction.ndim == 1 else prediction.T
 
 

@@ -50,7 +50,7 @@ def write_estimator(path: str | Path, estimator: Any, attributes: Sequence[str])
 
 
 def read_estimator(path: str | Path, kind: type[Any], attributes: Sequence[str]) -> Any:
-    """An estimator as `write_estimator` kept it.
+    """Read an estimator that `write_estimator` kept.
 
     Raises:
       ValueError: if the file is not one of class ``kind``.

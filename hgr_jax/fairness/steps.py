@@ -78,7 +78,7 @@ class Figures(NamedTuple):
 
 
 def hgr_values(figures: Figures) -> NDArray[Any]:
-    """HGR-KB of all penalties, one after the other."""
+    """Return HGR-KB of all penalties, one after the other."""
     return np.concatenate([np.zeros(0), *map(np.asarray, figures.hgr)])
 
 
@@ -92,7 +92,7 @@ def first_state(
     key: Array,
     values: int,
 ) -> TrainState:
-    """The state before the first step.
+    """Return the state before the first step.
 
     Args:
       program: static.
@@ -125,7 +125,7 @@ def run_steps(
     batches: NDArray[np.int32] | None,
     steps: int,
 ) -> tuple[TrainState, StepFigures]:
-    """Some steps, in one loop that is compiled for few numbers of steps.
+    """Run some steps, in one loop that is compiled for few numbers of steps.
 
     Args:
       program: static.
@@ -163,7 +163,7 @@ def _run_steps(
     *,
     length: int,
 ) -> tuple[TrainState, StepFigures]:
-    """The first ``steps`` of at most ``length``; figures of the others are 0."""
+    """Run the first ``steps`` of at most ``length``; figures of the others are 0."""
 
     def step(state: TrainState, i: Array | int) -> tuple[TrainState, StepFigures]:
         if batches is None:
@@ -184,7 +184,7 @@ def _run_steps(
 def one_step(
     program: Program, penalties: tuple[Penalty, ...], state: TrainState, rows: Rows
 ) -> tuple[TrainState, StepFigures]:
-    """One step of descent of the parameters and of ascent of the multipliers."""
+    """Take a step of descent of the parameters and of ascent of the multipliers."""
     gradient, (loss, task_loss, values, violations, variables, states) = jax.grad(
         functools.partial(objective, program, penalties, state, rows), has_aux=True
     )(state.parameters)
@@ -213,7 +213,7 @@ def objective(
     rows: Rows,
     parameters: Any,
 ) -> tuple[Array, Any]:
-    """The task's loss plus multipliers times violations, and what else a step needs."""
+    """Return the task's loss plus multipliers times violations, and what else a step needs."""
     output, variables = forward(program.training, parameters, state.variables, rows.x)
     task_loss = program.task.loss(output, rows.y)
     prediction = program.task.prediction(output)
@@ -240,7 +240,7 @@ def objective(
 def forward(
     graph: nnx.GraphDef[Any], parameters: Any, variables: Any, x: Array
 ) -> tuple[Array, Any]:
-    """Output of the network, ``(n,)`` or ``(n, columns)``, and its variables afterwards."""
+    """Return output of the network, ``(n,)`` or ``(n, columns)``, and its variables afterwards."""
     network = nnx.merge(graph, parameters, variables, copy=True)
     output = network(x)
     if output.ndim == 2 and output.shape[1] == 1:
@@ -250,7 +250,7 @@ def forward(
 
 
 def in_mode(network: Any, *, training: bool) -> tuple[Any, Any, Any]:
-    """`split_network` of a copy of a network in one of its two modes."""
+    """Return `split_network` of a copy of a network in one of its two modes."""
     network = nnx.clone(network)
     if training:
         network.train()
@@ -260,7 +260,7 @@ def in_mode(network: Any, *, training: bool) -> tuple[Any, Any, Any]:
 
 
 def split_network(network: Any) -> tuple[Any, Any, Any]:
-    """Static part, parameters and other variables of a network."""
+    """Return static part, parameters and other variables of a network."""
     parts: Any = nnx.split(network, nnx.Param, ...)
     graph, parameters, variables = parts
     return graph, parameters, variables
@@ -268,7 +268,7 @@ def split_network(network: Any) -> tuple[Any, Any, Any]:
 
 @functools.partial(jax.jit, static_argnames="program")
 def predict(program: Program, parameters: Any, variables: Any, x: Array) -> Array:
-    """Predictions of the network in inference mode."""
+    """Return predictions of the network in inference mode."""
     output, _ = forward(program.inference, parameters, variables, x)
     return program.task.prediction(output)
 
@@ -281,7 +281,7 @@ def evaluate(
     variables: Any,
     rows: Rows,
 ) -> Figures:
-    """The figures of a model on all rows, in inference mode."""
+    """Return the figures of a model on all rows, in inference mode."""
     output, _ = forward(program.inference, parameters, variables, rows.x)
     prediction = program.task.prediction(output)
     return Figures(
@@ -303,7 +303,7 @@ def evaluation_steps(done: int, steps: int, every: int) -> list[int]:
 
 
 def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArray[np.int32]:
-    """Rows of the batches of some steps, ``(steps, size)``: a new order in every epoch.
+    """Return the rows of the batches of some steps, ``(steps, size)``: new orders in every epoch.
 
     Args:
       seed: of the orders.

@@ -33,19 +33,19 @@ class Task:
 
 
 def squared_error(output: Array, y: Array) -> Array:
-    """Mean squared error."""
+    """Return mean squared error."""
     return jnp.mean(jnp.square(output - y))
 
 
 def r2(prediction: Array, y: Array) -> Array:
-    """Coefficient of determination R^2; 0 where y does not vary."""
+    """Return the coefficient of determination R^2; 0 where y does not vary."""
     residual = jnp.sum(jnp.square(y - prediction))
     total = jnp.sum(jnp.square(y - jnp.mean(y, axis=0)))
     return jnp.where(total > 0, 1 - residual / jnp.where(total > 0, total, 1), 0)
 
 
 def log_loss(output: Array, y: Array) -> Array:
-    """Mean cross-entropy: of logits ``(n,)`` and y in {0, 1}, or ``(n, classes)`` and labels."""
+    """Return mean cross-entropy of logits ``(n,)`` (y in {0, 1}) or ``(n, classes)`` (labels)."""
     if output.ndim == 1:
         return jnp.mean(optax.losses.sigmoid_binary_cross_entropy(output, y))
     labels = jax.nn.one_hot(y.astype(jnp.int32), output.shape[1], dtype=output.dtype)
@@ -53,12 +53,12 @@ def log_loss(output: Array, y: Array) -> Array:
 
 
 def probabilities(output: Array) -> Array:
-    """Of class 1 from logits ``(n,)``, or of every class from ``(n, classes)``."""
+    """Return probabilities of class 1 from logits ``(n,)``, or of each from ``(n, classes)``."""
     return jax.nn.sigmoid(output) if output.ndim == 1 else jax.nn.softmax(output)
 
 
 def auc_or_accuracy(prediction: Array, y: Array) -> Array:
-    """Area under the ROC curve of probabilities ``(n,)``; accuracy of ``(n, classes)``.
+    """Return the area under the ROC curve of ``(n,)``, or the accuracy of ``(n, classes)``.
 
     The area is 0.5 where y has one class only.
     """
@@ -72,12 +72,12 @@ def auc_or_accuracy(prediction: Array, y: Array) -> Array:
 
 
 def identity(output: Array) -> Array:
-    """The output itself."""
+    """Return the output itself."""
     return output
 
 
 def check_values(y: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Targets of squared error: of the shape of the output.
+    """Check targets of squared error: of the shape of the output.
 
     Raises:
       ValueError: for another shape.
@@ -89,7 +89,7 @@ def check_values(y: NDArray[Any], shape: tuple[int, ...]) -> None:
 
 
 def check_labels(y: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Targets of log loss: 0 and 1 for an output ``(n,)``, 0 to c - 1 for ``(n, c)``.
+    """Check targets of log loss: 0 and 1 for an output ``(n,)``, 0 to c - 1 for ``(n, c)``.
 
     Raises:
       ValueError: for anything else.
@@ -124,7 +124,7 @@ class _Negative:
 
 
 def as_task(value: Any) -> Task:
-    """A task, from one, from its name, or from a loss ``(output, y) -> scalar``."""
+    """Return a task, from one, its name, or a loss ``(output, y) -> scalar``."""
     if isinstance(value, Task):
         return value
     if isinstance(value, str) and value in TASKS:

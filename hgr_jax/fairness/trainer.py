@@ -152,7 +152,7 @@ class FairTrainer:
         return dict(zip(self.history.penalised, self.state.dual.multipliers.tolist(), strict=True))
 
     def predict(self, x: Any) -> Array:
-        """Predictions ``(n,)`` or ``(n, columns)`` at inputs ``x (n, p)``.
+        """Return predictions ``(n,)`` or ``(n, columns)`` at inputs ``x (n, p)``.
 
         Raises:
           ValueError: before training.

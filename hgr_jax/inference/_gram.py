@@ -73,7 +73,7 @@ def folds_of(key: Array, rows: int, folds: int) -> list[NDArray[np.intp]]:
 
 
 def fold_grams(bases: PairBases, a: Array, b: Array, weights: Array | None, order: Array) -> Array:
-    """The Gram matrix of every fold, ``(folds, m, m)``; together they sum to that of all rows."""
+    """Return the Gram matrix of every fold, ``(folds, m, m)``; their sum is that of all rows."""
     rows = a.shape[0]
     w = jnp.full(rows, 1 / rows, a.dtype) if weights is None else weights
     inside = jnp.minimum(order, rows - 1)
@@ -90,13 +90,13 @@ def fold_grams(bases: PairBases, a: Array, b: Array, weights: Array | None, orde
 
 
 def training_grams(folds: Array) -> Array:
-    """For every fold, the Gram matrix of all others; summed, as a difference would cancel."""
+    """Sum, for every fold, the Gram matrices of all others; a difference would cancel."""
     others = 1 - jnp.eye(folds.shape[0], dtype=folds.dtype)
     return jnp.einsum("fg,gij->fij", others, folds, precision=lax.Precision.HIGHEST)
 
 
 def covariance(gram: Array) -> tuple[Array, Array]:
-    """Means and covariance of basis functions, from the Gram matrix of ``[1, functions]``."""
+    """Return means and covariance of functions, from the Gram matrix of ``[1, functions]``."""
     total = gram[0, 0]
     gram = gram / jnp.where(total > 0, total, 1)
     mean = gram[0, 1:]
@@ -104,7 +104,7 @@ def covariance(gram: Array) -> tuple[Array, Array]:
 
 
 def whitener(gram: Array, in_span: Array) -> Array:
-    """The lower triangular map that makes functions orthonormal; 0 for what they do not support.
+    """Return the lower triangular map that makes functions orthonormal; 0 beyond their span.
 
     A direction is dead when hardly more than rounding is left of it after projection on those
     before it, and so is every later one.
@@ -134,7 +134,7 @@ def whitener(gram: Array, in_span: Array) -> Array:
 
 
 def pair_whitener(gram: Array, in_span: tuple[Array, Array]) -> Array:
-    """`whitener` of both variables, block diagonal, from ``[1, basis of a, basis of b]``'s Gram."""
+    """Return `whitener` of both variables, block diagonal, from the Gram matrix of both bases."""
     size = in_span[0].shape[0]
     other = np.r_[0, size + 1 : gram.shape[0]]
     return block_diag(
@@ -151,7 +151,7 @@ class Whitened(NamedTuple):
 
 
 def held_out(training: Array, test: Array, in_span: tuple[Array, Array]) -> tuple[Array, Whitened]:
-    """M of the training rows, and the moments of their whitened functions on the test rows."""
+    """Return M of the training rows, and moments of their whitened functions on test rows."""
     size = in_span[0].shape[0]
     transform = pair_whitener(training, in_span)
     centre, c = covariance(training)
@@ -162,7 +162,7 @@ def held_out(training: Array, test: Array, in_span: tuple[Array, Array]) -> tupl
 
 
 def score(pair: CanonicalPair, test: Whitened) -> Array:
-    """Pearson correlation of the transformations on test rows; 0 where one does not vary."""
+    """Return Pearson correlation of the transformations on test rows; 0 where one does not vary."""
     size = pair.u.shape[0]
     c = test.covariance
     variances, varies = [], jnp.array(True)

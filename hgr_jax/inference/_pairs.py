@@ -71,7 +71,7 @@ class PolynomialPair:
 
 
 def _orthonormal(functions: Floats, shares: Floats) -> Floats:
-    """Functions ``(m, n)`` made orthonormal one after the other; 0 where nothing is left."""
+    """Make functions ``(m, n)`` orthonormal one after the other; 0 where nothing is left."""
     both = np.concatenate([np.ones((1, len(shares))), functions])
     moments = ((both * shares) @ both.T)[..., None]
     mean, transform, _ = whitenings(moments, np.ones((len(functions), 1), bool))

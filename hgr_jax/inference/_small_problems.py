@@ -112,7 +112,7 @@ def top_correlations(
     """
 
     def within(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
-        """The top values of the leading blocks."""
+        """Return the top values of the leading blocks."""
         most = rows.max(initial=0), columns.max(initial=0)
         part = m[: most[0], : most[1]]
         if not ((rows == len(part)).all() and (columns == part.shape[1]).all()):
@@ -184,7 +184,7 @@ def top_eigenvalues(s: Floats) -> Floats:
 
 
 def _tridiagonal(s: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The diagonal ``(d, N)`` and the squares beside it ``(d - 1, N)``, by reflections."""
+    """Reflect to the diagonal ``(d, N)`` and the squares beside it ``(d - 1, N)``."""
     size, _, count = s.shape
     squares = np.empty((size - 1, count))
     for k in range(size - 2):
@@ -204,7 +204,7 @@ def _tridiagonal(s: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _descend(value: Floats, diagonal: NDArray[Any], squares: Floats) -> None:
-    """Laguerre's iteration in place, from upper bounds ``(N,)`` of the largest roots."""
+    """Iterate as Laguerre did, in place, from upper bounds ``(N,)`` of the largest roots."""
     size = len(diagonal)
     tolerance = 2 * size * np.finfo(np.float64).eps
     active = np.arange(len(value))

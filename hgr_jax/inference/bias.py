@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def corrected(value: Array, rows: Any, parameters: Any) -> Array:
-    """Ezekiel's corrected correlation, 0 where it would be imaginary.
+    """Return Ezekiel's corrected correlation, 0 where it would be imaginary.
 
         corrected^2 = max(0, 1 - (1 - value^2) (rows - 1) / (rows - 1 - parameters))
 

@@ -43,7 +43,7 @@ class DegreeSelection:
     rule: str
 
     def plot(self) -> Figure:
-        """Heat maps of ``values`` and ``scores`` side by side, the choice marked.
+        """Draw heat maps of ``values`` and ``scores`` side by side, the choice marked.
 
         Raises:
           ImportError: without matplotlib, naming the command that installs it.
@@ -63,7 +63,7 @@ def select_degrees(
     rule: str = "one_standard_error",
     weights: Any = None,
 ) -> DegreeSelection:
-    """Degrees h and k of HGR-KB, by cross-validation over all pairs up to the largest.
+    """Select degrees h and k of HGR-KB, by cross-validation over all pairs up to the largest.
 
         score(h, k) = mean over folds F of  rho_F( f_-F(a), g_-F(b) )
 
@@ -160,7 +160,7 @@ def _choose(scores: Floats, errors: Floats, rule: str, rounding: float) -> tuple
 def _cross_validated(
     pair: PolynomialPair, inside: Floats, largest: tuple[int, int], tolerance: float
 ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-    """Held-out scores ``(folds, H, K)``, values ``(H, K)``, and which folds hold any weight.
+    """Return held-out scores ``(folds, H, K)``, values ``(H, K)``, and which folds hold any weight.
 
     ``inside (n, folds)`` are the weights of the rows in each fold.
     """
@@ -204,6 +204,6 @@ def _cross_validated(
 
 
 def _quotient(numerator: Floats, denominator: Any) -> Floats:
-    """The ratio, and 0 where the denominator is not positive."""
+    """Return the ratio, and 0 where the denominator is not positive."""
     positive = denominator > 0
     return np.where(positive, numerator / np.where(positive, denominator, 1), 0)

@@ -13,7 +13,7 @@ METHODS = ("bh", "bonferroni", "holm")
 
 
 def adjust(pvalues: Any, method: str = "bh") -> npt.NDArray[np.float64]:
-    """P-values adjusted so that all tests together keep an error rate.
+    """Adjust p-values so that all tests together keep an error rate.
 
     With p_(1) <= ... <= p_(m) the p-values of the m tests of the family, adjusted values are
 

@@ -64,7 +64,7 @@ def permutation_test(
     chunk: int | None = None,
     **options: Any,
 ) -> PermutationTest:
-    """P-value of a dependence measure against independence, by permuting the rows of ``b``.
+    """Test a dependence measure against independence, by permuting the rows of ``b``.
 
         p = (1 + #{j : measure(a, b[pi_j]) >= measure(a, b)}) / (1 + permutations)
 
@@ -152,7 +152,7 @@ def permutation_test(
 
 
 def orders(key: Array, rows: int, chunks: int, size: int) -> Iterator[npt.NDArray[np.int32]]:
-    """Orders of the rows, as they are and then at random, ``(size, rows)`` at a time.
+    """Yield orders of the rows, as they are and then at random, ``(size, rows)`` at a time.
 
     The same for every size.  Drawn by NumPy: XLA permutes by sorting random numbers, which takes
     several times as long.
@@ -173,7 +173,7 @@ def _values(
     weights: Array | None,
     options: dict[str, Any],
 ) -> Callable[[npt.NDArray[np.int32]], Any]:
-    """From orders of the rows of b ``(size, n)`` to the values of the measure ``(size,)``."""
+    """Return the function from orders of the rows of b ``(size, n)`` to values ``(size,)``."""
     kernels = _kernels_of_kb(measure, options)
     if kernels is not None and a.ndim == b.ndim == 1:
         w = None if weights is None else np.asarray(weights)
@@ -194,7 +194,7 @@ def _values(
 def _kernels_of_kb(
     measure: Callable[..., Array], options: dict[str, Any]
 ) -> tuple[int | Indicators, int | Indicators] | None:
-    """The kernels where the measure is HGR-KB of polynomials or of categories, or None.
+    """Return the kernels where the measure is HGR-KB of polynomials or of categories, or None.
 
     Also as a `functools.partial`.
     """
@@ -238,7 +238,7 @@ def _any_values(
 def _prepare_rows(
     a: Any, b: Any, weights: Any, kernels: tuple[int | Indicators, int | Indicators]
 ) -> tuple[PolynomialPair | None, bool]:
-    """Orthonormal functions of both, None of data that are not finite; and whether weights vary."""
+    """Return orthonormal functions of both (None: not finite), and whether weights vary."""
     w = np.ones(len(a)) if weights is None else weights
     if not (np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(w).all() and w.min() > 0):
         return None, False
@@ -248,7 +248,7 @@ def _prepare_rows(
 def _kb_values(
     pair: PolynomialPair | None, weighted: bool, orders: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.floating]:
-    """HGR-KB for every order of the rows of b, which changes only the cross moments.
+    """Return HGR-KB for every order of the rows of b, which changes only the cross moments.
 
     With weights, which stay with the rows of a, also those that b is whitened with.
     """

@@ -42,7 +42,7 @@ def cross_fitted(
     folds: int = 5,
     weights: Any = None,
 ) -> Array:
-    """HGR-KB whose transformations are fitted on other rows than those they are scored on.
+    """Estimate HGR-KB with transformations fitted on other rows than those they are scored on.
 
         mean over folds F of  rho_F( f_-F(a), g_-F(b) )
 
@@ -99,7 +99,7 @@ def cross_fitted(
 
 
 def check_folds(folds: Any, rows: int) -> int:
-    """A static number of folds, at least 2, of at least 2 rows: one has no correlation."""
+    """Check a static number of folds, at least 2, of at least 2 rows: one has no correlation."""
     folds = check_count("folds", folds, 2)
     if 2 * folds > rows:
         raise ValueError(f"folds must have 2 rows each, of {rows} rows; got {folds} folds.")
@@ -163,7 +163,7 @@ def bootstrap(
     resamples: int = 500,
     level: float = 0.95,
 ) -> BootstrapInterval:
-    """A confidence interval for the maximal correlation of polynomials of degrees h and k.
+    """Bootstrap an interval for the maximal correlation of polynomials of degrees h and k.
 
     With c(.) Ezekiel's correction for h + k - 1 parameters, and KB_j* the value of HGR-KB on
     the j-th resample, n rows drawn with replacement, the interval is
@@ -249,7 +249,7 @@ def bootstrap(
 
 
 def draws(key: Array, rows: int, count: int, size: int) -> Iterator[npt.NDArray[np.uint16]]:
-    """How often each row is in each of ``count`` resamples, ``(rows, size)`` at a time.
+    """Yield how often each row is in each of ``count`` resamples, ``(rows, size)`` at a time.
 
     The same for every size.
     """
@@ -263,7 +263,7 @@ def draws(key: Array, rows: int, count: int, size: int) -> Iterator[npt.NDArray[
 def _bias_corrected_percentiles(
     values: npt.NDArray[np.float64], center: float, level: float
 ) -> tuple[float, float]:
-    """Efron's interval; values that tie with the center count by half."""
+    """Return Efron's interval; values that tie with the center count by half."""
     normal = statistics.NormalDist()
     below = np.mean(values < center) + np.mean(values == center) / 2
     edge = 0.5 / len(values)

@@ -72,7 +72,7 @@ def gaussian_features(x: Array, rank: int, count: Array | None = None) -> Array:
 
 
 def _data(features: Array, count: Array | None) -> Array:
-    """``features (r, n)`` with 0 in the columns that are not data."""
+    """Return ``features (r, n)`` with 0 in the columns that are not data."""
     mask = row_mask(count, features.shape[1])
     return features if mask is None else jnp.where(mask[None], features, 0)
 
@@ -115,7 +115,7 @@ def pivots(x: Array, rank: int, count: Array | None = None) -> tuple[Array, Arra
 
 
 def _kernel(x: Array, y: Array) -> Array:
-    """``exp(-|x_i - y_j|^2 / 2)`` for points ``(m, p)`` and ``(n, p)``."""
+    """Return ``exp(-|x_i - y_j|^2 / 2)`` for points ``(m, p)`` and ``(n, p)``."""
     squared = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
     for j in range(x.shape[1]):
         squared = squared + (x[:, j][:, None] - y[:, j][None, :]) ** 2

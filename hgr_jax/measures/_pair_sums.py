@@ -93,7 +93,7 @@ def centred_products(
 def _centred_products_jvp(
     entries: Entries, unbiased: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
-    """Centring is a projection, so the first derivative may take the means as constants."""
+    """Differentiate with the means as constants, which is exact: centring is a projection."""
     mean_a, mean_b = (_centres(entries, unbiased, x, None) for x in primals[:2])
 
     def products(a: Array, b: Array) -> Array:
@@ -105,7 +105,7 @@ def _centred_products_jvp(
 def _centres(
     entries: Entries, unbiased: bool, x: Array, count: Array | None
 ) -> tuple[Array, Array]:
-    """What centring subtracts from a row ``(n,)``, and what it adds back ``()``."""
+    """Return the terms that centring takes from a row ``(n,)``, and what it adds back ``()``."""
     index = lax.iota(jnp.int32, x.shape[0])
 
     def block(index_m: Array, part: Array) -> Array:
@@ -130,7 +130,7 @@ def _products(
     index = lax.iota(jnp.int32, a.shape[0])
 
     def block(index_m: Array, a_m: Array, b_m: Array, mean_a: Array, mean_b: Array) -> Array:
-        """Sums of the products over the entries of each row ``(m, 3)``."""
+        """Return sums of the products over the entries of each row ``(m, 3)``."""
         centred = []
         for part, x, mean, (means, total) in (
             (a_m, a, mean_a, centres_a),
@@ -153,7 +153,7 @@ def _products(
 
 
 def _without_self(matrix: Array, rows: Array, others: Array) -> Array:
-    """``matrix`` with 0 where a row meets itself.
+    """Return ``matrix`` with 0 where a row meets itself.
 
     Compiled code may round the two sides of a difference differently.
     """
@@ -163,7 +163,7 @@ def _without_self(matrix: Array, rows: Array, others: Array) -> Array:
 def _pairs_only(
     matrix: Array, rows: Array, others: Array, count: Array | None, *, keep_self: bool = False
 ) -> Array:
-    """``matrix`` with 0 where a row meets itself, unless it is kept, or one that is not data."""
+    """Return ``matrix`` with 0 where a row meets itself, unless kept, or one that is not data."""
     if not keep_self:
         matrix = _without_self(matrix, rows, others)
     return matrix if count is None else jnp.where(others[None, :] < count, matrix, 0)
@@ -179,7 +179,7 @@ def without_rounding(products: Array, mean_a: Array, mean_b: Array) -> Array:
 
 
 def _width(x: Array) -> int:
-    """Numbers that the distances of one row to all take."""
+    """Return numbers that the distances of one row to all take."""
     return x.size
 
 

@@ -170,7 +170,7 @@ class _Windows:
 
 
 def _window_sums(moments: Array, shift: Array, begins: Array) -> Array:
-    """Sums over the windows of ``(power, ..., blocks, width)``, ``(power, ..., n)``.
+    """Return sums over the windows of ``(power, ..., blocks, width)``, ``(power, ..., n)``.
 
     The window that begins at a place of a block is the block from there on, and the next block
     up to the same place.  Entry k holds products with the k-th power of a score, which is taken
@@ -189,7 +189,7 @@ def _window_sums(moments: Array, shift: Array, begins: Array) -> Array:
 
 
 def _cumulated(x: Array) -> Array:
-    """Cumulative sums along the last axis, by matrix products: faster than `jnp.cumsum`."""
+    """Return cumulative sums along the last axis, by matrix products: faster than `jnp.cumsum`."""
     size = x.shape[-1]
     if size <= 2 * CUMULATED_AT_ONCE:
         return matmul(x, np.triu(np.ones((size, size), x.dtype)))

@@ -180,7 +180,7 @@ class AceCurve:
     values: Array
 
     def __call__(self, x: Any) -> Array:
-        """Values ``(m,)`` at ``x (m,)``."""
+        """Return values ``(m,)`` at ``x (m,)``."""
         check_single(self.knots.shape[:-1])
         x = as_dtype(as_real_array("x", x, max_ndim=1), self.knots.dtype)
         if is_traced(self, x):
@@ -211,7 +211,7 @@ class AceFit(TransformedPair):
 
 
 def check_spans(span: Any) -> Spans:
-    """The spans for ``a`` and for ``b``, from one number or a pair of them."""
+    """Return the spans for ``a`` and for ``b``, from one number or a pair of them."""
     first, second = one_or_pair("span", span)
     return check_fraction(*first), check_fraction(*second)
 
@@ -306,7 +306,7 @@ def _solved(
 def _iterated(
     side_a: _Ordered, side_b: _Ordered, tolerance: Array, steps: int
 ) -> tuple[Array, Array, Array, Array]:
-    """The pair ``f``, ``g`` (each in the order of its variable), the sweeps and the last change."""
+    """Return the pair ``f``, ``g`` (each in the order of its variable), sweeps and last change."""
     to_a, to_b = side_b.rank[side_a.order], side_a.rank[side_b.order]
     dtype = side_a.values.dtype
     rows = row_count(side_a.count, side_a.values)

@@ -120,7 +120,7 @@ def _distance_correlation(
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _products_by_sorting(unbiased: bool, a: Array, b: Array, count: Array | None) -> Array:
-    """`centred_products` of the distances of ``a`` and ``b``, both ``(n,)``.
+    """Return `centred_products` of the distances of ``a`` and ``b``, both ``(n,)``.
 
     Given their orders, a distance is linear in the data and the product of two is bilinear:
     with A and B the centred distances,
@@ -145,7 +145,7 @@ def _products_by_sorting_jvp(
 def _products_and_slopes(
     unbiased: bool, a: Array, b: Array, count: Array | None, *, both: bool
 ) -> tuple[Array, list[Array], list[Array], Array]:
-    """The products ab, aa and bb, and their derivatives, all rows in the order of ``a``.
+    """Return the products ab, aa, bb, and their derivatives, all rows in the order of ``a``.
 
     Distances D of row sums S = ``centred + level + total`` are centred as
 
@@ -162,7 +162,7 @@ def _products_and_slopes(
     number, mask = row_count(count, a), row_mask(count, a.shape[0])
 
     def centre(x: Array) -> tuple[Array, Array]:
-        """``x (2, n)`` less its means, 0 in rows that are not data; and the means."""
+        """Return ``x (2, n)`` less its means, 0 in rows that are not data; and the means."""
         data = x if mask is None else jnp.where(mask[None], x, 0)
         mean = lax.stop_gradient(jnp.sum(data, axis=1) / number)
         data = data - mean[:, None]
@@ -184,7 +184,7 @@ def _products_and_slopes(
     scale = 2 / (number * (number - 3 if unbiased else number)) / factor
 
     def slope(order: int, other: int, signed_distances: Array) -> Array:
-        """From ``sum_j sign(x_i - x_j) |y_i - y_j|``, by centring the distances of y."""
+        """Return the slope from ``sum_j sign(x_i - x_j) |y_i - y_j|``: distances of y centred."""
         centring = signed_sums[order, other] - balance[order] * excess[other]
         return scale * ((factor * signed_distances - balance[order] * sums[other]) - centring)
 
@@ -213,21 +213,21 @@ class _SortedOrders(NamedTuple):
     """For each row, how many have a smaller value or the same."""
 
     def below(self, x: Array) -> Array:
-        """For each order and each row of ``x (c, n)``, its prefix sums, ``(2, c, n + 1)``."""
+        """Return, for each order and row of ``x (c, n)``, its prefix sums, ``(2, c, n + 1)``."""
         return _prefix_sums(jnp.stack([x, x[:, self.along[1]]]))
 
     def signed(self, below: Array) -> Array:
-        """``sum_j sign(value_i - value_j) x_j``, plus the sum of x, for each order and each x."""
+        """Return ``sum_j sign(value_i - value_j) x_j``, plus the sum of x, for each order and x."""
         return self.at(below, self.less) + self.at(below, self.past)
 
     @staticmethod
     def at(below: Array, place: Array) -> Array:
-        """``below (2, c, n + 1)`` at other places ``(2, n)`` of each order."""
+        """Return ``below (2, c, n + 1)`` at other places ``(2, n)`` of each order."""
         return jnp.take_along_axis(below, place[:, None, :], axis=2)
 
 
 def _orders(a: Array, b: Array, count: Array | None) -> tuple[Array, _SortedOrders]:
-    """The order of ``a`` (where equal: of ``b``), and both orders in its terms.
+    """Return the order of ``a`` (where equal: of ``b``), and both orders in its terms.
 
     Rows with equal ``b`` are in the order of ``a``: pairs with a tie are concordant.
     """
@@ -246,7 +246,7 @@ def _orders(a: Array, b: Array, count: Array | None) -> tuple[Array, _SortedOrde
 def _concordance(
     orders: _SortedOrders, values: Array, below: Array, variables: tuple[int, ...]
 ) -> list[Array]:
-    """``sum_j sign(x_i - x_j) |y_i - y_j|``, ``(n,)``, with each of the two variables as y.
+    """Return ``sum_j sign(x_i - x_j) |y_i - y_j|``, ``(n,)``, with each of the two variables as y.
 
     It is sum_j s_ij (y_i - y_j), s_ij being 1 if rows i and j are in the same order twice and
     -1 if not, over the rows j whose x is not that of i.
@@ -271,7 +271,7 @@ def _inverse_order(permutation: Array) -> Array:
 
 
 def _dominated(along: Array, place: Array, columns: Array) -> tuple[Array, Array]:
-    """For each row, the number and the sum of ``columns`` of the rows before it in both orders.
+    """Return number and sum of ``columns`` of the rows before each row in both orders.
 
     The rows, in the second order, are split by halves of the first again and again, as a
     wavelet tree is built: the rows before i in both orders are those that, when i goes to the
@@ -315,7 +315,7 @@ def _dominated(along: Array, place: Array, columns: Array) -> tuple[Array, Array
 
 
 def _prefix_sums(x: Array) -> Array:
-    """Sums of the first 0, 1, ..., n of ``x (..., n)``, ``(..., n + 1)``."""
+    """Return sums of the first 0, 1, ..., n of ``x (..., n)``, ``(..., n + 1)``."""
     count = x.shape[-1]
     chunks = count // PREFIX_CHUNK + 1
     x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, chunks * PREFIX_CHUNK - count)])
@@ -324,7 +324,7 @@ def _prefix_sums(x: Array) -> Array:
 
 
 def _restarting_sums(x: Array, start: Array) -> tuple[Array, Array, Array]:
-    """Sums of the entries of ``x (..., n)`` before each, from one on, in three parts to be added.
+    """Return sums of the entries of ``x (..., n)`` before each, from one on, in three parts.
 
     The sums of whole chunks have twice the working precision, since their error is common to
     many rows.
@@ -356,7 +356,7 @@ def _restarting_sums(x: Array, start: Array) -> tuple[Array, Array, Array]:
 
 
 def _exact_totals(x: Array) -> tuple[Array, Array]:
-    """The sums over the last axis, of length `PREFIX_CHUNK`, in two parts.
+    """Return the sums over the last axis, of length `PREFIX_CHUNK`, in two parts.
 
     What is left of x after adding and taking away a far larger number is so coarse that its
     sum has no rounding error.
@@ -367,7 +367,7 @@ def _exact_totals(x: Array) -> tuple[Array, Array]:
 
 
 def _exact_sum(x: Array, y: Array) -> tuple[Array, Array]:
-    """The rounded sum and its error."""
+    """Return the rounded sum and its error."""
     total = x + y
     part = total - x
     return total, (x - (total - part)) + (y - part)

@@ -92,7 +92,7 @@ Bandwidths = tuple[Array | None, Array | None]
 
 
 def _as_bandwidths(value: Any, dtype: Any) -> Bandwidths:
-    """The bandwidths of a and b; None for the median heuristic."""
+    """Return the bandwidths of a and b; None for the median heuristic."""
     first, second = (
         None if part is None else as_positive(name, part, dtype)
         for name, part in one_or_pair("bandwidth", value)
@@ -118,12 +118,12 @@ def _hsic(
 
 
 def _gaussian(rows: Array, others: Array) -> Array:
-    """The Gaussian kernel minus 1: centring makes it the same, with more digits when near 1."""
+    """Return the Gaussian kernel minus 1: centring makes it the same, with more digits near 1."""
     return jnp.expm1(-0.5 * squared_distances(rows, others))
 
 
 def _scaled(x: Array, bandwidth: Array | None, count: Array | None) -> Array:
-    """``x`` in units of its bandwidth; NaN where it is infinite."""
+    """Return ``x`` in units of its bandwidth; NaN where it is infinite."""
     x = jnp.where(jnp.isfinite(x), x, jnp.nan)
     if bandwidth is not None:
         return _divided(x, jnp.where(bandwidth > 0, bandwidth, jnp.nan))
@@ -135,13 +135,13 @@ def _scaled(x: Array, bandwidth: Array | None, count: Array | None) -> Array:
 
 
 def _divided(x: Array, unit: Array) -> Array:
-    """``x / unit``, with a derivative in which the square of ``unit`` cannot underflow."""
+    """Return ``x / unit``, with a derivative in which the square of ``unit`` cannot underflow."""
     constant = lax.stop_gradient(unit)
     return x / constant / (unit / constant)
 
 
 def _sample(x: Array, count: Array | None) -> tuple[Array, Array | None]:
-    """At most `MEDIAN_ROWS` rows: evenly spaced order statistics, or evenly spaced rows.
+    """Choose at most `MEDIAN_ROWS` rows: evenly spaced order statistics, or evenly spaced rows.
 
     Second, how many of these are data; None if all are.
     """
@@ -155,7 +155,7 @@ def _sample(x: Array, count: Array | None) -> tuple[Array, Array | None]:
 
 
 def _median_distance(x: Array, count: Array | None) -> Array:
-    """Median of the distances between different rows; NaN where x holds NaN."""
+    """Return median of the distances between different rows; NaN where x holds NaN."""
     rows = x.shape[0] if count is None else count
     matrix = distances(x, x)
     mask = row_mask(count, x.shape[0])
@@ -177,7 +177,7 @@ def _median_distance(x: Array, count: Array | None) -> Array:
 
 
 def _smallest(x: Array, count: Array | int) -> Array:
-    """The ``count``-th smallest of entries ``(m, n)`` that are not negative: its bits in turn.
+    """Find the ``count``-th smallest of entries ``(m, n)`` that are not negative: bit by bit.
 
     The order of such floats is that of their bits, read as integers.
     """

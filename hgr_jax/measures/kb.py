@@ -25,7 +25,7 @@ def kb(
     init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> Array:
-    """HGR-KB, the largest correlation between polynomials of ``a`` and polynomials of ``b``.
+    """Compute HGR-KB, the largest correlation between polynomials of ``a`` and of ``b``.
 
         HGR-KB(a, b; h, k) = max over alpha, beta of rho(P_a^h alpha, P_b^k beta)
 
@@ -107,7 +107,7 @@ def kb_fit(
     init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> KBFit:
-    """HGR-KB with its copula transformations, coefficients and diagnostics.
+    """Fit HGR-KB: its copula transformations, coefficients and diagnostics.
 
     Degenerate data, cost and source as in `kb`, whose value is the ``correlation`` of the result.
 
@@ -149,7 +149,7 @@ def kb_fit(
 
 
 def check_init(init: Any, b: Array) -> KBFit | None:
-    """A previous fit to a variable of as many columns as ``b``, or None."""
+    """Return a previous fit to a variable of as many columns as ``b``, or None."""
     if init is None:
         return None
     if not isinstance(init, KBFit):

@@ -41,7 +41,7 @@ def kernel_ica_contrast(
     bandwidth: Any = None,
     rank: int = 64,
 ) -> Array:
-    """The contrast of kernel ICA: a mutual information seen through Gaussian kernels.
+    """Compute the contrast of kernel ICA: a mutual information through Gaussian kernels.
 
     With K_a, K_b the centred n x n Gram matrices of exp(-|x - x'|^2 / (2 bandwidth^2)) on
     standardised variables and kappa the regularization,
@@ -135,7 +135,7 @@ def _kernel_ica_contrast(
 
 
 def _generalised_variance(features: LowRankFeatures, ridge: Array, count: Array | None) -> Array:
-    """KGV from r x r matrices: a determinant, smooth where single rho_i are not.
+    """Return KGV from r x r matrices: a determinant, smooth where single rho_i are not.
 
     With W (C + ridge) W^T = 1 and T = W_a C_ab W_b^T, the squares of the rho_i are the
     eigenvalues of K_a T K_b T^T, where K = W C W^T = 1 - ridge W W^T.
@@ -150,7 +150,7 @@ def _generalised_variance(features: LowRankFeatures, ridge: Array, count: Array 
 
 @jax.custom_jvp
 def _log_determinant(m: Array) -> Array:
-    """Log of the determinant, which is positive; differentiable to any order.
+    """Return the log of the determinant, which is positive; differentiable to any order.
 
     Of a matrix that is not symmetric, so that LAPACK takes one after the other under `jax.vmap`.
     """
@@ -175,7 +175,7 @@ def _inverse_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, 
 
 
 def _first_correlation(features: LowRankFeatures, ridge: Array, count: Array | None) -> Array:
-    """KCC: rho_1 = R_a p . R_b q, with its unit singular vectors p and q ``(n,)`` held fixed.
+    """Return KCC: rho_1 = R_a p . R_b q, its unit singular vectors p and q ``(n,)`` held fixed.
 
     ``R p = F^T (C + ridge)^-1 F p / n = (W F)^T (W F) p / n``, as R is symmetric.
     """
@@ -190,7 +190,7 @@ def _first_correlation(features: LowRankFeatures, ridge: Array, count: Array | N
 def _singular_vectors(
     features: LowRankFeatures, ridge: Array, count: Array | None
 ) -> tuple[Array, Array]:
-    """The top singular vectors ``(n,)`` of R_a R_b, from eigenvectors of the two covariances.
+    """Return the top singular vectors ``(n,)`` of R_a R_b, by eigenvectors of both covariances.
 
     With C = E diag(e) E^T these are F^T E e^(-1/2) / sqrt(n) times the singular vectors of
     S_a C_ab S_b^T, S = e^(1/2) / (e + ridge) E^T; the powers of e cancel to no negative one.

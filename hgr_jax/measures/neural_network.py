@@ -220,7 +220,7 @@ class Network(nnx.Module):
         )
 
     def __call__(self, x: Array) -> Array:
-        """Outputs ``(n,)`` at ``x (n, p)``; rows run along the last axis, for speed."""
+        """Return outputs ``(n,)`` at ``x (n, p)``; rows run along the last axis, for speed."""
         x = x.T
         for layer, name in zip(self.layers, self.activations, strict=True):
             assert layer.bias is not None
@@ -229,7 +229,7 @@ class Network(nnx.Module):
 
 
 def uniform_init(inputs: int) -> Any:
-    """An initializer of weights and biases: uniform over ±1/sqrt(inputs of the layer)."""
+    """Return an initializer of weights and biases: uniform over ±1/sqrt(inputs of the layer)."""
     bound = inputs**-0.5
 
     def init(key: Array, shape: Any, dtype: Any, out_sharding: Any = None) -> Array:
@@ -265,7 +265,7 @@ class NeuralTransform:
     scale: Array
 
     def __call__(self, x: Any) -> Array:
-        """Values ``(n,)`` at ``x``, of as many columns as the data of the fit."""
+        """Return values ``(n,)`` at ``x``, of as many columns as the data of the fit."""
         check_single(self.mean.shape)
         x = as_new_data(x, self.scaler.center.shape[0], self.mean.dtype)
         if is_traced(self, x):
@@ -294,7 +294,7 @@ def _evaluate_network(transform: NeuralTransform, x: Array) -> Array:
 def _initial(
     key: Array, columns: tuple[int, int], hidden: Any, activations: Any, dtype: Any
 ) -> tuple[tuple[Any, Any], Any]:
-    """States of both networks, and of their optimiser."""
+    """Return states of both networks, and of their optimiser."""
     states = tuple(
         nnx.state(Network(inputs, hidden, activations, dtype, nnx.Rngs(part)))
         for inputs, part in zip(columns, jax.random.split(key), strict=True)
@@ -304,7 +304,7 @@ def _initial(
 
 @functools.cache
 def _graph(inputs: int, hidden: Any, activations: Any, dtype: Any) -> nnx.GraphDef[Network]:
-    """The static half of a network; no weight is ever computed for it."""
+    """Return the static half of a network; no weight is ever computed for it."""
     network = nnx.eval_shape(lambda: Network(inputs, hidden, activations, dtype, nnx.Rngs(0)))
     return nnx.graphdef(network)
 

@@ -53,7 +53,7 @@ def oracle(a: Any, b: Any, *, f: Callable[[Array], Array], g: Callable[[Array], 
 
 
 def _transformed(name: str, of: str, transform: Callable[[Array], Array], x: Array) -> Array:
-    """``transform(x)``, without a program for each length."""
+    """Return ``transform(x)``, without a program for each length."""
     rows = x.shape[0]
     argument = x if is_traced(x) else jnp.asarray(pad_rows(x, padded_length(rows)))
     value = as_dtype(as_real_array(f"{name}({of})", transform(argument)), x.dtype)

@@ -146,7 +146,7 @@ class RDCTransform:
     coefficients: Array
 
     def __call__(self, x: Any) -> Array:
-        """Values ``(n,)`` at ``x``, of as many columns as the fitted data."""
+        """Return values ``(n,)`` at ``x``, of as many columns as the fitted data."""
         check_single(self.sample.shape[:-2])
         size, columns = self.sample.shape
         x = as_new_data(x, columns, self.sample.dtype)
@@ -172,7 +172,7 @@ def _evaluate_sinusoids(transform: RDCTransform, x: Array, count: Array | None) 
     x = x.reshape(x.shape[0], -1)
 
     def share(sample: Array, column: Array) -> Array:
-        """Of the first ``rows`` of the sample that are below; those after repeat its last."""
+        """Return the share of the first ``rows`` of the sample below; others repeat its last."""
         below = jnp.minimum(jnp.searchsorted(sample, column, side="left"), rows)
         up_to = jnp.minimum(jnp.searchsorted(sample, column, side="right"), rows)
         return (below + up_to + 1).astype(x.dtype) / jnp.asarray(2 * rows, x.dtype)
@@ -229,7 +229,7 @@ def _rdc_fit(
 
 
 def _padded(columns: tuple[Array, Array], count: Array | None) -> tuple[tuple[Array, Array], Array]:
-    """The columns padded under `jax.jit` as well, and the number of rows that are data.
+    """Pad the columns under `jax.jit` as well, and count the rows that are data.
 
     What rounding leaves of the smallest directions depends on the shape that LAPACK is given, and
     with so small a ridge the value depends on it in float32.  (A count that XLA knows, it would
@@ -246,7 +246,7 @@ def _padded(columns: tuple[Array, Array], count: Array | None) -> tuple[tuple[Ar
 
 
 def _shares(x: Array, count: Array | None = None) -> Array:
-    """Ranks over n, column by column, ``(n, p)``; all NaN if any value is not finite."""
+    """Return ranks over n, column by column, ``(n, p)``; all NaN if any value is not finite."""
     columns = x.reshape(x.shape[0], -1)
     ranks = jax.vmap(average_ranks, in_axes=(1, None), out_axes=1)(columns, count)
     return ranks / row_count(count, columns)
@@ -255,7 +255,7 @@ def _shares(x: Array, count: Array | None = None) -> Array:
 def _weights(
     key: Array, shares: tuple[Array, Array], scale: Array, projections: int
 ) -> tuple[Array, Array]:
-    """Weights ``(p + 1, projections)`` of either variable; the last row is the offset's."""
+    """Draw weights ``(p + 1, projections)`` of either variable; the last row is the offset's."""
     draws = []
     for part, u in zip(jax.random.split(key), shares, strict=True):
         rows = u.shape[1] + 1
@@ -308,7 +308,7 @@ Factors = tuple[Array, Array, Array]
 
 
 def _factorised(f: Array, g: Array) -> tuple[Factors, Factors]:
-    """Singular value decompositions of ``f`` and ``g (n, k)``, but for a basis they share.
+    """Decompose ``f`` and ``g (n, k)`` by their singular values, but for a basis they share.
 
     The ridge is so far below the variances that float32 would lose it in a Gram matrix: the data
     themselves are factorised.  With one triangle for both, nothing else of size n is needed.

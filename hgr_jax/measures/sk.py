@@ -19,7 +19,7 @@ from hgr_jax.core.padding import over_rows
 
 
 def sk(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> Array:
-    """HGR-SK, the correlation of one variable with the best polynomial of the other.
+    """Compute HGR-SK, the correlation of one variable with the best polynomial of the other.
 
         HGR-SK(a, b; d) = max( rho(P_a^d alpha*, b), rho(a, P_b^d beta*) )
 
@@ -59,7 +59,7 @@ def sk(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> Array:
 
 
 def sk_fit(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> SKFit:
-    """HGR-SK with its copula transformations, coefficients, diagnostics and direction.
+    """Fit HGR-SK: its copula transformations, coefficients, diagnostics and direction.
 
     Degenerate data, cost and source as in `sk`, whose value is the ``correlation`` of the result.
 
@@ -153,7 +153,7 @@ class _WithIdentity:
 
 
 def _with_identity(transform: CopulaTransform, kernel: Callable[[Array], Array]) -> CopulaTransform:
-    """A transformation on features, or a linear one, as one on features and the variable.
+    """Return a transformation, on features or linear, as one on features and the variable.
 
     So both directions have the same structure, and the better one can be chosen when traced.
     """

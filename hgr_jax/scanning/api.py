@@ -50,7 +50,7 @@ def scan(
     memory: int = MEMORY,
     progress: bool = False,
 ) -> Scan:
-    """HGR of every pair of columns of a table, with p-values.
+    """Estimate HGR of every pair of columns of a table, with p-values.
 
         correlation[i, j] = kb(column i, column j, h, k)   on the rows where both are present
 
@@ -205,7 +205,7 @@ def scan(
 def as_features(
     columns: Columns, weights: Any, *, ranked: bool, as_they_are: bool = False
 ) -> Features:
-    """The columns in the dtype of the computation, numbers about 0 where that keeps digits."""
+    """Return the columns in the dtype of the computation, about 0 where that keeps digits."""
     x = columns.numbers
     dropped = None if weights is None or weights.all() else weights == 0
     if dropped is not None:
@@ -232,7 +232,7 @@ def as_features(
 
 
 def _within_range(x: Any, *, least: int = 30) -> Any:
-    """Columns times powers of 2, which are exact, where some reach beyond ``2 ** least`` or less.
+    """Scale columns by powers of 2, which is exact, if some reach beyond ``2 ** least`` or less.
 
     Their powers neither overflow nor vanish, and none are denormal, which XLA takes for 0.
     """
@@ -243,7 +243,7 @@ def _within_range(x: Any, *, least: int = 30) -> Any:
 
 
 def _as_measure(method: Any) -> Measure | None:
-    """A function of two vectors; None for those that the engine does."""
+    """Return a function of two vectors; None for those that the engine does."""
     if callable(method):
         return method
     if isinstance(method, str) and method in ("kb", "sk"):
@@ -279,7 +279,7 @@ def _as_weights(weights: Any, rows: int) -> Any:
 
 
 def _as_targets(target: Any, names: Sequence[str]) -> list[int] | None:
-    """Positions of the target columns."""
+    """Return positions of the target columns."""
     if target is None:
         return None
     several = list(target) if isinstance(target, list | tuple | set | np.ndarray) else [target]
@@ -297,7 +297,7 @@ def _as_targets(target: Any, names: Sequence[str]) -> list[int] | None:
 
 
 def _pairs(columns: Columns, targets: list[int] | None) -> tuple[Integers, Integers]:
-    """Pairs ``(N, 2)`` of columns, as the engine counts them and as the table does."""
+    """Return pairs ``(N, 2)`` of columns, as the engine counts them and as the table does."""
     place = np.concatenate([columns.number_positions, columns.category_positions])
     engine = np.full(len(columns.names), -1)
     engine[place] = np.arange(len(place))

@@ -41,7 +41,7 @@ def write_scan(path: str | Path, scan: Any) -> None:
 
 
 def read_scan(path: str | Path) -> dict[str, Any]:
-    """The fields of a `Scan`.
+    """Return the fields of a `Scan`.
 
     Raises:
       FileNotFoundError: if there is no such file.
@@ -63,7 +63,7 @@ def read_scan(path: str | Path) -> dict[str, Any]:
 
 
 def _check(arrays: Mapping[str, NDArray[Any]], count: int) -> None:
-    """What `write` writes for so many columns: shapes, kinds and ranges of its arrays."""
+    """Check that arrays are as `write_scan` writes them: shapes, kinds and ranges."""
     kinds = {"n_obs": "i", "degrees": "i", "source": "i", "pairs": "i"}
     for name, array in arrays.items():
         square = (count, count, 2) if name == "degrees" else (count, count)

@@ -105,7 +105,7 @@ def count_distinct(x: Floats) -> Integers:
 
 
 def _on_their_rows(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Columns ``(c, n)``, harmless where they are missing, and weights that sum to 1 elsewhere.
+    """Return columns ``(c, n)``, harmless where missing, and weights that sum to 1 elsewhere.
 
     Those are ``(1, n)`` where no column is missing.
     """

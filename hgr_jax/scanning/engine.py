@@ -85,7 +85,7 @@ class Engine:
     def estimate(
         self, pairs: Integers, progress: Callable[[int], None] = lambda done: None
     ) -> Estimates:
-        """HGR of ``pairs (N, 2)``, positions of columns, numbers before categories.
+        """Estimate HGR of ``pairs (N, 2)``, positions of columns, numbers before categories.
 
         ``progress`` is called with the number of pairs that a step has done.
         """
@@ -118,7 +118,7 @@ class Engine:
         return Estimates(value, pearson, degrees, rows, pivot)
 
     def _tiles(self) -> Integers:
-        """Which tile a column is in: numbers and categories apart, each tile within the budget."""
+        """Assign columns to tiles: numbers and categories apart, each tile within the budget."""
         itemsize = self.features.x.dtype.itemsize
         degree = self.kernels.largest
         most = max(1, int(np.sqrt(self.memory / (40 * itemsize * degree**2))))
@@ -131,7 +131,7 @@ class Engine:
     def _tile_pair(
         self, left: Integers, right: Integers, pairs: Integers, flip: NDArray[np.bool_]
     ) -> tuple[Floats, Floats, Integers, Floats]:
-        """Values, |Pearson|, directions and pivots of the ``pairs``."""
+        """Return Values, |Pearson|, directions and pivots of the ``pairs``."""
         of_left, local_left = np.unique(self.patterns.pattern_index[left], return_inverse=True)
         of_right, local_right = np.unique(self.patterns.pattern_index[right], return_inverse=True)
         own = self._side(left, of_right)
@@ -170,7 +170,7 @@ class Engine:
         return value, np.where(numbers, pearson, np.nan), directions, pivot
 
     def _side(self, columns: Integers, others: Integers) -> _Side:
-        """What whitens the features of ``columns`` on the rows of each of some patterns."""
+        """Whiten the features of ``columns`` on the rows of each of some patterns."""
         if columns[0] < self.features.n_numeric:
             basis = self.basis.take(columns)
             if self.alike:
@@ -197,7 +197,7 @@ class Engine:
         return _Side(share, scale, index, least, supported, redundant=1)
 
     def whitened(self, columns: Integers) -> NDArray[np.float32]:
-        """Orthonormal features ``(c, width, n)`` of columns of one kind.
+        """Return orthonormal features ``(c, width, n)`` of columns of one kind.
 
         On the rows where they are present (the same for all: see `alike`), and 0 elsewhere.
         """
@@ -218,7 +218,7 @@ class Engine:
         return found
 
     def _levels(self, columns: Integers) -> tuple[Integers, Integers, Integers]:
-        """Column and level of every feature of some categories, and each one's features.
+        """Return column and level of every feature of some categories, and the features of each.
 
         ``(width, c)``, filled up with the position after the last feature.
         """
@@ -237,7 +237,7 @@ class Engine:
         return x if len(columns) == x.shape[1] else x[:, columns]
 
     def _weights_of(self, patterns: Integers) -> products.Block:
-        """Weights ``(u, rows)`` of some rows in each of some patterns."""
+        """Return weights ``(u, rows)`` of some rows in each of some patterns."""
         present, weights = self.patterns.present, self.features.weights
 
         def block(rows: slice) -> Floats:
@@ -247,7 +247,7 @@ class Engine:
         return block
 
     def _totals(self, left: Integers, right: Integers) -> Floats:
-        """Sums of weights over the rows that two patterns share."""
+        """Return sums of weights over the rows that two patterns share."""
         if self.features.weights is None:
             return self.shared[np.ix_(left, right)].astype(np.float64)
         first, second = self._weights_of(left), self.patterns.present
@@ -259,7 +259,7 @@ class Engine:
         return products.sum_in_blocks(block, self.features.rows, len(left) + len(right))
 
     def _cross(self, left: Integers, right: Integers) -> Floats:
-        """Cross moments of the features of two tiles, ``(features + 1, features + 1)``.
+        """Return cross moments of the features of two tiles, ``(features + 1, features + 1)``.
 
         The last row and column are 0, for what fills up a shorter list of features.
         """
@@ -314,11 +314,11 @@ class _Side:
         return len(self.mean)
 
     def on(self, column: Integers, pattern: Integers) -> tuple[Floats, Floats]:
-        """Means and maps, the batch last, of columns on the rows of patterns."""
+        """Return means and maps, the batch last, of columns on the rows of patterns."""
         return self.mean[:, column, pattern], self.map[..., column, pattern]
 
     def directions(self, column: Integers, pattern: Integers, limit: Integers) -> Integers:
-        """How many directions the rows of a pattern support of a column's kernel."""
+        """Return the number of directions that a pattern's rows support of a column's kernel."""
         used = self.supported[:, column, pattern]
         if not self.redundant:
             used = used & (np.arange(self.width)[:, None] < limit)

@@ -13,7 +13,7 @@ from hgr_jax.scanning.features import Features, Kernels
 def estimate_separately(
     features: Features, kernels: Kernels, pairs: Integers
 ) -> tuple[Floats, Floats, Integers]:
-    """HGR, |Pearson| and directions ``(N, 2)`` of ``pairs (N, 2)``, as `hgr_jax.kb` has them."""
+    """Estimate HGR, |Pearson| and directions ``(N, 2)`` of ``pairs (N, 2)``, each on its own."""
     value, pearson = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     degrees = np.zeros((len(pairs), 2), np.intp)
     numbers = features.n_numeric

@@ -82,7 +82,7 @@ class Patterns:
     present: NDArray[np.bool_]
 
     def shared_rows(self) -> Integers:
-        """How many rows two patterns share, ``(u, u)``."""
+        """Return the number of rows that two patterns share, ``(u, u)``."""
         total = np.zeros((self.present.shape[1],) * 2)
         for start in range(0, len(self.present), 2**16):
             part = self.present[start : start + 2**16].astype(np.float32)
@@ -91,7 +91,7 @@ class Patterns:
 
 
 def patterns_of(features: Features) -> Patterns:
-    """The patterns of all columns, the complete one first if any column has it."""
+    """Return the patterns of all columns, the complete one first if any column has it."""
     known: dict[bytes, int] = {}
     found: list[NDArray[np.bool_]] = []
     of = []

@@ -21,7 +21,7 @@ def estimate_measure(
     memory: int,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Estimates:
-    """|``measure``| of every pair of columns of numbers, on the rows where both are present.
+    """Estimate |``measure``| of every pair of numeric columns, on the rows where both are present.
 
     The measures of this package have programs for few numbers of rows; another function has one
     for every number that occurs, and pairs without missing values share one.

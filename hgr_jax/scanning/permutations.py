@@ -40,7 +40,7 @@ def permutation_null(
     seed: NDArray[np.uint32],
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[Floats, Floats, Integers, Floats]:
-    """The statistic of ``pairs (N, 2)`` under independence, by permutation.
+    """Permute: the statistic of ``pairs (N, 2)`` under independence.
 
     Returns:
       Its mean ``(N,)`` and 95% point ``(N,)``; how many of the values are at least as large as
@@ -98,7 +98,7 @@ class _RandomOrders:
         self.fits = 16 * rows * permutations <= memory
 
     def draw(self, rows: Integers, first: int, count: int) -> NDArray[np.integer]:
-        """Permutations ``(count, len(rows))`` of the positions in ``rows``, from the first on."""
+        """Draw permutations ``(count, len(rows))`` of the positions in ``rows``."""
         if not self.fits:
             return self._drawn(len(rows), count)
         if self.shared is None:
@@ -117,7 +117,7 @@ class _RandomOrders:
 
 
 def _columns_at_once(engine: Engine, memory: int) -> int:
-    """How many columns a side may have for their features to take a quarter of the budget."""
+    """Return how many columns a side may have for their features to take a quarter of memory."""
     width = max(engine.kernels.largest if engine.features.n_numeric else 0, engine.width)
     return max(1, memory // (16 * engine.features.rows * width))
 
@@ -125,7 +125,7 @@ def _columns_at_once(engine: Engine, memory: int) -> int:
 def _parts(
     pairs: Integers, counted: NDArray[np.bool_], columns: int
 ) -> Iterator[tuple[Integers, bool]]:
-    """Positions of pairs of both kinds, not too many at a time, of so many columns a side."""
+    """Yield positions of pairs of both kinds, not too many at a time, of so many columns a side."""
     blocks_of = pairs // columns
     keys = blocks_of[:, 0] * (1 + blocks_of.max(initial=0)) + blocks_of[:, 1]
     for kind in (True, False):
@@ -138,7 +138,7 @@ def _parts(
 def _few_values(
     features: Features, pairs: Integers, rows: Integers
 ) -> dict[int, tuple[Integers, Integers]]:
-    """Of columns with few values: a row with each value, and which one a row has."""
+    """Return, of columns with few values, a row with each value, and which one a row has."""
     found = {}
     few = min(FEW_VALUES, math.isqrt(len(rows)))
     for column in np.unique(pairs):
@@ -155,7 +155,7 @@ def _few_values(
 
 
 def _restricted(features: Features, rows: NDArray[np.bool_], columns: Integers) -> Features:
-    """Some columns, missing outside of ``rows``, in all of which they are present."""
+    """Return some columns, missing outside of ``rows``, in all of which they are present."""
     keep = rows[:, None]
     numbers = columns[columns < features.n_numeric]
     categories = columns[columns >= features.n_numeric] - features.n_numeric
@@ -200,7 +200,7 @@ class _Draws:
         self.at_once = int(np.clip(min(memory // 4, AT_ONCE) // max(each, 1), 1, 1024))
 
     def of_orders(self, rows: Integers, orders: _RandomOrders) -> Floats:
-        """Values ``(permutations, N)`` for random orders of ``rows``."""
+        """Return values ``(permutations, N)`` for random orders of ``rows``."""
         self.left, self.right = self.left[:, rows], self.right[:, rows]
         parts = [
             self(orders.draw(rows, first, min(self.at_once, orders.permutations - first)))
@@ -214,7 +214,7 @@ class _Draws:
         permutations: int,
         generator: np.random.Generator,
     ) -> Floats:
-        """The same for pairs of columns of few values, from random tables of their counts.
+        """Return the same for pairs of columns of few values, from random tables of their counts.
 
         Under permutations a contingency table is a random one with the margins of the data, which
         is drawn in a time that does not depend on the rows (Patefield 1981).
@@ -233,7 +233,7 @@ class _Draws:
         return np.stack(found, axis=1)
 
     def __call__(self, orders: NDArray[np.integer]) -> Floats:
-        """Values ``(m, N)`` for orders ``(m, n)``."""
+        """Return values ``(m, N)`` for orders ``(m, n)``."""
         moved = np.take(self.left, orders, axis=1).reshape(-1, orders.shape[1])
         cross = (moved @ self.right.T).reshape(len(self.left), len(orders), -1)
         m = cross[self.index_a[:, None], :, self.index_b[None, :]] / self.rows  # (r, s, N, m)
@@ -241,12 +241,12 @@ class _Draws:
         return self._top(m.reshape(*m.shape[:2], -1), pairs).reshape(-1, len(orders)).T
 
     def _top(self, m: Floats, pairs: Integers) -> Floats:
-        """The statistic of whitened blocks ``(r, s, M)`` of some of the pairs ``(M,)``."""
+        """Return the statistic of whitened blocks ``(r, s, M)`` of some of the pairs ``(M,)``."""
         return top_correlations(m, self.counts[pairs], self.linear[pairs], single=self.single)
 
 
 def _whitened_features(engine: Engine, columns: Integers) -> tuple[Floats, Integers]:
-    """Orthonormal features ``(m, n)`` of some columns, 0 where missing and in the last row.
+    """Return orthonormal features ``(m, n)`` of columns, 0 where missing and in the last row.
 
     And where the features of each column stand, ``(width, c)``, filled up with the last.
     """

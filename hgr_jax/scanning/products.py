@@ -70,7 +70,7 @@ def sum_in_blocks(block: Block, rows: int, width: int) -> NDArray[np.float64]:
 def _wide_products(
     features: Callable[[slice], tuple[Floats, Floats | None]], rows: int, dtype: np.dtype
 ) -> NDArray[np.float64]:
-    """The sum over blocks of rows of ``f g^T``, or of ``f f^T``, by JAX.
+    """Sum ``f g^T``, or ``f f^T``, over blocks of rows, by JAX.
 
     ``features`` of some rows are ``f (m, rows)`` and ``g (q, rows)`` or None, both wide.
     """
@@ -79,7 +79,7 @@ def _wide_products(
     shapes = (0, 0)
 
     def padded(f: Floats) -> Floats:
-        """Room for a multiple of so many features, and for as many rows as all blocks have."""
+        """Make room for a multiple of so many features, and for as many rows as all blocks have."""
         found = np.empty((-(-len(f) // 64) * 64, TILE_ROWS), dtype)
         found[: len(f), : f.shape[1]] = f
         found[: len(f), f.shape[1] :] = 0
@@ -114,7 +114,7 @@ _full = jitted(_transposed)
 
 @jitted
 def _upper(f: Array) -> Array:
-    """``f f^T`` on and above its diagonal, and 0 in most of what is below."""
+    """Return ``f f^T`` on and above its diagonal, and 0 in most of what is below."""
     size = len(f) // PARTS
     rows = [
         jnp.pad(_transposed(f[i * size : (i + 1) * size], f[i * size :]), ((0, 0), (i * size, 0)))
@@ -126,7 +126,7 @@ def _upper(f: Array) -> Array:
 def number_products(
     left: Polynomials, x: Floats, right: Polynomials, y: Floats, weights: Floats | None
 ) -> NDArray[np.float64]:
-    """Sums over rows of ``w p_a(x_i) p_b(y_j)``, ``(d c, d e)``, by degree, then by column."""
+    """Sum ``w p_a(x_i) p_b(y_j)`` over rows, ``(d c, d e)``, by degree, then by column."""
 
     def both(rows: slice) -> tuple[Floats, Floats]:
         f, g = _evaluated(left, x[rows])[1:], _evaluated(right, y[rows])[1:]
@@ -143,7 +143,7 @@ def _row_products(
     widths: tuple[int, int],
     dtype: np.dtype,
 ) -> NDArray[np.float64]:
-    """The sum over rows of ``f g^T``, or of ``f f^T`` where there is no g."""
+    """Sum ``f g^T`` over rows, or ``f f^T`` where there is no g."""
     if min(widths) >= WIDE:
         return _wide_products(both, rows, dtype)
 
@@ -155,7 +155,7 @@ def _row_products(
 
 
 def own_products(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArray[np.float64]:
-    """`number_products` of a tile with itself, and p_0 = 1 first: ``(1 + d c, 1 + d c)``.
+    """Return `number_products` of a tile with itself, p_0 = 1 first: ``(1 + d c, 1 + d c)``.
 
     All columns are present in the same rows.
     """
@@ -170,7 +170,7 @@ def own_products(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArr
 
 
 def own_moments(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArray[np.float64]:
-    """Sums of ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``."""
+    """Sum ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``."""
 
     def block(rows: slice) -> Floats:
         p = _evaluated(basis, x[rows]).swapaxes(0, 1)
@@ -180,7 +180,7 @@ def own_moments(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArra
 
 
 def pattern_moments(basis: Polynomials, x: Floats, patterns: Block, count: int) -> Floats:
-    """Sums over rows of ``w_u p_a p_b`` of each column, ``(d + 1, d + 1, c, u)``, with p_0 = 1.
+    """Sum ``w_u p_a p_b`` of each column over rows, ``(d + 1, d + 1, c, u)``, with p_0 = 1.
 
     ``patterns`` of some rows are the weights ``(u, rows)`` that each of ``count`` gives them.
     """
@@ -208,7 +208,7 @@ def mixed_products(
     levels: tuple[Integers, Integers],
     weights: Floats | None,
 ) -> NDArray[np.float64]:
-    """Sums over rows of ``w p_a(x_i) [level l]``, ``(d c, m)``."""
+    """Sum ``w p_a(x_i) [level l]`` over rows, ``(d c, m)``."""
 
     def block(rows: slice) -> Floats:
         f = _evaluated(basis, x[rows])[1:]
@@ -225,7 +225,7 @@ def category_products(
     weights: Floats | None,
     dtype: np.dtype,
 ) -> NDArray[np.float64]:
-    """Sums of weights over rows of level l and level r, ``(m, q)``."""
+    """Sum the weights over rows of level l and level r, ``(m, q)``."""
 
     def block(rows: slice) -> Floats:
         g = _weighted(_indicators(codes[rows], right, dtype), weights, rows)
@@ -237,7 +237,7 @@ def category_products(
 def category_counts(
     codes: Integers, levels: tuple[Integers, Integers], patterns: Block
 ) -> NDArray[np.float64]:
-    """Sums of weights over rows of level l in pattern u, ``(m, u)``."""
+    """Sum the weights over rows of level l in pattern u, ``(m, u)``."""
 
     def block(rows: slice) -> Floats:
         weights = patterns(rows)
@@ -247,12 +247,12 @@ def category_counts(
 
 
 def _evaluated(basis: Polynomials, x: Floats) -> Floats:
-    """``(d + 1, c, rows)`` of every column of ``x (rows, c)``, p_0 first; 0 for NaN."""
+    """Return ``(d + 1, c, rows)`` of every column of ``x (rows, c)``, p_0 first; 0 for NaN."""
     return basis(np.ascontiguousarray(x.T))
 
 
 def _indicators(codes: Integers, levels: tuple[Integers, Integers], dtype: np.dtype) -> Floats:
-    """Features ``(m, rows)``: feature l is 1 where ``codes[:, column[l]] == level[l]``."""
+    """Return features ``(m, rows)``: feature l is 1 where ``codes[:, column[l]] == level[l]``."""
     column, level = levels
     return (codes.T[column] == level.astype(codes.dtype)[:, None]).astype(dtype)
 

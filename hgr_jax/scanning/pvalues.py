@@ -45,7 +45,7 @@ class Significance:
 
     @staticmethod
     def none(count: int) -> Significance:
-        """Nothing known of any pair."""
+        """Return that nothing is known of any pair."""
         absent = np.full(count, np.nan)
         return Significance(absent, np.zeros(count, np.int8), absent.copy(), absent.copy())
 
@@ -65,7 +65,7 @@ def significance(
     memory: int,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Significance:
-    """P-values of ``pairs``, whose values are ``found``, from `effective_rows`.
+    """Test ``pairs``, whose values are ``found``, from `effective_rows`.
 
     ``source`` and ``key`` are as in `scan`.
     """
@@ -110,7 +110,7 @@ def significance(
 
 
 def effective_rows(features: Features, pairs: Integers, found: Estimates) -> Floats:
-    """How many rows of equal weight the rows of a pair are worth: ``(sum w)^2 / sum w^2``."""
+    """Return how many rows of equal weight those of a pair are worth: ``(sum w)^2 / sum w^2``."""
     if features.weights is None:
         return found.rows.astype(np.float64)
     sums, squares = (_sums(features, pairs, power) for power in (1, 2))
@@ -118,7 +118,7 @@ def effective_rows(features: Features, pairs: Integers, found: Estimates) -> Flo
 
 
 def _sums(features: Features, pairs: Integers, power: int) -> Floats:
-    """Of a power of the weights, over the rows of each pair."""
+    """Sum a power of the weights over the rows of each pair."""
     w = np.asarray(features.weights, np.float64) ** power
     x, codes = features.x, features.codes
     present = np.concatenate([~np.isnan(x), codes >= 0], axis=1).astype(np.float64)
@@ -144,7 +144,7 @@ def _is_valid(
 
 
 def _single_kernel(a: Array, b: Array, *, h: int, k: int, **options: Any) -> Array:
-    """HGR-SK of the scan: a polynomial of one side, of its own degree, and the other as it is."""
+    """Compute HGR-SK of the scan: a polynomial of one side, of its degree, and the other as is."""
     return jnp.maximum(kb(a, b, h, 1, **options), kb(a, b, 1, k, **options))
 
 
@@ -159,7 +159,7 @@ def _test_each(
     key: Array,
     progress: Callable[[int], None],
 ) -> None:
-    """Permutation tests that share nothing: of any measure, or with weights."""
+    """Test pairs by permutations that share nothing: of any measure, or with weights."""
 
     def absolute(a: Array, b: Array, **options: Any) -> Array:
         assert measure is not None

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def ranks(x: NDArray[np.floating]) -> NDArray[Any]:
-    """Ranks of the values of every column of ``x (n, p)``, in [-1, 1]; NaN stays NaN.
+    """Rank the values of every column of ``x (n, p)``, in [-1, 1]; NaN stays NaN.
 
     Equal values have the mean of their ranks.
     """

@@ -117,7 +117,7 @@ class Scan:
         notes: Mapping[str, str],
         settings: Mapping[str, Any],
     ) -> Scan:
-        """From the estimates and tests of ``pairs (N, 2)`` of columns, worth ``rows`` rows each."""
+        """Gather estimates and tests of ``pairs (N, 2)`` of columns, worth ``rows`` rows each."""
         count = len(columns.names)
         used = [i for i, name in enumerate(columns.names) if name not in skipped]
 
@@ -159,7 +159,7 @@ class Scan:
         )
 
     def __len__(self) -> int:
-        """How many pairs were estimated."""
+        """Return the number of pairs that were estimated."""
         return int(np.isfinite(self.correlation[self.pairs[:, 0], self.pairs[:, 1]]).sum())
 
     @property
@@ -168,7 +168,7 @@ class Scan:
         return np.array(SOURCES)[self.source]
 
     def order(self, by: str = "correlation") -> Integers:
-        """Pairs ``(N, 2)`` of columns that were estimated, sorted.
+        """Return pairs ``(N, 2)`` of columns that were estimated, sorted.
 
         Args:
           by: ``"correlation"`` or its ``"excess"`` over |Pearson| (NaN, and last, with a category),
@@ -187,7 +187,7 @@ class Scan:
         return self.pairs[order[np.isfinite(value[order])]]
 
     def top(self, n: int = 20, *, by: str = "correlation") -> list[Pair]:
-        """The first ``n`` pairs of `order`."""
+        """Return the first ``n`` pairs of `order`."""
         return list(self._listed(self.order(by)[: check_count("n", n)]))
 
     def _listed(self, pairs: Integers) -> Iterator[Pair]:
@@ -211,7 +211,7 @@ class Scan:
             )
 
     def to_dict(self, *, by: str = "correlation") -> dict[str, NDArray[Any]]:
-        """All pairs as columns, sorted as in `order`; the names are those of `Pair`."""
+        """Return all pairs as columns, sorted as in `order`; the names are those of `Pair`."""
         first, second = self.order(by).T
         names = np.array(self.names, dtype=object)
         pearson = self.pearson[first, second]
@@ -232,7 +232,7 @@ class Scan:
         return columns
 
     def to_frame(self, *, by: str = "correlation", library: str | None = None) -> Any:
-        """All pairs as a data frame, a row each, sorted as in `order`.
+        """Return all pairs as a data frame, a row each, sorted as in `order`.
 
         Args:
           by: as in `order`.
@@ -256,7 +256,7 @@ class Scan:
         return narwhals.from_dict(data, backend=library).to_native()
 
     def fit(self, a: str, b: str) -> KBFit:
-        """The transformations of one pair: `hgr_jax.kb_fit` on the rows where both are present.
+        """Fit the transformations of one pair: `hgr_jax.kb_fit` on the rows where both are present.
 
         With ``method="sk"`` one side is linear.  With ``transform="rank"`` they are functions of
         the ranks, in [-1, 1]; of a category, they are functions of the position of a level in
@@ -296,14 +296,14 @@ class Scan:
         return best
 
     def _degrees_of(self, a: str, b: str) -> tuple[int, int]:
-        """Degrees h and k; k and h where the scan has ``b`` as the first of the two."""
+        """Return degrees h and k; k and h where the scan has ``b`` as the first of the two."""
         i, j = self.names.index(a), self.names.index(b)
         asked, turned = ((self.pairs == pair).all(axis=1).any() for pair in ((i, j), (j, i)))
         h, k = self.settings["h"], self.settings["k"]
         return (k, h) if turned or (i > j and not asked) else (h, k)
 
     def values(self, name: str) -> Floats:
-        """A column ``(n,)`` as the scan reads it, NaN where it is missing.
+        """Return a column ``(n,)`` as the scan reads it, NaN where it is missing.
 
         Of a category, the positions of its values in ``category(name).levels``.  Raises as `fit`
         does.
@@ -325,7 +325,7 @@ class Scan:
         return column
 
     def category(self, name: str) -> Category | None:
-        """Codes and levels of a column that is a category, or None."""
+        """Return codes and levels of a column that is a category, or None."""
         columns = self._data()
         position = columns.names.index(name)
         places = list(columns.category_positions)
@@ -337,7 +337,7 @@ class Scan:
         return self._columns
 
     def clustered(self) -> Integers:
-        """Positions of the columns that were used, similar ones side by side.
+        """Return positions of the columns that were used, similar ones side by side.
 
         Average linkage on ``1 - correlation`` (SciPy).
         """
@@ -351,7 +351,7 @@ class Scan:
         return used[hierarchy.leaves_list(tree)]
 
     def plot(self) -> Figure:
-        """Heat map of the columns that were used, clustered: HGR above, |Pearson| below.
+        """Draw a heat map of the columns that were used, clustered: HGR above, |Pearson| below.
 
         Raises:
           ImportError: without matplotlib, naming the command that installs it.
@@ -371,7 +371,7 @@ class Scan:
 
     @staticmethod
     def load(path: str | Path) -> Scan:
-        """A scan that was kept by `save`; all but `fit` and `values` work.
+        """Load a scan that was kept by `save`; all but `fit` and `values` work.
 
         Raises:
           FileNotFoundError: if there is no such file.

@@ -74,7 +74,7 @@ def as_columns(
     categories: Collection[str] = (),
     low_cardinality: int = 0,
 ) -> Columns:
-    """The columns of a matrix or data frame.
+    """Return the columns of a matrix or data frame.
 
     Args:
       table: an array ``(n, p)``, a mapping from names to columns ``(n,)``, or a data frame that
@@ -147,7 +147,7 @@ def _check_rows(names: list[str], columns: list[NDArray[Any]]) -> None:
 
 
 def _matrix(names: Sequence[str], table: Any, notes: dict[str, str]) -> Columns:
-    """A floating matrix whole, without a copy unless there is something to leave out."""
+    """Take a floating matrix whole, without a copy unless there is something to leave out."""
     host = np.asarray(table)
     skipped: dict[str, str] = {}
     low, high = host.min(axis=0), host.max(axis=0)
@@ -183,7 +183,7 @@ class _Builder:
         self.notes: dict[str, str] = {}
 
     def add(self, name: str, column: Any, *, as_category: bool) -> None:
-        """One column: an array of numbers, dates, booleans or text, or the reason against it."""
+        """Add a column: an array of numbers, dates, booleans or text, or the reason against it."""
         if isinstance(column, Unusable):
             self.skipped[name] = column.reason
             return
@@ -247,7 +247,7 @@ class _Builder:
         self.categories[name] = Category(new[column.codes], tuple(levels))
 
     def columns(self, names: tuple[str, ...], rows: int, frame: Any) -> Columns:
-        """The table of what was added."""
+        """Return the table of what was added."""
         position = {name: index for index, name in enumerate(names)}
         numbers = (
             np.stack(list(self.numbers.values()), axis=1) if self.numbers else np.zeros((rows, 0))
@@ -268,7 +268,7 @@ class _Builder:
 
 
 def add_note(notes: dict[str, str], name: str, remark: str) -> None:
-    """One more remark on a column."""
+    """Add a remark on a column."""
     notes[name] = f"{notes[name]}; {remark}" if name in notes else remark
 
 
@@ -281,7 +281,7 @@ def _tell_infinite(notes: dict[str, str], name: str, count: int) -> None:
 
 
 def _tell_duplicates(notes: dict[str, str], names: Sequence[str], columns: Sequence[Any]) -> None:
-    """A remark on every column that holds the same values as one before it."""
+    """Add a remark on every column that holds the same values as one before it."""
 
     @functools.cache
     def digest(position: int) -> int:
@@ -301,7 +301,7 @@ def _tell_duplicates(notes: dict[str, str], names: Sequence[str], columns: Seque
 
 
 def _named(given: Sequence[Any], builder: _Builder) -> list[str]:
-    """`unique_names`, with a remark on those that are made up."""
+    """Return `unique_names`, with a remark on those that are made up."""
     own = [str(name) for name in given]
     names = unique_names(own)
     for name, unique in zip(own, names, strict=True):

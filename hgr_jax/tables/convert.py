@@ -25,7 +25,7 @@ class Unusable:
 
 
 def unique_names(given: Sequence[str]) -> list[str]:
-    """A name of its own for every column: by its position if it has none, or with a number.
+    """Return a name of its own for every column: by its position if it has none, or numbered.
 
     A made-up name is never one of those given.
 
@@ -46,7 +46,7 @@ def unique_names(given: Sequence[str]) -> list[str]:
 
 
 def plain(table: Any) -> Any:
-    """A matrix without a mask, and of a type that NumPy knows."""
+    """Return a matrix without a mask, and of a type that NumPy knows."""
     if isinstance(table, np.ma.MaskedArray):
         if table.dtype.kind in "fiub":
             return np.ma.filled(table.astype(np.float64), np.nan)
@@ -59,7 +59,7 @@ def plain(table: Any) -> Any:
 
 
 def from_values(name: Any, values: Any) -> NDArray[Any]:
-    """A column of a mapping as an array, of objects where NumPy would make text of them."""
+    """Return a column of a mapping as an array, of objects where NumPy would make text of them."""
     if isinstance(values, np.ma.MaskedArray):
         return np.asarray(plain(values))
     try:
@@ -74,7 +74,7 @@ def from_values(name: Any, values: Any) -> NDArray[Any]:
 
 
 def as_array(column: Any) -> NDArray[Any] | Category | Unusable:
-    """Numbers (booleans, days) or levels from a NumPy column, or the reason against it."""
+    """Return numbers (booleans, days) or levels from a NumPy column, or the reason against it."""
     array = np.asarray(column)
     if array.ndim != 1:
         return Unusable(f"values of shape {array.shape[1:]}, neither numbers nor text")
@@ -88,7 +88,7 @@ def as_array(column: Any) -> NDArray[Any] | Category | Unusable:
 
 
 def _days(array: NDArray[Any]) -> NDArray[np.float64]:
-    """Dates as days since the first, durations as days; NaN where missing."""
+    """Return dates as days since the first, durations as days; NaN where missing."""
     missing = np.isnat(array)
     first = array[~missing].min() if array.dtype.kind == "M" and not missing.all() else None
     span = array - first if first is not None else array.astype("m8[us]")
@@ -110,14 +110,14 @@ def _levels_of_objects(array: NDArray[Any]) -> NDArray[Any] | Category | Unusabl
 
 
 def _is_missing(value: Any) -> bool:
-    """None, "", what is not equal to itself (NaN, NaT), and pandas.NA, which says neither."""
+    """Return whether it is None, "", NaN or NaT (unequal to themselves), or pandas.NA."""
     if value is None or isinstance(value, str):
         return not value
     return type(value).__name__ == "NAType" or value != value
 
 
 def _numbers_of_objects(values: list[Any]) -> NDArray[np.float64] | None:
-    """Numbers, or days of dates and durations; None for values that are not all of one kind."""
+    """Return numbers, or days of dates and durations; None for values not all of one kind."""
     if not values:
         return None
     if all(isinstance(v, numbers.Real | decimal.Decimal | np.bool_) for v in values):
@@ -141,7 +141,7 @@ def _as_float(value: Any) -> float:
 
 
 def as_frame(table: Any) -> tuple[Any, list[str]]:
-    """A data frame as narwhals sees it, and the names of its columns, which may not be unique."""
+    """Return a data frame as narwhals sees it, and the names of its columns, perhaps not unique."""
     narwhals = require("narwhals.stable.v2", "table")
     known = narwhals.dependencies
     if known.is_pandas_like_dataframe(table) and not table.columns.is_unique:
@@ -161,7 +161,7 @@ def as_frame(table: Any) -> tuple[Any, list[str]]:
 
 
 def from_frame(frame: Any, position: int) -> Any:
-    """One column of a data frame, as NumPy numbers, dates, levels, or the reason against it."""
+    """Return a column of a data frame as NumPy numbers, dates, levels, or the reason against it."""
     narwhals = require("narwhals.stable.v2", "table")
     series = frame[:, position]
     dtype = series.dtype
@@ -194,13 +194,13 @@ def _floats(narwhals: Any, series: Any) -> NDArray[np.float64]:
 
 
 def whole_values(column: NDArray[Any]) -> float:
-    """How many distinct values a column of integers has; infinity for any other."""
+    """Return how many distinct values a column of integers has; infinity for any other."""
     present = column[np.isfinite(column)]
     return len(np.unique(present)) if np.array_equal(present, np.floor(present)) else np.inf
 
 
 def holds_flags(column: NDArray[Any]) -> bool:
-    """Whether all values that are present are booleans."""
+    """Return whether all values that are present are booleans."""
     if column.dtype == object:
         return all(value is None or isinstance(value, bool | np.bool_) for value in column)
     return column.dtype.kind == "b"

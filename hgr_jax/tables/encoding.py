@@ -65,7 +65,7 @@ def _category(
 
 
 def _shortest(number: Any) -> str:
-    """A NumPy number in the few digits that tell it from all others of its type."""
+    """Return a NumPy number in the few digits that tell it from all others of its type."""
     short = f"{float(number):g}"
     read = number.dtype.type(short) if number.dtype.kind == "f" else float(short)
     return short if read == number.item() else str(number).removesuffix(".0")

@@ -212,7 +212,7 @@ class _Cells:
 
 
 def _read_csv(path: Path, names: Sequence[str] = (), *, encoding: str = "utf8") -> _Cells:
-    """The cells of a file; with ``names`` it has no header, and may have other lines than rows."""
+    """Read the cells of a file; with ``names`` it has no header, and perhaps other lines."""
     arrow, shown = _arrow(), printable(str(path))
     uneven: list[Any] = []
     blank: list[int] = []  # lines of spaces
@@ -269,7 +269,7 @@ def _arrow() -> Any:
 
 
 def _read_header(path: Path, shown: str) -> tuple[list[str], str]:
-    """The names in the first line, and the delimiter that occurs most in it."""
+    """Read the names in the first line, and the delimiter that occurs most in it."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         first = file.readline()
     if not first.strip():
@@ -287,7 +287,7 @@ def _check_header(cells: _Cells) -> None:
 
 @contextlib.contextmanager
 def _reading(path: Path, shown: str) -> Iterator[None]:
-    """A `TableError` for whatever is wrong with a file."""
+    """Raise a `TableError` for whatever is wrong with a file."""
     try:
         yield
     except FileNotFoundError:
@@ -309,7 +309,7 @@ def _texts(column: Any) -> NDArray[Any]:
 
 
 def _typed(column: Any, *, dates: bool = False) -> NDArray[Any]:
-    """Numbers, or text where one of the values is no number, or perhaps dates where all are."""
+    """Return numbers, or text where a value is no number, or perhaps dates where all are."""
     arrow = _arrow()
     compute = arrow.compute
     trimmed = compute.utf8_trim_whitespace(column)

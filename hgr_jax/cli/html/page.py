@@ -124,7 +124,7 @@ def write_html(report: HtmlPage, path: str | Path) -> None:
 
 
 def render(report: HtmlPage) -> str:
-    """The page of a report, as text.
+    """Return the page of a report, as text.
 
     Args:
       report: what to show.
@@ -172,7 +172,7 @@ def _page(report: HtmlPage) -> dict[str, Any]:
 
 
 def _triangle(name: str, values: ArrayLike, p: int) -> list[float | None]:
-    """Absolute values above the diagonal, row by row."""
+    """Return absolute values above the diagonal, row by row."""
     matrix = np.asarray(values, dtype=np.float64)
     if p == 0 and matrix.size == 0:
         return []
@@ -197,7 +197,7 @@ def _table_columns(headers: Sequence[str], rows: Sequence[Sequence[Value]]) -> l
 
 
 def _column(values: list[Any], *, is_text: bool) -> dict[str, Any]:
-    """Texts as levels and codes, -1 where there is none; numbers as they are."""
+    """Return texts as levels and codes, -1 where there is none; numbers as they are."""
     if is_text or any(isinstance(value, str) for value in values):
         codes: dict[str, int] = {}
         texts = [_text(value) for value in values]
@@ -209,7 +209,7 @@ def _column(values: list[Any], *, is_text: bool) -> dict[str, Any]:
 
 
 def _python_value(value: Any) -> Any:
-    """A value of Python, where it was one of an array; truth values as words."""
+    """Return a value of Python, where it was one of an array; truth values as words."""
     value = value.item() if isinstance(value, np.generic) else value
     return ("no", "yes")[value] if isinstance(value, bool) else value
 
@@ -241,7 +241,7 @@ def _detail(detail: Detail) -> dict[str, Any]:
 
 
 def _side(name: str, values: Sequence[float | str], curve: Curve) -> dict[str, Any]:
-    """One variable of a pair; a category as codes of its levels."""
+    """Return one variable of a pair; a category as codes of its levels."""
     if len(curve.x) != len(curve.y):
         raise ValueError(
             f"y of the curve of {name!r} must have the {len(curve.x)} entries of x; "
@@ -258,7 +258,7 @@ def _side(name: str, values: Sequence[float | str], curve: Curve) -> dict[str, A
 
 
 def _drawn(values: Iterable[float]) -> list[float | None]:
-    """Values to as many decimals as a picture of all of them can show."""
+    """Return values to as many decimals as a picture of all of them can show."""
     values = list(values)
     finite = [value for value in values if math.isfinite(value)]
     span = max(finite) - min(finite) if finite else 0.0

@@ -46,7 +46,7 @@ class ColumnMoments:
 
 
 def moments_of_ranks(counts: Any, degree: int) -> ColumnMoments:
-    """The shape of the polynomials of the ranks of a column.
+    """Return the moments of the polynomials of the ranks of a column.
 
     Args:
       counts: how many rows hold each distinct value, in their order.
@@ -81,7 +81,7 @@ def _shape_of_polynomials(counts: Floats, degree: int) -> ColumnMoments:
 
 
 def moments_of_levels(counts: Any) -> ColumnMoments:
-    """The shape of the indicators of the levels of a category, from the rows of each."""
+    """Return the moments of the indicators of the levels of a category, from the rows of each."""
     counts = np.asarray(counts, np.float64)
     share = counts[counts > 0] / counts.sum()
     return _column_moments((np.eye(len(share)) - share[None, :]) / np.sqrt(share)[None, :], share)
@@ -101,7 +101,7 @@ def _column_moments(features: Floats, share: Floats) -> ColumnMoments:
 def is_valid(
     first: list[ColumnMoments], second: list[ColumnMoments], rows: Any
 ) -> NDArray[np.bool_]:
-    """Whether the law can be trusted for each pair of columns.
+    """Return whether the law holds for each pair of columns.
 
     Args:
       first, second: the shapes of its two columns, N of each.

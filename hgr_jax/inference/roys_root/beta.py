@@ -19,7 +19,7 @@ _NODES = 24
 
 
 def log_beta(a: float, b: FloatArray) -> FloatArray:
-    """The logarithm of B(a, b) to some 1e-14, also for b >> a, where log-gammas would cancel."""
+    """Return the logarithm of B(a, b) to 1e-14, also for b >> a, where log-gammas would cancel."""
     large = np.maximum(b, _STIRLING_FROM)
     ratio = (large - 0.5) * np.log1p(a / large) + a * np.log(large + a) - a
     ratio += _stirling_series(large + a) - _stirling_series(large)
@@ -28,7 +28,7 @@ def log_beta(a: float, b: FloatArray) -> FloatArray:
 
 
 def log_upper_tail(x: FloatArray, complement: FloatArray, a: float, b: FloatArray) -> FloatArray:
-    """The logarithm of P(X >= x) for X ~ Beta(a, b), 0 < x < 1 and ``complement`` = 1 - x.
+    """Return log P(X >= x) for X ~ Beta(a, b), 0 < x < 1 and ``complement`` = 1 - x.
 
     Beyond the bulk (1 - t)^b = (1 - x)^b exp(-u) turns the integral over t from x to 1 into
     one that Gauss and Laguerre's rule has to some 1e-13: that of t^(a-1), which hardly varies.

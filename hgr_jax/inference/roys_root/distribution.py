@@ -21,7 +21,7 @@ _MEAN_NODES = (12, 64)
 
 
 def log_survival(correlation: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.float64]:
-    """Natural logarithm of the p-value of a top canonical correlation: log P(KB >= correlation).
+    """Return the log of the p-value of a top canonical correlation: log P(KB >= correlation).
 
         P(KB >= c) = P(theta_1 >= c^2),   theta_1 the largest eigenvalue of (W_1 + W_2)^-1 W_1
 
@@ -76,7 +76,7 @@ def log_survival(correlation: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.flo
 
 
 def survival(correlation: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.float64]:
-    """The p-value of a top canonical correlation: P(KB >= correlation), exp of `log_survival`.
+    """Return the p-value of a top canonical correlation: P(KB >= correlation).
 
     Args:
       correlation, n, p, q: as in `log_survival`, and so are degenerate cases and source.
@@ -96,7 +96,7 @@ def survival(correlation: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.float64
 
 
 def quantile(probability: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.float64]:
-    """The top canonical correlation c with P(KB <= c) = probability, under independence.
+    """Return the top canonical correlation c with P(KB <= c) = probability, under independence.
 
     Solved by inverse quadratic interpolation safeguarded by bisection, on the log-odds of the
     exact distribution, once for each distinct (probability, n, p, q).
@@ -139,7 +139,7 @@ def quantile(probability: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.float64
 
 
 def mean(n: Any, p: Any, q: Any) -> npt.NDArray[np.float64]:
-    """The expected top canonical correlation under independence: how far KB is biased upward.
+    """Return the expected top canonical correlation under independence: the upward bias of KB.
 
         E[KB] = int_0^1 P(KB >= c) dc,   at most some (sqrt(p) + sqrt(q)) / sqrt(n)
 
@@ -172,7 +172,7 @@ def mean(n: Any, p: Any, q: Any) -> npt.NDArray[np.float64]:
 
 
 def _means(problem: Roots) -> FloatArray:
-    """The integral of the survival function, (D,), with no more than 1 in 10^16 left out."""
+    """Return the integral of the survival function, (D,), with no more than 1 in 10^16 left out."""
     column = np.arange(problem.a.size)
     ends = [np.zeros(column.size)]
     ends += [_solve(np.full(column.size, logit), problem, column) for logit in _MEAN_LOGITS]
@@ -188,7 +188,7 @@ def _means(problem: Roots) -> FloatArray:
 
 
 def _solve(logits: FloatArray, problem: Roots, column: npt.NDArray[np.intp]) -> FloatArray:
-    """Where log P(KB > c) - log P(KB <= c) falls to ``logits`` (N,)."""
+    """Find where log P(KB > c) - log P(KB <= c) falls to ``logits`` (N,)."""
 
     def excess(c: FloatArray, chosen: npt.NDArray[np.intp]) -> FloatArray:
         upper, lower = _tails(c, problem, column[chosen])
@@ -217,7 +217,7 @@ def _tails(
 def _broadcast_freedom(
     name: str, values: Any, n: Any, p: Any, q: Any
 ) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray], tuple[int, ...]]:
-    """All as flat float64 arrays of the same length, and the shape to which they broadcast."""
+    """Return flat float64 arrays of the same length, and the shape to which they broadcast."""
     given = {name: values, "n": n, "p": p, "q": q}
     arrays = []
     for key, value in given.items():
@@ -243,14 +243,14 @@ def _regular(n: FloatArray, p: FloatArray, q: FloatArray) -> npt.NDArray[np.bool
 
 
 def _degenerate(n: FloatArray, p: FloatArray, q: FloatArray) -> FloatArray:
-    """The one correlation that there is where the distribution is a point."""
+    """Return the one correlation that there is where the distribution is a point."""
     return np.where(np.minimum(p, q) > 0, 1.0, 0.0)
 
 
 def _problems(
     n: FloatArray, p: FloatArray, q: FloatArray, wanted: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[npt.NDArray[np.intp], Roots, npt.NDArray[np.intp]]]:
-    """The ``wanted`` entries by p and q, with the column of their n; in blocks of distinct n."""
+    """Yield the ``wanted`` entries by p and q, with the column of their n; in blocks of n."""
     indices = np.flatnonzero(wanted)
     small, large = np.minimum(p, q)[indices], np.maximum(p, q)[indices]
     for smaller, larger in _distinct_pairs(small, large):

@@ -57,7 +57,7 @@ class Roots:
     weights: FloatArray
 
     def columns(self, index: npt.NDArray[np.intp]) -> Roots:
-        """The same with one column for each entry of ``index``, or still one for all of them."""
+        """Return the same with a column for each entry of ``index``, or still one for all."""
         if self.a.size == 1:
             return self
         arrays = {
@@ -69,7 +69,7 @@ class Roots:
 
 
 def roots(n: FloatArray, p: int, q: int) -> Roots:
-    """What does not depend on x: 1 <= p <= q, and an array ``n`` of values > p + q."""
+    """Prepare all that does not depend on x: 1 <= p <= q, and an array ``n`` of values > p + q."""
     a = n - 1.0 - p - q
     b = float(q - p)
     log_mass = log_beta(b + 1, a + 1)
@@ -97,7 +97,7 @@ def roots(n: FloatArray, p: int, q: int) -> Roots:
 def log_tails(
     x: FloatArray, complement: FloatArray, problem: Roots, index: npt.NDArray[np.intp]
 ) -> tuple[FloatArray, FloatArray]:
-    """The logarithms of P(t_1 > x) and P(t_1 <= x), each (N,), for 0 < x < 1.
+    """Return the logarithms of P(t_1 > x) and P(t_1 <= x), each (N,), for 0 < x < 1.
 
     ``complement`` is 1 - x to full precision; ``index`` says which column of ``problem`` x is of.
     """
@@ -135,7 +135,7 @@ def _log_tails(
 def _deficits(
     x: FloatArray, complement: FloatArray, log_tail: FloatArray, problem: Roots
 ) -> tuple[FloatArray, FloatArray]:
-    """The logarithm of s (N,), which keeps far tails from underflow, and rows delta_k / s."""
+    """Return log s (N,), which keeps far tails from underflow, and rows delta_k / s."""
     p, a, b = problem.p, problem.a, float(problem.q - problem.p)
     mode = (b + 1) / (a + b + 2)
     reference = np.maximum(x, mode)
@@ -175,7 +175,7 @@ def _deficits(
 
 
 def _make_skew_orthogonal(matrix: FloatArray, chain: FloatArray) -> None:
-    """Change, in place, to the basis in which the matrix at 1 is made of blocks (0 1; -1 0)."""
+    """Change, in place, to the basis in which the matrix at 1 is of blocks (0 1; -1 0)."""
     size = len(matrix)
     for k in range(2, size, 2):
         ratio = chain[k - 1] / chain[k - 2]
@@ -187,7 +187,7 @@ def _make_skew_orthogonal(matrix: FloatArray, chain: FloatArray) -> None:
 
 
 def _eliminate(matrix: FloatArray, scale: FloatArray) -> FloatArray:
-    """The deficits 1 - pivot, over ``scale``, of the blocks of J - scale * matrix; in place."""
+    """Find, in place, the deficits 1 - pivot, over ``scale``, of blocks of J - scale * matrix."""
     deficits = []
     for k in range(0, len(matrix), 2):
         first, second = matrix[k], matrix[k + 1]
@@ -205,7 +205,7 @@ def _eliminate(matrix: FloatArray, scale: FloatArray) -> FloatArray:
 def _polynomial_terms(
     t: FloatArray, problem: Roots, first: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """``first`` times pi_0, ..., pi_{p-2} and their derivatives, (p - 1, ...), at ``t``."""
+    """Return ``first`` times pi_0, ..., pi_{p-2} and their derivatives, (p - 1, ...), at ``t``."""
     values = np.zeros((problem.p - 1, *t.shape))
     slopes = np.zeros_like(values)
     values[0] = first
@@ -219,7 +219,7 @@ def _polynomial_terms(
 
 
 def _recurrence(count: int, a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
-    """Of the orthonormal polynomials of weight t^b (1-t)^a on (0, 1), without cancellation.
+    """Return that of the orthonormal polynomials of weight t^b (1-t)^a on (0, 1), exactly.
 
     t pi_j = o_j pi_{j+1} + d_j pi_j + o_{j-1} pi_{j-1};  ``count`` rows of d and of o.
     """
@@ -238,7 +238,7 @@ def _recurrence(count: int, a: FloatArray, b: float) -> tuple[FloatArray, FloatA
 
 
 def _gauss_rule(count: int, a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights (count, D), total mass 1, of the Gauss rule for (1-s)^a on (0, 1).
+    """Return nodes and weights (count, D), total mass 1, of the Gauss rule for (1-s)^a on (0, 1).
 
     Golub and Welsch (1969) for the nodes; the weights, which span many orders of magnitude, are
     1 / sum_j pi_j(s)^2, to full relative precision.

@@ -20,7 +20,7 @@ def bracketed_root(
     high: FloatArray,
     high_value: FloatArray,
 ) -> FloatArray:
-    """A zero of each function between ``low`` and ``high`` (N,), where its values differ in sign.
+    """Find a zero of each function between ``low`` and ``high`` (N,), where it changes sign.
 
     Chandrupatla (1997): inverse quadratic interpolation where three points allow it, else
     bisection.  ``function(x, chosen)`` evaluates those of the indices ``chosen`` at ``x``.
@@ -63,7 +63,7 @@ def _interpolate(
     c: FloatArray,
     c_value: FloatArray,
 ) -> FloatArray:
-    """Where between a (0) and b (1) to look next: by interpolation if it can be trusted, or 1/2."""
+    """Choose where between a (0) and b (1) to look next: by interpolation if trusted, or 1/2."""
     with np.errstate(divide="ignore", invalid="ignore"):
         position = (a - b) / (c - b)
         level = (a_value - b_value) / (c_value - b_value)
