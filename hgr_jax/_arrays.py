@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
@@ -23,7 +24,7 @@ def on_host(x: Array) -> bool:
     return all(device.platform == "cpu" for device in x.devices())
 
 
-def as_dtype(x: Array, dtype: Any) -> Array:
+def as_dtype(x: Array, dtype: DTypeLike) -> Array:
     """Return ``x`` as an array of ``dtype``; a concrete one on the CPU without a compiled program.
 
     (There would be one for every shape, as there is for `jnp.asarray` of an array of NumPy.)

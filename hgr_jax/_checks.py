@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_dtype
 
@@ -46,7 +48,7 @@ def as_real_array(name: str, value: Any, *, max_ndim: int = 2) -> Array:
     return as_dtype(value, jnp.float32) if value.dtype.itemsize < 4 else value
 
 
-def _is_discrete(dtype: Any) -> bool:
+def _is_discrete(dtype: DTypeLike) -> bool:
     return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_)
 
 
@@ -69,7 +71,7 @@ def _from_host(name: str, value: Any) -> Array:
     return jax.device_put(host)
 
 
-def as_pair(a: Any, b: Any, *, max_ndim: int = 2) -> tuple[Array, Array]:
+def as_pair(a: ArrayLike, b: ArrayLike, *, max_ndim: int = 2) -> tuple[Array, Array]:
     """Return both variables as arrays of one floating dtype and of the same number of rows."""
     a, b = as_real_array("a", a, max_ndim=max_ndim), as_real_array("b", b, max_ndim=max_ndim)
     if a.shape[0] != b.shape[0]:
@@ -81,7 +83,7 @@ def as_pair(a: Any, b: Any, *, max_ndim: int = 2) -> tuple[Array, Array]:
     return as_dtype(a, dtype), as_dtype(b, dtype)
 
 
-def as_weights(weights: Any, rows: int, dtype: Any) -> Array | None:
+def as_weights(weights: ArrayLike | None, rows: int, dtype: DTypeLike) -> Array | None:
     """Return observation weights as an array ``(n,)``, or None."""
     if weights is None:
         return None
@@ -105,7 +107,7 @@ def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Ar
     return jnp.asarray(value, a.dtype)
 
 
-def as_key(key: Any) -> Array:
+def as_key(key: Array) -> Array:
     """Return a random key, of `jax.random.key` or the two integers of `jax.random.PRNGKey`."""
     if isinstance(key, Array):
         typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
@@ -124,7 +126,7 @@ def as_key(key: Any) -> Array:
     )
 
 
-def as_scalar(name: str, value: Any, dtype: Any) -> Array:
+def as_scalar(name: str, value: Any, dtype: DTypeLike) -> Array:
     """Return a real number, traced or not, as an array ``()`` of ``dtype``."""
     if isinstance(value, bool) or not (
         isinstance(value, int | float | np.number | np.ndarray | Array)
@@ -143,7 +145,7 @@ def as_scalar(name: str, value: Any, dtype: Any) -> Array:
         return jnp.asarray(value).astype(dtype)
 
 
-def as_positive(name: str, value: Any, dtype: Any) -> Array:
+def as_positive(name: str, value: Any, dtype: DTypeLike) -> Array:
     """Return a finite number above 0 as an array ``()``; a traced one that is not becomes NaN."""
     number = as_scalar(name, value, dtype)
     if isinstance(number, jax.core.Tracer):
@@ -154,7 +156,7 @@ def as_positive(name: str, value: Any, dtype: Any) -> Array:
     return number
 
 
-def as_nonnegative(name: str, value: Any, dtype: Any) -> Array:
+def as_nonnegative(name: str, value: Any, dtype: DTypeLike) -> Array:
     """Return a finite number >= 0 as an array ``()``; a traced one that is not becomes NaN."""
     number = as_scalar(name, value, dtype)
     if isinstance(number, jax.core.Tracer):

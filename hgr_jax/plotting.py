@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
@@ -31,7 +32,9 @@ MAX_WRITTEN = 12
 """Largest number of rows or columns of a table whose entries are written into their cells."""
 
 
-def plot_fit(fit: KBFit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -> Figure:
+def plot_fit(
+    fit: KBFit, a: ArrayLike, b: ArrayLike, *, names: Sequence[str] = ("a", "b")
+) -> Figure:
     """Draw a fitted pair in four panels: the data, f, g, and the transformed data.
 
     Args:
@@ -60,23 +63,23 @@ def plot_fit(fit: KBFit, a: Any, b: Any, *, names: Sequence[str] = ("a", "b")) -
     finite = np.isfinite(a) & np.isfinite(b)
     if not finite.any():
         raise ValueError("a and b have no row of two finite values to draw.")
-    a, b = a[finite].astype(np.float64), b[finite].astype(np.float64)
+    x, y = a[finite].astype(np.float64), b[finite].astype(np.float64)
     figure = require("matplotlib.figure", "plot").Figure(figsize=(13, 3.4), layout="constrained")
     data, left, right, projection = figure.subplots(1, 4)
     name_a, name_b = (literal(name) for name in names)
-    size = 20 * min(1.0, (500 / len(a)) ** 0.5)
+    size = 20 * min(1.0, (500 / len(x)) ** 0.5)
     points = {"s": size, "alpha": 0.6, "linewidths": 0, "color": "C0"}
 
-    pearson = np.corrcoef(_in_unit(a), _in_unit(b))[0, 1] if np.ptp(a) > 0 < np.ptp(b) else 0.0
-    data.scatter(a, b, **points)
+    pearson = np.corrcoef(_in_unit(x), _in_unit(y))[0, 1] if np.ptp(x) > 0 < np.ptp(y) else 0.0
+    data.scatter(x, y, **points)
     data.set(title=f"data: |Pearson| {abs(pearson):.3f}", xlabel=name_a, ylabel=name_b)
-    for axes, transform, x, name, letter in (
-        (left, fit.f, a, name_a, "f"),
-        (right, fit.g, b, name_b, "g"),
+    for axes, transform, values, name, letter in (
+        (left, fit.f, x, name_a, "f"),
+        (right, fit.g, y, name_b, "g"),
     ):
-        _draw_transform(axes, np.asarray(transform(x)), transform, x)
+        _draw_transform(axes, np.asarray(transform(values)), transform, values)
         axes.set(title=f"copula transformation {letter}", xlabel=name, ylabel=f"{letter}({name})")
-    projection.scatter(np.asarray(fit.f(a)), np.asarray(fit.g(b)), **points)
+    projection.scatter(np.asarray(fit.f(x)), np.asarray(fit.g(y)), **points)
     projection.set(
         title=f"projection: correlation {float(fit.correlation):.3f}",
         xlabel=f"f({name_a})",
@@ -97,7 +100,11 @@ def _draw_transform(axes: Axes, values: np.ndarray, transform: Any, x: np.ndarra
 
 
 def plot_correlations(
-    kb: Any, pearson: Any, names: Sequence[str], *, title: str = "HGR-KB above, |Pearson| below"
+    kb: ArrayLike,
+    pearson: ArrayLike,
+    names: Sequence[str],
+    *,
+    title: str = "HGR-KB above, |Pearson| below",
 ) -> Figure:
     """Draw a heat map of two symmetric tables of correlations: above and below the diagonal.
 
@@ -117,22 +124,22 @@ def plot_correlations(
       >>> kb, pearson = np.array([[1, 0.9], [0.9, 1]]), np.array([[1, -0.2], [-0.2, 1]])
       >>> figure = plot_correlations(kb, pearson, ["age", "income"])
     """
-    kb, pearson = np.asarray(kb, float), np.abs(np.asarray(pearson, float))
+    above, below = np.asarray(kb, float), np.abs(np.asarray(pearson, float))
     expected = (len(names), len(names))
-    if kb.shape != expected or pearson.shape != expected:
+    if above.shape != expected or below.shape != expected:
         raise ValueError(
             f"kb and pearson must have shape {expected}, as there are {len(names)} names;"
-            f" got {kb.shape} and {pearson.shape}."
+            f" got {above.shape} and {below.shape}."
         )
-    both = np.where(np.tri(len(kb), dtype=bool), pearson, kb)
+    both = np.where(np.tri(len(names), dtype=bool), below, above)
     np.fill_diagonal(both, np.nan)
-    side = min(max(5.0, 0.28 * len(kb) + 2), MAX_HEAT_MAP_INCHES)
+    side = min(max(5.0, 0.28 * len(names) + 2), MAX_HEAT_MAP_INCHES)
     figure = require("matplotlib.figure", "plot").Figure(
         figsize=(side + 1, side), layout="constrained"
     )
     axes = figure.subplots()
     image = axes.imshow(both, vmin=0, vmax=1, cmap="viridis")
-    ticks = range(len(kb)) if len(kb) <= MAX_LABELS else ()
+    ticks = range(len(names)) if len(names) <= MAX_LABELS else ()
     labels = [literal(names[tick]) for tick in ticks]
     axes.set_xticks(ticks, labels, rotation=90, fontsize=7)
     axes.set_yticks(ticks, labels, fontsize=7)
@@ -142,7 +149,7 @@ def plot_correlations(
 
 
 def plot_predictions(
-    z: Any,
+    z: ArrayLike,
     predictions: Mapping[str, Any],
     *,
     name: str = "protected attribute",

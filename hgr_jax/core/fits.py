@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_real_array, as_weights
 from hgr_jax.core.basis import PolynomialBasis
@@ -73,7 +75,7 @@ class CopulaTransform:
     encoder: Encoder
     side: Transformation
 
-    def __call__(self, x: Any) -> Array:
+    def __call__(self, x: ArrayLike) -> Array:
         """Return values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
         check_single(self.side.coefficients.shape[:-1])
         x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
@@ -154,7 +156,7 @@ def check_single(batch: tuple[int, ...]) -> None:
         )
 
 
-def as_new_data(x: Any, columns: int | None, dtype: Any) -> Array:
+def as_new_data(x: ArrayLike, columns: int | None, dtype: DTypeLike) -> Array:
     """Return data for a transform, of as many columns as it was fitted to (None: any number)."""
     x = as_real_array("x", x).astype(dtype)
     if columns not in (None, 1 if x.ndim == 1 else x.shape[1]):
@@ -178,7 +180,7 @@ class TransformedPair:
     f: Any
     g: Any
 
-    def score(self, a: Any, b: Any, *, weights: Any = None) -> Array:
+    def score(self, a: ArrayLike, b: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
         """Return the Pearson correlation of ``f(a)`` and ``g(b)`` on other data than the fit's.
 
         It lies in [-1, 1], and is 0 where ``f(a)`` or ``g(b)`` does not vary.  The sample value

@@ -76,7 +76,7 @@ RELATIONSHIPS = types.MappingProxyType(
 """The relationships by name, read-only."""
 
 
-def sample(name: str, key: Any, *, noise: Any = 0.0, size: int = 1001) -> tuple[Array, Array]:
+def sample(name: str, key: Array, *, noise: Any = 0.0, size: int = 1001) -> tuple[Array, Array]:
     """Draw ``(a, b)`` from a relationship with Gaussian noise.
 
         b = f(a) + noise sd(f(a)) e,    a = -1, ..., 1 evenly spaced,    e ~ N(0, 1)

@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.steps import Rows
@@ -28,7 +29,7 @@ class Attribute:
     name: str
     distinct: int = 0
     center: Any = 0.0
-    scale: Any = 1.0
+    scale: ArrayLike = 1.0
     levels: tuple[str, ...] | None = None
     classes: NDArray[Any] | None = None
     edges: NDArray[Any] | None = None
@@ -59,7 +60,7 @@ class Attribute:
             return penalty
         return dataclasses.replace(penalty, h=min(penalty.h, self.distinct - 1))
 
-    def encode(self, z: Any, rows: int) -> NDArray[Any]:
+    def encode(self, z: ArrayLike, rows: int) -> NDArray[Any]:
         """Encode the attribute as ``(n,)``, or one-hot ``(n, c)`` if it is categorical.
 
         Raises:
@@ -89,7 +90,7 @@ class Attribute:
         return None
 
 
-def learn_attribute(penalty: Penalty, z: Any, y: NDArray[Any]) -> Attribute:
+def learn_attribute(penalty: Penalty, z: ArrayLike, y: NDArray[Any]) -> Attribute:
     """Learn how ``penalty`` sees these training rows.
 
     Raises:
@@ -180,7 +181,7 @@ def as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
     return array
 
 
-def numbers(name: str, values: Any, dtype: Any = np.float64) -> NDArray[Any]:
+def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """Return finite real numbers, of ``dtype``.
 
     Raises:
@@ -251,12 +252,12 @@ def _first_value(values: NDArray[Any]) -> Any:
 
 
 def make_rows(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     protected: Any,
     penalties: Sequence[Penalty],
     attributes: Sequence[Attribute] | None,
-    dtype: Any,
+    dtype: DTypeLike,
 ) -> tuple[Rows, tuple[Attribute, ...]]:
     """Check rows, put them on the device, and learn how the penalties see the attributes.
 

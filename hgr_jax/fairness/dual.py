@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_real_array, check_count
 
@@ -53,7 +55,9 @@ class LagrangianDual:
     optimizer: optax.GradientTransformation | None = None
     two_sided: bool = True
 
-    def init(self, multipliers: Any = 1, *, dtype: Any = None) -> DualState:
+    def init(
+        self, multipliers: int | ArrayLike = 1, *, dtype: DTypeLike | None = None
+    ) -> DualState:
         """Return the state at the start.
 
         Args:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import jax
 import numpy as np
 import optax
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._checks import (
     as_nonnegative,
@@ -203,7 +203,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
     def _scaled(self, x: NDArray[Any]) -> NDArray[Any]:
         return numbers("X", (x - self._center) / self._scale, np.float32)
 
-    def _output(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def _output(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         validation.check_is_fitted(self)
         x = self._scaled(validation.validate_data(self, X, reset=False, dtype=np.float64))
         for i, (kernel, bias) in enumerate(zip(self.coefs_, self.intercepts_, strict=True)):
@@ -265,7 +265,7 @@ class FairMLPRegressor(base.RegressorMixin, _FairMLP):  # type: ignore[misc,name
     _task = "squared_error"
     _kept = (*_FairMLP._kept, "_low", "_range")
 
-    def fit(self, X: Any, y: Any, protected: Any = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike, protected: ArrayLike | str | None = None) -> Self:  # noqa: N803
         """Train on inputs ``X (n, p)``, targets ``y (n,)`` and a protected attribute.
 
         Args:
@@ -287,7 +287,7 @@ class FairMLPRegressor(base.RegressorMixin, _FairMLP):  # type: ignore[misc,name
         self._train(x, (y - self._low) / self._range, protected, 1)
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return predictions ``(n,)``, in the unit of y."""
         output = self._output(X).astype(np.float64)
         return self._low + self._range * output
@@ -316,7 +316,7 @@ class FairMLPClassifier(base.ClassifierMixin, _FairMLP):  # type: ignore[misc,na
     _task = "log_loss"
     _kept = (*_FairMLP._kept, "classes_")
 
-    def fit(self, X: Any, y: Any, protected: Any = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike, protected: ArrayLike | str | None = None) -> Self:  # noqa: N803
         """Train on inputs ``X (n, p)``, labels ``y (n,)`` and a protected attribute.
 
         Args:
@@ -343,7 +343,7 @@ class FairMLPClassifier(base.ClassifierMixin, _FairMLP):  # type: ignore[misc,na
         self._train(x, codes.astype(np.float64), protected, outputs)
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return probabilities ``(n, classes)``."""
         output = self._output(X).astype(np.float64)
         if output.ndim == 1:
@@ -351,7 +351,7 @@ class FairMLPClassifier(base.ClassifierMixin, _FairMLP):  # type: ignore[misc,na
         odds = np.exp(output - output.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
 
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the most probable label of each row."""
         chosen = self.predict_proba(X).argmax(axis=1)
         return self.classes_[chosen]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._checks import check_count
 from hgr_jax._optional import require
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def didi(prediction: Any, z: Any, *, bins: int = 5) -> float:
+def didi(prediction: ArrayLike, z: ArrayLike, *, bins: int = 5) -> float:
     """Return the disparate impact discrimination index: how far group means are from the mean.
 
         DIDI = sum over groups v of | mean(prediction) - mean(prediction where z in v) |
@@ -46,16 +46,16 @@ def didi(prediction: Any, z: Any, *, bins: int = 5) -> float:
     prediction = numbers("prediction", prediction)
     if prediction.ndim != 1 or not len(prediction):
         raise ValueError(f"prediction must have shape (n,), n >= 1; got {prediction.shape}.")
-    z = as_column("z", z, len(prediction))
+    values = as_column("z", z, len(prediction))
     bins = check_count("bins", bins, least=2)
-    if z.ndim == 2:
-        z = z.argmax(axis=1)
-    text = is_text(z)
-    z = levels_of("z", z) if text else numbers("z", z)
-    levels, codes = np.unique(z, return_inverse=True)
+    if values.ndim == 2:
+        values = values.argmax(axis=1)
+    text = is_text(values)
+    values = levels_of("z", values) if text else numbers("z", values)
+    levels, codes = np.unique(values, return_inverse=True)
     if len(levels) > bins and not text:
-        edges = np.unique(np.quantile(z, np.arange(1, bins) / bins))
-        codes = np.searchsorted(edges, z, side="right")
+        edges = np.unique(np.quantile(values, np.arange(1, bins) / bins))
+        codes = np.searchsorted(edges, values, side="right")
     means = [prediction[codes == code].mean() for code in np.unique(codes)]
     return float(np.abs(np.array(means) - prediction.mean()).sum())
 
@@ -118,9 +118,9 @@ class FairnessReport:
 
 def report(
     model: Any,
-    X: Any,  # noqa: N803
-    y: Any,
-    z: Any,
+    X: ArrayLike,  # noqa: N803
+    y: ArrayLike,
+    z: ArrayLike,
     *,
     baseline: Any = None,
     h: int = 5,
@@ -169,7 +169,11 @@ def report(
     return FairnessReport(figures, score_name, len(y), (h, k), name, z, predictions)
 
 
-def _predictions(model: Any, X: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], str]:  # noqa: N803
+def _predictions(
+    model: Any,
+    X: ArrayLike,  # noqa: N803
+    y: NDArray[Any],
+) -> tuple[NDArray[Any], NDArray[Any], str]:
     """Return predictions ``(n,)``, targets as numbers, and what kind of score suits them."""
     kind = "regression"
     labels = y

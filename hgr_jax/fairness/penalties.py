@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from numpy.typing import ArrayLike
 
 from hgr_jax import measures
 from hgr_jax._checks import as_estimate, as_key, check_count, check_flag, check_kernel
+from hgr_jax.core.kernels import KernelLike
 from hgr_jax.fairness.batch_memory import Past, empty_past, remembered
 from hgr_jax.inference.bias import corrected
 from hgr_jax.measures import kb, kb_fit, sk
@@ -33,7 +35,7 @@ DIFFERENTIABLE = (
 """Measures that can be penalised by name: on a scale from 0 to 1, with a derivative."""
 
 
-def excess(value: Any, threshold: Any) -> Array:
+def excess(value: ArrayLike, threshold: ArrayLike) -> Array:
     """Return how far a value is above its threshold: ``max(0, value - threshold)``.
 
     Up to the threshold, and at it, the derivative is exactly 0; above it, 1.  NaN stays NaN, so
@@ -145,10 +147,10 @@ class Penalty:
     """
 
     measure: str | Callable[..., Array] | None = "kb"
-    threshold: Any = 0.2
+    threshold: ArrayLike = 0.2
     _: dataclasses.KW_ONLY
-    h: Any = 5
-    k: Any = 5
+    h: KernelLike = 5
+    k: KernelLike = 5
     given: str | int | None = None
     bias_corrected: bool = False
     memory: int = 1
@@ -300,9 +302,10 @@ class Penalty:
 
     def _parameters(self, z: Array) -> int:
         levels = 1 if z.ndim == 1 else z.shape[1] - 1
-        if self.measure == "sk":
-            return max(int(self.k), levels)
-        return (int(self.h) if z.ndim == 1 else levels) + int(self.k) - 1
+        h, k = self.h, self.k
+        assert not callable(h)
+        assert not callable(k)
+        return max(k, levels) if self.measure == "sk" else (h if z.ndim == 1 else levels) + k - 1
 
     def least_rows(self, z: Array) -> int:
         """Return the rows below which "kb" and "sk" of any data are 1, and constrain nothing.

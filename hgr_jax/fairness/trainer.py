@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import optax
 from flax import nnx
 from jax import Array
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import check_count
 from hgr_jax._progress import progress_bar
@@ -45,6 +46,8 @@ from hgr_jax.fairness.steps import (
     run_steps,
 )
 from hgr_jax.fairness.tasks import Task, as_task
+
+Protected = ArrayLike | Mapping[str, ArrayLike] | None
 
 _adam = optax.adam(1e-3)
 _default_dual = LagrangianDual()
@@ -96,7 +99,7 @@ class FairTrainer:
         network: nnx.Module,
         *,
         penalties: Penalty | Sequence[Penalty] = (),
-        task: Any = "squared_error",
+        task: Task | str | Callable[[Array, Array], Array] = "squared_error",
         optimizer: optax.GradientTransformation | None = None,
         dual: LagrangianDual | None = None,
         batch_size: int | None = None,
@@ -151,7 +154,7 @@ class FairTrainer:
             return {}
         return dict(zip(self.history.penalised, self.state.dual.multipliers.tolist(), strict=True))
 
-    def predict(self, x: Any) -> Array:
+    def predict(self, x: ArrayLike) -> Array:
         """Return predictions ``(n,)`` or ``(n, columns)`` at inputs ``x (n, p)``.
 
         Raises:
@@ -167,9 +170,9 @@ class FairTrainer:
 
     def fit(
         self,
-        x: Any,
-        y: Any,
-        protected: Any = None,
+        x: ArrayLike,
+        y: ArrayLike,
+        protected: Protected = None,
         *,
         steps: int = 500,
         validation: tuple[Any, ...] | None = None,
@@ -265,7 +268,9 @@ class FairTrainer:
             raise ValueError("there is nothing to save yet: call fit first.")
         self._write(Path(folder), self._description)
 
-    def resume(self, folder: str | Path, x: Any, y: Any, protected: Any = None) -> FairTrainer:
+    def resume(
+        self, folder: str | Path, x: ArrayLike, y: ArrayLike, protected: Protected = None
+    ) -> FairTrainer:
         """Take up a training that `save`, or ``fit(checkpoint=...)``, kept.
 
         Args:
@@ -292,7 +297,7 @@ class FairTrainer:
 
     # How a training starts, advances and is kept.
 
-    def _rows(self, x: Any, y: Any, protected: Any, *, learn: bool) -> Rows:
+    def _rows(self, x: ArrayLike, y: ArrayLike, protected: Any, *, learn: bool) -> Rows:
         known = None if learn else self.attributes
         rows, self.attributes = make_rows(x, y, protected, self.penalties, known, self._dtype)
         return rows
@@ -322,7 +327,7 @@ class FairTrainer:
         check_output(self.task, prediction, part.y, rows.y)
         count = 1 if prediction.ndim == 1 else prediction.shape[1]
         thresholds = {
-            name: None if penalty.measure is None else float(penalty.threshold)
+            name: None if penalty.measure is None else float(np.asarray(penalty.threshold))
             for penalty, attribute in zip(self.penalties, self.attributes, strict=True)
             for name in attribute.value_names(count)
         }

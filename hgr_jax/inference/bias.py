@@ -7,10 +7,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 
-def corrected(value: Array, rows: Any, parameters: Any) -> Array:
+def corrected(value: Array, rows: ArrayLike, parameters: ArrayLike) -> Array:
     """Return Ezekiel's corrected correlation, 0 where it would be imaginary.
 
         corrected^2 = max(0, 1 - (1 - value^2) (rows - 1) / (rows - 1 - parameters))
@@ -42,7 +42,9 @@ def corrected(value: Array, rows: Any, parameters: Any) -> Array:
     return found
 
 
-def corrected_on_host(value: Any, rows: Any, parameters: Any) -> NDArray[np.float64]:
+def corrected_on_host(
+    value: ArrayLike, rows: ArrayLike, parameters: ArrayLike
+) -> NDArray[np.float64]:
     """Return `corrected` by NumPy, in double precision, for arrays whose shapes vary."""
     found: NDArray[np.float64] = _ezekiel(np, np.asarray(value, np.float64), rows, parameters)
     return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
+from jax import Array
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import as_key, as_pair, as_weights, check_choice, check_count
@@ -54,14 +55,14 @@ class DegreeSelection:
 
 
 def select_degrees(
-    a: Any,
-    b: Any,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
     *,
-    key: Any,
+    key: Array,
     largest: int | tuple[int, int] = 7,
     folds: int = 5,
     rule: str = "one_standard_error",
-    weights: Any = None,
+    weights: npt.ArrayLike | None = None,
 ) -> DegreeSelection:
     """Select degrees h and k of HGR-KB, by cross-validation over all pairs up to the largest.
 

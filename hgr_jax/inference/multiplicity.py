@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -12,7 +10,7 @@ from hgr_jax._checks import check_choice
 METHODS = ("bh", "bonferroni", "holm")
 
 
-def adjust(pvalues: Any, method: str = "bh") -> npt.NDArray[np.float64]:
+def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> npt.NDArray[np.float64]:
     """Adjust p-values so that all tests together keep an error rate.
 
     With p_(1) <= ... <= p_(m) the p-values of the m tests of the family, adjusted values are

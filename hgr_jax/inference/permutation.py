@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from jax import Array
 
+from hgr_jax._arrays import Floats
 from hgr_jax._checks import (
     as_estimate,
     as_key,
@@ -54,13 +55,13 @@ class PermutationTest:
 
 
 def permutation_test(
-    a: Any,
-    b: Any,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
     measure: Callable[..., Array] = kb,
     *,
-    key: Any,
+    key: Array,
     permutations: int = 999,
-    weights: Any = None,
+    weights: npt.ArrayLike | None = None,
     chunk: int | None = None,
     **options: Any,
 ) -> PermutationTest:
@@ -236,10 +237,13 @@ def _any_values(
 
 
 def _prepare_rows(
-    a: Any, b: Any, weights: Any, kernels: tuple[int | Indicators, int | Indicators]
+    a: Floats,
+    b: Floats,
+    weights: Floats | None,
+    kernels: tuple[int | Indicators, int | Indicators],
 ) -> tuple[PolynomialPair | None, bool]:
     """Return orthonormal functions of both (None: not finite), and whether weights vary."""
-    w = np.ones(len(a)) if weights is None else weights
+    w: Floats = np.ones(len(a)) if weights is None else weights
     if not (np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(w).all() and w.min() > 0):
         return None, False
     return fit_pair(a, b, w, kernels), weights is not None

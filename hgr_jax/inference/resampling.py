@@ -33,14 +33,14 @@ RESAMPLE_MEMORY = 2**27
 
 
 def cross_fitted(
-    a: Any,
-    b: Any,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
     h: int = 5,
     k: int = 5,
     *,
-    key: Any,
+    key: Array,
     folds: int = 5,
-    weights: Any = None,
+    weights: npt.ArrayLike | None = None,
 ) -> Array:
     """Estimate HGR-KB with transformations fitted on other rows than those they are scored on.
 
@@ -154,12 +154,12 @@ class BootstrapInterval:
 
 
 def bootstrap(
-    a: Any,
-    b: Any,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
     h: int = 5,
     k: int = 5,
     *,
-    key: Any,
+    key: Array,
     resamples: int = 500,
     level: float = 0.95,
 ) -> BootstrapInterval:

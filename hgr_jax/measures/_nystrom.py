@@ -14,17 +14,17 @@ features of the others are 0; None means that all are data.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_positive, one_or_pair
 from hgr_jax.core.numerics import kept, row_count, row_mask, row_mean, standardise
 from hgr_jax.core.small_matrices import inverse_cholesky, matmul
 
 
-def as_bandwidths(bandwidth: Any, dtype: Any) -> tuple[Array, Array]:
+def as_bandwidths(bandwidth: ArrayLike, dtype: DTypeLike) -> tuple[Array, Array]:
     """Return the bandwidths of ``a`` and of ``b``, from one number or a pair of them."""
     first, second = one_or_pair("bandwidth", bandwidth)
     return as_positive(*first, dtype), as_positive(*second, dtype)

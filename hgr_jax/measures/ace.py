@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_dtype, is_traced
 from hgr_jax._checks import (
@@ -43,12 +44,12 @@ Spans = tuple[float, float]
 
 
 def ace(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     span: float | Spans = 0.2,
     max_iterations: int = 100,
-    tolerance: Any = 1e-5,
+    tolerance: ArrayLike = 1e-5,
 ) -> Array:
     """Return HGR by alternating conditional expectations (ACE), with a running-lines smoother.
 
@@ -112,12 +113,12 @@ def ace(
 
 
 def ace_fit(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     span: float | Spans = 0.2,
     max_iterations: int = 100,
-    tolerance: Any = 1e-5,
+    tolerance: ArrayLike = 1e-5,
 ) -> AceFit:
     """Return ACE with its transformations, for new data, and the end of its iteration.
 
@@ -153,7 +154,9 @@ def ace_fit(
     return dataclasses.replace(fit, f=f, g=g)
 
 
-def _checked_options(a: Any, b: Any, span: Any, tolerance: Any) -> tuple[Array, Array, Any, Array]:
+def _checked_options(
+    a: ArrayLike, b: ArrayLike, span: Any, tolerance: ArrayLike
+) -> tuple[Array, Array, Any, Array]:
     a, b = as_pair(a, b, max_ndim=1)
     halves = np.array([half_window(part, a.shape[0]) for part in check_spans(span)], np.int32)
     return a, b, halves, as_nonnegative("tolerance", tolerance, a.dtype)
@@ -179,7 +182,7 @@ class AceCurve:
     knots: Array
     values: Array
 
-    def __call__(self, x: Any) -> Array:
+    def __call__(self, x: ArrayLike) -> Array:
         """Return values ``(m,)`` at ``x (m,)``."""
         check_single(self.knots.shape[:-1])
         x = as_dtype(as_real_array("x", x, max_ndim=1), self.knots.dtype)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array
+from numpy.typing import ArrayLike
 
 from hgr_jax.core.padding import over_rows
 from hgr_jax.measures.kde import checked, dependence
 
 
-def chi2(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) -> Array:
+def chi2(
+    a: ArrayLike, b: ArrayLike, *, bandwidth: ArrayLike | None = None, points: int | None = None
+) -> Array:
     """Return the chi-square divergence between the joint density and the product of its marginals.
 
         chi2(a, b) = sum_ij p_ij^2 / (p_i. p_.j) - 1 = sum over i >= 2 of sigma_i(Q)^2

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, check_choice, check_flag
 from hgr_jax.core.numerics import kept, row_count, row_mask, safe_sqrt
@@ -30,7 +31,7 @@ PREFIX_CHUNK = 64
 
 
 def distance_correlation(
-    a: Any, b: Any, *, unbiased: bool = False, algorithm: str = "auto"
+    a: ArrayLike, b: ArrayLike, *, unbiased: bool = False, algorithm: str = "auto"
 ) -> Array:
     """Return the distance correlation, from the Euclidean distances between rows.
 

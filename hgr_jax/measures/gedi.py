@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jax import Array, lax
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_estimate, as_pair, as_weights
 from hgr_jax.core.numerics import safe_divide, standard_deviation
@@ -13,7 +14,9 @@ from hgr_jax.core.padding import over_rows
 from hgr_jax.measures.kb import kb
 
 
-def gedi(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) -> Array:
+def gedi(
+    a: ArrayLike, b: ArrayLike, *, measure: Callable[..., Array] = kb, **options: Any
+) -> Array:
     """Return the Generalized Disparate Impact, how much of b's spread goes with a unit of a.
 
         GeDI(a, b) = HGR(a, b) sd(b) / sd(a)

@@ -6,6 +6,8 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_positive, check_flag, one_or_pair
 from hgr_jax.core.numerics import kept, row_mask, safe_divide
@@ -22,7 +24,12 @@ MEDIAN_ROWS = 1024
 
 
 def hsic(
-    a: Any, b: Any, *, bandwidth: Any = None, unbiased: bool = False, normalized: bool = True
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    bandwidth: ArrayLike | None = None,
+    unbiased: bool = False,
+    normalized: bool = True,
 ) -> Array:
     """Return the Hilbert-Schmidt independence criterion of ``a`` and ``b``, with Gaussian kernels.
 
@@ -91,7 +98,7 @@ def hsic(
 Bandwidths = tuple[Array | None, Array | None]
 
 
-def _as_bandwidths(value: Any, dtype: Any) -> Bandwidths:
+def _as_bandwidths(value: Any, dtype: DTypeLike) -> Bandwidths:
     """Return the bandwidths of a and b; None for the median heuristic."""
     first, second = (
         None if part is None else as_positive(name, part, dtype)

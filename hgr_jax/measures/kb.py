@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_weights, check_choice, check_kernel
 from hgr_jax.core.canonical import correlation, prepare, solve
@@ -16,12 +17,12 @@ from hgr_jax.core.solvers import SOLVERS
 
 
 def kb(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     h: KernelLike = 5,
     k: KernelLike = 5,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> Array:
@@ -98,12 +99,12 @@ def kb(
 
 
 def kb_fit(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     h: KernelLike = 5,
     k: KernelLike = 5,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> KBFit:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_pair, as_positive, check_count
@@ -25,7 +26,9 @@ DAMPING = 1e-9
 """Added to the density, so that no cell of the grid has probability 0."""
 
 
-def kde(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) -> Array:
+def kde(
+    a: ArrayLike, b: ArrayLike, *, bandwidth: ArrayLike | None = None, points: int | None = None
+) -> Array:
     """Return HGR-KDE, by Witsenhausen's characterisation on a kernel density estimate.
 
         HGR-KDE(a, b) = sigma_2(Q),    Q_ij = p_ij / sqrt(p_i. p_.j)
@@ -70,7 +73,9 @@ def kde(a: Any, b: Any, *, bandwidth: Any = None, points: int | None = None) -> 
     return _kde(*checked(a, b, bandwidth, points))
 
 
-def checked(a: Any, b: Any, bandwidth: Any, points: Any) -> tuple[Array, Array, Array, Any]:
+def checked(
+    a: ArrayLike, b: ArrayLike, bandwidth: ArrayLike | None, points: int | None
+) -> tuple[Array, Array, Array, Any]:
     """Return what a measure on the estimated density takes: variables, bandwidth and a grid.
 
     Where the data decides on the number of points, the grid is as long as for all data of the

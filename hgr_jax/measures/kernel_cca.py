@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_positive, check_count
 from hgr_jax.core.padding import over_rows
@@ -22,11 +21,11 @@ from hgr_jax.measures._nystrom import (
 
 
 def kernel_cca(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
-    regularization: Any = 1e-2,
-    bandwidth: Any = 1.0,
+    regularization: ArrayLike = 1e-2,
+    bandwidth: ArrayLike = 1.0,
     rank: int = 64,
 ) -> Array:
     """Return the regularised kernel canonical correlation, with Gaussian kernels.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.custom_batching import sequential_vmap
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_positive, check_choice, check_count
 from hgr_jax.core.numerics import row_count, safe_divide, safe_norm
@@ -33,12 +32,12 @@ LowRankFeatures = tuple[Array, Array]
 
 
 def kernel_ica_contrast(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     kind: str = "kgv",
-    regularization: Any = None,
-    bandwidth: Any = None,
+    regularization: ArrayLike | None = None,
+    bandwidth: ArrayLike | None = None,
     rank: int = 64,
 ) -> Array:
     """Compute the contrast of kernel ICA: a mutual information through Gaussian kernels.

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 from jax import Array, lax
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import (
@@ -41,12 +43,12 @@ WARM_STEPS = 50
 
 
 def neural(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
-    key: Any,
+    key: Array,
     steps: int | None = None,
-    learning_rate: Any = 5e-4,
+    learning_rate: ArrayLike = 5e-4,
     hidden: Sequence[int] = HIDDEN,
     activations: Sequence[str] = PAPER_ACTIVATIONS,
     init: NeuralFit | None = None,
@@ -105,12 +107,12 @@ def neural(
 
 
 def neural_fit(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
-    key: Any,
+    key: Array,
     steps: int | None = None,
-    learning_rate: Any = 5e-4,
+    learning_rate: ArrayLike = 5e-4,
     hidden: Sequence[int] = HIDDEN,
     activations: Sequence[str] = PAPER_ACTIVATIONS,
     init: NeuralFit | None = None,
@@ -200,7 +202,7 @@ class Network(nnx.Module):
         inputs: int,
         hidden: tuple[int, ...],
         activations: tuple[str, ...],
-        dtype: Any,
+        dtype: DTypeLike,
         rngs: nnx.Rngs,
     ) -> None:
         sizes = (inputs, *hidden, 1)
@@ -232,7 +234,7 @@ def uniform_init(inputs: int) -> Any:
     """Return an initializer of weights and biases: uniform over ±1/sqrt(inputs of the layer)."""
     bound = inputs**-0.5
 
-    def init(key: Array, shape: Any, dtype: Any, out_sharding: Any = None) -> Array:
+    def init(key: Array, shape: Any, dtype: DTypeLike, out_sharding: Any = None) -> Array:
         return jax.random.uniform(key, shape, dtype, -bound, bound)
 
     return init
@@ -264,7 +266,7 @@ class NeuralTransform:
     mean: Array
     scale: Array
 
-    def __call__(self, x: Any) -> Array:
+    def __call__(self, x: ArrayLike) -> Array:
         """Return values ``(n,)`` at ``x``, of as many columns as the data of the fit."""
         check_single(self.mean.shape)
         x = as_new_data(x, self.scaler.center.shape[0], self.mean.dtype)
@@ -292,7 +294,7 @@ def _evaluate_network(transform: NeuralTransform, x: Array) -> Array:
 
 @functools.partial(jax.jit, static_argnames=("columns", "hidden", "activations", "dtype"))
 def _initial(
-    key: Array, columns: tuple[int, int], hidden: Any, activations: Any, dtype: Any
+    key: Array, columns: tuple[int, int], hidden: Any, activations: Any, dtype: DTypeLike
 ) -> tuple[tuple[Any, Any], Any]:
     """Return states of both networks, and of their optimiser."""
     states = tuple(
@@ -303,7 +305,7 @@ def _initial(
 
 
 @functools.cache
-def _graph(inputs: int, hidden: Any, activations: Any, dtype: Any) -> nnx.GraphDef[Network]:
+def _graph(inputs: int, hidden: Any, activations: Any, dtype: DTypeLike) -> nnx.GraphDef[Network]:
     """Return the static half of a network; no weight is ever computed for it."""
     network = nnx.eval_shape(lambda: Network(inputs, hidden, activations, dtype, nnx.Rngs(0)))
     return nnx.graphdef(network)

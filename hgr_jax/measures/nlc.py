@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jax import Array
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_estimate, as_pair, as_weights
 from hgr_jax.core.numerics import standard_deviation
@@ -13,7 +14,7 @@ from hgr_jax.core.padding import over_rows
 from hgr_jax.measures.kb import kb
 
 
-def nlc(a: Any, b: Any, *, measure: Callable[..., Array] = kb, **options: Any) -> Array:
+def nlc(a: ArrayLike, b: ArrayLike, *, measure: Callable[..., Array] = kb, **options: Any) -> Array:
     """Return the non-linear covariance, an HGR estimate times both standard deviations.
 
         NLC(a, b) = HGR(a, b) sd(a) sd(b)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
+from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_dtype, is_traced
 from hgr_jax._checks import as_pair, as_real_array
@@ -14,7 +14,9 @@ from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
 from hgr_jax.measures.pearson import sample_correlation
 
 
-def oracle(a: Any, b: Any, *, f: Callable[[Array], Array], g: Callable[[Array], Array]) -> Array:
+def oracle(
+    a: ArrayLike, b: ArrayLike, *, f: Callable[[Array], Array], g: Callable[[Array], Array]
+) -> Array:
     """Return the absolute correlation under the copula transformations that generated the data.
 
         oracle(a, b; f, g) = |rho(f(a), g(b))|

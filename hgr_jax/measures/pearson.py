@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array, lax
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair
 from hgr_jax.core.numerics import row_mean, safe_divide, standardise
 from hgr_jax.core.padding import over_rows
 
 
-def pearson(a: Any, b: Any) -> Array:
+def pearson(a: ArrayLike, b: ArrayLike) -> Array:
     """Return Pearson's correlation, the degree of a linear relation, with its sign.
 
         rho(a, b) = cov(a, b) / (sd(a) sd(b))

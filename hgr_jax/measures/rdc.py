@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.custom_batching import sequential_vmap
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_key, as_pair, as_positive, check_count
@@ -22,13 +23,13 @@ from hgr_jax.measures.spearman import average_ranks
 
 
 def rdc(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
-    key: Any,
+    key: Array,
     projections: int = 20,
-    scale: Any = 1 / 6,
-    regularization: Any = 1e-10,
+    scale: ArrayLike = 1 / 6,
+    regularization: ArrayLike = 1e-10,
     repeats: int = 1,
 ) -> Array:
     """Return RDC, the top canonical correlation of random sinusoids of the ranks.
@@ -78,13 +79,13 @@ def rdc(
 
 
 def rdc_fit(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
-    key: Any,
+    key: Array,
     projections: int = 20,
-    scale: Any = 1 / 6,
-    regularization: Any = 1e-10,
+    scale: ArrayLike = 1 / 6,
+    regularization: ArrayLike = 1e-10,
 ) -> RDCFit:
     """Return RDC of one draw, with its transformations.
 
@@ -120,7 +121,7 @@ def rdc_fit(
     return dataclasses.replace(fit, f=f, g=g)
 
 
-def _options(scale: Any, regularization: Any, dtype: Any) -> tuple[Array, Array]:
+def _options(scale: ArrayLike, regularization: ArrayLike, dtype: DTypeLike) -> tuple[Array, Array]:
     options = (
         as_positive("scale", scale, dtype),
         as_positive("regularization", regularization, dtype),
@@ -145,7 +146,7 @@ class RDCTransform:
     mean: Array
     coefficients: Array
 
-    def __call__(self, x: Any) -> Array:
+    def __call__(self, x: ArrayLike) -> Array:
         """Return values ``(n,)`` at ``x``, of as many columns as the fitted data."""
         check_single(self.sample.shape[:-2])
         size, columns = self.sample.shape

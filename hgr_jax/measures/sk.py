@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_weights, check_kernel
 from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
@@ -18,7 +19,7 @@ from hgr_jax.core.kernels import Encoder, KernelLike, check_monomials
 from hgr_jax.core.padding import over_rows
 
 
-def sk(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> Array:
+def sk(a: ArrayLike, b: ArrayLike, d: KernelLike = 5, *, weights: ArrayLike | None = None) -> Array:
     """Compute HGR-SK, the correlation of one variable with the best polynomial of the other.
 
         HGR-SK(a, b; d) = max( rho(P_a^d alpha*, b), rho(a, P_b^d beta*) )
@@ -58,7 +59,9 @@ def sk(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> Array:
     return _sk(a, b, as_weights(weights, a.shape[0], a.dtype), d=_checked_kernel(a, b, d))
 
 
-def sk_fit(a: Any, b: Any, d: KernelLike = 5, *, weights: Any = None) -> SKFit:
+def sk_fit(
+    a: ArrayLike, b: ArrayLike, d: KernelLike = 5, *, weights: ArrayLike | None = None
+) -> SKFit:
     """Fit HGR-SK: its copula transformations, coefficients, diagnostics and direction.
 
     Degenerate data, cost and source as in `sk`, whose value is the ``correlation`` of the result.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array, lax
+from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair
 from hgr_jax.core.numerics import kept
@@ -13,7 +12,7 @@ from hgr_jax.core.padding import over_rows
 from hgr_jax.measures.pearson import sample_correlation
 
 
-def spearman(a: Any, b: Any) -> Array:
+def spearman(a: ArrayLike, b: ArrayLike) -> Array:
     """Return Spearman's rank correlation, the degree of a monotone relation, with its sign.
 
         rho_S(a, b) = pearson(rank(a), rank(b)),    ties sharing their mean rank

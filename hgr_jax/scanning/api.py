@@ -12,6 +12,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
 
 from hgr_jax import measures
 from hgr_jax._arrays import Integers
@@ -40,10 +42,10 @@ def scan(
     method: str | Measure = "kb",
     target: str | int | Sequence[str | int] | None = None,
     transform: str | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     pvalues: str | None = "auto",
     permutations: int = 999,
-    key: Any = None,
+    key: Array | None = None,
     names: Sequence[str] | None = None,
     categories: Collection[str] = (),
     low_cardinality: int = 0,
@@ -231,7 +233,7 @@ def as_features(
     )
 
 
-def _within_range(x: Any, *, least: int = 30) -> Any:
+def _within_range(x: ArrayLike, *, least: int = 30) -> Any:
     """Scale columns by powers of 2, which is exact, if some reach beyond ``2 ** least`` or less.
 
     Their powers neither overflow nor vanish, and none are denormal, which XLA takes for 0.
@@ -264,7 +266,7 @@ def _takes_two_vectors(measure: Measure) -> bool:
     return sum(p.default is p.empty and p.kind != p.VAR_KEYWORD for p in parameters) == 2
 
 
-def _as_weights(weights: Any, rows: int) -> Any:
+def _as_weights(weights: ArrayLike | None, rows: int) -> Any:
     if weights is None:
         return None
     try:

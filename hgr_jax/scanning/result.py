@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
@@ -112,7 +113,7 @@ class Scan:
         found: Estimates,
         rows: Floats,
         tests: Significance,
-        weights: Any,
+        weights: ArrayLike | None,
         skipped: Mapping[str, str],
         notes: Mapping[str, str],
         settings: Mapping[str, Any],
@@ -121,7 +122,7 @@ class Scan:
         count = len(columns.names)
         used = [i for i, name in enumerate(columns.names) if name not in skipped]
 
-        def square(values: Any, diagonal: float, dtype: Any = np.float64) -> Any:
+        def square(values: Any, diagonal: float, dtype: DTypeLike = np.float64) -> Any:
             whole = np.full((count, count), 0 if dtype != np.float64 else np.nan, dtype)
             whole[pairs[:, 0], pairs[:, 1]] = whole[pairs[:, 1], pairs[:, 0]] = values
             whole[used, used] = diagonal

@@ -20,7 +20,7 @@ import functools
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats
 
@@ -45,7 +45,7 @@ class ColumnMoments:
     two_valued: float
 
 
-def moments_of_ranks(counts: Any, degree: int) -> ColumnMoments:
+def moments_of_ranks(counts: ArrayLike, degree: int) -> ColumnMoments:
     """Return the moments of the polynomials of the ranks of a column.
 
     Args:
@@ -80,7 +80,7 @@ def _shape_of_polynomials(counts: Floats, degree: int) -> ColumnMoments:
     )
 
 
-def moments_of_levels(counts: Any) -> ColumnMoments:
+def moments_of_levels(counts: ArrayLike) -> ColumnMoments:
     """Return the moments of the indicators of the levels of a category, from the rows of each."""
     counts = np.asarray(counts, np.float64)
     share = counts[counts > 0] / counts.sum()

@@ -20,7 +20,9 @@ _MEAN_LOGITS = (21.0, -38.0)
 _MEAN_NODES = (12, 64)
 
 
-def log_survival(correlation: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.float64]:
+def log_survival(
+    correlation: npt.ArrayLike, n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike
+) -> npt.NDArray[np.float64]:
     """Return the log of the p-value of a top canonical correlation: log P(KB >= correlation).
 
         P(KB >= c) = P(theta_1 >= c^2),   theta_1 the largest eigenvalue of (W_1 + W_2)^-1 W_1
@@ -75,7 +77,9 @@ def log_survival(correlation: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.flo
     return result.reshape(shape)[()]
 
 
-def survival(correlation: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.float64]:
+def survival(
+    correlation: npt.ArrayLike, n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike
+) -> npt.NDArray[np.float64]:
     """Return the p-value of a top canonical correlation: P(KB >= correlation).
 
     Args:
@@ -95,7 +99,9 @@ def survival(correlation: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.float64
     return np.exp(log_survival(correlation, n, p, q))
 
 
-def quantile(probability: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.float64]:
+def quantile(
+    probability: npt.ArrayLike, n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike
+) -> npt.NDArray[np.float64]:
     """Return the top canonical correlation c with P(KB <= c) = probability, under independence.
 
     Solved by inverse quadratic interpolation safeguarded by bisection, on the log-odds of the
@@ -138,7 +144,7 @@ def quantile(probability: Any, n: Any, p: Any, q: Any) -> npt.NDArray[np.float64
     return result.reshape(shape)[()]
 
 
-def mean(n: Any, p: Any, q: Any) -> npt.NDArray[np.float64]:
+def mean(n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the expected top canonical correlation under independence: the upward bias of KB.
 
         E[KB] = int_0^1 P(KB >= c) dc,   at most some (sqrt(p) + sqrt(q)) / sqrt(n)
@@ -215,7 +221,7 @@ def _tails(
 
 
 def _broadcast_freedom(
-    name: str, values: Any, n: Any, p: Any, q: Any
+    name: str, values: Any, n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike
 ) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray], tuple[int, ...]]:
     """Return flat float64 arrays of the same length, and the shape to which they broadcast."""
     given = {name: values, "n": n, "p": p, "q": q}
