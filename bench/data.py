@@ -75,7 +75,7 @@ def data_folder() -> Path | None:
 
 
 def communities() -> tuple[list[str], Vector] | None:
-    """Names and columns of the communities table, or None where it is not to be had."""
+    """Names and columns of the communities table, or None where it is unavailable."""
     folder = data_folder()
     path = folder / "communities.csv" if folder else None
     if path is None or not path.is_file():

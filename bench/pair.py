@@ -148,7 +148,7 @@ def real_units(report: MarkdownReport, pairs: int) -> None:
     table = communities()
     if table is None:
         report.say()
-        report.say("Left out: the communities table is not to be had (see HGR_JAX_DATA).")
+        report.say("Left out: the communities table is unavailable (see HGR_JAX_DATA).")
         report.say()
         return
     columns = table[1]

@@ -155,7 +155,7 @@ def test_pipeline(regressor: FairMLPRegressor) -> None:
 def test_early_stopping_holds_rows_out() -> None:
     model = FairMLPRegressor(
         steps=200,
-        learning_rate=0.05,  # it soon learns by heart
+        learning_rate=0.05,  # it soon memorises its rows
         early_stopping=True,
         validation_fraction=0.3,
         n_iter_no_change=2,

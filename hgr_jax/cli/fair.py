@@ -1,4 +1,4 @@
-"""What ``hgr-jax fair`` computes and shows: a model before and after its constraint."""
+"""``hgr-jax fair``: a model before and after its constraint."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ the prediction, or of attributes that are not protected here."""
 
 @dataclasses.dataclass(frozen=True)
 class FairOptions:
-    """What to train, and how; the names are those of the options."""
+    """The options of the command, by their names."""
 
     target: str
     protected: str

@@ -1,4 +1,4 @@
-"""What the command line shows of a real table, and of one pair in words."""
+"""``hgr-jax pair``, and the scan of the demo: one pair in words and a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``hgr-jax scan`` computes, prints and writes."""
+"""``hgr-jax scan``: a ranked table in the terminal, all pairs in files, a report to open."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HEADERS = (
 
 @dataclasses.dataclass(frozen=True)
 class ScanOptions:
-    """Options of the command."""
+    """The options of the command, by their names."""
 
     h: int = 5
     k: int = 5

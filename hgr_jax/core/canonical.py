@@ -48,7 +48,7 @@ SINGLE_KERNEL = "single_kernel"
 
 @dataclasses.dataclass(frozen=True)
 class CCAProblem:
-    """What is static: the degree of each side (None for given features) and the method.
+    """The static part of a problem: the method, and degrees (None where features are given).
 
     ``linear`` counts the leading basis functions of each side that span its linear functions;
     only the single-kernel method reads it.

@@ -27,7 +27,7 @@ from hgr_jax.core.small_matrices import matmul
 
 
 class Status(enum.IntEnum):
-    """How a fit ended; ``KBFit.message`` says it in words."""
+    """The outcome of a fit; ``KBFit.message`` says it in words."""
 
     OPTIMAL = 0
     TIED = 1
@@ -169,7 +169,7 @@ def as_new_data(x: ArrayLike, columns: int | None, dtype: DTypeLike) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class TransformedPair:
-    """What every fit holds: the value of the measure and two transformations.
+    """The value of a measure and two transformations, which every fit holds.
 
     Attributes:
       correlation: the value of the measure, in [0, 1].

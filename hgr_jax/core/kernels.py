@@ -128,7 +128,7 @@ def monomial_exponents(variables: int, degree: int) -> tuple[tuple[int, ...], ..
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Encoder:
-    """What a kernel does to a variable before a basis sees it; callable on new data.
+    """A kernel as applied to a variable, before a basis is fitted; callable on new data.
 
     ``kernel`` is the caller's: an int degree or a callable.  ``factors`` (only for polynomials
     of several variables) are the orthonormal polynomials of each variable, stacked; the

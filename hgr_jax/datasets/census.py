@@ -67,7 +67,7 @@ def load_census(
     are left out, and so are rows with a missing value.  ``Unemployment`` is 1 above its mean,
     else 0, and ``State`` is a category; the other inputs are numbers in their units.
 
-    The table of the paper has a row for each tract.  It is to be had from Kaggle only, which asks
+    The table of the paper has a row for each tract.  It is available from Kaggle only, which asks
     for a login (``muonneutrino/us-census-demographic-data``); ``tract`` names the file once it is
     on the machine.  Without it, the table has a row for each county, 3,218 of them.
 

@@ -1,4 +1,4 @@
-"""What a loader returns: a table as arrays, with the names of its columns."""
+"""A real table as arrays, with the names of its columns: the result of a loader."""
 
 from __future__ import annotations
 

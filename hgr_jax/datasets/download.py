@@ -24,7 +24,7 @@ _TIDYTUESDAY = "https://raw.githubusercontent.com/rfordatascience/tidytuesday/ma
 
 
 class DatasetError(RuntimeError):
-    """A file of a table that is not to be had, or is not what its publisher gave out."""
+    """A file of a table that is unavailable, or differs from what its publisher gave out."""
 
 
 @dataclasses.dataclass(frozen=True)

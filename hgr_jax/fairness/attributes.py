@@ -19,7 +19,7 @@ from hgr_jax.tables.encoding import Category, encode_known
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
-    """How a penalty sees the protected attribute and the targets, learned on training rows.
+    """The encoding of a protected attribute and of the targets, learned on training rows.
 
     Numbers are standardised by ``center`` and ``scale``, in 64 bits, so that no unit loses digits.
     ``distinct`` counts the values of numbers (0 for a category, whose ``levels`` are known);
@@ -36,7 +36,7 @@ class Attribute:
 
     @property
     def groups(self) -> int:
-        """How many groups of y there are."""
+        """The number of groups of y."""
         if self.classes is not None:
             return len(self.classes)
         return 1 if self.edges is None else len(self.edges) + 1

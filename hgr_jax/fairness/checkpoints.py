@@ -123,7 +123,7 @@ def _emptied(arrays: Arrays) -> dict[str, NDArray[Any]]:
 
 
 class Training(NamedTuple):
-    """What is kept of a training.
+    """A training as it is kept.
 
     ``stopped`` if it went back to the best; ``validated`` is the digest of the rows that ``best``
     was the best on.

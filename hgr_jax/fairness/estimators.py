@@ -35,7 +35,7 @@ multiclass = require("sklearn.utils.multiclass", "fairness")
 
 
 class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
-    """What the two estimators share."""
+    """The common base of the two estimators."""
 
     _task: ClassVar[str]
 

@@ -1,4 +1,4 @@
-"""How a model stands: score, and dependence of its predictions on a protected attribute."""
+"""Evaluation of a model: score, and dependence of its predictions on a protected attribute."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def within(
 )
 @dataclasses.dataclass(frozen=True)
 class Penalty:
-    """What is kept below a threshold: a dependence of the prediction on a protected attribute.
+    """A dependence of the prediction on a protected attribute, to be kept below a threshold.
 
         penalty = multiplier * max(0, measure(z, prediction) - threshold)
 

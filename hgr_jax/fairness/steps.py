@@ -22,7 +22,7 @@ from hgr_jax.fairness.tasks import Task
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What is static: equal programs share their compiled code.
+    """The static part of a training: equal programs share their compiled code.
 
     ``groups`` counts the groups of y of each penalty.
     """

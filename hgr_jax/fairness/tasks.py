@@ -1,4 +1,4 @@
-"""What a network is trained for: its loss, its prediction and its score."""
+"""The task of a network: its loss, its prediction and its score."""
 
 from __future__ import annotations
 

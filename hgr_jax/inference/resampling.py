@@ -1,4 +1,4 @@
-"""How much of a value of HGR-KB is there on other rows: cross-fitting and the bootstrap."""
+"""HGR-KB on rows other than those it was fitted to: cross-fitting and the bootstrap."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ class _SortedOrders(NamedTuple):
     """
 
     number: Array | int
-    """How many rows are data."""
+    """The number of rows that are data."""
 
     along: Array
     """The row at each place of the order."""

@@ -310,7 +310,7 @@ class _Side:
 
     @property
     def width(self) -> int:
-        """How many features a column has."""
+        """The number of features of a column."""
         return len(self.mean)
 
     def on(self, column: Integers, pattern: Integers) -> tuple[Floats, Floats]:

@@ -1,4 +1,4 @@
-"""What a scan found."""
+"""The result of a scan: all pairs, as matrices, lists, frames, pictures and fits."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Scan:
         of these very columns where the p-value is, else by Roy's law, which is that of their ranks
         (values with tails reach higher: at degree 5 one normal pair of nine in 1,000 rows).
       n_obs: rows where both columns are present (and of positive weight); 0 on the diagonal.
-      degrees: ``(p, p, 2)``, directions that the pair's rows support of the column of the row and
-        of the column of the column; so ``degrees[j, i]`` is ``degrees[i, j]`` turned round.
+      degrees: ``(p, p, 2)``, directions that the pair's rows support of column i and of column
+        j; so ``degrees[j, i]`` is ``degrees[i, j]`` reversed.
       source: where a p-value is from, 0 to 3 for none, ``"rank"``, ``"asymptotic"`` (Roy's law,
         of the values as they are) and ``"permutation"``; in words: `pvalue_source`.
       skipped: names of the columns that were left out, with the reason.

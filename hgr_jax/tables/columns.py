@@ -63,7 +63,7 @@ class Columns:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.numbers.shape[0]
 
 

@@ -1,4 +1,4 @@
-"""What a column holds, as numbers or levels: arrays, objects, data frames of any kind."""
+"""One column of any kind (arrays, objects, data frames) as numbers or levels."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Detail:
 
 @dataclasses.dataclass(frozen=True)
 class HtmlPage:
-    """What the page shows.  All texts are shown as they are, never read as markup.
+    """The contents of the page.  All texts are shown as they are, never read as markup.
 
     Attributes:
       title: of the page.

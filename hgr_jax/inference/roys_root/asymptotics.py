@@ -1,4 +1,4 @@
-"""When the law of Roy's largest root can be trusted for a pair of columns.
+"""When the law of Roy's largest root is valid for a pair of columns.
 
 The law holds for many rows, whatever the features.  How many are enough depends on the features:
 under independence the entries of the matrix of cross moments have skewness of the order of
@@ -32,7 +32,7 @@ MIN_CELL_VARIANCE = 200.0
 
 @dataclasses.dataclass(frozen=True)
 class ColumnMoments:
-    """What the trust in the law depends on, of one column.
+    """Moments of the orthonormal features of one column, on which the validity of the law depends.
 
     Attributes:
       skewness: S, squared norm of the third moments of its orthonormal features.
