@@ -152,6 +152,8 @@ def _measured_and_repaired(
     def unfinished(state: _State) -> Array:
         return (state.passes <= 2 * top) & any_in_batch(~state.done)
 
+    # Not made orthogonal twice: corrections would cost every row of long data, and where the Gram
+    # matrix is well conditioned its Cholesky factor does the rest exactly.
     basis, _ = orthonormal_polynomials(top, *sketches(columns, weights, count), twice=False)
     state = assessed(jnp.ones((), jnp.int32), basis, measured(basis, corrected=False))
     # A loop of no iterations costs XLA's CPU backend far more than a branch not taken.
@@ -232,10 +234,13 @@ def _repaired(basis: PolynomialBasis, gram: Array, target: Array) -> PolynomialB
     column = lax.dynamic_index_in_dim(products, target, axis=3, keepdims=False)
     column = jnp.sum(column * np.eye(variables, dtype=gram.dtype)[:, None], axis=2)
     places = np.arange(size + 1, dtype=np.int32)
+    # Those below are orthonormal, so their products with this one are what is to be projected out,
+    # and by Pythagoras its square less theirs is what is left of it.
     projection = jnp.where(places[None, :] < target, column, 0)
     square = jnp.where(places[None, :] == target, column, -projection * projection)
     norm = jnp.sqrt(jnp.maximum(jnp.sum(square, axis=1, keepdims=True), 1e-6))
     now = places[None, 1:] == target
+    # The recurrence multiplies by the step after the correction.
     correction = projection[:, :-1, None] / basis.step[:, None, :]
     step = jnp.where(now, basis.step / norm, basis.step)
     correction = basis.correction + jnp.where(now[:, None, :], correction, 0)

@@ -45,6 +45,8 @@ def _sketch(
         points = x
         w = shares = equal_weights(count, x.T) if weights is None else weights
     else:
+        # A strided sample has the bulk of the data.  What it misses, far outliers, would make the
+        # polynomials huge elsewhere; so the extremes of groups of rows are points too.
         rows = n if count is None else count
         chosen = (rows // SKETCH_ROWS) * lax.iota(jnp.int32, SKETCH_ROWS)
         grouped = n // SKETCH_GROUPS * SKETCH_GROUPS
@@ -55,6 +57,7 @@ def _sketch(
             sampled = jnp.full(SKETCH_ROWS, 1 / SKETCH_ROWS, x.dtype)
         else:
             sampled = safe_divide(weights[chosen], jnp.sum(weights[chosen]))
+        # An extreme point counts as the one row that it is, a sampled one for those it stands for.
         others = points.shape[1] - SKETCH_ROWS
         shares = jnp.pad(sampled, (0, others))
         w = jnp.concatenate([sampled, np.full(others, 1 / n, x.dtype)]) / (1 + others / n)

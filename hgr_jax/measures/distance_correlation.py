@@ -169,13 +169,18 @@ def _products_and_slopes(
         data = data - mean[:, None]
         return data if mask is None else jnp.where(mask[None], data, 0), mean
 
+    # A constant changes no distance; sums of numbers near 0 keep more digits.
     values, _ = centre(jnp.stack([a[rows], b[rows]]))
+    # sum_j sign(x_i - x_j): rows below less rows above.
     balance = (orders.less + orders.past - orders.number).astype(a.dtype)
     below = orders.below(values)
     signed, total = orders.signed(below), below[0, :, -1]
+    # Row sums of distances, sum_j |x_i - x_j| = x_i balance_i - sum_j sign(x_i - x_j) x_j: prefix
+    # sums along the order take O(n) where the distances themselves are O(n^2).
     sums = jnp.stack([balance[v] * values[v] - signed[v, v] for v in (0, 1)])
     centred, level = centre(sums)
     below_sums = orders.below(centred)
+    # What is left of their sum after centring is rounding: in exact arithmetic it is 0.
     middle = below_sums[0, :, -1] / number
     excess = middle - total
     if unbiased:
@@ -189,6 +194,7 @@ def _products_and_slopes(
         centring = signed_sums[order, other] - balance[order] * excess[other]
         return scale * ((factor * signed_distances - balance[order] * sums[other]) - centring)
 
+    # With x = y the signed sum of distances needs no second order: sign(x) |x| = x.
     own = [slope(v, v, number * values[v] - below[0, v, -1]) for v in (0, 1)]
     others = (1, 0) if both else (1,)
     concordance = _concordance(orders, values, below, others)

@@ -92,6 +92,8 @@ class Engine:
         count = len(pairs)
         value, pearson = np.full(count, np.nan), np.full(count, np.nan)
         degrees, pivot = np.zeros((count, 2), np.intp), np.ones(count)
+        # A column's moments over the rows of a pair depend on the other column only through its
+        # pattern of missing values, of which there are far fewer than columns.
         of = self.patterns.pattern_index[pairs]
         rows = self.shared[of[:, 0], of[:, 1]]
         tiles = self.tiles[pairs]
@@ -107,6 +109,8 @@ class Engine:
             found = self._tile_pair(left, right, ordered[chosen], flip)
             value[chosen], pearson[chosen], directions, pivot[chosen] = found
             degrees[chosen] = np.where(flip[:, None], directions[:, ::-1], directions)
+            # Rows that two columns share may be another kind of rows than those of each (all the
+            # small values, say): bases that were fitted to the columns are ill conditioned there.
             again = chosen[pivot[chosen] < MIN_SHARED_PIVOT[str(self.features.x.dtype)]]
             if len(again):
                 value[again], pearson[again], degrees[again] = estimate_separately(
@@ -119,6 +123,8 @@ class Engine:
 
     def _tiles(self) -> Integers:
         """Assign columns to tiles: numbers and categories apart, each tile within the budget."""
+        # A pair of tiles takes a matrix of (columns x degree)^2 numbers, copies of it in double
+        # precision and arrays of whitened blocks: about 40 numbers for each of its entries.
         itemsize = self.features.x.dtype.itemsize
         degree = self.kernels.largest
         most = max(1, int(np.sqrt(self.memory / (40 * itemsize * degree**2))))
@@ -156,7 +162,7 @@ class Engine:
         )
         pivot = np.minimum(sides[0].pivot[i, v], sides[1].pivot[j, u])
         value, pearson = np.empty(len(pairs)), np.empty(len(pairs))
-        # So many that the arrays of a part fit in a core's cache.
+        # So many pairs that the arrays of a part fit in a core's cache.
         most = max(64, 2**15 // max(sides[0].width, sides[1].width) ** 2)
         for start in range(0, len(pairs), most):
             part = slice(start, start + most)

@@ -137,12 +137,16 @@ def _deficits(
 ) -> tuple[FloatArray, FloatArray]:
     """Return log s (N,), which keeps far tails from underflow, and rows delta_k / s."""
     p, a, b = problem.p, problem.a, float(problem.q - problem.p)
+    # In the far tail v(t)^2 underflows long before log P does.  So everything is computed over its
+    # size at the larger of x and the mode of v^2, where v is largest on (x, 1); logarithms of these
+    # sizes are added at the end.
     mode = (b + 1) / (a + b + 2)
     reference = np.maximum(x, mode)
     log_reference = np.log(reference)
     log_complement = np.where(x < 0.5, np.log1p(-x), np.log(complement))
     log_beyond = np.where(x < mode, np.log1p(-mode), log_complement)
     log_weight = 0.5 * ((b + 1) * log_reference + (a + 1) * log_beyond - problem.log_mass)
+    # The leading term of pi_{p-2}, of coefficient 1 / prod o_j, overflows where n is large.
     highest = (p - 2) * log_reference - np.log(problem.off_diagonal[: p - 2]).sum(axis=0)
     log_size = np.clip(highest, 0.0, _LARGEST_SCALE)
     log_scale = log_weight + log_size
@@ -150,6 +154,7 @@ def _deficits(
     from_reference = np.exp((a + 1) * (log_complement - log_beyond))
     here = np.exp(0.5 * ((b + 1) * (np.log(x) - log_reference))) * np.sqrt(from_reference)
     u = here * _polynomial_terms(x, problem, np.exp(-log_size))[0]
+    # The Gauss rule moved to (x, 1); with t = x + (1 - x) s the weight (1-t)^a becomes (1-s)^a.
     t = x + complement * problem.nodes
     values, slopes = _polynomial_terms(t, problem, np.exp(-log_size))
     relative = t / reference
@@ -158,6 +163,8 @@ def _deficits(
     common *= (1 - problem.nodes) * complement * relative
     products = np.einsum("ign,jgn->ijn", values * common, slopes)
 
+    # Only <., .>_1 - <., .>_x is formed, of size P(t_1 > x), never <., .>_x itself: their sum is
+    # known exactly (`chain`), so that no digit of a small tail is lost in a difference from 1.
     border = p % 2
     matrix = np.zeros((p + border, p + border, x.size))
     matrix[1 + border :, 1 + border :] = (
@@ -166,7 +173,7 @@ def _deficits(
     with_first = -0.5 * np.expm1(log_tail) * u + moments
     matrix[border, 1 + border :] = with_first
     matrix[1 + border :, border] = -with_first
-    if border:
+    if border:  # an antisymmetric matrix of odd size has no Pfaffian: F(x) is the row that is added
         with_border = np.concatenate([np.exp(log_tail - log_scale)[None], u])
         matrix[0, 1:] = with_border
         matrix[1:, 0] = -with_border
@@ -178,6 +185,7 @@ def _make_skew_orthogonal(matrix: FloatArray, chain: FloatArray) -> None:
     """Change, in place, to the basis in which the matrix at 1 is of blocks (0 1; -1 0)."""
     size = len(matrix)
     for k in range(2, size, 2):
+        # The matrix at 1 is tridiagonal: this takes from row k what couples it to row k - 1.
         ratio = chain[k - 1] / chain[k - 2]
         matrix[k] += ratio * matrix[k - 2]
         matrix[:, k] += ratio * matrix[:, k - 2]
@@ -193,6 +201,7 @@ def _eliminate(matrix: FloatArray, scale: FloatArray) -> FloatArray:
         first, second = matrix[k], matrix[k + 1]
         deficit = first[k + 1].copy()
         deficits.append(deficit)
+        # The Schur complement of J - scale * matrix, whose J part is again J: only deficits change.
         pivot = 1.0 - scale * deficit
         alive = pivot > _SMALLEST_PIVOT
         factor = np.where(alive, scale, 0.0) / np.where(alive, pivot, 1.0)
