@@ -113,10 +113,15 @@ def test_a_name_is_defined_once() -> None:
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_files_are_short_and_say_what_they_hold(module: str) -> None:
-    assert len(SOURCES[module].read_text(encoding="utf-8").splitlines()) <= MAX_LINES
-    assert ast.get_docstring(TREES[module])
+FILES = [*SOURCES.values(), *Path(__file__).parent.glob("*.py")]
+FILES += [path for path in (PACKAGE.parent / "bench").rglob("*.py") if path.stem != "__init__"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_files_are_short_and_say_what_they_hold(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= MAX_LINES
+    assert ast.get_docstring(ast.parse(source))
 
 
 def test_rooms_are_in_the_contributors_map() -> None:

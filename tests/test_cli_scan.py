@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import select
 import shutil
-import signal
 import subprocess
-import sys
-import termios
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,26 +11,22 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
+from cli_scan_support import COMMAND, environment
 
 import hgr_jax
 from hgr_jax import Scan
 from hgr_jax.cli.main import main
 from hgr_jax.cli.scan import GRID, _curve
 from hgr_jax.tables.convert import Category
-from hgr_jax.tables.files import TableError, read_any
 
-COMMAND = [sys.executable, "-m", "hgr_jax.cli", "scan"]
 SCRIPT = "<script>alert(1)</script>"
+
+
 MONEY = "cost in $ per $"
+
+
 WRITTEN = ("heat_map.png", "pairs.csv", "pairs.parquet", "report.html", "scan.npz")
-
-
-def environment() -> dict[str, str]:
-    root = str(Path(__file__).parent.parent)
-    return {**os.environ, "PYTHONPATH": root, "PYTHONIOENCODING": "utf-8"}
 
 
 def columns(rows: int) -> dict[str, np.ndarray]:
@@ -188,12 +179,6 @@ def test_the_page_in_a_browser(page: Any, ran: Ran) -> None:
         assert page.locator("#count").text_content() == f"{count} of 10 pairs"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_options_on_a_parquet_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = columns(15)
     data = {name: table[name] for name in ("speed", "drag", MONEY)}
@@ -273,150 +258,3 @@ def test_the_curve_of_a_category_of_any_number_of_levels(levels: int) -> None:
     assert tuple(curve.x) == names[1:]
     assert list(curve.y) == [2.0 * i for i in range(1, levels)]
     assert shapes == [(max(levels, GRID),)]
-
-
-def test_nothing_to_scan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [f"1,x,,name {i},{i}" for i in range(20)]
-    (folder / "t.csv").write_text("\n".join(["one,same,none,name,number", *lines, ""]))
-    (folder / "out").mkdir()
-    (folder / "out" / "heat_map.png").write_bytes(b"of an earlier scan")
-    assert main(["scan", "t.csv", "--out", "out"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    assert "0 pairs of 1 column, 20 rows" in said.out
-    for reason in (
-        "one: every value that is present is 1",
-        "same: every value that is present is 'x'",
-        "none: no value is present",
-        "name: text with 20 levels, most of them in fewer than 5 rows",
-    ):
-        assert f"skipped: {reason}\n" in said.out
-    assert "no pair of columns is left to scan" in said.out
-    written = sorted(path.name for path in (folder / "out").iterdir())
-    assert written == ["pairs.csv", "pairs.parquet", "report.html", "scan.npz"]
-    assert len(pd.read_csv("out/pairs.csv")) == len(Scan.load("out/scan.npz")) == 0
-    assert "name: text" not in (folder / "out" / "report.html").read_text()  # but as two texts
-    assert "text with 20 levels" in (folder / "out" / "report.html").read_text()
-
-
-def parquet(path: Path, names: list[str], *values: list[Any]) -> None:
-    pa.parquet.write_table(pa.table([pa.array(v) for v in values], names=names), path)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "options", "message"),
-    [
-        ("none.csv", None, (), "no such file: none.csv"),
-        ("none.parquet", None, (), "no such file: none.parquet"),
-        ("t.csv", b"", (), "t.csv is empty"),
-        ("t.csv", b"x,y\n", (), "t.csv has a header but no rows"),
-        ("t.csv", b"x,y\n1,2\n3\n", (), "t.csv, line 3: expected 2 values as in the header, got 1"),
-        ("t.csv", b"1,2\n3,4\n", (), "t.csv: expected column names in the first line"),
-        ("t.csv", bytes(range(256)), (), "t.csv is not a UTF-8 text file"),
-        ("t.parquet", b"x,y\n1,2\n3,4\n", (), "t.parquet cannot be read as Parquet: "),
-        ("t.parquet", b"", (), "t.parquet cannot be read as Parquet: "),
-        ("folder", "folder", (), "cannot read folder: "),
-        ("t.pq", "folder", (), "t.pq cannot be read as Parquet: "),
-        ("t.csv", b"x,y\n1,2\n2,1\n", ("--target", "z"), "target 'z' is not a column; there are x"),
-        ("t.csv", b"x\x1b[31m,y\n1,2\n2,1\n", ("--target", "z"), "there are x\\x1b[31m, y."),
-        ("t.csv", b"x,y\n1,2\n2,1\n", ("--categories", "z\x1b"), "no column of the table: ['z"),
-        ("t.csv", b"x,y\n1,2\n2,1\n", ("--h", "0"), "--h: expected an integer from 1 to 50"),
-        ("t.csv", b"x,y\n1,2\n2,1\n", ("--top", "0"), "--top: expected an integer from 1"),
-        ("t.csv", b"x,y\n1,2\n2,1\n", ("--seed", "-1"), "--seed"),
-        ("t.csv", b"x,y\n1,2\n2,1\n", ("--sort", "size"), "--sort: invalid choice: 'size'"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    content: bytes | str | None,
-    options: tuple[str, ...],
-    message: str,
-) -> None:
-    if content == "folder":
-        Path(name).mkdir()
-    elif isinstance(content, bytes):
-        Path(name).write_bytes(content)
-    try:
-        status = main(["scan", name, *options])
-    except SystemExit as leaving:
-        status = leaving.code
-    said = capsys.readouterr()
-    assert status == 2
-    assert said.out == ""
-    assert said.err.startswith(("hgr-jax: error: ", "hgr-jax scan: error: "))
-    assert message in said.err
-    assert said.err.count("\n") == 1
-    assert "\x1b" not in said.err
-    assert not Path("hgr-jax-scan").exists()
-
-
-def test_a_fault_of_a_process_is_one_line(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, "none.csv"], cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "hgr-jax: error: no such file: none.csv\n"
-
-
-class TestParquetFiles:
-    def test_one_that_breaks_off_or_is_damaged(self, folder: Path) -> None:
-        parquet(folder / "whole.parquet", ["x"], [1.0, 2.0, 3.0])
-        whole = (folder / "whole.parquet").read_bytes()
-        for damaged in (whole[: len(whole) // 2], whole[:4] + b"\xff" * 40 + whole[44:]):
-            (folder / "t.parquet").write_bytes(damaged)
-            with pytest.raises(TableError, match="cannot be read as Parquet: ") as caught:
-                read_any("t.parquet")
-            assert "\n" not in str(caught.value)
-
-    def test_no_rows(self, folder: Path) -> None:
-        parquet(folder / "t.parquet", ["x"], [])
-        with pytest.raises(TableError, match=r"t\.parquet has 0 rows and 1 columns"):
-            read_any("t.parquet")
-
-    def test_two_columns_of_one_name(self, folder: Path) -> None:
-        parquet(folder / "t.parquet", ["x", "x"], [1, 2, 3], [3, 1, 2])
-        assert read_any("t.parquet").num_columns == 2
-
-    def test_the_folder_adds_no_column(self, folder: Path) -> None:
-        (folder / "year=2020").mkdir()
-        parquet(folder / "year=2020" / "t.parquet", ["x"], [1, 2])
-        assert read_any("year=2020/t.parquet").column_names == ["x"]
-
-
-def test_a_folder_that_cannot_be_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "t.csv").write_text("x,y\n1,2\n1,3\n")
-    assert main(["scan", "t.csv", "--out", "t.csv"]) == 2
-    assert capsys.readouterr().err.startswith("hgr-jax: error: cannot write to t.csv: it is a file")
-
-
-def test_interruption_ends_with_130_and_no_file(tmp_path: Path) -> None:
-    pd.DataFrame(np.random.default_rng(0).normal(size=(40, 30))).add_prefix("c").to_csv(
-        tmp_path / "t.csv", index=False
-    )
-    terminal, inside = os.openpty()
-    termios.tcsetwinsize(inside, (24, 80))  # tqdm hides its bar where no line is
-    process = subprocess.Popen(
-        [*COMMAND, "t.csv", "--permutations", "1000000"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=inside,
-        text=True,
-    )
-    os.close(inside)
-    shown = b""
-    while b"0/435" not in shown:  # the bar, when the work begins
-        assert process.poll() is None, shown
-        assert select.select([terminal], [], [], 120)[0], shown
-        shown += os.read(terminal, 1000)
-    process.send_signal(signal.SIGINT)
-    printed, _ = process.communicate(timeout=60)
-    shown = os.read(terminal, 10_000)
-    os.close(terminal)
-    assert process.returncode == 130
-    assert shown.replace(b"\r", b"").endswith(b"\nhgr-jax: interrupted\n")
-    assert b"Traceback" not in shown
-    assert printed == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

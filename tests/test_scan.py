@@ -3,81 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from scipy.stats import rankdata
+from scan_support import ROWS, agrees, as_read, expected, plain, present_rows
 
 import hgr_jax
-from bench import reference
-from hgr_jax import Scan, scan
+from hgr_jax import scan
 
-ROWS = 150
 PATTERN_OF = (0, 0, 1, 1, 2, 3)
 """Columns share patterns of missing values, always in the same way: so do the programs."""
-
-TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
-
-
-def as_read(s: Scan, name: str) -> np.ndarray:
-    """A column ``(n,)``, or the indicators ``(n, levels)`` of a category; NaN where missing."""
-    values, category = s.values(name).astype(np.float64), s.category(name)
-    if category is None:
-        return values
-    levels = np.arange(len(category.levels))
-    return np.where(np.isnan(values)[:, None], np.nan, values[:, None] == levels)
-
-
-def present_rows(s: Scan, i: int, j: int, weights: Any = None) -> tuple[Any, Any, Any]:
-    """Both columns as the scan reads them, and weights, on the rows where both are present."""
-    a, b = (as_read(s, s.names[column]) for column in (i, j))
-    w = np.ones(len(a)) if weights is None else np.asarray(weights)
-    keep = w > 0
-    for side in (a, b):
-        keep &= ~np.isnan(side.reshape(len(side), -1)).any(axis=1)
-    return a[keep], b[keep], w[keep]
-
-
-def expected(a: Any, b: Any, w: Any, h: int, k: int) -> tuple[float, tuple[int, int]]:
-    """HGR-KB and directions, of vectors or of indicators ``(n, levels)``."""
-    if len(a) < 2:
-        return np.nan, (0, 0)
-    bases = [
-        reference.orthonormal_features(x, w)
-        if x.ndim == 2
-        else reference.orthonormal_polynomials(x, degree, w)
-        for x, degree in ((a, h), (b, k))
-    ]
-    return reference.canonical_correlation(*bases), (len(bases[0]), len(bases[1]))
-
-
-def agrees(s: Scan, weights: Any = None, tolerance: float | None = None) -> None:
-    """Every number of a scan of ``"kb"`` is that of the reference."""
-    tolerance = TOLERANCE[s.settings["dtype"]] if tolerance is None else tolerance
-    h, k = s.settings["h"], s.settings["k"]
-    assert all("present is 2.5" in reason for reason in s.skipped.values())
-    for i, j in s.pairs:
-        a, b, w = present_rows(s, i, j, weights)
-        value, directions = expected(a, b, w, h, k)
-        where = f"{s.names[i]}, {s.names[j]}"
-        np.testing.assert_allclose(s.correlation[i, j], value, atol=tolerance, err_msg=where)
-        assert s.n_obs[i, j] == s.n_obs[j, i] == len(a), where
-        assert tuple(s.degrees[i, j]) == directions == tuple(s.degrees[j, i][::-1]), where
-        if a.ndim == b.ndim == 1 and min(directions) > 0:
-            cov = np.cov(a / np.abs(a).max(), b / np.abs(b).max(), aweights=w, bias=True)
-            pearson = abs(cov[0, 1]) / np.sqrt(cov[0, 0] * cov[1, 1])
-            np.testing.assert_allclose(s.pearson[i, j], pearson, atol=tolerance, err_msg=where)
-        else:
-            linear = a.ndim == b.ndim == 1 and len(a) >= 2
-            np.testing.assert_equal(s.pearson[i, j], 0.0 if linear else np.nan, err_msg=where)
-    np.testing.assert_array_equal(s.correlation, s.correlation.T)
-    np.testing.assert_array_equal(s.pearson, s.pearson.T)
 
 
 NUMBERS = {
@@ -93,6 +32,8 @@ NUMBERS = {
     "tiny": lambda rng: 1e-30 * rng.normal(size=ROWS),
     "huge": lambda rng: 1e30 * rng.normal(size=ROWS),
 }
+
+
 SHARES = st.sampled_from([0.1, 0.5, 0.97])
 
 
@@ -174,13 +115,6 @@ def test_every_value_is_that_of_the_pair_at_length(
         table = random_table(seed, kinds, shares)
         found = scan(table, h=degrees[0], k=degrees[1], weights=weights, pvalues=None)
         agrees(found, weights)
-
-
-def plain(rng: np.random.Generator, columns: int = 5) -> np.ndarray:
-    x = rng.normal(size=(ROWS, columns))
-    x[:, 1] = x[:, 0] ** 2 + 0.3 * x[:, 1]
-    x[:, 2] += np.sin(2 * x[:, 1])
-    return x
 
 
 @pytest.mark.usefixtures("x64")
@@ -300,151 +234,3 @@ def test_many_categories_in_small_memory(rng: np.random.Generator) -> None:
         a, b, w = present_rows(found, i, j)
         assert found.correlation[i, j] == pytest.approx(expected(a, b, w, 3, 2)[0], abs=1e-4)
         assert found.degrees[i, j].tolist() == [3 if i == 0 else 5, 5]
-
-
-def test_single_kernel(rng: np.random.Generator) -> None:
-    x = plain(rng)
-    x[: ROWS // 4, 2] = np.nan
-    x[ROWS // 2 :, 3] = np.nan
-    weights = rng.uniform(0, 2, ROWS)
-    for w in (None, weights):
-        found = scan(x, h=3, k=3, method="sk", weights=w, pvalues=None)
-        for i, j in found.pairs:
-            a, b, own = present_rows(found, i, j, w)
-            assert found.correlation[i, j] == pytest.approx(reference.sk(a, b, 3, own), abs=1e-4)
-    assert np.isnan(found.corrected).all()
-    value = hgr_jax.sk(x[:, 0], x[:, 1], 3)
-    assert scan(x, h=3, k=3, method="sk", pvalues=None).correlation[0, 1] == pytest.approx(
-        float(value), abs=1e-4
-    )
-
-
-def gap(a: jax.Array, b: jax.Array) -> jax.Array:
-    """A measure with a sign, of which a scan takes the size."""
-    return jnp.mean((a - jnp.mean(a)) * (b - jnp.mean(b))) - 3
-
-
-def test_a_single_kernel_has_the_degree_of_its_side(rng: np.random.Generator) -> None:
-    x = plain(rng)
-    weights = rng.uniform(0.5, 1.5, ROWS)
-    found = scan(x, h=1, k=4, method="sk", weights=weights, permutations=99, target=[2, 4])
-    for i, j in found.pairs:
-        both = [reference.kb(x[:, i], x[:, j], *d, weights) for d in ((1, 1), (1, 4))]
-        assert found.correlation[i, j] == pytest.approx(max(both), abs=1e-4)
-    noise = found.pvalue[2, 4], found.null_mean[2, 4]
-    plainly = scan(x, h=1, k=4, method="sk", permutations=99, target=[2, 4])
-    assert noise[1] == pytest.approx(plainly.null_mean[2, 4], rel=0.2)
-    assert noise[0] == pytest.approx(plainly.pvalue[2, 4], abs=0.3)
-
-
-@pytest.mark.parametrize("holes", [False, True])
-@pytest.mark.parametrize("far", [1e8, 1e10, 1e30])
-def test_rows_of_weight_zero_are_dropped(rng: np.random.Generator, holes: bool, far: float) -> None:
-    x = plain(rng, 3).astype(np.float32)
-    if holes:
-        x[20:40, 2] = np.nan
-    weights = np.ones(ROWS)
-    weights[0] = 0
-    without = scan(x, h=3, k=2, weights=weights, pvalues=None)
-    x[0] = far
-    found = scan(x, h=3, k=2, weights=weights, pvalues=None)
-    np.testing.assert_allclose(found.correlation, without.correlation, atol=1e-6)
-    agrees(found, weights)
-
-
-def test_measures_by_name(rng: np.random.Generator) -> None:
-    x = 100 + 7 * plain(rng, 3)
-    found = scan(x, method="gedi", pvalues=None)
-    expected = float(hgr_jax.gedi(x[:, 0], x[:, 1]))
-    assert found.correlation[0, 1] == pytest.approx(expected, rel=1e-3)
-    for name in ("rdc", "neural", "oracle", "kb_fit", "nothing"):
-        with pytest.raises(ValueError, match="method must be a function of two vectors or one of"):
-            scan(x, method=name)
-
-
-def test_other_measures(rng: np.random.Generator) -> None:
-    x = plain(rng, 4).astype(np.float32)
-    x[:30, 3] = np.nan
-    table = {**{f"x{i}": x[:, i] for i in range(4)}, "text": np.array(["a", "b"] * (ROWS // 2))}
-    for method, measure in (("spearman", hgr_jax.spearman), (gap, lambda a, b: abs(gap(a, b)))):
-        found = scan(table, method=method, pvalues=None)
-        assert found.skipped == {"text": "a category; this measure takes numbers"}
-        assert found.settings["method"] == ("spearman" if method == "spearman" else "gap")
-        for i, j in found.pairs:
-            a, b, _ = present_rows(found, i, j)
-            value = float(measure(jnp.asarray(a, jnp.float32), jnp.asarray(b, jnp.float32)))
-            assert found.correlation[i, j] == pytest.approx(value, rel=1e-4)
-            assert found.pearson[i, j] == pytest.approx(abs(np.corrcoef(a, b)[0, 1]), abs=1e-5)
-        assert found.n_obs[0, 3] == ROWS - 30
-    with pytest.raises(ValueError, match="weights are for method='kb' or 'sk'"):
-        scan(table, method="spearman", weights=np.ones(ROWS))
-
-
-def test_ranks_instead_of_values(rng: np.random.Generator) -> None:
-    x = np.exp(3 * plain(rng)).round(1)
-    x[:30, 3] = np.nan
-    weights = (np.arange(ROWS) % 4 > 0).astype(float)
-    for w in (None, weights):
-        found = scan(x, h=3, k=2, transform="rank", weights=w, pvalues=None)
-        counted = np.ones(ROWS, bool) if w is None else w > 0
-        for i in range(5):
-            there = counted & ~np.isnan(x[:, i])
-            ranks = rankdata(x[there, i])
-            ours = found.values(f"x{i}")[there]
-            centred = (2 * ranks - 1 - len(ranks)) / len(ranks)
-            np.testing.assert_allclose(ours, centred, atol=1e-6)
-        agrees(found, w)
-
-
-def test_a_second_scan_compiles_nothing(
-    rng: np.random.Generator, caplog: pytest.LogCaptureFixture
-) -> None:
-    x = plain(rng).astype(np.float32)
-    x[:20, 3] = np.nan
-    scan(x, h=3, k=2, permutations=9)
-    again = plain(rng).astype(np.float32) ** 3
-    again[30:45, 3] = np.nan
-    caplog.clear()
-    with jax.log_compiles(), caplog.at_level(logging.WARNING):
-        jax.jit(lambda: jnp.zeros(3))()
-        scan(again, h=3, k=2, permutations=9)
-    compiled = [r.getMessage() for r in caplog.records if r.getMessage().startswith("Compiling")]
-    assert len(compiled) == 1, compiled[1:]
-
-
-def test_scans_of_any_array(rng: np.random.Generator) -> None:
-    x = plain(rng).astype(np.float32)
-    known = scan(x, h=3, k=2, pvalues=None)
-    read_only = x.copy()
-    read_only.flags.writeable = False
-    for same in (jnp.asarray(x), np.asfortranarray(x), read_only, np.repeat(x, 2, axis=1)[:, ::2]):
-        found = scan(same, h=3, k=2, pvalues=None)
-        np.testing.assert_array_equal(found.correlation, known.correlation)
-    whole = x.astype(object)
-    np.testing.assert_allclose(
-        scan(whole, h=3, k=2, pvalues=None).correlation, known.correlation, atol=1e-5
-    )
-    masked = np.ma.masked_array(x, mask=np.arange(ROWS * 5).reshape(ROWS, 5) % 7 == 0)
-    np.testing.assert_allclose(
-        scan(masked, h=3, k=2, pvalues=None).correlation,
-        scan(masked.filled(np.nan), h=3, k=2, pvalues=None).correlation,
-        atol=1e-5,
-    )
-
-
-def test_integers_of_few_values_as_categories(rng: np.random.Generator) -> None:
-    table = {"code": rng.permutation(np.arange(ROWS) % 3), "size": rng.normal(size=ROWS)}
-    assert scan(table, h=1, k=2, pvalues=None).category("code") is None
-    found = scan(table, h=1, k=2, pvalues=None, low_cardinality=3)
-    assert found.category("code") is not None
-    agrees(found)
-
-
-def test_limits_of_options(rng: np.random.Generator) -> None:
-    x = plain(rng, 3)
-    for degrees in ({"h": 51}, {"k": 10_000}):
-        with pytest.raises(ValueError, match="h and k must be at most 50; got"):
-            scan(x, **degrees)
-    for categories in (5, "x0"):
-        with pytest.raises(TypeError, match="categories must be a sequence of names; got"):
-            scan(x, categories=categories)  # type: ignore[arg-type]

@@ -23,8 +23,7 @@ NAMES = ["speed", "drag", "noise", "load", "flat"]
 
 
 def raw() -> np.ndarray:
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(ROWS, 5))
+    x = np.random.default_rng(0).normal(size=(ROWS, 5))
     x[:, 1] = x[:, 0] ** 2 + 0.3 * x[:, 1]
     x[:, 3] = x[:, 0] + 0.5 * x[:, 3]
     x[:10, 3] = np.nan

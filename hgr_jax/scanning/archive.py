@@ -37,7 +37,7 @@ def write_scan(path: str | Path, scan: Any) -> None:
     text = json.dumps({"format": FORMAT, "names": list(scan.names)} | metadata)
     arrays = {name: getattr(scan, name) for name in ARRAYS}
     with atomic_write(path) as partial, partial.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays, metadata=np.array(text))
+        np.savez_compressed(file, allow_pickle=False, **arrays, words=np.array(text))
 
 
 def read_scan(path: str | Path) -> dict[str, Any]:

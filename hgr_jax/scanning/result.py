@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,13 @@ class Pair:
     n_obs: int
     degrees_a: int
     degrees_b: int
+
+
+_MEASURED = (
+    *("correlation", "pearson", "pvalue", "adjusted_pvalue"),
+    *("corrected", "null_mean", "null_95", "n_obs"),
+)
+"""Attributes that a `Scan` has as matrices, and a `Pair` as numbers."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -189,48 +196,28 @@ class Scan:
 
     def top(self, n: int = 20, *, by: str = "correlation") -> list[Pair]:
         """Return the first ``n`` pairs of `order`."""
-        return list(self._listed(self.order(by)[: check_count("n", n)]))
-
-    def _listed(self, pairs: Integers) -> Iterator[Pair]:
-        for i, j in pairs:
-            value, pearson = float(self.correlation[i, j]), float(self.pearson[i, j])
-            yield Pair(
-                a=self.names[i],
-                b=self.names[j],
-                correlation=value,
-                pearson=pearson,
-                excess=value - pearson,
-                pvalue=float(self.pvalue[i, j]),
-                adjusted_pvalue=float(self.adjusted_pvalue[i, j]),
-                pvalue_source=SOURCES[self.source[i, j]],
-                corrected=float(self.corrected[i, j]),
-                null_mean=float(self.null_mean[i, j]),
-                null_95=float(self.null_95[i, j]),
-                n_obs=int(self.n_obs[i, j]),
-                degrees_a=int(self.degrees[i, j, 0]),
-                degrees_b=int(self.degrees[i, j, 1]),
-            )
+        columns = self._columns_of(self.order(by)[: check_count("n", n)])
+        lists = [values.tolist() for values in columns.values()]
+        return [Pair(**dict(zip(columns, row, strict=True))) for row in zip(*lists, strict=True)]
 
     def to_dict(self, *, by: str = "correlation") -> dict[str, NDArray[Any]]:
         """Return all pairs as columns, sorted as in `order`; the names are those of `Pair`."""
-        first, second = self.order(by).T
+        return self._columns_of(self.order(by))
+
+    def _columns_of(self, pairs: Integers) -> dict[str, NDArray[Any]]:
+        first, second = pairs.T
         names = np.array(self.names, dtype=object)
-        pearson = self.pearson[first, second]
-        columns = {
+        sources = np.array(SOURCES, dtype=object)
+        measured = {name: getattr(self, name)[first, second] for name in _MEASURED}
+        columns = measured | {
             "a": names[first],
             "b": names[second],
-            "correlation": self.correlation[first, second],
-            "pearson": pearson,
-            "excess": self.correlation[first, second] - pearson,
-            "pvalue": self.pvalue[first, second],
-            "adjusted_pvalue": self.adjusted_pvalue[first, second],
-            "pvalue_source": np.array(SOURCES, dtype=object)[self.source[first, second]],
+            "excess": measured["correlation"] - measured["pearson"],
+            "pvalue_source": sources[self.source[first, second]],
+            "degrees_a": self.degrees[first, second, 0],
+            "degrees_b": self.degrees[first, second, 1],
         }
-        for name in ("corrected", "null_mean", "null_95", "n_obs"):
-            columns[name] = getattr(self, name)[first, second]
-        for side, name in enumerate(("degrees_a", "degrees_b")):
-            columns[name] = self.degrees[first, second, side]
-        return columns
+        return {field.name: columns[field.name] for field in dataclasses.fields(Pair)}
 
     def to_frame(self, *, by: str = "correlation", library: str | None = None) -> Any:
         """Return all pairs as a data frame, a row each, sorted as in `order`.

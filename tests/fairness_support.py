@@ -1,0 +1,57 @@
+"""Small trainings that tests of the trainer share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import optax
+from flax import nnx
+
+from hgr_jax.fairness import (
+    MLP,
+    FairTrainer,
+    LagrangianDual,
+    Penalty,
+)
+
+ROWS = 120
+
+
+ADAM = optax.adam(1e-2)
+
+
+DUAL = LagrangianDual(optax.sgd(0.3))
+
+
+KB = Penalty("kb", threshold=0.3, h=2, k=2)
+
+
+QUICK = Penalty("pearson", threshold=0.3, h=2, k=2)
+
+
+Data = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def some_data(seed: int = 0, rows: int = ROWS) -> Data:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((rows, 3)).astype(np.float32)
+    z = x[:, 0] + 0.1 * rng.standard_normal(rows).astype(np.float32)
+    y = x[:, 0] ** 2 + x[:, 0] + x[:, 1]
+    return x, y, z
+
+
+def trained(*penalties: Penalty, steps: int = 10, **options: Any) -> FairTrainer:
+    """A trainer after some steps on some data; its options are those of both."""
+    of_fit = ("validation", "patience", "progress", "evaluate_every")
+    fit = {name: options.pop(name) for name in of_fit if name in options}
+    data = options.pop("data", some_data())
+    network = options.pop("network", MLP(3, (8,), rngs=nnx.Rngs(options.pop("weights", 0))))
+    options = {"optimizer": ADAM, "dual": DUAL} | options
+    trainer = FairTrainer(network, penalties=penalties, **options)
+    trainer.fit(*data, steps=steps, **{"evaluate_every": 10} | fit)
+    return trainer
+
+
+def parameters(trainer: FairTrainer) -> Any:
+    return nnx.state(trainer.network, nnx.Param)

@@ -1,0 +1,132 @@
+"""Pages that tests of the report share."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, write_html
+
+HEADERS = ("column a", "column b", "KB", "|Pearson|", "p-value", "n", "p-value from")
+
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def detail(a: str, b: str, n: int = 200) -> Detail:
+    angle = np.linspace(0, 6.28, n)
+    x, y = np.cos(angle), np.sin(angle)
+    grid = np.linspace(-1, 1, 50)
+    curve = Curve(grid.tolist(), (2 * grid**2 - 1).tolist())
+    transformed = list(zip(2 * x**2 - 1, 1 - 2 * y**2, strict=True))
+    return Detail(a, b, list(zip(x, y, strict=True)), curve, curve, transformed, f"f({a}) = {a}^2")
+
+
+def category(a: str, b: str, levels: Sequence[str]) -> Detail:
+    values = [(levels[i % len(levels)], float(i % 7)) for i in range(100)]
+    f = Curve(levels, np.linspace(-1, 1, len(levels)).tolist())
+    g = Curve([0.0, 3.0, 6.0], [-1.0, 0.0, 1.0])
+    return Detail(a, b, values, f, g, [(float(i % 3), float(i % 7)) for i in range(100)])
+
+
+def scan(
+    names: Sequence[str], *, details: Sequence[Detail] = (), title: str = "A scan"
+) -> HtmlPage:
+    """All pairs of some columns, with made-up values, best first."""
+    p = len(names)
+    rng = np.random.default_rng(p)
+    correlation = np.triu(rng.uniform(0.2, 1, (p, p)), 1)
+    correlation += correlation.T + np.eye(p)
+    i, j = np.triu_indices(p, 1)
+    best = np.argsort(-correlation[i, j], kind="stable")
+    rows = [
+        (
+            names[i[k]],
+            names[j[k]],
+            float(correlation[i[k], j[k]]),
+            float(correlation[i[k], j[k]] / 2) if k % 10 else None,
+            float(10.0 ** -rng.uniform(0, 20)),
+            1000 + int(k),
+            "permutations" if k % 3 else "F",
+        )
+        for k in best
+    ]
+    return HtmlPage(
+        title=title,
+        summary={"rows": "1,993", "columns": str(p)},
+        names=names,
+        correlation=correlation,
+        pearson=-correlation / 2,
+        columns=HEADERS,
+        rows=rows,
+        details=details,
+        skipped=[("fold", "constant"), ("state", "a text")],
+    )
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
+    """Opens a report; in the end nothing may have been logged, loaded or popped up."""
+    contexts, complaints = [], []
+    path = tmp_path / "report.html"
+
+    def open_report(report: HtmlPage, **options: Any) -> Any:
+        write_html(report, path)
+        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
+        page.on(
+            "request",
+            lambda request: (
+                None if request.url.startswith(path.as_uri()) else complaints.append(request.url)
+            ),
+        )
+        page.goto(path.as_uri())
+        return page
+
+    yield open_report
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def texts(page: Any, column: int) -> list[str]:
+    return page.locator(f"#pairs td:nth-child({column + 1})").all_text_contents()
+
+
+def cell(page: Any, i: int, j: int) -> tuple[float, float]:
+    """The middle of a cell of the heat map, in pixels of its canvas."""
+    state = page.locator("#map").evaluate("canvas => ({...canvas.dataset})")
+    left, top, size = (float(state[name]) for name in ("left", "top", "cell"))
+    return left + (j + 0.5) * size, top + (i + 0.5) * size
+
+
+def click_cell(page: Any, i: int, j: int) -> None:
+    x, y = cell(page, i, j)
+    page.locator("#map").click(position={"x": x, "y": y})
+
+
+NAMES = [f"column {i:02d}" for i in range(30)]
