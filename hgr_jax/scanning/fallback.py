@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._polynomials import centred_indicators, polynomials_at
+from hgr_jax.inference._pairs import fit_pair
 from hgr_jax.inference._small_problems import top_correlations
 from hgr_jax.scanning.features import Features, Kernels
 
@@ -16,40 +16,26 @@ def estimate_separately(
     """Estimate HGR, |Pearson| and directions ``(N, 2)`` of ``pairs (N, 2)``, each on its own."""
     value, pearson = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     degrees = np.zeros((len(pairs), 2), np.intp)
-    numbers = features.n_numeric
-    for place, pair in enumerate(pairs):
-        both = np.ones(features.rows, bool)
-        for column in pair:
-            both &= (
-                ~np.isnan(features.x[:, column])
-                if column < numbers
-                else features.codes[:, column - numbers] >= 0
-            )
-        rows = np.flatnonzero(both)
+    for place, (i, j) in enumerate(pairs):
+        rows = np.flatnonzero(features.present(i) & features.present(j))
         if len(rows) < 2:
             continue
         w = np.ones(len(rows)) if features.weights is None else features.weights[rows]
-        w = w.astype(np.float64) / w.sum(dtype=np.float64)
-        sides, linear = [], []
-        for side, (column, degree) in enumerate(zip(pair, (kernels.h, kernels.k), strict=True)):
-            if column < numbers:
-                found = polynomials_at(features.x[rows, column], w, degree)
-                linear.append(1)
-            else:
-                found = centred_indicators(
-                    features.codes[rows, column - numbers], w, features.levels[column - numbers]
-                )
-                linear.append(len(found))
-            sides.append(found)
-            degrees[place, side] = len(found) - (column >= numbers)
-        m = (sides[0] * w) @ sides[1].T
+        kernel_of_each = features.kernel(i, kernels.h), features.kernel(j, kernels.k)
+        fitted = fit_pair(features.values(i)[rows], features.values(j)[rows], w, kernel_of_each)
+        category = pairs[place] >= features.n_numeric
+        counts = np.array(fitted.directions)
+        # Of the indicators of a category one depends on the others.
+        degrees[place] = counts - category
+        m = (fitted.functions[1 : counts[0] + 1] * fitted.shares) @ fitted.functions[
+            counts[0] + 1 :
+        ].T
+        value[place] = 0
         if m.size:
-            counts = np.array([m.shape])
+            linear = np.where(category, counts, 1)
             value[place] = top_correlations(
-                m[..., None], counts, np.array([linear]), single=kernels.single
+                m[..., None], counts[None], linear[None], single=kernels.single
             )[0]
-        else:
-            value[place] = 0
-        if (pair < numbers).all():
+        if not category.any():
             pearson[place] = min(abs(m[0, 0]), 1) if m.size else 0
     return value, pearson, degrees

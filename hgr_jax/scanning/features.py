@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.kernels import Indicators
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,22 @@ class Features:
     def n_numeric(self) -> int:
         """The number of numeric columns."""
         return self.x.shape[1]
+
+    def values(self, column: int) -> NDArray[Any]:
+        """Return a column ``(n,)``: numbers, NaN where missing, or levels, -1 where missing."""
+        number = column < self.n_numeric
+        return self.x[:, column] if number else self.codes[:, column - self.n_numeric]
+
+    def present(self, column: int) -> NDArray[np.bool_]:
+        """Return the rows ``(n,)`` where a column is present."""
+        values = self.values(column)
+        return ~np.isnan(values) if column < self.n_numeric else values >= 0
+
+    def kernel(self, column: int, degree: int) -> int | Indicators:
+        """Return the kernel of a column: polynomials of a degree, or indicators of its levels."""
+        if column < self.n_numeric:
+            return degree
+        return Indicators(self.levels[column - self.n_numeric])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,10 +116,7 @@ def patterns_of(features: Features) -> Patterns:
     x, codes = features.x, features.codes
     whole = [*~np.isnan(x.min(axis=0, initial=np.inf)), *(codes.min(axis=0, initial=0) >= 0)]
     for i, complete in enumerate(whole):
-        if complete:
-            there = np.ones(features.rows, bool)
-        else:
-            there = ~np.isnan(x[:, i]) if i < x.shape[1] else codes[:, i - x.shape[1]] >= 0
+        there = np.ones(features.rows, bool) if complete else features.present(i)
         key = b"" if there.all() else np.packbits(there).tobytes()
         if key not in known:
             known[key] = len(found)

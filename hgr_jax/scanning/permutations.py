@@ -142,10 +142,7 @@ def _few_values(
     found = {}
     few = min(FEW_VALUES, math.isqrt(len(rows)))
     for column in np.unique(pairs):
-        if column < features.n_numeric:
-            values = features.x[rows, column]
-        else:
-            values = features.codes[rows, column - features.n_numeric]
+        values = features.values(column)[rows]
         if len(np.unique(values[: 4 * few])) > few:
             continue
         _, first, inverse = np.unique(values, return_index=True, return_inverse=True)

@@ -13,7 +13,6 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.inference.roys_root.asymptotics import (
@@ -165,29 +164,20 @@ def _test_each(
         assert measure is not None
         return jnp.abs(measure(a, b, **options))
 
-    x, codes = features.x, features.codes
     weights = None if features.weights is None else np.asarray(features.weights)
     for index in rest:
-        sides: list[Any] = []
-        kernels_used: list[Any] = []
-        keep = np.ones(features.rows, bool) if weights is None else weights > 0
-        for column, degree in zip(pairs[index], (kernels.h, kernels.k), strict=True):
-            if column < features.n_numeric:
-                sides.append(x[:, column])
-                kernels_used.append(degree)
-                keep &= ~np.isnan(x[:, column])
-            else:
-                sides.append(codes[:, column - features.n_numeric].astype(x.dtype))
-                kernels_used.append(Indicators(features.levels[column - features.n_numeric]))
-                keep &= sides[-1] >= 0
-        a, b = (side[keep] for side in sides)
+        i, j = pairs[index]
+        keep = features.present(i) & features.present(j)
+        if weights is not None:
+            keep &= weights > 0
+        a, b = (features.values(column)[keep].astype(features.x.dtype) for column in (i, j))
         options: dict[str, Any] = {} if weights is None else {"weights": weights[keep]}
         statistic: Callable[..., Array] = absolute
         if measure is None:
             # With one side linear and a category, all functions of the latter are linear.
             single = kernels.single and (pairs[index] < features.n_numeric).all()
             statistic = _single_kernel if single else kb
-            options |= dict(zip(("h", "k"), kernels_used, strict=True))
+            options |= {"h": features.kernel(i, kernels.h), "k": features.kernel(j, kernels.k)}
         key, own = jax.random.split(key)
         test = permutation_test(a, b, statistic, key=own, permutations=permutations, **options)
         tests.pvalue[index] = test.pvalue
