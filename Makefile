@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-all test-core lint check bench paper clean
+.PHONY: help demo test test-all test-core lint check docs bench paper clean
 
 help:
 	@echo "make demo        the main job on real data: a scan of a table, and a training under a constraint"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-core   the tests of the core: make test-core PYTHON=python3.13 VENV=.venv313"
 	@echo "make lint        format, lint and types"
 	@echo "make check       lint and the tests"
+	@echo "make docs        the documentation: docs/_build/html/index.html"
 	@echo "make bench       measure speed and accuracy, keep the tables in bench/README.md"
 	@echo "make paper       the experiments of the paper: figures and their data"
 	@echo "make clean       remove the virtual environment and caches"
@@ -47,6 +48,12 @@ lint: $(VENV)/ready-dev
 
 check: lint test
 
+# Afresh each time: pages of names and notebooks that are gone would stay.
+docs: $(VENV)/ready-docs
+	rm -rf docs/_build
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
 	$(BIN)/python -m bench.pair --write
@@ -60,7 +67,7 @@ paper: $(VENV)/ready-dev
 	$(BIN)/python -m bench.paper all
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -71,6 +78,10 @@ $(VENV)/bin/python:
 
 $(VENV)/ready-demo: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[cli]'
+	@touch $@
+
+$(VENV)/ready-docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
 $(VENV)/ready-core: pyproject.toml | $(VENV)/bin/python
