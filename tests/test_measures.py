@@ -147,6 +147,14 @@ def test_what_is_not_finite_gives_nan(name: str, bad: float, pair: tuple[Any, An
 
 
 @every_short_measure
+def test_one_row_that_is_no_number_gives_nan(name: str) -> None:
+    measure, one = MEASURES[name], np.ones(1, np.float32)
+    assert np.isnan(measure(one * np.nan, one))
+    assert np.isnan(measure(one, one * np.inf))
+    assert measure(one, one) == 0
+
+
+@every_short_measure
 def test_two_rows(name: str) -> None:
     """All that a sample of two rows can say is whether both variables vary."""
     value, gradients = value_and_gradients(name, jnp.array([1.0, 2.0]), jnp.array([3.0, 1.0]))

@@ -149,7 +149,10 @@ def _products(
     sums = jnp.sum(kept(per_row(block, columns, _width(a) + _width(b)), count), axis=0)
     rows = row_count(count, a)
     products = sums / rows / (rows - 3 if unbiased else rows)
-    return without_rounding(products, centres_a[1], centres_b[1])
+    products = without_rounding(products, centres_a[1], centres_b[1])
+    # A single row meets nobody else; that it holds no number must be seen all the same.
+    finite = jnp.all(jnp.isfinite(a[:1])) & jnp.all(jnp.isfinite(b[:1]))
+    return jnp.where(finite, products, jnp.nan)
 
 
 def _without_self(matrix: Array, rows: Array, others: Array) -> Array:
