@@ -30,11 +30,17 @@ class Status(enum.IntEnum):
     """The outcome of a fit; ``KBFit.message`` says it in words."""
 
     OPTIMAL = 0
+    """The global maximum."""
     TIED = 1
+    """The maximum, which several pairs of transformations reach."""
     NOT_CONVERGED = 2
+    """The solver stopped before its conditions held."""
     ILL_CONDITIONED = 3
+    """No well-conditioned basis was found: the value may be too low."""
     CONSTANT = 4
+    """A variable does not vary: the value is 0."""
     NOT_FINITE = 5
+    """NaN or infinity in data or weights: the value is NaN."""
 
 
 _MESSAGES = {

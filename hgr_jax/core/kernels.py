@@ -25,6 +25,7 @@ from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.fitting import fit_polynomials
 
 KernelLike = int | Callable[[Array], Array]
+"""A degree, or a callable from ``x (n,)`` to features ``(n, m)``."""
 
 
 def polynomial_kernel(x: Array, degree: int) -> Array:

@@ -31,7 +31,7 @@ def corrected(value: Array, rows: ArrayLike, parameters: ArrayLike) -> Array:
 
     Example:
       >>> import jax.numpy as jnp
-      >>> from hgr_jax.inference.bias import corrected
+      >>> from hgr_jax.inference import corrected
       >>> noise, weak, strong = corrected(jnp.array([0.05, 0.1, 0.5]), 1000, 9)
       >>> print(f"{noise:.3f} {weak:.3f} {strong:.3f}")
       0.000 0.032 0.493

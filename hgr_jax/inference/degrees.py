@@ -68,7 +68,7 @@ def select_degrees(
         score(h, k) = mean over folds F of  rho_F( f_-F(a), g_-F(b) )
 
     with f_-F, g_-F the transformations of degrees h and k that `hgr_jax.kb_fit` finds on the rows
-    outside F, as in `hgr_jax.inference.resampling.cross_fitted`.  HGR-KB itself is no guide, as
+    outside F, as in `hgr_jax.inference.cross_fitted`.  HGR-KB itself is no guide, as
     it grows with the degrees whatever the data.  Its value at degrees chosen from the same data
     is biased upward all the same.
 
@@ -102,7 +102,7 @@ def select_degrees(
 
     Example:
       >>> import jax, numpy as np
-      >>> from hgr_jax.inference.degrees import select_degrees
+      >>> from hgr_jax.inference import select_degrees
       >>> a, noise = np.random.default_rng(0).normal(size=(2, 500))
       >>> found = select_degrees(a, a**2 + noise / 4, largest=3, key=jax.random.key(0))
       >>> found.h, found.k

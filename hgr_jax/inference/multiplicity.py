@@ -43,7 +43,7 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> npt.NDArray[np.float64
     sequentially rejective multiple test procedure" (1979).
 
     Example:
-      >>> from hgr_jax.inference.multiplicity import adjust
+      >>> from hgr_jax.inference import adjust
       >>> p = [0.01, 0.02, 0.03, 0.5, float("nan")]
       >>> print(adjust(p).round(3))
       [0.04 0.04 0.04 0.5   nan]

@@ -108,7 +108,7 @@ def permutation_test(
 
     Example:
       >>> import jax, jax.numpy as jnp, hgr_jax
-      >>> from hgr_jax.inference.permutation import permutation_test
+      >>> from hgr_jax.inference import permutation_test
       >>> a = jnp.linspace(-1, 1, 60)
       >>> found = permutation_test(a, a**2, h=2, k=2, permutations=99, key=jax.random.key(0))
       >>> found.pvalue

@@ -70,7 +70,7 @@ def cross_fitted(
 
     Example:
       >>> import jax, numpy as np, hgr_jax
-      >>> from hgr_jax.inference.resampling import cross_fitted
+      >>> from hgr_jax.inference import cross_fitted
       >>> a, b = np.random.default_rng(0).normal(size=(2, 300))
       >>> key = jax.random.key(0)
       >>> bool(cross_fitted(a, b, key=key) < 0.1 < hgr_jax.kb(a, b))
@@ -159,7 +159,7 @@ class BootstrapInterval:
     Attributes:
       low, high: ends of the interval for HGR, in [0, 1].
       value: HGR-KB on the data.
-      corrected: the value with less of its upward bias, `hgr_jax.inference.bias.corrected`.
+      corrected: the value with less of its upward bias, `hgr_jax.inference.corrected`.
       level: the coverage that was asked for.
     """
 
@@ -231,7 +231,7 @@ def bootstrap(
 
     Example:
       >>> import jax, numpy as np
-      >>> from hgr_jax.inference.resampling import bootstrap
+      >>> from hgr_jax.inference import bootstrap
       >>> a, noise = np.random.default_rng(0).normal(size=(2, 500))
       >>> found = bootstrap(a, 0.6 * a + 0.8 * noise, h=2, k=2, key=jax.random.key(0))
       >>> found.low < 0.6 < found.high

@@ -82,7 +82,7 @@ def ace(
 
     Raises:
       TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
-      Never for values, so that it can be traced: see `ace_fit` for convergence.
+        Never for values, so that it can be traced: see `ace_fit` for convergence.
 
     Derivatives: the first, forward and reverse, with respect to ``a`` and ``b``: that of the
     correlation with the two fitted curves held fixed (for large n the gradient of HGR, by the

@@ -57,16 +57,16 @@ def kb(
 
     Raises:
       TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
-      Never for values, so that it can be traced: see `kb_fit` for diagnostics.
+        Never for values, so that it can be traced: see `kb_fit` for diagnostics.
 
     Derivatives: with respect to ``a``, ``b`` and ``weights``, forward and reverse, of every
     order.  The first is that of the correlation with the coefficients held fixed (the envelope
     theorem), an elementwise pass over the data.
 
     Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; m distinct values
-    count as degree m - 1; NaN or infinity gives NaN.  On n <= h + k rows the value is often 1:
-    the sample value is biased upward: between independent variables it is not 0 but up to about
-    (sqrt(h) + sqrt(k)) / sqrt(n).
+    count as degree m - 1; NaN or infinity gives NaN.  On n <= h + k rows the value is 1
+    (effective degrees, without ties).  The sample value is biased upward: between independent
+    variables it is not 0 but up to about (sqrt(h) + sqrt(k)) / sqrt(n).
 
     Cost: one pass over the data (a few more where far outliers need them) in blocks, and the
     SVD of an h x k matrix; nothing of size n x (h + k) is allocated for ``(n,)`` arrays (with

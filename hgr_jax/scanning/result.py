@@ -79,7 +79,7 @@ class Scan:
       pearson: |Pearson|; NaN with a category.
       pvalue: against independence; NaN on the diagonal.
       adjusted_pvalue: Benjamini-Hochberg over the pairs that have a p-value, each counted once.
-      corrected: the measure with less of its upward bias (`hgr_jax.inference.bias.corrected`), of
+      corrected: the measure with less of its upward bias (`hgr_jax.inference.corrected`), of
         ``"kb"``.
       null_mean, null_95: mean and 95% point of the measure for independent columns: by permutation
         of these very columns where the p-value is, else by Roy's law, which is that of their ranks

@@ -61,7 +61,7 @@ def log_survival(
     and random matrices" (2000), for a basis in which it is well conditioned.
 
     Example:
-      >>> from hgr_jax.inference.roys_root.distribution import log_survival
+      >>> from hgr_jax.inference.roys_root import log_survival
       >>> print(log_survival([0.1, 0.2, 0.5], 1000, 5, 5).round(3))
       [  -0.237   -9.972 -125.555]
       >>> print(f"{log_survival(0.9, 10**6, 5, 5):.0f}")
@@ -92,7 +92,7 @@ def survival(
       TypeError, ValueError: as `log_survival` does.
 
     Example:
-      >>> from hgr_jax.inference.roys_root.distribution import survival
+      >>> from hgr_jax.inference.roys_root import survival
       >>> print(f"{survival(0.2, n=1000, p=5, q=5):.6f}")
       0.000047
     """
@@ -125,7 +125,7 @@ def quantile(
     finding the zero of a nonlinear function without using derivatives" (1997).
 
     Example:
-      >>> from hgr_jax.inference.roys_root.distribution import quantile
+      >>> from hgr_jax.inference.roys_root import quantile
       >>> print(quantile([0.5, 0.95, 0.99], n=1000, p=5, q=5).round(4))
       [0.1144 0.1475 0.1626]
     """
@@ -166,7 +166,7 @@ def mean(n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike) -> npt.NDArray[np
     Source: as in `log_survival`.
 
     Example:
-      >>> from hgr_jax.inference.roys_root.distribution import mean
+      >>> from hgr_jax.inference.roys_root import mean
       >>> print(mean([12, 100, 1000], p=5, q=5).round(4))
       [0.9615 0.3633 0.1153]
     """
