@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import io
-import logging
 import os
 import re
 import types
-from collections.abc import Iterator
 from pathlib import Path
 
 from hgr_jax._checks import check_flag
+from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax.tables.files import printable
 
@@ -106,20 +104,12 @@ def fetch(
         if _is_intact(kept / file.name, file):
             return kept / file.name
         body = _download(file, url, place, progress=progress)
-        with _silent(pooch.get_logger()):
-            pooch.retrieve(
-                url,
-                f"sha256:{file.sha256}",
-                file.name,
-                kept,
-                downloader=lambda _url, output, _pooch: Path(output).write_bytes(body),
-            )
+        with atomic_write(kept / file.name) as partial:
+            partial.write_bytes(body)
     except OSError as error:
-        # Pooch raises a PermissionError of its own, with text alone, from the one of the system.
-        reason = error.strerror or getattr(error.__cause__, "strerror", None) or error
         raise DatasetError(
             f"cannot keep {file.name} in the cache folder {printable(str(kept))}:"
-            f" {reason}. Name a folder that can be written with cache=,"
+            f" {error.strerror}. Name a folder that can be written with cache=,"
             " or one that holds the file with folder="
         ) from error
     return kept / file.name
@@ -210,15 +200,3 @@ def _reason(error: Exception) -> str:
     text = str(error)
     found = re.search(r"\[Errno[^'\")]*|\d+ bytes read, \d+ more expected", text)
     return printable(found.group() if found else text).rstrip(".")
-
-
-@contextlib.contextmanager
-def _silent(logger: logging.Logger) -> Iterator[None]:
-    def drop(_record: logging.LogRecord) -> bool:
-        return False
-
-    logger.addFilter(drop)
-    try:
-        yield
-    finally:
-        logger.removeFilter(drop)
