@@ -65,21 +65,12 @@ def plot_fit(
         raise ValueError("a and b have no row of two finite values to draw.")
     x, y = a[finite].astype(np.float64), b[finite].astype(np.float64)
     figure = require("matplotlib.figure", "plot").Figure(figsize=(13, 3.4), layout="constrained")
-    data, left, right, projection = figure.subplots(1, 4)
+    *panels, projection = figure.subplots(1, 4)
     name_a, name_b = (literal(name) for name in names)
-    size = 20 * min(1.0, (500 / len(x)) ** 0.5)
-    points = {"s": size, "alpha": 0.6, "linewidths": 0, "color": "C0"}
-
     pearson = np.corrcoef(_in_unit(x), _in_unit(y))[0, 1] if np.ptp(x) > 0 < np.ptp(y) else 0.0
-    data.scatter(x, y, **points)
-    data.set(title=f"data: |Pearson| {abs(pearson):.3f}", xlabel=name_a, ylabel=name_b)
-    for axes, transform, values, name, letter in (
-        (left, fit.f, x, name_a, "f"),
-        (right, fit.g, y, name_b, "g"),
-    ):
-        _draw_transform(axes, np.asarray(transform(values)), transform, values)
-        axes.set(title=f"copula transformation {letter}", xlabel=name, ylabel=f"{letter}({name})")
-    projection.scatter(np.asarray(fit.f(x)), np.asarray(fit.g(y)), **points)
+    title = f"data: |Pearson| {abs(pearson):.3f}"
+    transformed = _draw_fit(panels, fit, (x, y), (name_a, name_b), title)
+    projection.scatter(*transformed, **_points(len(x)))
     projection.set(
         title=f"projection: correlation {float(fit.correlation):.3f}",
         xlabel=f"f({name_a})",
@@ -93,10 +84,33 @@ def _in_unit(x: np.ndarray) -> np.ndarray:
     return x / np.abs(x).max()
 
 
-def _draw_transform(axes: Axes, values: np.ndarray, transform: Any, x: np.ndarray) -> None:
-    grid = np.linspace(x.min(), x.max(), 200)
-    axes.plot(grid, np.asarray(transform(grid)), color="C1", linewidth=2)
-    axes.scatter(x, values, s=6, alpha=0.3, linewidths=0, color="C0")
+def _points(rows: int) -> dict[str, Any]:
+    """Return how so many points are drawn."""
+    size = 20 * min(1.0, (500 / rows) ** 0.5)
+    return {"s": size, "alpha": 0.6, "linewidths": 0, "color": "C0"}
+
+
+def _draw_fit(
+    panels: Sequence[Axes],
+    fit: KBFit,
+    columns: tuple[np.ndarray, np.ndarray],
+    names: tuple[str, str],
+    title: str,
+) -> list[np.ndarray]:
+    """Draw two columns and their transformations in three panels, and return these."""
+    data, *curves = panels
+    data.scatter(*columns, **_points(len(columns[0])))
+    data.set(title=title, xlabel=names[0], ylabel=names[1])
+    transformed = []
+    for axes, transform, x, name, letter in zip(
+        curves, (fit.f, fit.g), columns, names, "fg", strict=True
+    ):
+        grid = np.linspace(x.min(), x.max(), 200)
+        transformed.append(np.asarray(transform(x)))
+        axes.plot(grid, np.asarray(transform(grid)), color="C1", linewidth=2)
+        axes.scatter(x, transformed[-1], s=6, alpha=0.3, linewidths=0, color="C0")
+        axes.set(title=f"copula transformation {letter}", xlabel=name, ylabel=f"{letter}({name})")
+    return transformed
 
 
 def plot_correlations(
@@ -188,21 +202,11 @@ def plot_predictions(
         figsize=(11, 3.2 * len(arrays)), layout="constrained"
     )
     panels = figure.subplots(len(arrays), 3, squeeze=False)
-    shown = literal(name)
-    size = 20 * min(1.0, (500 / len(z)) ** 0.5)
-    for (data, left, right), (model, values) in zip(panels, arrays.items(), strict=True):
+    for row, (model, values) in zip(panels, arrays.items(), strict=True):
         with jax.enable_x64(True):
             fit = kb_fit(z, values, h, k)
-            data.scatter(z, values, s=size, alpha=0.6, linewidths=0, color="C0")
-            data.set(
-                title=f"{literal(model)}: HGR-KB {float(fit.correlation):.3f}",
-                xlabel=shown,
-                ylabel="prediction",
-            )
-            _draw_transform(left, np.asarray(fit.f(z)), fit.f, z)
-            left.set(title="f", xlabel=shown, ylabel=f"f({shown})")
-            _draw_transform(right, np.asarray(fit.g(values)), fit.g, values)
-            right.set(title="g", xlabel="prediction", ylabel="g(prediction)")
+            title = f"{literal(model)}: HGR-KB {float(fit.correlation):.3f}"
+            _draw_fit(row, fit, (z, values), (literal(name), "prediction"), title)
     return figure
 
 
