@@ -293,6 +293,15 @@ def test_split_by_seed_and_by_class() -> None:
     assert (parts[0][1].z != parts[2][1].z).any()
 
 
+@pytest.mark.parametrize("validation", [0.02, 0.1, 0.9])
+def test_a_rare_class_is_in_both_parts(validation: float) -> None:
+    y = np.array(["a"] * 296 + ["b"] * 4, dtype=object)
+    frame = Frame("t", {"z": np.arange(300.0), "y": y})
+    options = FairOptions("y", "z", 0.2, validation=validation)
+    for part in split(encode_supervised(frame, "y", "z"), options):
+        assert min((part.y == label).sum() for label in "ab") >= 2
+
+
 def test_rows_with_missing_text_are_left_out() -> None:
     columns = {"z": np.arange(30.0), "t": np.array(["a", "", "b"] * 10, dtype=object)}
     kept = usable_rows(Frame("t", columns | {"y": columns["z"]}), ("y", "z"))

@@ -124,6 +124,14 @@ def test_a_file_of_tracts_that_cannot_be_used(wrong: str, real: Path, tmp_path: 
     assert str(path) in str(caught.value)
 
 
+def test_further_columns_of_a_file_of_tracts_do_not_matter(real: Path, tmp_path: Path) -> None:
+    lines = (real / "acs2015_minnesota_tract_data.csv").read_text().splitlines()
+    path = tmp_path / "tracts.csv"
+    path.write_text("\n".join([f",{lines[0]},x,x", *(f"7,{line},a,b" for line in lines[1:])]))
+    expected = load_census(tract=real / "acs2015_minnesota_tract_data.csv")
+    np.testing.assert_array_equal(load_census(tract=path).x, expected.x)
+
+
 def test_a_file_of_tracts_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"no such file: .*tracts\.csv"):
         load_census(tract=tmp_path / "tracts.csv")

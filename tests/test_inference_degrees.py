@@ -11,8 +11,8 @@ import pytest
 
 import hgr_jax
 from bench.data import awkward_pair
+from hgr_jax.inference._gram import fold_order
 from hgr_jax.inference.degrees import DegreeSelection, select_degrees
-from hgr_jax.inference.resampling import fold_order
 
 ROWS, FOLDS = 83, 3
 KEY = jax.random.key(5)

@@ -11,8 +11,9 @@ import pytest
 
 import hgr_jax.fairness
 from bench.data import awkward_pair
+from hgr_jax.inference._gram import fold_order
 from hgr_jax.inference.bias import corrected
-from hgr_jax.inference.resampling import bootstrap, cross_fitted, draws, fold_order
+from hgr_jax.inference.resampling import bootstrap, cross_fitted, draws
 
 ROWS, FOLDS = 61, 4
 KEY = jax.random.key(3)

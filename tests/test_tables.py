@@ -39,6 +39,16 @@ def test_quotes_line_ends_marks_and_blank_lines(tmp_path: Path) -> None:
     np.testing.assert_array_equal(b, [2, 4])
 
 
+def test_a_line_of_quotes_alone_is_blank(tmp_path: Path) -> None:
+    (y,) = read_columns(write(tmp_path, 'x,y\n1,2\n""\n3,4\n'), ["y"])
+    np.testing.assert_array_equal(y, [2, 4])
+
+
+def test_columns_that_are_not_wanted_do_not_matter(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, ",x,y,y\n0,1,2,3\n"), ["x"])
+    assert list(table.columns) == ["x"]
+
+
 def test_delimiters_inside_quotes_do_not_count(tmp_path: Path) -> None:
     (y,) = read_columns(write(tmp_path, '"a;b;c",y\n1,2\n'), ["y"])
     np.testing.assert_array_equal(y, [2])
@@ -65,6 +75,8 @@ def test_the_same_column_twice(tmp_path: Path) -> None:
         (b"x,y\n\xff\xfe,2\n", "is not a UTF-8 text file"),
         ("x,y\n1,1_000\n", "column 'y' holds text, for example '1_000'"),
         (b"x,y\n1,\x002\n", "holds text|cannot be read as CSV"),
+        ("x\ty\n1\t2\n\t\t\t\n", "line 3: expected 2 values as in the header, got 4"),
+        ('x,y\n1,2\n"' + "a" * 200_000 + '",1\n', "column 'x' holds text, for example 'aaa"),
     ],
 )
 def test_every_fault_has_its_line(tmp_path: Path, content: str | bytes, message: str) -> None:

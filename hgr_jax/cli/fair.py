@@ -126,20 +126,20 @@ def report_training_demo(folder: Path) -> None:
 
 def split(table: SupervisedTable, options: FairOptions) -> tuple[SupervisedTable, SupervisedTable]:
     """Split training from validation rows; of a classification, with equal shares of each class."""
-    rows, least = len(table.y), 2 * len(table.classes or [None])
-    count = min(max(round(options.validation * rows), least), rows - least)
-    parts = split_rows(rows, count, options.seed, None if table.classes is None else table.y)
-    train, test = (table.take(part) for part in parts)
+    groups = [np.arange(len(table.y))]
+    if table.classes is not None:  # each on its own, so that none is without two rows of a part
+        groups = [np.flatnonzero(table.y == label) for label in table.classes]
+    held = np.zeros(len(table.y), bool)
+    for group in groups:
+        count = min(max(round(options.validation * len(group)), 2), len(group) - 2)
+        held[split_rows(group, count, options.seed)[1]] = True
+    train, test = table.take(~held), table.take(held)
     for part, those in (("training", train), ("validation", test)):
-        for role, name, values in (
-            ("protected attribute", options.protected, those.z),
-            ("target", options.target, those.y),
-        ):
-            if len(set(values)) < 2:
-                raise TableError(
-                    f"{role} {name!r} does not vary among the {part} rows:"
-                    f" it is {shown(values[0])} in all {len(values)}"
-                )
+        if len(set(those.z)) < 2:
+            raise TableError(
+                f"protected attribute {options.protected!r} does not vary among the {part} rows:"
+                f" it is {shown(those.z[0])} in all {len(those.z)}"
+            )
     return train, test
 
 

@@ -67,7 +67,7 @@ def load_adult(
 
     Raises:
       DatasetError: if a file cannot be downloaded, or has other contents than the publisher's.
-      ImportError: without pooch, where the folder does not hold the files.
+      ImportError: without pyarrow; without pooch, where the folder does not hold the files.
       TypeError, ValueError: for another ``progress`` or ``address``.
 
     Licence: CC BY 4.0.

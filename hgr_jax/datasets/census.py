@@ -87,7 +87,7 @@ def load_census(
       TableError: a ``tract`` that does not exist or cannot be read, without one of the columns,
         with text where a number belongs, or without a complete row.
       DatasetError: if the file cannot be downloaded, or has other contents than the publisher's.
-      ImportError: without pooch, where the folder does not hold the file.
+      ImportError: without pyarrow; without pooch, where the folder does not hold the file.
       TypeError, ValueError: for another ``progress`` or ``address``.
 
     Licence: public domain (US Census Bureau).
@@ -108,21 +108,21 @@ def load_census(
 
 
 def _prepare_table(path: Path, name: str, identifier: str) -> Dataset:
-    frame = read_table(path)
-    needed = {column: frame.column(column) for column in (identifier, *CENSUS_COLUMNS, *DROPPED)}
-    known = ~np.any([_lacking(values) for values in needed.values()], axis=0)
+    frame = read_table(path, (identifier, *CENSUS_COLUMNS, *DROPPED))
+    known = ~np.any([_lacking(values) for values in frame.columns.values()], axis=0)
     if not known.any():
         raise TableError(f"{frame.source} has no row without a missing value")
+    cells = {column: frame.column(column)[known] for column in CENSUS_COLUMNS}
     for column in CENSUS_COLUMNS[1:]:
-        if frame.is_text(column):
-            text = next(text for text in needed[column] if text and not is_number(text))
+        text = next((t for t in cells[column] if isinstance(t, str) and not is_number(t)), None)
+        if text is not None:
             raise TableError(
                 f"{frame.source}: column {column!r} holds text, for example {text[:40]!r};"
                 " expected numbers"
             )
-        if np.isinf(needed[column][known]).any():
+        if np.isinf(cells[column].astype(np.float64)).any():
             raise TableError(f"{frame.source}: column {column!r} holds an infinite value")
-    columns = encoded({column: needed[column][known] for column in CENSUS_COLUMNS}, {"State"})
+    columns = encoded(cells, {"State"})
     unemployment = columns["Unemployment"]
     columns["Unemployment"] = (unemployment > unemployment.mean()) * 1.0
     return from_columns(name, columns, target="ChildPoverty", protected="Income", task="regression")

@@ -72,7 +72,7 @@ def load_communities(
 
     Raises:
       DatasetError: if the file cannot be downloaded, or has other contents than the publisher's.
-      ImportError: without pooch, where the folder does not hold the file.
+      ImportError: without pyarrow; without pooch, where the folder does not hold the file.
       TypeError, ValueError: for another ``progress`` or ``address``.
 
     Licence: CC BY 4.0.

@@ -109,7 +109,7 @@ def fetch(
     except OSError as error:
         raise DatasetError(
             f"cannot keep {file.name} in the cache folder {printable(str(kept))}:"
-            f" {error.strerror}. Name a folder that can be written with cache=,"
+            f" {error.strerror or error}. Name a folder that can be written with cache=,"
             " or one that holds the file with folder="
         ) from error
     return kept / file.name

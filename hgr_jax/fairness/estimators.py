@@ -144,7 +144,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
                     f" {self.validation_fraction!r}."
                 )
             labels = y if self._task == "log_loss" else None
-            parts = split_rows(len(x), self.validation_fraction, seed, labels)
+            parts = split_rows(np.arange(len(x)), self.validation_fraction, seed, labels)
             z = None if protected is None else np.asarray(protected)
             rows, test = ((x[i], y[i], None if z is None else z[i]) for i in parts)
         self.history_ = trainer.fit(
@@ -371,18 +371,18 @@ def _dual(learning_rate: float) -> LagrangianDual:
 
 
 def split_rows(
-    rows: int, share: float, seed: int, labels: NDArray[Any] | None
+    rows: NDArray[np.intp], share: float, seed: int, labels: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Split the positions of rows at random, with equal shares of each label.
+    """Split rows at random, with equal shares of each label.
 
     Args:
-      rows: how many there are.
+      rows: positions ``(n,)``.
       share: of the second part, or the number of its rows.
       seed: of the choice.
       labels: ``(n,)``, or None.
     """
     split = require("sklearn.model_selection", "fairness").train_test_split
-    first, second = split(np.arange(rows), test_size=share, random_state=seed, stratify=labels)
+    first, second = split(rows, test_size=share, random_state=seed, stratify=labels)
     return first, second
 
 

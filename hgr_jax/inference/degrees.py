@@ -12,10 +12,11 @@ from jax import Array
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import as_key, as_pair, as_weights, check_choice, check_count
+from hgr_jax.inference._gram import folds_of
 from hgr_jax.inference._pairs import PolynomialPair, fit_pair
 from hgr_jax.inference._polynomials import tolerance
 from hgr_jax.inference._small_problems import top_singular_values
-from hgr_jax.inference.resampling import check_folds, folds_of
+from hgr_jax.inference.resampling import check_folds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

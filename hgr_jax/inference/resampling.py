@@ -13,13 +13,20 @@ import numpy as np
 import numpy.typing as npt
 from jax import Array, lax
 
-from hgr_jax._arrays import Integers
 from hgr_jax._checks import as_key, as_pair, as_weights, check_count, check_fraction
-from hgr_jax.core.numerics import row_mask
-from hgr_jax.core.padding import jitted, over_rows, padded_length
+from hgr_jax.core.numerics import normalised, without_dropped_rows
+from hgr_jax.core.padding import over_rows
+from hgr_jax.core.solvers import top_pair
+from hgr_jax.inference._gram import (
+    fit_bases,
+    fold_grams,
+    fold_order,
+    held_out,
+    score,
+    training_grams,
+)
 from hgr_jax.inference._pairs import fit_pair
 from hgr_jax.inference.bias import corrected_on_host
-from hgr_jax.measures.kb import kb_fit
 
 RESAMPLE_MEMORY = 2**27
 """Bytes that the resamples of a chunk may take."""
@@ -61,9 +68,11 @@ def cross_fitted(
     top canonical correlation on the rows outside each fold is simple.
 
     Degenerate data: a fold on which f or g does not vary (a constant, a fold of one row) counts
-    as 0; NaN or infinity gives NaN.
+    as 0; NaN or infinity gives NaN.  In float32 a held-out outlier beyond some ten standard
+    deviations may lower the degree that the other rows are fitted with.
 
-    Cost: a fit of HGR-KB, and its score, for each fold.
+    Cost: that of HGR-KB, whatever the number of folds: one basis for all rows and one Gram matrix
+    of it for each fold; the others sum to the one to fit on.
 
     Source: Bickel, Klaassen, Ritov & Wellner, "Efficient and Adaptive Estimation for
     Semiparametric Models" (1993), for estimates fitted on other rows.
@@ -108,48 +117,22 @@ def _cross_fitted(
     folds: int,
     count: Array | None,
 ) -> Array:
-    rows, (h, k) = a.shape[0], degrees
-    mask = row_mask(count, rows)
-    known = jnp.ones(rows, a.dtype) if mask is None else mask.astype(a.dtype)
-    shares = known if weights is None else weights
+    rows = a.shape[0]
+    if weights is None and count is not None:
+        weights = (lax.iota(jnp.int32, rows) < count).astype(a.dtype)
+    weights = None if weights is None else normalised(weights)
+    a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
+    bases = fit_bases(a, b, weights, degrees)
+    grams = fold_grams(bases, a, b, weights, fold_order(key, rows, folds, count))
 
-    def one(fold: Array) -> tuple[Array, Array]:
-        """Return the score on one fold, and whether it has any weight."""
-        inside = jnp.zeros(rows, bool).at[fold].set(True, mode="drop")
-        fit = kb_fit(a, b, h, k, weights=jnp.where(inside, 0, shares), solver="svd")
-        tested = jnp.where(inside, shares, 0)
-        counted = jnp.sum(tested) != 0
-        score = fit.score(a, b, weights=jnp.where(counted, tested, known))
-        return jnp.where(counted, score, 0), counted
+    def one(training: Array, test: Array) -> Array:
+        m, moments = held_out(training, test, bases.in_span)
+        return score(top_pair(m, "svd"), moments)
 
-    scores, counted = lax.map(one, fold_order(key, rows, folds, count))
-    return jnp.sum(scores) / jnp.sum(counted).astype(a.dtype)
-
-
-def fold_order(key: Array, rows: int, folds: int, count: Array | None = None) -> Array:
-    """Return the rows of every fold, ``(folds, size)``: random, of sizes that differ by 1 at most.
-
-    ``rows`` (one past the last) stands where a fold has a row less.  Of padded rows the first
-    ``count`` are dealt, and as they would be without the others.
-    """
-    index = lax.iota(jnp.int32, rows)
-    padding = jnp.zeros_like(index) if count is None else (index >= count).astype(jnp.int32)
-    bits = jax.random.bits(key, (rows,), jnp.uint32)
-    last, _, order = lax.sort((padding, bits, index), num_keys=2)
-    order = jnp.where(last == 1, rows, order)
-    size = -(-rows // folds)
-    padded = jnp.concatenate([order, jnp.full(folds * size - rows, rows, order.dtype)])
-    return padded.reshape(size, folds).T
-
-
-_fold_order = jitted(fold_order, static=("rows", "folds"))
-
-
-def folds_of(key: Array, rows: int, folds: int) -> list[Integers]:
-    """Return the rows of every fold, on the host."""
-    length = padded_length(rows)
-    order = np.asarray(_fold_order(key, length, folds, np.int32(rows)))
-    return [fold[fold < length] for fold in order]
+    scores = jax.vmap(one)(training_grams(grams), grams)
+    counted = grams[:, 0, 0] > 0
+    mean = jnp.sum(jnp.where(counted, scores, 0)) / jnp.sum(counted).astype(a.dtype)
+    return jnp.where(jnp.isfinite(grams).all(), mean, jnp.nan)
 
 
 @dataclasses.dataclass(frozen=True)

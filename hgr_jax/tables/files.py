@@ -112,28 +112,28 @@ def read_columns(path: str | Path, names: Sequence[str]) -> list[NDArray[np.floa
     return found
 
 
-def read_table(path: str | Path) -> Frame:
-    """Read all columns of a CSV file; one in which any value is text is a column of text.
+def read_table(path: str | Path, names: Sequence[str] = ()) -> Frame:
+    """Read columns of a CSV file; one in which any value is text is a column of text.
 
     Names, delimiter, missing values and blank lines are as in `read_columns`.
 
     Args:
       path: a UTF-8 file.
+      names: the columns wanted; all if there are none.
 
     Raises:
       TableError: no such file, not text, no header or no rows, a row of another length than the
-        header, a column without a name, or two of one name.
+        header; of the columns wanted one that is not there, without a name, or twice.
     """
     cells = _read_csv(Path(path))
     _check_header(cells)
-    if "" in cells.header:
+    if "" in cells.header and not names:
         raise TableError(
             f"{cells.shown}: column {cells.header.index('') + 1} has no name in the header;"
             " give it one"
         )
-    for name in cells.header:
-        _position(cells.shown, cells.header, name)
-    return Frame(cells.shown, dict(zip(cells.header, map(_typed, cells.columns), strict=True)))
+    places = {name: _position(cells.shown, cells.header, name) for name in names or cells.header}
+    return Frame(cells.shown, {name: _typed(cells.columns[i]) for name, i in places.items()})
 
 
 def read_any(path: str | Path) -> Any:
@@ -207,7 +207,9 @@ class _Cells:
             reader = csv.reader(file, delimiter=self.delimiter)
             next(reader)
             filled = (cells for cells in reader if len(cells) > 1 or "".join(cells).strip())
-            next(itertools.islice(filled, row, None))
+            # What the two read differently (huge cells, quotes left open) has a line near.
+            with contextlib.suppress(csv.Error):
+                next(itertools.islice(filled, row, None), None)
             return reader.line_num
 
 
@@ -217,16 +219,17 @@ def _read_csv(path: Path, names: Sequence[str] = (), *, encoding: str = "utf8") 
     uneven: list[Any] = []
     blank: list[int] = []  # lines of spaces
 
-    def handle(row: Any) -> str:
-        if row.text.strip():
-            uneven.append(row)
-        else:
-            blank.append(row.number)
-        return "skip"
-
     with _reading(path, shown):
         header, delimiter = (list(names), ",") if names else _read_header(path, shown)
         places = [str(place) for place in range(len(header))]
+
+        def handle(row: Any) -> str:
+            if row.text.strip(' \t"') or delimiter in row.text:
+                uneven.append(row)
+            else:
+                blank.append(row.number)
+            return "skip"
+
         table = arrow.csv.read_csv(
             path,
             read_options=arrow.csv.ReadOptions(
