@@ -22,7 +22,7 @@ def progress_bar(
       total: of ``unit``, when all is done.
       unit: what is counted.
       extra: of the package, that installs tqdm.
-      words: before the bar.
+      label: before the bar.
       leave: whether the bar stays when the work is done.
 
     Raises:

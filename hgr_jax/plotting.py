@@ -70,7 +70,7 @@ def plot_fit(
     pearson = np.corrcoef(_in_unit(x), _in_unit(y))[0, 1] if np.ptp(x) > 0 < np.ptp(y) else 0.0
     title = f"data: |Pearson| {abs(pearson):.3f}"
     transformed = _draw_fit(panels, fit, (x, y), (name_a, name_b), title)
-    projection.scatter(*transformed, **_points(len(x)))
+    projection.scatter(*transformed, **_point_style(len(x)))
     projection.set(
         title=f"projection: correlation {float(fit.correlation):.3f}",
         xlabel=f"f({name_a})",
@@ -84,8 +84,8 @@ def _in_unit(x: np.ndarray) -> np.ndarray:
     return x / np.abs(x).max()
 
 
-def _points(rows: int) -> dict[str, Any]:
-    """Return how so many points are drawn."""
+def _point_style(rows: int) -> dict[str, Any]:
+    """Return the style in which so many points are drawn."""
     size = 20 * min(1.0, (500 / rows) ** 0.5)
     return {"s": size, "alpha": 0.6, "linewidths": 0, "color": "C0"}
 
@@ -99,7 +99,7 @@ def _draw_fit(
 ) -> list[np.ndarray]:
     """Draw two columns and their transformations in three panels, and return these."""
     data, *curves = panels
-    data.scatter(*columns, **_points(len(columns[0])))
+    data.scatter(*columns, **_point_style(len(columns[0])))
     data.set(title=title, xlabel=names[0], ylabel=names[1])
     transformed = []
     for axes, transform, x, name, letter in zip(

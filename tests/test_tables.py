@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +159,16 @@ def test_a_cell_of_any_length_is_read(tmp_path: Path) -> None:
     cell = "a" * 3_000_000
     table = read_table(write(tmp_path, f'x,y\n"{cell}",1\n'))
     assert table.column("x")[0] == cell
+
+
+def test_a_pipe_is_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("x,y\n1,2\n",))
+    writer.start()
+    (y,) = read_columns(pipe, ["y"])
+    writer.join()
+    np.testing.assert_array_equal(y, [2])
 
 
 def test_no_whole_table(tmp_path: Path) -> None:

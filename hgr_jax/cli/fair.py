@@ -102,6 +102,8 @@ def report_training(path: Path, options: FairOptions, drop: list[str], folder: P
     save_figure(plot_history(after.history_), folder / "history.png")
     if problem.levels is None:
         save_figure(_picture(before, after, test, options), folder / "predictions.png")
+    else:  # that of an earlier training would be wrong
+        (folder / "predictions.png").unlink(missing_ok=True)
 
 
 def report_training_demo(folder: Path) -> None:

@@ -247,7 +247,7 @@ def _widths_option(text: str) -> tuple[int, ...]:
 
 
 def _share(largest: float | None = None) -> Callable[[str], float]:
-    """Return a number above 0 and below 1, or up to ``largest``."""
+    """Return a parser of numbers above 0 and below 1, or up to ``largest``."""
 
     def share(text: str) -> float:
         try:

@@ -63,7 +63,7 @@ def report_file(path: Path, settings: ScanOptions, folder: Path) -> None:
 
 
 def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> Scan:
-    """Do what `report_file` does, of a table that has been read."""
+    """Scan a table that has been read, and report as `report_file` does."""
     if folder.exists() and not folder.is_dir():
         raise TableError(f"cannot write to {printable(str(folder))}: it is a file")
     try:
@@ -103,9 +103,9 @@ def _say(found: Scan, title: str, settings: ScanOptions) -> None:
         f" polynomials of degree {settings.h} and {settings.k}"
         + (" of ranks" if settings.rank else "")
     )
-    for words, messages in (("skipped", found.skipped), ("note", found.notes)):
+    for label, messages in (("skipped", found.skipped), ("note", found.notes)):
         for name, reason in messages.items():
-            print(f"{words}: {printable(name)}: {printable(reason)}")
+            print(f"{label}: {printable(name)}: {printable(reason)}")
     if not len(found):
         print("no pair of columns is left to scan")
         return
@@ -178,7 +178,7 @@ def as_report(found: Scan, title: str, *, by: str = "correlation") -> HtmlPage:
     if settings["transform"]:
         summary["transform"] = "ranks"
     messages = (("left out", found.skipped), ("note", found.notes))
-    skipped = [(n, f"{words}: {text}") for words, texts in messages for n, text in texts.items()]
+    skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
     return HtmlPage(
         title=title,
         summary=summary,

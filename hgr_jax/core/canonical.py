@@ -143,7 +143,7 @@ class Solution:
     conditioned: Array
 
     def with_fixed_sign(self) -> Solution:
-        """Return it with the sign that makes the largest component of f positive.
+        """Return the solution with the sign that makes the largest component of f positive.
 
         (On the orthonormal basis; of g, where f is zero.)  The correlation is positive with either.
         """
@@ -232,7 +232,7 @@ Bases = PolynomialBasis | tuple[Basis, Basis]
 
 
 def _part(matrix: Array, bases: Bases, i: int, j: int) -> Array:
-    """Return rows of variable i and columns of variable j of a matrix of ``[1, basis]`` of both."""
+    """Return the rows of variable i and columns of variable j of a matrix of ``[1, basis]``."""
     size = _sizes(bases)[0]
     rows, columns = (slice(size, None) if v else slice(size) for v in (i, j))
     return matrix[rows, columns]
@@ -270,7 +270,7 @@ _WhitenedMoments = tuple[Bases, Array, Array, Array, Array]
 def _whitened(
     problem: CCAProblem, a: Array, b: Array, weights: Array | None, count: Array | None
 ) -> _WhitenedMoments:
-    """Return bases, and of ``[1, basis]`` of both the whitened Gram matrix and its whitener.
+    """Return the bases, and of ``[1, basis]`` of both the whitened Gram matrix and its whitener.
 
     Then whether the bases are well conditioned, and whether the data are finite (a factorisation
     that fails is no fault of theirs).

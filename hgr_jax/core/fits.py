@@ -154,7 +154,7 @@ def _expansion(transform: CopulaTransform) -> tuple[Array, Array]:
 
 
 def check_single(batch: tuple[int, ...]) -> None:
-    """Say so where a transform belongs to a batch of fits, of this shape."""
+    """Raise a ValueError where a transform belongs to a batch of fits, of this shape."""
     if batch:
         raise ValueError(
             f"this transform belongs to a batch of fits, of shape {batch};"

@@ -107,10 +107,10 @@ def _within(degrees: Sequence[int]) -> np.ndarray:
     return np.arange(max(degrees))[None, :] < np.asarray(degrees)[:, None]
 
 
-def _only(basis: PolynomialBasis, living: Array | np.ndarray) -> PolynomialBasis:
-    """Return the basis with no directions in the span but ``(v, top)``."""
+def _only(basis: PolynomialBasis, in_span: Array | np.ndarray) -> PolynomialBasis:
+    """Return the basis with only some of its directions ``(v, top)`` kept."""
     steps = np.arange(basis.recurrence.shape[1]) == 2
-    dead = steps[None, :, None] & ~living[:, None, :]
+    dead = steps[None, :, None] & ~in_span[:, None, :]
     return PolynomialBasis(basis.frame, jnp.where(dead, 0, basis.recurrence))
 
 
@@ -207,11 +207,11 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
     # Column j of the recurrence, but for the step, expands x p_j on p_0 .. p_j.
     others = np.arange(basis.recurrence.shape[1]) != 2
     expansion = jnp.sum(jnp.where(others[None, :, None], basis.recurrence**2, 0), axis=1)
-    living = ~(residual <= rounding_noise(gram.dtype) ** 2 * (expansion + residual))
-    living &= _within(degrees)
+    in_span = ~(residual <= rounding_noise(gram.dtype) ** 2 * (expansion + residual))
+    in_span &= _within(degrees)
     kept = [np.ones(variables, bool)]
     for j in range(top):
-        kept.append(kept[-1] & living[:, j])
+        kept.append(kept[-1] & in_span[:, j])
     used = jnp.stack(kept, axis=1).reshape(-1)
     of_used = jnp.where(used[:, None] & used[None, :], gram, 0)
     whitener = jnp.where(

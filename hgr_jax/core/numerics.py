@@ -146,7 +146,7 @@ def standard_deviation(
 
 
 def _framed(x: Array, count: Array | None) -> tuple[Array, Array]:
-    """Return ``(x - x[0]) / reach`` and half the reach ``(1, ...)``, the largest distance."""
+    """Return ``(x - x[0]) / reach`` and half the reach ``(1, ...)``, the farthest from x[0]."""
     x = x / 2  # so that the range of any data is a finite number
     x = x - lax.stop_gradient(x[:1])
     reach = lax.stop_gradient(jnp.max(jnp.abs(kept(x, count)), axis=0, keepdims=True))

@@ -39,7 +39,7 @@ def sketches(
 def _sketch(
     x: Array, weights: Array | None, count: Array | None
 ) -> tuple[Array, Array, Array, Array]:
-    """Return center, scale (to [-1, 1]), and scaled points of ``x (v, n)`` with their weights."""
+    """Return the center, scale (to [-1, 1]), and scaled points of ``x (v, n)``, with weights."""
     n = x.shape[1]
     if n <= WHOLE_SKETCH:
         points = x
@@ -71,7 +71,7 @@ def _sketch(
 
 
 def _mean_and_extremes(x: Array, w: Array) -> tuple[Array, Array, Array]:
-    """Return weighted mean (of few digits), least and largest of each row; NaN if one is NaN.
+    """Return the weighted mean (of few digits), least and largest of each row; NaN if one is NaN.
 
     In one reduction: XLA compiles each of several, and in several parts.
     """

@@ -47,7 +47,7 @@ def _batched_by(
 
 
 def _inverse_choleskies(s: Array) -> Array:
-    """Eliminate on ``[S, 1]``: `inverse_cholesky` of matrices ``(d, d, N)``."""
+    """Return `inverse_cholesky` of matrices ``(d, d, N)``, by elimination on ``[S, 1]``."""
     size = s.shape[0]
     index = lax.iota(jnp.int32, size)[:, None, None]
 
@@ -105,7 +105,7 @@ def half_lower(s: Array) -> Array:
 
 
 def _many_symmetric_eigen(s: Array) -> tuple[Array, Array]:
-    """Rotate as Jacobi did: `symmetric_eigen` of matrices ``(d, d, N)``.
+    """Return `symmetric_eigen` of matrices ``(d, d, N)``, by Jacobi's rotations.
 
     d / 2 planes turn at a time, in a round robin, until what is left off the diagonal of every
     matrix is rounding: Brent & Luk, "The solution of singular-value and symmetric eigenvalue
@@ -165,7 +165,7 @@ def _many_symmetric_eigen(s: Array) -> tuple[Array, Array]:
 
 
 def _next_round(top: Array, bottom: Array) -> Array:
-    """Return rows in the order after which every two have met in as many rounds, less one.
+    """Return rows in the order of the next round; every two meet within one round fewer than rows.
 
     Pairs are ``(top[i], bottom[i])``; the first stays and the others go round.
     """

@@ -52,7 +52,7 @@ def load_communities(
     address: str | None = None,
     progress: bool = False,
 ) -> Dataset:
-    """Load Communities: violent crimes for 100,000 people in 1,993, protected share of whites.
+    """Load Communities: violent crimes per 100,000 people, protected share of whites.
 
     The publisher's file has 2,215 rows and 147 columns.  The paper keeps the rows with the target
     ``violentPerPop``, which are 1,994, without the one that lacks ``otherPerCap``, and of the

@@ -94,7 +94,7 @@ def from_columns(
 
 
 def encoded(cells: Mapping[str, NDArray[Any]], categorical: Collection[str]) -> dict[str, Values]:
-    """Return numbers of each column; of a category a column for each level, levels sorted."""
+    """Return each column as numbers, a category as a column for each level, levels sorted."""
     columns: dict[str, Values] = {}
     for name, texts in cells.items():
         if name not in categorical:

@@ -43,7 +43,7 @@ class Attribute:
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """Of the groups of y, for tables."""
+        """The names of the groups of y, for tables."""
         if self.classes is not None:
             return tuple(f"y={label:g}" for label in self.classes)
         return () if self.edges is None else tuple(f"bin {i}" for i in range(self.groups))
@@ -182,7 +182,7 @@ def as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
 
 
 def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-    """Return finite real numbers, of ``dtype``.
+    """Return values as finite real numbers, of ``dtype``.
 
     Raises:
       TypeError: for anything but numbers.
@@ -232,7 +232,7 @@ def is_text(values: NDArray[Any]) -> bool:
 
 
 def levels_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
-    """Return levels of a categorical attribute as text."""
+    """Return the level of every row of a categorical attribute, as text."""
     if values.ndim != 1:
         raise ValueError(f"{name} must have shape (n,) where it is text; got {values.shape}.")
     missing = sum(not isinstance(value, str | int | float) or value != value for value in values)

@@ -131,7 +131,7 @@ def better(best: Best | None, state: TrainState, figures: Figures, limits: NDArr
 
 
 def _appended(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:
-    """Return one after the other; NaN where one of them has no such column."""
+    """Return the columns of both, one after the other; NaN where one of them has no such column."""
     lengths = [len(next(iter(columns.values()), ())) for columns in (before, after)]
     return {
         name: np.concatenate(

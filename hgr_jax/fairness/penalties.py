@@ -308,7 +308,7 @@ class Penalty:
         return max(k, levels) if self.measure == "sk" else (h if z.ndim == 1 else levels) + k - 1
 
     def least_rows(self, z: Array) -> int:
-        """Return the rows below which "kb" and "sk" of any data are 1, and constrain nothing.
+        """Return the number of rows below which "kb" and "sk" are 1 and constrain nothing.
 
         Args:
           z: as `values` takes it.

@@ -240,7 +240,7 @@ def objective(
 def forward(
     graph: nnx.GraphDef[Any], parameters: Any, variables: Any, x: Array
 ) -> tuple[Array, Any]:
-    """Return output of the network, ``(n,)`` or ``(n, columns)``, and its variables afterwards."""
+    """Return the output of the network, ``(n,)`` or ``(n, columns)``, and its variables then."""
     network = nnx.merge(graph, parameters, variables, copy=True)
     output = network(x)
     if output.ndim == 2 and output.shape[1] == 1:
@@ -260,7 +260,7 @@ def in_mode(network: Any, *, training: bool) -> tuple[Any, Any, Any]:
 
 
 def split_network(network: Any) -> tuple[Any, Any, Any]:
-    """Return static part, parameters and other variables of a network."""
+    """Return the static part, parameters and other variables of a network."""
     parts: Any = nnx.split(network, nnx.Param, ...)
     graph, parameters, variables = parts
     return graph, parameters, variables

@@ -33,7 +33,7 @@ class Task:
 
 
 def squared_error(output: Array, y: Array) -> Array:
-    """Return mean squared error."""
+    """Return the mean squared error."""
     return jnp.mean(jnp.square(output - y))
 
 

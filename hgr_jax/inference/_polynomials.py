@@ -31,7 +31,7 @@ class Polynomials:
       center, scale: ``(c,)``.
       diagonal, coupling, step: ``(d, c)``.
       correction: ``(d, d, c)``, of few columns other than 0: see `careful`.
-      alive: ``(d, c)``, directions that the data support.
+      in_span: ``(d, c)``, directions that the data support.
     """
 
     center: Floats
@@ -44,7 +44,7 @@ class Polynomials:
 
     @property
     def degree(self) -> int:
-        """The largest."""
+        """The largest degree."""
         return len(self.step)
 
     @functools.cached_property
@@ -53,14 +53,14 @@ class Polynomials:
         return np.flatnonzero(self.correction.any(axis=(0, 1)))
 
     def take(self, columns: NDArray[np.intp]) -> Polynomials:
-        """Return those of some columns."""
+        """Return the polynomials of some columns."""
         if np.array_equal(columns, np.arange(len(self.center))):
             return self
         leaves = (getattr(self, f.name)[..., columns] for f in dataclasses.fields(self))
         return Polynomials(*leaves)
 
     def replaced(self, columns: NDArray[np.intp], better: Polynomials) -> Polynomials:
-        """Return these with those of some columns replaced."""
+        """Return these polynomials, those of some columns replaced."""
         leaves = []
         for field in dataclasses.fields(self):
             leaf = getattr(self, field.name).copy()

@@ -56,7 +56,7 @@ def whitenings(moments: Floats, in_span: NDArray[np.bool_]) -> tuple[Floats, Flo
 
     Args:
       moments: ``(d + 1, d + 1, ...)``, sums over the rows of products of ``[1, p_1 .. p_d]``.
-      alive: broadcasts to ``(d, ...)``, directions that the data supports.
+      in_span: broadcasts to ``(d, ...)``, directions that the data supports.
 
     Returns:
       Means ``(d, ...)``; inverse Cholesky factors ``(d, d, ...)`` of the covariances, 0 in dead
@@ -184,7 +184,7 @@ def top_eigenvalues(s: Floats) -> Floats:
 
 
 def _tridiagonal(s: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Reflect to the diagonal ``(d, N)`` and the squares beside it ``(d - 1, N)``."""
+    """Return the diagonal ``(d, N)`` and the squares beside it ``(d - 1, N)``, by reflections."""
     size, _, count = s.shape
     squares = np.empty((size - 1, count))
     for k in range(size - 2):

@@ -182,7 +182,7 @@ def without_rounding(products: Array, mean_a: Array, mean_b: Array) -> Array:
 
 
 def _width(x: Array) -> int:
-    """Return numbers that the distances of one row to all take."""
+    """Return how many numbers the distances of one row to all others take."""
     return x.size
 
 

@@ -120,7 +120,7 @@ def ace_fit(
     max_iterations: int = 100,
     tolerance: ArrayLike = 1e-5,
 ) -> AceFit:
-    """Return ACE with its transformations, for new data, and the end of its iteration.
+    """Fit ACE: its its transformations, for new data, and the end of its iteration.
 
     Degenerate data, cost and source as in `ace`, whose value is the ``correlation`` of the
     result.

@@ -162,7 +162,7 @@ def _sample(x: Array, count: Array | None) -> tuple[Array, Array | None]:
 
 
 def _median_distance(x: Array, count: Array | None) -> Array:
-    """Return median of the distances between different rows; NaN where x holds NaN."""
+    """Return the median of the distances between different rows; NaN where x holds NaN."""
     rows = x.shape[0] if count is None else count
     matrix = distances(x, x)
     mask = row_mask(count, x.shape[0])

@@ -124,7 +124,7 @@ def kb_fit(
       theorem, wherever the top canonical correlation is simple.
 
     Raises:
-      TypeError, ValueError: as `kb` does; trouble with values is told by ``status``.
+      TypeError, ValueError: as `kb` does; ``status`` says what is wrong with values.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax

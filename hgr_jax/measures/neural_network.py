@@ -117,7 +117,7 @@ def neural_fit(
     activations: Sequence[str] = PAPER_ACTIVATIONS,
     init: NeuralFit | None = None,
 ) -> NeuralFit:
-    """Return HGR-NN with its networks, from which the next fit can start.
+    """Fit HGR-NN: its networks, from which the next fit can start.
 
     Degenerate data, cost and source as in `neural`, whose value is the ``correlation`` of the
     result.

@@ -76,7 +76,7 @@ def sk_fit(
       hold the coefficients on its features and, last, on the variable itself.
 
     Raises:
-      TypeError, ValueError: as `sk` does; trouble with values is told by ``status``.
+      TypeError, ValueError: as `sk` does; ``status`` says what is wrong with values.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax

@@ -207,7 +207,7 @@ def scan(
 def as_features(
     columns: Columns, weights: Any, *, ranked: bool, as_they_are: bool = False
 ) -> Features:
-    """Return the columns in the dtype of the computation, about 0 where that keeps digits."""
+    """Return the columns in the dtype of the computation, shifted to 0 where that keeps digits."""
     x = columns.numbers
     dropped = None if weights is None or weights.all() else weights == 0
     if dropped is not None:

@@ -1,4 +1,4 @@
-"""The file of a scan: its matrices, and its words as JSON, in one ``.npz`` without pickle."""
+"""The file of a scan: its matrices, and its metadata as JSON, in one ``.npz`` without pickle."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Every pair's matrix of cross moments is a block of the Gram matrix of all the co
 (`products`).  What makes the two sides of a block orthonormal depends on the rows where both
 columns are present, and through them only on a column and on the other's *pattern* of missing
 values; its moments come from one more product.  What is left is a batch of small problems.
-Pairs whose own rows leave a basis ill conditioned are estimated on their own (`alone`).
+Pairs whose own rows leave a basis ill conditioned are estimated on their own (`fallback`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Engine:
     """The features of a table, ready for the estimates of any of its pairs.
 
     Attributes:
-      clear: ``(p,)`` False for a column of numbers for which no well-conditioned basis was found.
+      well_conditioned: ``(p,)`` False for a numeric column for which no such basis was found.
     """
 
     def __init__(self, features: Features, kernels: Kernels, memory: int) -> None:
@@ -137,7 +137,7 @@ class Engine:
     def _tile_pair(
         self, left: Integers, right: Integers, pairs: Integers, flip: NDArray[np.bool_]
     ) -> tuple[Floats, Floats, Integers, Floats]:
-        """Return Values, |Pearson|, directions and pivots of the ``pairs``."""
+        """Return values, |Pearson|, directions and pivots of the ``pairs``."""
         of_left, local_left = np.unique(self.patterns.pattern_index[left], return_inverse=True)
         of_right, local_right = np.unique(self.patterns.pattern_index[right], return_inverse=True)
         own = self._side(left, of_right)
@@ -304,7 +304,7 @@ class _Side:
       feature: ``(width, c)``, where a column's features stand in the matrix of cross moments.
       pivot: ``(c, u)``, the smallest of the map: near 0 where it is ill conditioned.
       supported: ``(width, c, u)``, which features vary there.
-      spare: directions that the supported features have too many (1 for indicators).
+      redundant: directions that the supported features have too many (1 for indicators).
     """
 
     mean: Floats

@@ -85,7 +85,7 @@ class Estimates:
     pivot: Floats
 
     def select(self, chosen: NDArray[np.bool_]) -> Estimates:
-        """Return those of some of the pairs."""
+        """Return the estimates of some of the pairs."""
         return Estimates(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
 
 
@@ -127,6 +127,6 @@ def patterns_of(features: Features) -> Patterns:
 
 
 def chunks(chosen: Integers, size: int) -> Iterator[Integers]:
-    """Yield parts of at most so many."""
+    """Yield parts of at most ``size`` entries."""
     for start in range(0, len(chosen), max(size, 1)):
         yield chosen[start : start + max(size, 1)]

@@ -40,7 +40,7 @@ def permutation_null(
     seed: NDArray[np.uint32],
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[Floats, Floats, Integers, Floats]:
-    """Permute: the statistic of ``pairs (N, 2)`` under independence.
+    """Estimate the law of the statistic of ``pairs (N, 2)`` under independence.
 
     Returns:
       Its mean ``(N,)`` and 95% point ``(N,)``; how many of the values are at least as large as

@@ -79,7 +79,7 @@ def _wide_products(
     shapes = (0, 0)
 
     def padded(f: Floats) -> Floats:
-        """Make room for a multiple of so many features, and for as many rows as all blocks have."""
+        """Return ``f`` padded with 0 to a multiple of 64 features and `TILE_ROWS` rows."""
         found = np.empty((-(-len(f) // 64) * 64, TILE_ROWS), dtype)
         found[: len(f), : f.shape[1]] = f
         found[: len(f), f.shape[1] :] = 0

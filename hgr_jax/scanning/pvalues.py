@@ -44,7 +44,7 @@ class Significance:
 
     @staticmethod
     def none(count: int) -> Significance:
-        """Return that nothing is known of any pair."""
+        """Return tests that know nothing of any of ``count`` pairs."""
         absent = np.full(count, np.nan)
         return Significance(absent, np.zeros(count, np.int8), absent.copy(), absent.copy())
 
@@ -75,7 +75,7 @@ def significance(
         tests.null_95[usable] = roys_root.quantile(0.95, rows[usable], *found.degrees[usable].T)
     by_law = np.zeros(len(pairs), bool)
     if source == "auto":
-        by_law = usable & _is_valid(features, kernels, pairs, found)
+        by_law = usable & _law_is_valid(features, kernels, pairs, found)
     elif source in ("rank", "asymptotic"):
         by_law = usable
     if by_law.any():
@@ -125,17 +125,17 @@ def _sums(features: Features, pairs: Integers, power: int) -> Floats:
     return (present.T @ (present * w[:, None]))[first, second]
 
 
-def _is_valid(
+def _law_is_valid(
     features: Features, kernels: Kernels, pairs: Integers, found: Estimates
 ) -> NDArray[np.bool_]:
     x, codes = features.x, features.codes
-    shapes: list[ColumnMoments] = []
+    moments: list[ColumnMoments] = []
     for values in x.T:
         _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-        shapes.append(moments_of_ranks(counts, kernels.largest))
+        moments.append(moments_of_ranks(counts, kernels.largest))
     for values, levels in zip(codes.T, features.levels, strict=True):
-        shapes.append(moments_of_levels(np.bincount(values[values >= 0], minlength=levels)))
-    first, second = ([shapes[i] for i in side] for side in pairs.T)
+        moments.append(moments_of_levels(np.bincount(values[values >= 0], minlength=levels)))
+    first, second = ([moments[i] for i in side] for side in pairs.T)
     rows: Floats = found.rows.astype(np.float64)
     if features.weights is not None:
         rows = _sums(features, pairs, 2) / float(np.max(features.weights)) ** 2

@@ -7,6 +7,7 @@ import csv
 import dataclasses
 import difflib
 import functools
+import io
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -164,7 +165,7 @@ def read_any(path: str | Path) -> Any:
 def read_publication(
     path: Path, names: Sequence[str], *, encoding: str = "utf8"
 ) -> dict[str, NDArray[Any]]:
-    """Read the texts of a file without a header, of which other lines than rows are left out.
+    """Read the texts of a file without a header, leaving out lines that are no rows.
 
     Args:
       path: a file of comma-separated values.
@@ -195,22 +196,26 @@ def _read_parquet(path: Path) -> Any:
 class _Cells:
     """The texts of a CSV file: Arrow's arrays, as they stand in the file."""
 
-    path: Path
     shown: str
+    body: bytes
     header: list[str]
     delimiter: str
     columns: list[Any]
 
     def line(self, row: int) -> int:
         """Return the line of the file in which a row ends; Arrow counts rows without blank ones."""
-        with self.path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=self.delimiter)
-            next(reader)
-            filled = (cells for cells in reader if len(cells) > 1 or "".join(cells).strip())
-            # What the two read differently (huge cells, quotes left open) has a line near.
-            with contextlib.suppress(csv.Error):
-                next(itertools.islice(filled, row, None), None)
-            return reader.line_num
+        reader = csv.reader(_lines(self.body), delimiter=self.delimiter)
+        next(reader)
+        filled = (cells for cells in reader if len(cells) > 1 or "".join(cells).strip())
+        # What the two read differently (huge cells, quotes left open) has a line near.
+        with contextlib.suppress(csv.Error):
+            next(itertools.islice(filled, row, None), None)
+        return reader.line_num
+
+
+def _lines(body: bytes) -> Iterator[str]:
+    """Return the lines of a file with their ends."""
+    return io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
 
 
 def _read_csv(path: Path, names: Sequence[str] = (), *, encoding: str = "utf8") -> _Cells:
@@ -220,7 +225,8 @@ def _read_csv(path: Path, names: Sequence[str] = (), *, encoding: str = "utf8") 
     blank: list[int] = []  # lines of spaces
 
     with _reading(path, shown):
-        header, delimiter = (list(names), ",") if names else _read_header(path, shown)
+        body = path.read_bytes()  # at once: it may be a pipe
+        header, delimiter = (list(names), ",") if names else _read_header(body, shown)
         places = [str(place) for place in range(len(header))]
 
         def handle(row: Any) -> str:
@@ -231,12 +237,12 @@ def _read_csv(path: Path, names: Sequence[str] = (), *, encoding: str = "utf8") 
             return "skip"
 
         table = arrow.csv.read_csv(
-            path,
+            arrow.BufferReader(body),
             read_options=arrow.csv.ReadOptions(
                 column_names=places,
                 skip_rows=0 if names else 1,
                 use_threads=False,  # rows have numbers then
-                block_size=min(path.stat().st_size + 2, 2**31 - 1),  # no cell is cut in two
+                block_size=min(len(body) + 2, 2**31 - 1),  # no cell is cut in two
                 encoding=encoding,
             ),
             parse_options=arrow.csv.ParseOptions(
@@ -251,7 +257,7 @@ def _read_csv(path: Path, names: Sequence[str] = (), *, encoding: str = "utf8") 
     columns = [table.column(place) for place in places]
     if len(header) == 1:  # where a line of spaces is a row
         columns = [columns[0].filter(arrow.array(_texts(columns[0]) != ""))]
-    cells = _Cells(path, shown, header, delimiter, columns)
+    cells = _Cells(shown, body, header, delimiter, columns)
     if uneven and not names:
         row = uneven[0]
         place = row.number - 2 - sum(number < row.number for number in blank)
@@ -271,10 +277,9 @@ def _arrow() -> Any:
     return require("pyarrow", "cli")
 
 
-def _read_header(path: Path, shown: str) -> tuple[list[str], str]:
+def _read_header(body: bytes, shown: str) -> tuple[list[str], str]:
     """Read the names in the first line, and the delimiter that occurs most in it."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        first = file.readline()
+    first = next(_lines(body), "")
     if not first.strip():
         raise TableError(f"{shown} is empty: expected a line of column names, then rows")
     if first[-1] not in "\r\n":

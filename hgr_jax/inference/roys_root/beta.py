@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-FloatArray = npt.NDArray[np.float64]
+from hgr_jax._arrays import Floats
 
 _STIRLING_FROM = 15.0
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
@@ -18,8 +17,8 @@ _LARGE = 1000.0
 _NODES = 24
 
 
-def log_beta(a: float, b: FloatArray) -> FloatArray:
-    """Return the logarithm of B(a, b) to 1e-14, also for b >> a, where log-gammas would cancel."""
+def log_beta(a: float, b: Floats) -> Floats:
+    """Return log B(a, b) to about 1e-14, also for b >> a, where log-gammas would cancel."""
     large = np.maximum(b, _STIRLING_FROM)
     ratio = (large - 0.5) * np.log1p(a / large) + a * np.log(large + a) - a
     ratio += _stirling_series(large + a) - _stirling_series(large)
@@ -27,7 +26,7 @@ def log_beta(a: float, b: FloatArray) -> FloatArray:
     return special.gammaln(a) - np.where(b < _STIRLING_FROM, small, ratio)
 
 
-def log_upper_tail(x: FloatArray, complement: FloatArray, a: float, b: FloatArray) -> FloatArray:
+def log_upper_tail(x: Floats, complement: Floats, a: float, b: Floats) -> Floats:
     """Return log P(X >= x) for X ~ Beta(a, b), 0 < x < 1 and ``complement`` = 1 - x.
 
     Beyond the bulk (1 - t)^b = (1 - x)^b exp(-u) turns the integral over t from x to 1 into
@@ -47,7 +46,7 @@ def log_upper_tail(x: FloatArray, complement: FloatArray, a: float, b: FloatArra
     return np.minimum(log_tail, 0.0)
 
 
-def _log_far_tail(x: FloatArray, log_complement: FloatArray, a: float, b: FloatArray) -> FloatArray:
+def _log_far_tail(x: Floats, log_complement: Floats, a: float, b: Floats) -> Floats:
     nodes, weights = _laguerre_rule()
     t = -np.expm1(log_complement - nodes[:, None] / b)
     unit = np.maximum(x, 1 / b)
@@ -56,11 +55,11 @@ def _log_far_tail(x: FloatArray, log_complement: FloatArray, a: float, b: FloatA
 
 
 @functools.cache
-def _laguerre_rule() -> tuple[FloatArray, FloatArray]:
+def _laguerre_rule() -> tuple[Floats, Floats]:
     return np.polynomial.laguerre.laggauss(_NODES)
 
 
-def _stirling_series(z: FloatArray) -> FloatArray:
+def _stirling_series(z: Floats) -> Floats:
     inverse = 1 / z
     square = inverse * inverse
     value = np.zeros_like(inverse)

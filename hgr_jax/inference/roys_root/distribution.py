@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hgr_jax.inference.roys_root.beta import FloatArray
+from hgr_jax._arrays import Floats
 from hgr_jax.inference.roys_root.pfaffian import Roots, log_tails, roots
 from hgr_jax.inference.roys_root.root_finding import bracketed_root
 
@@ -177,10 +177,10 @@ def mean(n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike) -> npt.NDArray[np
     return result.reshape(shape)[()]
 
 
-def _means(problem: Roots) -> FloatArray:
+def _means(problem: Roots) -> Floats:
     """Return the integral of the survival function, (D,), with no more than 1 in 10^16 left out."""
     column = np.arange(problem.a.size)
-    ends = [np.zeros(column.size)]
+    ends: list[Floats] = [np.zeros(column.size)]
     ends += [_solve(np.full(column.size, logit), problem, column) for logit in _MEAN_LOGITS]
     total = np.zeros(column.size)
     for start, end, count in zip(ends[:-1], ends[1:], _MEAN_NODES, strict=True):
@@ -193,10 +193,10 @@ def _means(problem: Roots) -> FloatArray:
     return total
 
 
-def _solve(logits: FloatArray, problem: Roots, column: npt.NDArray[np.intp]) -> FloatArray:
+def _solve(logits: Floats, problem: Roots, column: npt.NDArray[np.intp]) -> Floats:
     """Find where log P(KB > c) - log P(KB <= c) falls to ``logits`` (N,)."""
 
-    def excess(c: FloatArray, chosen: npt.NDArray[np.intp]) -> FloatArray:
+    def excess(c: Floats, chosen: npt.NDArray[np.intp]) -> Floats:
         upper, lower = _tails(c, problem, column[chosen])
         return np.clip(upper - lower, -_INFINITE, _INFINITE) - logits[chosen]
 
@@ -214,15 +214,13 @@ def _solve(logits: FloatArray, problem: Roots, column: npt.NDArray[np.intp]) -> 
     return bracketed_root(excess, low, low_value, high, high_value)
 
 
-def _tails(
-    c: FloatArray, problem: Roots, column: npt.NDArray[np.intp]
-) -> tuple[FloatArray, FloatArray]:
+def _tails(c: Floats, problem: Roots, column: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
     return log_tails(c * c, (1 - c) * (1 + c), problem, column)
 
 
 def _broadcast_freedom(
     name: str, values: Any, n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike
-) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray], tuple[int, ...]]:
+) -> tuple[Floats, tuple[Floats, Floats, Floats], tuple[int, ...]]:
     """Return flat float64 arrays of the same length, and the shape to which they broadcast."""
     given = {name: values, "n": n, "p": p, "q": q}
     arrays = []
@@ -244,17 +242,17 @@ def _broadcast_freedom(
     return first, (n, p, q), broadcast[0].shape
 
 
-def _regular(n: FloatArray, p: FloatArray, q: FloatArray) -> npt.NDArray[np.bool_]:
+def _regular(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.bool_]:
     return (np.minimum(p, q) > 0) & (n > p + q)
 
 
-def _degenerate(n: FloatArray, p: FloatArray, q: FloatArray) -> FloatArray:
+def _degenerate(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.float64]:
     """Return the one correlation that there is where the distribution is a point."""
     return np.where(np.minimum(p, q) > 0, 1.0, 0.0)
 
 
 def _problems(
-    n: FloatArray, p: FloatArray, q: FloatArray, wanted: npt.NDArray[np.bool_]
+    n: Floats, p: Floats, q: Floats, wanted: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[npt.NDArray[np.intp], Roots, npt.NDArray[np.intp]]]:
     """Yield the ``wanted`` entries by p and q, with the column of their n; in blocks of n."""
     indices = np.flatnonzero(wanted)
@@ -269,5 +267,5 @@ def _problems(
             yield part[inside], problem, column[inside] - start
 
 
-def _distinct_pairs(first: FloatArray, second: FloatArray) -> list[tuple[float, float]]:
+def _distinct_pairs(first: Floats, second: Floats) -> list[tuple[float, float]]:
     return [(one, two) for one in np.unique(first) for two in np.unique(second[first == one])]

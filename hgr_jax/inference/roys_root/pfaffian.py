@@ -28,7 +28,8 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from hgr_jax.inference.roys_root.beta import FloatArray, log_beta, log_upper_tail
+from hgr_jax._arrays import Floats
+from hgr_jax.inference.roys_root.beta import log_beta, log_upper_tail
 
 _LARGEST_SCALE = 600.0  # of a polynomial, as a logarithm; its square is still a double
 _SMALLEST = -600.0
@@ -47,14 +48,14 @@ class Roots:
 
     p: int
     q: int
-    a: FloatArray
-    log_mass: FloatArray
-    log_kappa: FloatArray
-    diagonal: FloatArray
-    off_diagonal: FloatArray
-    chain: FloatArray
-    nodes: FloatArray
-    weights: FloatArray
+    a: Floats
+    log_mass: Floats
+    log_kappa: Floats
+    diagonal: Floats
+    off_diagonal: Floats
+    chain: Floats
+    nodes: Floats
+    weights: Floats
 
     def columns(self, index: npt.NDArray[np.intp]) -> Roots:
         """Return the same with a column for each entry of ``index``, or still one for all."""
@@ -68,7 +69,7 @@ class Roots:
         return dataclasses.replace(self, **arrays)
 
 
-def roots(n: FloatArray, p: int, q: int) -> Roots:
+def roots(n: Floats, p: int, q: int) -> Roots:
     """Prepare all that does not depend on x: 1 <= p <= q, and an array ``n`` of values > p + q."""
     a = n - 1.0 - p - q
     b = float(q - p)
@@ -95,8 +96,8 @@ def roots(n: FloatArray, p: int, q: int) -> Roots:
 
 
 def log_tails(
-    x: FloatArray, complement: FloatArray, problem: Roots, index: npt.NDArray[np.intp]
-) -> tuple[FloatArray, FloatArray]:
+    x: Floats, complement: Floats, problem: Roots, index: npt.NDArray[np.intp]
+) -> tuple[Floats, Floats]:
     """Return the logarithms of P(t_1 > x) and P(t_1 <= x), each (N,), for 0 < x < 1.
 
     ``complement`` is 1 - x to full precision; ``index`` says which column of ``problem`` x is of.
@@ -111,9 +112,7 @@ def log_tails(
     return upper, lower
 
 
-def _log_tails(
-    x: FloatArray, complement: FloatArray, problem: Roots
-) -> tuple[FloatArray, FloatArray]:
+def _log_tails(x: Floats, complement: Floats, problem: Roots) -> tuple[Floats, Floats]:
     a, b = problem.a, float(problem.q - problem.p)
     log_tail = log_upper_tail(x, complement, (b + 1) / 2, np.broadcast_to((a + 1) / 2, x.shape))
     if problem.p == 1:
@@ -133,8 +132,8 @@ def _log_tails(
 
 
 def _deficits(
-    x: FloatArray, complement: FloatArray, log_tail: FloatArray, problem: Roots
-) -> tuple[FloatArray, FloatArray]:
+    x: Floats, complement: Floats, log_tail: Floats, problem: Roots
+) -> tuple[Floats, Floats]:
     """Return log s (N,), which keeps far tails from underflow, and rows delta_k / s."""
     p, a, b = problem.p, problem.a, float(problem.q - problem.p)
     # In the far tail v(t)^2 underflows long before log P does.  So everything is computed over its
@@ -181,8 +180,8 @@ def _deficits(
     return log_scale, _eliminate(matrix, np.exp(log_scale))
 
 
-def _make_skew_orthogonal(matrix: FloatArray, chain: FloatArray) -> None:
-    """Change, in place, to the basis in which the matrix at 1 is of blocks (0 1; -1 0)."""
+def _make_skew_orthogonal(matrix: Floats, chain: Floats) -> None:
+    """Change, in place, to the basis in which the matrix at 1 consists of blocks (0 1; -1 0)."""
     size = len(matrix)
     for k in range(2, size, 2):
         # The matrix at 1 is tridiagonal: this takes from row k what couples it to row k - 1.
@@ -194,7 +193,7 @@ def _make_skew_orthogonal(matrix: FloatArray, chain: FloatArray) -> None:
         matrix[:, k + 1] /= chain[k]
 
 
-def _eliminate(matrix: FloatArray, scale: FloatArray) -> FloatArray:
+def _eliminate(matrix: Floats, scale: Floats) -> Floats:
     """Find, in place, the deficits 1 - pivot, over ``scale``, of blocks of J - scale * matrix."""
     deficits = []
     for k in range(0, len(matrix), 2):
@@ -203,17 +202,15 @@ def _eliminate(matrix: FloatArray, scale: FloatArray) -> FloatArray:
         deficits.append(deficit)
         # The Schur complement of J - scale * matrix, whose J part is again J: only deficits change.
         pivot = 1.0 - scale * deficit
-        alive = pivot > _SMALLEST_PIVOT
-        factor = np.where(alive, scale, 0.0) / np.where(alive, pivot, 1.0)
+        positive = pivot > _SMALLEST_PIVOT
+        factor = np.where(positive, scale, 0.0) / np.where(positive, pivot, 1.0)
         left, right = first[k + 2 :] * factor, second[k + 2 :]
         update = left[:, None] * right
         matrix[k + 2 :, k + 2 :] += update - update.swapaxes(0, 1)
     return np.stack(deficits)
 
 
-def _polynomial_terms(
-    t: FloatArray, problem: Roots, first: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _polynomial_terms(t: Floats, problem: Roots, first: Floats) -> tuple[Floats, Floats]:
     """Return ``first`` times pi_0, ..., pi_{p-2} and their derivatives, (p - 1, ...), at ``t``."""
     values = np.zeros((problem.p - 1, *t.shape))
     slopes = np.zeros_like(values)
@@ -227,8 +224,8 @@ def _polynomial_terms(
     return values, slopes
 
 
-def _recurrence(count: int, a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
-    """Return that of the orthonormal polynomials of weight t^b (1-t)^a on (0, 1), exactly.
+def _recurrence(count: int, a: Floats, b: float) -> tuple[Floats, Floats]:
+    """Return the recurrence of the orthonormal polynomials of weight t^b (1-t)^a on (0, 1).
 
     t pi_j = o_j pi_{j+1} + d_j pi_j + o_{j-1} pi_{j-1};  ``count`` rows of d and of o.
     """
@@ -246,7 +243,7 @@ def _recurrence(count: int, a: FloatArray, b: float) -> tuple[FloatArray, FloatA
     return diagonal, np.sqrt(square)
 
 
-def _gauss_rule(count: int, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _gauss_rule(count: int, a: Floats) -> tuple[Floats, Floats]:
     """Return nodes and weights (count, D), total mass 1, of the Gauss rule for (1-s)^a on (0, 1).
 
     Golub and Welsch (1969) for the nodes; the weights, which span many orders of magnitude, are

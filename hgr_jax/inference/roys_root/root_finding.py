@@ -7,19 +7,19 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from hgr_jax.inference.roys_root.beta import FloatArray
+from hgr_jax._arrays import Floats
 
 _MOST_STEPS = 200
 _TOLERANCE = 4 * np.finfo(np.float64).eps
 
 
 def bracketed_root(
-    function: Callable[[FloatArray, npt.NDArray[np.intp]], FloatArray],
-    low: FloatArray,
-    low_value: FloatArray,
-    high: FloatArray,
-    high_value: FloatArray,
-) -> FloatArray:
+    function: Callable[[Floats, npt.NDArray[np.intp]], Floats],
+    low: Floats,
+    low_value: Floats,
+    high: Floats,
+    high_value: Floats,
+) -> Floats:
     """Find a zero of each function between ``low`` and ``high`` (N,), where it changes sign.
 
     Chandrupatla (1997): inverse quadratic interpolation where three points allow it, else
@@ -56,13 +56,13 @@ def bracketed_root(
 
 
 def _interpolate(
-    a: FloatArray,
-    a_value: FloatArray,
-    b: FloatArray,
-    b_value: FloatArray,
-    c: FloatArray,
-    c_value: FloatArray,
-) -> FloatArray:
+    a: Floats,
+    a_value: Floats,
+    b: Floats,
+    b_value: Floats,
+    c: Floats,
+    c_value: Floats,
+) -> Floats:
     """Choose where between a (0) and b (1) to look next: by interpolation if trusted, or 1/2."""
     with np.errstate(divide="ignore", invalid="ignore"):
         position = (a - b) / (c - b)
