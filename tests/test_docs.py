@@ -32,6 +32,9 @@ if importlib.util.find_spec("sphinx-mathjax-offline") is None:
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 EXAMPLES = [DOCS / "index.md", *sorted(DOCS.glob("guides/*.md")), *sorted(DOCS.glob("theory/*.md"))]
+LONG = {"training_under_a_constraint", "p_values_and_intervals", "which_measure_when"}
+"""Pages whose examples take long, and are near to those of the README and of docstrings."""
+
 MODULES = (
     "hgr_jax",
     "hgr_jax.measures",
@@ -234,7 +237,15 @@ def run(language: str, code: str, path: Path, namespace: dict[str, Any]) -> str 
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, id=path.relative_to(DOCS).as_posix()) for path in EXAMPLES]
+    "path",
+    [
+        pytest.param(
+            path,
+            id=path.relative_to(DOCS).as_posix(),
+            marks=[pytest.mark.slow] * (path.stem in LONG),
+        )
+        for path in EXAMPLES
+    ],
 )
 def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every block runs, one after the other; a text block after one is what it prints."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import io
 import os
 import sys
@@ -150,48 +151,40 @@ def _parser() -> _Parser:
     return parser
 
 
+def _option(
+    command: argparse.ArgumentParser, name: str, kind: Any, default: Any, text: str, **more: Any
+) -> None:
+    """Add an option whose help ends in its default, or in how that is ``shown``."""
+    ending = "" if default is None else f" (default {more.pop('shown', default)})"
+    command.add_argument(name, type=kind, default=default, help=text + ending, **more)
+
+
 def _add_scan_options(scan: argparse.ArgumentParser) -> None:
+    add = functools.partial(_option, scan)
+    several = functools.partial(scan.add_argument, action="append", default=[], metavar="COLUMN")
     scan.add_argument("file", type=Path, metavar="FILE", help="CSV with a header line, or Parquet")
-    scan.add_argument(
-        "--target",
-        action="append",
-        default=[],
-        metavar="COLUMN",
-        help="only pairs with this column; may be given several times",
-    )
-    scan.add_argument(
-        "--categories",
-        action="append",
-        default=[],
-        metavar="COLUMN",
-        help="a column of numbers to read as a category; may be given several times",
+    several("--target", help="only pairs with this column; may be given several times")
+    several(
+        "--categories", help="a column of numbers to read as a category; may be given several times"
     )
     scan.add_argument("--rank", action="store_true", help="replace numbers by their ranks")
-    scan.add_argument("--top", type=_positive, default=20, help="pairs to list (default 20)")
-    scan.add_argument(
+    add("--top", _positive, 20, "pairs to list")
+    add(
         "--sort",
+        str,
+        "correlation",
+        "by HGR-KB, by its excess over |Pearson|, or by p-value",
         choices=("correlation", "excess", "pvalue"),
-        default="correlation",
-        help="by HGR-KB, by its excess over |Pearson|, or by p-value (default correlation)",
     )
-    scan.add_argument(
-        "--permutations",
-        type=_positive,
-        default=999,
-        metavar="N",
-        help="where a p-value needs them (default 999)",
-    )
-    scan.add_argument("--seed", type=_seed, default=0, metavar="N", help="of them (default 0)")
+    add("--permutations", _positive, 999, "where a p-value needs them", metavar="N")
+    add("--seed", _seed, 0, "of them", metavar="N")
     scan.add_argument(
         "--out", type=Path, default=Path("hgr-jax-scan"), help="folder for what is written"
     )
 
 
 def _add_fair_options(fair: argparse.ArgumentParser) -> None:
-    def add(option: str, kind: Any, default: Any, text: str, **more: Any) -> None:
-        ending = "" if default is None else f" (default {more.pop('shown', default)})"
-        fair.add_argument(option, type=kind, default=default, help=text + ending, **more)
-
+    add = functools.partial(_option, fair)
     fair.add_argument("file", type=Path, metavar="FILE.csv", help="a CSV file with a header line")
     fair.add_argument("--target", required=True, metavar="COLUMN", help="what is predicted")
     fair.add_argument(

@@ -27,19 +27,20 @@ GRID = 120
 DETAILS = 12
 WIDEST_NAME = 32
 
-HEADERS = (
-    "column a",
-    "column b",
-    "KB",
-    "|Pearson|",
-    "excess",
-    "p-value",
-    "adjusted p",
-    "null 95%",
-    "corrected",
-    "rows",
-    "p-value from",
-)
+HEADERS = {
+    "column a": "a",
+    "column b": "b",
+    "KB": "correlation",
+    "|Pearson|": "pearson",
+    "excess": "excess",
+    "p-value": "pvalue",
+    "adjusted p": "adjusted_pvalue",
+    "null 95%": "null_95",
+    "corrected": "corrected",
+    "rows": "n_obs",
+    "p-value from": "pvalue_source",
+}
+"""Headers of the table of pairs, and the attribute of a `Pair` below each."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,26 +186,11 @@ def as_report(found: Scan, title: str, *, by: str = "correlation") -> HtmlPage:
         names=[found.names[i] for i in order],
         correlation=found.correlation[part],
         pearson=found.pearson[part],
-        columns=HEADERS,
-        rows=[_row(pair) for pair in pairs],
+        columns=tuple(HEADERS),
+        rows=[[getattr(pair, name) for name in HEADERS.values()] for pair in pairs],
         details=[as_detail(found, pair) for pair in pairs[:DETAILS]],
         skipped=skipped,
     )
-
-
-def _row(pair: Pair) -> list[str | float | int | None]:
-    return [
-        pair.a,
-        pair.b,
-        pair.correlation,
-        *(None if np.isnan(value) else value for value in (pair.pearson, pair.excess)),
-        pair.pvalue,
-        pair.adjusted_pvalue,
-        pair.null_95,
-        pair.corrected,
-        pair.n_obs,
-        pair.pvalue_source,
-    ]
 
 
 def as_detail(found: Scan, pair: Pair) -> Detail:

@@ -16,7 +16,6 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import is_traced
 from hgr_jax._checks import (
     as_key,
     as_pair,
@@ -26,7 +25,7 @@ from hgr_jax._checks import (
 )
 from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
 from hgr_jax.core.numerics import row_mean, safe_divide, standard_deviation
-from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
+from hgr_jax.core.padding import first_rows, over_rows
 from hgr_jax.measures.pearson import sample_correlation
 
 HIDDEN = (15, 15, 15)
@@ -270,10 +269,7 @@ class NeuralTransform:
         """Return values ``(n,)`` at ``x``, of as many columns as the data of the fit."""
         check_single(self.mean.shape)
         x = as_new_data(x, self.scaler.center.shape[0], self.mean.dtype)
-        if is_traced(self, x):
-            return _evaluate_network(self, x)
-        rows = x.shape[0]
-        return first_rows(_evaluate_network(self, pad_rows(x, padded_length(rows))), rows)
+        return first_rows(_evaluate_network(x, self), x.shape[0])
 
 
 @jax.tree_util.register_dataclass
@@ -286,8 +282,9 @@ class NeuralFit(TransformedPair):
     optimizer_state: Any
 
 
-@jax.jit
-def _evaluate_network(transform: NeuralTransform, x: Array) -> Array:
+@over_rows(columns=1)
+def _evaluate_network(x: Array, transform: NeuralTransform, *, count: Array | None) -> Array:
+    del count  # the caller cuts the rows that are not data
     output = nnx.merge(transform.graph, transform.state)(transform.scaler(x))
     return (output - transform.mean) * transform.scale
 

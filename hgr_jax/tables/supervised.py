@@ -103,7 +103,7 @@ def encode_supervised(frame: Frame, target: str, protected: str) -> SupervisedTa
             inputs.append((name, None))
             continue
         category = encode_texts(column)
-        _check_levels(frame, name, category.levels)
+        _check_levels(frame, name, category.levels, needed=name == protected)
         columns.extend(category.one_hot().T)
         inputs += [(name, level) for level in category.levels]
         if name == protected:
@@ -120,12 +120,13 @@ def shown(value: Any) -> str:
     return repr(value) if isinstance(value, str) else f"{value:g}"
 
 
-def _check_levels(frame: Frame, name: str, levels: Sequence[str]) -> None:
+def _check_levels(frame: Frame, name: str, levels: Sequence[str], *, needed: bool) -> None:
     if len(levels) > min(MAX_LEVELS, frame.rows // 2):
         text = next((text for text in levels if not is_number(text)), levels[0])
         raise TableError(
             f"column {name!r} holds text of {len(levels)} different values in {frame.rows} rows,"
-            f" for example {text[:40]!r}: too many for a category; leave it out with {_drop(name)}"
+            f" for example {text[:40]!r}: too many for a category"
+            + ("" if needed else f"; leave it out with {_drop(name)}")
         )
 
 
