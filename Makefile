@@ -30,14 +30,14 @@ QUICK_FLAGS := import jax; print("$(QUICK)", "$(QUICK_BEFORE_0_10)" * (jax.__ver
 
 test: $(VENV)/ready-dev
 	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python -c '$(QUICK_FLAGS)')}" \
-	  $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	  $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(VENV)/ready-dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The heart of the package, with what it needs only: for a second version of Python and of jax.
 test-core: $(VENV)/ready-core
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" tests/test_padding.py \
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/test_padding.py \
 	  tests/test_small_matrices.py tests/test_solvers.py tests/test_moments.py tests/test_orthogonal.py \
 	  tests/test_kb.py
 

@@ -29,23 +29,6 @@ hypothesis.settings.register_profile("same every time", derandomize=True, deadli
 hypothesis.settings.load_profile("same every time")
 
 
-SHARE_PROGRAMS = {
-    "test_fairness_gradients": "test_fairness_penalties",
-    "test_fairness_refusals": "test_fairness_trainer",
-    "test_scan_options": "test_scan",
-    "test_cli_scan_faults": "test_cli_scan",
-}
-"""Files of tests that run in the process of another, where their programs are compiled already."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one process, and files that share programs too."""
-    for item in items:
-        name = item.path.stem
-        item.add_marker(pytest.mark.xdist_group(SHARE_PROGRAMS.get(name, name)))
-
-
 @pytest.fixture(autouse=True, scope="module")
 def _few_compiled_programs() -> Iterator[None]:
     """Compiled programs hold memory maps, of which a process may have only so many (65,530)."""
