@@ -116,7 +116,9 @@ def first_calls(
         limit, maps = BOUNDS[case]
         good = here["maps"] <= maps
         there = by_tree.get("there")
-        ratio = here["compilation"] / there["compilation"] if there else None
+        ratio = (
+            here["compilation"] / there["compilation"] if there and there["compilation"] else None
+        )
         good &= ratio is None or ratio <= limit
         within &= good
         for name, figures in by_tree.items():
