@@ -9,12 +9,10 @@ import importlib.util
 import io
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import urllib.parse
 import zlib
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -264,18 +262,6 @@ def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 # --- A browser ---------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("chromium is not installed")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.mark.parametrize("name", ["index.html", "theory/envelope_theorem.html"])

@@ -8,8 +8,11 @@ import sys
 import jax
 import pytest
 
-MAPS = 4_000 if jax.__version_info__ < (0, 10) else 7_000
-"""Later releases of jax compile every kernel of a program apart, on CPUs, and map it."""
+MAPS = 4_000
+many_maps = pytest.mark.xfail(
+    jax.__version_info__ >= (0, 10),
+    reason="these releases compile every kernel of a program apart, and map it: 5,865 maps",
+)
 
 LENGTHS = """
 import sys, time
@@ -87,10 +90,12 @@ def run(code: str, *arguments: object, seconds: float) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@many_maps
 def test_any_length_takes_few_programs() -> None:
     run(LENGTHS, 60, 20, MAPS, seconds=300)
 
 
+@many_maps
 @pytest.mark.slow
 def test_every_length_takes_few_programs() -> None:
     run(LENGTHS, 3_000, 20, MAPS, seconds=300)

@@ -96,7 +96,7 @@ def _fitted_whole(
     rows = values.reshape(-1, values.shape[2])
     used = np.pad(within, ((0, 0), (1, 0)), constant_values=True).reshape(-1)
     gram = jnp.where(used[:, None] & used[None, :], inner_products(rows), 0)
-    whitener = whitening(gram, same_variable([max(degrees) + 1] * len(degrees)))
+    whitener = whitening(gram, same_variable([top + 1] * len(degrees)))
     # On its diagonal is the inverse of what is left of each norm after projection.
     good = jnp.all(jnp.diagonal(whitener) < 1 / MIN_REMAINDER) | ~jnp.isfinite(jnp.sum(gram))
     return FittedPolynomials(basis, gram, whitener, good)
@@ -215,7 +215,7 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
     used = jnp.stack(kept, axis=1).reshape(-1)
     of_used = jnp.where(used[:, None] & used[None, :], gram, 0)
     whitener = jnp.where(
-        used[:, None], whitening(of_used, same_variable([max(degrees) + 1] * len(degrees))), 0
+        used[:, None], whitening(of_used, same_variable([top + 1] * len(degrees))), 0
     )
     norm = jnp.sqrt(square)
     orthogonal = jnp.diagonal(whitener) * norm < 1 / MIN_REMAINDER
