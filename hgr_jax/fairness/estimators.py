@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import warnings
 from collections.abc import Sequence
@@ -34,51 +35,63 @@ sklearn_utils = require("sklearn.utils", "fairness")
 multiclass = require("sklearn.utils.multiclass", "fairness")
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
     """The common base of the two estimators."""
 
     _task: ClassVar[str]
+    _kept: ClassVar[tuple[str, ...]] = (
+        "n_features_in_",
+        "feature_names_in_",
+        "coefs_",
+        "intercepts_",
+        "n_iter_",
+        "multipliers_",
+        "_center",
+        "_scale",
+    )
 
-    def __init__(
-        self,
-        hidden_layer_sizes: Sequence[int] = (32, 32),
-        activation: str = "relu",
-        *,
-        penalty: Any = "kb",
-        threshold: float = 0.2,
-        h: int = 5,
-        k: int = 5,
-        given: str | int | None = None,
-        bias_corrected: bool = False,
-        alpha: float = 0.0,
-        steps: int = 500,
-        batch_size: int | None = None,
-        learning_rate: float = 1e-3,
-        multiplier_learning_rate: float = 2e-3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.penalty = penalty
-        self.threshold = threshold
-        self.h = h
-        self.k = k
-        self.given = given
-        self.bias_corrected = bias_corrected
-        self.alpha = alpha
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.multiplier_learning_rate = multiplier_learning_rate
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
-        self.verbose = verbose
+    hidden_layer_sizes: Sequence[int] = (32, 32)
+    activation: str = "relu"
+    _: dataclasses.KW_ONLY
+    penalty: Any = "kb"
+    threshold: float = 0.2
+    h: int = 5
+    k: int = 5
+    given: str | int | None = None
+    bias_corrected: bool = False
+    alpha: float = 0.0
+    steps: int = 500
+    batch_size: int | None = None
+    learning_rate: float = 1e-3
+    multiplier_learning_rate: float = 2e-3
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    random_state: Any = None
+    verbose: bool = False
+
+    def fit(self, X: ArrayLike, y: ArrayLike, protected: ArrayLike | str | None = None) -> Self:  # noqa: N803
+        """Train on inputs ``X (n, p)``, targets ``y (n,)`` and a protected attribute.
+
+        Args:
+          X: array or data frame of numbers.
+          y: numbers; of a classifier, labels.
+          protected: ``(n,)`` numbers or text, or the name of a column of the data frame X (which
+            stays an input).  Without it nothing is constrained, and a warning says so.
+
+        Returns:
+          The estimator itself.
+
+        Raises:
+          ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
+        """
+        protected = self._protected(X, protected)
+        numeric = self._task == "squared_error"
+        x, y = validation.validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
+        targets, outputs = self._learn_targets(np.asarray(y))
+        self._train(x, targets, protected, outputs)
+        return self
 
     def save(self, path: str | Path) -> None:
         """Keep the fitted model in one ``.npz`` file: arrays and JSON, nothing that executes.
@@ -98,16 +111,9 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
         """
         return serialization.read_estimator(path, cls, cls._kept)
 
-    _kept: ClassVar[tuple[str, ...]] = (
-        "n_features_in_",
-        "feature_names_in_",
-        "coefs_",
-        "intercepts_",
-        "n_iter_",
-        "multipliers_",
-        "_center",
-        "_scale",
-    )
+    def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
+        """Return what the network is trained to, and the number of its outputs."""
+        raise NotImplementedError
 
     def _train(self, x: NDArray[Any], y: NDArray[Any], protected: Any, outputs: int) -> None:
         penalty = self._penalty(protected)
@@ -265,27 +271,10 @@ class FairMLPRegressor(base.RegressorMixin, _FairMLP):  # type: ignore[misc,name
     _task = "squared_error"
     _kept = (*_FairMLP._kept, "_low", "_range")
 
-    def fit(self, X: ArrayLike, y: ArrayLike, protected: ArrayLike | str | None = None) -> Self:  # noqa: N803
-        """Train on inputs ``X (n, p)``, targets ``y (n,)`` and a protected attribute.
-
-        Args:
-          X: array or data frame of numbers.
-          y: numbers.
-          protected: ``(n,)`` numbers or text, or the name of a column of the data frame X (which
-            stays an input).  Without it nothing is constrained, and a warning says so.
-
-        Returns:
-          The estimator itself.
-
-        Raises:
-          ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
-        """
-        protected = self._protected(X, protected)
-        x, y = validation.validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+    def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         y = np.asarray(y, np.float64)
         self._low, self._range = float(y.min()), float(np.ptp(y)) or 1.0
-        self._train(x, (y - self._low) / self._range, protected, 1)
-        return self
+        return (y - self._low) / self._range, 1
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return predictions ``(n,)``, in the unit of y."""
@@ -316,23 +305,7 @@ class FairMLPClassifier(base.ClassifierMixin, _FairMLP):  # type: ignore[misc,na
     _task = "log_loss"
     _kept = (*_FairMLP._kept, "classes_")
 
-    def fit(self, X: ArrayLike, y: ArrayLike, protected: ArrayLike | str | None = None) -> Self:  # noqa: N803
-        """Train on inputs ``X (n, p)``, labels ``y (n,)`` and a protected attribute.
-
-        Args:
-          X: array or data frame of numbers.
-          y: labels.
-          protected: ``(n,)`` numbers or text, or the name of a column of the data frame X (which
-            stays an input).  Without it nothing is constrained, and a warning says so.
-
-        Returns:
-          The estimator itself.
-
-        Raises:
-          ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
-        """
-        protected = self._protected(X, protected)
-        x, y = validation.validate_data(self, X, y, dtype=np.float64)
+    def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         multiclass.check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -340,8 +313,7 @@ class FairMLPClassifier(base.ClassifierMixin, _FairMLP):  # type: ignore[misc,na
                 f"y must have at least two classes; got 1 class, {self.classes_[0]!r}."
             )
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
-        self._train(x, codes.astype(np.float64), protected, outputs)
-        return self
+        return codes.astype(np.float64), outputs
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return probabilities ``(n, classes)``."""
