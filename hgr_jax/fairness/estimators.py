@@ -125,8 +125,8 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
             x.shape[1],
             _widths(self.hidden_layer_sizes),
             outputs,
-            activation=check_choice("activation", self.activation, tuple(ACTIVATIONS)),
-            key=jax.random.key(seed),
+            check_choice("activation", self.activation, tuple(ACTIVATIONS)),
+            jax.random.key(seed),
         )
         trainer = FairTrainer(
             network,

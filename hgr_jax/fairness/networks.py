@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from hgr_jax.measures.neural_network import uniform_init
+from hgr_jax.measures.neural_network import linear_layers
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": jax.nn.relu,
@@ -41,18 +40,7 @@ class MLP(nnx.Module):
         rngs: nnx.Rngs,
     ) -> None:
         self.activation = activation
-        self.layers = nnx.List(
-            [
-                nnx.Linear(
-                    size,
-                    following,
-                    kernel_init=uniform_init(size),
-                    bias_init=uniform_init(size),
-                    rngs=rngs,
-                )
-                for size, following in itertools.pairwise((inputs, *hidden, outputs))
-            ]
-        )
+        self.layers = linear_layers((inputs, *hidden, outputs), jnp.float32, rngs)
 
     def __call__(self, x: Array) -> Any:
         """Return outputs ``(n, outputs)`` at ``x (n, inputs)``."""
@@ -61,18 +49,9 @@ class MLP(nnx.Module):
         return self.layers[-1](x)
 
 
+@nnx.jit(static_argnums=(0, 1, 2, 3))
 def initialised_mlp(
-    inputs: int, hidden: tuple[int, ...], outputs: int, *, activation: str, key: Array
-) -> MLP:
-    """Return an `MLP` whose weights are drawn in one compiled program."""
-    network: MLP = _compiled(inputs, hidden, outputs, activation, key)
-    return network
-
-
-def _initialised(
     inputs: int, hidden: tuple[int, ...], outputs: int, activation: str, key: Array
 ) -> MLP:
+    """Return an `MLP` whose weights are drawn in one compiled program."""
     return MLP(inputs, hidden, outputs, activation=ACTIVATIONS[activation], rngs=nnx.Rngs(key))
-
-
-_compiled: Any = nnx.jit(_initialised, static_argnums=(0, 1, 2, 3))

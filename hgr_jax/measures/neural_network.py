@@ -204,21 +204,8 @@ class Network(nnx.Module):
         dtype: DTypeLike,
         rngs: nnx.Rngs,
     ) -> None:
-        sizes = (inputs, *hidden, 1)
         self.activations = activations
-        self.layers = nnx.List(
-            [
-                nnx.Linear(
-                    size,
-                    following,
-                    param_dtype=dtype,
-                    kernel_init=uniform_init(size),
-                    bias_init=uniform_init(size),
-                    rngs=rngs,
-                )
-                for size, following in itertools.pairwise(sizes)
-            ]
-        )
+        self.layers = linear_layers((inputs, *hidden, 1), dtype, rngs)
 
     def __call__(self, x: Array) -> Array:
         """Return outputs ``(n,)`` at ``x (n, p)``; rows run along the last axis, for speed."""
@@ -229,8 +216,24 @@ class Network(nnx.Module):
         return x[0]
 
 
-def uniform_init(inputs: int) -> Any:
-    """Return an initializer of weights and biases: uniform over ±1/sqrt(inputs of the layer)."""
+def linear_layers(sizes: Sequence[int], dtype: DTypeLike, rngs: nnx.Rngs) -> nnx.List[nnx.Linear]:
+    """Return layers between these sizes, uniform over ±1/sqrt(inputs of the layer)."""
+    return nnx.List(
+        [
+            nnx.Linear(
+                size,
+                following,
+                param_dtype=dtype,
+                kernel_init=_uniform_init(size),
+                bias_init=_uniform_init(size),
+                rngs=rngs,
+            )
+            for size, following in itertools.pairwise(sizes)
+        ]
+    )
+
+
+def _uniform_init(inputs: int) -> Any:
     bound = inputs**-0.5
 
     def init(key: Array, shape: Any, dtype: DTypeLike, out_sharding: Any = None) -> Array:
