@@ -13,13 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hgr_jax.cli.fair import (
-    FairOptions,
-    constrained_value,
-    split,
-    table,
-    verdict,
-)
+from hgr_jax.cli.fair import FairOptions, compare, split, verdict
 from hgr_jax.cli.main import main
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
@@ -146,13 +140,15 @@ def test_table_and_verdict_of_a_classification(category: bool) -> None:
     settings = FairOptions("y", "z", 0.2, h=1, k=1)
     problem = encode_supervised(Frame("t", {"z": z, "y": y, "x": np.arange(40.0)}), "y", "z")
     perfect, constant = Known((y == "yes") * 1.0), Known(np.full(40, 0.5))
-    before, after = table(perfect, constant, problem, settings).splitlines()[1:]
+    found = compare(perfect, constant, problem, settings)
+    before, after = str(found).splitlines()[1:]
     assert before.split()[:2] == ["before", "1.000"]
     assert after.split()[:3] == ["after", "0.500", "0.000"]
-    said = verdict(constant, problem, problem, settings)
+    said = verdict({"training": found, "validation": found}, settings)
     assert "holds on training rows (0.0000), holds on validation rows (0.0000)" in said
     if category:
-        said = verdict(perfect, problem, problem, settings)
+        found = compare(constant, perfect, problem, settings)
+        said = verdict({"training": found, "validation": found}, settings)
         value = 3**-0.5  # one of two "yes" is "b", none of the "no"
         assert f"does not hold on training rows ({value:.4f}, {value - 0.2:.4f} above)" in said
 
@@ -315,9 +311,8 @@ def test_dependence_of_a_category_is_the_correlation_ratio() -> None:
     prediction = rng.normal(size=60) + (z == "b")
     settings = FairOptions("y", "z", 0.2, h=2, k=1)
     columns = {"z": z, "y": prediction}
-    measured = constrained_value(encode_supervised(Frame("t", columns), "y", "z"), settings)(
-        z, prediction
-    )
+    problem = encode_supervised(Frame("t", columns), "y", "z")
+    measured = compare(prediction, prediction, problem, settings).figures["after"]["kb"]
     between = sum(20 * (prediction[z == v].mean() - prediction.mean()) ** 2 for v in "abc")
     assert measured**2 == pytest.approx(between / (60 * prediction.var()), rel=1e-9)
 

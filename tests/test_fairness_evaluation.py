@@ -96,6 +96,26 @@ def test_report_says_what_is_wrong(rows: tuple[np.ndarray, ...]) -> None:
         report(prediction, None, y, z[1:])
 
 
+def test_a_category_is_one_hot(rows: tuple[np.ndarray, ...]) -> None:
+    z, y, prediction = rows
+    one_hot = np.eye(3)[np.digitize(z, (-0.5, 0.5))]
+    found = report(prediction, None, y, one_hot, k=3)
+    with in_float64():
+        value = hgr_jax.kb(one_hot, prediction, h=1, k=3)
+        expected = {
+            "kb": float(value),
+            "kb_corrected": float(corrected(value, 300, 4)),
+            "sk": float(hgr_jax.sk(one_hot, prediction, d=3)),
+            "didi": didi(prediction, one_hot),
+        }
+    figures = dict(found.figures["model"])
+    assert figures.pop("score") == pytest.approx(r2_score(y, prediction), rel=1e-10)
+    assert figures == pytest.approx(expected, rel=1e-10)
+    assert "p-value" not in str(found)
+    with pytest.raises(ValueError, match="or be one-hot"):
+        report(prediction, None, y, 2 * one_hot)
+
+
 def test_didi_by_hand() -> None:
     prediction = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 9.0])
     z = np.array([0, 0, 0, 1, 1, 1])

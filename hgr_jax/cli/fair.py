@@ -6,28 +6,24 @@ import dataclasses
 import functools
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from hgr_jax import fairness
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._version import __version__
 from hgr_jax.datasets import load_diabetes
-from hgr_jax.fairness import Penalty, report
+from hgr_jax.fairness import FairnessReport, Penalty, report
 from hgr_jax.fairness.estimators import split_rows
-from hgr_jax.fairness.tasks import auc_or_accuracy, r2
-from hgr_jax.plotting import plot_history, plot_predictions, save_figure
+from hgr_jax.fairness.evaluation import measured
+from hgr_jax.plotting import plot_history, save_figure
 from hgr_jax.tables.encoding import Category, encode_known
 from hgr_jax.tables.files import Frame, TableError, printable, read_table
 from hgr_jax.tables.supervised import SupervisedTable, encode_supervised, shown, usable_rows
-
-Array = NDArray[Any]
 
 SHUFFLES = 100
 
@@ -84,10 +80,7 @@ def report_training(path: Path, options: FairOptions, drop: list[str], folder: P
     print(f"{kind} of {target}, protected {protected}, {len(problem.inputs)} inputs")
     print(f"{len(train.y)} training rows, {len(test.y)} validation rows", flush=True)
     before, after = train_both(train, options)
-    print()
-    for part, rows in (("training", train), ("validation", test)):
-        print(f"{part} rows ({len(rows.y)})\n{table(before, after, rows, options)}\n")
-    print(f"{LEGEND}\n\n{verdict(after, train, test, options)}\n\n{CAVEAT}\n")
+    found = _print_comparison(before, after, train, test, options)
 
     after.save(folder / "model.npz")
     description = json.dumps(_description(after, problem, options), indent=2) + "\n"
@@ -101,7 +94,7 @@ def report_training(path: Path, options: FairOptions, drop: list[str], folder: P
     print(f"history: {folder / 'history.csv'}")
     save_figure(plot_history(after.history_), folder / "history.png")
     if problem.levels is None:
-        save_figure(_picture(before, after, test, options), folder / "predictions.png")
+        save_figure(found.plot(), folder / "predictions.png")
     else:  # that of an earlier training would be wrong
         (folder / "predictions.png").unlink(missing_ok=True)
 
@@ -121,9 +114,8 @@ def report_training_demo(folder: Path) -> None:
         flush=True,
     )
     before, after = train_both(train, options)
-    print(f"\nvalidation rows ({len(test.y)})\n{table(before, after, test, options)}\n")
-    print(f"{LEGEND}\n\n{verdict(after, train, test, options)}\n\n{CAVEAT}\n")
-    save_figure(_picture(before, after, test, options), folder / "fairness.png")
+    found = _print_comparison(before, after, train, test, options, shown=("validation",))
+    save_figure(found.plot(), folder / "fairness.png")
 
 
 def split(table: SupervisedTable, options: FairOptions) -> tuple[SupervisedTable, SupervisedTable]:
@@ -171,69 +163,58 @@ def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
     return models[0], models[1]
 
 
-def table(before: Any, after: Any, rows: SupervisedTable, options: FairOptions) -> str:
-    """Return score and dependence of two models, as text."""
+def compare(before: Any, after: Any, rows: SupervisedTable, options: FairOptions) -> FairnessReport:
+    """Report score and dependence of two models; of a category, only what is constrained."""
+    z = rows.z
+    if rows.levels is not None:
+        z = Category(encode_known(z, rows.levels), tuple(rows.levels)).one_hot()
+    degrees = {"h": options.h, "k": options.k}
+    found = report(after, rows.x, rows.y, z, baseline=before, name=options.protected, **degrees)
     if rows.levels is None:
-        found = report(after, rows.x, rows.y, rows.z, baseline=before, h=options.h, k=options.k)
-        return str(found)
-    measure = constrained_value(rows, options)
-    lines = [f"{'':6}  {'R2' if rows.classes is None else 'AUC':>9}  {options.penalty:>9}"]
-    for name, model in (("before", before), ("after", after)):
-        prediction = predicted(model, rows)
-        value = measure(rows.z, prediction)
-        lines.append(f"{name:<6}  {_task_score(prediction, rows):>9.3f}  {value:>9.3f}")
-    return "\n".join(lines)
+        return found
+    shown = ("score", options.penalty)
+    figures = {model: {name: of[name] for name in shown} for model, of in found.figures.items()}
+    return dataclasses.replace(found, figures=figures)
 
 
-def predicted(model: Any, rows: SupervisedTable) -> Array:
-    """Return predictions ``(n,)``, of a classification the probability of the second class."""
-    return model.predict(rows.x) if rows.classes is None else model.predict_proba(rows.x)[:, 1]
+def _print_comparison(
+    before: Any,
+    after: Any,
+    train: SupervisedTable,
+    test: SupervisedTable,
+    options: FairOptions,
+    shown: Sequence[str] = ("training", "validation"),
+) -> FairnessReport:
+    """Print how two models stand, and return their report on validation rows."""
+    parts = {"training": train, "validation": test}
+    reports = {part: compare(before, after, rows, options) for part, rows in parts.items()}
+    print()
+    for part in shown:
+        print(f"{part} rows ({reports[part].rows})\n{reports[part]}\n")
+    print(f"{LEGEND}\n\n{verdict(reports, options)}\n\n{CAVEAT}\n")
+    return reports["validation"]
 
 
-def _task_score(prediction: Array, rows: SupervisedTable) -> float:
-    with jax.enable_x64(True):
-        score = r2 if rows.classes is None else auc_or_accuracy
-        return float(score(jax.device_put(prediction), jax.device_put(rows.numeric_target())))
-
-
-def constrained_value(
-    rows: SupervisedTable, options: FairOptions
-) -> Callable[[Array, Array], float]:
-    """Return the function that measures what is constrained, in double precision."""
-    penalty = Penalty(options.penalty, options.threshold, h=options.h, k=options.k)
-
-    def measure(z: Array, prediction: Array) -> float:
-        if rows.levels is not None:
-            z = Category(encode_known(z, rows.levels), tuple(rows.levels)).one_hot()
-        with jax.enable_x64(True):
-            a, b = jax.device_put(z), jax.device_put(prediction)
-            return float(penalty.values(penalty.init(a, b), a, b)[0][0])
-
-    return measure
-
-
-def verdict(after: Any, train: SupervisedTable, test: SupervisedTable, options: FairOptions) -> str:
+def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
     """Say whether the threshold holds on both kinds of rows, and what chance alone gives."""
-    measure = constrained_value(train, options)
     said = []
-    for part, rows in (("training", train), ("validation", test)):
-        value = measure(rows.z, predicted(after, rows))
+    for part, found in reports.items():
+        value = found.figures["after"][options.penalty]
         holds = value <= options.threshold
         by = "" if holds else f", {value - options.threshold:.4f} above"
         said.append(f"{'holds' if holds else 'does not hold'} on {part} rows ({value:.4f}{by})")
-    rng, prediction = np.random.default_rng(options.seed), predicted(after, test)
-    chance = [measure(rng.permutation(test.z), prediction) for _ in range(SHUFFLES)]
+    test, rng = reports["validation"], np.random.default_rng(options.seed)
+    penalty = Penalty(options.penalty, options.threshold, h=options.h, k=options.k)
+    chance = [
+        measured(penalty, rng.permutation(test.z), test.predictions["after"])
+        for _ in range(SHUFFLES)
+    ]
     return (
         f"threshold {options.threshold:g} of {options.measure}: {said[0]}, {said[1]}\n"
         f"with {printable(options.protected)} shuffled, so that nothing depends on it,"
-        f" {len(test.y)} validation rows still\ngive {np.mean(chance):.2f} on average, and up to"
+        f" {test.rows} validation rows still\ngive {np.mean(chance):.2f} on average, and up to"
         f" {np.quantile(chance, 0.95):.2f} in 95 of 100 cases"
     )
-
-
-def _picture(before: Any, after: Any, rows: SupervisedTable, options: FairOptions) -> Any:
-    predictions = {"before": predicted(before, rows), "after": predicted(after, rows)}
-    return plot_predictions(rows.z, predictions, name=options.protected, h=options.h, k=options.k)
 
 
 def _description(model: Any, problem: SupervisedTable, options: FairOptions) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def learn_attribute(penalty: Penalty, z: ArrayLike, y: NDArray[Any]) -> Attribut
             low, high = values.min() / 2, values.max() / 2
             center, scale = low + high, high - low
             distinct = len(np.unique(values))
-    if values.ndim == 2 and not _is_one_hot(values):
+    if values.ndim == 2 and not is_one_hot(values):
         raise ValueError(
             f"{name} of shape {values.shape} must be one-hot, a single 1 in every row: the levels"
             " of one categorical attribute. Give each of several attributes a penalty of its own."
@@ -131,8 +131,8 @@ def learn_attribute(penalty: Penalty, z: ArrayLike, y: NDArray[Any]) -> Attribut
         )
     if not varies:
         raise ValueError(
-            f"{name} must vary: every one of its {len(values)} values is {_first_value(values)!r},"
-            " so nothing can depend on it."
+            f"{name} must vary: every one of its {len(values)} values is"
+            f" {values[0].tolist()!r}, so nothing can depend on it."
         )
     classes = edges = None
     if penalty.given is not None and y.ndim != 1:
@@ -220,7 +220,8 @@ def standardisation(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.where(binary, 0.0, center), np.where(binary | constant, 1.0, scale)
 
 
-def _is_one_hot(values: NDArray[Any]) -> bool:
+def is_one_hot(values: NDArray[Any]) -> bool:
+    """Return whether every row of ``(n, c)`` has a single 1 among zeros."""
     return bool(np.isin(values, (0, 1)).all() and (values.sum(axis=1) == 1).all())
 
 
@@ -245,10 +246,6 @@ CATEGORICAL_MEASURES = (None, "kb", "sk", "neural", "distance_correlation", "hsi
 """Measures that take the one-hot columns of a categorical attribute."""
 
 _MEND = "drop these rows or fill them in before training."
-
-
-def _first_value(values: NDArray[Any]) -> Any:
-    return values[0].tolist()
 
 
 def make_rows(

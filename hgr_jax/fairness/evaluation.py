@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._checks import check_count
 from hgr_jax._optional import require
-from hgr_jax.fairness.attributes import as_column, is_text, levels_of, numbers
+from hgr_jax.fairness.attributes import as_column, is_one_hot, is_text, levels_of, numbers
+from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.tasks import auc_or_accuracy, r2
-from hgr_jax.inference.bias import corrected
-from hgr_jax.measures import kb, sk
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +66,7 @@ class FairnessReport:
     Attributes:
       figures: by model: ``score`` (R2, or AUC where y has two classes), ``kb`` and ``sk``
         (HGR-KB, HGR-SK), ``kb_corrected`` (with less of its upward bias), ``pearson`` with its
-        two-sided p-value ``pearson_p``, and ``didi`` on a discrete surrogate.
+        two-sided p-value ``pearson_p`` (not of a category), and ``didi`` on a discrete surrogate.
       score_name: what the score is.
       rows: how many there were.
       degrees: of the attribute and of the prediction.
@@ -96,6 +95,7 @@ class FairnessReport:
 
         Raises:
           ImportError: without matplotlib, naming the command that installs it.
+          ValueError: for a category.
         """
         from hgr_jax.plotting import plot_predictions
 
@@ -104,7 +104,7 @@ class FairnessReport:
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.figures)
-        columns = ("score", "kb", "kb_corrected", "sk", "pearson", "pearson_p", "didi")
+        columns = list(next(iter(self.figures.values())))
         heads = {"score": self.score_name, "kb_corrected": "corrected", "pearson_p": "p-value"}
         lines = [" " * width + "".join(f"  {heads.get(column, column):>9}" for column in columns)]
         for name, figures in self.figures.items():
@@ -135,7 +135,7 @@ def report(
         second class is taken where it has ``predict_proba``; or predictions ``(n,)``.
       X: inputs of the model.
       y: targets ``(n,)``.
-      z: the protected attribute ``(n,)``, numbers.
+      z: the protected attribute ``(n,)``, numbers; or ``(n, c)``, one-hot, a category.
       baseline: another model, for instance one trained without the constraint; or None.
       h, k: degrees of z and of the prediction, static; sk has degree k.
       bins: of the discrete surrogate, see `didi`.
@@ -157,8 +157,8 @@ def report(
     """
     y = np.asarray(y)
     z = numbers("z", as_column("z", z, len(y)))
-    if z.ndim != 1:
-        raise ValueError(f"z must have shape (n,); got {z.shape}.")
+    if z.ndim == 2 and not is_one_hot(z):
+        raise ValueError(f"z must have shape (n,) or be one-hot; got {z.shape}.")
     models = {"model": model} if baseline is None else {"before": baseline, "after": model}
     figures, predictions, score_name = {}, {}, ""
     for title, one in models.items():
@@ -211,23 +211,25 @@ def _score(prediction: NDArray[Any], y: NDArray[Any], kind: str) -> tuple[float,
     return float(value), "AUC" if kind == "classification" else "R2"
 
 
+def measured(penalty: Penalty, z: NDArray[Any], prediction: NDArray[Any]) -> float:
+    """Return the value of a penalty on a prediction ``(n,)``, in double precision."""
+    with jax.enable_x64(True):
+        a, b = jax.device_put(z), jax.device_put(prediction)
+        return float(penalty.values(penalty.init(a, b), a, b)[0][0])
+
+
 def _dependence(
     z: NDArray[Any], prediction: NDArray[Any], h: int, k: int, bins: int
 ) -> dict[str, float]:
-    with jax.enable_x64(True):
-        a, b = jax.device_put(z), jax.device_put(prediction)
-        value = kb(a, b, h=h, k=k)
-        single = sk(a, b, d=k)
-        unbiased = corrected(value, len(z), h + k - 1)
-    pearson, p = 0.0, 1.0
-    if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):
-        found = require("scipy.stats", "fairness").pearsonr(z, prediction)
-        pearson, p = float(found.statistic), float(found.pvalue)
-    return {
-        "kb": float(value),
-        "kb_corrected": float(unbiased),
-        "sk": float(single),
-        "pearson": pearson,
-        "pearson_p": p,
-        "didi": didi(prediction, z, bins=bins),
+    penalties = {
+        "kb": Penalty("kb", h=h, k=k),
+        "kb_corrected": Penalty("kb", h=h, k=k, bias_corrected=True),
+        "sk": Penalty("sk", h=h, k=k),
     }
+    figures = {name: measured(penalty, z, prediction) for name, penalty in penalties.items()}
+    if z.ndim == 1:
+        figures |= {"pearson": 0.0, "pearson_p": 1.0}
+        if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):
+            found = require("scipy.stats", "fairness").pearsonr(z, prediction)
+            figures |= {"pearson": float(found.statistic), "pearson_p": float(found.pvalue)}
+    return figures | {"didi": didi(prediction, z, bins=bins)}
