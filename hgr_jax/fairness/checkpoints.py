@@ -145,13 +145,15 @@ def write_training(
       CheckpointError: if the folder cannot be written.
     """
     best = training.best
-    arrays = {f"leaf {i}": _plain_leaf(leaf) for i, leaf in enumerate(_leaves(training))}
+    leaves = jax.tree.leaves((training.state, best))
+    arrays = {f"leaf {i}": _plain_leaf(leaf) for i, leaf in enumerate(leaves)}
     arrays["best"] = np.array(
         [] if best is None else [*best.rank, best.waited, training.stopped], np.float64
     )
-    order = {kind: list(getattr(training.history, kind)) for kind in _KINDS}
+    order = {}
     for kind in _KINDS:
         columns = getattr(training.history, kind)
+        order[kind] = list(columns)
         arrays |= {f"{kind} {name}": column for name, column in columns.items()}
     write_arrays(folder, step, arrays, {**description, **order, "validated": training.validated})
 
@@ -176,33 +178,20 @@ def read_training(folder: Path, start: Training, description: Mapping[str, Any])
     if arrays["best"].size:
         excess, score, waited, stopped = arrays["best"].tolist()
         best = Best(state.parameters, state.variables, (excess, score), int(waited))
-    leaves = _leaves(Training(state, best, start.history))
+    leaves, structure = jax.tree.flatten((state, best))
     if sum(name.startswith("leaf ") for name in arrays) != len(leaves):
         raise CheckpointError(
             f"the checkpoint in {folder} is of another training: it differs in its optimiser or"
             " its penalties. Give the same settings, or another folder."
         )
     restored = [_as_before(arrays[f"leaf {i}"], leaf, folder) for i, leaf in enumerate(leaves)]
-    count = len(jax.tree.leaves(state))
-    state = jax.tree.unflatten(jax.tree.structure(state), restored[:count])
-    if best is not None:
-        network = (best.parameters, best.variables)
-        parameters, variables = jax.tree.unflatten(jax.tree.structure(network), restored[count:])
-        best = dataclasses.replace(best, parameters=parameters, variables=variables)
+    state, best = jax.tree.unflatten(structure, restored)
     columns = {kind: {name: arrays[f"{kind} {name}"] for name in known[kind]} for kind in _KINDS}
-    history = dataclasses.replace(
-        start.history, steps=columns["steps"], evaluations=columns["evaluations"]
-    )
+    history = History(columns["steps"], columns["evaluations"], start.history.thresholds)
     return Training(state, best, history, bool(stopped), known["validated"])
 
 
 _KINDS = ("steps", "evaluations")
-
-
-def _leaves(training: Training) -> list[Any]:
-    best = training.best
-    network = () if best is None else (best.parameters, best.variables)
-    return [*jax.tree.leaves(training.state), *jax.tree.leaves(network)]
 
 
 def _plain_leaf(leaf: Any) -> NDArray[Any]:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -98,6 +99,7 @@ class History:
         return f"History({shown})"
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Best:
     """The best evaluation so far: its network, how good, and how many there were since.
@@ -107,8 +109,8 @@ class Best:
 
     parameters: Any
     variables: Any
-    rank: tuple[float, float]
-    waited: int
+    rank: tuple[float, float] = dataclasses.field(metadata={"static": True})
+    waited: int = dataclasses.field(metadata={"static": True})
 
 
 def better(best: Best | None, state: TrainState, figures: Figures, limits: NDArray[Any]) -> Best:
