@@ -8,14 +8,13 @@ it says nothing of errors, of harms, or of attributes that were not measured.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hgr_jax.fairness.checkpoints import CheckpointError
 from hgr_jax.fairness.dual import DualState, LagrangianDual
 from hgr_jax.fairness.evaluation import FairnessReport, didi, report
 from hgr_jax.fairness.history import History
-from hgr_jax.fairness.networks import MLP
 from hgr_jax.fairness.penalties import Penalty, PenaltyState, excess, within
 from hgr_jax.fairness.steps import TrainingError
-from hgr_jax.fairness.tasks import Task
+from hgr_jax.fairness.storage import CheckpointError
+from hgr_jax.fairness.tasks import MLP, Task
 from hgr_jax.fairness.trainer import FairTrainer
 from hgr_jax.inference.bias import corrected
 

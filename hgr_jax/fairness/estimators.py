@@ -22,11 +22,11 @@ from hgr_jax._checks import (
     check_fraction,
 )
 from hgr_jax._optional import require
-from hgr_jax.fairness import serialization
 from hgr_jax.fairness.attributes import as_column, numbers, standardisation
 from hgr_jax.fairness.dual import LagrangianDual
-from hgr_jax.fairness.networks import ACTIVATIONS, initialised_mlp
 from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.storage import read_estimator, write_estimator
+from hgr_jax.fairness.tasks import ACTIVATIONS, initialised_mlp
 from hgr_jax.fairness.trainer import FairTrainer
 
 base = require("sklearn.base", "fairness")
@@ -100,7 +100,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
           ValueError: where the penalty is a function, which a file cannot hold.
         """
         validation.check_is_fitted(self)
-        serialization.write_estimator(path, self, self._kept)
+        write_estimator(path, self, self._kept)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -109,7 +109,7 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
         Raises:
           ValueError: if the file is not a model of this class.
         """
-        return serialization.read_estimator(path, cls, cls._kept)
+        return read_estimator(path, cls, cls._kept)
 
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         """Return what the network is trained to, and the number of its outputs."""

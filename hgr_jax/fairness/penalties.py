@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from hgr_jax import measures
 from hgr_jax._checks import as_estimate, as_key, check_count, check_flag, check_kernel
 from hgr_jax.core.kernels import KernelLike
-from hgr_jax.fairness.batch_memory import Past, empty_past, remembered
 from hgr_jax.inference.bias import corrected
 from hgr_jax.measures import kb, kb_fit, sk
 
@@ -206,7 +205,8 @@ class Penalty:
         z, columns = lax.stop_gradient(z), lax.stop_gradient(_prediction_columns(prediction))
         fits: Any = ()
         if self.measure == "neural":
-            fit = functools.partial(measures.neural_fit, key=_or_zero(key))
+            key = jax.random.key(0) if key is None else as_key(key)
+            fit = functools.partial(measures.neural_fit, key=key)
             fits = _over_columns(lambda p: fit(z, p), columns)
         elif self.measure == "kb" and self.warm_start:
             fits = _over_columns(lambda p: kb_fit(z, p, self._h(z), self.k), columns)
@@ -249,7 +249,6 @@ class Penalty:
         self, fits: Any, z: Array, columns: Array, group: Array | None, groups: int
     ) -> tuple[Array, Any]:
         h, k = self._h(z), self.k
-        still = lax.stop_gradient(columns)
         if self.measure == "neural":
             key = jax.random.key(0)  # of the networks that are trained anew
             fit = functools.partial(measures.neural_fit, key=key)
@@ -260,6 +259,7 @@ class Penalty:
             return fits.correlation, lax.stop_gradient(fits)
         if self.measure == "kb" and self.warm_start:
             values = _over_columns(lambda p, fit: kb(z, p, h, k, init=fit), columns, fits)
+            still = lax.stop_gradient(columns)
             fits = _over_columns(lambda p, fit: kb_fit(z, p, h, k, init=fit), still, fits)
             return values, fits
         return self._dependence(self._function(z), z, columns, group, groups), fits
@@ -292,7 +292,7 @@ class Penalty:
     def _function(self, z: Array) -> Callable[..., Array]:
         if callable(self.measure):
             return self.measure
-        if self.measure in ("kb", "neural"):
+        if self.measure == "kb":
             return functools.partial(kb, h=self._h(z), k=self.k)
         if self.measure == "sk":
             return functools.partial(sk, d=self.k)
@@ -327,6 +327,51 @@ class PenaltyState:
     past: Past | None
 
 
+class Past(NamedTuple):
+    """``z (m, n, ...)``, predictions ``(m, c, n)``, groups ``(m, n)`` of m of ``seen`` batches."""
+
+    z: Array
+    columns: Array
+    group: Array
+    seen: Array
+
+
+def empty_past(memory: int, z: Array, columns: Array) -> Past:
+    """Make room for ``memory - 1`` batches like this, of ``z (n, ...)`` and ``columns (c, n)``."""
+    batch = (z, columns, jnp.zeros(z.shape[0], jnp.int32))
+    empty = (jnp.zeros((memory - 1, *leaf.shape), leaf.dtype) for leaf in batch)
+    return Past._make((*empty, jnp.zeros((), jnp.int32)))
+
+
+def remembered(
+    past: Past, z: Array, columns: Array, group: Array | None
+) -> tuple[Array, Array, Array | None, Past, Array]:
+    """Return this batch and those before it as one, the next past, and the share not repeated.
+
+    Until there have been enough batches, this one stands for those that are missing.
+    """
+    slots = past.z.shape[0]
+    codes = jnp.zeros(z.shape[0], jnp.int32) if group is None else group.astype(jnp.int32)
+    still = lax.stop_gradient((z, columns, codes))
+    # The value is that of all batches; its derivative, as if all of them were this one.
+    moving = columns + slots * (columns - still[1])
+    known, slot = jnp.arange(slots) < past.seen, past.seen % slots
+    together, after = [], []
+    for before, new, now in zip(past[:3], still, (z, moving, codes), strict=True):
+        old = jnp.where(known.reshape(-1, *(1,) * new.ndim), before, new[None])
+        together.append(jnp.concatenate([now[None], old]))
+        after.append(before.at[slot].set(new))
+    all_z, all_columns, all_groups = together
+    share = (1 + jnp.minimum(past.seen, slots)).astype(columns.dtype) / (slots + 1)
+    return (
+        all_z.reshape(-1, *z.shape[1:]),
+        jnp.moveaxis(all_columns, 1, 0).reshape(columns.shape[0], -1),
+        None if group is None else all_groups.ravel(),
+        Past._make((*after, past.seen + 1)),
+        share,
+    )
+
+
 def _over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -> Any:
     """Map `function` over columns (and what is carried for each); one without `jax.vmap`."""
     if columns.shape[0] > 1:
@@ -338,10 +383,6 @@ def _over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -
 def _prediction_columns(prediction: Array) -> Array:
     """Return predictions ``(columns, n)``."""
     return prediction[None, :] if prediction.ndim == 1 else prediction.T
-
-
-def _or_zero(key: Array | None) -> Array:
-    return jax.random.key(0) if key is None else as_key(key)
 
 
 def check_threshold(threshold: Any) -> None:

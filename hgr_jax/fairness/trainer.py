@@ -19,14 +19,6 @@ from hgr_jax._checks import check_count
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.padding import first_rows, pad_rows, padded_length
 from hgr_jax.fairness.attributes import Attribute, check_sizes, make_rows, numbers
-from hgr_jax.fairness.checkpoints import (
-    CheckpointError,
-    Training,
-    description,
-    digest,
-    read_training,
-    write_training,
-)
 from hgr_jax.fairness.dual import LagrangianDual
 from hgr_jax.fairness.history import Best, History, better
 from hgr_jax.fairness.penalties import Penalty, check_threshold
@@ -44,6 +36,14 @@ from hgr_jax.fairness.steps import (
     padded,
     predict,
     run_steps,
+)
+from hgr_jax.fairness.storage import (
+    CheckpointError,
+    Training,
+    description,
+    digest,
+    read_training,
+    write_training,
 )
 from hgr_jax.fairness.tasks import Task, as_task
 
