@@ -8,7 +8,6 @@ import functools
 import io
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -142,12 +141,7 @@ def _parser() -> _Parser:
     degrees = ((demo, 3, pairs[0]), (scan, 5, pairs[0]), (pair, 5, pairs[0]), (fair, 5, pairs[1]))
     for command, degree, of in degrees:
         for option, which in zip(("--h", "--k"), of, strict=True):
-            command.add_argument(
-                option,
-                type=_degree_option,
-                default=degree,
-                help=f"degree for the {which} (default {degree})",
-            )
+            _option(command, option, _degree_option, degree, f"degree for the {which}")
     return parser
 
 
@@ -190,7 +184,7 @@ def _add_fair_options(fair: argparse.ArgumentParser) -> None:
     fair.add_argument(
         "--protected", required=True, metavar="COLUMN", help="numbers, or text for a category"
     )
-    fair.add_argument("--threshold", required=True, type=_share(1.0), help="in (0, 1], of HGR")
+    fair.add_argument("--threshold", required=True, type=_threshold, help="in (0, 1], of HGR")
     fair.add_argument(
         "--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to ignore"
     )
@@ -205,8 +199,8 @@ def _add_fair_options(fair: argparse.ArgumentParser) -> None:
         shown="32,32",
         metavar="N,N,...",
     )
-    add("--learning-rate", _share(), 1e-3, "of Adam", metavar="RATE")
-    add("--validation", _share(), 0.2, "share of the rows that is not trained on", metavar="SHARE")
+    add("--learning-rate", _share, 1e-3, "of Adam", metavar="RATE")
+    add("--validation", _share, 0.2, "share of the rows that is not trained on", metavar="SHARE")
     add("--seed", _seed, 0, "of the split, the weights and the batches", metavar="N")
     add("--out", Path, Path("hgr-jax-fair"), "folder for model, history and pictures")
 
@@ -223,33 +217,25 @@ def _positive(text: str, largest: int = 10**6, least: int = 1) -> int:
     return value
 
 
-def _degree_option(text: str) -> int:
-    return _positive(text, MAX_DEGREE)
-
-
-def _batch(text: str) -> int:
-    return _positive(text, 10**9, least=2)
-
-
-def _seed(text: str) -> int:
-    return _positive(text, 2**31 - 1, least=0)
+_degree_option = functools.partial(_positive, largest=MAX_DEGREE)
+_batch = functools.partial(_positive, largest=10**9, least=2)
+_seed = functools.partial(_positive, largest=2**31 - 1, least=0)
 
 
 def _widths_option(text: str) -> tuple[int, ...]:
     return tuple(_positive(width, 10**4) for width in text.split(","))
 
 
-def _share(largest: float | None = None) -> Callable[[str], float]:
-    """Return a parser of numbers above 0 and below 1, or up to ``largest``."""
+def _share(text: str, largest: float | None = None) -> float:
+    """Parse a number above 0 and below 1, or up to ``largest``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not (0 < value < 1 or value == largest):
+        end = "1)" if largest is None else f"{largest:g}]"
+        raise argparse.ArgumentTypeError(f"expected a number in (0, {end}, got {text!r}")
+    return value
 
-    def share(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if not (0 < value < 1 or value == largest):
-            end = "1)" if largest is None else f"{largest:g}]"
-            raise argparse.ArgumentTypeError(f"expected a number in (0, {end}, got {text!r}")
-        return value
 
-    return share
+_threshold = functools.partial(_share, largest=1.0)
