@@ -180,12 +180,10 @@ class AceCurve:
         """Return values ``(m,)`` at ``x (m,)``."""
         check_single(self.knots.shape[:-1])
         x = as_dtype(as_real_array("x", x, max_ndim=1), self.knots.dtype)
-        if is_traced(self, x):
-            return _interpolated(self, x)
-        knots = padded_length(self.knots.shape[0])
-        curve = AceCurve(pad_rows(self.knots, knots), pad_rows(self.values, knots))
-        rows = x.shape[0]
-        return first_rows(_interpolated(curve, pad_rows(x, padded_length(rows))), rows)
+        curve = self
+        if not is_traced(self, x):
+            curve = jax.tree.map(lambda leaf: pad_rows(leaf, padded_length(leaf.shape[0])), self)
+        return first_rows(_interpolated(x, curve), x.shape[0])
 
 
 @jax.tree_util.register_dataclass
@@ -329,8 +327,9 @@ def _iterated(
     return f, g, iterations, change
 
 
-@jax.jit
-def _interpolated(curve: AceCurve, x: Array) -> Array:
+@over_rows(columns=1)
+def _interpolated(x: Array, curve: AceCurve, *, count: Array | None) -> Array:
+    del count  # the caller cuts the rows that are not data
     knots, values = curve.knots, curve.values
     if knots.shape[0] == 1:
         return jnp.where(jnp.isnan(x), x, values[0])
