@@ -151,9 +151,11 @@ class RDCTransform:
         check_single(self.sample.shape[:-2])
         rows, columns = self.sample.shape
         x = as_new_data(x, columns, self.sample.dtype)
-        sample = self.sample if is_traced(self, x) else pad_rows(self.sample, padded_length(rows))
-        transform = dataclasses.replace(self, sample=sample)
-        return first_rows(_evaluate_sinusoids(x, transform, np.int32(rows)), x.shape[0])
+        transform, size = self, None
+        if not is_traced(self, x):
+            sample = pad_rows(self.sample, padded_length(rows))
+            transform, size = dataclasses.replace(self, sample=sample), np.int32(rows)
+        return first_rows(_evaluate_sinusoids(x, transform, size), x.shape[0])
 
 
 @jax.tree_util.register_dataclass
@@ -164,9 +166,10 @@ class RDCFit(TransformedPair):
 
 @over_rows(columns=1)
 def _evaluate_sinusoids(
-    x: Array, transform: RDCTransform, rows: Array, *, count: Array | None
+    x: Array, transform: RDCTransform, size: Array | None, *, count: Array | None
 ) -> Array:
     del count  # the caller cuts the rows that are not data
+    rows = transform.sample.shape[0] if size is None else size
     x = x.reshape(x.shape[0], -1)
 
     def share(sample: Array, column: Array) -> Array:
