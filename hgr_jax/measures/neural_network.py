@@ -92,7 +92,7 @@ def neural(
       >>> print(bool(hgr_jax.neural(a, a**2, key=jax.random.key(0)) > 0.98))
       True
     """
-    fit = neural_fit(
+    return neural_fit(
         a,
         b,
         key=key,
@@ -101,8 +101,7 @@ def neural(
         hidden=hidden,
         activations=activations,
         init=init,
-    )
-    return fit.correlation
+    ).correlation
 
 
 def neural_fit(

@@ -155,10 +155,8 @@ def _matrix(names: Sequence[str], table: Any, notes: dict[str, str]) -> Columns:
         infinite = np.isinf(host).sum(axis=0)
         if infinite.any():
             table = host = np.where(np.isinf(host), np.nan, host)
-        absent = np.isnan(host).all(axis=0)
         with np.errstate(all="ignore"):
-            low = np.where(absent, np.nan, np.fmin.reduce(host, axis=0))
-            high = np.where(absent, np.nan, np.fmax.reduce(host, axis=0))
+            low, high = np.fmin.reduce(host, axis=0), np.fmax.reduce(host, axis=0)
         for position in map(int, np.flatnonzero(infinite)):
             _tell_infinite(notes, names[position], int(infinite[position]))
     for position in map(int, np.flatnonzero(~(low < high))):
