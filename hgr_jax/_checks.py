@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,8 @@ MAX_DEGREE = 50
 """Largest degree of a scan and of the command line."""
 
 _COMPUTED = (np.dtype(np.float32), np.dtype(np.float64))
+
+Checked = TypeVar("Checked")
 
 
 def as_real_array(name: str, value: Any, *, max_ndim: int = 2) -> Array:
@@ -166,15 +168,17 @@ def as_nonnegative(name: str, value: Any, dtype: DTypeLike) -> Array:
     return number
 
 
-def one_or_pair(name: str, value: Any) -> tuple[tuple[str, Any], tuple[str, Any]]:
-    """Return the options of a and of b, each with its name for errors, from one or a pair."""
+def one_or_pair(
+    name: str, value: Any, check: Callable[..., Checked], *arguments: Any
+) -> tuple[Checked, Checked]:
+    """Return ``check(name, option, *arguments)`` of a and of b, from one option or a pair."""
     if not isinstance(value, tuple | list):
-        return (name, value), (name, value)
+        return check(name, value, *arguments), check(name, value, *arguments)
     if len(value) != 2:
         raise ValueError(
             f"{name} must be one value for both, or a pair of these for (a, b); got {value!r}."
         )
-    return (f"{name}[0]", value[0]), (f"{name}[1]", value[1])
+    return check(f"{name}[0]", value[0], *arguments), check(f"{name}[1]", value[1], *arguments)
 
 
 def check_flag(name: str, value: Any) -> bool:

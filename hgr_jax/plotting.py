@@ -64,7 +64,7 @@ def plot_fit(
     if not finite.any():
         raise ValueError("a and b have no row of two finite values to draw.")
     x, y = a[finite].astype(np.float64), b[finite].astype(np.float64)
-    figure = require("matplotlib.figure", "plot").Figure(figsize=(13, 3.4), layout="constrained")
+    figure = _new_figure(13, 3.4)
     *panels, projection = figure.subplots(1, 4)
     name_a, name_b = (literal(name) for name in names)
     pearson = np.corrcoef(_in_unit(x), _in_unit(y))[0, 1] if np.ptp(x) > 0 < np.ptp(y) else 0.0
@@ -75,6 +75,13 @@ def plot_fit(
         title=f"projection: correlation {float(fit.correlation):.3f}",
         xlabel=f"f({name_a})",
         ylabel=f"g({name_b})",
+    )
+    return figure
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    figure: Figure = require("matplotlib.figure", "plot").Figure(
+        figsize=(width, height), layout="constrained"
     )
     return figure
 
@@ -148,9 +155,7 @@ def plot_correlations(
     both = np.where(np.tri(len(names), dtype=bool), below, above)
     np.fill_diagonal(both, np.nan)
     side = min(max(5.0, 0.28 * len(names) + 2), MAX_HEAT_MAP_INCHES)
-    figure = require("matplotlib.figure", "plot").Figure(
-        figsize=(side + 1, side), layout="constrained"
-    )
+    figure = _new_figure(side + 1, side)
     axes = figure.subplots()
     image = axes.imshow(both, vmin=0, vmax=1, cmap="viridis")
     ticks = range(len(names)) if len(names) <= MAX_LABELS else ()
@@ -198,9 +203,7 @@ def plot_predictions(
                 f"z and predictions must have one shape (n,); got {z.shape} and, of {model!r},"
                 f" {values.shape}."
             )
-    figure = require("matplotlib.figure", "plot").Figure(
-        figsize=(11, 3.2 * len(arrays)), layout="constrained"
-    )
+    figure = _new_figure(11, 3.2 * len(arrays))
     panels = figure.subplots(len(arrays), 3, squeeze=False)
     for row, (model, values) in zip(panels, arrays.items(), strict=True):
         with jax.enable_x64(True):
@@ -227,10 +230,7 @@ def plot_degrees(selection: Any) -> Figure:
       >>> figure = plot_degrees(chosen)
     """
     rows, columns = selection.scores.shape
-    figure = require("matplotlib.figure", "plot").Figure(
-        figsize=(2 * max(3.5, 0.55 * columns + 1.5), max(3.2, 0.5 * rows + 1.2)),
-        layout="constrained",
-    )
+    figure = _new_figure(2 * max(3.5, 0.55 * columns + 1.5), max(3.2, 0.5 * rows + 1.2))
     tables = (
         ("HGR-KB on all rows", selection.values),
         ("on held-out rows", selection.scores),
@@ -282,7 +282,7 @@ def plot_history(history: Any) -> Figure:
     """
     if not history.evaluations:
         raise ValueError("the history is empty: nothing has been trained yet.")
-    figure = require("matplotlib.figure", "plot").Figure(figsize=(11, 3.2), layout="constrained")
+    figure = _new_figure(11, 3.2)
     score, dependence, multiplier = figure.subplots(1, 3)
     at = history.evaluations["step"]
     for part, line in (("train", "-"), ("validation", "--")):

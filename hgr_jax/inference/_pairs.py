@@ -59,22 +59,16 @@ class PolynomialPair:
         h = self.directions[0]
         first, second = np.arange(h + 1), np.r_[0, h + 1 : len(grams)]
         total = np.where(grams[0, 0] > 0, grams[0, 0], 1)
-        sides = []
-        for place in (first, second):
-            mean, transform, _ = whitenings(
-                grams[place[:, None], place[None, :]],
-                np.ones((len(place) - 1, grams.shape[2]), bool),
-            )
-            sides.append((mean, transform))
-        m = whitened_blocks(grams[1 : h + 1, h + 1 :] / total, *sides)
-        return m, sides[0][1], sides[1][1]
+        left, right = (whitenings(grams[np.ix_(place, place)])[:2] for place in (first, second))
+        m = whitened_blocks(grams[1 : h + 1, h + 1 :] / total, left, right)
+        return m, left[1], right[1]
 
 
 def _orthonormal(functions: Floats, shares: Floats) -> Floats:
     """Make functions ``(m, n)`` orthonormal one after the other; 0 where nothing is left."""
     both = np.concatenate([np.ones((1, len(shares))), functions])
     moments = ((both * shares) @ both.T)[..., None]
-    mean, transform, _ = whitenings(moments, np.ones((len(functions), 1), bool))
+    mean, transform, _ = whitenings(moments)
     return transform[..., 0] @ (functions - mean)
 
 

@@ -51,7 +51,9 @@ def inverse_choleskies(s: Floats) -> tuple[Floats, Floats]:
     return rows[:, size:], pivots
 
 
-def whitenings(moments: Floats, in_span: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
+def whitenings(
+    moments: Floats, in_span: NDArray[np.bool_] | bool = True
+) -> tuple[Floats, Floats, Floats]:
     """Return what makes features orthonormal on some sets of rows, from their second moments.
 
     Args:

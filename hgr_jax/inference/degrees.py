@@ -11,7 +11,7 @@ import numpy.typing as npt
 from jax import Array
 
 from hgr_jax._arrays import Floats
-from hgr_jax._checks import as_key, as_pair, as_weights, check_choice, check_count
+from hgr_jax._checks import as_key, as_pair, as_weights, check_choice, check_count, one_or_pair
 from hgr_jax.inference._gram import folds_of
 from hgr_jax.inference._pairs import PolynomialPair, fit_pair
 from hgr_jax.inference._polynomials import tolerance
@@ -113,12 +113,9 @@ def select_degrees(
     """
     a, b = as_pair(a, b, max_ndim=1)
     weights = as_weights(weights, a.shape[0], a.dtype)
-    if isinstance(largest, tuple | list):
-        if len(largest) != 2:
-            raise ValueError(f"largest must be a degree, or a pair of degrees; got {largest!r}.")
-        top = (check_count("largest[0]", largest[0]), check_count("largest[1]", largest[1]))
-    else:
-        top = (check_count("largest", largest),) * 2
+    if isinstance(largest, tuple | list) and len(largest) != 2:
+        raise ValueError(f"largest must be a degree, or a pair of degrees; got {largest!r}.")
+    top = one_or_pair("largest", largest, check_count)
     check_choice("rule", rule, RULES)
     folds = check_folds(folds, a.shape[0])
     order = folds_of(as_key(key), a.shape[0], folds)

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from jax import Array
 
-from hgr_jax._arrays import Floats
 from hgr_jax._checks import (
     as_estimate,
     as_key,
@@ -177,10 +176,11 @@ def _values(
     """Return the function from orders of the rows of b ``(size, n)`` to values ``(size,)``."""
     kernels = _kernels_of_kb(measure, options)
     if kernels is not None and a.ndim == b.ndim == 1:
-        w = None if weights is None else np.asarray(weights)
-        return functools.partial(
-            _kb_values, *_prepare_rows(np.asarray(a), np.asarray(b), w, kernels)
-        )
+        w = np.ones(len(a)) if weights is None else np.asarray(weights)
+        x, y = np.asarray(a), np.asarray(b)
+        usable = all(np.isfinite(column).all() for column in (x, y, w)) and w.min() > 0
+        pair = fit_pair(x, y, w, kernels) if usable else None
+        return functools.partial(_kb_values, pair, weights is not None)
     if measure is kb:
         options = {"solver": "svd", **options}
     if weights is not None:
@@ -236,25 +236,13 @@ def _any_values(
     return jax.vmap(lambda rows: as_estimate(measure, a, b[rows], given))(order)
 
 
-def _prepare_rows(
-    a: Floats,
-    b: Floats,
-    weights: Floats | None,
-    kernels: tuple[int | Indicators, int | Indicators],
-) -> tuple[PolynomialPair | None, bool]:
-    """Return orthonormal functions of both (None: not finite), and whether weights vary."""
-    w: Floats = np.ones(len(a)) if weights is None else weights
-    if not (np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(w).all() and w.min() > 0):
-        return None, False
-    return fit_pair(a, b, w, kernels), weights is not None
-
-
 def _kb_values(
     pair: PolynomialPair | None, weighted: bool, orders: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.floating]:
     """Return HGR-KB for every order of the rows of b, which changes only the cross moments.
 
-    With weights, which stay with the rows of a, also those that b is whitened with.
+    With weights, which stay with the rows of a, also those that b is whitened with.  Without a
+    pair, as data are not finite, all values are NaN.
     """
     if pair is None:
         return np.full(len(orders), np.nan)
@@ -268,7 +256,7 @@ def _kb_values(
         moments = np.empty((size - h, size - h, len(orders)))
         for i, j in zip(left, right, strict=True):
             moments[i, j] = moments[j, i] = (both[i] * both[j])[orders] @ pair.shares
-        mean, transform, _ = whitenings(moments, np.ones((size - h - 1, len(orders)), bool))
+        mean, transform, _ = whitenings(moments)
         none = np.zeros((h, len(orders)))
         m = whitened_blocks(m, (none, np.ones_like(none)), (mean, transform))
     return np.minimum(top_singular_values(m), 1)

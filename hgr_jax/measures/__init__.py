@@ -27,11 +27,6 @@ from hgr_jax.measures.spearman import spearman
 if TYPE_CHECKING:
     from hgr_jax.measures.neural_network import NeuralFit, NeuralTransform, neural, neural_fit
 
-LAZY = dict.fromkeys(
-    ("NeuralFit", "NeuralTransform", "neural", "neural_fit"), "hgr_jax.measures.neural_network"
-)
-"""Names that load their module, and what it needs, on first use."""
-
 __all__ = [
     "AceCurve",
     "AceFit",
@@ -64,8 +59,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in LAZY:
-        return getattr(importlib.import_module(LAZY[name]), name)
+    if name in ("NeuralFit", "NeuralTransform", "neural", "neural_fit"):  # they need flax and optax
+        return getattr(importlib.import_module("hgr_jax.measures.neural_network"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -14,33 +14,33 @@ features of the others are 0; None means that all are data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.typing import DTypeLike
-from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_positive, one_or_pair
 from hgr_jax.core.numerics import kept, row_count, row_mask, row_mean, standardise
 from hgr_jax.core.small_matrices import inverse_cholesky, matmul
 
 
-def as_bandwidths(bandwidth: ArrayLike, dtype: DTypeLike) -> tuple[Array, Array]:
-    """Return the bandwidths of ``a`` and of ``b``, from one number or a pair of them."""
-    first, second = one_or_pair("bandwidth", bandwidth)
-    return as_positive(*first, dtype), as_positive(*second, dtype)
+def usable(
+    columns: Sequence[Array], positive: Sequence[Array]
+) -> tuple[Array, Array, list[Array], list[Array]]:
+    """Return whether all is finite and every option positive, and whether every variable varies.
 
-
-def usable(columns: tuple[Array, ...], positive: tuple[Array, ...]) -> tuple[Array, Array]:
-    """Return whether all is finite and every option positive, and whether every variable varies."""
+    And columns and options with harmless values where not all is usable.
+    """
     finite = jnp.stack([jnp.all(jnp.isfinite(x)) for x in columns])
     options = jnp.stack([(x > 0) & jnp.isfinite(x) for x in positive])
     varies = jnp.stack([jnp.any(x != x[:1]) for x in columns])
-    return jnp.all(finite) & jnp.all(options), jnp.all(varies)
+    valid = jnp.all(finite) & jnp.all(options)
+    columns = [jnp.where(valid, x, 0) for x in columns]
+    return valid, jnp.all(varies), columns, [jnp.where(valid, x, 1) for x in positive]
 
 
 def centred_features(
-    columns: tuple[Array, Array],
-    bandwidths: tuple[Array, Array],
+    columns: Sequence[Array],
+    bandwidths: Sequence[Array],
     rank: int,
     count: Array | None = None,
 ) -> tuple[Array, Array]:

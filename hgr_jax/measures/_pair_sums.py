@@ -111,7 +111,7 @@ def _centres(
     def block(index_m: Array, part: Array) -> Array:
         return jnp.sum(_pairs_only(entries(part, x), index_m, index, count), axis=1)
 
-    sums = per_row(block, [index, x], _width(x))
+    sums = per_row(block, [index, x], x.size)
     rows, mean = row_count(count, x), row_mean(sums, count)
     if unbiased:
         return sums / (rows - 2), mean * (rows / ((rows - 1) * (rows - 2)))
@@ -146,7 +146,7 @@ def _products(
         return jnp.stack([jnp.sum(product, axis=1) for product in products], axis=1)
 
     columns = [index, a, b, centres_a[0], centres_b[0]]
-    sums = jnp.sum(kept(per_row(block, columns, _width(a) + _width(b)), count), axis=0)
+    sums = jnp.sum(kept(per_row(block, columns, a.size + b.size), count), axis=0)
     rows = row_count(count, a)
     products = sums / rows / (rows - 3 if unbiased else rows)
     products = without_rounding(products, centres_a[1], centres_b[1])
@@ -179,11 +179,6 @@ def without_rounding(products: Array, mean_a: Array, mean_b: Array) -> Array:
     squares = products[1:]
     squares = jnp.where(squares <= floor, 0, squares)
     return jnp.concatenate([products[:1], squares])
-
-
-def _width(x: Array) -> int:
-    """Return how many numbers the distances of one row to all others take."""
-    return x.size
 
 
 def correlation_of(products: Array) -> Array:

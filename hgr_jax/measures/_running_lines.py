@@ -195,14 +195,10 @@ def _cumulated(x: Array) -> Array:
         return matmul(x, np.triu(np.ones((size, size), x.dtype)))
     chunks = -(-size // CUMULATED_AT_ONCE)
     x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, chunks * CUMULATED_AT_ONCE - size)])
-    sums = _cumulated_chunks(x.reshape(*x.shape[:-1], chunks, CUMULATED_AT_ONCE))
-    return sums.reshape(*x.shape)[..., :size]
-
-
-def _cumulated_chunks(x: Array) -> Array:
-    inside = matmul(x, np.triu(np.ones((CUMULATED_AT_ONCE, CUMULATED_AT_ONCE), x.dtype)))
+    inside = _cumulated(x.reshape(*x.shape[:-1], chunks, CUMULATED_AT_ONCE))
     totals = inside[..., -1]
-    return inside + (_cumulated(totals) - totals)[..., None]
+    sums = inside + (_cumulated(totals) - totals)[..., None]
+    return sums.reshape(*x.shape)[..., :size]
 
 
 def _like(row: Array, z: Array) -> Array:

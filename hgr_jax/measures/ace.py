@@ -108,8 +108,8 @@ def ace(
       >>> print(f"{hgr_jax.ace(size, fits, span=0):.2f}")  # categories
       1.00
     """
-    solved = _solved(*_checked_options(a, b, span, tolerance), **_static(span, max_iterations))
-    return solved.correlation
+    a, b = as_pair(a, b, max_ndim=1)
+    return _checked_and_solved(a, b, span, max_iterations, tolerance).correlation
 
 
 def ace_fit(
@@ -144,26 +144,20 @@ def ace_fit(
       >>> print(f"{fit.score(a / 2, a**2 / 4):.2f}")
       1.00
     """
-    arguments = _checked_options(a, b, span, tolerance)
-    fit = _solved(*arguments, **_static(span, max_iterations))
-    rows = arguments[0].shape[0]
-    f, g = (
-        AceCurve(first_rows(curve.knots, rows), first_rows(curve.values, rows))
-        for curve in (fit.f, fit.g)
-    )
+    a, b = as_pair(a, b, max_ndim=1)
+    fit = _checked_and_solved(a, b, span, max_iterations, tolerance)
+    f, g = jax.tree.map(lambda x: first_rows(x, a.shape[0]), (fit.f, fit.g))
     return dataclasses.replace(fit, f=f, g=g)
 
 
-def _checked_options(
-    a: ArrayLike, b: ArrayLike, span: Any, tolerance: ArrayLike
-) -> tuple[Array, Array, Any, Array]:
-    a, b = as_pair(a, b, max_ndim=1)
-    halves = np.array([half_window(part, a.shape[0]) for part in check_spans(span)], np.int32)
-    return a, b, halves, as_nonnegative("tolerance", tolerance, a.dtype)
-
-
-def _static(span: Any, max_iterations: Any) -> dict[str, Any]:
-    return {"spans": check_spans(span), "steps": check_count("max_iterations", max_iterations)}
+def _checked_and_solved(
+    a: Array, b: Array, span: Any, max_iterations: Any, tolerance: ArrayLike
+) -> AceFit:
+    spans = one_or_pair("span", span, check_fraction)
+    halves = np.array([half_window(part, a.shape[0]) for part in spans], np.int32)
+    tolerance = as_nonnegative("tolerance", tolerance, a.dtype)
+    steps = check_count("max_iterations", max_iterations)
+    return _solved(a, b, halves, tolerance, spans=spans, steps=steps)
 
 
 @jax.tree_util.register_dataclass
@@ -186,12 +180,10 @@ class AceCurve:
         """Return values ``(m,)`` at ``x (m,)``."""
         check_single(self.knots.shape[:-1])
         x = as_dtype(as_real_array("x", x, max_ndim=1), self.knots.dtype)
-        if is_traced(self, x):
-            return _interpolated(self, x)
-        knots = padded_length(self.knots.shape[0])
-        curve = AceCurve(pad_rows(self.knots, knots), pad_rows(self.values, knots))
-        rows = x.shape[0]
-        return first_rows(_interpolated(curve, pad_rows(x, padded_length(rows))), rows)
+        curve = self
+        if not is_traced(self, x):
+            curve = jax.tree.map(lambda leaf: pad_rows(leaf, padded_length(leaf.shape[0])), self)
+        return first_rows(_interpolated(x, curve), x.shape[0])
 
 
 @jax.tree_util.register_dataclass
@@ -211,12 +203,6 @@ class AceFit(TransformedPair):
     g: AceCurve
     iterations: Array
     converged: Array
-
-
-def check_spans(span: Any) -> Spans:
-    """Return the spans for ``a`` and for ``b``, from one number or a pair of them."""
-    first, second = one_or_pair("span", span)
-    return check_fraction(*first), check_fraction(*second)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -341,8 +327,9 @@ def _iterated(
     return f, g, iterations, change
 
 
-@jax.jit
-def _interpolated(curve: AceCurve, x: Array) -> Array:
+@over_rows(columns=1)
+def _interpolated(x: Array, curve: AceCurve, *, count: Array | None) -> Array:
+    del count  # the caller cuts the rows that are not data
     knots, values = curve.knots, curve.values
     if knots.shape[0] == 1:
         return jnp.where(jnp.isnan(x), x, values[0])

@@ -259,7 +259,7 @@ def _concordance(
     -1 if not, over the rows j whose x is not that of i.
     """
     index, along = orders.along
-    place = _inverse_order(along)
+    place = jnp.zeros_like(index).at[along].set(index, unique_indices=True)
     counts, sums = _dominated(along, place, values[jnp.array(variables)])
     number = (4 * counts - 2 * index - 2 * place + (orders.number - 1)).astype(values.dtype)
     results = []
@@ -270,11 +270,6 @@ def _concordance(
         tied = (past - less).astype(y.dtype) * y - (prefix[past] - prefix[less])
         results.append(number * y - agreeing - jnp.where(past - less > 1, tied, 0))
     return results
-
-
-def _inverse_order(permutation: Array) -> Array:
-    index = lax.iota(jnp.int32, permutation.shape[0])
-    return jnp.zeros_like(index).at[permutation].set(index, unique_indices=True)
 
 
 def _dominated(along: Array, place: Array, columns: Array) -> tuple[Array, Array]:

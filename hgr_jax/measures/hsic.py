@@ -89,29 +89,22 @@ def hsic(
     return _hsic(
         a,
         b,
-        _as_bandwidths(bandwidth, a.dtype),
+        one_or_pair("bandwidth", bandwidth, _as_bandwidth, a.dtype),
         unbiased=unbiased,
         normalized=check_flag("normalized", normalized),
     )
 
 
-Bandwidths = tuple[Array | None, Array | None]
-
-
-def _as_bandwidths(value: Any, dtype: DTypeLike) -> Bandwidths:
-    """Return the bandwidths of a and b; None for the median heuristic."""
-    first, second = (
-        None if part is None else as_positive(name, part, dtype)
-        for name, part in one_or_pair("bandwidth", value)
-    )
-    return first, second
+def _as_bandwidth(name: str, value: Any, dtype: DTypeLike) -> Array | None:
+    """Return a bandwidth; None for the median heuristic."""
+    return None if value is None else as_positive(name, value, dtype)
 
 
 @over_rows(columns=2, static=("unbiased", "normalized"))
 def _hsic(
     a: Array,
     b: Array,
-    bandwidths: Bandwidths,
+    bandwidths: tuple[Array | None, Array | None],
     *,
     unbiased: bool,
     normalized: bool,

@@ -86,16 +86,8 @@ def kb(
       0.0000
       >>> gradient = jax.jit(jax.grad(lambda b: hgr_jax.kb(a, b)))(a**2 - b / 2)
     """
-    a, b = as_pair(a, b)
-    return _kb(
-        a,
-        b,
-        as_weights(weights, a.shape[0], a.dtype),
-        check_init(init, b),
-        h=check_monomials("h", check_kernel("h", h), a),
-        k=check_monomials("k", check_kernel("k", k), b),
-        solver=check_choice("solver", solver, SOLVERS),
-    )
+    traced, static = _checked_arguments(a, b, h, k, weights, init, solver)
+    return _kb(*traced, **static)
 
 
 def kb_fit(
@@ -137,16 +129,20 @@ def kb_fit(
       >>> print(f"{fit.score(a + 1, (a + 1) ** 2 - (a + 1)):.3f}")
       1.000
     """
+    traced, static = _checked_arguments(a, b, h, k, weights, init, solver)
+    return _kb_fit(*traced, **static)
+
+
+def _checked_arguments(
+    a: ArrayLike, b: ArrayLike, h: Any, k: Any, weights: ArrayLike | None, init: Any, solver: Any
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the traced and the static arguments of `kb` and `kb_fit`."""
     a, b = as_pair(a, b)
-    return _kb_fit(
-        a,
-        b,
-        as_weights(weights, a.shape[0], a.dtype),
-        check_init(init, b),
-        h=check_monomials("h", check_kernel("h", h), a),
-        k=check_monomials("k", check_kernel("k", k), b),
-        solver=check_choice("solver", solver, SOLVERS),
-    )
+    return (a, b, as_weights(weights, a.shape[0], a.dtype), check_init(init, b)), {
+        "h": check_monomials("h", check_kernel("h", h), a),
+        "k": check_monomials("k", check_kernel("k", k), b),
+        "solver": check_choice("solver", solver, SOLVERS),
+    }
 
 
 def check_init(init: Any, b: Array) -> KBFit | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -84,7 +83,7 @@ def checked(
     a, b = as_pair(a, b, max_ndim=1)
     rows = a.shape[0]
     width = as_positive("bandwidth", _silverman(rows) if bandwidth is None else bandwidth, a.dtype)
-    traced = isinstance(width, jax.core.Tracer)
+    traced = is_traced(width)
     length = 0
     if points is None:
         points = _default_points(_silverman(rows) if traced else float(width))

@@ -6,12 +6,11 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, as_positive, check_count
+from hgr_jax._checks import as_pair, as_positive, check_count, one_or_pair
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.solvers import top_pair
 from hgr_jax.measures._nystrom import (
-    as_bandwidths,
     centred_features,
     feature_covariance,
     ridge_beyond_rounding,
@@ -89,7 +88,7 @@ def kernel_cca(
         a,
         b,
         as_positive("regularization", regularization, a.dtype),
-        as_bandwidths(bandwidth, a.dtype),
+        one_or_pair("bandwidth", bandwidth, as_positive, a.dtype),
         rank=check_count("rank", rank),
     )
 
@@ -104,11 +103,9 @@ def _kernel_cca(
     rank: int,
     count: Array | None,
 ) -> Array:
-    valid, varies = usable((a, b), (regularization, *bandwidth))
-    a, b = jnp.where(valid, a, 0), jnp.where(valid, b, 0)
-    widths = jnp.where(valid, bandwidth[0], 1), jnp.where(valid, bandwidth[1], 1)
-    features = centred_features((a, b), widths, rank, count)
-    ridge = ridge_beyond_rounding(jnp.where(valid, regularization, 1))
+    valid, varies, columns, (kappa, *widths) = usable((a, b), (regularization, *bandwidth))
+    features = centred_features(columns, widths, rank, count)
+    ridge = ridge_beyond_rounding(kappa)
     left, right = whiteners(features, ridge, count)
     cross = matmul(matmul(left, feature_covariance(*features, count)), right.T)
     value = jnp.where(varies, top_pair(cross, "svd").correlation, 0)

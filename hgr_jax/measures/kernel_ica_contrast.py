@@ -8,13 +8,12 @@ from jax import Array, lax
 from jax.custom_batching import sequential_vmap
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, as_positive, check_choice, check_count
+from hgr_jax._checks import as_pair, as_positive, check_choice, check_count, one_or_pair
 from hgr_jax.core.numerics import row_count, safe_divide, safe_norm
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.small_matrices import matmul, symmetric_eigen
 from hgr_jax.core.solvers import top_pair
 from hgr_jax.measures._nystrom import (
-    as_bandwidths,
     centred_features,
     feature_covariance,
     ridge_beyond_rounding,
@@ -106,7 +105,7 @@ def kernel_ica_contrast(
         a,
         b,
         as_positive("regularization", regularization, a.dtype),
-        as_bandwidths(bandwidth, a.dtype),
+        one_or_pair("bandwidth", bandwidth, as_positive, a.dtype),
         kind=check_choice("kind", kind, KINDS),
         rank=check_count("rank", rank),
     )
@@ -123,11 +122,9 @@ def _kernel_ica_contrast(
     rank: int,
     count: Array | None,
 ) -> Array:
-    valid, varies = usable((a, b), (regularization, *bandwidth))
-    a, b = jnp.where(valid, a, 0), jnp.where(valid, b, 0)
-    widths = jnp.where(valid, bandwidth[0], 1), jnp.where(valid, bandwidth[1], 1)
-    features = centred_features((a, b), widths, rank, count)
-    ridge = ridge_beyond_rounding(jnp.where(valid, regularization, 1) / 2)
+    valid, varies, columns, (kappa, *widths) = usable((a, b), (regularization, *bandwidth))
+    features = centred_features(columns, widths, rank, count)
+    ridge = ridge_beyond_rounding(kappa / 2)
     contrast = _generalised_variance if kind == "kgv" else _first_correlation
     value = contrast(features, ridge, count)
     return jnp.where(valid, jnp.where(varies, value, 0), jnp.nan)

@@ -92,7 +92,7 @@ def neural(
       >>> print(bool(hgr_jax.neural(a, a**2, key=jax.random.key(0)) > 0.98))
       True
     """
-    fit = neural_fit(
+    return neural_fit(
         a,
         b,
         key=key,
@@ -101,8 +101,7 @@ def neural(
         hidden=hidden,
         activations=activations,
         init=init,
-    )
-    return fit.correlation
+    ).correlation
 
 
 def neural_fit(
@@ -154,7 +153,7 @@ def neural_fit(
         )
     if steps is None:
         steps = FIRST_STEPS if init is None else WARM_STEPS
-    columns = _as_columns(a), _as_columns(b)
+    columns = a.size // a.shape[0], b.size // b.shape[0]
     graphs = tuple(_graph(count, widths, names, a.dtype) for count in columns)
     if init is None:
         states, optimizer_state = _initial(key, columns, widths, names, a.dtype)
@@ -184,10 +183,6 @@ def _resumed(init: Any, graphs: tuple[Any, ...]) -> tuple[tuple[Any, Any], Any]:
             " hidden layers, activations and dtype."
         )
     return (init.f.state, init.g.state), init.optimizer_state
-
-
-def _as_columns(x: Array) -> int:
-    return 1 if x.ndim == 1 else x.shape[1]
 
 
 class Network(nnx.Module):
@@ -348,7 +343,13 @@ def _trained(
     values = outputs(states)
     sign = jnp.where(sample_correlation(*values, count) < 0, -1, 1).astype(a.dtype)
     f, g = (
-        _transform(graph, state, scaler, value, unit, count)
+        NeuralTransform(
+            graph,
+            state,
+            scaler,
+            mean=row_mean(value, count),
+            scale=safe_divide(unit, standard_deviation(value, count)),
+        )
         for graph, state, scaler, value, unit in zip(
             graphs, states, scalers, values, (sign, jnp.ones_like(sign)), strict=True
         )
@@ -361,15 +362,3 @@ def _scaler(x: Array, count: Array | None) -> _Scaler:
     spread = jax.vmap(standard_deviation, in_axes=(1, None))(columns, count)
     center = columns[0] + row_mean(columns - columns[:1], count)
     return _Scaler(center, jnp.where(spread == 0, 1, spread))
-
-
-def _transform(
-    graph: Any,
-    state: Any,
-    scaler: _Scaler,
-    value: Array,
-    sign: Array,
-    count: Array | None,
-) -> NeuralTransform:
-    scale = safe_divide(sign, standard_deviation(value, count))
-    return NeuralTransform(graph, state, scaler, row_mean(value, count), scale)

@@ -149,16 +149,13 @@ class RDCTransform:
     def __call__(self, x: ArrayLike) -> Array:
         """Return values ``(n,)`` at ``x``, of as many columns as the fitted data."""
         check_single(self.sample.shape[:-2])
-        size, columns = self.sample.shape
+        rows, columns = self.sample.shape
         x = as_new_data(x, columns, self.sample.dtype)
-        if is_traced(self, x):
-            return _evaluate_sinusoids(self, x, None)
-        sample = pad_rows(self.sample, padded_length(size))
-        padded = pad_rows(x, padded_length(x.shape[0]))
-        result = _evaluate_sinusoids(
-            dataclasses.replace(self, sample=sample), padded, np.int32(size)
-        )
-        return first_rows(result, x.shape[0])
+        transform, size = self, None
+        if not is_traced(self, x):
+            sample = pad_rows(self.sample, padded_length(rows))
+            transform, size = dataclasses.replace(self, sample=sample), np.int32(rows)
+        return first_rows(_evaluate_sinusoids(x, transform, size), x.shape[0])
 
 
 @jax.tree_util.register_dataclass
@@ -167,9 +164,12 @@ class RDCFit(TransformedPair):
     """A fit of RDC: ``correlation``, transformations ``f`` and ``g``, and ``score``."""
 
 
-@jax.jit
-def _evaluate_sinusoids(transform: RDCTransform, x: Array, count: Array | None) -> Array:
-    rows = transform.sample.shape[0] if count is None else count
+@over_rows(columns=1)
+def _evaluate_sinusoids(
+    x: Array, transform: RDCTransform, size: Array | None, *, count: Array | None
+) -> Array:
+    del count  # the caller cuts the rows that are not data
+    rows = transform.sample.shape[0] if size is None else size
     x = x.reshape(x.shape[0], -1)
 
     def share(sample: Array, column: Array) -> Array:

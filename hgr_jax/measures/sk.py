@@ -132,17 +132,13 @@ def _sk_fit(
     pair = prepare((d, d), SINGLE_KERNEL, a, b, weights, count)
     solution = solve(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
     fit = as_fit(solution, pair.encoders, unique=True)
-    return SKFit(**_fields(fit), direction=solution.direction)
-
-
-def _fields(fit: KBFit) -> dict[str, Any]:
-    return {field.name: getattr(fit, field.name) for field in dataclasses.fields(fit)}
+    return SKFit(**vars(fit), direction=solution.direction)
 
 
 def _better(first: KBFit, second: KBFit) -> SKFit:
     wins = ~(second.correlation > first.correlation)
     best = jax.tree.map(lambda x, y: jnp.where(wins, x, y), first, second)
-    return SKFit(**_fields(best), direction=jnp.where(wins, 0, 1))
+    return SKFit(**vars(best), direction=jnp.where(wins, 0, 1))
 
 
 @dataclasses.dataclass(frozen=True)

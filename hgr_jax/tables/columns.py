@@ -155,15 +155,12 @@ def _matrix(names: Sequence[str], table: Any, notes: dict[str, str]) -> Columns:
         infinite = np.isinf(host).sum(axis=0)
         if infinite.any():
             table = host = np.where(np.isinf(host), np.nan, host)
-        absent = np.isnan(host).all(axis=0)
         with np.errstate(all="ignore"):
-            low = np.where(absent, np.nan, np.fmin.reduce(host, axis=0))
-            high = np.where(absent, np.nan, np.fmax.reduce(host, axis=0))
+            low, high = np.fmin.reduce(host, axis=0), np.fmax.reduce(host, axis=0)
         for position in map(int, np.flatnonzero(infinite)):
             _tell_infinite(notes, names[position], int(infinite[position]))
     for position in map(int, np.flatnonzero(~(low < high))):
-        reason = _constant(low[position])
-        skipped[names[position]] = reason
+        skipped[names[position]] = _constant(low[position])
         notes.pop(names[position], None)
     used = np.array([i for i, name in enumerate(names) if name not in skipped], np.intp)
     numbers = table if len(used) == len(names) else host[:, used]
@@ -184,15 +181,12 @@ class _Builder:
 
     def add(self, name: str, column: Any, *, as_category: bool) -> None:
         """Add a column: an array of numbers, dates, booleans or text, or the reason against it."""
+        flags = isinstance(column, np.ndarray) and holds_flags(column)
+        if not isinstance(column, Unusable):
+            column = as_array(column)
         if isinstance(column, Unusable):
             self.skipped[name] = column.reason
             return
-        flags = isinstance(column, np.ndarray) and holds_flags(column)
-        if not isinstance(column, Category):
-            column = as_array(column)
-            if isinstance(column, Unusable):
-                self.skipped[name] = column.reason
-                return
         if isinstance(column, np.ndarray):
             few = not flags and 0 < self.low_cardinality >= whole_values(column)
             if not (as_category or few):
@@ -215,17 +209,12 @@ class _Builder:
 
     def _add_category(self, name: str, column: Category) -> None:
         counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
-        present = counts.sum()
-        if np.count_nonzero(counts) < 2:
-            single = column.levels[int(counts.argmax())] if present else None
-            self.skipped[name] = (
-                "no value is present"
-                if single is None
-                else (f"every value that is present is {single!r}")
-            )
+        present, distinct = counts.sum(), np.count_nonzero(counts)
+        if distinct < 2:
+            single = column.levels[int(counts.argmax())] if present else np.nan
+            self.skipped[name] = _constant(single)
             return
         rare = (counts > 0) & ((counts < MIN_LEVEL_ROWS) | (counts < MIN_LEVEL_SHARE * present))
-        distinct = np.count_nonzero(counts)
         if counts[rare].sum() > MAX_POOLED_SHARE * present:
             self.skipped[name] = (
                 f"text with {distinct} levels, most of them in fewer than"
@@ -236,14 +225,14 @@ class _Builder:
         new = np.full(len(counts) + 1, -1, np.int32)
         new[kept] = np.arange(len(kept))
         levels = [column.levels[i] for i in kept]
-        if np.count_nonzero(rare) > 1:
-            new[np.flatnonzero(rare)] = len(kept)
+        pooled = np.flatnonzero(rare)
+        new[pooled] = len(kept)
+        if len(pooled) > 1:
             levels.append(OTHER)
-            remark = f"{np.count_nonzero(rare)} rare levels ({counts[rare].sum()} rows) are pooled"
+            remark = f"{len(pooled)} rare levels ({counts[rare].sum()} rows) are pooled"
             add_note(self.notes, name, remark)
-        elif rare.any():
-            new[np.flatnonzero(rare)] = len(kept)
-            levels.append(column.levels[int(np.flatnonzero(rare)[0])])
+        else:
+            levels += [column.levels[i] for i in pooled]
         self.categories[name] = Category(new[column.codes], tuple(levels))
 
     def columns(self, names: tuple[str, ...], rows: int, frame: Any) -> Columns:
@@ -272,7 +261,10 @@ def add_note(notes: dict[str, str], name: str, remark: str) -> None:
     notes[name] = f"{notes[name]}; {remark}" if name in notes else remark
 
 
-def _constant(value: float) -> str:
+def _constant(value: float | str) -> str:
+    """Return why a column of one value is left out, or, if that is NaN, of none."""
+    if isinstance(value, str):
+        return f"every value that is present is {value!r}"
     return "no value is present" if np.isnan(value) else f"every value that is present is {value:g}"
 
 

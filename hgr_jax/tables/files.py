@@ -300,10 +300,8 @@ def _reading(path: Path, shown: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise TableError(f"no such file: {shown}") from None
-    except UnicodeDecodeError:
-        raise TableError(f"{shown} is not a UTF-8 text file") from None
-    except (csv.Error, _arrow().ArrowException) as error:
-        if "UTF8" in str(error):
+    except (UnicodeDecodeError, csv.Error, _arrow().ArrowException) as error:
+        if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
             raise TableError(f"{shown} is not a UTF-8 text file") from None
         reason = printable(" ".join(str(error).split()))
         raise TableError(f"{shown} cannot be read as CSV: {reason}") from None

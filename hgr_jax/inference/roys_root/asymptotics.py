@@ -75,9 +75,7 @@ def _shape_of_polynomials(counts: Floats, degree: int) -> ColumnMoments:
             for q in basis:
                 v = v - q * (share @ (q * v))
         basis.append(v / np.sqrt(share @ v**2))
-    return _column_moments(
-        np.stack(basis[1:], axis=1) if len(basis) > 1 else np.zeros((1, 1)), share
-    )
+    return _column_moments(np.stack(basis, axis=1)[:, 1:], share)
 
 
 def moments_of_levels(counts: ArrayLike) -> ColumnMoments:
