@@ -56,6 +56,7 @@ docs: $(VENV)/ready-docs
 
 bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
+	$(BIN)/python -m bench.robustness --write
 	$(BIN)/python -m bench.pair --write
 	$(BIN)/python -m bench.measures --write
 	$(BIN)/python -m bench.scan --slow --write

@@ -23,7 +23,10 @@ def _shares(weights: ArrayLike | None, rows: int) -> Extended:
 def orthonormal_polynomials(
     x: ArrayLike, degree: int, weights: ArrayLike | None = None
 ) -> Extended:
-    """Orthonormal rows ``(effective degree, n)`` spanning the centred polynomials of ``x (n,)``."""
+    """Orthonormal rows ``(effective degree, n)`` spanning the centred polynomials of ``x (n,)``.
+
+    NaN from the first that extended precision cannot tell from rounding.
+    """
     points: Extended = np.asarray(x, np.longdouble)
     w = _shares(weights, len(points))
     distinct = len(np.unique(points[w > 0]))
@@ -33,11 +36,13 @@ def orthonormal_polynomials(
     root = np.sqrt(w)
     basis = [root]
     for _ in range(min(degree, distinct - 1)):
-        v = points * basis[-1]
+        product = v = points * basis[-1]
         for _ in range(3):
             for q in basis:
                 v = v - (q @ v) * q
-        basis.append(v / np.sqrt(v @ v))
+        left = v @ v
+        known = left > 1e-24 * (product @ product)
+        basis.append(v / np.sqrt(left) if known else np.full_like(v, np.nan))
     return np.array(basis[1:]).reshape(-1, len(points))
 
 
@@ -74,6 +79,8 @@ def canonical_correlation(basis_a: Extended, basis_b: Extended) -> float:
     if not len(basis_a) or not len(basis_b):
         return 0.0
     cross = np.asarray(basis_a @ basis_b.T, np.float64)
+    if np.isnan(cross).any():
+        return float("nan")
     return float(np.linalg.svd(cross, compute_uv=False)[0])
 
 

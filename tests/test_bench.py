@@ -17,6 +17,7 @@ from bench import (
     pair,
     peers,
     reference,
+    robustness,
     scan,
     training,
 )
@@ -52,6 +53,20 @@ def test_an_exceeded_bound_ends_with_1(
     monkeypatch.setattr(accuracy, "value_figures", lambda quick: [good, bad])
     assert accuracy.main([]) == 1
     assert "| bad | nan | 1e+00 | EXCEEDED |" in capsys.readouterr().out
+
+
+def test_finite_data_of_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert robustness.main(["--quick"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"| {kind}, float32 |" in printed for kind in robustness.KINDS)
+
+
+def test_a_value_that_is_not_finite_exceeds_its_bound() -> None:
+    outcome = robustness.Outcome()
+    outcome.add((0, 0), float("nan"), 0.0)
+    outcome.add((0, 0), 0.0, 0.0)
+    assert np.isnan(outcome.error)
+    assert (outcome.pairs, outcome.ill_conditioned) == (2, 0)
 
 
 def test_pair_quick(capsys: pytest.CaptureFixture[str]) -> None:

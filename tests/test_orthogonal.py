@@ -24,7 +24,7 @@ def fit_one(x: jax.Array, degree: int, w: jax.Array | None = None) -> FittedPoly
 def orthonormal(x: np.ndarray, degree: int, weights: np.ndarray | None = None) -> np.ndarray:
     """Rows of the fitted basis, whitened by its own Gram matrix, as the measures do."""
     w = None if weights is None else jnp.asarray(weights / weights.sum(), x.dtype)
-    basis, _, whitener, conditioned = fit_one(jnp.asarray(x), degree, w)
+    basis, _, whitener, conditioned, _ = fit_one(jnp.asarray(x), degree, w)
     assert conditioned
     rows = jnp.stack(jax.jit(PolynomialBasis.polynomials)(basis, jnp.asarray(x)))
     whitened = (whitener @ rows)[1:]
@@ -52,7 +52,7 @@ def test_rare_values_that_the_sketch_misses_are_found() -> None:
     x = np.zeros(100_000, np.float32)
     x[50_000:] = 2
     x[[10_001, 30_007, 50_011, 70_013, 90_017]] = 1
-    basis, _, _, conditioned = fit_one(jnp.asarray(x), 4)
+    basis, _, _, conditioned, _ = fit_one(jnp.asarray(x), 4)
     assert conditioned
     assert basis.in_span.tolist() == [True, True, False, False]
     np.testing.assert_allclose(orthonormal(x, 4) @ orthonormal(x, 4).T / 1e5, np.eye(2), atol=1e-5)
@@ -97,7 +97,7 @@ def test_weights_on_a_handful_of_long_data(rng: np.random.Generator) -> None:
     ],
 )
 def test_directions_that_the_data_supports(x: np.ndarray, expected: int) -> None:
-    basis, gram, _, _ = fit_one(jnp.asarray(x, jnp.float32), 5)
+    basis, gram, *_ = fit_one(jnp.asarray(x, jnp.float32), 5)
     assert int(basis.in_span.sum()) == expected
     dead = ~np.asarray(basis.in_span)
     assert not np.any(np.asarray(basis.functions(jnp.asarray(x, jnp.float32)))[1:][dead])
@@ -106,7 +106,7 @@ def test_directions_that_the_data_supports(x: np.ndarray, expected: int) -> None
 
 def test_two_variables_of_different_degrees_at_once(rng: np.random.Generator) -> None:
     a, b = (jnp.asarray(rng.standard_normal(500), jnp.float32) for _ in range(2))
-    basis, gram, whitener, _ = fit((a, b), (2, 4), None)
+    basis, gram, whitener, *_ = fit((a, b), (2, 4), None)
     assert basis.in_span.tolist() == [[True, True, False, False], [True] * 4]
     rows = jnp.stack(basis.polynomials(jnp.stack([a, b])), axis=1).reshape(10, -1)
     np.testing.assert_allclose(gram, rows @ rows.T / 500, atol=1e-6)
@@ -120,7 +120,7 @@ def test_two_variables_of_different_degrees_at_once(rng: np.random.Generator) ->
 
 def test_far_outliers_need_corrections_and_get_them(rng: np.random.Generator) -> None:
     x = jnp.asarray(np.exp(3 * rng.standard_normal(12)), jnp.float32)
-    basis, gram, _, conditioned = fit_one(x, 8)
+    basis, gram, _, conditioned, _ = fit_one(x, 8)
     assert conditioned
     assert np.any(np.asarray(basis.correction))
 

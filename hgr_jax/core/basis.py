@@ -26,7 +26,7 @@ from hgr_jax.core.small_matrices import matmul
 class PolynomialBasis:
     """Polynomials ``p_1 .. p_d`` of one variable, near-orthonormal on the data they were fitted to.
 
-    With ``x = (a - center) * scale``, ``p_0 = 1`` and
+    With ``x = a * scale - center``, ``p_0 = 1`` and
 
         p_{j+1} = step_j * (((x - diagonal_j) p_j - coupling_j p_{j-1}) - sum_i correction_ij p_i)
 
@@ -40,7 +40,7 @@ class PolynomialBasis:
     ``(variables, n)``.
 
     Attributes:
-      frame: ``(..., 2)``, center and scale.
+      frame: ``(..., 2)``, scale and center.
       recurrence: ``(..., 3 + d, d)``, of which column j is ``diagonal_j``, ``coupling_j``,
         ``step_j`` (0 in a dead direction) and ``correction_0j .. correction_(d-1)j``.  One array,
         as it leaves and enters programs whole, and each part would be a small program of its own.
@@ -83,8 +83,8 @@ class PolynomialBasis:
           ones: stands for p_0; 0 in a row makes all its polynomials 0.
           corrected: False where the corrections are known to be 0.
         """
-        center, scale = _split(self.frame)
-        x = (a - center) * scale
+        scale, center = _split(self.frame)
+        x = a * scale - center
         p = [jnp.ones_like(x) if ones is None else jnp.broadcast_to(ones, x.shape)]
         if not corrected:
             # The step is multiplied into the few coefficients, which saves long data a product.
@@ -117,13 +117,13 @@ class PolynomialBasis:
     def monomials(self) -> Array:
         """Return ``(d + 1, d + 1)``: column j expands ``p_j`` on ``1, a, ...``."""
         d = self.degree
-        center, scale = self.frame
+        scale, center = self.frame
         diagonal, coupling, step = self.recurrence[:3]
         expansion = self.correction + jnp.diag(diagonal) + jnp.diag(coupling[1:], 1)
 
         def next_column(j: Array, columns: Array) -> Array:
             last = columns[:, j]
-            times_x = scale * (jnp.roll(last, 1) - center * last)
+            times_x = scale * jnp.roll(last, 1) - center * last
             known = jnp.sum(expansion[:, j][None, :] * columns[:, :d], axis=1)
             # Not only times a step of 0: in small units the powers of data overflow.
             return columns.at[:, j + 1].set(jnp.where(step[j] == 0, 0, step[j] * (times_x - known)))

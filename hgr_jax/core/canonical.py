@@ -212,7 +212,7 @@ def solve(
             rows = _part(whitener, bases, 1, 1)[1:]
             start = _projected(_of_each(bases)[1], rows, b, weights, count, start)
         pair = top_pair(m, problem.method, start)
-    value = jnp.where(finite, jnp.minimum(pair.correlation, 1), jnp.nan)
+    value = jnp.where(finite & known, jnp.minimum(pair.correlation, 1), jnp.nan)
     sides: Transformation | tuple[Transformation, Transformation]
     if isinstance(bases, PolynomialBasis):
         one = np.zeros(1, m.dtype)
@@ -279,15 +279,16 @@ def _whitened(
     bases: Bases
     if degree_a is not None and degree_b is not None:
         fitted = fit_polynomials((a, b), (degree_a, degree_b), weights, count)
-        bases, gram, whitener, conditioned = fitted
+        bases, gram, whitener, conditioned, known = fitted
     else:
         basis_a, conditioned_a = _one_basis(degree_a, a, weights)
         basis_b, conditioned_b = _one_basis(degree_b, b, weights)
         bases, conditioned = (basis_a, basis_b), conditioned_a & conditioned_b
         gram = _moments(bases, a, b, weights)
         whitener = whitening(gram, same_variable(_sizes(bases)))
+        known = jnp.isfinite(gram).all()
     moments = matmul(matmul(whitener, gram), whitener.T)
-    return bases, moments, whitener, conditioned, jnp.isfinite(gram).all()
+    return bases, moments, whitener, conditioned, known
 
 
 def _one_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:

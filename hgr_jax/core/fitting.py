@@ -21,16 +21,16 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
 from hgr_jax.core.moments import inner_products, mean_product
-from hgr_jax.core.numerics import any_in_batch, safe_divide
+from hgr_jax.core.numerics import any_in_batch, safe_divide, safe_rsqrt
 from hgr_jax.core.sketch import (
     WHOLE_SKETCH,
-    distinct_values,
     orthonormal_polynomials,
     rounding_noise,
     sketches,
@@ -52,12 +52,18 @@ class FittedPolynomials(NamedTuple):
         a row of 0 elsewhere.
       well_conditioned: whether every basis is, with as many directions as the data has values
         for (an outlier beyond the reach of the dtype hides those of all other rows).
+      finite: whether the data and weights are.
     """
 
     basis: PolynomialBasis
     gram: Array
     whitener: Array
     well_conditioned: Array
+    finite: Array
+
+
+_Fitted = tuple[PolynomialBasis, Array, Array, Array]
+"""All but the last of `FittedPolynomials`."""
 
 
 def fit_polynomials(
@@ -75,31 +81,53 @@ def fit_polynomials(
       count: how many of the rows are data (without weights); None for all.
     """
     short = columns[0].shape[0] <= WHOLE_SKETCH
-    basis, gram, whitener, good = (_fitted_whole if short else _measured_and_repaired)(
-        columns, degrees, weights, count
-    )
-    supported = jnp.minimum(
-        distinct_values(columns, weights, count) - 1, np.asarray(degrees, np.int32)
-    )
-    enough = jnp.all(jnp.sum(basis.in_span, axis=1, dtype=jnp.int32) >= supported)
-    return FittedPolynomials(basis, gram, whitener, good & enough)
+    frame, points, shares, distinct = sketches(columns, weights, count)
+    basis, values = orthonormal_polynomials(max(degrees), frame, points, shares, twice=short)
+    if short:
+        fitted = _fitted_whole(basis, values, degrees)
+    else:
+        # Not made orthogonal twice: corrections would cost every row of long data, and where the
+        # Gram matrix is well conditioned its Cholesky factor does the rest exactly.
+        fitted = _measured_and_repaired(basis, columns, degrees, weights, count)
+    basis, gram, whitener, good = fitted
+    supported = jnp.minimum(distinct - 1, np.asarray(degrees, np.int32))
+    good &= jnp.all(jnp.sum(basis.in_span, axis=1, dtype=jnp.int32) >= supported)
+    # Of rows in the sketch's units: below its rounding, what is left of a product is another's.
+    good &= jnp.all(basis.step * float(jnp.finfo(gram.dtype).eps) < 1)
+    finite = jnp.isfinite(jnp.sum(frame) + jnp.sum(shares))
+    return FittedPolynomials(basis, gram, whitener, good, finite)
 
 
-def _fitted_whole(
-    columns: Sequence[Array], degrees: Sequence[int], weights: Array | None, count: Array | None
-) -> FittedPolynomials:
-    """Return the fit of short data."""
-    top = max(degrees)
-    basis, values = orthonormal_polynomials(top, *sketches(columns, weights, count), twice=True)
+def _fitted_whole(basis: PolynomialBasis, values: Array, degrees: Sequence[int]) -> _Fitted:
+    """Return the fit of short data, whose polynomials times the weights' roots are ``values``."""
     within = _within(degrees)
-    basis = _only(basis, within)
-    rows = values.reshape(-1, values.shape[2])
-    used = np.pad(within, ((0, 0), (1, 0)), constant_values=True).reshape(-1)
-    gram = jnp.where(used[:, None] & used[None, :], inner_products(rows), 0)
-    whitener = whitening(gram, same_variable([top + 1] * len(degrees)))
+    functions = np.pad(within, ((0, 0), (1, 0)), constant_values=True).reshape(-1)
+    same = same_variable([1 + basis.degree] * len(degrees))
+    gram = inner_products(values.reshape(-1, values.shape[2]))
+    gram = jnp.where(functions[:, None] & functions[None, :], gram, 0)
+    used = functions & _independent(gram, same)
+    gram = jnp.where(used[:, None] & used[None, :], gram, 0)
+    whitener = whitening(gram, same)
     # On its diagonal is the inverse of what is left of each norm after projection.
-    good = jnp.all(jnp.diagonal(whitener) < 1 / MIN_REMAINDER) | ~jnp.isfinite(jnp.sum(gram))
-    return FittedPolynomials(basis, gram, whitener, good)
+    good = jnp.all(jnp.diagonal(whitener) < 1 / MIN_REMAINDER) & jnp.all(used == functions)
+    in_span = used.reshape(len(degrees), -1)[:, 1:]
+    return _only(basis, in_span), gram, whitener, good
+
+
+def _independent(gram: Array, same: np.ndarray, most: float = 0.25) -> Array:
+    """Return which functions ``(m,)`` are, with those before them of one variable, near orthogonal.
+
+    Where rounding is all that a polynomial is made of, orthogonalising twice is not enough.  The
+    squares of their correlations sum to less than ``most``; below 1/2 their Gram matrix is
+    positive definite.
+    """
+    square = jnp.diagonal(gram)
+    before = np.tril(same, -1)
+    overlap = safe_divide(gram * gram, square[:, None] * square[None, :])
+    overlap = jnp.sum(jnp.where(before, overlap, 0), axis=1)
+    # Not finite: too far from orthonormal to be squared.
+    overlap = jnp.where(jnp.isfinite(overlap), overlap, 1)
+    return matmul(np.tril(same).astype(gram.dtype), overlap) < most
 
 
 def _within(degrees: Sequence[int]) -> np.ndarray:
@@ -134,9 +162,13 @@ def whitening(gram: Array, same: np.ndarray) -> Array:
 
 
 def _measured_and_repaired(
-    columns: Sequence[Array], degrees: Sequence[int], weights: Array | None, count: Array | None
-) -> FittedPolynomials:
-    """Return the fit of long data."""
+    sketched: PolynomialBasis,
+    columns: Sequence[Array],
+    degrees: Sequence[int],
+    weights: Array | None,
+    count: Array | None,
+) -> _Fitted:
+    """Return the fit of long data, from polynomials that are orthonormal on a sketch."""
     top = max(degrees)
 
     def measured(basis: PolynomialBasis, *, corrected: bool) -> Array:
@@ -146,16 +178,17 @@ def _measured_and_repaired(
         return _State(passes, basis, gram, *_assess(basis, gram, degrees))
 
     def repair(state: _State) -> _State:
-        repaired = _repaired(state.basis, state.gram, (state.passes + 1) // 2)
-        return assessed(state.passes + 1, repaired, measured(repaired, corrected=True))
+        repaired = _repaired(state.basis, state.gram, state.whitener, (state.passes + 1) // 2)
+        new = assessed(state.passes + 1, repaired, measured(repaired, corrected=True))
+        # In a batch those that are done wait for the others.
+        waiting = jax.tree.map(lambda x, y: jnp.where(state.done, x, y), state, new)
+        return waiting._replace(passes=new.passes)
 
     def unfinished(state: _State) -> Array:
         return (state.passes <= 2 * top) & any_in_batch(~state.done)
 
-    # Not made orthogonal twice: corrections would cost every row of long data, and where the Gram
-    # matrix is well conditioned its Cholesky factor does the rest exactly.
-    basis, _ = orthonormal_polynomials(top, *sketches(columns, weights, count), twice=False)
-    state = assessed(jnp.ones((), jnp.int32), basis, measured(basis, corrected=False))
+    first = measured(sketched, corrected=False)
+    state = assessed(jnp.ones((), jnp.int32), sketched, first)
     # A loop of no iterations costs XLA's CPU backend far more than a branch not taken.
     state = lax.cond(
         any_in_batch(~state.done),
@@ -163,8 +196,17 @@ def _measured_and_repaired(
         lambda state: state,
         state,
     )
-    in_span = (jnp.diagonal(state.whitener) != 0).reshape(-1, top + 1)[:, 1:]
-    return FittedPolynomials(_only(state.basis, in_span), state.gram, state.whitener, state.done)
+    # What could not be repaired is left out.
+    same = same_variable([top + 1] * len(degrees))
+    failed = ~jnp.isfinite(jnp.sum(state.whitener) + jnp.sum(state.gram))
+    independent = _independent(state.gram, same, most=1e-4)
+    alone = jnp.where(independent, safe_rsqrt(jnp.diagonal(state.gram)), 0)
+    alone = jnp.where(np.eye(len(same), dtype=bool), alone, 0)
+    whitener = jnp.where(failed, alone, state.whitener)
+    used = jnp.diagonal(whitener) != 0
+    gram = jnp.where(used[:, None] & used[None, :], state.gram, 0)
+    in_span = used.reshape(-1, top + 1)[:, 1:]
+    return _only(state.basis, in_span), gram, whitener, state.done & ~failed
 
 
 class _State(NamedTuple):
@@ -199,7 +241,7 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
     A direction is dead, with a row of 0 in the whitener, when what is left of ``x p_j`` after
     projection on ``p_0 .. p_j`` is rounding noise, or when an earlier direction is.  A basis is
     well conditioned where more than `MIN_REMAINDER` of every polynomial's norm is orthogonal to
-    those before it, and no norm is far from 1.  (What is not finite is well enough: it stays so.)
+    those before it, and no norm is far from 1.
     """
     top, variables = basis.degree, len(degrees)
     square = jnp.diagonal(gram)
@@ -220,13 +262,15 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
     norm = jnp.sqrt(square)
     orthogonal = jnp.diagonal(whitener) * norm < 1 / MIN_REMAINDER
     good = orthogonal & (norm < MAX_NORM) & (norm > 1 / MAX_NORM) | ~used
-    done = jnp.all(good) | ~jnp.isfinite(jnp.sum(square))
-    return whitener, done
+    return whitener, jnp.all(good)
 
 
-def _repaired(basis: PolynomialBasis, gram: Array, target: Array) -> PolynomialBasis:
+def _repaired(
+    basis: PolynomialBasis, gram: Array, whitener: Array, target: Array
+) -> PolynomialBasis:
     """Orthogonalise and normalise the polynomials of one degree, those below being orthonormal.
 
+    Dead ones are left as they are: normalised rounding would grow from one degree to the next.
     From degree 1 upward, and twice each, this is Gram-Schmidt with reorthogonalisation.
     """
     size, variables = basis.degree, len(basis.frame)
@@ -239,7 +283,8 @@ def _repaired(basis: PolynomialBasis, gram: Array, target: Array) -> PolynomialB
     projection = jnp.where(places[None, :] < target, column, 0)
     square = jnp.where(places[None, :] == target, column, -projection * projection)
     norm = jnp.sqrt(jnp.maximum(jnp.sum(square, axis=1, keepdims=True), 1e-6))
-    now = places[None, 1:] == target
+    alive = (jnp.diagonal(whitener) != 0).reshape(variables, size + 1)
+    now = (places[None, 1:] == target) & alive[:, 1:]
     # The recurrence multiplies by the step after the correction.
     correction = projection[:, :-1, None] / basis.step[:, None, :]
     step = jnp.where(now, basis.step / norm, basis.step)

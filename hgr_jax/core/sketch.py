@@ -23,27 +23,33 @@ WHOLE_SKETCH = 2048
 def sketches(
     columns: Sequence[Array], weights: Array | None, count: Array | None
 ) -> tuple[Array, Array, Array, Array]:
-    """Return centers ``(v,)``, scales to [-1, 1], and scaled points ``(v, m)`` with their weights.
+    """Return frames ``(v, 2)``, framed points ``(v, m)``, their weights, and distinct values.
 
-    Of short columns all rows are points, in one stack; longer ones are not copied.
+    The last, ``(v,)``, counts clearly distinct values of a sample.  Of short columns all rows are
+    points, in one stack; longer ones are not copied.
     """
+    sample = _sorted_sample(columns, weights, count)
+    middle = _medians(sample)
     if columns[0].shape[0] <= WHOLE_ROWS:
-        return _sketch(jnp.stack(columns), weights, count)
-    parts = [_sketch(column[None], weights, count) for column in columns]
-    center, scale, points = (
-        jnp.concatenate(x) for x in zip(*(part[:3] for part in parts), strict=True)
-    )
-    return center, scale, points, parts[0][3]
+        frame, points, shares = _sketch(jnp.stack(columns), middle, weights, count)
+    else:
+        parts = [
+            _sketch(column[None], middle[v : v + 1], weights, count)
+            for v, column in enumerate(columns)
+        ]
+        frame, points = (jnp.concatenate(x) for x in zip(*(p[:2] for p in parts), strict=True))
+        shares = parts[0][2]
+    return frame, points, shares, _distinct_values(sample)
 
 
 def _sketch(
-    x: Array, weights: Array | None, count: Array | None
-) -> tuple[Array, Array, Array, Array]:
-    """Return the center, scale (to [-1, 1]), and scaled points of ``x (v, n)``, with weights."""
+    x: Array, middle: Array, weights: Array | None, count: Array | None
+) -> tuple[Array, Array, Array]:
+    """Return the frames and framed points of ``x (v, n)``, with weights."""
     n = x.shape[1]
     if n <= WHOLE_SKETCH:
         points = x
-        w = shares = equal_weights(count, x.T) if weights is None else weights
+        w = equal_weights(count, x.T) if weights is None else weights
     else:
         # A strided sample has the bulk of the data.  What it misses, far outliers, would make the
         # polynomials huge elsewhere; so the extremes of groups of rows are points too.
@@ -59,39 +65,57 @@ def _sketch(
             sampled = safe_divide(weights[chosen], jnp.sum(weights[chosen]))
         # An extreme point counts as the one row that it is, a sampled one for those it stands for.
         others = points.shape[1] - SKETCH_ROWS
-        shares = jnp.pad(sampled, (0, others))
         w = jnp.concatenate([sampled, np.full(others, 1 / n, x.dtype)]) / (1 + others / n)
-    mean, low, high = _mean_and_extremes(points, shares)
-    center = jnp.clip(mean, low, high)  # where rounding does not leave it, far from 0
-    reach = jnp.maximum(high - center, center - low)
-    # A reach next to the smallest numbers has no reciprocal.
-    reach = jnp.where(reach <= 4 * jnp.finfo(x.dtype).tiny, 0, reach)
-    scale = safe_divide(1.0, reach)
-    return center, scale, (points - center[:, None]) * scale[:, None], w
+    frame = _frames(points, middle)
+    return frame, points * frame[:, :1] - frame[:, 1:], w
 
 
-def _mean_and_extremes(x: Array, w: Array) -> tuple[Array, Array, Array]:
-    """Return the weighted mean (of few digits), least and largest of each row; NaN if one is NaN.
+def _frames(points: Array, middle: Array) -> Array:
+    """Return scales and centers ``(v, 2)`` that bring ``points (v, m)`` to about [-1, 1].
 
-    In one reduction: XLA compiles each of several, and in several parts.
+    A scale is a power of two, so that no digit is lost by multiplying before the center is
+    subtracted, which neither the largest nor the smallest numbers of the dtype would survive; and
+    the center is a median, next to which even a far outlier leaves the other rows their digits.
+    Where a point is not finite, the center is NaN.
     """
-    mean, low, high = lax.reduce(
-        (x * w[None, :], x, x),
-        tuple(np.array(start, x.dtype) for start in (0, np.inf, -np.inf)),
-        lambda one, other: (
-            one[0] + other[0],
-            jnp.minimum(one[1], other[1]),
-            jnp.maximum(one[2], other[2]),
-        ),
+    low, high = _extremes(points)
+    unit = _reciprocal_power(jnp.maximum(jnp.abs(low), jnp.abs(high)))
+    low, middle, high = low * unit, middle * unit, high * unit
+    reach = jnp.maximum(high - middle, middle - low)
+    largest = _largest_power(reach.dtype)
+    scale = jnp.clip(unit * _reciprocal_power(reach), 1 / largest, largest)
+    scale = jnp.where(reach == 0, 0, scale)
+    center = jnp.where(jnp.isfinite(reach), middle * (scale / unit), jnp.nan)
+    return jnp.stack([scale, center], axis=1)
+
+
+def _reciprocal_power(x: Array) -> Array:
+    """Return a power of two near ``1 / x``, of those that have a reciprocal in the dtype."""
+    largest = _largest_power(x.dtype)
+    near = lax.reduce_precision(jnp.clip(x, 1 / largest, largest), jnp.finfo(x.dtype).nexp, 0)
+    return 1 / near
+
+
+def _largest_power(dtype: jnp.dtype) -> float:
+    return 0.25 / float(jnp.finfo(dtype).tiny)
+
+
+def _extremes(x: Array) -> tuple[Array, Array]:
+    """Return the least and largest of each row; NaN if one is.
+
+    In one reduction: XLA compiles each of two, and in several parts.
+    """
+    low, high = lax.reduce(
+        (x, x),
+        tuple(np.array(start, x.dtype) for start in (np.inf, -np.inf)),
+        lambda one, other: (jnp.minimum(one[0], other[0]), jnp.maximum(one[1], other[1])),
         (1,),
     )
-    return mean, low, high
+    return low, high
 
 
-def distinct_values(
-    columns: Sequence[Array], weights: Array | None, count: Array | None = None
-) -> Array:
-    """Count the clearly distinct values ``(v,)`` of a sample, among rows of positive weight."""
+def _sorted_sample(columns: Sequence[Array], weights: Array | None, count: Array | None) -> Array:
+    """Return a sample ``(v, size)`` of the rows of positive weight, sorted, then NaN."""
     n = columns[0].shape[0]
     size = min(n, 2 * SKETCH_ROWS)
     rows = n if count is None else count
@@ -101,14 +125,25 @@ def distinct_values(
     if weights is not None:
         counts &= weights[chosen] > 0
     sample = jnp.where(counts, jnp.stack([x[chosen] for x in columns]), jnp.nan)
-    sample = lax.sort(sample, dimension=1)  # NaN last
+    return lax.sort(sample, dimension=1)
+
+
+def _medians(sample: Array) -> Array:
+    """Return the middle of each row of a sorted sample; 0 of an empty one."""
+    size = jnp.sum(~jnp.isnan(sample), axis=1, keepdims=True, dtype=jnp.int32)
+    middle = lax.iota(jnp.int32, sample.shape[1])[None, :] == size // 2
+    return jnp.sum(jnp.where(middle & (size > 0), sample, 0), axis=1)
+
+
+def _distinct_values(sample: Array) -> Array:
+    """Count the clearly distinct values ``(v,)`` of a sorted sample."""
     low, high = sample[:, :-1], sample[:, 1:]
-    rounding = rounding_noise(sample.dtype) * jnp.maximum(jnp.abs(low), jnp.abs(high))
+    rounding = 4 * jnp.finfo(sample.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
     return 1 + jnp.sum(high - low > rounding, axis=1, dtype=jnp.int32)
 
 
 def orthonormal_polynomials(
-    degree: int, center: Array, scale: Array, points: Array, weights: Array, *, twice: bool
+    degree: int, frame: Array, points: Array, weights: Array, *, twice: bool
 ) -> tuple[PolynomialBasis, Array]:
     """Return orthonormal polynomials on weighted points, and their values times the weights' roots.
 
@@ -117,7 +152,7 @@ def orthonormal_polynomials(
 
     Args:
       degree: static.
-      center, scale: ``(v,)``, of what makes ``points`` of the data.
+      frame: ``(v, 2)``, what makes ``points`` of the data.
       points: ``(v, m)``.
       weights: ``(m,)``.
       twice: static; False where a later pass repairs what this one leaves.
@@ -141,8 +176,7 @@ def orthonormal_polynomials(
             v = v - matmul(jnp.swapaxes(c, 1, 2), values)[:, 0]
         moments = matmul(jnp.stack([v, points * v], axis=1), v[:, :, None])
         squared, first = jnp.split(moments[:, :, 0], 2, axis=1)
-        # What is projected out: all but the mean is in the recurrence (but for rounding).
-        projected = c[:, 0] * c[:, 0] + shift * shift + back * back
+        projected = jnp.sum(c * c, axis=1) + shift * shift + back * back
         lives = squared > noise * (projected + squared)
         step = jnp.where(lives, lax.rsqrt(jnp.where(lives, squared, 1)), 0)
         values = lax.dynamic_update_index_in_dim(values, v * step, j + 1, 1)
@@ -159,9 +193,10 @@ def orthonormal_polynomials(
     # overwritten, starts from several, and one zero of what is expected of it has a sign.
     empty = np.arange(variables * (3 + degree) * degree, dtype=dtype)
     recurrence = jnp.asarray(empty.reshape(variables, 3 + degree, degree))
-    start = values, recurrence, jnp.asarray(np.array([[0.0, -0.0]] * variables, dtype))
+    mean = matmul(points, weights[:, None])
+    expected = jnp.concatenate([mean, np.zeros((variables, 1), dtype)], axis=1)
+    start = values, recurrence, expected
     values, recurrence, _ = lax.fori_loop(0, degree, add_polynomial, start)
-    frame = jnp.stack([center, scale], axis=1)
     return PolynomialBasis(frame, recurrence), values
 
 

@@ -16,6 +16,7 @@ from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
 from hgr_jax.core.canonical import SINGLE_KERNEL, Transformation, correlation, prepare, solve
 from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit, as_fit
 from hgr_jax.core.kernels import Encoder, KernelLike, check_monomials
+from hgr_jax.core.numerics import safe_divide
 from hgr_jax.core.padding import over_rows
 
 
@@ -164,11 +165,11 @@ def _with_identity(transform: CopulaTransform, kernel: Callable[[Array], Array])
     else:
         assert isinstance(basis, PolynomialBasis)
         features = jax.eval_shape(kernel, jax.ShapeDtypeStruct((1,), weights.dtype)).shape[1]
-        center, scale = basis.frame
+        scale, center = basis.frame
         shift, _, step, correction = basis.recurrence[:, 0]
         slope = weights[0] * step
         offset = offset - slope * (shift + correction)
-        mean = jnp.append(jnp.zeros(features, weights.dtype), center)
+        mean = jnp.append(jnp.zeros(features, weights.dtype), safe_divide(center, scale))
         slopes = jnp.append(jnp.zeros(features, weights.dtype), slope * scale)
     joined = FeatureBasis(
         mean=mean,

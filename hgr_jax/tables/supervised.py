@@ -41,11 +41,6 @@ class SupervisedTable:
         """Return the table of some rows."""
         return dataclasses.replace(self, x=self.x[rows], y=self.y[rows], z=self.z[rows])
 
-    def numeric_target(self) -> NDArray[np.float64]:
-        """Return the targets as numbers; of a classification, 1 for the second class."""
-        y = self.y if self.classes is None else self.y == self.classes[1]
-        return np.asarray(y, np.float64)
-
 
 def usable_rows(frame: Frame, needed: Sequence[str]) -> Frame:
     """Return the rows without a missing value.
