@@ -199,7 +199,7 @@ class TestFormula:
     def test_of_a_polynomial(self) -> None:
         a = np.linspace(0, 2, 201)
         fit = hgr_jax.kb_fit(a, 2 * a + 1, 1, 1)
-        assert fit.f.formula("a", digits=2) == "-1.7 + 1.7 a"
+        assert fit.f.formula("a", digits=2) == "-1.72 + 1.72 a"
         assert " b" in fit.g.formula("b")
         assert "+ -" not in fit.g.formula("b")
 

@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike
 from hgr_jax._checks import as_pair, as_real_array, as_weights
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.canonical import Solution, Transformation
-from hgr_jax.core.kernels import Encoder, monomial_exponents
+from hgr_jax.core.formulas import formula
+from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.numerics import equal_weights, normalised, safe_divide, without_dropped_rows
 from hgr_jax.core.padding import first_rows, over_rows
 from hgr_jax.core.small_matrices import matmul
@@ -107,16 +108,21 @@ class CopulaTransform:
         return _expansion(self)
 
     def formula(self, *names: str, digits: int = 3) -> str:
-        """Return the polynomial as text, as in ``-1.2 + 0.5 x + 0.3 x^2``.
+        """Return the polynomial as text that can be computed with.
+
+        As in ``-1.2 + 0.5 x + 0.3 x^2`` where that gives its values on the data of the fit to 1%
+        of their standard deviation; else in a centred and scaled variable, with the digits that do:
+        ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.
 
         Args:
           names: one for each variable; default ``x``, or ``x0, x1, ...``.
-          digits: significant digits of each coefficient.
+          digits: least number of significant digits of each coefficient.
 
         Raises:
           TypeError: for a callable kernel, whose features have no names.
           ValueError: for another number of names than of variables.
         """
+        check_single(self.side.coefficients.shape[:-1])
         if callable(self.encoder.kernel):
             raise TypeError("formula() needs a polynomial kernel; this transform has a callable.")
         variables = self.encoder.variables or 1
@@ -124,18 +130,7 @@ class CopulaTransform:
             names = ("x",) if variables == 1 else tuple(f"x{i}" for i in range(variables))
         if len(names) != variables:
             raise ValueError(f"formula() needs {variables} name(s); got {len(names)}: {names}.")
-        terms = [f"{float(self.intercept):.{digits}g}"]
-        exponents_of_terms = monomial_exponents(variables, self.encoder.kernel)
-        for value, exponents in zip(np.asarray(self.coefficients), exponents_of_terms, strict=True):
-            if value == 0:
-                continue
-            factors = [
-                str(name) if e == 1 else f"{name}^{e}"
-                for name, e in zip(names, exponents, strict=True)
-                if e
-            ]
-            terms.append(f"{float(value):.{digits}g} {' '.join(factors)}")
-        return " + ".join(terms).replace("+ -", "- ")
+        return formula(self.encoder, self.side, [str(name) for name in names], digits)
 
 
 @jax.jit

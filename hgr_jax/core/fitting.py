@@ -93,7 +93,7 @@ def fit_polynomials(
     supported = jnp.minimum(distinct - 1, np.asarray(degrees, np.int32))
     good &= jnp.all(jnp.sum(basis.in_span, axis=1, dtype=jnp.int32) >= supported)
     # Of rows in the sketch's units: below its rounding, what is left of a product is another's.
-    good &= jnp.all(basis.step * float(jnp.finfo(gram.dtype).eps) < 1)
+    good &= jnp.all(basis.step * (4 * float(jnp.finfo(gram.dtype).eps)) < 1)
     finite = jnp.isfinite(jnp.sum(frame) + jnp.sum(shares))
     return FittedPolynomials(basis, gram, whitener, good, finite)
 

@@ -25,7 +25,7 @@ def sketches(
 ) -> tuple[Array, Array, Array, Array]:
     """Return frames ``(v, 2)``, framed points ``(v, m)``, their weights, and distinct values.
 
-    The last, ``(v,)``, counts clearly distinct values of a sample.  Of short columns all rows are
+    The last, ``(v,)``, counts distinct values of a sample.  Of short columns all rows are
     points, in one stack; longer ones are not copied.
     """
     sample = _sorted_sample(columns, weights, count)
@@ -71,7 +71,7 @@ def _sketch(
 
 
 def _frames(points: Array, middle: Array) -> Array:
-    """Return scales and centers ``(v, 2)`` that bring ``points (v, m)`` to about [-1, 1].
+    """Return scales and centers ``(v, 2)`` that bring ``points (v, m)`` into [-1, 1].
 
     A scale is a power of two, so that no digit is lost by multiplying before the center is
     subtracted, which neither the largest nor the smallest numbers of the dtype would survive; and
@@ -90,14 +90,14 @@ def _frames(points: Array, middle: Array) -> Array:
 
 
 def _reciprocal_power(x: Array) -> Array:
-    """Return a power of two near ``1 / x``, of those that have a reciprocal in the dtype."""
+    """Return the power of two in ``[1 / (2 x), 1 / x]`` (of those that have a reciprocal)."""
     largest = _largest_power(x.dtype)
-    near = lax.reduce_precision(jnp.clip(x, 1 / largest, largest), jnp.finfo(x.dtype).nexp, 0)
-    return 1 / near
+    above = 1.5 * jnp.clip(x, 1 / largest, largest)  # which rounds to the next power of two
+    return 1 / lax.reduce_precision(above, jnp.finfo(x.dtype).nexp, 0)
 
 
 def _largest_power(dtype: jnp.dtype) -> float:
-    return 0.25 / float(jnp.finfo(dtype).tiny)
+    return 0.5 / float(jnp.finfo(dtype).tiny)
 
 
 def _extremes(x: Array) -> tuple[Array, Array]:
@@ -136,10 +136,8 @@ def _medians(sample: Array) -> Array:
 
 
 def _distinct_values(sample: Array) -> Array:
-    """Count the clearly distinct values ``(v,)`` of a sorted sample."""
-    low, high = sample[:, :-1], sample[:, 1:]
-    rounding = 4 * jnp.finfo(sample.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
-    return 1 + jnp.sum(high - low > rounding, axis=1, dtype=jnp.int32)
+    """Count the distinct values ``(v,)`` of a sorted sample."""
+    return 1 + jnp.sum(sample[:, 1:] > sample[:, :-1], axis=1, dtype=jnp.int32)
 
 
 def orthonormal_polynomials(

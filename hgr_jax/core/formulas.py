@@ -1,0 +1,185 @@
+"""Transformations as text that can be computed with.
+
+A polynomial printed in powers of the data cancels: far from 0, or beside an outlier, three digits
+of each coefficient give nothing of the value.  So the text is in a centred and scaled variable
+where it must be, with as many digits as the value needs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from hgr_jax._arrays import Floats
+from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
+from hgr_jax.core.canonical import Transformation
+from hgr_jax.core.kernels import Encoder, monomial_exponents
+
+TOLERANCE = 0.01
+"""Most that rounding the coefficients changes a value, in standard deviations.  Nowhere more, as an
+outlier may be where the polynomial is steep."""
+
+NOISE = 1e-5
+"""Below this, in standard deviations, a term is what rounding left."""
+
+MOST_RAW_DIGITS = 5
+"""With more, a centred variable reads better than powers of the data."""
+
+
+def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits: int) -> str:
+    """Return a polynomial of the variables ``names`` as text.
+
+    Args:
+      encoder, side: of a transformation that is polynomial.
+      names: one for each variable.
+      digits: least number of significant digits of a coefficient.
+    """
+    frames = _frames(encoder, side)
+    shift, unit = _round_units(frames)
+    terms = _expanded(encoder, side, shift, unit)
+    points = _points(frames, shift, unit)
+    exact = _evaluated(terms, points)
+
+    def shortest(terms: Terms, points: Floats, most: int) -> dict[tuple[int, ...], str] | None:
+        for count in range(digits, max(digits, most) + 1):
+            texts = {
+                exponents: f"{value:.{count}g}"
+                for exponents, value in terms.items()
+                if abs(value) * _largest(exponents, points) > NOISE
+            }
+            rounded = {exponents: float(text) for exponents, text in texts.items()}
+            error = np.abs(_evaluated(rounded, points) - exact)
+            if (error <= TOLERANCE).all():
+                return texts
+        return None
+
+    with np.errstate(all="ignore"):  # powers of raw data may overflow
+        raw = _expanded(encoder, side, np.zeros_like(shift), np.ones_like(unit))
+        plain = shortest(raw, points * unit[:, None] + shift[:, None], MOST_RAW_DIGITS)
+    if plain is not None:
+        return _text(plain, names)
+    symbols = _symbols(names)
+    texts = shortest(terms, points, 16) or {e: repr(value) for e, value in terms.items()}
+    text = _text(texts, symbols)
+    return ", ".join([text, *map(_meaning, symbols, names, shift, unit)])
+
+
+Terms = dict[tuple[int, ...], float]
+"""Coefficients by the exponents of each variable."""
+
+
+def _frames(encoder: Encoder, side: Transformation) -> Floats:
+    """Return scales and centers ``(p, 2)`` of the variables' frames."""
+    basis = side.basis if encoder.factors is None else encoder.factors
+    assert isinstance(basis, PolynomialBasis)
+    frames: Floats = np.asarray(basis.frame, np.float64).reshape(-1, 2)
+    # A constant has no scale: its polynomial is 0 with any.
+    return np.where(frames[:, :1] == 0, [[1.0, 0.0]], frames)
+
+
+def _expanded(encoder: Encoder, side: Transformation, shift: Floats, unit: Floats) -> Terms:
+    """Return the polynomial in ``u = (a - shift) / unit``."""
+    frames = _frames(encoder, side)
+    slope, offset = frames[:, 0] * unit, frames[:, 0] * shift - frames[:, 1]
+    c = np.asarray(side.coefficients, np.float64)
+    if encoder.factors is None:
+        assert isinstance(side.basis, PolynomialBasis)
+        table = _powers(np.asarray(side.basis.recurrence, np.float64), slope[0], offset[0])
+        return {(power,): value for power, value in enumerate((table @ c).tolist())}
+    assert isinstance(side.basis, FeatureBasis)
+    assert isinstance(encoder.kernel, int)
+    recurrences = np.asarray(encoder.factors.recurrence, np.float64)
+    tables = list(map(_powers, recurrences, slope, offset))
+    features = monomial_exponents(len(tables), encoder.kernel)
+    powers = [(0,) * len(tables), *features]
+    weights = np.asarray(side.basis.transform, np.float64) @ c[1:]
+    mean = np.asarray(side.basis.mean, np.float64)
+    terms: Terms = {}
+    for power in powers:
+        columns = (
+            table[place][[feature[i] for feature in features]]
+            for i, (table, place) in enumerate(zip(tables, power, strict=True))
+        )
+        terms[power] = float(weights @ functools.reduce(np.multiply, columns))
+    terms[powers[0]] += float(c[0] - weights @ mean)
+    return terms
+
+
+def _powers(recurrence: Floats, slope: float, offset: float) -> Floats:
+    """Return ``(d + 1, d + 1)``: column j expands ``p_j`` of ``slope u + offset`` on 1, u, ..."""
+    degree = recurrence.shape[1]
+    table = np.zeros((degree + 1, degree + 1))
+    table[0, 0] = 1
+    for j in range(degree):
+        shift, back, step, *correction = recurrence[:, j]
+        last = table[:, j]
+        value = slope * np.roll(last, 1) + (offset - shift) * last
+        if j:
+            value = value - back * table[:, j - 1]
+        value = value - table[:, : len(correction)] @ np.asarray(correction)
+        table[:, j + 1] = 0 if step == 0 else step * value
+    return table
+
+
+def _points(frames: Floats, shift: Floats, unit: Floats) -> Floats:
+    """Return points ``(p, n)`` of the region that the data are in."""
+    framed = np.linspace(-1, 1, 201)[None, :]
+    if len(frames) > 1:
+        framed = np.random.default_rng(0).uniform(-1, 1, (len(frames), 1000))
+    return ((framed + frames[:, 1:]) / frames[:, :1] - shift[:, None]) / unit[:, None]
+
+
+def _largest(exponents: tuple[int, ...], points: Floats) -> float:
+    """Return the largest absolute value of a monomial at ``points (p, n)``."""
+    return float(np.abs(_monomial(exponents, points)).max())
+
+
+def _monomial(exponents: tuple[int, ...], points: Floats) -> Floats:
+    found: Floats = np.prod(points ** np.array(exponents)[:, None], axis=0)
+    return found
+
+
+def _evaluated(terms: Terms, points: Floats) -> Floats:
+    """Return the polynomial at ``points (p, n)``."""
+    total = np.zeros(points.shape[1])
+    for exponents, value in terms.items():
+        total += value * _monomial(exponents, points)
+    return total
+
+
+def _round_units(frames: Floats) -> tuple[Floats, Floats]:
+    """Return shifts and units of few digits that bring the data near [-1, 1]."""
+    size = 1 / frames[:, 0]
+    magnitude = 10.0 ** np.floor(np.log10(size))
+    unit = np.ceil(size / magnitude) * magnitude
+    grain, middle = magnitude / 10, frames[:, 1] / frames[:, 0]
+    fine = grain < 1e-14 * np.abs(middle)
+    return np.where(fine, middle, np.round(middle / grain) * grain), unit
+
+
+def _symbols(names: Sequence[str]) -> list[str]:
+    letter = next(letter for letter in "utvwxyz" if letter not in names)
+    return [letter] if len(names) == 1 else [f"{letter}{i}" for i in range(len(names))]
+
+
+def _meaning(symbol: str, name: str, shift: float, unit: float) -> str:
+    """Return how a symbol comes from a variable, to the last digit that counts."""
+    moved = name
+    if shift:
+        size = f"{abs(shift):.15g}"
+        if abs(float(size) - abs(shift)) > unit / 1000:
+            size = repr(abs(float(shift)))
+        moved = f"({name} {'-' if shift > 0 else '+'} {size})"
+    return f"{symbol} = {moved} / {unit:.15g}"
+
+
+def _text(coefficients: dict[tuple[int, ...], str], names: Sequence[str]) -> str:
+    parts = []
+    for exponents, coefficient in coefficients.items():
+        factors = [
+            name if e == 1 else f"{name}^{e}" for name, e in zip(names, exponents, strict=True) if e
+        ]
+        parts.append(" ".join([coefficient, *factors]))
+    return " + ".join(parts).replace("+ -", "- ") or "0"

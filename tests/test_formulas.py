@@ -1,0 +1,94 @@
+"""Printed polynomials are computed with, as a reader would."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hgr_jax
+from bench.robustness import KINDS
+
+
+def computed(text: str, **variables: np.ndarray) -> np.ndarray:
+    """Return the value of a printed formula, which is read as it stands."""
+    polynomial, *meanings = text.split(", ")
+    known: dict[str, Any] = dict(variables)
+    for meaning in meanings:
+        symbol, expression = meaning.split(" = ")
+        known[symbol] = eval(expression, {}, known)
+    product = re.sub(r"(?<=\w) (?=[a-z])", " * ", polynomial.replace("^", "**"))
+    return np.asarray(eval(product, {}, known))
+
+
+def error(text: str, exact: Any, **variables: np.ndarray) -> float:
+    """Return the largest error of a printed formula, in standard deviations."""
+    return float(np.abs(computed(text, **variables) - np.asarray(exact)).max())
+
+
+BEYOND = {"40 decades", "subnormal", "clusters of width 1e-6", "largest"}
+"""Data of which a float64 has not enough digits, or whose differences are beyond its range."""
+
+
+@settings(max_examples=40)
+@given(
+    kind=st.sampled_from(sorted(set(KINDS) - BEYOND)),
+    seed=st.integers(0, 100),
+)
+def test_the_text_gives_the_function_to_one_percent(kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a = KINDS[kind](rng, 200, np.finfo(np.float64)).astype(np.float64)
+    b = np.argsort(np.argsort(a)) / 100.0 + rng.standard_normal(200)
+    with jax.enable_x64(True):
+        fit = hgr_jax.kb_fit(a, b, 5, 5)
+        # Of the largest numbers, no power of two brings the data into [-1, 1].
+        assert error(fit.f.formula("a"), fit.f(a), a=a) <= (0.05 if "largest" in kind else 0.011)
+        assert error(fit.g.formula("b"), fit.g(b), b=b) <= 0.011
+
+
+def test_one_row_far_away() -> None:
+    rng = np.random.default_rng(0)
+    a = np.append(0.3 + 0.15 * rng.standard_normal(999), 1.66)
+    b = np.append(3.2 + 0.15 * rng.standard_normal(999), 4.9)
+    with jax.enable_x64(True):
+        fit = hgr_jax.kb_fit(a, b)
+        for text, transform, x in ((fit.f.formula(), fit.f, a), (fit.g.formula(), fit.g, b)):
+            assert error(text, transform(x), x=x) <= 0.011
+
+
+def test_years_are_centred_and_few_digits_are_enough() -> None:
+    years = np.arange(1950.0, 2020.0)
+    fit = hgr_jax.kb_fit(years, (years - 1985) ** 2, 2, 1)
+    text = fit.f.formula("year")
+    assert text.endswith(", u = (year - 1985) / 70")
+    assert len(text) < 60
+    assert error(text, fit.f(years), year=years) <= 0.011
+    assert ", t = (u - 1985) / 70" in fit.f.formula("u")
+
+
+@pytest.mark.parametrize("far", [0.0, 100.0])
+def test_of_two_variables(far: float) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((300, 2)) + np.array([far, -far])
+    b = (x[:, 0] - far) * (x[:, 1] + far) + 0.1 * rng.standard_normal(300)
+    with jax.enable_x64(True):
+        fit = hgr_jax.kb_fit(x, b, 3, 2)
+        text = fit.f.formula("p", "q")
+        assert error(text, fit.f(x), p=x[:, 0], q=x[:, 1]) <= 0.011
+        assert ("u0 = (p - 99." in text) == (far != 0)
+
+
+def test_more_digits_where_they_are_asked_for() -> None:
+    a = np.linspace(-1, 1, 50)
+    fit = hgr_jax.kb_fit(a, a**2, 2, 2)
+    assert len(fit.f.formula(digits=8)) > len(fit.f.formula(digits=2))
+
+
+def test_a_constant_has_a_formula() -> None:
+    fit = hgr_jax.kb_fit(np.ones(20), np.arange(20.0))
+    assert fit.f.formula() == "0"
