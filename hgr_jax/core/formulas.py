@@ -21,6 +21,8 @@ TOLERANCE = 0.01
 """Most that rounding the coefficients changes a value, in standard deviations.  Nowhere more, as an
 outlier may be where the polynomial is steep."""
 
+NO_DIGITS = "not to be computed with: outlying rows ask for more digits than a float has"
+
 NOISE = 1e-5
 """Below this, in standard deviations, a term is what rounding left."""
 
@@ -61,9 +63,13 @@ def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits
     if plain is not None:
         return _text(plain, names)
     symbols = _symbols(names)
-    texts = shortest(terms, points, 16) or {e: repr(value) for e, value in terms.items()}
-    text = _text(texts, symbols)
-    return ", ".join([text, *map(_meaning, symbols, names, shift, unit)])
+    meanings = map(_meaning, symbols, names, shift, unit)
+    texts = shortest(terms, points, 16)
+    size = sum(abs(value) * _largest(exponents, points) for exponents, value in terms.items())
+    if texts is not None and size * float(np.finfo(np.float64).eps) <= TOLERANCE:
+        return ", ".join([_text(texts, symbols), *meanings])
+    rough = {exponents: f"{value:.{digits}g}" for exponents, value in terms.items()}
+    return ", ".join([_text(rough, symbols), *meanings, NO_DIGITS])
 
 
 Terms = dict[tuple[int, ...], float]
