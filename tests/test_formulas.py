@@ -36,7 +36,13 @@ BEYOND = {"40 decades", "subnormal", "largest"}
 """Data whose differences are beyond the range of float64, or whose digits."""
 
 
-FAR = {"outlier at 10^5", "outlier at 10^6", "20 decades", "clusters of width 1e-6"}
+FAR = {
+    "outliers at 100, 10^4",
+    "outlier at 10^5",
+    "outlier at 10^6",
+    "20 decades",
+    "clusters of width 1e-6",
+}
 
 
 @settings(max_examples=40)
