@@ -32,8 +32,8 @@ def error(text: str, exact: Any, **variables: np.ndarray) -> float:
     return float(np.abs(computed(text, **variables) - np.asarray(exact)).max())
 
 
-BEYOND = {"40 decades", "subnormal", "largest"}
-"""Data whose differences are beyond the range of float64, or whose digits."""
+BEYOND = {"40 decades", "subnormal", "smallest normal", "largest"}
+"""Data whose values or differences are beyond the range of float64, or whose digits are."""
 
 
 FAR = {
