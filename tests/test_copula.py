@@ -183,9 +183,9 @@ class TestStatus:
         a, b = (jnp.asarray(x, jnp.float32) for x in awkward_pair("normal", 60))
         pair = prepare((2, 2), "svd", a, b, None)
         solution = solve(pair.problem, pair.a, pair.b, None, None)
-        assert as_fit(solution, pair.encoders).status == Status.OPTIMAL
+        assert as_fit(solution, pair).status == Status.OPTIMAL
         stopped = dataclasses.replace(solution.pair, residual=jnp.float32(1e-2))
-        fit = as_fit(dataclasses.replace(solution, pair=stopped), pair.encoders)
+        fit = as_fit(dataclasses.replace(solution, pair=stopped), pair)
         assert fit.status == Status.NOT_CONVERGED
         assert "svd" in fit.message
 
@@ -274,3 +274,52 @@ def test_coefficients_are_compiled_once(compilations: Any) -> None:
     with compilations() as programs:
         assert np.isfinite(again.alpha).all()
     assert not programs
+
+
+class TestLeverage:
+    def test_one_row_that_makes_the_value(self, rng: np.random.Generator) -> None:
+        a, b = rng.standard_normal((2, 500)).astype(np.float32)
+        a[7], b[7] = 9, 8
+        fit = hgr_jax.kb_fit(a, b)
+        parts = np.asarray(fit.f(a) * fit.g(b), np.float64) / 500
+        np.testing.assert_allclose(fit.leverage, parts.max() / parts.sum(), rtol=1e-4)
+        assert fit.influential_row == 7
+        assert fit.leverage > 0.9
+        assert fit.status == Status.ONE_ROW
+        assert "influential_row" in fit.message
+        dropped = hgr_jax.kb_fit(a, b, weights=np.arange(500) != 7)
+        assert dropped.status == Status.OPTIMAL
+        assert dropped.leverage < 0.3
+        assert dropped.influential_row != 7
+
+    def test_of_weights_long_data_features_and_sk(self, rng: np.random.Generator) -> None:
+        a, b = rng.standard_normal((2, 3000))
+        a[2999], b[2999] = 20, -30
+        weights = rng.uniform(0.5, 1, 3000)
+        features = np.stack([a, a**3], axis=1)
+        fits = [
+            hgr_jax.kb_fit(a, b, 3, 3, weights=weights),
+            hgr_jax.kb_fit(features, b, 1, 3, weights=weights),
+            hgr_jax.sk_fit(a, b, 3, weights=weights),
+        ]
+        for fit, x in zip(fits, (a, features, a), strict=True):
+            parts = np.asarray(fit.f(x) * fit.g(b), np.float64) * weights / weights.sum()
+            np.testing.assert_allclose(fit.leverage, parts.max() / parts.sum(), rtol=2e-3)
+            assert fit.influential_row == parts.argmax() == 2999
+
+    def test_jit_and_vmap_agree_and_there_is_no_derivative(self, rng: np.random.Generator) -> None:
+        a, b = jnp.asarray(rng.standard_normal((2, 3, 100)), jnp.float32)
+        mapped = jax.jit(jax.vmap(lambda a, b: hgr_jax.kb_fit(a, b, 2, 2)))(a, b)
+        for i in range(3):
+            fit = hgr_jax.kb_fit(a[i], b[i], 2, 2)
+            np.testing.assert_allclose(mapped.leverage[i], fit.leverage, rtol=1e-4)
+            assert mapped.influential_row[i] == fit.influential_row
+        slope = jax.grad(lambda a: hgr_jax.kb_fit(a, b[0], 2, 2).leverage)(a[0])
+        np.testing.assert_array_equal(slope, 0)
+
+    @pytest.mark.parametrize("rows", [2, 300])
+    def test_ordinary_rows_are_not_blamed(self, rng: np.random.Generator, rows: int) -> None:
+        a, b = rng.standard_normal((2, rows))
+        assert hgr_jax.kb_fit(a, b, 1, 1).status == Status.OPTIMAL
+        constant = hgr_jax.kb_fit(np.ones(rows), b)
+        assert constant.leverage == 0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
 from hgr_jax.cli.scan import ScanOptions, report_scan
-from hgr_jax.core.fits import KBFit
+from hgr_jax.core.fits import KBFit, Status
 from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import kb, kb_fit, sk_fit
 from hgr_jax.plotting import plot_fit, save_figure
@@ -20,7 +20,6 @@ from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE
 from hgr_jax.tables.files import TableError, printable, read_columns
 
 MIN_ROWS_TO_SPLIT = 20
-DOMINANT_SHARE = 0.3
 
 
 def breast_cancer() -> dict[str, NDArray[np.float64]]:
@@ -81,10 +80,9 @@ def _say_transformations(fit: KBFit, names: Sequence[str], a: Floats, b: Floats)
     print(f"g = {fit.g.formula('b')}\n    with b = {names[1]}")
     degrees = np.asarray(fit.degrees)
     print(f"effective degrees: {degrees[0]} and {degrees[1]}")
-    parts = np.asarray(fit.f(a) * fit.g(b))
-    share = parts.max() / parts.sum() if fit.correlation > 0 else 0.0
-    if share > DOMINANT_SHARE and len(a) >= MIN_ROWS_TO_SPLIT:
+    if int(fit.status) == Status.ONE_ROW:
+        row = int(fit.influential_row)
         print(
-            f"one row alone, {names[0]} {a[parts.argmax()]:g} and {names[1]}"
-            f" {b[parts.argmax()]:g}, makes up {share:.0%} of the correlation: look at the picture"
+            f"one row alone, {names[0]} {a[row]:g} and {names[1]} {b[row]:g}, makes up"
+            f" {float(fit.leverage):.0%} of the correlation: look at the picture"
         )

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_real_array, as_weights
 from hgr_jax.core.basis import PolynomialBasis
-from hgr_jax.core.canonical import Solution, Transformation
+from hgr_jax.core.canonical import PreparedPair, Solution, Transformation, leverage
 from hgr_jax.core.formulas import formula
 from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.numerics import equal_weights, normalised, safe_divide, without_dropped_rows
@@ -42,6 +42,8 @@ class Status(enum.IntEnum):
     """A variable does not vary: the value is 0."""
     NOT_FINITE = 5
     """NaN or infinity in data or weights: the value is NaN."""
+    ONE_ROW = 6
+    """The maximum, of which one row makes a large part."""
 
 
 _MESSAGES = {
@@ -49,6 +51,10 @@ _MESSAGES = {
     Status.TIED: (
         "optimal, but several pairs of transformations reach the same correlation:"
         " f and g are one choice among them"
+    ),
+    Status.ONE_ROW: (
+        "optimal, but one row makes a large part of the correlation (fit.leverage of it is that of"
+        " row fit.influential_row): compare with ranks, or without that row"
     ),
     Status.NOT_CONVERGED: (
         "the solver stopped before the optimality conditions held to rounding;"
@@ -216,6 +222,10 @@ class KBFit(TransformedPair):
         an optimum.
       iterations: iterations of the iterative solver (0 for closed forms).
       status: a `Status`, as an int array.
+      leverage: the largest part of the correlation that a single row makes, ``max_i w_i f(a_i)
+        g(b_i) / correlation`` with weights of sum 1; 1 / n where all rows make the same.  Constant
+        under differentiation.
+      influential_row: which row that is.
     """
 
     f: CopulaTransform
@@ -224,6 +234,8 @@ class KBFit(TransformedPair):
     residual: Array
     iterations: Array
     status: Array
+    leverage: Array
+    influential_row: Array
 
     @property
     def alpha(self) -> Array:
@@ -294,14 +306,28 @@ def _standardised(x: Array, w: Array | float) -> tuple[Array, Array]:
     return x / jnp.sqrt(jnp.where(varies, variance, 1)), varies
 
 
-def as_fit(solution: Solution, encoders: tuple[Encoder, Encoder], *, unique: bool = False) -> KBFit:
+DOMINANT_PART = 0.3
+"""Of a correlation: more is a large part for one row."""
+
+DOMINANT_MULTIPLE = 10
+"""... if it is also so many times what the row's weight would give it: of few rows each counts."""
+
+DOMINANT_CORRELATION = 0.1
+"""... and if that much of the correlation is its part: of nearly none any row makes much."""
+
+
+def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> KBFit:
     """Return what callers see of a solution; ``unique`` ones are not searched for ties."""
     solution = solution.with_fixed_sign()
     eps = float(jnp.finfo(solution.correlation.dtype).eps)
     tied = jnp.zeros((), bool) if unique else solution.pair.tied
     degrees = jnp.stack([jnp.sum(side.basis.in_span) for side in (solution.f, solution.g)])
+    part, weight, row = leverage(solution, pair)
+    dominated = (part > DOMINANT_PART) & (part > DOMINANT_MULTIPLE * weight)
+    dominated &= part * solution.correlation > DOMINANT_CORRELATION
     status = jnp.int32(Status.OPTIMAL)
     for condition, name in (  # the last one that holds decides
+        (dominated, Status.ONE_ROW),
         (tied, Status.TIED),
         (~(solution.pair.residual <= eps**0.5), Status.NOT_CONVERGED),
         (~solution.conditioned, Status.ILL_CONDITIONED),
@@ -311,10 +337,12 @@ def as_fit(solution: Solution, encoders: tuple[Encoder, Encoder], *, unique: boo
         status = jnp.where(condition, jnp.int32(name), status)
     return KBFit(
         correlation=solution.correlation,
-        f=CopulaTransform(encoders[0], solution.f),
-        g=CopulaTransform(encoders[1], solution.g),
+        f=CopulaTransform(pair.encoders[0], solution.f),
+        g=CopulaTransform(pair.encoders[1], solution.g),
         degrees=degrees.astype(jnp.int32),
         residual=solution.pair.residual,
         iterations=solution.pair.iterations,
         status=status,
+        leverage=part,
+        influential_row=row,
     )

@@ -123,7 +123,7 @@ def kb_fit(
       >>> a = jnp.linspace(0, 2, 101)
       >>> fit = hgr_jax.kb_fit(a, a**2 - a, h=2, k=1)
       >>> print(fit.f.formula("a", digits=2))
-      -0.52 - 1.5 a + 1.5 a^2
+      -0.517 - 1.52 a + 1.52 a^2
       >>> fit.message
       'optimal: the correlation is the global maximum over the two kernels'
       >>> print(f"{fit.score(a + 1, (a + 1) ** 2 - (a + 1)):.3f}")
@@ -194,7 +194,7 @@ def _kb_fit(
     pair = prepare((h, k), solver, a, b, weights, count)
     start = _start(init, b, weights)
     solution = solve(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
-    return as_fit(solution, pair.encoders)
+    return as_fit(solution, pair)
 
 
 def _start(init: KBFit | None, b: Array, weights: Array | None) -> Array | None:

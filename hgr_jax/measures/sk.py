@@ -86,7 +86,7 @@ def sk_fit(
       >>> fit.explains
       'a = g(b)'
       >>> print(fit.g.formula("b", digits=2))
-      -0.52 - 1.5 b + 1.5 b^2
+      -0.517 - 1.52 b + 1.52 b^2
     """
     a, b = as_pair(a, b)
     return _sk_fit(a, b, as_weights(weights, a.shape[0], a.dtype), d=_checked_kernel(a, b, d))
@@ -125,14 +125,14 @@ def _sk_fit(
         for kernels in ((d, 1), (1, d)):
             pair = prepare(kernels, "svd", a, b, weights, count, names=("d", "d"))
             solution = solve(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
-            fit = as_fit(solution, pair.encoders)
+            fit = as_fit(solution, pair)
             fits.append(
                 dataclasses.replace(fit, f=_with_identity(fit.f, d), g=_with_identity(fit.g, d))
             )
         return _better(*fits)
     pair = prepare((d, d), SINGLE_KERNEL, a, b, weights, count)
     solution = solve(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
-    fit = as_fit(solution, pair.encoders, unique=True)
+    fit = as_fit(solution, pair, unique=True)
     return SKFit(**vars(fit), direction=solution.direction)
 
 
