@@ -66,6 +66,8 @@ def scan(
         rows=rows,
         details=details,
         skipped=[("fold", "constant"), ("state", "a text")],
+        probabilities=("p-value",),
+        ordered_by="KB",
     )
 
 

@@ -110,7 +110,22 @@ class TestFile:
         columns = embedded(render(dataclasses.replace(scan(["x", "y"]), rows=[row])))["columns"]
         assert columns[3]["values"] == [0.123457]
         assert columns[4]["levels"] == ["yes"]
-        assert columns[5] == {"name": "n", "values": [7], "integer": True}
+        assert columns[5]["values"] == [7]
+        assert columns[5]["integer"]
+
+    def test_headers_say_what_they_mean(self) -> None:
+        page = dataclasses.replace(
+            scan(["x", "y"]),
+            explanations={"KB": "the <measure>"},
+            probabilities=("p-value",),
+            ordered_by="KB",
+        )
+        columns = {column["name"]: column for column in embedded(render(page))["columns"]}
+        assert columns["KB"]["help"] == "the <measure>"
+        assert columns["KB"]["ordering"]
+        assert columns["p-value"]["probability"]
+        assert not columns["p-value"]["ordering"]
+        assert not columns["KB"]["probability"]
 
     def test_pictures_keep_their_resolution(self) -> None:
         seconds = [1_700_000_000.0 + i for i in range(50)]

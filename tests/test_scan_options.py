@@ -162,3 +162,14 @@ def test_limits_of_options(rng: np.random.Generator) -> None:
     for categories in (5, "x0"):
         with pytest.raises(TypeError, match="categories must be a sequence of names; got"):
             scan(x, categories=categories)  # type: ignore[arg-type]
+
+
+def test_progress_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.random.default_rng(0).standard_normal((150, 4))
+    shown = scan(x, h=3, k=2, progress=True)
+    printed = capsys.readouterr().err
+    for label in ("values: ", "ranks: ", "p-values: "):
+        assert label in printed
+    assert f"0/{len(shown)}" in printed
+    np.testing.assert_array_equal(scan(x, h=3, k=2).pvalue, shown.pvalue)
+    assert capsys.readouterr().err == ""

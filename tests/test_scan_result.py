@@ -58,14 +58,21 @@ def test_top(found: Scan) -> None:
     everything = found.top()
     assert len(everything) == len(found) == 6
     assert "flat" not in {name for pair in everything for name in (pair.a, pair.b)}
-    values = [pair.correlation for pair in everything]
+    assert best.spearman == found.spearman[0, 1]
+    assert best.rank_correlation == found.rank_correlation[0, 1]
+    known = [pair.adjusted_pvalue <= 0.05 for pair in everything]
+    assert known == sorted(known, reverse=True)
+    for which in (True, False):
+        beyond = [p.rank_excess for p, sure in zip(everything, known, strict=True) if sure == which]
+        assert beyond == sorted(beyond, reverse=True)
+    values = [pair.correlation for pair in found.top(by="correlation")]
     assert values == sorted(values, reverse=True)
     excess = [pair.excess for pair in found.top(by="excess")]
     assert excess == sorted(excess, reverse=True)
     pvalues = [pair.pvalue for pair in found.top(by="pvalue")]
     assert pvalues == sorted(pvalues)
     assert {pair.n_obs for pair in everything if "load" in (pair.a, pair.b)} == {ROWS - 10}
-    with pytest.raises(ValueError, match="by must be one of 'correlation', 'excess', 'pvalue'"):
+    with pytest.raises(ValueError, match="by must be one of 'rank_excess', 'correlation', 'ex"):
         found.top(by="size")
     for n, error in ((0, ValueError), (2.5, TypeError)):
         with pytest.raises(error, match="n must be"):
@@ -76,6 +83,8 @@ def test_the_name_of_a_pair_with_a_category(mixed: Scan) -> None:
     pair = next(pair for pair in mixed.top() if "kind" in (pair.a, pair.b))
     assert np.isnan(pair.pearson)
     assert np.isnan(pair.excess)
+    assert np.isnan(pair.spearman)
+    assert 0 < pair.rank_excess < pair.rank_correlation
     listed = mixed.top(by="excess")
     with_category = [bool(np.isnan(pair.excess)) for pair in listed]
     assert with_category == sorted(with_category)  # last
@@ -86,7 +95,7 @@ def test_the_name_of_a_pair_with_a_category(mixed: Scan) -> None:
     assert mixed.correlation[2, 2] == 1
 
 
-@pytest.mark.parametrize("by", ["correlation", "excess", "pvalue"])
+@pytest.mark.parametrize("by", ["rank_excess", "correlation", "excess", "pvalue"])
 def test_frames(found: Scan, by: str) -> None:
     columns = [field.name for field in dataclasses.fields(Pair)]
     listed = [dataclasses.asdict(pair) for pair in found.top(by=by)]
@@ -388,13 +397,3 @@ def test_files_whose_arrays_do_not_fit(
     np.savez(path, **(arrays | {name: wrong(arrays[name])}))
     with pytest.raises(ValueError, match=f"does not hold a scan: {name} has "):
         Scan.load(path)
-
-
-def test_progress_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = scan(raw(), h=3, k=2, progress=True)
-    printed = capsys.readouterr().err
-    assert "values: " in printed
-    assert "p-values: " in printed
-    assert f"0/{len(shown)}" in printed
-    np.testing.assert_array_equal(scan(raw(), h=3, k=2).pvalue, shown.pvalue)
-    assert capsys.readouterr().err == ""

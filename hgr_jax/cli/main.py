@@ -166,9 +166,10 @@ def _add_scan_options(scan: argparse.ArgumentParser) -> None:
     add(
         "--sort",
         str,
-        "correlation",
-        "by HGR-KB, by its excess over |Pearson|, or by p-value",
-        choices=("correlation", "excess", "pvalue"),
+        "rank_excess",
+        "by what HGR-KB of ranks shows beyond |Spearman|, by HGR-KB, by its excess over |Pearson|,"
+        " or by p-value",
+        choices=("rank_excess", "correlation", "excess", "pvalue"),
     )
     add("--permutations", _positive, 999, "where a p-value needs them", metavar="N")
     add("--seed", _seed, 0, "of them", metavar="N")

@@ -31,11 +31,11 @@ def breast_cancer() -> dict[str, NDArray[np.float64]]:
 def report_scan_demo(h: int, k: int, top: int, folder: Path) -> None:
     """Scan a real table; the pairs that Pearson misses first, and the first of them in words."""
     table = breast_cancer()
-    settings = ScanOptions(h=h, k=k, top=top, sort="excess")
+    settings = ScanOptions(h=h, k=k, top=top, sort="rank_excess")
     found = report_scan(table, "breast cancer", settings, folder)
     sure = [
         pair
-        for pair in found.top(len(found), by="excess")
+        for pair in found.top(len(found), by="rank_excess")
         if pair.adjusted_pvalue <= FALSE_DISCOVERY_RATE
     ]
     first = sure[0]

@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from hgr_jax._arrays import Integers
 from hgr_jax._files import atomic_write
 from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, write_html
 from hgr_jax.plotting import save_figure
 from hgr_jax.scanning.api import scan
+from hgr_jax.scanning.influence import Influence
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
 from hgr_jax.tables.encoding import Category
 from hgr_jax.tables.files import TableError, printable, read_any
@@ -28,19 +30,44 @@ DETAILS = 12
 WIDEST_NAME = 32
 
 HEADERS = {
-    "column a": "a",
-    "column b": "b",
-    "KB": "correlation",
-    "|Pearson|": "pearson",
-    "excess": "excess",
-    "p-value": "pvalue",
-    "adjusted p": "adjusted_pvalue",
-    "null 95%": "null_95",
-    "corrected": "corrected",
-    "rows": "n_obs",
-    "p-value from": "pvalue_source",
+    "column a": ("a", ""),
+    "column b": ("b", ""),
+    "KB": ("correlation", "HGR-KB: the largest correlation between polynomials of the two columns"),
+    "of ranks": (
+        "rank_correlation",
+        "the same of the ranks of their values, which no single row can make",
+    ),
+    "|Spearman|": ("spearman", "what a monotone relation explains; none with a category"),
+    "excess": (
+        "rank_excess",
+        "HGR-KB of ranks, less its upward bias, above |Spearman|: what is not monotone",
+    ),
+    "|Pearson|": ("pearson", "what a straight line explains; none with a category"),
+    "p-value": ("pvalue", "how often independent columns reach such a value"),
+    "adjusted p": (
+        "adjusted_pvalue",
+        "the p-value for so many pairs (Benjamini-Hochberg): at most 0.05 is more than chance",
+    ),
+    "null 95%": ("null_95", "what ranks of independent columns stay below, 95 times of 100"),
+    "corrected": ("corrected", "HGR-KB less its upward bias"),
+    "one row": (
+        "one_row",
+        "the largest part of the correlation that one row makes (of the first pairs)",
+    ),
+    "rows": ("n_obs", "rows where both columns are present"),
+    "p-value from": ("pvalue_source", "the law of Roy's largest root of ranks, or permutations"),
 }
-"""Headers of the table of pairs, and the attribute of a `Pair` below each."""
+"""Headers of the table of pairs: the attribute of a `Pair` below each, and what it means."""
+
+PROBABILITIES = ("p-value", "adjusted p")
+
+ORDERED_BY = {
+    "rank_excess": ("excess", "what ranks show beyond |Spearman|, those more than chance first"),
+    "correlation": ("KB", "largest HGR-KB"),
+    "excess": ("KB", "HGR-KB most exceeds |Pearson|"),
+    "pvalue": ("p-value", "smallest p-value"),
+}
+"""The header that an order is by, and the order in words."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +80,7 @@ class ScanOptions:
     categories: Sequence[str] = ()
     rank: bool = False
     top: int = 20
-    sort: str = "correlation"
+    sort: str = "rank_excess"
     permutations: int = 999
     seed: int = 0
 
@@ -82,11 +109,13 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
     except ValueError as error:
         raise TableError(printable(str(error))) from error
     # All but what prints before what is printed: a reader such as `head` may end that early.
-    _write_pairs(found, settings.sort, folder)
+    shown = found.top(max(settings.top, DETAILS), by=settings.sort)
+    influences = {(pair.a, pair.b): found.influence(pair.a, pair.b) for pair in shown}
+    _write_pairs(found, influences, settings.sort, folder)
     found.save(folder / "scan.npz")
     page = folder / "report.html"
-    write_html(as_report(found, title, by=settings.sort), page)
-    _say(found, title, settings)
+    write_html(as_report(found, title, influences, by=settings.sort), page)
+    _say(found, title, influences, settings)
     if len(found):
         save_figure(found.plot(), folder / "heat_map.png")
     else:  # that of an earlier scan would be wrong
@@ -96,7 +125,11 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
     return found
 
 
-def _say(found: Scan, title: str, settings: ScanOptions) -> None:
+Influences = Mapping[tuple[str, str], Influence | None]
+"""Of the pairs that are shown, by their names."""
+
+
+def _say(found: Scan, title: str, influences: Influences, settings: ScanOptions) -> None:
     used = len(found.names) - len(found.skipped)
     print(
         f"{printable(title)}: {_count(len(found), 'pair')} of {_count(used, 'column')},"
@@ -114,26 +147,46 @@ def _say(found: Scan, title: str, settings: ScanOptions) -> None:
     width = max(
         8, min(WIDEST_NAME, max(len(_short_name(n)) for pair in listed for n in (pair.a, pair.b)))
     )
-    order = {"correlation": "largest HGR-KB", "excess": "HGR-KB most exceeds |Pearson|"}
-    print(f"\nPairs by {order.get(settings.sort, 'smallest p-value')}\n")
+    print(f"\nPairs by {ORDERED_BY[settings.sort][1]}\n")
     print(
-        f"{'':>3}  {'column a':<{width}}  {'column b':<{width}}  {'KB':>6}  {'|Pearson|':>9}"
-        f"  {'p-value':>8}  {'adjusted':>8}  {'null 95%':>8}  {'rows':>7}"
+        f"{'':>3}  {'column a':<{width}}  {'column b':<{width}}  {'KB':>6}   {'of ranks':>8}"
+        f"  {'|Spearman|':>10}  {'|Pearson|':>9}  {'adjusted p':>10}  {'null 95%':>8}  {'rows':>7}"
+        "  one row"
     )
-    for rank, pair in enumerate(listed, 1):
-        chance, adjusted = _probability(pair.pvalue), _probability(pair.adjusted_pvalue)
+    for place, pair in enumerate(listed, 1):
+        mark = "*" if pair.ranks_disagree else " "
         print(
-            f"{rank:>3}  {_short_name(pair.a):<{width}}  {_short_name(pair.b):<{width}}"
-            f"  {pair.correlation:>6.3f}  {_cell(pair.pearson):>9}  {chance:>8}"
-            f"  {adjusted:>8}  {_cell(pair.null_95):>8}"
-            f"  {pair.n_obs:>7}"
+            f"{place:>3}  {_short_name(pair.a):<{width}}  {_short_name(pair.b):<{width}}"
+            f"  {pair.correlation:>6.3f}{mark}  {_cell(pair.rank_correlation):>8}"
+            f"  {_cell(pair.spearman):>10}  {_cell(pair.pearson):>9}"
+            f"  {_probability(pair.adjusted_pvalue):>10}  {_cell(pair.null_95):>8}"
+            f"  {pair.n_obs:>7}  {_one_row(influences[pair.a, pair.b])}"
         )
-    found_some = int(np.sum(found.to_dict()["adjusted_pvalue"] <= FALSE_DISCOVERY_RATE))
     print(
-        f"\n{found_some:,} of {len(found):,} pairs are more than chance at a false discovery rate"
-        f" of {FALSE_DISCOVERY_RATE:.0%}\nnull 95%: what ranks of independent columns stay below,"
-        " 95 times of 100 (values with tails reach higher)\n"
+        f"\n{_more_than_chance(found):,} of {len(found):,} pairs are more than chance at a false"
+        f" discovery rate of {FALSE_DISCOVERY_RATE:.0%}\n"
+        "null 95%: what ranks of independent columns stay below, 95 times of 100 (values with"
+        " tails reach higher)"
     )
+    if any(pair.ranks_disagree for pair in listed):
+        print("*: the value and that of the ranks disagree: few rows make one of them")
+    print(
+        "one row: the largest part of the correlation that one row makes; if that is much, which"
+        " row (from 0), and KB without it\n"
+    )
+
+
+def _more_than_chance(found: Scan) -> int:
+    return int(np.sum(found.to_dict()["adjusted_pvalue"] <= FALSE_DISCOVERY_RATE))
+
+
+def _one_row(influence: Influence | None) -> str:
+    if influence is None:
+        return "-"
+    text = f"{influence.part:.0%}"
+    if influence.dominates:
+        text += f", {influence.row}: {influence.without:.3f}"
+    return text
 
 
 def _count(number: int, word: str) -> str:
@@ -146,26 +199,32 @@ def _short_name(name: str) -> str:
 
 
 def _cell(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.3f}"
+    return "-" if np.isnan(value) else f"{value:.3f}"
 
 
 def _probability(value: float) -> str:
     if np.isnan(value):
-        return ""
+        return "-"
     if value < 1e-99:
         return "<1e-99"
     return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
 
 
-def _write_pairs(found: Scan, by: str, folder: Path) -> None:
+def _write_pairs(found: Scan, influences: Influences, by: str, folder: Path) -> None:
     frame = found.to_frame(by=by, library="pandas")
+    listed = [influences.get(pair) for pair in zip(frame["a"], frame["b"], strict=True)]
+    for name, column in (("part", "one_row_part"), ("row", "one_row"), ("without", "without_it")):
+        frame[column] = [np.nan if one is None else getattr(one, name) for one in listed]
     for name, write in (("pairs.csv", frame.to_csv), ("pairs.parquet", frame.to_parquet)):
         with atomic_write(folder / name) as partial:
             write(partial, index=False)
 
 
-def as_report(found: Scan, title: str, *, by: str = "correlation") -> HtmlPage:
+def as_report(
+    found: Scan, title: str, influences: Influences | None = None, *, by: str = "rank_excess"
+) -> HtmlPage:
     """Return a scan as a page: all pairs, the heat map, and the first pairs in full."""
+    influences = {} if influences is None else influences
     settings = found.settings
     order = found.clustered()
     part = np.ix_(order, order)
@@ -174,6 +233,7 @@ def as_report(found: Scan, title: str, *, by: str = "correlation") -> HtmlPage:
         "rows": f"{settings['rows']:,}",
         "columns": f"{len(found.names) - len(found.skipped)}",
         "pairs": f"{len(found):,}",
+        "more than chance": f"{_more_than_chance(found):,}",
         "degrees": f"{settings['h']} and {settings['k']}",
     }
     if settings["transform"]:
@@ -187,10 +247,19 @@ def as_report(found: Scan, title: str, *, by: str = "correlation") -> HtmlPage:
         correlation=found.correlation[part],
         pearson=found.pearson[part],
         columns=tuple(HEADERS),
-        rows=[[getattr(pair, name) for name in HEADERS.values()] for pair in pairs],
+        rows=[_row(pair, influences) for pair in pairs],
         details=[as_detail(found, pair) for pair in pairs[:DETAILS]],
         skipped=skipped,
+        explanations={header: text for header, (_, text) in HEADERS.items()},
+        probabilities=PROBABILITIES,
+        ordered_by=ORDERED_BY[by][0],
     )
+
+
+def _row(pair: Pair, influences: Influences) -> list[Any]:
+    influence = influences.get((pair.a, pair.b))
+    known = {"one_row": None if influence is None else influence.part}
+    return [known.get(name, getattr(pair, name, None)) for name, _ in HEADERS.values()]
 
 
 def as_detail(found: Scan, pair: Pair) -> Detail:
@@ -202,9 +271,8 @@ def as_detail(found: Scan, pair: Pair) -> Detail:
     values = [found.values(name) for name in names]
     categories = [found.category(name) for name in names]
     present = ~(np.isnan(values[0]) | np.isnan(values[1]))
-    rows = np.flatnonzero(present)
-    if len(rows) > POINTS:
-        rows = np.sort(np.random.default_rng(0).choice(rows, POINTS, replace=False))
+    influence = found.influence(pair.a, pair.b)
+    rows = _rows_to_draw(np.flatnonzero(present), () if influence is None else influence.rows)
     transforms = (fit.f, fit.g)
     transformed = [np.asarray(t(v[rows])) for t, v in zip(transforms, values, strict=True)]
     shown = [_points(v[rows], category) for v, category in zip(values, categories, strict=True)]
@@ -214,15 +282,48 @@ def as_detail(found: Scan, pair: Pair) -> Detail:
     ]
     note = "" if any(categories) else f"f = {fit.f.formula('a')};  g = {fit.g.formula('b')}"
     note = "; ".join(filter(None, [note, *(str(one.message) for one in messages)]))
+    marked = None
+    if influence is not None and influence.dominates:
+        marked = int(np.searchsorted(rows, influence.row))
+    signed = None
+    if not any(categories):
+        with np.errstate(invalid="ignore"):  # of a column that is constant on these rows
+            signed = float(np.corrcoef(values[0][present], values[1][present])[0, 1])
     return Detail(
         a=pair.a,
         b=pair.b,
+        facts=_facts(pair, influence),
+        pearson=signed,
+        correlation=pair.correlation,
+        marked=marked,
         points=list(zip(*shown, strict=True)),
         f=curves[0],
         g=curves[1],
         transformed=list(zip(*(t.tolist() for t in transformed), strict=True)),
         note=note,
     )
+
+
+def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
+    """Return a sample of the rows, with those that make most of the correlation."""
+    if len(rows) <= POINTS:
+        return rows
+    sample = np.random.default_rng(0).choice(rows, POINTS, replace=False)
+    return np.union1d(sample, np.asarray(influential, rows.dtype))
+
+
+def _facts(pair: Pair, influence: Influence | None) -> str:
+    """Return a pair in a line."""
+    facts = [f"KB {pair.correlation:.3f}"]
+    if not np.isnan(pair.rank_correlation):
+        facts.append(f"of ranks {pair.rank_correlation:.3f}")
+    if not np.isnan(pair.pearson):
+        facts.append(f"|Pearson| {pair.pearson:.3f}")
+    if influence is not None and influence.dominates:
+        facts.append(
+            f"row {influence.row} makes {influence.part:.0%} of it: {influence.without:.3f} without"
+        )
+    return " · ".join(facts)
 
 
 def _points(values: Any, category: Category | None) -> list[Any]:

@@ -38,13 +38,7 @@ from hgr_jax.core.fitting import (
 )
 from hgr_jax.core.kernels import Encoder, KernelLike, encode
 from hgr_jax.core.moments import mean_product, sum_over_rows
-from hgr_jax.core.numerics import (
-    equal_weights,
-    normalised,
-    row_count,
-    safe_divide,
-    without_dropped_rows,
-)
+from hgr_jax.core.numerics import equal_weights, normalised, row_count, without_dropped_rows
 from hgr_jax.core.sketch import WHOLE_SKETCH
 from hgr_jax.core.small_matrices import half_lower, matmul
 from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
@@ -231,24 +225,6 @@ def solve(
         )
         sides = Transformation(bases[0], f), Transformation(bases[1], g)
     return Solution(value, sides, problem.degrees, pair, direction, known, conditioned)
-
-
-def leverage(solution: Solution, pair: PreparedPair) -> tuple[Array, Array, Array]:
-    """Return the largest part of the correlation that one row makes, its weight, and which it is.
-
-    The correlation is the mean of ``f(a) g(b)`` over the rows.  Constants under differentiation.
-    """
-    a, b, weights, sides, s = lax.stop_gradient(
-        (pair.a, pair.b, pair.weights, solution.sides, solution.correlation)
-    )
-    if isinstance(sides, Transformation) and a.shape[0] <= WHOLE_SKETCH:
-        f, g = sides(jnp.stack([a, b]))
-    else:
-        f, g = lax.stop_gradient(solution.f)(a), lax.stop_gradient(solution.g)(b)
-    w = equal_weights(pair.count, a) if weights is None else weights
-    parts = w * f * g
-    row = jnp.argmax(parts).astype(jnp.int32)
-    return safe_divide(jnp.max(parts), s), w[row], row
 
 
 Bases = PolynomialBasis | tuple[Basis, Basis]

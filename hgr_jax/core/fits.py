@@ -19,11 +19,12 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_real_array, as_weights
 from hgr_jax.core.basis import PolynomialBasis
-from hgr_jax.core.canonical import PreparedPair, Solution, Transformation, leverage
+from hgr_jax.core.canonical import PreparedPair, Solution, Transformation
 from hgr_jax.core.formulas import formula
 from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.numerics import equal_weights, normalised, safe_divide, without_dropped_rows
 from hgr_jax.core.padding import first_rows, over_rows
+from hgr_jax.core.sketch import WHOLE_SKETCH
 from hgr_jax.core.small_matrices import matmul
 
 
@@ -43,7 +44,7 @@ class Status(enum.IntEnum):
     NOT_FINITE = 5
     """NaN or infinity in data or weights: the value is NaN."""
     ONE_ROW = 6
-    """The maximum, of which one row makes a large part."""
+    """The maximum, of which one row makes a large part: f and g single it out."""
 
 
 _MESSAGES = {
@@ -53,8 +54,8 @@ _MESSAGES = {
         " f and g are one choice among them"
     ),
     Status.ONE_ROW: (
-        "optimal, but one row makes a large part of the correlation (fit.leverage of it is that of"
-        " row fit.influential_row): compare with ranks, or without that row"
+        "optimal, but f and g single out one row, fit.influential_row, which makes a large part of"
+        " the correlation, fit.leverage of it: compare with ranks, or without that row"
     ),
     Status.NOT_CONVERGED: (
         "the solver stopped before the optimality conditions held to rounding;"
@@ -316,13 +317,31 @@ DOMINANT_CORRELATION = 0.1
 """... and if that much of the correlation is its part: of nearly none any row makes much."""
 
 
+def _leverage(solution: Solution, pair: PreparedPair) -> tuple[Array, Array, Array]:
+    """Return the largest part of the correlation that one row makes, its weight, and which it is.
+
+    The correlation is the mean of ``f(a) g(b)`` over the rows.  Constants under differentiation.
+    """
+    a, b, weights, sides, s = lax.stop_gradient(
+        (pair.a, pair.b, pair.weights, solution.sides, solution.correlation)
+    )
+    if isinstance(sides, Transformation) and a.shape[0] <= WHOLE_SKETCH:
+        f, g = sides(jnp.stack([a, b]))
+    else:
+        f, g = lax.stop_gradient(solution.f)(a), lax.stop_gradient(solution.g)(b)
+    w = equal_weights(pair.count, a) if weights is None else weights
+    parts = w * f * g
+    row = jnp.argmax(parts).astype(jnp.int32)
+    return safe_divide(jnp.max(parts), s), w[row], row
+
+
 def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> KBFit:
     """Return what callers see of a solution; ``unique`` ones are not searched for ties."""
     solution = solution.with_fixed_sign()
     eps = float(jnp.finfo(solution.correlation.dtype).eps)
     tied = jnp.zeros((), bool) if unique else solution.pair.tied
     degrees = jnp.stack([jnp.sum(side.basis.in_span) for side in (solution.f, solution.g)])
-    part, weight, row = leverage(solution, pair)
+    part, weight, row = _leverage(solution, pair)
     dominated = (part > DOMINANT_PART) & (part > DOMINANT_MULTIPLE * weight)
     dominated &= part * solution.correlation > DOMINANT_CORRELATION
     status = jnp.int32(Status.OPTIMAL)

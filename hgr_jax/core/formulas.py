@@ -17,7 +17,7 @@ from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
 from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.kernels import Encoder, monomial_exponents
 
-TOLERANCE = 0.01
+LARGEST_ERROR = 0.01
 """Most that rounding the coefficients changes a value, in standard deviations.  Nowhere more, as an
 outlier may be where the polynomial is steep."""
 
@@ -38,11 +38,11 @@ def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits
       names: one for each variable.
       digits: least number of significant digits of a coefficient.
     """
-    frames = _frames(encoder, side)
+    frames = _frames_of(encoder, side)
     shift, unit = _round_units(frames)
     terms = _expanded(encoder, side, shift, unit)
-    points = _points(frames, shift, unit)
-    exact = _evaluated(terms, points)
+    points = _points_of_region(frames, shift, unit)
+    exact = _polynomial_at(terms, points)
 
     def shortest(terms: Terms, points: Floats, most: int) -> dict[tuple[int, ...], str] | None:
         for count in range(digits, max(digits, most) + 1):
@@ -52,8 +52,8 @@ def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits
                 if abs(value) * _largest(exponents, points) > NOISE
             }
             rounded = {exponents: float(text) for exponents, text in texts.items()}
-            error = np.abs(_evaluated(rounded, points) - exact)
-            if (error <= TOLERANCE).all():
+            error = np.abs(_polynomial_at(rounded, points) - exact)
+            if (error <= LARGEST_ERROR).all():
                 return texts
         return None
 
@@ -61,22 +61,22 @@ def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits
         raw = _expanded(encoder, side, np.zeros_like(shift), np.ones_like(unit))
         plain = shortest(raw, points * unit[:, None] + shift[:, None], MOST_RAW_DIGITS)
     if plain is not None:
-        return _text(plain, names)
+        return _sum_of_terms(plain, names)
     symbols = _symbols(names)
     meanings = map(_meaning, symbols, names, shift, unit)
     texts = shortest(terms, points, 16)
     size = sum(abs(value) * _largest(exponents, points) for exponents, value in terms.items())
-    if texts is not None and size * float(np.finfo(np.float64).eps) <= TOLERANCE:
-        return ", ".join([_text(texts, symbols), *meanings])
+    if texts is not None and size * float(np.finfo(np.float64).eps) <= LARGEST_ERROR:
+        return ", ".join([_sum_of_terms(texts, symbols), *meanings])
     rough = {exponents: f"{value:.{digits}g}" for exponents, value in terms.items()}
-    return ", ".join([_text(rough, symbols), *meanings, NO_DIGITS])
+    return ", ".join([_sum_of_terms(rough, symbols), *meanings, NO_DIGITS])
 
 
 Terms = dict[tuple[int, ...], float]
 """Coefficients by the exponents of each variable."""
 
 
-def _frames(encoder: Encoder, side: Transformation) -> Floats:
+def _frames_of(encoder: Encoder, side: Transformation) -> Floats:
     """Return scales and centers ``(p, 2)`` of the variables' frames."""
     basis = side.basis if encoder.factors is None else encoder.factors
     assert isinstance(basis, PolynomialBasis)
@@ -87,7 +87,7 @@ def _frames(encoder: Encoder, side: Transformation) -> Floats:
 
 def _expanded(encoder: Encoder, side: Transformation, shift: Floats, unit: Floats) -> Terms:
     """Return the polynomial in ``u = (a - shift) / unit``."""
-    frames = _frames(encoder, side)
+    frames = _frames_of(encoder, side)
     slope, offset = frames[:, 0] * unit, frames[:, 0] * shift - frames[:, 1]
     c = np.asarray(side.coefficients, np.float64)
     if encoder.factors is None:
@@ -129,7 +129,7 @@ def _powers(recurrence: Floats, slope: float, offset: float) -> Floats:
     return table
 
 
-def _points(frames: Floats, shift: Floats, unit: Floats) -> Floats:
+def _points_of_region(frames: Floats, shift: Floats, unit: Floats) -> Floats:
     """Return points ``(p, n)`` of the region that the data are in."""
     framed = np.linspace(-1, 1, 201)[None, :]
     if len(frames) > 1:
@@ -147,7 +147,7 @@ def _monomial(exponents: tuple[int, ...], points: Floats) -> Floats:
     return found
 
 
-def _evaluated(terms: Terms, points: Floats) -> Floats:
+def _polynomial_at(terms: Terms, points: Floats) -> Floats:
     """Return the polynomial at ``points (p, n)``."""
     total = np.zeros(points.shape[1])
     for exponents, value in terms.items():
@@ -181,7 +181,7 @@ def _meaning(symbol: str, name: str, shift: float, unit: float) -> str:
     return f"{symbol} = {moved} / {unit:.15g}"
 
 
-def _text(coefficients: dict[tuple[int, ...], str], names: Sequence[str]) -> str:
+def _sum_of_terms(coefficients: dict[tuple[int, ...], str], names: Sequence[str]) -> str:
     parts = []
     for exponents, coefficient in coefficients.items():
         factors = [

@@ -4,6 +4,7 @@ could be chance.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -20,7 +21,8 @@ from hgr_jax._arrays import Integers
 from hgr_jax._checks import MAX_DEGREE, as_key, check_choice, check_count
 from hgr_jax._progress import progress_bar
 from hgr_jax.scanning.engine import Engine
-from hgr_jax.scanning.features import Features, Kernels
+from hgr_jax.scanning.features import Estimates, Features, Kernels
+from hgr_jax.scanning.gather import as_scan
 from hgr_jax.scanning.generic import estimate_measure
 from hgr_jax.scanning.pvalues import Significance, effective_rows, significance
 from hgr_jax.scanning.ranks import ranks
@@ -171,7 +173,13 @@ def scan(
         left_out = [columns.names[i] for i in columns.category_positions]
         skipped |= dict.fromkeys(left_out, "a category; this measure takes numbers")
     rows = effective_rows(features, pairs, found)
-    tests = Significance.none(len(pairs))
+    tests, of_ranks = Significance.none(len(pairs)), Estimates.none(len(pairs))
+    if pvalues is not None and measure is None:
+        of_ranks = found
+        if not ranked:
+            in_ranks = dataclasses.replace(features, x=ranks(features.x))
+            with show(label="ranks") as advance:
+                of_ranks = Engine(in_ranks, kernels, memory).estimate(pairs, advance)
     if pvalues is not None:
         with show(label="p-values") as advance:
             tests = significance(
@@ -180,9 +188,9 @@ def scan(
                 measure,
                 pairs,
                 found,
+                of_ranks,
                 rows,
                 source=pvalues if method == "kb" else "permutation",
-                ranked=ranked,
                 permutations=permutations,
                 key=key,
                 memory=memory,
@@ -199,8 +207,8 @@ def scan(
         "rows": columns.rows,
         "dtype": str(features.x.dtype),
     }
-    return Scan.from_estimates(
-        columns, positions, found, rows, tests, weights, skipped, notes, settings
+    return as_scan(
+        columns, positions, found, of_ranks, rows, tests, weights, skipped, notes, settings
     )
 
 

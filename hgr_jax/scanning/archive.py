@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from hgr_jax._files import atomic_write
 from hgr_jax.scanning.pvalues import SOURCES
 
-FORMAT = 1
+FORMAT = 2
 
 ARRAYS = (
     "correlation",
+    "rank_correlation",
     "pearson",
+    "spearman",
     "pvalue",
     "adjusted_pvalue",
     "corrected",

@@ -84,6 +84,13 @@ class Estimates:
     rows: Integers
     pivot: Floats
 
+    @staticmethod
+    def none(count: int) -> Estimates:
+        """Return estimates of ``count`` pairs that know nothing of any."""
+        absent = np.full(count, np.nan)
+        nothing = np.zeros(count, np.intp)
+        return Estimates(absent, absent, np.zeros((count, 2), np.intp), nothing, absent)
+
     def select(self, chosen: NDArray[np.bool_]) -> Estimates:
         """Return the estimates of some of the pairs."""
         return Estimates(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))

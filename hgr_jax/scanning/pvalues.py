@@ -22,10 +22,8 @@ from hgr_jax.inference.roys_root.asymptotics import (
     moments_of_ranks,
 )
 from hgr_jax.measures import kb
-from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.features import Estimates, Features, Kernels
 from hgr_jax.scanning.permutations import permutation_null
-from hgr_jax.scanning.ranks import ranks
 
 SOURCES = ("", "rank", "asymptotic", "permutation")
 
@@ -55,16 +53,16 @@ def significance(
     measure: Callable[[Any, Any], Any] | None,
     pairs: Integers,
     found: Estimates,
+    of_ranks: Estimates,
     rows: Floats,
     *,
     source: str,
-    ranked: bool,
     permutations: int,
     key: Array | None,
     memory: int,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Significance:
-    """Test ``pairs``, whose values are ``found``, from `effective_rows`.
+    """Test ``pairs``, whose values are ``found`` and ``of_ranks``, from `effective_rows`.
 
     ``source`` and ``key`` are as in `scan`.
     """
@@ -79,10 +77,8 @@ def significance(
     elif source in ("rank", "asymptotic"):
         by_law = usable
     if by_law.any():
-        tested = found.select(by_law)
-        if source != "asymptotic" and not ranked:
-            in_ranks = dataclasses.replace(features, x=ranks(features.x))
-            tested = Engine(in_ranks, kernels, memory).estimate(pairs[by_law], progress)
+        tested = (found if source == "asymptotic" else of_ranks).select(by_law)
+        progress(int(by_law.sum()))
         pvalue = roys_root.survival(tested.correlation, rows[by_law], *tested.degrees.T)
         categories = (pairs[by_law] >= features.n_numeric).all(axis=1)
         plain = (source == "asymptotic") | categories

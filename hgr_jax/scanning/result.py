@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jax.typing import DTypeLike
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
@@ -18,11 +17,10 @@ from hgr_jax._optional import require
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference.bias import corrected_on_host
-from hgr_jax.inference.multiplicity import adjust
 from hgr_jax.measures import kb_fit
 from hgr_jax.scanning import archive
-from hgr_jax.scanning.features import Estimates
-from hgr_jax.scanning.pvalues import SOURCES, Significance
+from hgr_jax.scanning.influence import Influence, influence_of
+from hgr_jax.scanning.pvalues import SOURCES
 from hgr_jax.scanning.ranks import ranks
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category
@@ -30,10 +28,13 @@ from hgr_jax.tables.encoding import Category
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ORDERS = ("correlation", "excess", "pvalue")
+ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
 
 FIT_TOLERANCE = 1e-3
 """Between a scan and a fit of the same pair: one of them ran out of digits."""
+
+MAX_DISAGREEMENT = 0.1
+"""Between a value and that of the ranks, beside sampling errors."""
 
 FALSE_DISCOVERY_RATE = 0.05
 """Of an adjusted p-value: the rate of false discoveries among the pairs that it lets through."""
@@ -46,8 +47,12 @@ class Pair:
     a: str
     b: str
     correlation: float
+    rank_correlation: float
+    ranks_disagree: bool
     pearson: float
+    spearman: float
     excess: float
+    rank_excess: float
     pvalue: float
     adjusted_pvalue: float
     pvalue_source: str
@@ -60,8 +65,8 @@ class Pair:
 
 
 _MEASURED = (
-    *("correlation", "pearson", "pvalue", "adjusted_pvalue"),
-    *("corrected", "null_mean", "null_95", "n_obs"),
+    *("correlation", "rank_correlation", "ranks_disagree", "pearson", "spearman", "rank_excess"),
+    *("pvalue", "adjusted_pvalue", "corrected", "null_mean", "null_95", "n_obs"),
 )
 """Attributes that a `Scan` has as matrices, and a `Pair` as numbers."""
 
@@ -76,7 +81,9 @@ class Scan:
     Attributes:
       names: of the p columns.
       correlation: the measure; 1 on the diagonal of a column that was used.
-      pearson: |Pearson|; NaN with a category.
+      rank_correlation: the measure of the columns' ranks, which no single row can make; NaN of a
+        scan without p-values, and of measures other than ``"kb"`` and ``"sk"``.
+      pearson, spearman: |Pearson| and, with `rank_correlation`, |Spearman|; NaN with a category.
       pvalue: against independence; NaN on the diagonal.
       adjusted_pvalue: Benjamini-Hochberg over the pairs that have a p-value, each counted once.
       corrected: the measure with less of its upward bias (`hgr_jax.inference.corrected`), of
@@ -97,7 +104,9 @@ class Scan:
 
     names: tuple[str, ...]
     correlation: Floats
+    rank_correlation: Floats
     pearson: Floats
+    spearman: Floats
     pvalue: Floats
     adjusted_pvalue: Floats
     corrected: Floats
@@ -113,59 +122,6 @@ class Scan:
     _columns: Columns | None = dataclasses.field(default=None, repr=False)
     _weights: Any = dataclasses.field(default=None, repr=False)
 
-    @staticmethod
-    def from_estimates(
-        columns: Columns,
-        pairs: Integers,
-        found: Estimates,
-        rows: Floats,
-        tests: Significance,
-        weights: ArrayLike | None,
-        skipped: Mapping[str, str],
-        notes: Mapping[str, str],
-        settings: Mapping[str, Any],
-    ) -> Scan:
-        """Gather estimates and tests of ``pairs (N, 2)`` of columns, worth ``rows`` rows each."""
-        count = len(columns.names)
-        used = [i for i, name in enumerate(columns.names) if name not in skipped]
-
-        def square(values: Any, diagonal: float, dtype: DTypeLike = np.float64) -> Any:
-            whole = np.full((count, count), 0 if dtype != np.float64 else np.nan, dtype)
-            whole[pairs[:, 0], pairs[:, 1]] = whole[pairs[:, 1], pairs[:, 0]] = values
-            whole[used, used] = diagonal
-            return whole
-
-        value = found.correlation
-        parameters = np.maximum(found.degrees.sum(axis=1) - 1, 1)
-        less = corrected_on_host(value, rows, parameters)
-        if settings["method"] != "kb":
-            less = np.full(len(value), np.nan)
-        degrees = np.zeros((count, count, 2), np.intp)
-        degrees[pairs[:, 0], pairs[:, 1]] = found.degrees
-        degrees[pairs[:, 1], pairs[:, 0]] = found.degrees[:, ::-1]
-        numbers = np.isin(used, columns.number_positions)
-        pearson = square(found.pearson, np.nan)
-        pearson[np.array(used, np.intp)[numbers], np.array(used, np.intp)[numbers]] = 1
-        return Scan(
-            names=columns.names,
-            correlation=square(value, 1.0),
-            pearson=pearson,
-            pvalue=square(tests.pvalue, np.nan),
-            adjusted_pvalue=square(adjust(tests.pvalue), np.nan),
-            corrected=square(less, np.nan),
-            null_mean=square(tests.null_mean, np.nan),
-            null_95=square(tests.null_95, np.nan),
-            n_obs=square(found.rows, 0, np.intp),
-            degrees=degrees,
-            source=square(tests.source, 0, np.int8),
-            skipped=skipped,
-            notes=notes,
-            settings=settings,
-            pairs=pairs,
-            _columns=columns,
-            _weights=weights,
-        )
-
     def __len__(self) -> int:
         """Return the number of pairs that were estimated."""
         return int(np.isfinite(self.correlation[self.pairs[:, 0], self.pairs[:, 1]]).sum())
@@ -175,32 +131,56 @@ class Scan:
         """Where each p-value is from ``(p, p)``: "", "rank", "asymptotic" or "permutation"."""
         return np.array(SOURCES)[self.source]
 
-    def order(self, by: str = "correlation") -> Integers:
+    @property
+    def rank_excess(self) -> Floats:
+        """The measure of ranks, less its upward bias, above |Spearman|; above 0 with a category."""
+        rows = np.maximum(self.n_obs, 1)
+        parameters = np.maximum(self.degrees.sum(axis=2) - 1, 1)
+        less = corrected_on_host(self.rank_correlation, rows, parameters)
+        return np.where(
+            np.isnan(self.rank_correlation), np.nan, less - np.nan_to_num(self.spearman)
+        )
+
+    @property
+    def ranks_disagree(self) -> NDArray[np.bool_]:
+        """Whether a value and that of the ranks differ by more than 0.1 and two standard errors.
+
+        One of them is made by few rows, or blind to what the other sees: look at the picture.
+        """
+        apart = np.abs(self.correlation - self.rank_correlation)
+        return apart > MAX_DISAGREEMENT + 2 / np.sqrt(np.maximum(self.n_obs, 1))
+
+    def order(self, by: str = "rank_excess") -> Integers:
         """Return pairs ``(N, 2)`` of columns that were estimated, sorted.
 
         Args:
-          by: ``"correlation"`` or its ``"excess"`` over |Pearson| (NaN, and last, with a category),
-            largest first, or ``"pvalue"``, smallest first, then by correlation.
+          by: ``"rank_excess"``, what a monotone relation does not explain, largest first, of the
+            pairs that are more than chance (at a false discovery rate of 5%) and then of the
+            others (of a scan without ranks, by correlation); ``"correlation"`` or its
+            ``"excess"`` over |Pearson| (NaN, and last, with a category), largest first; or
+            ``"pvalue"``, smallest first, then by correlation.
         """
         check_choice("by", by, ORDERS)
         first, second = self.pairs.T
         value = self.correlation[first, second]
+        keys = [-value]
         if by == "excess":
-            keys = [-value, self.pearson[first, second] - value]
+            keys.append(self.pearson[first, second] - value)
         elif by == "pvalue":
-            keys = [-value, self.pvalue[first, second]]
-        else:
-            keys = [-value]
+            keys.append(self.pvalue[first, second])
+        elif by == "rank_excess":
+            found = self.adjusted_pvalue[first, second] <= FALSE_DISCOVERY_RATE
+            keys += [-self.rank_excess[first, second], ~found]
         order = np.lexsort(keys)
         return self.pairs[order[np.isfinite(value[order])]]
 
-    def top(self, n: int = 20, *, by: str = "correlation") -> list[Pair]:
+    def top(self, n: int = 20, *, by: str = "rank_excess") -> list[Pair]:
         """Return the first ``n`` pairs of `order`."""
         columns = self._columns_of(self.order(by)[: check_count("n", n)])
         lists = [values.tolist() for values in columns.values()]
         return [Pair(**dict(zip(columns, row, strict=True))) for row in zip(*lists, strict=True)]
 
-    def to_dict(self, *, by: str = "correlation") -> dict[str, NDArray[Any]]:
+    def to_dict(self, *, by: str = "rank_excess") -> dict[str, NDArray[Any]]:
         """Return all pairs as columns, sorted as in `order`; the names are those of `Pair`."""
         return self._columns_of(self.order(by))
 
@@ -219,7 +199,7 @@ class Scan:
         }
         return {field.name: columns[field.name] for field in dataclasses.fields(Pair)}
 
-    def to_frame(self, *, by: str = "correlation", library: str | None = None) -> Any:
+    def to_frame(self, *, by: str = "rank_excess", library: str | None = None) -> Any:
         """Return all pairs as a data frame, a row each, sorted as in `order`.
 
         Args:
@@ -256,21 +236,16 @@ class Scan:
           KeyError: for a column that is not there or was skipped.
           ValueError: for a scan that was loaded, which has no data, and one of another measure.
         """
-        if self.settings["method"] not in ("kb", "sk"):
-            raise ValueError(f"fit is for a scan of 'kb' or 'sk'; got {self.settings['method']!r}.")
+        self._check_fitted()
         first, second = self.values(a), self.values(b)
-        widest = max((len(c.levels) for c in self._data().categories), default=0)
-        kernels = [
-            degree if self.category(name) is None else Indicators(widest)
-            for name, degree in zip((a, b), self._degrees_of(a, b), strict=True)
-        ]
+        kernels = self._kernels(a, b)
         keep = ~(np.isnan(first) | np.isnan(second))
         weights = self._weights
         if not keep.all():  # as weights, so that all pairs share a program
             weights = np.where(keep, 1.0 if weights is None else weights, 0.0)
         choices = [kernels]
         if self.settings["method"] == "sk" and all(isinstance(kernel, int) for kernel in kernels):
-            choices = [[kernels[0], 1], [1, kernels[1]]]
+            choices = [(kernels[0], 1), (1, kernels[1])]
         fits = [kb_fit(first, second, *choice, weights=weights) for choice in choices]
         best = max(fits, key=lambda fit: float(fit.correlation))
         scanned = self.correlation[self.names.index(a), self.names.index(b)]
@@ -282,6 +257,31 @@ class Scan:
                 stacklevel=2,
             )
         return best
+
+    def influence(self, a: str, b: str) -> Influence | None:
+        """Find the row that makes most of the correlation of one pair, and how much of it.
+
+        None where there is no correlation.  Raises as `fit` does.
+        """
+        self._check_fitted()
+        weights = None if self._weights is None else np.asarray(self._weights, np.float64)
+        values = self.values(a), self.values(b)
+        return influence_of(
+            *values, weights, self._kernels(a, b), single=self.settings["method"] == "sk"
+        )
+
+    def _check_fitted(self) -> None:
+        if self.settings["method"] not in ("kb", "sk"):
+            raise ValueError(f"fit is for a scan of 'kb' or 'sk'; got {self.settings['method']!r}.")
+
+    def _kernels(self, a: str, b: str) -> tuple[int | Indicators, int | Indicators]:
+        """Return the kernels of two columns, categories with as many levels as any has."""
+        widest = max((len(c.levels) for c in self._data().categories), default=0)
+        h, k = self._degrees_of(a, b)
+        return (
+            h if self.category(a) is None else Indicators(widest),
+            k if self.category(b) is None else Indicators(widest),
+        )
 
     def _degrees_of(self, a: str, b: str) -> tuple[int, int]:
         """Return degrees h and k; k and h where the scan has ``b`` as the first of the two."""

@@ -178,10 +178,20 @@ function fittedLine({ mx, my, slope }, xAxis, yAxis, x, y) {
   return drawing("path", { class: "curve", d: `M${ends.join("L")}` });
 }
 
-function card({ sides: [a, b], note }, index, measures) {
+/* A ring around the row that makes a large part of the correlation. */
+
+function ring(marked, xs, ys, x, y) {
+  if (marked === null || xs[marked] === null || ys[marked] === null) return [];
+  return [drawing("circle", { class: "marked", cx: x(xs[marked]), cy: y(ys[marked]), r: 6 })];
+}
+
+function card({ sides: [a, b], note, facts: inWords, pearson, correlation, marked }, index, measures) {
   const jitter = [Boolean(a.levels), Boolean(b.levels)];
-  const linear = jitter.includes(true) ? null : fitLine(a.values, b.values);
-  const after = fitLine(a.transformed, b.transformed);
+  const sampled = jitter.includes(true) ? null : fitLine(a.values, b.values);
+  const linear = pearson === null ? sampled : { r: pearson };
+  // Transformed columns have mean 0 and variance 1, so the slope of all rows is their correlation.
+  const after = correlation === null ? fitLine(a.transformed, b.transformed)
+    : { r: correlation, mx: 0, my: 0, slope: correlation };
   const withR = (text, fit) => (fit ? `${text}: r = ${fit.r.toFixed(3)}` : text);
   const fAxis = numberAxis(`f(${a.name})`, a.transformed);
   const gAxis = numberAxis(`g(${b.name})`, b.transformed);
@@ -192,16 +202,18 @@ function card({ sides: [a, b], note }, index, measures) {
   });
   const panels = element("div", { class: "panels" },
     panel(withR("Data", linear), axisOf(a), axisOf(b),
-      (x, y) => scatter(a.values, b.values, x, y, jitter)),
+      (x, y) => [...scatter(a.values, b.values, x, y, jitter),
+        ...(jitter.includes(true) ? [] : ring(marked, a.values, b.values, x, y))]),
     transformation(a, "f"),
     transformation(b, "g"),
     panel(withR("Transformed", after), fAxis, gAxis, (x, y) => {
-      const marks = scatter(a.transformed, b.transformed, x, y, [false, false]);
+      const marks = [...scatter(a.transformed, b.transformed, x, y, [false, false]),
+        ...ring(marked, a.transformed, b.transformed, x, y)];
       return after ? [...marks, fittedLine(after, fAxis, gAxis, x, y)] : marks;
     }),
   );
   const heading = element("h3", { class: "name" }, `${a.name} × ${b.name}`);
-  const facts = element("span", { class: "measures" }, measures, button);
+  const facts = element("span", { class: "measures" }, inWords || measures, button);
   const article = element("article", { class: "detail", id: `detail-${index}` },
     element("div", { class: "heading" }, heading, facts), panels);
   if (note) article.append(element("p", { class: "note" }, note));

@@ -7,7 +7,7 @@ import html
 import json
 import math
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,10 @@ class Detail:
       f, g: the transformations of a and of b.
       transformed: ``(f(a), g(b))`` of the same rows.
       note: what else to say, such as the formulas in words; may be empty.
+      facts: the measures of the pair in a line; if empty, those of the heat map.
+      pearson, correlation: of all rows, signed, as they are and transformed; if None, those of the
+        rows drawn are shown.
+      marked: which of the points makes a large part of the correlation, or None.
     """
 
     a: str
@@ -60,6 +64,10 @@ class Detail:
     g: Curve
     transformed: Sequence[tuple[float, float]]
     note: str = ""
+    facts: str = ""
+    pearson: float | None = None
+    correlation: float | None = None
+    marked: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +86,9 @@ class HtmlPage:
       details: pairs to be shown in full, about 20 at most.
       skipped: names of columns left out, and of those with a note, and what to say of each.
       measure: short name of ``correlation``.
+      explanations: what a header means.
+      probabilities: headers of p-values: small ones are the strongest.
+      ordered_by: the header that the rows are sorted by.
     """
 
     title: str
@@ -90,6 +101,9 @@ class HtmlPage:
     details: Sequence[Detail] = ()
     skipped: Sequence[tuple[str, str]] = ()
     measure: str = "KB"
+    explanations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    probabilities: Collection[str] = ()
+    ordered_by: str = ""
 
 
 def write_html(report: HtmlPage, path: str | Path) -> None:
@@ -165,7 +179,15 @@ def _page(report: HtmlPage) -> dict[str, Any]:
         "above": _triangle("correlation", report.correlation, p),
         "below": _triangle("pearson", report.pearson, p),
         "rows": len(report.rows),
-        "columns": _table_columns(report.columns, report.rows),
+        "columns": [
+            column
+            | {
+                "help": report.explanations.get(column["name"], ""),
+                "probability": column["name"] in report.probabilities,
+                "ordering": column["name"] == report.ordered_by,
+            }
+            for column in _table_columns(report.columns, report.rows)
+        ],
         "details": [_detail(detail) for detail in report.details],
         "skipped": [list(pair) for pair in report.skipped],
     }
@@ -237,7 +259,12 @@ def _detail(detail: Detail) -> dict[str, Any]:
         | {"transformed": _drawn([float(pair[i]) for pair in detail.transformed])}
         for i, (name, curve) in enumerate(((detail.a, detail.f), (detail.b, detail.g)))
     ]
-    return {"sides": sides, "note": detail.note}
+    facts = {name: getattr(detail, name) for name in ("note", "facts", "marked")}
+    values = {
+        name: None if (value := getattr(detail, name)) is None else _significant(float(value))
+        for name in ("pearson", "correlation")
+    }
+    return {"sides": sides} | facts | values
 
 
 def _side(name: str, values: Sequence[float | str], curve: Curve) -> dict[str, Any]:

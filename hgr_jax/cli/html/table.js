@@ -9,16 +9,31 @@ const table = (() => {
   let order = Uint32Array.from({ length: rows }, (_, i) => i);
   let matching = order;
   let page = 0;
-  let sorted = null; // { column, sign }
+  const first = columns.findIndex((column) => column.ordering);
+  let sorted = first < 0 ? null : { column: first, sign: strongest(columns[first]) };
   let pair = null; // names of a pair; one name twice stands for all pairs of that column
 
   function key(a, b) {
     return JSON.stringify([a, b].sort());
   }
 
+  // The first click on a header brings the strongest to the top, or the first name.
+  function strongest({ levels, probability }) {
+    return levels || probability ? 1 : -1;
+  }
+
+  function mark() {
+    [...at("headers").children].forEach((th, i) => {
+      if (sorted && i === sorted.column) {
+        th.setAttribute("aria-sort", sorted.sign > 0 ? "ascending" : "descending");
+      } else th.removeAttribute("aria-sort");
+    });
+  }
+
   function sort(index) {
     const { values, levels } = columns[index];
-    const sign = sorted && sorted.column === index ? -sorted.sign : 1;
+    const again = sorted && sorted.column === index;
+    const sign = again ? -sorted.sign : strongest(columns[index]);
     let keys = Float64Array.from(values, (value) => value ?? NaN);
     if (levels) {
       const { compare } = new Intl.Collator("en", { numeric: true });
@@ -31,10 +46,7 @@ const table = (() => {
     order = Uint32Array.from({ length: rows }, (_, i) => i)
       .sort((i, j) => last(i) - last(j) || sign * (keys[i] - keys[j]) || i - j);
     sorted = { column: index, sign };
-    [...at("headers").children].forEach((th, i) => {
-      if (i === index) th.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
-      else th.removeAttribute("aria-sort");
-    });
+    mark();
     filter();
   }
 
@@ -79,7 +91,8 @@ const table = (() => {
       td.append(seen);
       return td;
     }
-    const text = column.integer && value !== null ? integers.format(value) : decimals(value);
+    const text = column.integer && value !== null ? integers.format(value)
+      : column.probability && value !== null && value < 1e-99 ? "<1e-99" : decimals(value);
     return element("td", { class: "number", title: value ?? "none" }, text);
   }
 
@@ -107,8 +120,10 @@ const table = (() => {
     const button = element("button", { type: "button" }, ...words.flatMap((word) => [word, " "]));
     button.addEventListener("click", () => sort(i));
     const kind = column.levels ? "name" : "number";
-    at("headers").append(element("th", { class: kind, scope: "col" }, button));
+    const title = column.help ? { title: column.help } : {};
+    at("headers").append(element("th", { class: kind, scope: "col", ...title }, button));
   });
+  mark();
   const turns = { first: () => 0, previous: () => page - 1, next: () => page + 1, last: () => 1e9 };
   for (const [id, turn] of Object.entries(turns)) {
     at(id).addEventListener("click", () => { page = turn(); show(); });

@@ -1,0 +1,114 @@
+"""Values that one row makes do not lead a scan, and are told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import hgr_jax
+from hgr_jax import Scan, scan
+
+ROWS = 1000
+
+
+def with_an_outlier() -> np.ndarray:
+    """Independent columns, two of them with one row far out, and a relation of two others."""
+    x = np.random.default_rng(0).standard_normal((ROWS, 6))
+    x[41, 0], x[41, 1] = 12, 9
+    x[:, 3] = x[:, 2] ** 2 + x[:, 3]
+    x[:, 5] = x[:, 4] + 0.1 * x[:, 5]
+    return x
+
+
+@pytest.fixture(scope="module")
+def found() -> Scan:
+    return scan(with_an_outlier(), names=list("abcdef"))
+
+
+def test_a_real_pair_comes_before_the_one_that_a_row_makes(found: Scan) -> None:
+    by_value = found.top(1, by="correlation")[0]
+    assert {by_value.a, by_value.b} in ({"a", "b"}, {"e", "f"})
+    assert found.correlation[0, 1] > 0.99
+    first, second, *others = found.top()
+    assert (first.a, first.b) == ("c", "d")  # not monotone, and real
+    assert (second.a, second.b) == ("e", "f")  # real, and monotone
+    assert others[-1].rank_correlation < 0.2
+    one_row = next(pair for pair in others if (pair.a, pair.b) == ("a", "b"))
+    assert one_row.ranks_disagree
+    assert not first.ranks_disagree
+    assert not second.ranks_disagree
+
+
+def test_ranks_are_those_of_scipy_and_of_a_scan_of_ranks(found: Scan) -> None:
+    x = with_an_outlier()
+    expected = np.abs(stats.spearmanr(x).statistic)
+    np.testing.assert_allclose(found.spearman, expected, atol=1e-6)
+    ranked = scan(x, transform="rank", pvalues=None)
+    np.testing.assert_allclose(found.rank_correlation, ranked.correlation, atol=1e-6)
+    assert np.isnan(ranked.rank_correlation[0, 1])  # no p-values, no second pass
+    tested = scan(x, transform="rank")
+    np.testing.assert_array_equal(tested.rank_correlation, tested.correlation)
+
+
+def test_the_row_is_named(found: Scan) -> None:
+    influence = found.influence("b", "a")
+    assert influence is not None
+    assert influence.row == 41
+    assert influence.rows[0] == 41
+    fit = found.fit("a", "b")
+    np.testing.assert_allclose(influence.part, fit.leverage, rtol=1e-3)
+    assert influence.part > 0.9
+    x = with_an_outlier()
+    rest = np.arange(ROWS) != 41
+    without = hgr_jax.kb(x[rest, 0], x[rest, 1])
+    np.testing.assert_allclose(influence.without, without, atol=1e-4)
+    assert influence.without < 0.2
+    real = found.influence("e", "f")
+    assert real is not None
+    assert real.without > 0.98
+
+
+def test_rows_count_in_the_table_also_where_some_are_missing_or_dropped() -> None:
+    x = with_an_outlier()
+    x[:10, 0] = np.nan
+    weights = np.ones(ROWS)
+    weights[20:30] = 0
+    influence = scan(x, weights=weights, target=0).influence("x0", "x1")
+    assert influence is not None
+    assert influence.row == 41
+
+
+def test_of_categories_of_one_kernel_and_of_nothing() -> None:
+    x = with_an_outlier()
+    kind = np.where(x[:, 4] > 1, "high", np.where(x[:, 4] > 0, "middle", "low"))
+    table = pd.DataFrame({"x": x[:, 0], "kind": kind, "other": kind[::-1], "e": x[:, 4]})
+    for method in ("kb", "sk"):
+        mixed = scan(table, method=method, permutations=19)
+        for a, b in (("kind", "e"), ("kind", "other"), ("x", "e")):
+            influence = mixed.influence(a, b)
+            assert influence is not None
+            correlation = mixed.correlation[mixed.names.index(a), mixed.names.index(b)]
+            fit = mixed.fit(a, b)
+            np.testing.assert_allclose(fit.correlation, correlation, atol=1e-4)
+            np.testing.assert_allclose(influence.part, fit.leverage, rtol=5e-3)
+            rest = np.arange(ROWS) != influence.row
+            again = scan(table[rest], method=method, pvalues=None)
+            value = again.correlation[again.names.index(a), again.names.index(b)]
+            np.testing.assert_allclose(influence.without, value, atol=1e-4)
+    little = scan({"p": np.array([1.0, 2.0, np.nan, np.nan]), "q": np.array([np.nan, 1, 2, 3])})
+    assert little.influence("p", "q") is None
+    with pytest.raises(ValueError, match="fit is for a scan of 'kb' or 'sk'"):
+        scan(x[:50], method="pearson", pvalues=None).influence("x0", "x1")
+
+
+def test_independent_columns_of_heavy_tails_are_not_led_by_outliers() -> None:
+    x = np.random.default_rng(3).standard_t(3, (5000, 12))
+    x[:, 11] = np.abs(x[:, 0]) + 0.2 * x[:, 11]
+    best = scan(x).top(1)[0]
+    assert (best.a, best.b) == ("x0", "x11")
+    assert (
+        hgr_jax.scan(x, pvalues=None).top(1)[0].correlation
+        == scan(x, pvalues=None).correlation[np.triu_indices(12, 1)].max()
+    )
