@@ -99,7 +99,7 @@ class TestScan:
         kb, of_ranks, spearman, pearson = map(float, first[3:7])
         assert min(kb, of_ranks) > 0.9 > 0.2 > max(spearman, pearson)
         assert (first[7], first[9]) == ("<1e-99", "285")
-        assert first[10] == "3%"
+        assert first[10] == "1%"
         with_a_category = entries(next(line for line in lines if "kind" in line))
         assert with_a_category[5:7] == ["-", "-"]  # |Spearman| and |Pearson|
         assert any(SCRIPT in line for line in lines)

@@ -19,7 +19,8 @@ import optax
 import pytest
 from flax import nnx
 
-from hgr_jax.fairness import MLP, CheckpointError, FairTrainer, LagrangianDual, Penalty
+from hgr_jax.fairness import MLP, CheckpointError, FairTrainer, LagrangianDual, Penalty, storage
+from hgr_jax.fairness.storage import read_arrays, write_arrays
 
 ROWS = 60
 ADAM = optax.adam(1e-2)
@@ -260,6 +261,44 @@ def test_harmed_files(
         else:  # a file that does not matter
             assert_same(fit(trainer, 60), whole)
     assert noticed >= 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_flipped_bits_are_errors_or_nothing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.standard_normal((40, 6)).astype(np.float32) for name in "abc"}
+    write_arrays(tmp_path / "kept", 1, arrays, {"seed": 3})
+    files = sorted(path for path in (tmp_path / "kept").rglob("*") if path.stat().st_size)
+    files = [path.relative_to(tmp_path) for path in files if path.is_file()]
+    noticed = 0
+    for trial in range(30):
+        copy = tmp_path / str(trial)
+        shutil.copytree(tmp_path / "kept", copy / "kept")
+        path = copy / files[trial % len(files)]
+        content = bytearray(path.read_bytes())
+        for bit in rng.integers(8 * len(content), size=3):
+            content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(bytes(content))
+        try:
+            found = read_arrays(copy / "kept")
+        except CheckpointError as error:
+            assert str(copy) in str(error)  # noqa: PT017
+            noticed += 1
+        else:
+            assert found is not None
+            chex.assert_trees_all_equal(found[0], arrays)
+            assert found[1] == {"seed": 3}
+    assert noticed >= 10
+
+
+def test_an_array_that_is_not_the_one_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "_digest", lambda array: "of another")
+        write_arrays(tmp_path, 1, {"weights": np.ones(3)}, {})
+    with pytest.raises(CheckpointError, match="is damaged: weights is not what was written"):
+        read_arrays(tmp_path)
 
 
 def test_folders_that_cannot_be_written(tmp_path: Path) -> None:

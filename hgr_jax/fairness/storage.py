@@ -32,6 +32,9 @@ from hgr_jax.fairness.tasks import Task
 
 CHECKPOINTS_KEPT = 2
 
+DIGESTS = "digests"
+"""Entry of a description: flipped bits may still be arrays that can be read."""
+
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -45,6 +48,8 @@ def write_arrays(folder: Path, step: int, arrays: Arrays, description: Mapping[s
     Raises:
       CheckpointError: if the folder cannot be written.
     """
+    kept = _filled(arrays)
+    known = {DIGESTS: {name: _digest(array) for name, array in kept.items()}}
     try:
         with _manager(folder) as (orbax, manager):
             for later in manager.all_steps():
@@ -53,8 +58,8 @@ def write_arrays(folder: Path, step: int, arrays: Arrays, description: Mapping[s
             manager.save(
                 step,
                 args=orbax.args.Composite(
-                    arrays=orbax.args.StandardSave(_filled(arrays)),
-                    description=orbax.args.JsonSave(dict(description)),
+                    arrays=orbax.args.StandardSave(kept),
+                    description=orbax.args.JsonSave(dict(description) | known),
                 ),
                 force=True,
             )
@@ -87,7 +92,22 @@ def read_arrays(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] 
             " remove the folder to start anew"
         ) from error
     arrays = {name: np.asarray(array) for name, array in found["arrays"].items()}
-    return _emptied(arrays), dict(found["description"])
+    description = dict(found["description"])
+    digests = description.pop(DIGESTS, {})
+    if damaged := [name for name in digests if _digest(arrays.get(name)) != digests[name]]:
+        raise CheckpointError(
+            f"the checkpoint in {folder} is damaged: {', '.join(sorted(damaged)[:3])} is not what"
+            " was written; remove the folder to start anew"
+        )
+    return _emptied(arrays), description
+
+
+def _digest(array: NDArray[Any] | None) -> str:
+    """Return a digest of all that an array is."""
+    if array is None:
+        return ""
+    known = f"{array.dtype.str} {array.shape}".encode()
+    return hashlib.sha256(known + np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
 def check_same(found: Mapping[str, Any], expected: Mapping[str, Any], folder: Path) -> None:
