@@ -1,0 +1,123 @@
+"""What a first user waits for: whole processes, cold, on tables of mixed types.
+
+``python -m bench.first_use [--quick] [--write]`` runs ``hgr-jax scan FILE`` (p-values, all files
+and the report) on tables like PhiK's insurance data, seaborn's taxis and titanic and ProPublica's
+COMPAS, and beside it PhiK's matrix and ydata-profiling's report, where these are installed.  Each run is a process of its own; the table has wall time, CPU time and the most memory.
+It exits with 1 if one of ours exceeds its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bench import tables
+from bench.machine import describe
+from bench.report import MarkdownReport
+
+BOUNDS = {"insurance": 6.0, "taxis": 10.0, "titanic": 10.0, "compas": 20.0}
+"""Seconds that a scan of each may take."""
+
+MOST_MEMORY = {"compas": 1.5e9}
+
+PHIK = """
+import sys, pandas, phik
+table = pandas.read_csv(sys.argv[1])
+table.phik_matrix(verbose=False)
+"""
+
+PROFILE = """
+import sys, pandas
+from ydata_profiling import ProfileReport
+ProfileReport(pandas.read_csv(sys.argv[1]), progress_bar=False).to_file(sys.argv[2])
+"""
+
+CONTESTANTS = {"PhiK's matrix": ("phik", PHIK), "ydata-profiling": ("ydata_profiling", PROFILE)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """Seconds of a process on the clock and of its processors, and its most bytes."""
+
+    wall: float
+    cpu: float
+    memory: float
+
+
+def cost_of(command: Sequence[str], folder: Path) -> Cost:
+    """Run a process to its end, in an empty folder."""
+    with (folder / "log").open("w") as log:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        _, status, used = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{command} ended with {process.returncode}: {_tail(folder / 'log')}")
+    return Cost(wall, used.ru_utime + used.ru_stime, 1024.0 * used.ru_maxrss)
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-2000:]
+
+
+def rows_of(name: str, rounds: int, *, others: bool) -> Iterator[tuple[str, Cost]]:
+    """Measure a table by all contestants, in turn; medians of the rounds."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        path = str(tables.write(name, folder))
+        commands = {"hgr-jax scan": [sys.executable, "-m", "hgr_jax.cli", "scan", path]}
+        for contestant, (module, program) in CONTESTANTS.items():
+            if others and importlib.util.find_spec(module):
+                commands[contestant] = [sys.executable, "-c", program, path, "page.html"]
+        found: dict[str, list[Cost]] = {contestant: [] for contestant in commands}
+        for _ in range(rounds):
+            for contestant, command in commands.items():
+                found[contestant].append(cost_of(command, folder))
+    for contestant, costs in found.items():
+        values = (np.median([dataclasses.astuple(cost) for cost in costs], axis=0)).tolist()
+        yield contestant, Cost(*values)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print a row for every table and contestant; 1 if a bound of ours is exceeded."""
+    parser = argparse.ArgumentParser(prog="python -m bench.first_use", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one table, once, ours only")
+    parser.add_argument("--write", action="store_true", help="keep the table in bench/README.md")
+    options = parser.parse_args(argv)
+    report = MarkdownReport()
+    report.say(describe())
+    exceeded = []
+
+    def rows() -> Iterator[list[str]]:
+        for name in ("titanic",) if options.quick else BOUNDS:
+            rounds = 1 if options.quick else 3
+            for contestant, cost in rows_of(name, rounds, others=not options.quick):
+                bound, verdict = "", ""
+                if contestant == "hgr-jax scan":
+                    holds = cost.wall <= BOUNDS[name]
+                    holds &= cost.memory <= MOST_MEMORY.get(name, np.inf)
+                    bound, verdict = f"{BOUNDS[name]:g} s", "yes" if holds else "EXCEEDED"
+                    if not holds:
+                        exceeded.append(name)
+                figures = [f"{cost.wall:.1f} s", f"{cost.cpu:.1f} s", f"{cost.memory / 1e9:.2f} GB"]
+                yield [name, contestant, *figures, bound, verdict]
+
+    report.table(("table", "program", "time", "CPU", "memory", "bound", "holds"), rows())
+    if options.write:
+        report.keep("first_use")
+    return 1 if exceeded else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

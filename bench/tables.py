@@ -1,0 +1,135 @@
+"""Tables as first users bring them: of mixed types, with missing values, for `bench.first_use`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.random import Generator
+
+
+def insurance() -> pd.DataFrame:
+    """2,000 made-up cars and drivers, from PhiK's own package: 5 columns of mixed types."""
+    from phik import resources
+
+    return pd.read_csv(resources.fixture("fake_insurance_data.csv.gz"))
+
+
+def _missing(rng: Generator, frame: pd.DataFrame, shares: dict[str, float]) -> pd.DataFrame:
+    for name, share in shares.items():
+        frame[name] = frame[name].astype(object).where(rng.random(len(frame)) >= share)
+    return frame
+
+
+def taxis() -> pd.DataFrame:
+    """6,433 rides like those of seaborn's ``taxis``: times, fares, zones in boroughs."""
+    rng, n = np.random.default_rng(0), 6433
+    start = pd.Timestamp("2019-03-01") + pd.to_timedelta(rng.uniform(0, 31 * 86400, n), unit="s")
+    distance = rng.lognormal(0.6, 0.9, n)
+    fare = 2.5 + 2.6 * distance + rng.normal(0, 1, n).clip(-1)
+    tip = np.where(rng.random(n) < 0.7, 0.2 * fare, 0).round(2)
+    zone = np.minimum(rng.geometric(0.03, n), 200)
+    other = np.minimum(rng.geometric(0.03, n), 200)
+    frame = pd.DataFrame(
+        {
+            "pickup": start.astype("datetime64[s]").astype(str),
+            "dropoff": (start + pd.to_timedelta(distance * 300, unit="s"))
+            .astype("datetime64[s]")
+            .astype(str),
+            "passengers": rng.choice(
+                [0, 1, 2, 3, 4, 5, 6], n, p=[0.02, 0.7, 0.14, 0.05, 0.03, 0.04, 0.02]
+            ),
+            "distance": distance.round(2),
+            "fare": fare.round(1),
+            "tip": tip,
+            "tolls": np.where(rng.random(n) < 0.05, 5.76, 0.0),
+            "total": (fare + tip + 3.3).round(2),
+            "color": rng.choice(["yellow", "green"], n, p=[0.85, 0.15]),
+            "payment": rng.choice(["credit card", "cash"], n, p=[0.72, 0.28]),
+            "pickup_zone": [f"zone {z}" for z in zone],
+            "dropoff_zone": [f"zone {z}" for z in other],
+            "pickup_borough": [f"borough {z % 4}" for z in zone],
+            "dropoff_borough": [f"borough {z % 5}" for z in other],
+        }
+    )
+    return _missing(rng, frame, {"payment": 0.007, "pickup_zone": 0.004, "dropoff_zone": 0.007})
+
+
+def titanic() -> pd.DataFrame:
+    """891 passengers like those of seaborn's ``titanic``: categories, copies, missing values."""
+    rng, n = np.random.default_rng(1), 891
+    pclass = rng.choice([1, 2, 3], n, p=[0.24, 0.21, 0.55])
+    male = rng.random(n) < 0.65
+    age = rng.gamma(6, 5, n).round()
+    survived = (rng.random(n) < np.where(male, 0.19, 0.74)).astype(int)
+    town = rng.choice(["Southampton", "Cherbourg", "Queenstown"], n, p=[0.72, 0.19, 0.09])
+    child = age < 16
+    frame = pd.DataFrame(
+        {
+            "survived": survived,
+            "pclass": pclass,
+            "sex": np.where(male, "male", "female"),
+            "age": age,
+            "sibsp": rng.poisson(0.5, n),
+            "parch": rng.poisson(0.4, n),
+            "fare": (rng.lognormal(4.5 - 0.8 * pclass, 0.6)).round(4),
+            "embarked": [name[0] for name in town],
+            "class": np.array(["First", "Second", "Third"])[pclass - 1],
+            "who": np.where(child, "child", np.where(male, "man", "woman")),
+            "adult_male": male & ~child,
+            "deck": rng.choice(list("ABCDEFG"), n),
+            "embark_town": town,
+            "alive": np.where(survived == 1, "yes", "no"),
+            "alone": rng.random(n) < 0.6,
+        }
+    )
+    return _missing(rng, frame, {"age": 0.2, "deck": 0.77, "embarked": 0.002})
+
+
+def compas() -> pd.DataFrame:
+    """7,214 defendants like ProPublica's ``compas-scores-two-years``: 53 columns, many alike."""
+    rng, n = np.random.default_rng(2), 7214
+    columns: dict[str, object] = {}
+    decile = rng.integers(1, 11, n)
+    for i in range(18):
+        columns[f"count {i}"] = rng.poisson(0.3 + decile / 5 * (i % 3), n)
+    for i in range(10):
+        day = pd.Timestamp("2013-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
+        columns[f"date {i}"] = day.strftime("%Y-%m-%d").to_numpy()
+    for i in range(6):
+        columns[f"decile {i}"] = np.clip(decile + rng.integers(-i, i + 1, n), 1, 10)
+        text = np.array(["Low", "Medium", "High"])[np.digitize(decile, [5, 8])]
+        columns[f"score text {i}"] = np.where(rng.random(n) < 0.05 * i, "Low", text)
+    for i in range(5):
+        columns[f"charge {i}"] = [f"charge {c}" for c in np.minimum(rng.geometric(0.05, n), 300)]
+    columns["race"] = rng.choice(["A", "B", "C", "D"], n, p=[0.51, 0.34, 0.09, 0.06])
+    columns["sex"] = rng.choice(["Male", "Female"], n, p=[0.8, 0.2])
+    columns["age"] = rng.gamma(8, 4.3, n).round()
+    columns["age group"] = np.array(["young", "middle", "old"])[
+        np.digitize(columns["age"], [25, 45])
+    ]  # type: ignore[arg-type]
+    columns["id"] = np.arange(n)
+    columns["name"] = [f"person {i}" for i in range(n)]
+    columns["type"] = "F"
+    columns["recid"] = (rng.random(n) < decile / 15).astype(int)
+    frame = pd.DataFrame(columns)
+    return _missing(
+        rng, frame, {name: 0.3 for name in frame if name.startswith(("date", "charge"))}
+    )
+
+
+TABLES: dict[str, Callable[[], pd.DataFrame]] = {
+    "insurance": insurance,
+    "taxis": taxis,
+    "titanic": titanic,
+    "compas": compas,
+}
+
+
+def write(name: str, folder: Path) -> Path:
+    """Write a table as CSV."""
+    path = folder / f"{name}.csv"
+    TABLES[name]().to_csv(path, index=False)
+    return path
