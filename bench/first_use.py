@@ -2,8 +2,9 @@
 
 ``python -m bench.first_use [--quick] [--write]`` runs ``hgr-jax scan FILE`` (p-values, all files
 and the report) on tables like PhiK's insurance data, seaborn's taxis and titanic and ProPublica's
-COMPAS, and beside it PhiK's matrix and ydata-profiling's report, where these are installed.  Each run is a process of its own; the table has wall time, CPU time and the most memory.
-It exits with 1 if one of ours exceeds its bound.
+COMPAS, and beside it PhiK's matrix and ydata-profiling's report, where these are installed.  Each
+run is a process of its own; the table has wall time, CPU time and the most memory.  It exits with
+1 if one of ours exceeds its bound.
 """
 
 from __future__ import annotations

@@ -106,10 +106,8 @@ def compas() -> pd.DataFrame:
         columns[f"charge {i}"] = [f"charge {c}" for c in np.minimum(rng.geometric(0.05, n), 300)]
     columns["race"] = rng.choice(["A", "B", "C", "D"], n, p=[0.51, 0.34, 0.09, 0.06])
     columns["sex"] = rng.choice(["Male", "Female"], n, p=[0.8, 0.2])
-    columns["age"] = rng.gamma(8, 4.3, n).round()
-    columns["age group"] = np.array(["young", "middle", "old"])[
-        np.digitize(columns["age"], [25, 45])
-    ]  # type: ignore[arg-type]
+    columns["age"] = age = rng.gamma(8, 4.3, n).round()
+    columns["age group"] = np.array(["young", "middle", "old"])[np.digitize(age, [25, 45])]
     columns["id"] = np.arange(n)
     columns["name"] = [f"person {i}" for i in range(n)]
     columns["type"] = "F"

@@ -18,8 +18,10 @@ from cli_scan_support import COMMAND, environment
 import hgr_jax
 from hgr_jax import Scan
 from hgr_jax.cli.main import main
-from hgr_jax.cli.scan import GRID, _curve
-from hgr_jax.tables.convert import Category
+from hgr_jax.cli.scan import _curve
+from hgr_jax.core.kernels import Indicators
+from hgr_jax.scanning.single_pair import HostTransformation
+from hgr_jax.tables.encoding import Category
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -261,17 +263,10 @@ def test_no_column_of_a_csv_file_stops_it(folder: Path, capsys: pytest.CaptureFi
     assert pairs.n_obs[0] == 19  # without the missing day
 
 
-@pytest.mark.parametrize("levels", [2, GRID, GRID + 30])
-def test_the_curve_of_a_category_of_any_number_of_levels(levels: int) -> None:
-    shapes = []
-
-    def transform(positions: np.ndarray) -> np.ndarray:
-        shapes.append(positions.shape)
-        return 2 * positions
-
-    codes = np.arange(levels, dtype=np.int32)
-    names = tuple(f"level {i}" for i in range(levels))
+def test_the_curve_of_a_category() -> None:
+    codes = np.arange(30, dtype=np.int32)
+    names = tuple(f"level {i}" for i in range(30))
+    transform = HostTransformation(Indicators(30), np.zeros(0), None, 2.0 * codes)
     curve = _curve(transform, codes[1:].astype(float), Category(codes, names))
     assert tuple(curve.x) == names[1:]
-    assert list(curve.y) == [2.0 * i for i in range(1, levels)]
-    assert shapes == [(max(levels, GRID),)]
+    assert list(curve.y) == [2.0 * i for i in range(1, 30)]

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from formulas_support import computed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hgr_jax
 from bench.robustness import KINDS
 from hgr_jax.core.formulas import NO_DIGITS
-
-
-def computed(text: str, **variables: np.ndarray) -> np.ndarray:
-    """Return the value of a printed formula, which is read as it stands."""
-    polynomial, *meanings = text.split(", ")
-    known: dict[str, Any] = dict(variables)
-    for meaning in meanings:
-        symbol, expression = meaning.split(" = ")
-        known[symbol] = eval(expression, {}, known)
-    product = re.sub(r"(?<=\w) (?=[a-z])", " * ", polynomial.replace("^", "**"))
-    return np.asarray(eval(product, {}, known))
 
 
 def error(text: str, exact: Any, **variables: np.ndarray) -> float:

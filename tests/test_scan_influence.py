@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from formulas_support import computed
 from scipy import stats
 
 import hgr_jax
@@ -112,3 +113,15 @@ def test_independent_columns_of_heavy_tails_are_not_led_by_outliers() -> None:
         hgr_jax.scan(x, pvalues=None).top(1)[0].correlation
         == scan(x, pvalues=None).correlation[np.triu_indices(12, 1)].max()
     )
+
+
+def test_a_pair_in_full_is_its_fit(found: Scan) -> None:
+    x = with_an_outlier()
+    pair = found.in_full("c", "d")
+    assert pair is not None
+    fit = found.fit("c", "d")
+    grid = np.linspace(-2, 2, 50)
+    np.testing.assert_allclose(pair.f(grid), fit.f(grid), atol=2e-4)
+    np.testing.assert_allclose(pair.g(x[:, 3]), fit.g(x[:, 3]), atol=2e-4)
+    text = pair.f.formula("x")
+    assert np.abs(computed(text, x=x[:, 2]) - pair.f(x[:, 2])).max() <= 0.01

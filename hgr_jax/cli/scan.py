@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from hgr_jax._files import atomic_write
 from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, write_html
 from hgr_jax.plotting import save_figure
 from hgr_jax.scanning.api import scan
-from hgr_jax.scanning.influence import Influence
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
+from hgr_jax.scanning.single_pair import HostTransformation, Influence, SinglePair
 from hgr_jax.tables.encoding import Category
 from hgr_jax.tables.files import TableError, printable, read_any
 
@@ -110,12 +109,12 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
         raise TableError(printable(str(error))) from error
     # All but what prints before what is printed: a reader such as `head` may end that early.
     shown = found.top(max(settings.top, DETAILS), by=settings.sort)
-    influences = {(pair.a, pair.b): found.influence(pair.a, pair.b) for pair in shown}
-    _write_pairs(found, influences, settings.sort, folder)
+    in_full = {(pair.a, pair.b): found.in_full(pair.a, pair.b) for pair in shown}
+    _write_pairs(found, in_full, settings.sort, folder)
     found.save(folder / "scan.npz")
     page = folder / "report.html"
-    write_html(as_report(found, title, influences, by=settings.sort), page)
-    _say(found, title, influences, settings)
+    write_html(as_report(found, title, in_full, by=settings.sort), page)
+    _say(found, title, in_full, settings)
     if len(found):
         save_figure(found.plot(), folder / "heat_map.png")
     else:  # that of an earlier scan would be wrong
@@ -125,11 +124,16 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
     return found
 
 
-Influences = Mapping[tuple[str, str], Influence | None]
-"""Of the pairs that are shown, by their names."""
+InFull = Mapping[tuple[str, str], SinglePair | None]
+"""The pairs that are shown, by their names; None where there is no correlation."""
 
 
-def _say(found: Scan, title: str, influences: Influences, settings: ScanOptions) -> None:
+def _influence(in_full: InFull, a: str, b: str) -> Influence | None:
+    pair = in_full.get((a, b))
+    return None if pair is None else pair.influence
+
+
+def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> None:
     used = len(found.names) - len(found.skipped)
     print(
         f"{printable(title)}: {_count(len(found), 'pair')} of {_count(used, 'column')},"
@@ -160,7 +164,7 @@ def _say(found: Scan, title: str, influences: Influences, settings: ScanOptions)
             f"  {pair.correlation:>6.3f}{mark}  {_cell(pair.rank_correlation):>8}"
             f"  {_cell(pair.spearman):>10}  {_cell(pair.pearson):>9}"
             f"  {_probability(pair.adjusted_pvalue):>10}  {_cell(pair.null_95):>8}"
-            f"  {pair.n_obs:>7}  {_one_row(influences[pair.a, pair.b])}"
+            f"  {pair.n_obs:>7}  {_one_row(_influence(in_full, pair.a, pair.b))}"
         )
     print(
         f"\n{_more_than_chance(found):,} of {len(found):,} pairs are more than chance at a false"
@@ -210,9 +214,9 @@ def _probability(value: float) -> str:
     return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
 
 
-def _write_pairs(found: Scan, influences: Influences, by: str, folder: Path) -> None:
+def _write_pairs(found: Scan, in_full: InFull, by: str, folder: Path) -> None:
     frame = found.to_frame(by=by, library="pandas")
-    listed = [influences.get(pair) for pair in zip(frame["a"], frame["b"], strict=True)]
+    listed = [_influence(in_full, a, b) for a, b in zip(frame["a"], frame["b"], strict=True)]
     for name, column in (("part", "one_row_part"), ("row", "one_row"), ("without", "without_it")):
         frame[column] = [np.nan if one is None else getattr(one, name) for one in listed]
     for name, write in (("pairs.csv", frame.to_csv), ("pairs.parquet", frame.to_parquet)):
@@ -221,14 +225,15 @@ def _write_pairs(found: Scan, influences: Influences, by: str, folder: Path) -> 
 
 
 def as_report(
-    found: Scan, title: str, influences: Influences | None = None, *, by: str = "rank_excess"
+    found: Scan, title: str, in_full: InFull | None = None, *, by: str = "rank_excess"
 ) -> HtmlPage:
     """Return a scan as a page: all pairs, the heat map, and the first pairs in full."""
-    influences = {} if influences is None else influences
     settings = found.settings
     order = found.clustered()
     part = np.ix_(order, order)
     pairs = found.top(max(1, len(found)), by=by)
+    if in_full is None:
+        in_full = {(pair.a, pair.b): found.in_full(pair.a, pair.b) for pair in pairs[:DETAILS]}
     summary = {
         "rows": f"{settings['rows']:,}",
         "columns": f"{len(found.names) - len(found.skipped)}",
@@ -247,8 +252,12 @@ def as_report(
         correlation=found.correlation[part],
         pearson=found.pearson[part],
         columns=tuple(HEADERS),
-        rows=[_row(pair, influences) for pair in pairs],
-        details=[as_detail(found, pair) for pair in pairs[:DETAILS]],
+        rows=[_row(pair, in_full) for pair in pairs],
+        details=[
+            as_detail(found, pair, shown)
+            for pair in pairs[:DETAILS]
+            if (shown := in_full[pair.a, pair.b])
+        ],
         skipped=skipped,
         explanations={header: text for header, (_, text) in HEADERS.items()},
         probabilities=PROBABILITIES,
@@ -256,34 +265,30 @@ def as_report(
     )
 
 
-def _row(pair: Pair, influences: Influences) -> list[Any]:
-    influence = influences.get((pair.a, pair.b))
+def _row(pair: Pair, in_full: InFull) -> list[Any]:
+    influence = _influence(in_full, pair.a, pair.b)
     known = {"one_row": None if influence is None else influence.part}
     return [known.get(name, getattr(pair, name, None)) for name, _ in HEADERS.values()]
 
 
-def as_detail(found: Scan, pair: Pair) -> Detail:
+def as_detail(found: Scan, pair: Pair, shown: SinglePair) -> Detail:
     """Return a pair in full: its data and its transformations."""
-    with warnings.catch_warnings(record=True) as messages:
-        warnings.simplefilter("always")
-        fit = found.fit(pair.a, pair.b)
     names = (pair.a, pair.b)
     values = [found.values(name) for name in names]
     categories = [found.category(name) for name in names]
     present = ~(np.isnan(values[0]) | np.isnan(values[1]))
-    influence = found.influence(pair.a, pair.b)
-    rows = _rows_to_draw(np.flatnonzero(present), () if influence is None else influence.rows)
-    transforms = (fit.f, fit.g)
-    transformed = [np.asarray(t(v[rows])) for t, v in zip(transforms, values, strict=True)]
-    shown = [_points(v[rows], category) for v, category in zip(values, categories, strict=True)]
+    influence = shown.influence
+    rows = _rows_to_draw(np.flatnonzero(present), influence.rows)
+    transforms = (shown.f, shown.g)
+    transformed = [t(v[rows]) for t, v in zip(transforms, values, strict=True)]
+    points = [_points(v[rows], category) for v, category in zip(values, categories, strict=True)]
     curves = [
         _curve(t, v[present], category)
         for t, v, category in zip(transforms, values, categories, strict=True)
     ]
-    note = "" if any(categories) else f"f = {fit.f.formula('a')};  g = {fit.g.formula('b')}"
-    note = "; ".join(filter(None, [note, *(str(one.message) for one in messages)]))
+    note = "" if any(categories) else f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
     marked = None
-    if influence is not None and influence.dominates:
+    if influence.dominates:
         marked = int(np.searchsorted(rows, influence.row))
     signed = None
     if not any(categories):
@@ -296,7 +301,7 @@ def as_detail(found: Scan, pair: Pair) -> Detail:
         pearson=signed,
         correlation=pair.correlation,
         marked=marked,
-        points=list(zip(*shown, strict=True)),
+        points=list(zip(*points, strict=True)),
         f=curves[0],
         g=curves[1],
         transformed=list(zip(*(t.tolist() for t in transformed), strict=True)),
@@ -312,14 +317,14 @@ def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
     return np.union1d(sample, np.asarray(influential, rows.dtype))
 
 
-def _facts(pair: Pair, influence: Influence | None) -> str:
+def _facts(pair: Pair, influence: Influence) -> str:
     """Return a pair in a line."""
     facts = [f"KB {pair.correlation:.3f}"]
     if not np.isnan(pair.rank_correlation):
         facts.append(f"of ranks {pair.rank_correlation:.3f}")
     if not np.isnan(pair.pearson):
         facts.append(f"|Pearson| {pair.pearson:.3f}")
-    if influence is not None and influence.dominates:
+    if influence.dominates:
         facts.append(
             f"row {influence.row} makes {influence.part:.0%} of it: {influence.without:.3f} without"
         )
@@ -332,11 +337,9 @@ def _points(values: Any, category: Category | None) -> list[Any]:
     return [category.levels[level] for level in values.astype(int)]
 
 
-def _curve(transform: Any, values: Any, category: Category | None) -> Curve:
+def _curve(transform: HostTransformation, values: Any, category: Category | None) -> Curve:
     if category is None:
         grid = np.linspace(values.min(), values.max(), GRID)
-        return Curve(grid.tolist(), np.asarray(transform(grid)).tolist())
-    positions = np.arange(max(GRID, len(category.levels)), dtype=float)  # of one shape, mostly
-    heights = np.asarray(transform(positions))
+        return Curve(grid.tolist(), transform(grid).tolist())
     levels = np.unique(values.astype(int))
-    return Curve([category.levels[level] for level in levels], heights[levels].tolist())
+    return Curve([category.levels[level] for level in levels], transform(levels).tolist())

@@ -93,11 +93,11 @@ def significance(
         return tests
     if len(rest) and (measure is None and features.weights is None):
         seed = np.asarray(jax.random.key_data(key))
-        mean, point, exceed, _ = permutation_null(
+        mean, point, exceed, drawn, _ = permutation_null(
             features, kernels, memory, pairs[rest], permutations, seed, progress
         )
         tests.null_mean[rest], tests.null_95[rest] = mean, point
-        tests.pvalue[rest] = (exceed + 1) / (permutations + 1)
+        tests.pvalue[rest] = (exceed + 1) / (drawn + 1)
     elif len(rest):
         _test_each(tests, features, kernels, measure, pairs, rest, permutations, key, progress)
     tests.source[rest] = SOURCES.index("permutation")

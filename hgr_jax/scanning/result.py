@@ -19,9 +19,9 @@ from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference.bias import corrected_on_host
 from hgr_jax.measures import kb_fit
 from hgr_jax.scanning import archive
-from hgr_jax.scanning.influence import Influence, influence_of
 from hgr_jax.scanning.pvalues import SOURCES
 from hgr_jax.scanning.ranks import ranks
+from hgr_jax.scanning.single_pair import Influence, SinglePair, in_full
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category
 
@@ -263,10 +263,18 @@ class Scan:
 
         None where there is no correlation.  Raises as `fit` does.
         """
+        pair = self.in_full(a, b)
+        return None if pair is None else pair.influence
+
+    def in_full(self, a: str, b: str) -> SinglePair | None:
+        """Fit one pair on the host, in double precision and without compiling anything.
+
+        None where there is no correlation.  Raises as `fit` does.
+        """
         self._check_fitted()
         weights = None if self._weights is None else np.asarray(self._weights, np.float64)
         values = self.values(a), self.values(b)
-        return influence_of(
+        return in_full(
             *values, weights, self._kernels(a, b), single=self.settings["method"] == "sk"
         )
 
