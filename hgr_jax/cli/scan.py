@@ -18,7 +18,8 @@ from hgr_jax.plotting import save_figure
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
 from hgr_jax.tables.encoding import Category
-from hgr_jax.tables.files import TableError, printable, read_any
+from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.files import Reading, read_any
 
 POINTS = 600
 """Rows of a pair that its picture shows."""
@@ -58,9 +59,12 @@ class ScanOptions:
     seed: int = 0
 
 
-def report_file(path: Path, settings: ScanOptions, folder: Path) -> None:
+def report_file(
+    path: Path, settings: ScanOptions, folder: Path, reading: Reading | None = None
+) -> None:
     """Scan the columns of a file: a ranked table in the terminal, and all pairs in a folder."""
-    report_scan(read_any(path), path.name, settings, folder)
+    frame = read_any(path, reading)
+    report_scan(frame, Path(frame.source).name, settings, folder)
 
 
 def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> Scan:
@@ -159,9 +163,15 @@ def _probability(value: float) -> str:
 
 def _write_pairs(found: Scan, by: str, folder: Path) -> None:
     frame = found.to_frame(by=by, library="pandas")
-    for name, write in (("pairs.csv", frame.to_csv), ("pairs.parquet", frame.to_parquet)):
+    shown = frame.assign(a=frame["a"].map(harmless), b=frame["b"].map(harmless))
+    for name, write in (("pairs.csv", shown.to_csv), ("pairs.parquet", frame.to_parquet)):
         with atomic_write(folder / name) as partial:
             write(partial, index=False)
+
+
+def harmless(name: str) -> str:
+    """Return a name with a quote before what a spreadsheet would take for a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
 
 
 def as_report(found: Scan, title: str, *, by: str = "correlation") -> HtmlPage:

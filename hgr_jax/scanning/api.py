@@ -25,7 +25,8 @@ from hgr_jax.scanning.generic import estimate_measure
 from hgr_jax.scanning.pvalues import Significance, effective_rows, significance
 from hgr_jax.scanning.ranks import ranks
 from hgr_jax.scanning.result import Scan
-from hgr_jax.tables.columns import Columns, add_note, as_columns
+from hgr_jax.tables.columns import Columns, as_columns
+from hgr_jax.tables.convert import add_note
 
 Measure = Callable[[Any, Any], Any]
 
