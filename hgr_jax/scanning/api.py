@@ -25,6 +25,7 @@ from hgr_jax.scanning.generic import estimate_measure
 from hgr_jax.scanning.pvalues import Significance, effective_rows, significance
 from hgr_jax.scanning.ranks import ranks
 from hgr_jax.scanning.result import Scan
+from hgr_jax.scanning.size import check_size
 from hgr_jax.tables.columns import Columns, as_columns
 from hgr_jax.tables.convert import add_note
 
@@ -111,8 +112,8 @@ def scan(
       A `Scan`.
 
     Raises:
-      TypeError, ValueError: for what is no table, an unknown target, or options other than the
-        above.  Not for anything in the data.
+      TypeError, ValueError: for what is no table, an unknown target, options other than the
+        above, or more pairs than fit in memory.  Not for anything in the data.
 
     Cost: for n rows and p columns of degree d, one product of ``(p d) x n`` and ``n x (p d)``; with
     q patterns of missing values another of ``p (d + 1) (d + 2) / 2 x n`` and ``n x q``; p-values by
@@ -151,7 +152,11 @@ def scan(
     key = None if key is None else as_key(key)
     columns = as_columns(table, names=names, categories=categories, low_cardinality=low_cardinality)
     weights = _as_weights(weights, columns.rows)
-    pairs, positions = _pairs(columns, _as_targets(target, columns.names))
+    targets = _as_targets(target, columns.names)
+    used = len(columns.number_positions) + len(columns.category_positions)
+    wanted = None if targets is None else len(targets)
+    check_size(len(columns.names), used, wanted, tested=pvalues is not None)
+    pairs, positions = _pairs(columns, targets)
     ranked = transform == "rank"
     features = as_features(columns, weights, ranked=ranked, as_they_are=measure is not None)
     kernels = Kernels(h, k, single=method == "sk")

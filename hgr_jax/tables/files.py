@@ -195,9 +195,10 @@ def _settled(
     names, notes = name_columns(own)
     found, skipped = {}, {}
     also = [text.strip().lower() for text in reading.na]
+    places = {name: place for place, name in enumerate(names)}
     for name in _chosen(shown, names, reading):
         values, note = settle(
-            column(names.index(name)), point=reading.decimal, also_missing=also, where=where
+            column(places[name]), point=reading.decimal, also_missing=also, where=where
         )
         if isinstance(values, Unusable):
             skipped[name] = values.reason
@@ -251,7 +252,8 @@ def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
     if remark:
         add_note(notes, shown, remark)
     chosen = _chosen(shown, names, reading)
-    places = {name: names.index(name) for name in chosen}
+    all_places = {name: place for place, name in enumerate(names)}
+    places = {name: all_places[name] for name in chosen}
     also = [text.strip().lower() for text in reading.na]
     found = {n: typed(cells, place, also, reading.decimal) for n, place in places.items()}
     if any(column.point == "," for column in found.values()):

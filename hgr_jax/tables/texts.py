@@ -285,8 +285,7 @@ def tell_lost_digits(
       values: ``(n,)`` float64.
       exact: of rows, their integers (or None for one that is no integer).
     """
-    with np.errstate(invalid="ignore"):
-        rows = np.flatnonzero(np.isfinite(values) & (np.abs(values) >= 2.0**53))
+    rows = np.flatnonzero((np.abs(values) >= 2.0**53) & (np.abs(values) < np.inf))
     if not len(rows):
         return ""
     pairs = list(zip(exact(rows), values[rows].tolist(), strict=True))
