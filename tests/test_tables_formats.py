@@ -104,6 +104,14 @@ def test_what_is_neither_numbers_nor_text_is_skipped(tmp_path: Path) -> None:
         frame.column("list")
 
 
+def test_numbers_in_quotes_are_numbers_in_json(tmp_path: Path) -> None:
+    frame = read_any(write(tmp_path, '[{"x": "1"}, {"x": "2.5"}, {"x": "-"}]', "t.json"))
+    np.testing.assert_array_equal(frame.column("x"), [1, 2.5, np.nan])
+    assert "'-' in record 3" in frame.notes["x"]
+    frame = read_any(write(tmp_path, '[{"x": "1"}, {"x": "2.5"}]', "t.json"))
+    np.testing.assert_array_equal(frame.column("x"), [1, 2.5])
+
+
 def test_excel(tmp_path: Path) -> None:
     pytest.importorskip("openpyxl")
     path = tmp_path / "t.xlsx"

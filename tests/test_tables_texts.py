@@ -219,6 +219,19 @@ def test_texts_that_all_are_numbers_were_made_texts() -> None:
     assert of_frame.categories[0].levels == ("-", "1", "2")
 
 
+def test_marks_of_missing_values_in_frames() -> None:
+    texts = [" Rome ", "Oslo", "?", " NA", "None", "Rome"] * 6
+    found = as_columns({"town": texts, "x": range(36), "n": ["1", " ?", "nan"] * 12})
+    assert found.categories[0].levels == ("Oslo", "Rome")
+    assert np.sum(found.categories[0].codes < 0) == 18
+    assert found.notes["town"] == "18 texts such as '?' are missing"
+    assert found.skipped == {"n": "every value that is present is 1"}
+    codes = as_columns({"x": range(36), "n": ["1", "2", "nan"] * 12})
+    assert codes.categories[0].levels == ("1", "2")
+    mixed = as_columns({"x": range(36), "n": np.array([1, "2", 3.5, "?"] * 9, object)})
+    assert mixed.numbers[:4, 1].tolist()[:3] == [1, 2, 3.5]
+
+
 LARGE = 2**53 + 1
 
 

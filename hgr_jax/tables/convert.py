@@ -95,11 +95,13 @@ def settle(
     point: str | None = None,
     also_missing: Collection[str] = (),
     where: Callable[[int], str] = "in row {}".format,
+    numbers_in_text: bool = False,
 ) -> tuple[NDArray[Any] | Category | Unusable, str]:
     """Return a NumPy column as numbers, booleans, dates, durations or levels, and a remark.
 
     Texts are what `infer` finds in them.  Texts that all are plain numbers stay texts: what reads
-    files makes numbers of those, so somebody has made texts of them.
+    files makes numbers of those, so somebody has made texts of them.  ``numbers_in_text`` says
+    that nobody has.
 
     Args:
       column: ``(n,)``, or what is settled already.
@@ -118,7 +120,7 @@ def settle(
         return array, ""
     if array.dtype.kind in "USO":
         try:
-            return _settle_objects(array, point, also_missing, where)
+            return _settle_objects(array, point, also_missing, where, numbers_in_text)
         except Exception as error:  # of the objects' own methods
             reason = f"values that cannot be read as numbers or text ({type(error).__name__})"
             return Unusable(reason), ""
@@ -145,7 +147,14 @@ def _settle_objects(
     point: str | None,
     also_missing: Collection[str],
     where: Callable[[int], str],
+    numbers_in_text: bool,
 ) -> tuple[NDArray[Any] | Category, str]:
+    values = array.tolist()
+    if set(map(type, values)) <= {str, type(None)}:
+        missing = np.array([not value for value in values], bool)
+        present = [value for value in values if value]
+        made = not numbers_in_text
+        return _settle_texts(present, missing, point, also_missing, where, made_texts=made)
     missing = np.array([_is_missing(value) for value in array], bool)
     present = list(array[~missing])
     found = _numbers_of_objects(present)
@@ -164,19 +173,40 @@ def _settle_objects(
             note = tell_lost_digits(whole, lambda rows: [exact[row] for row in rows.tolist()])
         return whole, note
     if all(isinstance(value, str | numbers.Real) for value in present):
-        texts = np.full(len(array), "", object)
-        texts[~missing] = [str(value).strip() for value in present]
-        lowered = {text: text.lower() for text in set(texts.tolist())}
-        known = MISSING | set(also_missing)
-        if present and all(is_number(text) for text in lowered if text):
-            note = "texts that all are numbers are a category; convert them to have numbers"
-            return encode_texts(present, missing), note
-        gone = {text for text, low in lowered.items() if low in known}
-        clean = np.array([*("" if t in gone else t for t in texts), None], object)[:-1]
-        inferred = infer(clean, point=point, where=where)
+        made = not numbers_in_text and all(isinstance(value, str) for value in present)
+        return _settle_texts(present, missing, point, also_missing, where, made_texts=made)
+    return encode_texts(present, missing), ""
+
+
+def _settle_texts(
+    present: list[Any],
+    missing: NDArray[np.bool_],
+    point: str | None,
+    also_missing: Collection[str],
+    where: Callable[[int], str],
+    *,
+    made_texts: bool,
+) -> tuple[NDArray[Any] | Category, str]:
+    """Return what texts, some of them perhaps numbers, are; ``made_texts``: they may be codes."""
+    known = MISSING.union(also_missing)
+    position: dict[Any, int] = {}
+    codes = np.array([position.setdefault(value, len(position)) for value in present], np.intp)
+    trimmed = [str(value).strip() for value in position]
+    clean = ["" if text.lower() in known else text for text in trimmed]
+    texts = np.full(len(missing), "", object)
+    texts[~missing] = np.array([*clean, None], object)[codes]
+    note = ""
+    if present and made_texts and all(map(is_number, filter(None, trimmed))):
+        note = "texts that all are numbers are a category; convert them to have numbers"
+    else:
+        inferred = infer(texts, point=point, where=where)
         if not holds_texts(inferred.values):
             return inferred.values, inferred.note
-    return encode_texts(present, missing), ""
+    gone = [i for i, (old, new) in enumerate(zip(trimmed, clean, strict=True)) if old != new]
+    if gone:
+        count, first = int(np.isin(codes, gone).sum()), trimmed[gone[0]]
+        note = "; ".join(filter(None, [note, f"{count:,} texts such as {first!r} are missing"]))
+    return encode_texts(texts[texts != ""], texts == ""), note
 
 
 def holds_texts(column: NDArray[Any]) -> bool:

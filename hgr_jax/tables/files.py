@@ -164,9 +164,12 @@ def read_any(path: str | Path, reading: Reading | None = None) -> Frame:
     if not columns or not len(next(iter(columns.values()))):
         raise TableError(f"{shown} holds no records")
     values = list(columns.values())
-    return _settled(
-        shown, list(columns), values.__getitem__, reading, lambda i: f"in record {i + 1}"
-    )
+
+    def where(row: int) -> str:
+        return f"in record {row + 1}"
+
+    # Programs write numbers in quotes, and pandas takes them for numbers too.
+    return _settled(shown, list(columns), values.__getitem__, reading, where, numbers_in_text=True)
 
 
 def read_publication(
@@ -190,6 +193,8 @@ def _settled(
     column: Callable[[int], Any],
     reading: Reading,
     where: Callable[[int], str],
+    *,
+    numbers_in_text: bool = False,
 ) -> Frame:
     """Return the columns of a file that has types."""
     names, notes = name_columns(own)
@@ -198,7 +203,11 @@ def _settled(
     places = {name: place for place, name in enumerate(names)}
     for name in _chosen(shown, names, reading):
         values, note = settle(
-            column(places[name]), point=reading.decimal, also_missing=also, where=where
+            column(places[name]),
+            point=reading.decimal,
+            also_missing=also,
+            where=where,
+            numbers_in_text=numbers_in_text,
         )
         if isinstance(values, Unusable):
             skipped[name] = values.reason

@@ -199,6 +199,8 @@ def infer(
     rows = np.flatnonzero(texts != "")
     sample = [text for text in texts[rows[:: max(1, len(rows) // SAMPLE)]] if text not in DASHES]
     kinds = [kind for kind in _KINDS_OF_TEXT if kind.point in (None, point or kind.point)]
+    if not point and "," not in "".join(sample):
+        kinds = [kind for kind in kinds if kind.point != ","]
     kinds = [kind for kind in kinds if _part_of(kind, sample) >= MAYBE]
     if not kinds:
         return Inferred(texts)
