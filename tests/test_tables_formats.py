@@ -154,6 +154,8 @@ def test_latin_letters_of_windows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(frame.column("größe"), [1, 2])
     assert "line 1 is not UTF-8: the file is read as Windows-1252" in frame.notes[str(path)]
     assert list(read_any(write(tmp_path, b"x,y\n\x81,1\n")).column("x")) == ["\x81"]
+    path = write(tmp_path, '[{"x": "Köln"}]'.encode("cp1252"), "t.json")
+    assert "read as Windows-1252" in read_any(path).notes[str(path)]
 
 
 @pytest.mark.parametrize(
@@ -171,6 +173,9 @@ def test_latin_letters_of_windows(tmp_path: Path) -> None:
         ("t.feather", b"ARROW1\0\0 and no more", "cannot be read as Feather: "),
         ("t.json", b'[{"x": 1},\n {"x": }]', "line 2: not JSON: Expecting value"),
         ("t.jsonl", b'{"x": 1}\n{"x": \n', "line 2: not JSON: Expecting value"),
+        ("t.json", b"[" * 100_000, "its values are nested too deeply"),
+        ("t.csv", b"<!DOCTYPE html><html>", "is a page or XML; expected CSV"),
+        ("t.csv", b'""\n', "has a header but no rows"),
         ("t.json", b"[1, 2]", "expected records, as in "),
         ("t.json", b"[]", "holds no records"),
         ("t.json", b'{"x": [1], "y": [1, 2]}', "columns are of different lengths"),
@@ -198,6 +203,8 @@ def test_a_line_break_in_a_quoted_name(tmp_path: Path) -> None:
         ('x,y\n1,a\n2,"b\n3,c\n', "line 3: a quote is opened here and never closed"),
         ('x,y\n1,a\n2,"b\n3,"c\n4,d\n', "line 3: a quote .* is closed in line 4, before 'c'"),
         ('x,y\n1,a\n"2,b\n3,c\n', "line 3: a quote is opened here and never closed"),
+        ('x,y\n1,a\n2,"b\n3,c', "line 3: a quote is opened here and never closed"),
+        ('x,y\n1,a\n2,"b', "line 3: a quote is opened here and never closed"),
         ('x,"y\n1,2\n3,4\n', "line 1: a quote is opened here and never closed"),
     ],
 )

@@ -133,7 +133,9 @@ def read_cells(body: bytes, shown: str, *, header: bool = True, point: str | Non
     cells = _parse(body, start, shown, names, delimiter, handle)
     rows = len(cells.columns[0])
     ends = max(body.count(b"\n", start), body.count(b"\r", start))
-    if uneven or ends > rows + len(blank):  # a value takes several lines, or some are empty
+    ends += body[-1:] not in (b"\n", b"\r")
+    # A value takes several lines, or some are empty; or a quote has no other.
+    if uneven or ends > rows + len(blank) or body.count(b'"', start) % 2:
         _check_quotes(body, start, shown, delimiter)
     if uneven:
         row = uneven[0]
@@ -156,7 +158,7 @@ def _parse(
     body: bytes, start: int, shown: str, names: list[str], delimiter: str, handle: Any
 ) -> Cells:
     places = [str(place) for place in range(len(names))]
-    columns = [arrow().array([], arrow().string()) for _ in places]
+    columns = [arrow().chunked_array([], arrow().string()) for _ in places]
     if body[start:].strip():
         try:
             table = arrow().csv.read_csv(

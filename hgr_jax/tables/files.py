@@ -160,7 +160,7 @@ def read_any(path: str | Path, reading: Reading | None = None) -> Frame:
         return _settled(shown, own, lambda i: from_frame(frame, i), reading, "in row {}".format)
     if kind == "Excel":
         return _read_sheet(body, shown, reading)
-    columns = read_json(body, kind, shown)
+    columns, remark = read_json(body, kind, shown)
     if not columns or not len(next(iter(columns.values()))):
         raise TableError(f"{shown} holds no records")
     values = list(columns.values())
@@ -169,7 +169,8 @@ def read_any(path: str | Path, reading: Reading | None = None) -> Frame:
         return f"in record {row + 1}"
 
     # Programs write numbers in quotes, and pandas takes them for numbers too.
-    return _settled(shown, list(columns), values.__getitem__, reading, where, numbers_in_text=True)
+    frame = _settled(shown, list(columns), values.__getitem__, reading, where, numbers_in_text=True)
+    return dataclasses.replace(frame, notes={**frame.notes, shown: remark}) if remark else frame
 
 
 def read_publication(

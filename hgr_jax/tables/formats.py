@@ -46,6 +46,7 @@ _OTHERS = {
     b"$FL2": "an SPSS file; export the table as CSV",
     b"RDX": "an R file; export the table as CSV",
     b"\x28\xb5\x2f\xfd": "compressed by Zstandard; unpack it",
+    **dict.fromkeys((b"<!DOCTYPE", b"<html", b"<?xml"), f"a page or XML; expected {READ}"),
     b"7z\xbc\xaf": "a 7z archive; unpack it",
 }
 
@@ -146,16 +147,25 @@ def read_arrow(body: bytes, kind: str, shown: str) -> Any:
         raise TableError(f"{shown} cannot be read as {kind}: {reason}") from None
 
 
-def read_json(body: bytes, kind: str, shown: str) -> dict[str, NDArray[Any]]:
-    """Return columns of objects from a list of records, records line by line, or columns by name.
+def read_json(body: bytes, kind: str, shown: str) -> tuple[dict[str, NDArray[Any]], str]:
+    """Return columns of objects, and what is to be said of their encoding.
+
+    The file holds a list of records, records line by line, or columns by name.
 
     Raises:
       TableError: if it is not JSON, or none of those.
     """
-    text = as_utf8(body, shown)[0].decode()
+    body, note = as_utf8(body, shown)
+    try:
+        return _as_records(_parse_json(body.decode(), kind, shown), shown), note
+    except RecursionError:
+        raise TableError(f"{shown}: its values are nested too deeply") from None
+
+
+def _parse_json(text: str, kind: str, shown: str) -> Any:
     if kind == "JSON":
         try:
-            return _as_records(json.loads(text), shown)
+            return json.loads(text)
         except json.JSONDecodeError as error:
             if not error.msg.startswith("Extra data"):
                 raise TableError(f"{shown}, line {error.lineno}: not JSON: {error.msg}") from None
@@ -167,7 +177,7 @@ def read_json(body: bytes, kind: str, shown: str) -> dict[str, NDArray[Any]]:
             except json.JSONDecodeError as error:
                 reason = f"not JSON: {error.msg}"
                 raise TableError(f"{shown}, line {number}: {reason}") from None
-    return _as_records(records, shown)
+    return records
 
 
 def _as_records(found: Any, shown: str) -> dict[str, NDArray[Any]]:
