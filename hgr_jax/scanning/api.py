@@ -65,7 +65,8 @@ def scan(
 
     Categories (text, categorical types, and what ``categories`` and ``low_cardinality`` ask for)
     enter by an indicator of each level, so that their pairs are exact too: two of them are
-    correspondence analysis.  Booleans are numbers, dates are days since the first.  Levels in
+    correspondence analysis.  Booleans are numbers, dates are days since the first.  Text of which
+    nearly all is written as numbers, dates, or true and false is those, as in a file.  Levels in
     fewer than 5 rows, or 1% of those present, are pooled into one; text of which that would be
     more than half is skipped.  Infinite values count as missing.  No column stops a scan: see
     `Scan.skipped` and `Scan.notes`.

@@ -87,9 +87,10 @@ def as_columns(
       low_cardinality: integer columns of at most so many distinct values are categories too.
 
     Booleans are numbers (their two levels span the same functions), dates are days since the
-    column's first, text and categorical types are categories.  Infinite values count as missing.
-    Levels held by fewer than `MIN_LEVEL_ROWS` rows or `MIN_LEVEL_SHARE` of those present are
-    pooled into one; a column of which more than `MAX_POOLED_SHARE` would be pooled is left out.
+    column's first, categorical types are categories, and text is what `settle` takes it for.
+    Infinite values count as missing.  Levels held by fewer than `MIN_LEVEL_ROWS` rows or
+    `MIN_LEVEL_SHARE` of those present are pooled into one; a column of which more than
+    `MAX_POOLED_SHARE` would be pooled is left out.
 
     Raises:
       TypeError: for what is no table, or one string for ``names`` or ``categories``.

@@ -80,10 +80,10 @@ def as_utf8(body: bytes, shown: str) -> tuple[bytes, str]:
             name = ("utf-16-be", "utf-16-le")[zeros[1] > zeros[0]]
     note = ""
     try:
-        if name is None:
-            body.decode()
-        else:
+        if name is not None:
             body = body.decode(name).encode()
+        elif not body.isascii():
+            body.decode()
     except UnicodeDecodeError as error:
         if name is not None:
             raise TableError(
@@ -159,7 +159,7 @@ def _parse(
 ) -> Cells:
     places = [str(place) for place in range(len(names))]
     columns = [arrow().chunked_array([], arrow().string()) for _ in places]
-    if body[start:].strip():
+    if _FILLED.search(body, start):
         try:
             table = arrow().csv.read_csv(
                 arrow().BufferReader(arrow().py_buffer(body).slice(start)),
@@ -193,11 +193,12 @@ def trimmed(column: Any) -> NDArray[Any]:
 
 def _read_header(body: bytes, shown: str, point: str | None) -> tuple[int, int, list[str], str]:
     """Return where the names begin and end, the names, and the delimiter that occurs most."""
-    begin = len(body) - len(body.lstrip(b" \r\n"))
+    filled = _FILLED.search(body)
+    begin = filled.start() if filled else len(body)
     told = re.match(rb'"?sep=(.)"?\r?\n', body[begin : begin + 20])  # Excel's first line
     if told:
         begin += told.end()
-    if not body[begin:].strip():
+    if not _FILLED.search(body, begin):
         raise TableError(f"{shown} is empty: expected a line of column names, then rows")
     first = end = _line_end(body, begin)
     left_open = body.count(b'"', begin, end) % 2
@@ -230,6 +231,7 @@ def _find_delimiter(text: str, point: str | None) -> str:
 
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_FILLED = re.compile(rb"[^ \r\n]")
 
 
 def _line_end(body: bytes, start: int) -> int:
@@ -245,14 +247,14 @@ def _check_quotes(
         rb"(?:\A|(?<=[\r\n%b]))\"(?P<in>[^\"]*+(?:\"\"[^\"]*+)*+)(?P<end>\"?)(?P<rest>[^%b\r\n]{0,20})"
         % ((re.escape(delimiter.encode()),) * 2)
     )
-    for found in field.finditer(body[start:]) if b'"' in body[start:] else ():
-        if stop is not None and start + found.start() >= stop:
+    for found in field.finditer(body, start) if body.find(b'"', start) >= 0 else ():
+        if stop is not None and found.start() >= stop:
             return
-        line = line_of(body, start + found.start())
         if not found["end"]:
+            line = line_of(body, found.start())
             raise TableError(f"{shown}, line {line}: a quote is opened here and never closed")
         if found["rest"].strip() and (b"\n" in found["in"] or b"\r" in found["in"]):
-            last = line_of(body, start + found.end("in"))
+            line, last = line_of(body, found.start()), line_of(body, found.end("in"))
             raise TableError(
                 f"{shown}, line {line}: a quote that is opened here is closed in line {last},"
                 f" before {found['rest'].decode(errors='replace')!r}; expected a delimiter there"
