@@ -110,7 +110,7 @@ def test_demo(tmp_path: Path) -> None:
         ("x,y\n", ("x", "y"), "header but no rows"),
         ("x,y\n1,2\n", ("x", "y"), "has 1 row(s) with a number in both"),
         ("x,y\n1,2\n2\n", ("x", "y"), "line 3: expected 2 values as in the header, got 1"),
-        ("x,y\n1,red\n", ("x", "y"), "column 'y' holds text, for example 'red' in line 2"),
+        ("x,y\n1,red\n", ("x", "y"), "column 'x' cannot be used: every value that is present is 1"),
         ("x,y\n1,\n2,NA\n", ("x", "y"), "every value of column 'y' is missing"),
         ("price,size\n1,2\n", ("prise", "size"), "did you mean 'price'"),
         ("x\x1b[31m,y\n1,2\n", ("z\x1b[0m", "y"), "no column 'z\\x1b[0m'"),
@@ -160,7 +160,7 @@ def test_wrong_arguments_end_with_2(arguments: tuple[str, ...], tmp_path: Path) 
 
 
 def test_help_and_version(tmp_path: Path) -> None:
-    assert "FILE.csv COL_A COL_B" in run("pair", "--help", cwd=tmp_path).stdout
+    assert "FILE COL_A COL_B" in run("pair", "--help", cwd=tmp_path).stdout
     assert run("--version", cwd=tmp_path).stdout.startswith("hgr-jax 0.")
 
 

@@ -17,7 +17,8 @@ from hgr_jax.cli.fair import FairOptions, compare, split, verdict
 from hgr_jax.cli.main import main
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
-from hgr_jax.tables.files import Frame, TableError, read_table
+from hgr_jax.tables.faults import TableError
+from hgr_jax.tables.files import Frame, read_any
 from hgr_jax.tables.supervised import encode_supervised, usable_rows
 
 COMMAND = [sys.executable, "-m", "hgr_jax.cli", "fair"]
@@ -63,7 +64,7 @@ def diabetes(tmp_path: Path) -> Path:
 
 def inputs(path: Path, described: dict[str, object]) -> np.ndarray:
     """What a user does to have predictions on new rows."""
-    frame = read_table(path)
+    frame = read_any(path)
     columns = []
     for entry in described["inputs"]:  # type: ignore[attr-defined]
         column = frame.column(entry["column"])
@@ -94,7 +95,7 @@ def test_regression(diabetes: Path, tmp_path: Path) -> None:
     assert described["inputs"][-1] == {"column": "generation", "level": "young"}
     model = FairMLPRegressor.load(folder / "model.npz")
     predictions = model.predict(inputs(diabetes, described))
-    assert np.corrcoef(predictions, read_table(diabetes).column("progression"))[0, 1] > 0.3
+    assert np.corrcoef(predictions, read_any(diabetes).column("progression"))[0, 1] > 0.3
     with (folder / "history.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["model"] for row in rows] == ["before"] * 2 + ["after"] * 2
@@ -118,7 +119,7 @@ def test_classification_of_text_with_a_category_protected(diabetes: Path, tmp_pa
     assert described["settings"]["seed"] == 5
     model = FairMLPClassifier.load(tmp_path / "kept" / "model.npz")
     labels = model.predict(inputs(diabetes, described))
-    assert (labels == read_table(diabetes).column("worse")).mean() > 0.6
+    assert (labels == read_any(diabetes).column("worse")).mean() > 0.6
 
 
 class Known:

@@ -22,7 +22,7 @@ from hgr_jax.datasets import (
     load_communities,
     load_diabetes,
 )
-from hgr_jax.tables.files import TableError
+from hgr_jax.tables.faults import TableError
 
 
 def test_communities_is_the_table_of_the_paper(real: Path) -> None:
@@ -87,7 +87,7 @@ WRONG_TRACTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "no income": (_without_income, "has no column 'Income'; did you mean"),
     "twice": (
         lambda lines: [lines[0] + ",Income", *(line + ",1" for line in lines[1:])],
-        "has 2 columns named 'Income'",
+        "column 'Income': the first of 2 columns of this name",
     ),
     "counties": (
         lambda lines: [lines[0].replace("CensusTract", "CensusId"), *lines[1:]],
@@ -100,6 +100,10 @@ WRONG_TRACTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "text": (
         lambda lines: [*lines[:2], lines[1] + "x"],
         "column 'Unemployment' holds text, for example '6.8x'; expected numbers",
+    ),
+    "one odd text": (
+        lambda lines: [lines[0], *[lines[1]] * 19, lines[1] + "x"],
+        "column 'Unemployment': 19 of 20 are numbers, .* '6.8x' in line 21",
     ),
     "infinite": (
         lambda lines: [lines[0], lines[1].rpartition(",")[0] + ",inf"],

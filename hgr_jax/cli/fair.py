@@ -22,7 +22,8 @@ from hgr_jax.fairness.estimators import split_rows
 from hgr_jax.fairness.evaluation import measured
 from hgr_jax.plotting import plot_history, save_figure
 from hgr_jax.tables.encoding import Category, encode_known
-from hgr_jax.tables.files import Frame, TableError, printable, read_table
+from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.files import Frame, Reading, read_any
 from hgr_jax.tables.supervised import SupervisedTable, encode_supervised, shown, usable_rows
 
 SHUFFLES = 100
@@ -59,14 +60,17 @@ class FairOptions:
         return f"HGR-KB({self.h}, {self.k})" if self.penalty == "kb" else f"HGR-SK({self.k})"
 
 
-def report_training(path: Path, options: FairOptions, drop: list[str], folder: Path) -> None:
+def report_training(path: Path, options: FairOptions, reading: Reading, folder: Path) -> None:
     """Train on a file without and with the constraint, print both, keep model and pictures."""
-    frame = read_table(path)
-    for name, option in ((options.target, "--target"), (options.protected, "--protected")):
-        frame.column(name)
-        if name in drop:
+    needed = (options.target, options.protected)
+    for name, option in zip(needed, ("--target", "--protected"), strict=True):
+        if name in reading.drop:
             raise TableError(f"column {name!r} is both {option} and in --drop")
-    frame = frame.without(drop)
+    if reading.columns:
+        reading = dataclasses.replace(reading, columns=(*reading.columns, *needed))
+    frame = read_any(path, reading).in_days()
+    for name in needed:
+        frame.column(name)
     usable = usable_rows(frame, (options.target, options.protected))
     left_out = frame.rows - usable.rows
     problem = encode_supervised(usable, options.target, options.protected)
@@ -77,13 +81,16 @@ def report_training(path: Path, options: FairOptions, drop: list[str], folder: P
     also = f"; {left_out} with a missing or infinite value left out" if left_out else ""
     target, protected = printable(options.target), printable(options.protected)
     print(f"{frame.source}: {usable.rows} rows{also}")
+    for label, messages in (("skipped", frame.skipped), ("note", frame.notes)):
+        for name, reason in messages.items():
+            print(f"{label}: {printable(name)}: {printable(reason)}")
     print(f"{kind} of {target}, protected {protected}, {len(problem.inputs)} inputs")
     print(f"{len(train.y)} training rows, {len(test.y)} validation rows", flush=True)
     before, after = train_both(train, options)
     found = _print_comparison(before, after, train, test, options)
 
     after.save(folder / "model.npz")
-    description = json.dumps(_description(after, problem, options), indent=2) + "\n"
+    description = json.dumps(_description(after, problem, options, frame), indent=2) + "\n"
     with atomic_write(folder / "model.json") as partial:
         partial.write_text(description, encoding="utf-8")
     histories = {"before": before.history_.to_frame(), "after": after.history_.to_frame()}
@@ -217,7 +224,9 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
     )
 
 
-def _description(model: Any, problem: SupervisedTable, options: FairOptions) -> dict[str, Any]:
+def _description(
+    model: Any, problem: SupervisedTable, options: FairOptions, frame: Frame
+) -> dict[str, Any]:
     """Return all that is needed to use the model on new rows."""
     return {
         "version": __version__,
@@ -226,6 +235,7 @@ def _description(model: Any, problem: SupervisedTable, options: FairOptions) -> 
             {"column": column} if level is None else {"column": column, "level": level}
             for column, level in problem.inputs
         ],
+        "notes": dict(frame.notes),
         "target_levels": problem.classes,
         "protected_levels": problem.levels,
         "settings": dataclasses.asdict(options),

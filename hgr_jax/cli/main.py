@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 from hgr_jax._checks import MAX_DEGREE
 from hgr_jax._version import __version__
 from hgr_jax.cli.interrupts import leaving_on_interrupt
-from hgr_jax.tables.files import TableError, printable
+from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.files import Reading
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -46,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
         from hgr_jax.cli import fair
 
         chosen = _options_of(options, fair.FairOptions)
-        fair.report_training(options.file, chosen, options.drop, options.out)
+        fair.report_training(options.file, chosen, _options_of(options, Reading), options.out)
         return 0
 
     from hgr_jax.cli import pair, scan
@@ -55,10 +56,12 @@ def _run(options: argparse.Namespace) -> int:
         if options.command == "demo":
             pair.report_scan_demo(options.h, options.k, options.top, options.out)
         elif options.command == "scan":
-            scan.report_file(options.file, _options_of(options, scan.ScanOptions), options.out)
+            chosen = _options_of(options, scan.ScanOptions)
+            scan.report_file(options.file, chosen, options.out, _options_of(options, Reading))
         else:
             columns = (options.column_a, options.column_b)
-            pair.report_pair(options.file, columns, options.h, options.k, options.out)
+            reading = _options_of(options, Reading)
+            pair.report_pair(options.file, columns, options.h, options.k, options.out, reading)
     if options.command == "demo":
         from hgr_jax.cli import fair
 
@@ -103,24 +106,24 @@ def _parser() -> _Parser:
 
     scan = commands.add_parser(
         "scan",
-        help="all pairs of columns of a CSV or Parquet file, with p-values",
+        help="all pairs of columns of a file, with p-values",
         description=(
             "HGR-KB of every pair of columns of a file, with p-values: a ranked table here, all"
-            " pairs as CSV and Parquet, a heat map, and a report to open in a browser. Dates"
-            " (2024-05-01) are numbers, other text is categories; missing values are left out pair"
-            " by pair."
+            " pairs as CSV and Parquet, a heat map, and a report to open in a browser. Dates are"
+            " numbers, other text is categories; missing values are left out pair by pair."
         ),
     )
     _add_scan_options(scan)
 
     pair = commands.add_parser(
         "pair",
-        help="two columns of a CSV file",
-        description="HGR-KB, HGR-SK and Pearson of two columns of a CSV file, with a picture.",
+        help="two columns of a file",
+        description="HGR-KB, HGR-SK and Pearson of two columns of a file, with a picture.",
     )
-    pair.add_argument("file", type=Path, metavar="FILE.csv", help="a CSV file with a header line")
+    _add_file(pair)
     pair.add_argument("column_a", metavar="COL_A", help="name of the first column")
     pair.add_argument("column_b", metavar="COL_B", help="name of the second column")
+    _add_reading(pair)
     pair.add_argument(
         "--out", type=Path, default=Path("hgr-jax-pair"), help="folder for the picture"
     )
@@ -129,7 +132,7 @@ def _parser() -> _Parser:
         "fair",
         help="train a network whose predictions depend only so much on a protected column",
         description=(
-            "Train a network on a CSV file twice, without and with a bound on HGR of a protected"
+            "Train a network on a file twice, without and with a bound on HGR of a protected"
             " column and the prediction, and report both on training and validation rows. All"
             " other columns are inputs, the protected one too; text is one-hot encoded. The target"
             " is numbers (regression) or has two values (classification)."
@@ -153,14 +156,57 @@ def _option(
     command.add_argument(name, type=kind, default=default, help=text + ending, **more)
 
 
+def _add_file(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="CSV, Parquet, Feather, JSON or .xlsx, perhaps in .gz or .zip; - for standard input",
+    )
+
+
+def _add_choice_of_columns(command: argparse.ArgumentParser, only: str) -> None:
+    several = functools.partial(
+        command.add_argument, nargs="+", action="extend", default=[], metavar="COLUMN"
+    )
+    several("--columns", help=only)
+    several("--drop", help="columns to ignore")
+
+
+def _add_reading(command: argparse.ArgumentParser) -> None:
+    """Add the options of `Reading` that are not a choice of columns."""
+    command.set_defaults(columns=[], drop=[])
+    command.add_argument(
+        "--na",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a text that stands for a missing value, beside the usual ones; may be given again",
+    )
+    command.add_argument(
+        "--decimal",
+        choices=(".", ","),
+        metavar="POINT",
+        help="decimal point of all numbers: . or , (default: found out)",
+    )
+    command.add_argument(
+        "--no-header",
+        dest="header",
+        action="store_false",
+        help="the first line is data; columns are called 'column 1', 'column 2', ...",
+    )
+
+
 def _add_scan_options(scan: argparse.ArgumentParser) -> None:
     add = functools.partial(_option, scan)
     several = functools.partial(scan.add_argument, action="append", default=[], metavar="COLUMN")
-    scan.add_argument("file", type=Path, metavar="FILE", help="CSV with a header line, or Parquet")
+    _add_file(scan)
     several("--target", help="only pairs with this column; may be given several times")
     several(
         "--categories", help="a column of numbers to read as a category; may be given several times"
     )
+    _add_choice_of_columns(scan, "the only columns to scan")
+    _add_reading(scan)
     scan.add_argument("--rank", action="store_true", help="replace numbers by their ranks")
     add("--top", _positive, 20, "pairs to list")
     add(
@@ -180,15 +226,14 @@ def _add_scan_options(scan: argparse.ArgumentParser) -> None:
 
 def _add_fair_options(fair: argparse.ArgumentParser) -> None:
     add = functools.partial(_option, fair)
-    fair.add_argument("file", type=Path, metavar="FILE.csv", help="a CSV file with a header line")
+    _add_file(fair)
     fair.add_argument("--target", required=True, metavar="COLUMN", help="what is predicted")
     fair.add_argument(
         "--protected", required=True, metavar="COLUMN", help="numbers, or text for a category"
     )
     fair.add_argument("--threshold", required=True, type=_threshold, help="in (0, 1], of HGR")
-    fair.add_argument(
-        "--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to ignore"
-    )
+    _add_choice_of_columns(fair, "the only inputs")
+    _add_reading(fair)
     add("--penalty", str, "kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
     add("--steps", _positive, 500, "gradient steps", metavar="N")
     add("--batch-size", _batch, None, "rows of a step, at least 2; all if not given", metavar="N")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jax
@@ -16,8 +17,10 @@ from hgr_jax.core.fits import KBFit, Status
 from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import kb, kb_fit, sk_fit
 from hgr_jax.plotting import plot_fit, save_figure
+from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE
-from hgr_jax.tables.files import TableError, printable, read_columns
+from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.files import Frame, Reading, read_any
 
 MIN_ROWS_TO_SPLIT = 20
 
@@ -47,20 +50,36 @@ def report_scan_demo(h: int, k: int, top: int, folder: Path) -> None:
     save_figure(plot_fit(fit, a, b, names=(first.a, first.b)), folder / "top_pair.png")
 
 
-def report_pair(path: Path, names: tuple[str, str], h: int, k: int, folder: Path) -> None:
+def report_pair(
+    path: Path,
+    names: tuple[str, str],
+    h: int,
+    k: int,
+    folder: Path,
+    reading: Reading | None = None,
+) -> None:
     """Print the measures of two columns of a file, the transformations in words, a picture."""
-    a, b = read_columns(path, names)
+    reading = dataclasses.replace(reading or Reading(), columns=names)
+    frame = read_any(path, reading).in_days()
+    for name in names:
+        if frame.missing(name).all():
+            raise TableError(f"{frame.source}: every value of column {name!r} is missing")
+    if any(map(frame.is_text, names)):
+        _report_categories(frame, names, h, k, folder)
+        return
+    a, b = map(frame.column, names)
     usable = np.isfinite(a) & np.isfinite(b)
     rows, dropped = int(usable.sum()), int((~usable).sum())
     if rows < 2:
         raise TableError(
-            f"{printable(str(path))} has {rows} row(s) with a number in both"
+            f"{frame.source} has {rows} row(s) with a number in both"
             f" {names[0]!r} and {names[1]!r}; at least 2 are needed"
         )
     a, b = a[usable], b[usable]
     shown = (printable(names[0]), printable(names[1]))
     left_out = f", {dropped} with a missing or infinite value left out" if dropped else ""
-    print(f"{shown[0]} and {shown[1]}: {rows} rows{left_out}\n")
+    print(f"{shown[0]} and {shown[1]}: {rows} rows{left_out}")
+    _say_notes(frame.notes)
     fit = kb_fit(a, b, h, k)
     single = sk_fit(a, b, max(h, k))
     print(f"{f'HGR-KB({h}, {k})':<12} {float(fit.correlation):.4f}")
@@ -73,6 +92,56 @@ def report_pair(path: Path, names: tuple[str, str], h: int, k: int, folder: Path
     _say_transformations(fit, shown, a, b)
     print()
     save_figure(plot_fit(fit, a, b, names=names), folder / "pair.png")
+
+
+def _report_categories(frame: Frame, names: tuple[str, str], h: int, k: int, folder: Path) -> None:
+    """Print what `report_pair` does of two columns of which one is a category, or both are."""
+    if names[0] == names[1]:
+        raise TableError(
+            f"{frame.source}: {names[0]!r} holds text; expected another column beside it"
+        )
+    pair = dataclasses.replace(frame, columns={name: frame.column(name) for name in names})
+    found = scan(pair, h=h, k=k, pvalues=None)
+    for name, reason in found.skipped.items():
+        raise TableError(f"{frame.source}: column {name!r} cannot be used: {printable(reason)}")
+    rows, shown = int(found.n_obs[0, 1]), [printable(name) for name in names]
+    if rows < 2:
+        raise TableError(
+            f"{frame.source} has {rows} row(s) with a value in both {names[0]!r} and {names[1]!r};"
+            " at least 2 are needed"
+        )
+    dropped = frame.rows - rows
+    left_out = f", {dropped} with a missing or infinite value left out" if dropped else ""
+    print(f"{shown[0]} and {shown[1]}: {rows} rows{left_out}")
+    _say_notes(found.notes)
+    print(f"{f'HGR-KB({h}, {k})':<12} {found.correlation[0, 1]:.4f}\n")
+    fit = found.fit(*names)
+    values = [found.values(name) for name in names]
+    there = np.isfinite(values[0]) & np.isfinite(values[1])
+    for letter, transform, name, column in zip("fg", (fit.f, fit.g), names, values, strict=True):
+        category = found.category(name)
+        if category is None:
+            low, high = column[there].min(), column[there].max()
+            grid = np.linspace(low, high, 5)
+            heights = zip((f"{x:.4g}" for x in grid), np.asarray(transform(grid)), strict=True)
+        else:
+            levels = np.unique(column[there]).astype(int)
+            heights = zip(
+                (category.levels[level] for level in levels),
+                np.asarray(transform(levels.astype(float))),
+                strict=True,
+            )
+        print(f"{letter} of {printable(name)}:")
+        for level, height in heights:
+            print(f"  {height:>7.3f}  {printable(level)}")
+    print()
+    save_figure(plot_fit(fit, values[0][there], values[1][there], names=names), folder / "pair.png")
+
+
+def _say_notes(notes: Mapping[str, str]) -> None:
+    for name, note in notes.items():
+        print(f"note: {printable(name)}: {printable(note)}")
+    print()
 
 
 def _say_transformations(fit: KBFit, names: Sequence[str], a: Floats, b: Floats) -> None:

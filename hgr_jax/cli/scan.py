@@ -19,7 +19,8 @@ from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
 from hgr_jax.scanning.single_pair import HostTransformation, Influence, SinglePair
 from hgr_jax.tables.encoding import Category
-from hgr_jax.tables.files import TableError, printable, read_any
+from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.files import Reading, read_any
 
 POINTS = 600
 """Rows of a pair that its picture shows."""
@@ -84,9 +85,12 @@ class ScanOptions:
     seed: int = 0
 
 
-def report_file(path: Path, settings: ScanOptions, folder: Path) -> None:
+def report_file(
+    path: Path, settings: ScanOptions, folder: Path, reading: Reading | None = None
+) -> None:
     """Scan the columns of a file: a ranked table in the terminal, and all pairs in a folder."""
-    report_scan(read_any(path), path.name, settings, folder)
+    frame = read_any(path, reading)
+    report_scan(frame, Path(frame.source).name, settings, folder)
 
 
 def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> Scan:
@@ -219,9 +223,15 @@ def _write_pairs(found: Scan, in_full: InFull, by: str, folder: Path) -> None:
     listed = [_influence(in_full, a, b) for a, b in zip(frame["a"], frame["b"], strict=True)]
     for name, column in (("part", "one_row_part"), ("row", "one_row"), ("without", "without_it")):
         frame[column] = [np.nan if one is None else getattr(one, name) for one in listed]
-    for name, write in (("pairs.csv", frame.to_csv), ("pairs.parquet", frame.to_parquet)):
+    shown = frame.assign(a=frame["a"].map(harmless), b=frame["b"].map(harmless))
+    for name, write in (("pairs.csv", shown.to_csv), ("pairs.parquet", frame.to_parquet)):
         with atomic_write(folder / name) as partial:
             write(partial, index=False)
+
+
+def harmless(name: str) -> str:
+    """Return a name with a quote before what a spreadsheet would take for a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
 
 
 def as_report(

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
-from hgr_jax.tables.files import TableError, is_number, read_table
+from hgr_jax.tables.faults import TableError
+from hgr_jax.tables.files import Reading, read_any
+from hgr_jax.tables.texts import is_number
 
 CENSUS_COLUMNS = (
     "State",
@@ -108,7 +110,10 @@ def load_census(
 
 
 def _prepare_table(path: Path, name: str, identifier: str) -> Dataset:
-    frame = read_table(path, (identifier, *CENSUS_COLUMNS, *DROPPED))
+    frame = read_any(path, Reading(columns=(identifier, *CENSUS_COLUMNS, *DROPPED)))
+    for column in frame.columns:  # its publisher's has nothing to remark on
+        if column in frame.notes:
+            raise TableError(f"{frame.source}: column {column!r}: {frame.notes[column]}")
     known = ~np.any([_lacking(values) for values in frame.columns.values()], axis=0)
     if not known.any():
         raise TableError(f"{frame.source} has no row without a missing value")

@@ -8,7 +8,8 @@ import numpy as np
 
 from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
-from hgr_jax.tables.files import MISSING, read_publication
+from hgr_jax.tables.files import read_publication
+from hgr_jax.tables.texts import MISSING
 
 PUBLISHED_COLUMNS = 147
 

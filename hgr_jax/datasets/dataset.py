@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax.tables.encoding import encode_texts
-from hgr_jax.tables.files import listed, near_names
+from hgr_jax.tables.faults import listed, near_names
 
 if TYPE_CHECKING:
     import pandas

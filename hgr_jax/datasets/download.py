@@ -13,7 +13,7 @@ from pathlib import Path
 from hgr_jax._checks import check_flag
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
-from hgr_jax.tables.files import printable
+from hgr_jax.tables.faults import printable
 
 FOLDER_VARIABLE = "HGR_JAX_DATA"
 

@@ -27,7 +27,9 @@ from hgr_jax.scanning.generic import estimate_measure
 from hgr_jax.scanning.pvalues import Significance, effective_rows, significance
 from hgr_jax.scanning.ranks import ranks
 from hgr_jax.scanning.result import Scan
-from hgr_jax.tables.columns import Columns, add_note, as_columns
+from hgr_jax.scanning.size import check_size
+from hgr_jax.tables.columns import Columns, as_columns
+from hgr_jax.tables.convert import add_note
 
 Measure = Callable[[Any, Any], Any]
 
@@ -65,7 +67,8 @@ def scan(
 
     Categories (text, categorical types, and what ``categories`` and ``low_cardinality`` ask for)
     enter by an indicator of each level, so that their pairs are exact too: two of them are
-    correspondence analysis.  Booleans are numbers, dates are days since the first.  Levels in
+    correspondence analysis.  Booleans are numbers, dates are days since the first.  Text of which
+    nearly all is written as numbers, dates, or true and false is those, as in a file.  Levels in
     fewer than 5 rows, or 1% of those present, are pooled into one; text of which that would be
     more than half is skipped.  Infinite values count as missing.  No column stops a scan: see
     `Scan.skipped` and `Scan.notes`.
@@ -113,8 +116,8 @@ def scan(
       A `Scan`.
 
     Raises:
-      TypeError, ValueError: for what is no table, an unknown target, or options other than the
-        above.  Not for anything in the data.
+      TypeError, ValueError: for what is no table, an unknown target, options other than the
+        above, or more pairs than fit in memory.  Not for anything in the data.
 
     Cost: for n rows and p columns of degree d, one product of ``(p d) x n`` and ``n x (p d)``; with
     q patterns of missing values another of ``p (d + 1) (d + 2) / 2 x n`` and ``n x q``; p-values by
@@ -153,7 +156,11 @@ def scan(
     key = None if key is None else as_key(key)
     columns = as_columns(table, names=names, categories=categories, low_cardinality=low_cardinality)
     weights = _as_weights(weights, columns.rows)
-    pairs, positions = _pairs(columns, _as_targets(target, columns.names))
+    targets = _as_targets(target, columns.names)
+    used = len(columns.number_positions) + len(columns.category_positions)
+    wanted = None if targets is None else len(targets)
+    check_size(len(columns.names), used, wanted, tested=pvalues is not None)
+    pairs, positions = _pairs(columns, targets)
     ranked = transform == "rank"
     features = as_features(columns, weights, ranked=ranked, as_they_are=measure is not None)
     kernels = Kernels(h, k, single=method == "sk")

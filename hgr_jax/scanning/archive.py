@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,9 @@ ARRAYS = (
     "source",
     "pairs",
 )
+ROUNDING = 1e-5
+"""By which a correlation in float32 may exceed 1."""
+
 METADATA = ("skipped", "notes", "settings")
 
 
@@ -57,14 +60,27 @@ def read_scan(path: str | Path) -> dict[str, Any]:
             if metadata["format"] != FORMAT:
                 raise ValueError(f"format {metadata['format']}, where {FORMAT} was expected")
             names = tuple(metadata["names"])
-            _check(arrays, len(names))
+            _check_words(names, metadata)
+            _check(arrays, len(names), metadata["settings"])
             return {"names": names} | {name: metadata[name] for name in METADATA} | arrays
         except Exception as error:  # of whatever a damaged archive makes its readers do
             reason = "it is damaged" if "pickle" in str(error) else error
             raise ValueError(f"{path} does not hold a scan: {reason}") from error
 
 
-def _check(arrays: Mapping[str, NDArray[Any]], count: int) -> None:
+def _check_words(names: Sequence[Any], metadata: Mapping[str, Any]) -> None:
+    """Check that names and remarks are as `write_scan` writes them."""
+    if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        raise ValueError("names are not texts, each another")
+    for field in ("skipped", "notes"):
+        if not all(isinstance(text, str) for text in metadata[field].values()):
+            raise ValueError(f"{field} holds what is no text")
+    rows = metadata["settings"]["rows"]
+    if not isinstance(rows, int) or rows < 1:
+        raise ValueError(f"the number of rows is {rows!r}")
+
+
+def _check(arrays: Mapping[str, NDArray[Any]], count: int, settings: Mapping[str, Any]) -> None:
     """Check that arrays are as `write_scan` writes them: shapes, kinds and ranges."""
     kinds = {"n_obs": "i", "degrees": "i", "source": "i", "pairs": "i"}
     for name, array in arrays.items():
@@ -72,6 +88,28 @@ def _check(arrays: Mapping[str, NDArray[Any]], count: int) -> None:
         shape = (len(array), 2) if name == "pairs" else square
         if array.shape != shape or array.dtype.kind != kinds.get(name, "f"):
             raise ValueError(f"{name} has shape {array.shape} and dtype {array.dtype}")
-    for name, end in (("pairs", count), ("source", len(SOURCES))):
-        if not ((arrays[name] >= 0) & (arrays[name] < end)).all():
-            raise ValueError(f"{name} has values outside of 0 to {end - 1}")
+    for name, (low, high) in _ranges(count, settings).items():
+        values = arrays[name][~np.isnan(arrays[name])]
+        wrong = values[(values < low) | (values > high)]
+        if len(wrong):
+            raise ValueError(f"{name} has {wrong[0]:.7g}, outside of {low} to {high:.10g}")
+    for name, array in arrays.items():
+        turned = array[..., ::-1] if name == "degrees" else array
+        is_float = array.dtype.kind == "f"
+        if name != "pairs" and not np.array_equal(array.swapaxes(0, 1), turned, is_float):
+            raise ValueError(f"{name} is not symmetric")
+    if (arrays["pairs"][:, 0] == arrays["pairs"][:, 1]).any():
+        raise ValueError("pairs has a column with itself")
+
+
+def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return the least and the largest value of every array."""
+    share = (0, 1 + ROUNDING)
+    measure = share if settings["method"] in ("kb", "sk") else (0, np.inf)
+    ranges: dict[str, tuple[float, float]] = dict.fromkeys(
+        ("correlation", "corrected", "null_mean", "null_95"), measure
+    )
+    ranges |= dict.fromkeys(("pearson", "pvalue", "adjusted_pvalue"), share)
+    largest = {"n_obs": settings["rows"], "source": len(SOURCES) - 1, "pairs": count - 1}
+    ranges |= {name: (0, high) for name, high in largest.items()}
+    return ranges | {"degrees": (0, np.inf)}

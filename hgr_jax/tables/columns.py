@@ -18,16 +18,19 @@ from numpy.typing import NDArray
 from hgr_jax._checks import check_count
 from hgr_jax.tables.convert import (
     Unusable,
+    add_note,
     as_array,
     as_frame,
     from_frame,
     from_values,
     holds_flags,
+    name_columns,
     plain,
-    unique_names,
+    settle,
     whole_values,
 )
-from hgr_jax.tables.encoding import Category, encode_numbers
+from hgr_jax.tables.encoding import Category, encode_numbers, encode_texts
+from hgr_jax.tables.files import Frame
 
 OTHER = "(other levels)"
 """The level into which rare ones are pooled."""
@@ -77,16 +80,17 @@ def as_columns(
     """Return the columns of a matrix or data frame.
 
     Args:
-      table: an array ``(n, p)``, a mapping from names to columns ``(n,)``, or a data frame that
-        narwhals knows (pandas, polars, pyarrow, ...).
+      table: an array ``(n, p)``, a mapping from names to columns ``(n,)``, a `Frame`, or a data
+        frame that narwhals knows (pandas, polars, pyarrow, ...).
       names: of the columns of an array; default ``x0, x1, ...``.
       categories: names of numeric columns to be read as categories.
       low_cardinality: integer columns of at most so many distinct values are categories too.
 
     Booleans are numbers (their two levels span the same functions), dates are days since the
-    column's first, text and categorical types are categories.  Infinite values count as missing.
-    Levels held by fewer than `MIN_LEVEL_ROWS` rows or `MIN_LEVEL_SHARE` of those present are
-    pooled into one; a column of which more than `MAX_POOLED_SHARE` would be pooled is left out.
+    column's first, categorical types are categories, and text is what `settle` takes it for.
+    Infinite values count as missing.  Levels held by fewer than `MIN_LEVEL_ROWS` rows or
+    `MIN_LEVEL_SHARE` of those present are pooled into one; a column of which more than
+    `MAX_POOLED_SHARE` would be pooled is left out.
 
     Raises:
       TypeError: for what is no table, or one string for ``names`` or ``categories``.
@@ -116,7 +120,12 @@ def as_columns(
             return _matrix(names, table, builder.notes)
         series: list[Any] = list(np.asarray(table).T)
     else:
-        if isinstance(table, Mapping):
+        if isinstance(table, Frame):
+            own_names = [*table.columns, *table.skipped]
+            series = [_with_levels(values) for values in table.columns.values()]
+            series += [Unusable(reason) for reason in table.skipped.values()]
+            builder.notes |= table.notes
+        elif isinstance(table, Mapping):
             own_names = [str(name) for name in table]
             series = [from_values(name, values) for name, values in table.items()]
             _check_rows(own_names, series)
@@ -126,7 +135,10 @@ def as_columns(
         if names is not None:
             raise ValueError("names are for arrays; a data frame has its own.")
         names = _named(own_names, builder)
-        rows = len(frame) if frame is not None else len(series[0]) if series else 0
+        if isinstance(table, Frame):
+            rows = table.rows
+        else:
+            rows = len(frame) if frame is not None else len(series[0]) if series else 0
         if not series or rows == 0:
             raise ValueError(
                 f"table must have rows and columns; got {len(series)} column(s), {rows} row(s)."
@@ -137,6 +149,14 @@ def as_columns(
     for name, column in zip(names, series, strict=True):
         builder.add(name, column, as_category=name in categories)
     return builder.columns(tuple(names), rows, frame)
+
+
+def _with_levels(values: NDArray[Any]) -> NDArray[Any] | Category:
+    """Return a column of a `Frame` with its texts as levels, so that none is read again."""
+    if values.dtype != object:
+        return values
+    missing = values == ""
+    return encode_texts(values[~missing], missing)
 
 
 def _check_rows(names: list[str], columns: list[NDArray[Any]]) -> None:
@@ -181,13 +201,22 @@ class _Builder:
 
     def add(self, name: str, column: Any, *, as_category: bool) -> None:
         """Add a column: an array of numbers, dates, booleans or text, or the reason against it."""
-        flags = isinstance(column, np.ndarray) and holds_flags(column)
-        if not isinstance(column, Unusable):
-            column = as_array(column)
+        column, note = settle(column)
         if isinstance(column, Unusable):
             self.skipped[name] = column.reason
             return
+        if note:
+            add_note(self.notes, name, note)
+        self._add_settled(name, column, as_category=as_category)
+        if note and name in self.skipped:
+            self.skipped[name] += f"; {note}"
+
+    def _add_settled(
+        self, name: str, column: NDArray[Any] | Category, *, as_category: bool
+    ) -> None:
         if isinstance(column, np.ndarray):
+            flags = holds_flags(column)
+            column = as_array(column)
             few = not flags and 0 < self.low_cardinality >= whole_values(column)
             if not (as_category or few):
                 self._add_numbers(name, column.astype(np.float64))
@@ -202,8 +231,7 @@ class _Builder:
             _tell_infinite(self.notes, name, int(infinite.sum()))
         present = values[~np.isnan(values)]
         if not len(present) or present.min() == present.max():
-            self.skipped[name] = _constant(present[0] if len(present) else np.nan)
-            self.notes.pop(name, None)
+            self._skip(name, _constant(present[0] if len(present) else np.nan))
             return
         self.numbers[name] = values
 
@@ -212,13 +240,14 @@ class _Builder:
         present, distinct = counts.sum(), np.count_nonzero(counts)
         if distinct < 2:
             single = column.levels[int(counts.argmax())] if present else np.nan
-            self.skipped[name] = _constant(single)
+            self._skip(name, _constant(single))
             return
         rare = (counts > 0) & ((counts < MIN_LEVEL_ROWS) | (counts < MIN_LEVEL_SHARE * present))
         if counts[rare].sum() > MAX_POOLED_SHARE * present:
-            self.skipped[name] = (
+            self._skip(
+                name,
                 f"text with {distinct} levels, most of them in fewer than"
-                f" {max(MIN_LEVEL_ROWS, int(np.ceil(MIN_LEVEL_SHARE * present)))} rows"
+                f" {max(MIN_LEVEL_ROWS, int(np.ceil(MIN_LEVEL_SHARE * present)))} rows",
             )
             return
         kept = np.flatnonzero((counts > 0) & ~rare)
@@ -234,6 +263,10 @@ class _Builder:
         else:
             levels += [column.levels[i] for i in pooled]
         self.categories[name] = Category(new[column.codes], tuple(levels))
+
+    def _skip(self, name: str, reason: str) -> None:
+        self.skipped[name] = reason
+        self.notes.pop(name, None)
 
     def columns(self, names: tuple[str, ...], rows: int, frame: Any) -> Columns:
         """Return the table of what was added."""
@@ -254,11 +287,6 @@ class _Builder:
             notes=self.notes,
             frame=frame,
         )
-
-
-def add_note(notes: dict[str, str], name: str, remark: str) -> None:
-    """Add a remark on a column."""
-    notes[name] = f"{notes[name]}; {remark}" if name in notes else remark
 
 
 def _constant(value: float | str) -> str:
@@ -294,10 +322,6 @@ def _tell_duplicates(notes: dict[str, str], names: Sequence[str], columns: Seque
 
 def _named(given: Sequence[Any], builder: _Builder) -> list[str]:
     """Return `unique_names`, with a remark on those that are made up."""
-    own = [str(name) for name in given]
-    names = unique_names(own)
-    for name, unique in zip(own, names, strict=True):
-        if unique != name:
-            remark = f"another column is called {name!r} too" if name else "it has no name"
-            builder.notes[unique] = remark
+    names, notes = name_columns(given)
+    builder.notes |= notes
     return names

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import decimal
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax.tables.encoding import Category, encode_texts
+from hgr_jax.tables.texts import MISSING, infer, is_number, tell_lost_digits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +46,21 @@ def unique_names(given: Sequence[str]) -> list[str]:
     return list(found)
 
 
+def name_columns(given: Sequence[Any]) -> tuple[list[str], dict[str, str]]:
+    """Return `unique_names`, and a remark on each that is made up."""
+    own = [str(name) for name in given]
+    names, notes = unique_names(own), {}
+    for name, unique in zip(own, names, strict=True):
+        if unique != name:
+            notes[unique] = f"another column is called {name!r} too" if name else "it has no name"
+    return names, notes
+
+
+def add_note(notes: dict[str, str], name: str, remark: str) -> None:
+    """Add a remark on a column."""
+    notes[name] = f"{notes[name]}; {remark}" if name in notes else remark
+
+
 def plain(table: Any) -> Any:
     """Return a matrix without a mask, and of a type that NumPy knows."""
     if isinstance(table, np.ma.MaskedArray):
@@ -73,18 +89,49 @@ def from_values(name: Any, values: Any) -> NDArray[Any]:
     return array
 
 
-def as_array(column: Any) -> NDArray[Any] | Category | Unusable:
-    """Return numbers (booleans, days) or levels from a NumPy column, or the reason against it."""
+def settle(
+    column: Any,
+    *,
+    point: str | None = None,
+    also_missing: Collection[str] = (),
+    where: Callable[[int], str] = "in row {}".format,
+    numbers_in_text: bool = False,
+) -> tuple[NDArray[Any] | Category | Unusable, str]:
+    """Return a NumPy column as numbers, booleans, dates, durations or levels, and a remark.
+
+    Texts are what `infer` finds in them.  Texts that all are plain numbers stay texts: what reads
+    files makes numbers of those, so somebody has made texts of them.  ``numbers_in_text`` says
+    that nobody has.
+
+    Args:
+      column: ``(n,)``, or what is settled already.
+      point: the decimal point of texts; None to find it out.
+      also_missing: texts, in lower case, that stand for a missing value too.
+      where: says where a row is.
+    """
+    if isinstance(column, Unusable | Category):
+        return column, ""
     array = np.asarray(column)
     if array.ndim != 1:
-        return Unusable(f"values of shape {array.shape[1:]}, neither numbers nor text")
-    if array.dtype.kind in "fiub":
-        return array
-    if array.dtype.kind in "mM":
-        return _days(array)
+        return Unusable(f"values of shape {array.shape[1:]}, neither numbers nor text"), ""
+    if array.dtype.kind in "iu":
+        return array, _tell_lost_digits_of_integers(array)
+    if array.dtype.kind in "fbmM":
+        return array, ""
     if array.dtype.kind in "USO":
-        return _levels_of_objects(array)
-    return Unusable(f"values of type {array.dtype}, neither numbers nor text")
+        try:
+            return _settle_objects(array, point, also_missing, where, numbers_in_text)
+        except Exception as error:  # of the objects' own methods
+            reason = f"values that cannot be read as numbers or text ({type(error).__name__})"
+            return Unusable(reason), ""
+    return Unusable(f"values of type {array.dtype}, neither numbers nor text"), ""
+
+
+def as_array(column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column that is settled as numbers: dates and durations as days."""
+    if column.dtype == object:  # booleans, with None
+        return np.array([np.nan if value is None else value for value in column], np.float64)
+    return _days(column) if column.dtype.kind in "mM" else column
 
 
 def _days(array: NDArray[Any]) -> NDArray[np.float64]:
@@ -95,18 +142,80 @@ def _days(array: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(missing, np.nan, span / np.timedelta64(1, "D"))
 
 
-def _levels_of_objects(array: NDArray[Any]) -> NDArray[Any] | Category | Unusable:
-    try:
-        missing = np.array([_is_missing(value) for value in array], bool)
-        present = list(array[~missing])
-        values = _numbers_of_objects(present)
-        if values is not None:
-            whole = np.full(len(array), np.nan)
-            whole[~missing] = values
-            return whole
-        return encode_texts(present, missing)
-    except Exception as error:  # of the objects' own methods
-        return Unusable(f"values that cannot be read as numbers or text ({type(error).__name__})")
+def _settle_objects(
+    array: NDArray[Any],
+    point: str | None,
+    also_missing: Collection[str],
+    where: Callable[[int], str],
+    numbers_in_text: bool,
+) -> tuple[NDArray[Any] | Category, str]:
+    values = array.tolist()
+    if set(map(type, values)) <= {str, type(None)}:
+        missing = np.array([not value for value in values], bool)
+        present = [value for value in values if value]
+        made = not numbers_in_text
+        return _settle_texts(present, missing, point, also_missing, where, made_texts=made)
+    missing = np.array([_is_missing(value) for value in array], bool)
+    present = list(array[~missing])
+    found = _numbers_of_objects(present)
+    if found is not None:
+        empty = np.datetime64("NaT") if found.dtype.kind in "mM" else None
+        if found.dtype.kind == "b" and not missing.any():
+            return found, ""
+        kind = object if found.dtype.kind == "b" else found.dtype
+        whole = np.full(len(array), np.nan if found.dtype.kind == "f" else empty, kind)
+        whole[~missing] = found
+        integers = [int(v) if isinstance(v, numbers.Integral) else None for v in present]
+        places = np.flatnonzero(~missing)
+        note = ""
+        if found.dtype.kind == "f":
+            exact = dict(zip(places.tolist(), integers, strict=True))
+            note = tell_lost_digits(whole, lambda rows: [exact[row] for row in rows.tolist()])
+        return whole, note
+    if all(isinstance(value, str | numbers.Real) for value in present):
+        made = not numbers_in_text and all(isinstance(value, str) for value in present)
+        return _settle_texts(present, missing, point, also_missing, where, made_texts=made)
+    return encode_texts(present, missing), ""
+
+
+def _settle_texts(
+    present: list[Any],
+    missing: NDArray[np.bool_],
+    point: str | None,
+    also_missing: Collection[str],
+    where: Callable[[int], str],
+    *,
+    made_texts: bool,
+) -> tuple[NDArray[Any] | Category, str]:
+    """Return what texts, some of them perhaps numbers, are; ``made_texts``: they may be codes."""
+    known = MISSING.union(also_missing)
+    position: dict[Any, int] = {}
+    codes = np.array([position.setdefault(value, len(position)) for value in present], np.intp)
+    trimmed = [str(value).strip() for value in position]
+    clean = ["" if text.lower() in known else text for text in trimmed]
+    texts = np.full(len(missing), "", object)
+    texts[~missing] = np.array([*clean, None], object)[codes]
+    note = ""
+    if present and made_texts and all(map(is_number, filter(None, trimmed))):
+        note = "texts that all are numbers are a category; convert them to have numbers"
+    else:
+        inferred = infer(texts, point=point, where=where)
+        if not holds_texts(inferred.values):
+            return inferred.values, inferred.note
+    gone = [i for i, (old, new) in enumerate(zip(trimmed, clean, strict=True)) if old != new]
+    if gone:
+        count, first = int(np.isin(codes, gone).sum()), trimmed[gone[0]]
+        note = "; ".join(filter(None, [note, f"{count:,} texts such as {first!r} are missing"]))
+    return encode_texts(texts[texts != ""], texts == ""), note
+
+
+def holds_texts(column: NDArray[Any]) -> bool:
+    """Return whether a column that is settled holds texts (and not booleans, with None)."""
+    return column.dtype == object and any(isinstance(value, str) for value in column)
+
+
+def _tell_lost_digits_of_integers(array: NDArray[Any]) -> str:
+    return tell_lost_digits(array.astype(np.float64), lambda rows: array[rows].tolist())
 
 
 def _is_missing(value: Any) -> bool:
@@ -116,20 +225,23 @@ def _is_missing(value: Any) -> bool:
     return type(value).__name__ == "NAType" or value != value
 
 
-def _numbers_of_objects(values: list[Any]) -> NDArray[np.float64] | None:
-    """Return numbers, or days of dates and durations; None for values not all of one kind."""
+def _numbers_of_objects(values: list[Any]) -> NDArray[Any] | None:
+    """Return numbers, booleans, dates or durations; None for values not all of one kind."""
     if not values:
         return None
+    if all(isinstance(v, bool | np.bool_) for v in values):
+        return np.array(values, bool)
     if all(isinstance(v, numbers.Real | decimal.Decimal | np.bool_) for v in values):
         return np.array([_as_float(value) for value in values])
     if all(isinstance(v, datetime.datetime) for v in values):
         if len({v.tzinfo is None for v in values}) > 1:
             return None
-        first, day = min(values), datetime.timedelta(days=1)
-        return np.array([(value - first) / day for value in values])
+        if values[0].tzinfo is not None:
+            values = [value.astimezone(datetime.UTC).replace(tzinfo=None) for value in values]
+        return np.array(values, "M8[us]")
     for kinds in ((datetime.date, np.datetime64), (datetime.timedelta, np.timedelta64)):
         if all(isinstance(v, kinds) and not isinstance(v, datetime.datetime) for v in values):
-            return _days(np.array(values, "M8[us]" if kinds[0] is datetime.date else "m8[us]"))
+            return np.array(values, "M8[us]" if kinds[0] is datetime.date else "m8[us]")
     return None
 
 
@@ -175,13 +287,15 @@ def from_frame(frame: Any, position: int) -> Any:
         return series.to_numpy() if whole else _floats(narwhals, series)
     if dtype == narwhals.Date or dtype == narwhals.Datetime:
         moments = series.cast(narwhals.Datetime("us")) if dtype == narwhals.Date else series
-        seconds = _floats(narwhals, moments.dt.timestamp("us")) / 1e6
-        there = np.isfinite(seconds)
-        return (seconds - (seconds[there].min() if there.any() else 0.0)) / 86400
+        return _whole(_floats(narwhals, moments.dt.timestamp("us")), "M8[us]")
     if dtype == narwhals.Duration:
-        return _floats(narwhals, series.dt.total_microseconds()) / 86400e6
-    if dtype in (narwhals.String, narwhals.Categorical, narwhals.Enum):
-        return np.array(series.cast(narwhals.String).to_list(), dtype=object)
+        return _whole(_floats(narwhals, series.dt.total_microseconds()), "m8[us]")
+    if dtype in (narwhals.Categorical, narwhals.Enum):
+        texts = series.cast(narwhals.String).to_list()
+        missing = np.array([text is None for text in texts])
+        return encode_texts([text for text in texts if text is not None], missing)
+    if dtype == narwhals.String:
+        return np.array(series.to_list(), dtype=object)
     if dtype == narwhals.Object:
         return np.array([*series.to_list(), None], dtype=object)[:-1]
     shown = getattr(series.to_native(), "dtype", dtype) if dtype == narwhals.Unknown else dtype
@@ -191,6 +305,14 @@ def from_frame(frame: Any, position: int) -> Any:
 def _floats(narwhals: Any, series: Any) -> NDArray[np.float64]:
     values = series.cast(narwhals.Float64).to_numpy()
     return np.asarray(values, np.float64)
+
+
+def _whole(values: NDArray[np.float64], dtype: str) -> NDArray[Any]:
+    """Return microseconds as dates or durations, NaT where NaN."""
+    there = np.isfinite(values)
+    found = np.where(there, values, 0).astype(np.int64).astype(dtype)
+    found[~there] = np.timedelta64("NaT") if dtype[0] == "m" else np.datetime64("NaT")
+    return found
 
 
 def whole_values(column: NDArray[Any]) -> float:

@@ -1,47 +1,78 @@
-"""CSV and Parquet files: names, missing values, and one clear message for what cannot be read."""
+"""The only reader of tables in files: names, missing values, and what was made of every column."""
 
 from __future__ import annotations
 
-import contextlib
-import csv
 import dataclasses
-import difflib
-import functools
-import io
-import itertools
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._optional import require
-from hgr_jax.tables.convert import unique_names
+from hgr_jax.tables.casts import typed
+from hgr_jax.tables.convert import (
+    Unusable,
+    add_note,
+    as_array,
+    as_frame,
+    from_frame,
+    holds_texts,
+    name_columns,
+    settle,
+)
+from hgr_jax.tables.delimited import Cells, arrow, as_utf8, read_cells, read_loose, trimmed
+from hgr_jax.tables.encoding import Category
+from hgr_jax.tables.faults import TableError, near_names
+from hgr_jax.tables.formats import (
+    as_columns_of,
+    format_of,
+    read_arrow,
+    read_bytes,
+    read_excel,
+    read_json,
+)
+from hgr_jax.tables.texts import as_number, is_number
 
-MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
-"""Entries of a file that stand for a missing value, in any case."""
 
-DELIMITERS = ",;\t|"
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How a file is read.
 
-_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?$"
+    Attributes:
+      na: texts that stand for a missing value, beside `MISSING`.
+      decimal: the decimal point, ``.`` or ``,``; None to find it out, column by column.
+      columns: those to read; all if there are none.
+      drop: columns to leave out.
+      header: whether the first line holds the names.
+    """
 
-
-class TableError(ValueError):
-    """A file or column that cannot be used, with the reason in one line."""
+    na: Sequence[str] = ()
+    decimal: str | None = None
+    columns: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    header: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
     """A whole table: its columns by name, in the order of the file.
 
-    A column of numbers is float64 ``(n,)``, NaN where a value is missing.  A column with text is
-    an array of texts ``(n,)``, empty where a value is missing.
+    A column of numbers is float64 ``(n,)``, NaN where a value is missing; true and false are 1 and
+    0.  A column of dates is ``datetime64``, NaT where one is missing.  A column of text is an array
+    of texts ``(n,)``, empty where a value is missing.
+
+    Attributes:
+      source: the file.
+      columns: by name.
+      notes: remarks on columns by name, and on the file by its own.
+      skipped: names of columns that are neither numbers nor text, and what they are.
     """
 
     source: str
     columns: Mapping[str, NDArray[Any]]
+    notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -54,8 +85,10 @@ class Frame:
         Raises:
           TableError: if there is none, with the names that come near.
         """
-        header = list(self.columns)
-        return self.columns[header[_position(self.source, header, name)]]
+        if name in self.skipped:
+            raise TableError(f"{self.source}: column {name!r} holds {self.skipped[name]}")
+        _check_names(self.source, list(self.columns), [name])
+        return self.columns[name]
 
     def is_text(self, name: str) -> bool:
         """Return whether the column holds text."""
@@ -64,11 +97,13 @@ class Frame:
     def missing(self, name: str) -> NDArray[np.bool_]:
         """Return the rows ``(n,)`` without a value that can be used: missing, or infinite."""
         column = self.column(name)
+        if column.dtype.kind == "M":
+            return np.isnat(column)
         return column == "" if self.is_text(name) else ~np.isfinite(column)
 
     def take(self, rows: NDArray[Any]) -> Frame:
         """Return the table of some rows, by positions or by a mask."""
-        return Frame(self.source, {name: column[rows] for name, column in self.columns.items()})
+        return self._with({name: column[rows] for name, column in self.columns.items()})
 
     def without(self, names: Sequence[str]) -> Frame:
         """Return the table without some columns.
@@ -76,90 +111,66 @@ class Frame:
         Raises:
           TableError: if there is no such column.
         """
-        for name in names:
-            self.column(name)
+        _check_names(self.source, [*self.columns, *self.skipped], names)
         kept = {name: column for name, column in self.columns.items() if name not in names}
-        return Frame(self.source, kept)
+        return self._with(kept)
+
+    def in_days(self) -> Frame:
+        """Return the table with dates as days since the first of their column."""
+        notes, columns = dict(self.notes), dict(self.columns)
+        for name, column in self.columns.items():
+            if column.dtype.kind == "M" and not np.isnat(column).all():
+                first = str(np.nanmin(column)).removesuffix("T00:00:00")
+                columns[name] = as_array(column)
+                notes[name] = "; ".join(filter(None, [notes.get(name), f"days since {first}"]))
+        return dataclasses.replace(self, columns=columns, notes=notes)
+
+    def _with(self, columns: Mapping[str, NDArray[Any]]) -> Frame:
+        known = {self.source, *columns}
+        notes = {name: note for name, note in self.notes.items() if name in known}
+        skipped = {name: why for name, why in self.skipped.items() if name not in columns}
+        return Frame(self.source, columns, notes, skipped)
 
 
-def read_columns(path: str | Path, names: Sequence[str]) -> list[NDArray[np.float64]]:
-    """Read numeric columns of a CSV file, NaN where a value is missing.
+def read_any(path: str | Path, reading: Reading | None = None) -> Frame:
+    """Read a table from a file: CSV, Parquet, Feather, JSON or Excel, perhaps packed.
 
-    The first line holds the names.  The delimiter is the one of comma, semicolon, tab and bar
-    that occurs most in it.  Blank lines are skipped.
-
-    Args:
-      path: a UTF-8 file.
-      names: the columns wanted; a name may occur twice.
-
-    Raises:
-      TableError: no such file, not text, no header or no rows, a row of another length than the
-        header, an unknown or ambiguous column, text in a column, or a column all missing.
-    """
-    cells = _read_csv(Path(path))
-    found = []
-    for name in names:
-        place = _position(cells.shown, cells.header, name)
-        values = _typed(cells.columns[place])
-        if values.dtype == object:
-            row = next(i for i, text in enumerate(values) if text and not is_number(text))
-            raise TableError(
-                f"{cells.shown}: column {name!r} holds text, for example {values[row][:40]!r} in"
-                f" line {cells.line(row)}; expected numbers"
-            )
-        if np.isnan(values).all():
-            raise TableError(f"{cells.shown}: every value of column {name!r} is missing")
-        found.append(values)
-    return found
-
-
-def read_table(path: str | Path, names: Sequence[str] = ()) -> Frame:
-    """Read columns of a CSV file; one in which any value is text is a column of text.
-
-    Names, delimiter, missing values and blank lines are as in `read_columns`.
+    No column stops it.  One without a name is called by its position, ``column 1`` the first, and
+    the second of one name gets `` (2)``.  What texts mean is found out (`infer`), and what is not
+    plain is said in the notes; texts of a file that has types stay what `settle` takes them for.
 
     Args:
-      path: a UTF-8 file.
-      names: the columns wanted; all if there are none.
-
-    Raises:
-      TableError: no such file, not text, no header or no rows, a row of another length than the
-        header; of the columns wanted one that is not there, without a name, or twice.
-    """
-    cells = _read_csv(Path(path))
-    _check_header(cells)
-    if "" in cells.header and not names:
-        raise TableError(
-            f"{cells.shown}: column {cells.header.index('') + 1} has no name in the header;"
-            " give it one"
-        )
-    places = {name: _position(cells.shown, cells.header, name) for name in names or cells.header}
-    return Frame(cells.shown, {name: _typed(cells.columns[i]) for name, i in places.items()})
-
-
-def read_any(path: str | Path) -> Any:
-    """Read all columns of a CSV or Parquet file, for `hgr_jax.scan`.
-
-    No column of a CSV file stops it: one without a name is called by its position, ``column 1``
-    the first, and the second of one name gets `` (2)``.  A column in which all values that are
-    present are dates (``2024-05-01``, ``2024-05-01T12:00``, ``2024-05-01 12:00:00``) is of type
-    ``datetime64[s]``, NaT where one is missing.
-
-    Args:
-      path: a file whose name ends in ``.parquet`` or ``.pq``, or else a CSV file, otherwise read
-        as by `read_table`.
+      path: the file; ``-`` for standard input.
+      reading: how it is read.
 
     Raises:
       TableError: for what cannot be read, in one line.
-      ImportError: without pyarrow.
+      ImportError: without pyarrow; for Excel without openpyxl.
     """
-    path = Path(path)
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return _read_parquet(path)
-    cells = _read_csv(path)
-    _check_header(cells)
-    columns = [_typed(column, dates=True) for column in cells.columns]
-    return dict(zip(unique_names(cells.header), columns, strict=True))
+    reading = reading or Reading()
+    body, name, shown = read_bytes(Path(path))
+    kind = format_of(body, name, shown)
+    if kind == "CSV":
+        return _read_text(body, shown, reading)
+    if kind in ("Parquet", "Feather"):
+        table = read_arrow(body, kind, shown)
+        if not table.num_rows or not table.num_columns:
+            raise TableError(f"{shown} has {table.num_rows} rows and {table.num_columns} columns")
+        frame, own = as_frame(table)
+        return _settled(shown, own, lambda i: from_frame(frame, i), reading, "in row {}".format)
+    if kind == "Excel":
+        return _read_sheet(body, shown, reading)
+    columns, remark = read_json(body, kind, shown)
+    if not columns or not len(next(iter(columns.values()))):
+        raise TableError(f"{shown} holds no records")
+    values = list(columns.values())
+
+    def where(row: int) -> str:
+        return f"in record {row + 1}"
+
+    # Programs write numbers in quotes, and pandas takes them for numbers too.
+    frame = _settled(shown, list(columns), values.__getitem__, reading, where, numbers_in_text=True)
+    return dataclasses.replace(frame, notes={**frame.notes, shown: remark}) if remark else frame
 
 
 def read_publication(
@@ -172,200 +183,159 @@ def read_publication(
       names: of its columns.
       encoding: of its texts.
     """
-    cells = _read_csv(path, names, encoding=encoding)
-    return dict(zip(names, map(_texts, cells.columns), strict=True))
+    body, _, shown = read_bytes(path)
+    cells = read_loose(body.decode(encoding).encode(), shown, names)
+    return dict(zip(names, map(trimmed, cells.columns), strict=True))
 
 
-def _read_parquet(path: Path) -> Any:
-    parquet = require("pyarrow.parquet", "cli")
-    shown = printable(str(path))
-    try:
-        with parquet.ParquetFile(path) as file:
-            table = file.read()
-    except FileNotFoundError:
-        raise TableError(f"no such file: {shown}") from None
-    except (OSError, require("pyarrow", "cli").ArrowException) as error:
-        reason = printable(" ".join(str(error).split()))
-        raise TableError(f"{shown} cannot be read as Parquet: {reason}") from None
-    if not table.num_rows or not table.num_columns:
-        raise TableError(f"{shown} has {table.num_rows} rows and {table.num_columns} columns")
-    return table
-
-
-@dataclasses.dataclass(frozen=True)
-class _Cells:
-    """The texts of a CSV file: Arrow's arrays, as they stand in the file."""
-
-    shown: str
-    body: bytes
-    header: list[str]
-    delimiter: str
-    columns: list[Any]
-
-    def line(self, row: int) -> int:
-        """Return the line of the file in which a row ends; Arrow counts rows without blank ones."""
-        reader = csv.reader(_lines(self.body), delimiter=self.delimiter)
-        next(reader)
-        filled = (cells for cells in reader if len(cells) > 1 or "".join(cells).strip())
-        # What the two read differently (huge cells, quotes left open) has a line near.
-        with contextlib.suppress(csv.Error):
-            next(itertools.islice(filled, row, None), None)
-        return reader.line_num
-
-
-def _lines(body: bytes) -> Iterator[str]:
-    """Return the lines of a file with their ends."""
-    return io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
-
-
-def _read_csv(path: Path, names: Sequence[str] = (), *, encoding: str = "utf8") -> _Cells:
-    """Read the cells of a file; with ``names`` it has no header, and perhaps other lines."""
-    arrow, shown = _arrow(), printable(str(path))
-    uneven: list[Any] = []
-    blank: list[int] = []  # lines of spaces
-
-    with _reading(path, shown):
-        body = path.read_bytes()  # at once: it may be a pipe
-        header, delimiter = (list(names), ",") if names else _read_header(body, shown)
-        places = [str(place) for place in range(len(header))]
-
-        def handle(row: Any) -> str:
-            if row.text.strip(' \t"') or delimiter in row.text:
-                uneven.append(row)
-            else:
-                blank.append(row.number)
-            return "skip"
-
-        table = arrow.csv.read_csv(
-            arrow.BufferReader(body),
-            read_options=arrow.csv.ReadOptions(
-                column_names=places,
-                skip_rows=0 if names else 1,
-                use_threads=False,  # rows have numbers then
-                block_size=min(len(body) + 2, 2**31 - 1),  # no cell is cut in two
-                encoding=encoding,
-            ),
-            parse_options=arrow.csv.ParseOptions(
-                delimiter=delimiter,
-                newlines_in_values=True,
-                invalid_row_handler=handle,
-            ),
-            convert_options=arrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(places, arrow.string())
-            ),
+def _settled(
+    shown: str,
+    own: Sequence[Any],
+    column: Callable[[int], Any],
+    reading: Reading,
+    where: Callable[[int], str],
+    *,
+    numbers_in_text: bool = False,
+) -> Frame:
+    """Return the columns of a file that has types."""
+    names, notes = name_columns(own)
+    found, skipped = {}, {}
+    also = [text.strip().lower() for text in reading.na]
+    places = {name: place for place, name in enumerate(names)}
+    for name in _chosen(shown, names, reading):
+        values, note = settle(
+            column(places[name]),
+            point=reading.decimal,
+            also_missing=also,
+            where=where,
+            numbers_in_text=numbers_in_text,
         )
-    columns = [table.column(place) for place in places]
-    if len(header) == 1:  # where a line of spaces is a row
-        columns = [columns[0].filter(arrow.array(_texts(columns[0]) != ""))]
-    cells = _Cells(shown, body, header, delimiter, columns)
-    if uneven and not names:
-        row = uneven[0]
-        place = row.number - 2 - sum(number < row.number for number in blank)
-        raise TableError(
-            f"{shown}, line {cells.line(place)}: expected {row.expected_columns} values as in the"
-            f" header, got {row.actual_columns}"
-        )
-    if not len(columns[0]):
+        if isinstance(values, Unusable):
+            skipped[name] = values.reason
+            continue
+        if isinstance(values, Category):
+            levels = ["" if level.lower() in also else level for level in values.levels]
+            values = np.array([*levels, "", None], object)[:-1][values.codes]
+        found[name] = values
+        if note:
+            add_note(notes, name, note)
+    if not found:
+        name, reason = next(iter(skipped.items()))
+        raise TableError(f"{shown}: no column holds numbers or text; {name!r} holds {reason}")
+    return _as_frame(shown, found, notes, skipped, reading)
+
+
+def _read_sheet(body: bytes, shown: str, reading: Reading) -> Frame:
+    rows, remark = read_excel(body, shown)
+    if not rows:
+        raise TableError(f"{shown} is empty: expected a row of column names, then rows")
+    own = [str(cell).strip() for cell in rows[0]]
+    notes, header = _look_at_header(own, reading.header)
+    if remark:
+        add_note(notes, shown, remark)
+    own = own if header else [""] * len(own)
+    rows = rows[1:] if header else rows
+    if not rows:
         raise TableError(f"{shown} has a header but no rows")
-    return cells
+    columns = as_columns_of(rows)
+    first = 2 if header else 1
+    frame = _settled(
+        shown, own, columns.__getitem__, reading, lambda row: f"in row {row + first} of the sheet"
+    )
+    return dataclasses.replace(frame, notes={**frame.notes, **notes})
 
 
-@functools.cache
-def _arrow() -> Any:
-    for module in ("pyarrow.csv", "pyarrow.compute"):
-        require(module, "cli")
-    return require("pyarrow", "cli")
+def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
+    body, remark = as_utf8(body, shown)
+    cells = read_cells(body, shown, header=reading.header, point=reading.decimal)
+    notes, header = _look_at_header(cells.header, reading.header)
+    if header != reading.header:
+        cells = read_cells(body, shown, header=False, point=reading.decimal)
+    names, own = name_columns(cells.header if header else [""] * len(cells.header))
+    if header:
+        notes |= own
+        for name in reading.columns:
+            if cells.header.count(name) > 1:
+                notes[name] = f"the first of {cells.header.count(name)} columns of this name"
+        _tell_doubtful_names(cells, notes)
+    notes = {shown if name == "" else name: note for name, note in notes.items()}
+    if remark:
+        add_note(notes, shown, remark)
+    chosen = _chosen(shown, names, reading)
+    all_places = {name: place for place, name in enumerate(names)}
+    places = {name: all_places[name] for name in chosen}
+    also = [text.strip().lower() for text in reading.na]
+    found = {n: typed(cells, place, also, reading.decimal) for n, place in places.items()}
+    if any(column.point == "," for column in found.values()):
+        for name, column in found.items():
+            if column.either:  # what another column shows is true of this one
+                found[name] = typed(cells, places[name], also, ",")
+    for name, column in found.items():
+        if column.note:
+            add_note(notes, name, column.note)
+    return _as_frame(shown, {n: column.values for n, column in found.items()}, notes, {}, reading)
 
 
-def _read_header(body: bytes, shown: str) -> tuple[list[str], str]:
-    """Read the names in the first line, and the delimiter that occurs most in it."""
-    first = next(_lines(body), "")
-    if not first.strip():
-        raise TableError(f"{shown} is empty: expected a line of column names, then rows")
-    if first[-1] not in "\r\n":
-        raise TableError(f"{shown} has a header but no rows")
-    delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
-    return [name.strip() for name in next(csv.reader([first], delimiter=delimiter))], delimiter
+def _as_frame(
+    shown: str,
+    found: Mapping[str, NDArray[Any]],
+    notes: dict[str, str],
+    skipped: Mapping[str, str],
+    reading: Reading,
+) -> Frame:
+    """Return a frame of columns that are settled."""
+    gone = [float(text) for text in reading.na if is_number(text)]
+    columns = {}
+    for name, values in found.items():
+        if values.dtype.kind not in "M" and not holds_texts(values):
+            values = as_array(values).astype(np.float64)
+            values = np.where(np.isin(values, gone), np.nan, values) if gone else values
+        columns[name] = values
+    known = {shown, *columns}
+    return Frame(shown, columns, {n: note for n, note in notes.items() if n in known}, skipped)
 
 
-def _check_header(cells: _Cells) -> None:
-    if all(is_number(name) for name in cells.header):
-        raise TableError(f"{cells.shown}: expected column names in the first line, got numbers")
+def _look_at_header(own: Sequence[str], wanted: bool) -> tuple[dict[str, str], bool]:
+    """Return what is said, under "", of a first line of numbers, and whether it holds names."""
+    values = [float(name) if is_number(name) else as_number(name, ",") for name in own]
+    if not wanted or None in values:
+        return {}, wanted
+    if len(own) > 2 and values in ([*range(len(own))], [*range(1, len(own) + 1)]):
+        return {
+            "": "the first line, 0, 1, ..., is read as names; --no-header reads it as data"
+        }, True
+    return {"": "the first line holds numbers only and is read as data, as by --no-header"}, False
 
 
-@contextlib.contextmanager
-def _reading(path: Path, shown: str) -> Iterator[None]:
-    """Raise a `TableError` for whatever is wrong with a file."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise TableError(f"no such file: {shown}") from None
-    except (UnicodeDecodeError, csv.Error, _arrow().ArrowException) as error:
-        if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
-            raise TableError(f"{shown} is not a UTF-8 text file") from None
-        reason = printable(" ".join(str(error).split()))
-        raise TableError(f"{shown} cannot be read as CSV: {reason}") from None
-    except OSError as error:
-        raise TableError(f"cannot read {shown}: {error.strerror}") from None
+def _tell_doubtful_names(cells: Cells, notes: dict[str, str]) -> None:
+    """Add a remark if names look like values."""
+    for name, column in zip(cells.header, cells.columns, strict=True):
+        number = is_number(name)
+        if number and float(name).is_integer():
+            continue  # a year, or a position
+        if name and (number or arrow().compute.any(arrow().compute.equal(column, name)).as_py()):
+            why = "a number" if number else "a value of its column too"
+            notes[""] = (
+                f"the first line, read as names, may be data ({name[:40]!r} is {why}): --no-header"
+                " reads it so"
+            )
+            return
 
 
-def _texts(column: Any) -> NDArray[Any]:
-    trimmed = _arrow().compute.utf8_trim_whitespace(column)
-    return np.asarray(trimmed.to_numpy(), object)
+def _check_names(shown: str, known: Sequence[str], names: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise TableError(f"{shown} has no column {name!r}; {near_names(name, known)}")
 
 
-def _typed(column: Any, *, dates: bool = False) -> NDArray[Any]:
-    """Return numbers, or text where a value is no number, or perhaps dates where all are."""
-    arrow = _arrow()
-    compute = arrow.compute
-    trimmed = compute.utf8_trim_whitespace(column)
-    known = arrow.array(sorted(MISSING))
-    missing = compute.is_in(compute.utf8_lower(trimmed), value_set=known)
-    present = compute.if_else(missing, None, trimmed)
-    try:
-        return np.asarray(compute.cast(present, arrow.float64()).to_numpy(), np.float64)
-    except arrow.ArrowInvalid:  # Python knows more numbers than Arrow
-        texts = np.asarray(present.fill_null("").to_numpy(), object)
-    if all(is_number(text) for text in texts if text):
-        return np.array([float(text or "nan") for text in texts])
-    if dates and compute.all(compute.match_substring_regex(present, _DATE)).as_py():
-        with contextlib.suppress(ValueError):  # there is no such day or time
-            return np.array([text or "NaT" for text in texts], dtype="datetime64[s]")
-    return texts
+def _chosen(shown: str, names: Sequence[str], reading: Reading) -> list[str]:
+    """Return the names of the columns to read, in the order of the file.
 
-
-def _position(shown: str, header: list[str], name: str) -> int:
-    count = header.count(name)
-    if count == 1:
-        return header.index(name)
-    if count > 1:
-        raise TableError(f"{shown} has {count} columns named {name!r}; rename all but one")
-    raise TableError(f"{shown} has no column {name!r}; {near_names(name, header)}")
-
-
-def near_names(name: str, known: Sequence[str]) -> str:
-    """Return what to say where there is no such name: those that come near, or the first ten."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    near = near or [other for other in known if other.lower() == name.lower()]
-    if near:
-        return f"did you mean {' or '.join(map(repr, near))}?"
-    return f"its columns are {listed(known, 10)}"
-
-
-def listed(names: Sequence[str], most: int) -> str:
-    """Return the first names, and dots where there are more."""
-    return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
-
-
-def is_number(text: str) -> bool:
-    """Return whether an entry of a file is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text  # Python's 1_000 is no number in a file
-
-
-def printable(text: str) -> str:
-    """Return ``text`` with control characters escaped, safe to show in a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    Raises:
+      TableError: if one is not there, or none is left.
+    """
+    _check_names(shown, names, [*reading.columns, *reading.drop])
+    wanted = set(reading.columns or names) - set(reading.drop)
+    if not wanted:
+        raise TableError(f"{shown}: no column is left to read; --drop names all of them")
+    return [name for name in names if name in wanted]

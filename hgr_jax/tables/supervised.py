@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax.tables.encoding import encode_texts
-from hgr_jax.tables.files import Frame, TableError, is_number
+from hgr_jax.tables.faults import TableError
+from hgr_jax.tables.files import Frame
+from hgr_jax.tables.texts import is_number
 
 MIN_TRAINING_ROWS = 20
 MIN_CLASS_ROWS = 4

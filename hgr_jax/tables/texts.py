@@ -1,0 +1,303 @@
+"""What the texts of a column mean: numbers, dates, true and false, or nothing but text.
+
+One odd text among many numbers does not make a column of text: it is read as missing, and said.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MISSING = frozenset(
+    {"", "?", "na", "n/a", "nan", "-nan", "null", "none", "<na>", "#na", "#n/a", "#n/a n/a"}
+    | {"1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"}
+)
+"""Texts that stand for a missing value, in any case: those of pandas, and ``?``."""
+
+DASHES = frozenset({"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", "*"})
+"""Texts that are missing values where all others are numbers or dates."""
+
+NEARLY_ALL = 0.9
+"""Share of the values present that have to be of a kind, so that the others are missing."""
+
+SAMPLE = 300
+MAYBE = 0.8
+"""Share of a sample below which a kind is not tried on all."""
+
+_SIGN = r"(?P<sign>[-+\u2212]?)"
+_MONEY = r"(?:(?:US|CA|AU|[AC])?\$|[\u20ac\u00a3\u00a5\u20b9])"
+_GROUPS = {
+    ".": r"[0-9]{1,3}(?:(?P<by>[,' \u00a0\u202f\u2019])[0-9]{3})(?:(?P=by)[0-9]{3})*(?:\.[0-9]*)?",
+    ",": r"[0-9]{1,3}(?:(?P<by>[.' \u00a0\u202f\u2019])[0-9]{3})(?:(?P=by)[0-9]{3})*(?:,[0-9]*)?",
+}
+_DIGITS = {
+    ".": r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?",
+    ",": r"(?:[0-9]+,?[0-9]*|,[0-9]+)(?:[eE][-+]?[0-9]+)?",
+}
+_NUMBER = {
+    point: re.compile(
+        rf"(?P<open>\()?{_SIGN}\s*(?:{_MONEY}\s*)?(?P<late>[-+\u2212]?)"
+        rf"(?P<digits>{_GROUPS[point]}|{_DIGITS[point]})\s*(?:%|{_MONEY})?(?(open)\))"
+    )
+    for point in (".", ",")
+}
+ISO_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
+
+_ISO = re.compile(ISO_DATE)
+_ZONE = re.compile(rf"({_ISO.pattern})(Z|[-+][0-9]{{2}}:?[0-9]{{2}})")
+_PARTS = re.compile(
+    r"(?P<a>[0-9]{1,4})(?P<by>[/.-])(?P<b>[0-9]{1,2})(?P=by)(?P<c>[0-9]{1,4})"
+    r"(?:[T ,]\s*(?P<h>[0-9]{1,2}):(?P<m>[0-9]{2})(?::(?P<s>[0-9]{2})(?:\.[0-9]+)?)?"
+    r"(?:\s*(?P<half>[AaPp])[Mm])?)?"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Inferred:
+    """What a column of texts was found to be.
+
+    Attributes:
+      values: ``(n,)``: float64, NaN where missing; ``datetime64``, NaT where missing; booleans (of
+        type object, with None, where some are missing); or texts, ``""`` where missing.
+      note: what was made of texts that are not plain, or nothing.
+      point: the decimal point of numbers, else None.
+      either: whether the numbers could have a decimal comma as well as commas between thousands.
+    """
+
+    values: NDArray[Any]
+    note: str = ""
+    point: str | None = None
+    either: bool = False
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number as programs write it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text  # Python's 1_000 is no number in a file
+
+
+def as_number(text: str, point: str = ".") -> float | None:
+    """Return the number that a text shows, None if it shows none.
+
+    Example:
+      >>> from hgr_jax.tables.texts import as_number
+      >>> [as_number(text) for text in ("$5,125.73", "51.3%", "(12)", "3e2", "12 kg")]
+      [5125.73, 51.3, -12.0, 300.0, None]
+      >>> as_number("5.125,73", ",")
+      5125.73
+    """
+    if point == "." and is_number(text):
+        return float(text)
+    found = _NUMBER[point].fullmatch(text)
+    if found is None or (found["sign"] and found["late"]):
+        return None
+    digits = found["digits"]
+    if found["by"]:
+        digits = digits.replace(found["by"], "")
+    value = float(digits.replace(",", "."))
+    negative = found["open"] or (found["sign"] or found["late"]) in ("-", "\u2212")
+    return -value if negative else value
+
+
+def _as_flag(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.lower())
+
+
+def _as_iso(text: str) -> datetime.datetime | None:
+    return _moment(text) if _ISO.fullmatch(text) else None
+
+
+def _as_zoned(text: str) -> datetime.datetime | None:
+    moment = _moment(text) if _ZONE.fullmatch(text) else None
+    return moment and moment.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def _moment(text: str) -> datetime.datetime | None:
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except (ValueError, OverflowError):  # there is no such day or time
+        return None
+
+
+def _as_parts(text: str, order: str) -> datetime.datetime | None:
+    """Return the moment of a date whose year, month and day come in some order."""
+    found = _PARTS.fullmatch(text)
+    if found is None:
+        return None
+    parts = dict(zip(order, found.group("a", "b", "c"), strict=True))
+    short = found["by"] == "/" and len(parts["y"]) == 2 and order != "ymd"
+    if not (len(parts["y"]) == 4 or short) or len(parts["d"]) > 2 or len(parts["m"]) > 2:
+        return None
+    if order == "ymd" and found["by"] == "-":  # that is ISO's, which has all its digits
+        return None
+    year, month, day = (int(parts[part]) for part in "ymd")
+    year += (2000 if year < 69 else 1900) if short else 0
+    hour, minute, second = (int(found[part] or 0) for part in "hms")
+    if found["half"]:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + 12 * (found["half"] in "pP")
+    try:
+        return datetime.datetime(year, month, day, hour, minute, second)
+    except ValueError:
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """A kind of value: how a text is read as one, its decimal point, and what is said of it."""
+
+    word: str
+    read: Callable[[str], Any]
+    point: str | None = None
+    how: str = ""
+
+
+_KINDS_OF_TEXT = (
+    _Kind("numbers", as_number, "."),
+    _Kind("numbers", functools.partial(as_number, point=","), ",", " (a decimal comma)"),
+    _Kind("true or false", _as_flag),
+    _Kind("dates", _as_iso),
+    _Kind("dates", _as_zoned),
+    _Kind("dates", functools.partial(_as_parts, order="ymd"), how=" (year, month, day)"),
+    _Kind("dates", functools.partial(_as_parts, order="mdy"), how=" (month, day, year)"),
+    _Kind("dates", functools.partial(_as_parts, order="dmy"), how=" (day, month, year)"),
+)
+"""In the order in which they are preferred."""
+
+
+def infer(
+    texts: NDArray[Any],
+    *,
+    point: str | None = None,
+    where: Callable[[int], str] = "in row {}".format,
+) -> Inferred:
+    """Return what texts are: of the kind that nearly all of them are of, else text.
+
+    Args:
+      texts: ``(n,)``, trimmed, ``""`` where missing.
+      point: the decimal point, ``.`` or ``,``; None to find it out.
+      where: says where a row is.
+
+    Example:
+      >>> import numpy as np
+      >>> from hgr_jax.tables.texts import infer
+      >>> found = infer(np.array(["1,5", "2,25", "-"], dtype=object))
+      >>> found.values, found.note.partition(";")[0]
+      (array([1.5 , 2.25,  nan]), "'1,5' is read as 1.5 (a decimal comma)")
+    """
+    rows = np.flatnonzero(texts != "")
+    sample = [text for text in texts[rows[:: max(1, len(rows) // SAMPLE)]] if text not in DASHES]
+    kinds = [kind for kind in _KINDS_OF_TEXT if kind.point in (None, point or kind.point)]
+    if not point and "," not in "".join(sample):
+        kinds = [kind for kind in kinds if kind.point != ","]
+    kinds = [kind for kind in kinds if _part_of(kind, sample) >= MAYBE]
+    if not kinds:
+        return Inferred(texts)
+    position: dict[str, int] = {}
+    codes = np.array([position.setdefault(text, len(position)) for text in texts.tolist()], np.intp)
+    levels, counts = list(position), np.bincount(codes, minlength=len(position))
+    if "" in position:
+        counts[position[""]] = 0
+    of_levels = counts.tolist()
+    present = sum(of_levels)
+    least = NEARLY_ALL * (present - sum(of_levels[position[t]] for t in DASHES & position.keys()))
+    read: list[tuple[int, _Kind, list[Any]]] = []
+    for kind in kinds:
+        values = [kind.read(level) if level else None for level in levels]
+        good = sum(n for n, value in zip(of_levels, values, strict=True) if value is not None)
+        if good and good >= least:
+            read.append((good, kind, values))
+    if not read:
+        return Inferred(texts)
+    good, kind, values = max(read, key=lambda one: one[0])  # of those alike, the first
+    shown = _example(kind, levels, values)
+    notes = [shown] if shown else []
+    if good < present:
+        odd = np.array([value is None for value in values]) & (counts > 0)
+        row = int(np.argmax(odd[codes]))
+        notes.append(
+            f"{good:,} of {present:,} are {kind.word}, the rest is read as missing; the first that"
+            f" is not: {texts[row][:40]!r} {where(row)}"
+        )
+    if kind.point:
+        levels_read = np.array([np.nan if value is None else value for value in values])
+        lost = tell_lost_digits(levels_read, lambda rows: [as_integer(levels[row]) for row in rows])
+        notes += [lost] if lost else []
+    either = "," in "".join(levels) and [of for of, one, _ in read if one.point] == [good, good]
+    return Inferred(_as_array(values)[codes], "; ".join(notes), kind.point, either)
+
+
+def _part_of(kind: _Kind, sample: Sequence[str]) -> float:
+    """Return the share of a sample that is of a kind."""
+    return sum(kind.read(text) is not None for text in sample) / max(len(sample), 1)
+
+
+def as_integer(text: str) -> int | None:
+    """Return the integer of a text, None for any other number."""
+    return int(text) if text.lstrip("+-").isdecimal() else None
+
+
+def _example(kind: _Kind, levels: Sequence[str], values: Sequence[Any]) -> str:
+    """Return a text that is not plain and how it is read, or nothing if there is none."""
+    for level, value in zip(levels, values, strict=True):
+        if value is None or isinstance(value, bool):
+            continue
+        if isinstance(value, float):
+            if not is_number(level) or kind.how:
+                return f"{level[:40]!r} is read as {value:.15g}{kind.how}"
+        elif kind.how:
+            shown = value.isoformat(" ").removesuffix(" 00:00:00")
+            return f"{level[:40]!r} is read as {shown}{kind.how}"
+    return ""
+
+
+def _as_array(values: Sequence[Any]) -> NDArray[Any]:
+    """Return values of one kind, and None, as an array."""
+    one = next(value for value in values if value is not None)
+    if isinstance(one, float):
+        return np.array([np.nan if value is None else value for value in values])
+    if isinstance(one, bool):
+        return np.array(values, object if None in values else bool)
+    return in_seconds(np.array(values, "M8[us]"))
+
+
+def in_seconds(moments: NDArray[Any]) -> NDArray[Any]:
+    """Return moments in seconds, where that loses nothing."""
+    whole = moments.astype("M8[s]")
+    return whole if (np.isnat(moments) | (whole == moments)).all() else moments
+
+
+def tell_lost_digits(
+    values: NDArray[Any], exact: Callable[[NDArray[np.intp]], list[int | None]]
+) -> str:
+    """Return what is to be said of integers that float64 cannot hold, or nothing.
+
+    Args:
+      values: ``(n,)`` float64.
+      exact: of rows, their integers (or None for one that is no integer).
+    """
+    rows = np.flatnonzero((np.abs(values) >= 2.0**53) & (np.abs(values) < np.inf))
+    if not len(rows):
+        return ""
+    pairs = list(zip(exact(rows), values[rows].tolist(), strict=True))
+    whole = [(integer, int(value)) for integer, value in pairs if integer is not None]
+    lost = [integer for integer, value in whole if integer != value]
+    if not lost:
+        return ""
+    before, after = len({i for i, _ in whole}), len({v for _, v in whole})
+    merged = f", and {before:,} different ones become {after:,}" if after < before else ""
+    return (
+        f"{len(lost):,} integers beyond 2^53 lose digits as float64, for example {lost[0]}{merged};"
+        " leave the column out if they are identifiers"
+    )

@@ -1,0 +1,96 @@
+"""A file of a scan is read only if it holds what a scan can be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hgr_jax import Scan, scan
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    """The arrays in the file of a scan of three columns."""
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    path = tmp_path_factory.mktemp("kept") / "scan.npz"
+    scan(x, h=2, k=1).save(path)
+    with np.load(path) as arrays:
+        return dict(arrays)
+
+
+def changed(value: float, *places: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+    def change(array: np.ndarray) -> np.ndarray:
+        array = array.copy()
+        for place in places:
+            array[place] = value
+        return array
+
+    return change
+
+
+BOTH = ((0, 1), (1, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("correlation", changed(7, *BOTH), "correlation has 7, outside of 0 to 1"),
+        ("correlation", changed(-0.5, *BOTH), "correlation has -0.5, outside of 0 to 1"),
+        ("correlation", changed(np.inf, *BOTH), "correlation has inf, outside"),
+        ("correlation", changed(0.1, (0, 1)), "correlation is not symmetric"),
+        ("pearson", changed(1.1, *BOTH), "pearson has 1.1, outside"),
+        ("pvalue", changed(-1e-3, *BOTH), "pvalue has -0.001, outside"),
+        ("adjusted_pvalue", changed(2, *BOTH), "adjusted_pvalue has 2, outside"),
+        ("corrected", changed(-1, *BOTH), "corrected has -1, outside"),
+        ("null_mean", changed(3, *BOTH), "null_mean has 3, outside"),
+        ("null_95", changed(3, *BOTH), "null_95 has 3, outside"),
+        ("n_obs", changed(31, *BOTH), "n_obs has 31, outside of 0 to 30"),
+        ("n_obs", changed(-1, *BOTH), "n_obs has -1, outside"),
+        ("degrees", changed(-1, (0, 1)), "degrees has -1, outside"),
+        ("degrees", changed(9, (0, 1, 0)), "degrees is not symmetric"),
+        ("source", changed(4, *BOTH), "source has 4, outside of 0 to 3"),
+        ("pairs", changed(3, (0, 0)), "pairs has 3, outside of 0 to 2"),
+        ("pairs", changed(1, (0, 0)), "pairs has a column with itself"),
+    ],
+)
+def test_arrays_that_no_scan_has(
+    kept: dict[str, np.ndarray],
+    tmp_path: Path,
+    name: str,
+    change: Callable[[np.ndarray], np.ndarray],
+    message: str,
+) -> None:
+    np.savez(tmp_path / "s.npz", **(kept | {name: change(kept[name])}))
+    with pytest.raises(ValueError, match=f"does not hold a scan: {message}"):
+        Scan.load(tmp_path / "s.npz")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"names": ["a", "b", "a"]}, "names are not texts, each another"),
+        ({"names": ["a", "b", 3]}, "names are not texts, each another"),
+        ({"skipped": {"a": 3}}, "skipped holds what is no text"),
+        ({"settings": {"method": "kb", "rows": 0}}, "the number of rows is 0"),
+    ],
+)
+def test_words_that_no_scan_has(
+    kept: dict[str, np.ndarray], tmp_path: Path, words: dict[str, Any], message: str
+) -> None:
+    text = json.dumps(json.loads(str(kept["words"])) | words)
+    np.savez(tmp_path / "s.npz", **(kept | {"words": np.array(text)}))
+    with pytest.raises(ValueError, match=message):
+        Scan.load(tmp_path / "s.npz")
+
+
+def test_other_measures_have_other_ranges(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    scan(x, method=lambda a, b: -7.0 + 0 * a.sum() + 0 * b.sum(), pvalues=None).save(
+        tmp_path / "s.npz"
+    )
+    assert Scan.load(tmp_path / "s.npz").correlation[0, 1] == 7

@@ -1,0 +1,59 @@
+"""A scan whose result would not fit in memory says so before it begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hgr_jax import scan
+from hgr_jax.cli.main import main
+from hgr_jax.scanning import size
+
+
+def test_a_table_that_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size, "available_memory", lambda: 50 * 10**9)
+    x = np.random.default_rng(0).normal(size=(4, 20_000)).astype(np.float32)
+    with pytest.raises(ValueError, match="20,000 columns has 199,990,000 pairs") as caught:
+        scan(x)
+    assert "take 78.4 GB of memory, and 50.0 GB are available" in str(caught.value)
+    assert "--columns" in str(caught.value)
+    assert "target=" in str(caught.value)
+    assert "all pairs of 10,000 columns would fit" in str(caught.value)
+
+
+def test_targets_and_pvalues_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size, "available_memory", lambda: 2 * 10**9)
+    size.check_size(4000, 4000, 1, tested=True)
+    with pytest.raises(ValueError, match="7,998,000 pairs"):
+        size.check_size(4000, 4000, None, tested=True)
+    size.check_size(4000, 1000, None, tested=True)
+    size.check_size(3500, 3500, None, tested=False)
+    with pytest.raises(ValueError, match="pairs"):
+        size.check_size(3500, 3500, None, tested=True)
+    with pytest.raises(ValueError, match="1,000,000 columns has 999,999 pairs") as caught:
+        size.check_size(10**6, 10**6, 1, tested=False)
+    assert "target=" not in str(caught.value)  # its matrices do not fit either
+    monkeypatch.setattr(size, "available_memory", lambda: None)
+    size.check_size(10**6, 10**6, None, tested=True)
+
+
+def test_memory_is_known_where_the_tests_run() -> None:
+    found = size.available_memory()
+    assert found is None or 2**27 < found < 2**50
+
+
+def test_a_wide_file_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(size, "available_memory", lambda: 10**8)
+    lines = [",".join(f"c{i}" for i in range(3000))]
+    lines += [",".join(str((i * j) % 97) for i in range(3000)) for j in range(1, 4)]
+    (tmp_path / "t.csv").write_text("\n".join([*lines, ""]))
+    assert main(["scan", str(tmp_path / "t.csv"), "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("hgr-jax: error: a scan of 3,000 columns has ")
+    assert said.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()

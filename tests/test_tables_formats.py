@@ -1,0 +1,256 @@
+"""Files of every format and encoding, and the one line that is said of those that are not read."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from hgr_jax.tables.faults import TableError
+from hgr_jax.tables.files import Frame, Reading, read_any
+
+TEXT = "x,day,town\n1,2024-01-02,Rome\n2.5,2024-01-03,Oslo\n,2024-01-05,\n"
+
+
+def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def is_the_table(frame: Frame) -> None:
+    assert list(frame.columns) == ["x", "day", "town"]
+    np.testing.assert_array_equal(frame.column("x"), [1, 2.5, np.nan])
+    days = np.array(["2024-01-02", "2024-01-03", "2024-01-05"], "M8[us]")
+    np.testing.assert_array_equal(frame.column("day"), days)
+    assert list(frame.column("town")) == ["Rome", "Oslo", ""]
+    assert not frame.skipped
+
+
+def zipped(**files: bytes) -> bytes:
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return body.getvalue()
+
+
+RECORDS = [
+    {"x": 1, "day": "2024-01-02", "town": "Rome"},
+    {"x": 2.5, "day": "2024-01-03", "town": "Oslo"},
+    {"day": "2024-01-05", "town": None},
+]
+COLUMNS = {name: [record.get(name) for record in RECORDS] for name in RECORDS[0]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv.gz", gzip.compress(TEXT.encode())),
+        ("t.csv.bz2", bz2.compress(TEXT.encode())),
+        ("t.csv.xz", lzma.compress(TEXT.encode())),
+        ("t.zip", zipped(**{"__MACOSX/t.csv": b"", "folder/t.csv": TEXT.encode()})),
+        ("t.txt", TEXT.encode("utf-16")),
+        ("t.txt", b"\xfe\xff" + TEXT.encode("utf-16-be")),
+        ("t.txt", TEXT.encode("utf-16-le")),
+        ("t.txt", TEXT.encode("utf-32")),
+        ("t.csv", TEXT.encode("utf-8-sig")),
+        ("t.csv", b"\n \r\n" + TEXT.encode()),
+        ("t.csv", b"sep=;\r\n" + TEXT.replace(",", ";").encode()),
+        ("t.csv", TEXT.replace("\n", "\r").encode()),
+        ("t.json", json.dumps(RECORDS).encode()),
+        ("t.json.gz", gzip.compress(json.dumps(RECORDS).encode())),
+        ("t.json", json.dumps({"schema": {}, "data": RECORDS}).encode()),
+        ("t.json", json.dumps(COLUMNS).encode()),
+        ("t.json", pd.DataFrame(COLUMNS).to_json().encode()),
+        ("t.jsonl", "\n".join(map(json.dumps, RECORDS)).encode()),
+        ("t.ndjson", "\n\n".join(map(json.dumps, RECORDS)).encode()),
+        ("t", "\n".join(map(json.dumps, RECORDS)).encode()),
+    ],
+)
+def test_texts_packed_and_encoded(tmp_path: Path, name: str, content: bytes) -> None:
+    frame = read_any(write(tmp_path, content, name))
+    is_the_table(frame)
+    assert frame.notes == {}
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.feather", "t.arrow", "t"])
+def test_files_of_arrow(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame(COLUMNS)
+    frame["day"] = pd.to_datetime(frame["day"])
+    frame["town"] = frame["town"].astype("category")
+    (frame.to_parquet if name == "t.parquet" else frame.to_feather)(tmp_path / name)
+    is_the_table(read_any(tmp_path / name))
+
+
+def test_what_is_neither_numbers_nor_text_is_skipped(tmp_path: Path) -> None:
+    table = pa.table({"x": [1, 2], "list": [[1], [2, 3]], "b": [b"\0", b"\1"]})
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    frame = read_any(tmp_path / "t.parquet")
+    assert list(frame.columns) == ["x"]
+    assert sorted(frame.skipped) == ["b", "list"]
+    with pytest.raises(TableError, match=r"column 'list' holds values of type .*, neither numbers"):
+        frame.column("list")
+
+
+def test_numbers_in_quotes_are_numbers_in_json(tmp_path: Path) -> None:
+    frame = read_any(write(tmp_path, '[{"x": "1"}, {"x": "2.5"}, {"x": "-"}]', "t.json"))
+    np.testing.assert_array_equal(frame.column("x"), [1, 2.5, np.nan])
+    assert "'-' in record 3" in frame.notes["x"]
+    frame = read_any(write(tmp_path, '[{"x": "1"}, {"x": "2.5"}]', "t.json"))
+    np.testing.assert_array_equal(frame.column("x"), [1, 2.5])
+
+
+def test_excel(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "t.xlsx"
+    with pd.ExcelWriter(path) as writer:
+        frame = pd.DataFrame(COLUMNS)
+        frame["day"] = pd.to_datetime(frame["day"])
+        frame.to_excel(writer, index=False)
+        frame.to_excel(writer, sheet_name="other")
+    read = read_any(path)
+    is_the_table(read)
+    assert read.notes == {str(path): "the first of its 2 sheets is read"}
+    cells = {"x": [*range(20), "-"], "t": ["a", "b", "c"] * 7}
+    pd.DataFrame(cells).to_excel(path, index=False)
+    read = read_any(path)
+    np.testing.assert_array_equal(read.column("x"), [*range(20), np.nan])
+    assert "'-' in row 22 of the sheet" in read.notes["x"]
+    path.write_bytes(path.read_bytes()[:-400])
+    with pytest.raises(TableError, match=r"t\.xlsx cannot be "):
+        read_any(path)
+
+
+def test_excel_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, zipped(**{"xl/workbook.xml": b"", "xl/worksheets/sheet1.xml": b""}))
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ImportError, match=r"openpyxl.*pip install 'hgr_jax\[excel\]'"):
+        read_any(path)
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(TEXT.encode()))))
+    frame = read_any("-")
+    is_the_table(frame)
+    assert frame.source == "standard input"
+
+
+def test_latin_letters_of_windows(tmp_path: Path) -> None:
+    path = write(tmp_path, "größe,stadt\n1,Köln\n2,Zürich\n".encode("cp1252"))
+    frame = read_any(path)
+    assert list(frame.column("stadt")) == ["Köln", "Zürich"]
+    np.testing.assert_array_equal(frame.column("größe"), [1, 2])
+    assert "line 1 is not UTF-8: the file is read as Windows-1252" in frame.notes[str(path)]
+    assert list(read_any(write(tmp_path, b"x,y\n\x81,1\n")).column("x")) == ["\x81"]
+    path = write(tmp_path, '[{"x": "Köln"}]'.encode("cp1252"), "t.json")
+    assert "read as Windows-1252" in read_any(path).notes[str(path)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"\xff\xfex\0,\0y", "begins as UTF-16 text, but byte"),
+        ("t.csv", b"x,y\n" + b"1,2\n" * 500 + b"\0\1\2", "line 502 holds a zero byte"),
+        ("t.csv.gz", gzip.compress(TEXT.encode() * 99)[:-20], "cannot be unpacked: "),
+        ("t.zip", zipped(a=b"x", b=b"y"), "holds 2 files, 'a', 'b'; expected one: unpack it"),
+        ("t.zip", zipped(), "holds 0 files|is not a text file"),
+        ("t.zip", b"PK\x03\x04 damaged", "cannot be unpacked: File is not a zip file"),
+        ("t.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", r"an old Excel file \(.xls\); save it as .xlsx"),
+        ("t.db", b"SQLite format 3\0", "is an SQLite database; export the table"),
+        ("t.pdf", b"%PDF-1.7", "is a PDF file; expected CSV, Parquet"),
+        ("t.feather", b"ARROW1\0\0 and no more", "cannot be read as Feather: "),
+        ("t.json", b'[{"x": 1},\n {"x": }]', "line 2: not JSON: Expecting value"),
+        ("t.jsonl", b'{"x": 1}\n{"x": \n', "line 2: not JSON: Expecting value"),
+        ("t.json", b"[" * 100_000, "its values are nested too deeply"),
+        ("t.csv", b"<!DOCTYPE html><html>", "is a page or XML; expected CSV"),
+        ("t.csv", b'""\n', "has a header but no rows"),
+        ("t.json", b"[1, 2]", "expected records, as in "),
+        ("t.json", b"[]", "holds no records"),
+        ("t.json", b'{"x": [1], "y": [1, 2]}', "columns are of different lengths"),
+        ("t.csv", b"\n \n", "is empty: expected a line of column names"),
+    ],
+)
+def test_what_is_not_read_is_one_line(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    with pytest.raises(TableError, match=message) as caught:
+        read_any(write(tmp_path, content, name))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_line_break_in_a_quoted_name(tmp_path: Path) -> None:
+    path = write(tmp_path, '"mean\r\nradius","a;b;c"\r\n1,2\r\nx,3\r\n')
+    frame = read_any(path)
+    assert list(frame.columns) == ["mean radius", "a;b;c"]
+    np.testing.assert_array_equal(frame.column("a;b;c"), [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('x,y\n1,a\n2,"b\n3,c\n', "line 3: a quote is opened here and never closed"),
+        ('x,y\n1,a\n2,"b\n3,"c\n4,d\n', "line 3: a quote .* is closed in line 4, before 'c'"),
+        ('x,y\n1,a\n"2,b\n3,c\n', "line 3: a quote is opened here and never closed"),
+        ('x,y\n1,a\n2,"b\n3,c', "line 3: a quote is opened here and never closed"),
+        ('x,y\n1,a\n2,"b', "line 3: a quote is opened here and never closed"),
+        ('x,"y\n1,2\n3,4\n', "line 1: a quote is opened here and never closed"),
+    ],
+)
+def test_a_quote_left_open_swallows_nothing(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(TableError, match=message):
+        read_any(write(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    ("content", "cells"),
+    [
+        ('x,y\n5" pipe,1\nb,2\n', ['5" pipe', "b"]),
+        ('x,y\n"two\nlines",1\n"say ""a, b""",2\n', ["two\nlines", 'say "a, b"']),
+        ('x,y\n"a" b,1\n\n""\nc,2\n', ["a b", "c"]),
+    ],
+)
+def test_quotes_that_are_fine(tmp_path: Path, content: str, cells: list[str]) -> None:
+    assert list(read_any(write(tmp_path, content)).column("x")) == cells
+
+
+def test_lines_are_counted_in_the_file(tmp_path: Path) -> None:
+    rows = "".join(f'{i},"two\nlines"\n\n' for i in range(20))
+    frame = read_any(write(tmp_path, f'\n\n"x\ny",note\n{rows}odd,a\n'))
+    assert frame.notes["x y"].endswith("'odd' in line 65")
+
+
+@pytest.mark.parametrize(
+    ("content", "header", "names", "note"),
+    [
+        ("5.1,3.5,a\n4.9,3,b\n", True, ["5.1", "3.5", "a"], "'5.1' is a number.*--no-header"),
+        ("Rome,5\nOslo,6\nRome,7\n", True, ["Rome", "5"], "'Rome' is a value of its column too"),
+        ("town,2019,2020\nRome,5,2019\n", True, ["town", "2019", "2020"], ""),
+        ("0,1,2\n5,6,7\n", True, ["0", "1", "2"], "read as names; --no-header reads it as data"),
+        ("5,6\n7,8\n", True, ["column 1", "column 2"], "read as data, as by --no-header"),
+        ("5,6\n7,8\n", False, ["column 1", "column 2"], ""),
+        ("x,y\nx,y", False, ["column 1", "column 2"], ""),
+    ],
+)
+def test_a_file_without_names(
+    tmp_path: Path, content: str, header: bool, names: list[str], note: str
+) -> None:
+    path = write(tmp_path, content)
+    frame = read_any(path, Reading(header=header))
+    assert list(frame.columns) == names
+    assert frame.rows == content.strip().count("\n") + (names[0] == "column 1")
+    if note:
+        assert re.search(note, frame.notes[str(path)])
+    else:
+        assert frame.notes == {}
