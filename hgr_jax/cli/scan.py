@@ -283,9 +283,9 @@ def _row(pair: Pair, in_full: InFull) -> list[Any]:
 
 def as_detail(found: Scan, pair: Pair, shown: SinglePair) -> Detail:
     """Return a pair in full: its data and its transformations."""
-    names = (pair.a, pair.b)
-    values = [found.values(name) for name in names]
-    categories = [found.category(name) for name in names]
+    beside = ((pair.a, pair.b), (pair.b, pair.a))
+    values = [found.values(name, beside=other) for name, other in beside]
+    categories = [found.category(name, beside=other) for name, other in beside]
     present = ~(np.isnan(values[0]) | np.isnan(values[1]))
     influence = shown.influence
     rows = _rows_to_draw(np.flatnonzero(present), influence.rows)

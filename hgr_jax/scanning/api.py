@@ -28,6 +28,7 @@ from hgr_jax.scanning.pvalues import Significance, effective_rows, significance
 from hgr_jax.scanning.ranks import ranks
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import check_size
+from hgr_jax.scanning.unpooled import exact_pairs, with_exact
 from hgr_jax.tables.columns import Columns, as_columns
 from hgr_jax.tables.convert import add_note
 
@@ -67,11 +68,11 @@ def scan(
 
     Categories (text, categorical types, and what ``categories`` and ``low_cardinality`` ask for)
     enter by an indicator of each level, so that their pairs are exact too: two of them are
-    correspondence analysis.  Booleans are numbers, dates are days since the first.  Text of which
-    nearly all is written as numbers, dates, or true and false is those, as in a file.  Levels in
-    fewer than 5 rows, or 1% of those present, are pooled into one; text of which that would be
-    more than half is skipped.  Infinite values count as missing.  No column stops a scan: see
-    `Scan.skipped` and `Scan.notes`.
+    correspondence analysis. Booleans are numbers, dates are days since the first. Text of which
+    nearly all is written as numbers, dates, or true and false is those, as in a file. Levels in
+    fewer than 5 rows, or 1% of those present, are pooled into one (but not beside a category that
+    they determine); text of which that would be more than half is skipped. Infinite values count as
+    missing. No column stops a scan: see `Scan.skipped` and `Scan.notes`.
 
     Where the p-values come from (``pvalue_source``), by ``pvalues="auto"``:
 
@@ -172,6 +173,7 @@ def scan(
             engine = Engine(features, kernels, memory)
             found = engine.estimate(pairs, advance)
             notes = _with_unclear(columns, engine)
+            _tell_constants(columns, positions, found, notes)
         else:
             pairs, positions = _numeric_only(columns, pairs, positions)
             found = estimate_measure(features, measure, pairs, memory, advance)
@@ -204,6 +206,10 @@ def scan(
                 memory=memory,
                 progress=advance,
             )
+    exact = exact_pairs(columns, positions, found) if measure is None else []
+    if exact:
+        notes = dict(notes)
+        found, of_ranks = with_exact(columns, positions, exact, notes, found, of_ranks)
     settings = {
         "h": h,
         "k": k,
@@ -216,7 +222,7 @@ def scan(
         "dtype": str(features.x.dtype),
     }
     return as_scan(
-        columns, positions, found, of_ranks, rows, tests, weights, skipped, notes, settings
+        columns, positions, found, of_ranks, rows, tests, weights, skipped, notes, settings, exact
     )
 
 
@@ -336,6 +342,18 @@ def _numeric_only(
 ) -> tuple[Integers, Integers]:
     keep = (pairs < columns.numbers.shape[1]).all(axis=1)
     return pairs[keep], positions[keep]
+
+
+def _tell_constants(
+    columns: Columns, pairs: Integers, found: Estimates, notes: dict[str, str]
+) -> None:
+    """Add a remark on columns that do not vary on the rows that they share with another."""
+    lost = (found.degrees == 0) & (found.rows >= 2)[:, None]
+    positions, counts = np.unique(pairs[lost], return_counts=True)
+    for position, count in zip(positions, counts, strict=True):
+        pairs_of = f"{count} other column{'s' if count > 1 else ''}"
+        remark = f"does not vary on the rows that it shares with {pairs_of}: no value there"
+        add_note(notes, columns.names[position], remark)
 
 
 def _with_unclear(columns: Columns, engine: Engine) -> dict[str, str]:

@@ -118,7 +118,9 @@ class Engine:
                 )
             progress(len(chosen))
         few = rows < 2
-        value[few], pearson[few], degrees[few] = np.nan, np.nan, 0
+        degrees[few] = 0
+        lost = (degrees == 0).any(axis=1)  # a column that does not vary on these rows
+        value[lost], pearson[lost] = np.nan, np.nan
         return Estimates(value, pearson, degrees, rows, pivot)
 
     def _tiles(self) -> Integers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,12 @@ def as_scan(
     skipped: Mapping[str, str],
     notes: Mapping[str, str],
     settings: Mapping[str, Any],
+    exact: Sequence[tuple[int, int]] = (),
 ) -> Scan:
     """Gather estimates and tests of ``pairs (N, 2)`` of columns, worth ``rows`` rows each.
 
-    ``of_ranks`` are the estimates of the columns' ranks.
+    ``of_ranks`` are the estimates of the columns' ranks, ``exact`` the pairs whose relation
+    pooling would hide.
     """
     count = len(columns.names)
     used = [i for i, name in enumerate(columns.names) if name not in skipped]
@@ -76,4 +78,5 @@ def as_scan(
         pairs=pairs,
         _columns=columns,
         _weights=weights,
+        _exact=frozenset((columns.names[i], columns.names[j]) for i, j in exact),
     )

@@ -121,6 +121,7 @@ class Scan:
     pairs: Integers
     _columns: Columns | None = dataclasses.field(default=None, repr=False)
     _weights: Any = dataclasses.field(default=None, repr=False)
+    _exact: frozenset[tuple[str, str]] = dataclasses.field(default=frozenset(), repr=False)
 
     def __len__(self) -> int:
         """Return the number of pairs that were estimated."""
@@ -237,7 +238,7 @@ class Scan:
           ValueError: for a scan that was loaded, which has no data, and one of another measure.
         """
         self._check_fitted()
-        first, second = self.values(a), self.values(b)
+        first, second = self.values(a, beside=b), self.values(b, beside=a)
         kernels = self._kernels(a, b)
         keep = ~(np.isnan(first) | np.isnan(second))
         weights = self._weights
@@ -273,7 +274,7 @@ class Scan:
         """
         self._check_fitted()
         weights = None if self._weights is None else np.asarray(self._weights, np.float64)
-        values = self.values(a), self.values(b)
+        values = self.values(a, beside=b), self.values(b, beside=a)
         return in_full(
             *values, weights, self._kernels(a, b), single=self.settings["method"] == "sk"
         )
@@ -284,11 +285,12 @@ class Scan:
 
     def _kernels(self, a: str, b: str) -> tuple[int | Indicators, int | Indicators]:
         """Return the kernels of two columns, categories with as many levels as any has."""
-        widest = max((len(c.levels) for c in self._data().categories), default=0)
+        own = self.category(a, beside=b), self.category(b, beside=a)
+        sizes = [len(c.levels) for c in (*self._data().categories, *own) if c is not None]
         h, k = self._degrees_of(a, b)
         return (
-            h if self.category(a) is None else Indicators(widest),
-            k if self.category(b) is None else Indicators(widest),
+            h if own[0] is None else Indicators(max(sizes)),
+            k if own[1] is None else Indicators(max(sizes)),
         )
 
     def _degrees_of(self, a: str, b: str) -> tuple[int, int]:
@@ -298,18 +300,18 @@ class Scan:
         h, k = self.settings["h"], self.settings["k"]
         return (k, h) if turned or (i > j and not asked) else (h, k)
 
-    def values(self, name: str) -> Floats:
+    def values(self, name: str, *, beside: str | None = None) -> Floats:
         """Return a column ``(n,)`` as the scan reads it, NaN where it is missing.
 
-        Of a category, the positions of its values in ``category(name).levels``.  Raises as `fit`
-        does.
+        Of a category, the positions of its values in ``category(name, beside=beside).levels``.
+        Raises as `fit` does.
         """
         columns = self._data()
         if name not in columns.names:
             raise KeyError(f"no column {name!r} was scanned.")
         if name in self.skipped:
             raise KeyError(f"column {name!r} was skipped: {self.skipped[name]}.")
-        category = self.category(name)
+        category = self.category(name, beside=beside)
         if category is not None:
             return np.where(category.codes < 0, np.nan, category.codes)
         place = list(columns.number_positions).index(columns.names.index(name))
@@ -320,12 +322,19 @@ class Scan:
             return ranks(column[:, None])[:, 0]
         return column
 
-    def category(self, name: str) -> Category | None:
-        """Return codes and levels of a column that is a category, or None."""
+    def category(self, name: str, *, beside: str | None = None) -> Category | None:
+        """Return codes and levels of a column that is a category, or None.
+
+        Beside another one that it determines, or that determines it, rare levels are not pooled.
+        """
         columns = self._data()
         position = columns.names.index(name)
         places = list(columns.category_positions)
-        return columns.categories[places.index(position)] if position in places else None
+        if position not in places:
+            return None
+        found = columns.categories[places.index(position)]
+        exact = {(name, beside), (beside, name)} & self._exact
+        return found.unpooled or found if exact else found
 
     def _data(self) -> Columns:
         if self._columns is None:

@@ -262,7 +262,8 @@ class _Builder:
             add_note(self.notes, name, remark)
         else:
             levels += [column.levels[i] for i in pooled]
-        self.categories[name] = Category(new[column.codes], tuple(levels))
+        unpooled = column if len(pooled) > 1 else None
+        self.categories[name] = Category(new[column.codes], tuple(levels), unpooled)
 
     def _skip(self, name: str, reason: str) -> None:
         self.skipped[name] = reason

@@ -12,10 +12,21 @@ from numpy.typing import NDArray
 
 @dataclasses.dataclass(frozen=True)
 class Category:
-    """A category: the level ``(n,)`` of every row, -1 where it is missing, and the levels."""
+    """A category: the level ``(n,)`` of every row, -1 where it is missing, and the levels.
+
+    ``unpooled`` is the same category before rare levels were pooled, None where none were.
+    """
 
     codes: NDArray[np.integer]
     levels: tuple[str, ...]
+    unpooled: Category | None = None
+
+    def determines(self, other: Category) -> bool:
+        """Return whether every level lies in one level of another category of these rows."""
+        both = (self.codes >= 0) & (other.codes >= 0)
+        place = self.codes[both].astype(np.intp) * len(other.levels) + other.codes[both]
+        cells = np.bincount(place, minlength=len(self.levels) * len(other.levels))
+        return bool(((cells.reshape(len(self.levels), -1) > 0).sum(axis=1) <= 1).all())
 
     def one_hot(self) -> NDArray[np.float64]:
         """Return a column of zeros and ones for each level, ``(n, levels)``."""

@@ -1,0 +1,73 @@
+"""Pooling rare levels does not hide that a category determines another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from hgr_jax import scan
+
+
+def taxis(rows: int = 3000) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    zone = np.minimum(rng.geometric(0.05, rows), 150)  # many of them in less than 1% of the rows
+    borough = zone % 4
+    return pd.DataFrame(
+        {
+            "zone": [f"zone {z}" for z in zone],
+            "borough": [f"borough {b}" for b in borough],
+            "fare": borough + rng.standard_normal(rows),
+            "color": rng.choice(["yellow", "green"], rows),
+        }
+    )
+
+
+def test_a_zone_lies_in_one_borough() -> None:
+    table = taxis()
+    found = scan(table, h=3, k=3)
+    assert "rare levels" in found.notes["zone"]
+    assert "beside borough its rare levels are not pooled" in found.notes["zone"]
+    zone_borough = found.correlation[0, 1]
+    assert zone_borough == found.correlation[1, 0] == found.rank_correlation[0, 1] == 1
+    assert found.pvalue[0, 1] <= 0.001
+    assert found.correlation[0, 3] < 0.3  # beside others they are pooled
+    levels = found.category("zone", beside="borough")
+    pooled = found.category("zone")
+    assert levels is not None
+    assert pooled is not None
+    assert len(levels.levels) == table["zone"].nunique() > len(pooled.levels)
+    for a, b in (("zone", "borough"), ("borough", "zone")):
+        np.testing.assert_allclose(found.fit(a, b).correlation, 1, atol=1e-5)
+        assert found.in_full(a, b) is not None
+    assert found.top(1)[0].correlation == 1
+
+
+def test_one_exception_is_not_exact() -> None:
+    table = taxis()
+    often = table["zone"].mode()[0]
+    table.loc[table.index[table["zone"] == often][0], "borough"] = "elsewhere"
+    found = scan(table[["zone", "borough"]], pvalues=None)
+    assert found.correlation[0, 1] < 1
+    assert "beside" not in found.notes["zone"]
+
+
+def test_identifiers_are_still_left_out() -> None:
+    table = taxis()
+    table["name"] = [f"driver {i}" for i in range(len(table))]
+    found = scan(table, pvalues=None)
+    assert "name" in found.skipped
+
+
+def test_a_pair_of_which_one_does_not_vary_has_no_value() -> None:
+    rng = np.random.default_rng(1)
+    x, y, z = rng.standard_normal((3, 60))
+    x[:30] = np.nan
+    y[30:] = 2
+    found = scan({"x": x, "y": y, "z": z})
+    assert np.isnan(found.correlation[0, 1])
+    assert np.isnan(found.pvalue[0, 1])
+    assert np.isfinite(found.correlation[[0, 1], 2]).all()
+    assert found.notes["y"] == (
+        "does not vary on the rows that it shares with 1 other column: no value there"
+    )
+    assert len(found) == len(found.top()) == 2
