@@ -13,8 +13,9 @@ import pytest
 from hgr_jax.tables.columns import as_columns
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import Reading, read_any
-from hgr_jax.tables.texts import as_number
+from hgr_jax.tables.texts import as_number, infer
 
+LARGE = 2**53 + 1
 NUMBERS = [str(i + 0.5) for i in range(45)]
 
 
@@ -37,6 +38,17 @@ def test_few_odd_texts_do_not_drop_a_column_of_numbers(tmp_path: Path, odd: str)
         "x": "45 of 47 are numbers, the rest is read as missing; the first that is not:"
         f" {odd!r} in line 7"
     }
+
+
+def test_few_that_are_not_plain_are_read_as_all_would_be(tmp_path: Path) -> None:
+    cells = [*NUMBERS, "$5", "(3)", "n.a.", str(LARGE)]
+    frame = read_any(write(tmp_path, cells))
+    found = infer(np.array(cells, dtype=object), where=lambda row: f"in line {row + 2}")
+    np.testing.assert_array_equal(frame.column("x"), found.values)
+    np.testing.assert_array_equal(found.values[-4:], [5, -3, np.nan, LARGE - 1])
+    assert frame.notes["x"] == found.note
+    assert found.note.startswith("'$5' is read as 5; 48 of 49 are numbers")
+    assert "'n.a.' in line 49; integers beyond 2^53 lose digits" in found.note
 
 
 def test_dashes_are_missing_however_many(tmp_path: Path) -> None:
@@ -232,9 +244,6 @@ def test_marks_of_missing_values_in_frames() -> None:
     assert mixed.numbers[:4, 1].tolist()[:3] == [1, 2, 3.5]
 
 
-LARGE = 2**53 + 1
-
-
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "csv", "objects", "parquet"])
 def test_integers_that_lose_digits_are_told(tmp_path: Path, dtype: str) -> None:
     top = 2**64 - 40 if dtype == "uint64" else 2**63 - 40
@@ -248,11 +257,11 @@ def test_integers_that_lose_digits_are_told(tmp_path: Path, dtype: str) -> None:
         table = read_any(tmp_path / "t.parquet")
     note = as_columns(table).notes["id"]
     assert "integers beyond 2^53 lose digits as float64, for example 9007199254740993" in note
-    assert "and 30 different ones become " in note
+    assert "and 30 become " in note
     few = as_columns({"id": np.array([2**60, 2**61, 3], np.int64), "x": [1, 2, 4]})
     assert few.notes == {}
     same = as_columns({"id": np.array([2**60 + 1, 2**60 + 2], np.int64), "x": [1, 2]})
-    assert "2 different ones become 1" in same.skipped["id"]
+    assert "and 2 become 1" in same.skipped["id"]
 
 
 def test_columns_to_read(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,22 @@ from numpy.typing import NDArray
 
 from hgr_jax.tables.delimited import Cells, arrow
 from hgr_jax.tables.texts import (
+    COMMA,
     ISO_DATE,
     MISSING,
+    NEARLY_ALL,
     Inferred,
     as_integer,
+    as_number,
     in_seconds,
     infer,
+    is_number,
+    say_how,
+    say_odd,
     tell_lost_digits,
 )
+
+_PLAIN = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 
 
 def typed(cells: Cells, place: int, also_missing: Sequence[str], point: str | None) -> Inferred:
@@ -36,23 +44,26 @@ def typed(cells: Cells, place: int, also_missing: Sequence[str], point: str | No
     present = compute.if_else(missing, None, trim)
     values = _cast(present) if point != "," else None
     if values is not None:
-
-        def integers(rows: NDArray[np.intp]) -> list[int | None]:
-            return [as_integer(text) for text in present.take(arrow().array(rows)).to_pylist()]
-
-        return Inferred(values, tell_lost_digits(values, integers), ".")
+        return Inferred(values, tell_lost_digits(values, _integers_of(present)), ".")
     values = _cast_commas(present, sure=point == ",") if point != "." else None
     if values is not None:
         commas = compute.match_substring(present.fill_null(""), ",").to_numpy()
         row, note = int(np.argmax(commas)), ""
         if commas[row] and not point:
-            note = f"{present[row].as_py()!r} is read as {values[row]:.15g} (a decimal comma)"
+            note = say_how(present[row].as_py(), values[row], COMMA)
         return Inferred(values, note, ",")
     moments = _cast_dates(present)
     if moments is not None:
         return Inferred(moments)
+
+    def where(row: int) -> str:
+        return f"in line {cells.line(row)}"
+
+    found = _cast_but_few(present, where) if point != "," else None
+    if found is not None:
+        return found
     texts = np.asarray(present.fill_null("").to_numpy(), object)
-    return infer(texts, point=point, where=lambda row: f"in line {cells.line(row)}")
+    return infer(texts, point=point, where=where)
 
 
 def _cast(present: Any) -> NDArray[np.float64] | None:
@@ -62,6 +73,44 @@ def _cast(present: Any) -> NDArray[np.float64] | None:
     except arrow().ArrowInvalid:
         return None
     return np.asarray(numbers.to_numpy(), np.float64)
+
+
+def _cast_but_few(present: Any, where: Callable[[int], str]) -> Inferred | None:
+    """Return numbers as `infer` does, of texts nearly all plain; None for any others."""
+    plain = arrow().compute.match_substring_regex(present, _PLAIN)
+    odd = np.flatnonzero(~plain.fill_null(True).to_numpy())
+    count = len(present) - present.null_count
+    texts = present.take(arrow().array(odd)).to_pylist()
+    if len(odd) > (1 - NEARLY_ALL) * count or any("," in text for text in texts):
+        return None
+    values = _cast(arrow().compute.if_else(plain, present, None))
+    if values is None:
+        return None
+    values = values.copy()
+    shown, missing = [], []
+    for row, text in zip(odd.tolist(), texts, strict=True):
+        value = as_number(text)
+        if value is None:
+            missing.append((row, text))
+            continue
+        values[row] = value
+        shown += [] if is_number(text) else [say_how(text, value)]
+    notes = shown[:1]
+    if missing:
+        row, text = missing[0]
+        notes.append(say_odd(count - len(missing), count, "numbers", text, where(row)))
+    lost = tell_lost_digits(values, _integers_of(present))
+    notes += [lost] if lost else []
+    return Inferred(values, "; ".join(notes), ".")
+
+
+def _integers_of(present: Any) -> Callable[[NDArray[np.intp]], list[int | None]]:
+    """Return what gives the integers of rows."""
+
+    def integers(rows: NDArray[np.intp]) -> list[int | None]:
+        return [as_integer(text) for text in present.take(arrow().array(rows)).to_pylist()]
+
+    return integers
 
 
 def _cast_dates(present: Any) -> NDArray[Any] | None:

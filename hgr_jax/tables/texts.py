@@ -31,6 +31,8 @@ SAMPLE = 300
 MAYBE = 0.8
 """Share of a sample below which a kind is not tried on all."""
 
+COMMA = " (a decimal comma)"
+
 _SIGN = r"(?P<sign>[-+\u2212]?)"
 _MONEY = r"(?:(?:US|CA|AU|[AC])?\$|[\u20ac\u00a3\u00a5\u20b9])"
 _GROUPS = {
@@ -165,7 +167,7 @@ class _Kind:
 
 _KINDS_OF_TEXT = (
     _Kind("numbers", as_number, "."),
-    _Kind("numbers", functools.partial(as_number, point=","), ",", " (a decimal comma)"),
+    _Kind("numbers", functools.partial(as_number, point=","), ",", COMMA),
     _Kind("true or false", _as_flag),
     _Kind("dates", _as_iso),
     _Kind("dates", _as_zoned),
@@ -226,16 +228,26 @@ def infer(
     if good < present:
         odd = np.array([value is None for value in values]) & (counts > 0)
         row = int(np.argmax(odd[codes]))
-        notes.append(
-            f"{good:,} of {present:,} are {kind.word}, the rest is read as missing; the first that"
-            f" is not: {texts[row][:40]!r} {where(row)}"
-        )
+        notes.append(say_odd(good, present, kind.word, texts[row], where(row)))
     if kind.point:
         levels_read = np.array([np.nan if value is None else value for value in values])
         lost = tell_lost_digits(levels_read, lambda rows: [as_integer(levels[row]) for row in rows])
         notes += [lost] if lost else []
     either = "," in "".join(levels) and [of for of, one, _ in read if one.point] == [good, good]
     return Inferred(_as_array(values)[codes], "; ".join(notes), kind.point, either)
+
+
+def say_odd(good: int, present: int, word: str, text: str, place: str) -> str:
+    """Say that few values are of another kind than the rest, with the first and where it is."""
+    return (
+        f"{good:,} of {present:,} are {word}, the rest is read as missing; the first that is not:"
+        f" {text[:40]!r} {place}"
+    )
+
+
+def say_how(text: str, value: float, how: str = "") -> str:
+    """Say how a number that is not plain is read."""
+    return f"{text[:40]!r} is read as {value:.15g}{how}"
 
 
 def _part_of(kind: _Kind, sample: Sequence[str]) -> float:
@@ -255,7 +267,7 @@ def _example(kind: _Kind, levels: Sequence[str], values: Sequence[Any]) -> str:
             continue
         if isinstance(value, float):
             if not is_number(level) or kind.how:
-                return f"{level[:40]!r} is read as {value:.15g}{kind.how}"
+                return say_how(level, value, kind.how)
         elif kind.how:
             shown = value.isoformat(" ").removesuffix(" 00:00:00")
             return f"{level[:40]!r} is read as {shown}{kind.how}"
@@ -296,8 +308,8 @@ def tell_lost_digits(
     if not lost:
         return ""
     before, after = len({i for i, _ in whole}), len({v for _, v in whole})
-    merged = f", and {before:,} different ones become {after:,}" if after < before else ""
+    merged = f", and {before:,} become {after:,}" if after < before else ""
     return (
-        f"{len(lost):,} integers beyond 2^53 lose digits as float64, for example {lost[0]}{merged};"
-        " leave the column out if they are identifiers"
+        f"integers beyond 2^53 lose digits as float64, for example {lost[0]}"
+        f" ({len(set(lost)):,} of them{merged}); leave the column out if they are identifiers"
     )
