@@ -71,7 +71,8 @@ def kb(
     Cost: one pass over the data (a few more where far outliers need them) in blocks, and the
     SVD of an h x k matrix; nothing of size n x (h + k) is allocated for ``(n,)`` arrays (with
     weights, several arrays of size n are).  In float32 an outlier beyond some 10^6 standard
-    deviations of the other rows hides them; the status of `kb_fit` says so.
+    deviations of the other rows hides them, and numbers below the smallest normal one count as 0;
+    of what is ill conditioned the status of `kb_fit` says so.
 
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression";
     Hotelling, "Relations between two sets of variates" (1936), for the closed form.
