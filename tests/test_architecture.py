@@ -19,7 +19,7 @@ LAYERS = (
     {"plotting"},
     {"inference"},
     {"datasets", "fairness", "scanning"},
-    {"__init__", "cli"},
+    {"__init__", "__main__", "cli"},
 )
 """From the bottom; a room imports from its own layer and from those below."""
 

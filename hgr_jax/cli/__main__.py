@@ -1,7 +1,21 @@
-"""``python -m hgr_jax.cli``."""
+"""The program ``hgr-jax``, also as ``python -m hgr_jax.cli``.
+
+Ctrl-C is obeyed from here on: the command line itself imports JAX, which takes a second, in which a
+KeyboardInterrupt would be a traceback, or be lost.
+"""
 
 import sys
 
-from hgr_jax.cli.main import main
+from hgr_jax.cli.interrupts import leaving_on_interrupt
 
-sys.exit(main())
+
+def main() -> int:
+    """Run the command line."""
+    with leaving_on_interrupt("hgr-jax: interrupted"):
+        from hgr_jax.cli.main import main as run
+
+        return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -30,6 +30,12 @@ def main(argv: list[str] | None = None) -> int:
     except (TableError, ImportError, FloatingPointError) as error:
         print(f"hgr-jax: error: {error}", file=sys.stderr)
         return 2
+    except MemoryError:
+        print(
+            "hgr-jax: error: out of memory: take fewer rows or columns (--columns, --target)",
+            file=sys.stderr,
+        )
+        return 2
     except BrokenPipeError:
         # The reader of our output has gone; keep the interpreter from saying so at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,7 @@
+"""``python -m hgr_jax``: the command line."""
+
+import sys
+
+from hgr_jax.cli.__main__ import main
+
+sys.exit(main())
