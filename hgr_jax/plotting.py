@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
+from hgr_jax._texts import shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.measures import kb_fit
 
@@ -26,6 +27,13 @@ MAX_HEAT_MAP_INCHES = 32.0
 
 MAX_LABELS = 160
 """Columns of a heat map beyond which their names would not be readable."""
+
+
+MAX_NAME = 60
+"""Letters of a name beyond which its middle is left out."""
+
+MAX_TICK_NAME = 28
+"""Likewise of one beside a heat map, which has as much room for its cells as they leave."""
 
 
 MAX_WRITTEN = 12
@@ -159,7 +167,7 @@ def plot_correlations(
     axes = figure.subplots()
     image = axes.imshow(both, vmin=0, vmax=1, cmap="viridis")
     ticks = range(len(names)) if len(names) <= MAX_LABELS else ()
-    labels = [literal(names[tick]) for tick in ticks]
+    labels = [literal(names[tick], MAX_TICK_NAME) for tick in ticks]
     axes.set_xticks(ticks, labels, rotation=90, fontsize=7)
     axes.set_yticks(ticks, labels, fontsize=7)
     axes.set_title(title)
@@ -335,7 +343,10 @@ def save_figure(figure: Figure, path: Path) -> None:
     print(f"picture: {path}")
 
 
-def literal(name: str) -> str:
-    """Return ``name`` so that matplotlib shows it and does not read it as mathematics."""
+def literal(name: str, length: int = MAX_NAME) -> str:
+    """Return ``name`` so that matplotlib shows it and does not read it as mathematics.
+
+    Of one longer than ``length`` the middle is left out.
+    """
     shown = "".join(c if c.isprintable() else " " for c in str(name))
-    return shown.replace("$", r"\$")
+    return shortened(shown, length).replace("$", r"\$")

@@ -119,6 +119,12 @@ def texts(page: Any, column: int) -> list[str]:
     return page.locator(f"#pairs td:nth-child({column + 1})").all_text_contents()
 
 
+def full_names(page: Any, column: int) -> list[str]:
+    """The texts of a column of the table, whose middle may be left out of what is shown."""
+    cells = page.locator(f"#pairs td:nth-child({column + 1})")
+    return cells.evaluate_all("cells => cells.map(cell => cell.title)")
+
+
 def cell(page: Any, i: int, j: int) -> tuple[float, float]:
     """The middle of a cell of the heat map, in pixels of its canvas."""
     state = page.locator("#map").evaluate("canvas => ({...canvas.dataset})")

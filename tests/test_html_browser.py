@@ -143,6 +143,34 @@ class TestTable:
         values = exact(page, 4)
         assert values == sorted(values)
 
+    def test_what_the_columns_mean(self, show: Open) -> None:
+        meanings = {"KB": "the <b>measure</b>", "n": "how many rows"}
+        page = show(dataclasses.replace(scan(NAMES[:4]), explanations=meanings), has_touch=True)
+        assert page.locator("#meanings").is_hidden()
+        page.locator(".meanings summary").tap()
+        assert page.locator("#meanings dt").all_text_contents() == list(meanings)
+        assert page.locator("#meanings dd").all_text_contents() == list(meanings.values())
+        assert page.locator("#meanings dd").first.is_visible()
+        without = show(scan(NAMES[:4]))
+        assert without.locator(".meanings").is_hidden()
+
+    def test_long_names_keep_both_ends(self, show: Open) -> None:
+        long = [f"first {'x' * 300} last {i}" for i in range(3)]
+        page = show(scan(long, details=[detail(long[0], long[1])]))
+        seen = {*texts(page, 0), *texts(page, 1)}
+        assert seen == {f"first xxxxxxx…xxxxx last {i}" for i in range(3)}
+        labels = page.locator(".detail svg .label").evaluate_all(
+            "labels => labels.map(label => label.firstChild.textContent)"
+        )
+        heads = [page.locator(".detail h3").text_content(), *labels]
+        assert all("…" in text and len(text) < 130 for text in heads)
+        assert heads[1].startswith("first ")
+        assert heads[1].endswith(" last 0")
+        assert page.locator(".detail svg .label title").first.text_content() == long[0]
+        click_cell(page, 0, 1)
+        assert len(page.locator("#pair").text_content()) < 130
+        assert page.locator("#count").text_content() == "1 of 3 pairs"
+
 
 class TestHeatMap:
     def test_zooms(self, show: Open) -> None:
@@ -150,8 +178,9 @@ class TestHeatMap:
         assert zoom(page) == 1
         x, y = cell(page, 10, 20)
         page.locator("#map").hover(position={"x": x, "y": y})
+        page.locator("#map").focus()
         page.mouse.wheel(0, -300)
-        page.wait_for_function("document.querySelector('#map').dataset.zoom > 1.3")
+        page.wait_for_function("() => document.querySelector('#map').dataset.zoom > 1.3")
         np.testing.assert_allclose(cell(page, 10, 20), (x, y), atol=1)  # the pointer stays there
         before = cell(page, 0, 0)
         page.mouse.down()
@@ -170,6 +199,42 @@ class TestHeatMap:
         assert zoom(page) == pytest.approx(2.25)
         page.locator("#zoom-reset").click()
         assert zoom(page) == 1
+
+    def test_the_wheel_is_the_pages_until_the_map_is_clicked(self, show: Open) -> None:
+        page = show(scan(NAMES, details=[detail(NAMES[0], NAMES[1])]))
+        x, y = cell(page, 10, 20)
+        page.locator("#map").hover(position={"x": x, "y": y})
+        page.mouse.wheel(0, 300)
+        page.wait_for_function("() => scrollY > 200")
+        page.mouse.wheel(0, -300)
+        page.wait_for_function("() => scrollY === 0")
+        assert zoom(page) == 1
+        click_cell(page, 10, 20)
+        page.mouse.wheel(0, -300)
+        page.wait_for_function("() => document.querySelector('#map').dataset.zoom > 1.3")
+        assert page.evaluate("scrollY") == 0
+        page.locator("#search").focus()
+        before = zoom(page)
+        page.mouse.wheel(0, -300)
+        page.keyboard.down("Control")  # as a touch pad tells of a pinch
+        page.mouse.wheel(0, 120)
+        page.keyboard.up("Control")
+        page.wait_for_function(f"() => document.querySelector('#map').dataset.zoom < {before}")
+
+    def test_two_fingers_zoom(self, show: Open) -> None:
+        page = show(scan(NAMES), has_touch=True)
+        touches = page.context.new_cdp_session(page)
+        corner = page.locator("#map").bounding_box()
+        x, y = (round(v) for v in cell(page, 15, 15))
+        for kind, apart in (("touchStart", 20), ("touchMove", 40), ("touchMove", 60)):
+            points = [
+                {"x": corner["x"] + x + side * apart, "y": corner["y"] + y, "id": (side + 1) // 2}
+                for side in (-1, 1)
+            ]
+            touches.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        touches.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        page.wait_for_function("() => document.querySelector('#map').dataset.zoom > 2.5")
+        assert page.locator("#pair").is_hidden()
 
     def test_click_filters_the_table(self, show: Open) -> None:
         page = show(scan(NAMES))
@@ -246,6 +311,7 @@ class TestDetails:
         names = page.locator("figure").nth(0).locator("text > title").all_text_contents()
         assert set(levels) <= set(names)
         points = page.locator("figure").nth(0).locator(".points").first.get_attribute("d")
+        assert "stripe" in page.locator(".detail .stripes").text_content()
         places = {float(x) for x in re.findall(r"M([\d.]+) ", points)}
         assert len(places) == 10  # each point of a level at its own place
 

@@ -20,8 +20,8 @@ from html_support import (
     cell,
     click_cell,
     detail,
+    full_names,
     scan,
-    texts,
 )
 
 from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, render, write_html
@@ -176,7 +176,7 @@ class TestSafety:
         page = show(report)
         assert page.title() == page.locator("h1").text_content() == HOSTILE[1]
         assert page.locator("#summary dd").text_content() == HOSTILE[1]
-        assert set(texts(page, 0)) | set(texts(page, 1)) == set(HOSTILE)
+        assert set(full_names(page, 0)) | set(full_names(page, 1)) == set(HOSTILE)
         assert page.locator("th").last.text_content() == f"{HOSTILE[1]} "
         for i, j in ((0, 1), (2, 3), (7, 5)):
             x, y = cell(page, i, j)

@@ -14,6 +14,7 @@ import numpy as np
 
 from hgr_jax._arrays import Integers
 from hgr_jax._files import atomic_write
+from hgr_jax._texts import shortened
 from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, write_html
 from hgr_jax.plotting import save_figure
 from hgr_jax.scanning.api import scan
@@ -194,8 +195,7 @@ def _count(number: int, word: str) -> str:
 
 
 def _short_name(name: str) -> str:
-    name = printable(name)
-    return name if len(name) <= WIDEST_NAME else name[: WIDEST_NAME - 3] + "..."
+    return shortened(printable(name), WIDEST_NAME, mark="...")
 
 
 def _cell(value: float) -> str:

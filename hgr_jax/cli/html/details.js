@@ -25,11 +25,6 @@ function tickLabel(value, step, largest) {
   return value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1"); // no -0
 }
 
-function shortened(text, length) {
-  const letters = [...text];
-  return letters.length > length ? `${letters.slice(0, length - 1).join("")}…` : text;
-}
-
 /* What is along one side of a panel: a range of numbers, or levels at 0, 1, 2, ... */
 
 function levelAxis(name, levels) {
@@ -99,7 +94,8 @@ function panel(caption, xAxis, yAxis, draw) {
     svg.append(drawing("path", { class: "zero", d: `M${box.left} ${y(0)}H${box.right}` }));
   }
   svg.append(...draw(x, y));
-  return element("figure", {}, element("figcaption", { class: "name" }, caption), svg);
+  const title = element("figcaption", { class: "name", title: caption }, shortened(caption, 44));
+  return element("figure", {}, title, svg);
 }
 
 /* Points in a few layers, so that they look denser where they overlap. */
@@ -185,6 +181,9 @@ function ring(marked, xs, ys, x, y) {
   return [drawing("circle", { class: "marked", cx: x(xs[marked]), cy: y(ys[marked]), r: 6 })];
 }
 
+const STRIPES = "A level of a category is a stripe: a point's place within it is made up, so that "
+  + "points do not hide each other, and means nothing.";
+
 function card({ sides: [a, b], note, facts: inWords, pearson, correlation, marked }, index, measures) {
   const jitter = [Boolean(a.levels), Boolean(b.levels)];
   const sampled = jitter.includes(true) ? null : fitLine(a.values, b.values);
@@ -212,10 +211,13 @@ function card({ sides: [a, b], note, facts: inWords, pearson, correlation, marke
       return after ? [...marks, fittedLine(after, fAxis, gAxis, x, y)] : marks;
     }),
   );
-  const heading = element("h3", { class: "name" }, `${a.name} × ${b.name}`);
+  const full = `${a.name} × ${b.name}`;
+  const heading = element("h3", { class: "name", title: full },
+    `${shortened(a.name, 60)} × ${shortened(b.name, 60)}`);
   const facts = element("span", { class: "measures" }, inWords || measures, button);
   const article = element("article", { class: "detail", id: `detail-${index}` },
     element("div", { class: "heading" }, heading, facts), panels);
+  if (jitter.includes(true)) article.append(element("p", { class: "note stripes" }, STRIPES));
   if (note) article.append(element("p", { class: "note" }, note));
   return article;
 }
