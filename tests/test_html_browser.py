@@ -22,7 +22,7 @@ from html_support import (
     texts,
 )
 
-from hgr_jax.cli.html.page import Curve, Detail
+from hgr_jax.cli.html.contents import Curve, Detail
 
 
 def exact(page: Any, column: int) -> list[float]:
@@ -55,7 +55,9 @@ class TestTable:
         assert page.locator("#summary dd").all_text_contents() == ["1,993", "30"]
         assert page.locator("#count").text_content() == "435 of 435 pairs"
         assert len(texts(page, 0)) == 200
-        assert page.locator("th").all_text_contents() == [f"{header} " for header in HEADERS]
+        assert page.locator("#headers th").all_text_contents() == [
+            f"{header} " for header in HEADERS
+        ]
         values = exact(page, 2)
         assert values == sorted(values, reverse=True)
         assert texts(page, 2)[0] == f"{values[0]:.3f}"
@@ -65,7 +67,7 @@ class TestTable:
 
     def test_sorts_numbers_with_none_last(self, show: Open) -> None:
         page = show(scan(NAMES))
-        header = page.locator("th").nth(4)
+        header = page.locator("#headers th").nth(4)
         header.locator("button").click()
         assert header.get_attribute("aria-sort") == "ascending"  # p-values
         values = exact(page, 4)
@@ -75,7 +77,7 @@ class TestTable:
         assert header.get_attribute("aria-sort") == "descending"
         values = exact(page, 4)
         assert values == sorted(values, reverse=True)
-        pearson = page.locator("th").nth(3)
+        pearson = page.locator("#headers th").nth(3)
         for direction in ("descending", "ascending"):
             pearson.locator("button").click()
             assert pearson.get_attribute("aria-sort") == direction
@@ -92,7 +94,7 @@ class TestTable:
 
     def test_sorts_names(self, show: Open) -> None:
         page = show(scan([f"x{i}" for i in range(12)]))
-        page.locator("th button").first.click()
+        page.locator("#headers button").first.click()
         numbers = [int(text[1:]) for text in texts(page, 0)]
         assert numbers == sorted(numbers)
         assert numbers[-1] == 10
@@ -138,7 +140,7 @@ class TestTable:
             page.evaluate(f"({timed})(() => ({search})(document.querySelector('#search')))") < 2000
         )
         assert page.locator("#count").text_content() == "447 of 100,128 pairs"
-        click = "document.querySelectorAll('th button')[4].click()"
+        click = "document.querySelectorAll('#headers button')[4].click()"
         assert page.evaluate(f"({timed})(() => {click})") < 3000
         values = exact(page, 4)
         assert values == sorted(values)
@@ -158,12 +160,12 @@ class TestTable:
         long = [f"first {'x' * 300} last {i}" for i in range(3)]
         page = show(scan(long, details=[detail(long[0], long[1])]))
         seen = {*texts(page, 0), *texts(page, 1)}
-        assert seen == {f"first xxxxxxx…xxxxx last {i}" for i in range(3)}
+        assert seen == {f"first xxxxx…xxx last {i}" for i in range(3)}
         labels = page.locator(".detail svg .label").evaluate_all(
             "labels => labels.map(label => label.firstChild.textContent)"
         )
         heads = [page.locator(".detail h3").text_content(), *labels]
-        assert all("…" in text and len(text) < 130 for text in heads)
+        assert all("…" in text and len(text) < 130 for text in heads if text not in "fg")
         assert heads[1].startswith("first ")
         assert heads[1].endswith(" last 0")
         assert page.locator(".detail svg .label title").first.text_content() == long[0]

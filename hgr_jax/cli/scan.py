@@ -4,71 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from hgr_jax._arrays import Integers
 from hgr_jax._files import atomic_write
 from hgr_jax._texts import shortened
-from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, write_html
+from hgr_jax.cli.html.page import write_html
+from hgr_jax.cli.report import DETAILS, ORDERED_BY, Influences, as_report, more_than_chance
 from hgr_jax.plotting import save_figure
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.influence import Influence
-from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
-from hgr_jax.tables.encoding import Category
+from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
 from hgr_jax.tables.files import TableError, printable, read_any
 
-POINTS = 600
-"""Rows of a pair that its picture shows."""
-
-GRID = 120
-DETAILS = 12
 WIDEST_NAME = 32
-
-HEADERS = {
-    "column a": ("a", ""),
-    "column b": ("b", ""),
-    "KB": ("correlation", "HGR-KB: the largest correlation between polynomials of the two columns"),
-    "of ranks": (
-        "rank_correlation",
-        "the same of the ranks of their values, which no single row can make",
-    ),
-    "|Spearman|": ("spearman", "what a monotone relation explains; none with a category"),
-    "excess": (
-        "rank_excess",
-        "HGR-KB of ranks, less its upward bias, above |Spearman|: what is not monotone",
-    ),
-    "|Pearson|": ("pearson", "what a straight line explains; none with a category"),
-    "p-value": ("pvalue", "how often independent columns reach such a value"),
-    "adjusted p": (
-        "adjusted_pvalue",
-        "the p-value for so many pairs (Benjamini-Hochberg): at most 0.05 is more than chance",
-    ),
-    "null 95%": ("null_95", "what ranks of independent columns stay below, 95 times of 100"),
-    "corrected": ("corrected", "HGR-KB less its upward bias"),
-    "one row": (
-        "one_row",
-        "the largest part of the correlation that one row makes (of the first pairs)",
-    ),
-    "rows": ("n_obs", "rows where both columns are present"),
-    "p-value from": ("pvalue_source", "the law of Roy's largest root of ranks, or permutations"),
-}
-"""Headers of the table of pairs: the attribute of a `Pair` below each, and what it means."""
-
-PROBABILITIES = ("p-value", "adjusted p")
-
-ORDERED_BY = {
-    "rank_excess": ("excess", "what ranks show beyond |Spearman|, those more than chance first"),
-    "correlation": ("KB", "largest HGR-KB"),
-    "excess": ("KB", "HGR-KB most exceeds |Pearson|"),
-    "pvalue": ("p-value", "smallest p-value"),
-}
-"""The header that an order is by, and the order in words."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +68,7 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
     _write_pairs(found, influences, settings.sort, folder)
     found.save(folder / "scan.npz")
     page = folder / "report.html"
-    write_html(as_report(found, title, influences, by=settings.sort), page)
+    write_html(as_report(found, title, influences, table, by=settings.sort), page)
     _say(found, title, influences, settings)
     if len(found):
         save_figure(found.plot(), folder / "heat_map.png")
@@ -124,10 +77,6 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
     print(f"all pairs: {printable(str(folder / 'pairs.csv'))} (and .parquet, scan.npz)")
     print(f"open in a browser: {printable(str(page))}")
     return found
-
-
-Influences = Mapping[tuple[str, str], Influence | None]
-"""Of the pairs that are shown, by their names."""
 
 
 def _say(found: Scan, title: str, influences: Influences, settings: ScanOptions) -> None:
@@ -164,7 +113,7 @@ def _say(found: Scan, title: str, influences: Influences, settings: ScanOptions)
             f"  {pair.n_obs:>7}  {_one_row(influences[pair.a, pair.b])}"
         )
     print(
-        f"\n{_more_than_chance(found):,} of {len(found):,} pairs are more than chance at a false"
+        f"\n{more_than_chance(found):,} of {len(found):,} pairs are more than chance at a false"
         f" discovery rate of {FALSE_DISCOVERY_RATE:.0%}\n"
         "null 95%: what ranks of independent columns stay below, 95 times of 100 (values with"
         " tails reach higher)"
@@ -175,10 +124,6 @@ def _say(found: Scan, title: str, influences: Influences, settings: ScanOptions)
         "one row: the largest part of the correlation that one row makes; if that is much, which"
         " row (from 0), and KB without it\n"
     )
-
-
-def _more_than_chance(found: Scan) -> int:
-    return int(np.sum(found.to_dict()["adjusted_pvalue"] <= FALSE_DISCOVERY_RATE))
 
 
 def _one_row(influence: Influence | None) -> str:
@@ -218,125 +163,3 @@ def _write_pairs(found: Scan, influences: Influences, by: str, folder: Path) -> 
     for name, write in (("pairs.csv", frame.to_csv), ("pairs.parquet", frame.to_parquet)):
         with atomic_write(folder / name) as partial:
             write(partial, index=False)
-
-
-def as_report(
-    found: Scan, title: str, influences: Influences | None = None, *, by: str = "rank_excess"
-) -> HtmlPage:
-    """Return a scan as a page: all pairs, the heat map, and the first pairs in full."""
-    influences = {} if influences is None else influences
-    settings = found.settings
-    order = found.clustered()
-    part = np.ix_(order, order)
-    pairs = found.top(max(1, len(found)), by=by)
-    summary = {
-        "rows": f"{settings['rows']:,}",
-        "columns": f"{len(found.names) - len(found.skipped)}",
-        "pairs": f"{len(found):,}",
-        "more than chance": f"{_more_than_chance(found):,}",
-        "degrees": f"{settings['h']} and {settings['k']}",
-    }
-    if settings["transform"]:
-        summary["transform"] = "ranks"
-    messages = (("left out", found.skipped), ("note", found.notes))
-    skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
-    return HtmlPage(
-        title=title,
-        summary=summary,
-        names=[found.names[i] for i in order],
-        correlation=found.correlation[part],
-        pearson=found.pearson[part],
-        columns=tuple(HEADERS),
-        rows=[_row(pair, influences) for pair in pairs],
-        details=[as_detail(found, pair) for pair in pairs[:DETAILS]],
-        skipped=skipped,
-        explanations={header: text for header, (_, text) in HEADERS.items()},
-        probabilities=PROBABILITIES,
-        ordered_by=ORDERED_BY[by][0],
-    )
-
-
-def _row(pair: Pair, influences: Influences) -> list[Any]:
-    influence = influences.get((pair.a, pair.b))
-    known = {"one_row": None if influence is None else influence.part}
-    return [known.get(name, getattr(pair, name, None)) for name, _ in HEADERS.values()]
-
-
-def as_detail(found: Scan, pair: Pair) -> Detail:
-    """Return a pair in full: its data and its transformations."""
-    with warnings.catch_warnings(record=True) as messages:
-        warnings.simplefilter("always")
-        fit = found.fit(pair.a, pair.b)
-    names = (pair.a, pair.b)
-    values = [found.values(name) for name in names]
-    categories = [found.category(name) for name in names]
-    present = ~(np.isnan(values[0]) | np.isnan(values[1]))
-    influence = found.influence(pair.a, pair.b)
-    rows = _rows_to_draw(np.flatnonzero(present), () if influence is None else influence.rows)
-    transforms = (fit.f, fit.g)
-    transformed = [np.asarray(t(v[rows])) for t, v in zip(transforms, values, strict=True)]
-    shown = [_points(v[rows], category) for v, category in zip(values, categories, strict=True)]
-    curves = [
-        _curve(t, v[present], category)
-        for t, v, category in zip(transforms, values, categories, strict=True)
-    ]
-    note = "" if any(categories) else f"f = {fit.f.formula('a')};  g = {fit.g.formula('b')}"
-    note = "; ".join(filter(None, [note, *(str(one.message) for one in messages)]))
-    marked = None
-    if influence is not None and influence.dominates:
-        marked = int(np.searchsorted(rows, influence.row))
-    signed = None
-    if not any(categories):
-        with np.errstate(invalid="ignore"):  # of a column that is constant on these rows
-            signed = float(np.corrcoef(values[0][present], values[1][present])[0, 1])
-    return Detail(
-        a=pair.a,
-        b=pair.b,
-        facts=_facts(pair, influence),
-        pearson=signed,
-        correlation=pair.correlation,
-        marked=marked,
-        points=list(zip(*shown, strict=True)),
-        f=curves[0],
-        g=curves[1],
-        transformed=list(zip(*(t.tolist() for t in transformed), strict=True)),
-        note=note,
-    )
-
-
-def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
-    """Return a sample of the rows, with those that make most of the correlation."""
-    if len(rows) <= POINTS:
-        return rows
-    sample = np.random.default_rng(0).choice(rows, POINTS, replace=False)
-    return np.union1d(sample, np.asarray(influential, rows.dtype))
-
-
-def _facts(pair: Pair, influence: Influence | None) -> str:
-    """Return a pair in a line."""
-    facts = [f"KB {pair.correlation:.3f}"]
-    if not np.isnan(pair.rank_correlation):
-        facts.append(f"of ranks {pair.rank_correlation:.3f}")
-    if not np.isnan(pair.pearson):
-        facts.append(f"|Pearson| {pair.pearson:.3f}")
-    if influence is not None and influence.dominates:
-        facts.append(
-            f"row {influence.row} makes {influence.part:.0%} of it: {influence.without:.3f} without"
-        )
-    return " · ".join(facts)
-
-
-def _points(values: Any, category: Category | None) -> list[Any]:
-    if category is None:
-        return list(values.tolist())
-    return [category.levels[level] for level in values.astype(int)]
-
-
-def _curve(transform: Any, values: Any, category: Category | None) -> Curve:
-    if category is None:
-        grid = np.linspace(values.min(), values.max(), GRID)
-        return Curve(grid.tolist(), np.asarray(transform(grid)).tolist())
-    positions = np.arange(max(GRID, len(category.levels)), dtype=float)  # of one shape, mostly
-    heights = np.asarray(transform(positions))
-    levels = np.unique(values.astype(int))
-    return Curve([category.levels[level] for level in levels], heights[levels].tolist())

@@ -366,3 +366,8 @@ class Scan:
           ValueError: for a file that is none of a scan.
         """
         return Scan(**archive.read_scan(path))
+
+
+def columns_of(scan: Scan) -> Columns:
+    """Return the columns that a scan read; raises a ValueError for one that was loaded."""
+    return scan._data()

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._checks import check_count
 from hgr_jax.tables.convert import (
+    Dates,
     Unusable,
     as_array,
     as_frame,
@@ -50,6 +51,7 @@ class Columns:
       skipped: name and reason of every column that is left out.
       notes: name and remark of columns that are used, but not quite as they are.
       frame: the data frame that the columns came from, or None.
+      dates: of the columns of dates, the first, in seconds since 1970 (UTC).
     """
 
     names: tuple[str, ...]
@@ -60,6 +62,7 @@ class Columns:
     skipped: dict[str, str]
     notes: dict[str, str]
     frame: Any = None
+    dates: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -178,12 +181,16 @@ class _Builder:
         self.categories: dict[str, Category] = {}
         self.skipped: dict[str, str] = {}
         self.notes: dict[str, str] = {}
+        self.dates: dict[str, float] = {}
 
     def add(self, name: str, column: Any, *, as_category: bool) -> None:
         """Add a column: an array of numbers, dates, booleans or text, or the reason against it."""
         flags = isinstance(column, np.ndarray) and holds_flags(column)
-        if not isinstance(column, Unusable):
+        if not isinstance(column, Unusable | Dates):
             column = as_array(column)
+        if isinstance(column, Dates):
+            self.dates[name] = column.first
+            column = column.days
         if isinstance(column, Unusable):
             self.skipped[name] = column.reason
             return
@@ -253,6 +260,7 @@ class _Builder:
             skipped=self.skipped,
             notes=self.notes,
             frame=frame,
+            dates=self.dates,
         )
 
 

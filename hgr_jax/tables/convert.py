@@ -24,6 +24,14 @@ class Unusable:
     reason: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Dates:
+    """Dates as days since the first of them, and that one in seconds since 1970 (UTC)."""
+
+    days: NDArray[np.float64]
+    first: float
+
+
 def unique_names(given: Sequence[str]) -> list[str]:
     """Return a name of its own for every column: by its position if it has none, or numbered.
 
@@ -73,7 +81,7 @@ def from_values(name: Any, values: Any) -> NDArray[Any]:
     return array
 
 
-def as_array(column: Any) -> NDArray[Any] | Category | Unusable:
+def as_array(column: Any) -> NDArray[Any] | Dates | Category | Unusable:
     """Return numbers (booleans, days) or levels from a NumPy column, or the reason against it."""
     array = np.asarray(column)
     if array.ndim != 1:
@@ -87,23 +95,24 @@ def as_array(column: Any) -> NDArray[Any] | Category | Unusable:
     return Unusable(f"values of type {array.dtype}, neither numbers nor text")
 
 
-def _days(array: NDArray[Any]) -> NDArray[np.float64]:
+def _days(array: NDArray[Any]) -> NDArray[np.float64] | Dates:
     """Return dates as days since the first, durations as days; NaN where missing."""
     missing = np.isnat(array)
     first = array[~missing].min() if array.dtype.kind == "M" and not missing.all() else None
     span = array - first if first is not None else array.astype("m8[us]")
-    return np.where(missing, np.nan, span / np.timedelta64(1, "D"))
+    days = np.where(missing, np.nan, span / np.timedelta64(1, "D"))
+    return days if first is None else Dates(days, float(first.astype("M8[s]").astype(np.int64)))
 
 
-def _levels_of_objects(array: NDArray[Any]) -> NDArray[Any] | Category | Unusable:
+def _levels_of_objects(array: NDArray[Any]) -> NDArray[Any] | Dates | Category | Unusable:
     try:
         missing = np.array([_is_missing(value) for value in array], bool)
         present = list(array[~missing])
         values = _numbers_of_objects(present)
         if values is not None:
             whole = np.full(len(array), np.nan)
-            whole[~missing] = values
-            return whole
+            whole[~missing] = values.days if isinstance(values, Dates) else values
+            return Dates(whole, values.first) if isinstance(values, Dates) else whole
         return encode_texts(present, missing)
     except Exception as error:  # of the objects' own methods
         return Unusable(f"values that cannot be read as numbers or text ({type(error).__name__})")
@@ -116,7 +125,7 @@ def _is_missing(value: Any) -> bool:
     return type(value).__name__ == "NAType" or value != value
 
 
-def _numbers_of_objects(values: list[Any]) -> NDArray[np.float64] | None:
+def _numbers_of_objects(values: list[Any]) -> NDArray[np.float64] | Dates | None:
     """Return numbers, or days of dates and durations; None for values not all of one kind."""
     if not values:
         return None
@@ -126,7 +135,9 @@ def _numbers_of_objects(values: list[Any]) -> NDArray[np.float64] | None:
         if len({v.tzinfo is None for v in values}) > 1:
             return None
         first, day = min(values), datetime.timedelta(days=1)
-        return np.array([(value - first) / day for value in values])
+        days = np.array([(value - first) / day for value in values])
+        moment = first if first.tzinfo else first.replace(tzinfo=datetime.UTC)
+        return Dates(days, moment.timestamp())
     for kinds in ((datetime.date, np.datetime64), (datetime.timedelta, np.timedelta64)):
         if all(isinstance(v, kinds) and not isinstance(v, datetime.datetime) for v in values):
             return _days(np.array(values, "M8[us]" if kinds[0] is datetime.date else "m8[us]"))
@@ -177,7 +188,8 @@ def from_frame(frame: Any, position: int) -> Any:
         moments = series.cast(narwhals.Datetime("us")) if dtype == narwhals.Date else series
         seconds = _floats(narwhals, moments.dt.timestamp("us")) / 1e6
         there = np.isfinite(seconds)
-        return (seconds - (seconds[there].min() if there.any() else 0.0)) / 86400
+        first = float(seconds[there].min()) if there.any() else 0.0
+        return Dates((seconds - first) / 86400, first)
     if dtype == narwhals.Duration:
         return _floats(narwhals, series.dt.total_microseconds()) / 86400e6
     if dtype in (narwhals.String, narwhals.Categorical, narwhals.Enum):

@@ -86,7 +86,7 @@ const table = (() => {
       const text = value < 0 ? "–" : column.levels[value];
       const td = element("td", { class: "name", title: text });
       const picture = index === 0 && pictures.get(key(text, columns[1].levels[right[row]]));
-      const short = shortened(text, 26);
+      const short = shortened(text, 22);
       const seen = picture === undefined || picture === false ? short
         : element("a", { href: `#detail-${picture}` }, short);
       td.append(seen);
