@@ -3,8 +3,9 @@
 ``kb(a, b, h=5, k=5)`` is the largest correlation between polynomials of ``a`` and of ``b``;
 ``sk(a, b, d=5)`` between a polynomial of one and the other itself.  ``kb_fit`` and ``sk_fit``
 return the transformations too.  The other measures of dependence, from ``ace`` to ``spearman``,
-are called in the same way.  ``scan(table)`` estimates all pairs of columns, with p-values;
-``select_degrees`` chooses degrees.  The measures work under `jax.jit`, `jax.vmap` and `jax.grad`.
+are called in the same way.  ``scan(table)`` estimates all pairs of columns, with p-values,
+``hgr_matrix(table)`` their values alone; ``select_degrees`` chooses degrees.  The measures work
+under `jax.jit`, `jax.vmap` and `jax.grad`, and return JAX scalars: ``float(kb(a, b))`` is a number.
 """
 
 from __future__ import annotations
@@ -14,23 +15,30 @@ from typing import TYPE_CHECKING, Any
 
 from hgr_jax import measures
 from hgr_jax._version import __version__ as __version__
-from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit, Status
+from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit
 from hgr_jax.core.kernels import polynomial_kernel
+from hgr_jax.core.status import Status
 
 if TYPE_CHECKING:
     from hgr_jax.inference.degrees import DegreeSelection, select_degrees
     from hgr_jax.measures import *  # noqa: F403
     from hgr_jax.scanning.api import scan
-    from hgr_jax.scanning.result import Pair, Scan
+    from hgr_jax.scanning.matrix import hgr_matrix
+    from hgr_jax.scanning.pair import Pair
+from hgr_jax.scanning.result import Scan
 
 _LAZY = {
     "DegreeSelection": "hgr_jax.inference.degrees",
-    "Pair": "hgr_jax.scanning.result",
+    "Pair": "hgr_jax.scanning.pair",
     "Scan": "hgr_jax.scanning.result",
+    "hgr_matrix": "hgr_jax.scanning.matrix",
     "scan": "hgr_jax.scanning.api",
     "select_degrees": "hgr_jax.inference.degrees",
 }
 """Names that load their module, and SciPy, on first use."""
+
+_MODULES = ("datasets", "fairness", "inference", "kernels", "plotting")
+"""Likewise, with what they need."""
 
 __all__ = [
     "CopulaTransform",
@@ -40,6 +48,7 @@ __all__ = [
     "SKFit",
     "Scan",
     "Status",
+    "hgr_matrix",
     "polynomial_kernel",
     "scan",
     "select_degrees",
@@ -51,6 +60,8 @@ __all__.sort()
 def __getattr__(name: str) -> Any:
     if name in measures.__all__:
         value = getattr(measures, name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"{__name__}.{name}")
     elif name in _LAZY:
         value = getattr(importlib.import_module(_LAZY[name]), name)
     else:
@@ -60,4 +71,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, *_MODULES, "measures", "__version__"]

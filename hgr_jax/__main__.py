@@ -2,6 +2,6 @@
 
 import sys
 
-from hgr_jax.cli.__main__ import main
+from hgr_jax.cli.__main__ import start
 
-sys.exit(main())
+sys.exit(start())

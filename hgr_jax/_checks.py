@@ -75,6 +75,7 @@ def _from_host(name: str, value: Any) -> Array:
 
 def as_pair(a: ArrayLike, b: ArrayLike, *, max_ndim: int = 2) -> tuple[Array, Array]:
     """Return both variables as arrays of one floating dtype and of the same number of rows."""
+    _check_indexes(a, b)
     a, b = as_real_array("a", a, max_ndim=max_ndim), as_real_array("b", b, max_ndim=max_ndim)
     if a.shape[0] != b.shape[0]:
         raise ValueError(
@@ -83,6 +84,17 @@ def as_pair(a: ArrayLike, b: ArrayLike, *, max_ndim: int = 2) -> tuple[Array, Ar
         )
     dtype = np.promote_types(a.dtype, b.dtype)
     return as_dtype(a, dtype), as_dtype(b, dtype)
+
+
+def _check_indexes(a: Any, b: Any) -> None:
+    """Refuse two of pandas whose labels differ: pandas would match these, arrays have none."""
+    indexes: list[Any] = [getattr(value, "index", None) for value in (a, b)]
+    labelled = all(hasattr(index, "equals") for index in indexes)  # a list has a method `index`
+    if labelled and len(a) == len(b) and not indexes[0].equals(indexes[1]):
+        raise ValueError(
+            "a and b have different indexes, and rows are matched by position: align them first,"
+            " a, b = a.align(b, join='inner'), or pass a.to_numpy() and b.to_numpy()."
+        )
 
 
 def as_weights(weights: ArrayLike | None, rows: int, dtype: DTypeLike) -> Array | None:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
+from hgr_jax._texts import shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.measures import kb_fit
 
@@ -26,6 +27,13 @@ MAX_HEAT_MAP_INCHES = 32.0
 
 MAX_LABELS = 160
 """Columns of a heat map beyond which their names would not be readable."""
+
+
+MAX_NAME = 60
+"""Letters of a name beyond which its middle is left out."""
+
+MAX_TICK_NAME = 28
+"""Likewise of one beside a heat map, which has as much room for its cells as they leave."""
 
 
 MAX_WRITTEN = 12
@@ -126,6 +134,8 @@ def plot_correlations(
     names: Sequence[str],
     *,
     title: str = "HGR-KB above, |Pearson| below",
+    ax: Axes | None = None,
+    annotate: bool | None = None,
 ) -> Figure:
     """Draw a heat map of two symmetric tables of correlations: above and below the diagonal.
 
@@ -134,6 +144,11 @@ def plot_correlations(
       pearson: ``(p, p)``, drawn below it, by absolute value.
       names: of the p columns; shown as they are, never read as markup, up to 160 of them.
       title: of the figure.
+      ax: axes of matplotlib to draw into; default those of a figure of its own.
+      annotate: whether values are written into the cells; default: of up to 12 columns.
+
+    Returns:
+      The figure, of ``ax`` if there is one.
 
     Raises:
       ImportError: without matplotlib, naming the command that installs it.
@@ -154,17 +169,32 @@ def plot_correlations(
         )
     both = np.where(np.tri(len(names), dtype=bool), below, above)
     np.fill_diagonal(both, np.nan)
-    side = min(max(5.0, 0.28 * len(names) + 2), MAX_HEAT_MAP_INCHES)
-    figure = _new_figure(side + 1, side)
-    axes = figure.subplots()
+    if ax is None:
+        side = min(max(5.0, 0.28 * len(names) + 2), MAX_HEAT_MAP_INCHES)
+        axes = _new_figure(side + 1, side).subplots()
+    else:
+        axes = ax
+    figure: Any = axes.get_figure(root=True)
     image = axes.imshow(both, vmin=0, vmax=1, cmap="viridis")
     ticks = range(len(names)) if len(names) <= MAX_LABELS else ()
-    labels = [literal(names[tick]) for tick in ticks]
+    labels = [literal(names[tick], MAX_TICK_NAME) for tick in ticks]
     axes.set_xticks(ticks, labels, rotation=90, fontsize=7)
     axes.set_yticks(ticks, labels, fontsize=7)
     axes.set_title(title)
+    if len(names) <= MAX_WRITTEN if annotate is None else annotate:
+        _write_values(axes, both, 0.5)
     figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
-    return figure
+    drawn: Figure = figure
+    return drawn
+
+
+def _write_values(axes: Axes, table: np.ndarray, middle: float) -> None:
+    """Write values into the cells of a heat map, light on those below ``middle``."""
+    for (i, j), value in np.ndenumerate(table):
+        if np.isnan(value):
+            continue
+        color = "white" if value < middle else "black"
+        axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7, color=color)
 
 
 def plot_predictions(
@@ -242,17 +272,7 @@ def plot_degrees(selection: Any) -> Figure:
         axes.set_xticks(np.arange(columns), np.arange(1, columns + 1))
         axes.set_yticks(np.arange(rows), np.arange(1, rows + 1))
         if max(rows, columns) <= MAX_WRITTEN:
-            for (i, j), value in np.ndenumerate(table):
-                dark = value < (lowest + 1) / 2
-                axes.text(
-                    j,
-                    i,
-                    f"{value:.2f}",
-                    ha="center",
-                    va="center",
-                    fontsize=7,
-                    color="white" if dark else "black",
-                )
+            _write_values(axes, table, (lowest + 1) / 2)
         frame = require("matplotlib.patches", "plot").Rectangle(
             (selection.k - 1.5, selection.h - 1.5), 1, 1, fill=False, edgecolor="red", linewidth=2
         )
@@ -335,7 +355,10 @@ def save_figure(figure: Figure, path: Path) -> None:
     print(f"picture: {path}")
 
 
-def literal(name: str) -> str:
-    """Return ``name`` so that matplotlib shows it and does not read it as mathematics."""
+def literal(name: str, length: int = MAX_NAME) -> str:
+    """Return ``name`` so that matplotlib shows it and does not read it as mathematics.
+
+    Of one longer than ``length`` the middle is left out.
+    """
     shown = "".join(c if c.isprintable() else " " for c in str(name))
-    return shown.replace("$", r"\$")
+    return shortened(shown, length).replace("$", r"\$")

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, write_html
+from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage
+from hgr_jax.cli.html.page import write_html
 
 HEADERS = ("column a", "column b", "KB", "|Pearson|", "p-value", "n", "p-value from")
 
@@ -117,6 +118,12 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
 
 def texts(page: Any, column: int) -> list[str]:
     return page.locator(f"#pairs td:nth-child({column + 1})").all_text_contents()
+
+
+def full_names(page: Any, column: int) -> list[str]:
+    """The texts of a column of the table, whose middle may be left out of what is shown."""
+    cells = page.locator(f"#pairs td:nth-child({column + 1})")
+    return cells.evaluate_all("cells => cells.map(cell => cell.title)")
 
 
 def cell(page: Any, i: int, j: int) -> tuple[float, float]:

@@ -73,8 +73,12 @@ MODULES_WITH_EXAMPLES = [
     *(f"inference.{n}" for n in ("permutation", "resampling")),
     "tables.convert",
     "cli.html.page",
+    "core.fits",
     "core.kernels",
     "scanning.api",
+    "scanning.matrix",
+    "scanning.result",
+    "_texts",
     "plotting",
     "_files",
     *(

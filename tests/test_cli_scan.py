@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_scan_support import COMMAND, environment
+from html_support import full_names
 
 import hgr_jax
 from hgr_jax import Scan
 from hgr_jax.cli.main import main
-from hgr_jax.cli.scan import _curve
+from hgr_jax.cli.report import _curve
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.scanning.single_pair import HostTransformation
 from hgr_jax.tables.encoding import Category
@@ -168,7 +169,7 @@ def test_the_page_in_a_browser(page: Any, ran: Ran) -> None:
     assert page.locator("h1").text_content() == "t.csv"
     assert page.locator("#summary dd").all_text_contents() == ["300", "5", "10", sure, "2 and 2"]
     assert page.locator("#count").text_content() == "10 of 10 pairs"
-    assert list(zip(cells(page, 0), cells(page, 1), strict=True)) == list(
+    assert list(zip(full_names(page, 0), full_names(page, 1), strict=True)) == list(
         zip(pairs.a, pairs.b, strict=True)
     )
     assert cells(page, 2) == [f"{value:.3f}" for value in pairs.correlation]
@@ -181,11 +182,11 @@ def test_the_page_in_a_browser(page: Any, ran: Ran) -> None:
     ]
     assert page.evaluate("document.querySelectorAll('script').length") == 2  # its own
 
-    order = page.locator("th[aria-sort]")
+    order = page.locator("#headers th[aria-sort]")
     assert order.text_content().strip() == "excess"
     assert order.get_attribute("aria-sort") == "descending"
     assert "what is not monotone" in order.get_attribute("title")
-    header = page.locator("th").nth(12)
+    header = page.locator("#headers th").nth(12)
     assert header.text_content().strip() == "rows"
     header.locator("button").click()
     rows = [int(text) for text in cells(page, 12)]

@@ -93,6 +93,8 @@ def test_types_that_are_numbers(kind: str, library: str) -> None:
     assert not columns.notes
     assert columns.numbers.dtype == np.float64
     np.testing.assert_allclose(numbers(columns)["column"], with_nan(expected), rtol=1e-12)
+    first = START.replace(tzinfo=datetime.UTC).timestamp()
+    assert columns.dates == ({"column": first} if kind.startswith(("dates", "moments")) else {})
 
 
 TEXT = ["ab"[i % 2] for i in COUNT]

@@ -22,7 +22,7 @@ from html_support import (
     texts,
 )
 
-from hgr_jax.cli.html.page import Curve, Detail
+from hgr_jax.cli.html.contents import Curve, Detail
 
 
 def exact(page: Any, column: int) -> list[float]:
@@ -55,7 +55,9 @@ class TestTable:
         assert page.locator("#summary dd").all_text_contents() == ["1,993", "30"]
         assert page.locator("#count").text_content() == "435 of 435 pairs"
         assert len(texts(page, 0)) == 200
-        assert page.locator("th").all_text_contents() == [f"{header} " for header in HEADERS]
+        assert page.locator("#headers th").all_text_contents() == [
+            f"{header} " for header in HEADERS
+        ]
         values = exact(page, 2)
         assert values == sorted(values, reverse=True)
         assert texts(page, 2)[0] == f"{values[0]:.3f}"
@@ -65,7 +67,7 @@ class TestTable:
 
     def test_sorts_numbers_with_none_last(self, show: Open) -> None:
         page = show(scan(NAMES))
-        header = page.locator("th").nth(4)
+        header = page.locator("#headers th").nth(4)
         header.locator("button").click()
         assert header.get_attribute("aria-sort") == "ascending"  # p-values
         values = exact(page, 4)
@@ -75,7 +77,7 @@ class TestTable:
         assert header.get_attribute("aria-sort") == "descending"
         values = exact(page, 4)
         assert values == sorted(values, reverse=True)
-        pearson = page.locator("th").nth(3)
+        pearson = page.locator("#headers th").nth(3)
         for direction in ("descending", "ascending"):
             pearson.locator("button").click()
             assert pearson.get_attribute("aria-sort") == direction
@@ -92,7 +94,7 @@ class TestTable:
 
     def test_sorts_names(self, show: Open) -> None:
         page = show(scan([f"x{i}" for i in range(12)]))
-        page.locator("th button").first.click()
+        page.locator("#headers button").first.click()
         numbers = [int(text[1:]) for text in texts(page, 0)]
         assert numbers == sorted(numbers)
         assert numbers[-1] == 10
@@ -138,10 +140,38 @@ class TestTable:
             page.evaluate(f"({timed})(() => ({search})(document.querySelector('#search')))") < 2000
         )
         assert page.locator("#count").text_content() == "447 of 100,128 pairs"
-        click = "document.querySelectorAll('th button')[4].click()"
+        click = "document.querySelectorAll('#headers button')[4].click()"
         assert page.evaluate(f"({timed})(() => {click})") < 3000
         values = exact(page, 4)
         assert values == sorted(values)
+
+    def test_what_the_columns_mean(self, show: Open) -> None:
+        meanings = {"KB": "the <b>measure</b>", "n": "how many rows"}
+        page = show(dataclasses.replace(scan(NAMES[:4]), explanations=meanings), has_touch=True)
+        assert page.locator("#meanings").is_hidden()
+        page.locator(".meanings summary").tap()
+        assert page.locator("#meanings dt").all_text_contents() == list(meanings)
+        assert page.locator("#meanings dd").all_text_contents() == list(meanings.values())
+        assert page.locator("#meanings dd").first.is_visible()
+        without = show(scan(NAMES[:4]))
+        assert without.locator(".meanings").is_hidden()
+
+    def test_long_names_keep_both_ends(self, show: Open) -> None:
+        long = [f"first {'x' * 300} last {i}" for i in range(3)]
+        page = show(scan(long, details=[detail(long[0], long[1])]))
+        seen = {*texts(page, 0), *texts(page, 1)}
+        assert seen == {f"first xxxxx…xxx last {i}" for i in range(3)}
+        labels = page.locator(".detail svg .label").evaluate_all(
+            "labels => labels.map(label => label.firstChild.textContent)"
+        )
+        heads = [page.locator(".detail h3").text_content(), *labels]
+        assert all("…" in text and len(text) < 130 for text in heads if text not in "fg")
+        assert heads[1].startswith("first ")
+        assert heads[1].endswith(" last 0")
+        assert page.locator(".detail svg .label title").first.text_content() == long[0]
+        click_cell(page, 0, 1)
+        assert len(page.locator("#pair").text_content()) < 130
+        assert page.locator("#count").text_content() == "1 of 3 pairs"
 
 
 class TestHeatMap:
@@ -150,8 +180,9 @@ class TestHeatMap:
         assert zoom(page) == 1
         x, y = cell(page, 10, 20)
         page.locator("#map").hover(position={"x": x, "y": y})
+        page.locator("#map").focus()
         page.mouse.wheel(0, -300)
-        page.wait_for_function("document.querySelector('#map').dataset.zoom > 1.3")
+        page.wait_for_function("() => document.querySelector('#map').dataset.zoom > 1.3")
         np.testing.assert_allclose(cell(page, 10, 20), (x, y), atol=1)  # the pointer stays there
         before = cell(page, 0, 0)
         page.mouse.down()
@@ -170,6 +201,42 @@ class TestHeatMap:
         assert zoom(page) == pytest.approx(2.25)
         page.locator("#zoom-reset").click()
         assert zoom(page) == 1
+
+    def test_the_wheel_is_the_pages_until_the_map_is_clicked(self, show: Open) -> None:
+        page = show(scan(NAMES, details=[detail(NAMES[0], NAMES[1])]))
+        x, y = cell(page, 10, 20)
+        page.locator("#map").hover(position={"x": x, "y": y})
+        page.mouse.wheel(0, 300)
+        page.wait_for_function("() => scrollY > 200")
+        page.mouse.wheel(0, -300)
+        page.wait_for_function("() => scrollY === 0")
+        assert zoom(page) == 1
+        click_cell(page, 10, 20)
+        page.mouse.wheel(0, -300)
+        page.wait_for_function("() => document.querySelector('#map').dataset.zoom > 1.3")
+        assert page.evaluate("scrollY") == 0
+        page.locator("#search").focus()
+        before = zoom(page)
+        page.mouse.wheel(0, -300)
+        page.keyboard.down("Control")  # as a touch pad tells of a pinch
+        page.mouse.wheel(0, 120)
+        page.keyboard.up("Control")
+        page.wait_for_function(f"() => document.querySelector('#map').dataset.zoom < {before}")
+
+    def test_two_fingers_zoom(self, show: Open) -> None:
+        page = show(scan(NAMES), has_touch=True)
+        touches = page.context.new_cdp_session(page)
+        corner = page.locator("#map").bounding_box()
+        x, y = (round(v) for v in cell(page, 15, 15))
+        for kind, apart in (("touchStart", 20), ("touchMove", 40), ("touchMove", 60)):
+            points = [
+                {"x": corner["x"] + x + side * apart, "y": corner["y"] + y, "id": (side + 1) // 2}
+                for side in (-1, 1)
+            ]
+            touches.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        touches.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        page.wait_for_function("() => document.querySelector('#map').dataset.zoom > 2.5")
+        assert page.locator("#pair").is_hidden()
 
     def test_click_filters_the_table(self, show: Open) -> None:
         page = show(scan(NAMES))
@@ -246,6 +313,7 @@ class TestDetails:
         names = page.locator("figure").nth(0).locator("text > title").all_text_contents()
         assert set(levels) <= set(names)
         points = page.locator("figure").nth(0).locator(".points").first.get_attribute("d")
+        assert "stripe" in page.locator(".detail .stripes").text_content()
         places = {float(x) for x in re.findall(r"M([\d.]+) ", points)}
         assert len(places) == 10  # each point of a level at its own place
 

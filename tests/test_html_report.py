@@ -20,11 +20,12 @@ from html_support import (
     cell,
     click_cell,
     detail,
+    full_names,
     scan,
-    texts,
 )
 
-from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, render, write_html
+from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage
+from hgr_jax.cli.html.page import render, write_html
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -176,8 +177,8 @@ class TestSafety:
         page = show(report)
         assert page.title() == page.locator("h1").text_content() == HOSTILE[1]
         assert page.locator("#summary dd").text_content() == HOSTILE[1]
-        assert set(texts(page, 0)) | set(texts(page, 1)) == set(HOSTILE)
-        assert page.locator("th").last.text_content() == f"{HOSTILE[1]} "
+        assert set(full_names(page, 0)) | set(full_names(page, 1)) == set(HOSTILE)
+        assert page.locator("#headers th").last.text_content() == f"{HOSTILE[1]} "
         for i, j in ((0, 1), (2, 3), (7, 5)):
             x, y = cell(page, i, j)
             page.locator("#map").hover(position={"x": x, "y": y})
@@ -207,7 +208,7 @@ class TestShapes:
         page = show(HtmlPage("Nothing", {}, [], [], np.zeros((0, 0)), HEADERS, []))
         assert page.locator("#count").text_content() == "0 of 0 pairs"
         assert page.locator("#none").text_content() == "No pair was measured."
-        page.locator("th button").nth(2).click()
+        page.locator("#headers button").nth(2).click()
         page.locator("#search").fill("x")
         for part in ("map", "details", "skipped"):
             assert page.locator(f"#{part}-section").is_hidden()

@@ -53,6 +53,18 @@ def test_literal_escapes_mathematics_and_control_characters() -> None:
     assert literal("a\nb") == "a b"
 
 
+def test_the_middle_of_a_long_name_is_left_out() -> None:
+    names = [f"first {'x' * 300} last {i}" for i in range(3)]
+    shown = literal(names[2])
+    assert shown.startswith("first x")
+    assert shown.endswith("x last 2")
+    assert len(shown) == 60
+    table = np.eye(3)
+    assert png(plot_correlations(table, table, names)).startswith(b"\x89PNG")
+    fit = hgr_jax.kb_fit(jnp.arange(9.0), jnp.arange(9.0) ** 2, 2, 2)
+    assert png(plot_fit(fit, jnp.arange(9.0), jnp.arange(9.0) ** 2, names=names[:2]))
+
+
 def test_a_constant_column_and_one_point_are_drawn() -> None:
     a = jnp.arange(5.0)
     fit = hgr_jax.kb_fit(a, jnp.ones(5), 2, 2)

@@ -9,13 +9,13 @@ import sys
 from hgr_jax.cli.interrupts import leaving_on_interrupt
 
 
-def main() -> int:
+def start() -> int:
     """Run the command line."""
     with leaving_on_interrupt("hgr-jax: interrupted"):
-        from hgr_jax.cli.main import main as run
+        from hgr_jax.cli.main import main
 
-        return run()
+        return main()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start())

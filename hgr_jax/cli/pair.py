@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
 from hgr_jax.cli.scan import ScanOptions, report_scan
-from hgr_jax.core.fits import KBFit, Status
+from hgr_jax.core.fits import KBFit
+from hgr_jax.core.status import Status
 from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import kb, kb_fit, sk_fit
 from hgr_jax.plotting import plot_fit, save_figure

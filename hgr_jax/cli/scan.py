@@ -4,70 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from hgr_jax._arrays import Integers
 from hgr_jax._files import atomic_write
-from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, write_html
+from hgr_jax._texts import shortened
+from hgr_jax.cli.html.page import write_html
+from hgr_jax.cli.report import (
+    DETAILS,
+    ORDERED_BY,
+    InFull,
+    as_report,
+    influence_in,
+    more_than_chance,
+)
 from hgr_jax.plotting import save_figure
 from hgr_jax.scanning.api import scan
-from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
-from hgr_jax.scanning.single_pair import HostTransformation, Influence, SinglePair
-from hgr_jax.tables.encoding import Category
+from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
+from hgr_jax.scanning.single_pair import Influence
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
 
-POINTS = 600
-"""Rows of a pair that its picture shows."""
-
-GRID = 120
-DETAILS = 12
 WIDEST_NAME = 32
-
-HEADERS = {
-    "column a": ("a", ""),
-    "column b": ("b", ""),
-    "KB": ("correlation", "HGR-KB: the largest correlation between polynomials of the two columns"),
-    "of ranks": (
-        "rank_correlation",
-        "the same of the ranks of their values, which no single row can make",
-    ),
-    "|Spearman|": ("spearman", "what a monotone relation explains; none with a category"),
-    "excess": (
-        "rank_excess",
-        "HGR-KB of ranks, less its upward bias, above |Spearman|: what is not monotone",
-    ),
-    "|Pearson|": ("pearson", "what a straight line explains; none with a category"),
-    "p-value": ("pvalue", "how often independent columns reach such a value"),
-    "adjusted p": (
-        "adjusted_pvalue",
-        "the p-value for so many pairs (Benjamini-Hochberg): at most 0.05 is more than chance",
-    ),
-    "null 95%": ("null_95", "what ranks of independent columns stay below, 95 times of 100"),
-    "corrected": ("corrected", "HGR-KB less its upward bias"),
-    "one row": (
-        "one_row",
-        "the largest part of the correlation that one row makes (of the first pairs)",
-    ),
-    "rows": ("n_obs", "rows where both columns are present"),
-    "p-value from": ("pvalue_source", "the law of Roy's largest root of ranks, or permutations"),
-}
-"""Headers of the table of pairs: the attribute of a `Pair` below each, and what it means."""
-
-PROBABILITIES = ("p-value", "adjusted p")
-
-ORDERED_BY = {
-    "rank_excess": ("excess", "what ranks show beyond |Spearman|, those more than chance first"),
-    "correlation": ("KB", "largest HGR-KB"),
-    "excess": ("KB", "HGR-KB most exceeds |Pearson|"),
-    "pvalue": ("p-value", "smallest p-value"),
-}
-"""The header that an order is by, and the order in words."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +79,7 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
     _write_pairs(found, in_full, settings.sort, folder)
     found.save(folder / "scan.npz")
     page = folder / "report.html"
-    write_html(as_report(found, title, in_full, by=settings.sort), page)
+    write_html(as_report(found, title, in_full, table, by=settings.sort), page)
     _say(found, title, in_full, settings)
     if len(found):
         save_figure(found.plot(), folder / "heat_map.png")
@@ -126,15 +88,6 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
     print(f"all pairs: {printable(str(folder / 'pairs.csv'))} (and .parquet, scan.npz)")
     print(f"open in a browser: {printable(str(page))}")
     return found
-
-
-InFull = Mapping[tuple[str, str], SinglePair | None]
-"""The pairs that are shown, by their names; None where there is no correlation."""
-
-
-def _influence(in_full: InFull, a: str, b: str) -> Influence | None:
-    pair = in_full.get((a, b))
-    return None if pair is None else pair.influence
 
 
 def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> None:
@@ -168,10 +121,10 @@ def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> Non
             f"  {pair.correlation:>6.3f}{mark}  {_cell(pair.rank_correlation):>8}"
             f"  {_cell(pair.spearman):>10}  {_cell(pair.pearson):>9}"
             f"  {_probability(pair.adjusted_pvalue):>10}  {_cell(pair.null_95):>8}"
-            f"  {pair.n_obs:>7}  {_one_row(_influence(in_full, pair.a, pair.b))}"
+            f"  {pair.n_obs:>7}  {_one_row(influence_in(in_full, pair.a, pair.b))}"
         )
     print(
-        f"\n{_more_than_chance(found):,} of {len(found):,} pairs are more than chance at a false"
+        f"\n{more_than_chance(found):,} of {len(found):,} pairs are more than chance at a false"
         f" discovery rate of {FALSE_DISCOVERY_RATE:.0%}\n"
         "null 95%: what ranks of independent columns stay below, 95 times of 100 (values with"
         " tails reach higher)"
@@ -182,10 +135,6 @@ def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> Non
         "one row: the largest part of the correlation that one row makes; if that is much, which"
         " row (from 0), and KB without it\n"
     )
-
-
-def _more_than_chance(found: Scan) -> int:
-    return int(np.sum(found.to_dict()["adjusted_pvalue"] <= FALSE_DISCOVERY_RATE))
 
 
 def _one_row(influence: Influence | None) -> str:
@@ -202,8 +151,7 @@ def _count(number: int, word: str) -> str:
 
 
 def _short_name(name: str) -> str:
-    name = printable(name)
-    return name if len(name) <= WIDEST_NAME else name[: WIDEST_NAME - 3] + "..."
+    return shortened(printable(name), WIDEST_NAME, mark="...")
 
 
 def _cell(value: float) -> str:
@@ -220,7 +168,7 @@ def _probability(value: float) -> str:
 
 def _write_pairs(found: Scan, in_full: InFull, by: str, folder: Path) -> None:
     frame = found.to_frame(by=by, library="pandas")
-    listed = [_influence(in_full, a, b) for a, b in zip(frame["a"], frame["b"], strict=True)]
+    listed = [influence_in(in_full, a, b) for a, b in zip(frame["a"], frame["b"], strict=True)]
     for name, column in (("part", "one_row_part"), ("row", "one_row"), ("without", "without_it")):
         frame[column] = [np.nan if one is None else getattr(one, name) for one in listed]
     shown = frame.assign(a=frame["a"].map(harmless), b=frame["b"].map(harmless))
@@ -232,124 +180,3 @@ def _write_pairs(found: Scan, in_full: InFull, by: str, folder: Path) -> None:
 def harmless(name: str) -> str:
     """Return a name with a quote before what a spreadsheet would take for a formula."""
     return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
-
-
-def as_report(
-    found: Scan, title: str, in_full: InFull | None = None, *, by: str = "rank_excess"
-) -> HtmlPage:
-    """Return a scan as a page: all pairs, the heat map, and the first pairs in full."""
-    settings = found.settings
-    order = found.clustered()
-    part = np.ix_(order, order)
-    pairs = found.top(max(1, len(found)), by=by)
-    if in_full is None:
-        in_full = {(pair.a, pair.b): found.in_full(pair.a, pair.b) for pair in pairs[:DETAILS]}
-    summary = {
-        "rows": f"{settings['rows']:,}",
-        "columns": f"{len(found.names) - len(found.skipped)}",
-        "pairs": f"{len(found):,}",
-        "more than chance": f"{_more_than_chance(found):,}",
-        "degrees": f"{settings['h']} and {settings['k']}",
-    }
-    if settings["transform"]:
-        summary["transform"] = "ranks"
-    messages = (("left out", found.skipped), ("note", found.notes))
-    skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
-    return HtmlPage(
-        title=title,
-        summary=summary,
-        names=[found.names[i] for i in order],
-        correlation=found.correlation[part],
-        pearson=found.pearson[part],
-        columns=tuple(HEADERS),
-        rows=[_row(pair, in_full) for pair in pairs],
-        details=[
-            as_detail(found, pair, shown)
-            for pair in pairs[:DETAILS]
-            if (shown := in_full[pair.a, pair.b])
-        ],
-        skipped=skipped,
-        explanations={header: text for header, (_, text) in HEADERS.items()},
-        probabilities=PROBABILITIES,
-        ordered_by=ORDERED_BY[by][0],
-    )
-
-
-def _row(pair: Pair, in_full: InFull) -> list[Any]:
-    influence = _influence(in_full, pair.a, pair.b)
-    known = {"one_row": None if influence is None else influence.part}
-    return [known.get(name, getattr(pair, name, None)) for name, _ in HEADERS.values()]
-
-
-def as_detail(found: Scan, pair: Pair, shown: SinglePair) -> Detail:
-    """Return a pair in full: its data and its transformations."""
-    beside = ((pair.a, pair.b), (pair.b, pair.a))
-    values = [found.values(name, beside=other) for name, other in beside]
-    categories = [found.category(name, beside=other) for name, other in beside]
-    present = ~(np.isnan(values[0]) | np.isnan(values[1]))
-    influence = shown.influence
-    rows = _rows_to_draw(np.flatnonzero(present), influence.rows)
-    transforms = (shown.f, shown.g)
-    transformed = [t(v[rows]) for t, v in zip(transforms, values, strict=True)]
-    points = [_points(v[rows], category) for v, category in zip(values, categories, strict=True)]
-    curves = [
-        _curve(t, v[present], category)
-        for t, v, category in zip(transforms, values, categories, strict=True)
-    ]
-    note = "" if any(categories) else f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
-    marked = None
-    if influence.dominates:
-        marked = int(np.searchsorted(rows, influence.row))
-    signed = None
-    if not any(categories):
-        with np.errstate(invalid="ignore"):  # of a column that is constant on these rows
-            signed = float(np.corrcoef(values[0][present], values[1][present])[0, 1])
-    return Detail(
-        a=pair.a,
-        b=pair.b,
-        facts=_facts(pair, influence),
-        pearson=signed,
-        correlation=pair.correlation,
-        marked=marked,
-        points=list(zip(*points, strict=True)),
-        f=curves[0],
-        g=curves[1],
-        transformed=list(zip(*(t.tolist() for t in transformed), strict=True)),
-        note=note,
-    )
-
-
-def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
-    """Return a sample of the rows, with those that make most of the correlation."""
-    if len(rows) <= POINTS:
-        return rows
-    sample = np.random.default_rng(0).choice(rows, POINTS, replace=False)
-    return np.union1d(sample, np.asarray(influential, rows.dtype))
-
-
-def _facts(pair: Pair, influence: Influence) -> str:
-    """Return a pair in a line."""
-    facts = [f"KB {pair.correlation:.3f}"]
-    if not np.isnan(pair.rank_correlation):
-        facts.append(f"of ranks {pair.rank_correlation:.3f}")
-    if not np.isnan(pair.pearson):
-        facts.append(f"|Pearson| {pair.pearson:.3f}")
-    if influence.dominates:
-        facts.append(
-            f"row {influence.row} makes {influence.part:.0%} of it: {influence.without:.3f} without"
-        )
-    return " · ".join(facts)
-
-
-def _points(values: Any, category: Category | None) -> list[Any]:
-    if category is None:
-        return list(values.tolist())
-    return [category.levels[level] for level in values.astype(int)]
-
-
-def _curve(transform: HostTransformation, values: Any, category: Category | None) -> Curve:
-    if category is None:
-        grid = np.linspace(values.min(), values.max(), GRID)
-        return Curve(grid.tolist(), transform(grid).tolist())
-    levels = np.unique(values.astype(int))
-    return Curve([category.levels[level] for level in levels], transform(levels).tolist())

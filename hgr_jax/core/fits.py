@@ -7,8 +7,7 @@ They pass through `jax.jit`, `jax.vmap` and `jax.tree` like arrays do; a fit mad
 from __future__ import annotations
 
 import dataclasses
-import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -18,60 +17,21 @@ from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_real_array, as_weights
+from hgr_jax._optional import require
+from hgr_jax._texts import html_table
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.canonical import PreparedPair, Solution, Transformation
 from hgr_jax.core.formulas import formula
 from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.numerics import equal_weights, normalised, safe_divide, without_dropped_rows
 from hgr_jax.core.padding import first_rows, over_rows
+from hgr_jax.core.showing import as_html, as_text, in_fields, in_figures, is_concrete
 from hgr_jax.core.sketch import WHOLE_SKETCH
 from hgr_jax.core.small_matrices import matmul
+from hgr_jax.core.status import MESSAGES, Status
 
-
-class Status(enum.IntEnum):
-    """The outcome of a fit; ``KBFit.message`` says it in words."""
-
-    OPTIMAL = 0
-    """The global maximum."""
-    TIED = 1
-    """The maximum, which several pairs of transformations reach."""
-    NOT_CONVERGED = 2
-    """The solver stopped before its conditions held."""
-    ILL_CONDITIONED = 3
-    """No well-conditioned basis was found: the value may be too low."""
-    CONSTANT = 4
-    """A variable does not vary: the value is 0."""
-    NOT_FINITE = 5
-    """NaN or infinity in data or weights: the value is NaN."""
-    ONE_ROW = 6
-    """The maximum, of which one row makes a large part: f and g single it out."""
-
-
-_MESSAGES = {
-    Status.OPTIMAL: "optimal: the correlation is the global maximum over the two kernels",
-    Status.TIED: (
-        "optimal, but several pairs of transformations reach the same correlation:"
-        " f and g are one choice among them"
-    ),
-    Status.ONE_ROW: (
-        "optimal, but f and g single out one row, fit.influential_row, which makes a large part of"
-        " the correlation, fit.leverage of it: compare with ranks, or without that row"
-    ),
-    Status.NOT_CONVERGED: (
-        "the solver stopped before the optimality conditions held to rounding;"
-        " compare with solver='svd', or use float64"
-    ),
-    Status.ILL_CONDITIONED: (
-        "no well-conditioned basis was found for these degrees (far outliers, or features that"
-        " nearly depend on each other): the correlation may be too low; use lower degrees,"
-        " a rank transform, or float64"
-    ),
-    Status.CONSTANT: "a or b does not vary over the rows of positive weight: the correlation is 0",
-    Status.NOT_FINITE: (
-        "NaN or infinity in a or b, a negative or NaN weight, or no weight above 0:"
-        " the correlation is NaN"
-    ),
-}
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @jax.tree_util.register_dataclass
@@ -208,7 +168,7 @@ class TransformedPair:
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class KBFit(TransformedPair):
     """A fit of kernels: the result of `kb_fit`.
 
@@ -253,12 +213,50 @@ class KBFit(TransformedPair):
         """The status in words (a list, for a batch of fits); needs concrete values."""
         status = np.asarray(self.status)
         if status.ndim:
-            return [_MESSAGES[Status(s)] for s in status.ravel().tolist()]
-        return _MESSAGES[Status(int(status))]
+            return [MESSAGES[Status(s)] for s in status.ravel().tolist()]
+        return MESSAGES[Status(int(status))]
+
+    def plot(self, a: ArrayLike, b: ArrayLike, *, names: tuple[str, str] = ("a", "b")) -> Figure:
+        """Draw the data, f, g and the transformed data: `hgr_jax.plotting.plot_fit`.
+
+        Args:
+          a, b: the data to draw, ``(n,)``.
+          names: of a and of b.
+
+        Raises:
+          ImportError: without matplotlib, naming the command that installs it.
+          ValueError: for a batch of fits, or variables of several columns.
+
+        Example:
+          >>> import jax.numpy as jnp, hgr_jax
+          >>> a = jnp.linspace(-1, 1, 101)
+          >>> fit = hgr_jax.kb_fit(a, a**2)
+          >>> figure = fit.plot(a, a**2, names=("a", "square"))
+        """
+        check_single(np.shape(self.correlation))
+        # By its name: pictures are in a layer above, and only this method needs them.
+        figure: Figure = require("hgr_jax.plotting", "plot").plot_fit(self, a, b, names=names)
+        return figure
+
+    def __repr__(self) -> str:
+        return as_text(*self._shown()) if is_concrete(self) else in_fields(self)
+
+    def _repr_html_(self) -> str:
+        """Return the figures as a small table, for notebooks."""
+        if is_concrete(self):
+            return as_html(*self._shown())
+        return html_table("", (), [[in_fields(self)]])
+
+    def _shown(self) -> tuple[str, dict[str, str], str]:
+        """Return the kind of fit, its figures, and its status in words where it is one fit."""
+        names = ("correlation", "degrees", "leverage", "influential_row", "iterations")
+        figures = {name: in_figures(getattr(self, name)) for name in names}
+        remark = f"{len(self.message)} fits" if isinstance(self.message, list) else self.message
+        return type(self).__name__, figures, remark
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class SKFit(KBFit):
     """A fit of HGR-SK, with which of the two least-squares problems won.
 

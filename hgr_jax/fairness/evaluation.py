@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._checks import check_count
 from hgr_jax._optional import require
+from hgr_jax._texts import html_table
 from hgr_jax.fairness.attributes import as_column, is_one_hot, is_text, levels_of, numbers
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.tasks import auc_or_accuracy, r2
@@ -59,7 +60,7 @@ def didi(prediction: ArrayLike, z: ArrayLike, *, bins: int = 5) -> float:
     return float(np.abs(np.array(means) - prediction.mean()).sum())
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class FairnessReport:
     """The figures of one or several models on the same rows; ``str(report)`` is a table.
 
@@ -103,17 +104,32 @@ class FairnessReport:
         return plot_predictions(self.z, self.predictions, name=self.name, h=h, k=k)
 
     def __str__(self) -> str:
-        width = max(len(name) for name in self.figures)
+        heads, rows = self._table()
+        width = max(len(name) for name, *_ in rows)
+        lines = [" " * width + "".join(f"  {head:>9}" for head in heads)]
+        lines += [f"{n:<{width}}" + "".join(f"  {c:>9}" for c in cells) for n, *cells in rows]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"{self._title()}\n{self}"
+
+    def _repr_html_(self) -> str:
+        """Return the figures as a small table, for notebooks."""
+        heads, rows = self._table()
+        return html_table(self._title(), ("", *heads), rows)
+
+    def _title(self) -> str:
+        return f"FairnessReport of {self.name!r}, {self.rows:,} rows"
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return heads of the figures, and a row for each model that starts with its name."""
         columns = list(next(iter(self.figures.values())))
         heads = {"score": self.score_name, "kb_corrected": "corrected", "pearson_p": "p-value"}
-        lines = [" " * width + "".join(f"  {heads.get(column, column):>9}" for column in columns)]
-        for name, figures in self.figures.items():
-            cells = "".join(
-                f"  {figures[column]:>9.{'1e' if column == 'pearson_p' else '3f'}}"
-                for column in columns
-            )
-            lines.append(f"{name:<{width}}{cells}")
-        return "\n".join(lines)
+        rows = [
+            [name, *(f"{of[c]:{'.1e' if c == 'pearson_p' else '.3f'}}" for c in columns)]
+            for name, of in self.figures.items()
+        ]
+        return [heads.get(column, column) for column in columns], rows
 
 
 def report(

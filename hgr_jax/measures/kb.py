@@ -53,10 +53,12 @@ def kb(
         differentiation; ``"svd"`` is the closed form.  Both have the same value and derivatives.
 
     Returns:
-      A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
+      A scalar in [0, 1], an array of JAX of the floating dtype of ``a`` and ``b``;
+      ``float(value)`` makes a number of Python of it.
 
     Raises:
-      TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
+      TypeError, ValueError: for shapes, dtypes or static arguments other than the above, and for
+        two series of pandas with different indexes (rows are matched by position).
         Never for values, so that it can be traced: see `kb_fit` for diagnostics.
 
     Derivatives: with respect to ``a``, ``b`` and ``weights``, forward and reverse, of every

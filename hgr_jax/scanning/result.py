@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,13 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax._optional import require
+from hgr_jax._texts import near_matches
 from hgr_jax.core.fits import KBFit
-from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference.bias import corrected_on_host
-from hgr_jax.measures import kb_fit
 from hgr_jax.scanning import archive
+from hgr_jax.scanning.frames import as_rows, as_square, pairs_as_html, pairs_as_text
+from hgr_jax.scanning.pair import MATRICES, MEASURED, Pair
+from hgr_jax.scanning.pair_fits import check_fitted, fit_of, kernels_of
 from hgr_jax.scanning.pvalues import SOURCES
 from hgr_jax.scanning.ranks import ranks
 from hgr_jax.scanning.single_pair import Influence, SinglePair, in_full
@@ -26,49 +27,16 @@ from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
-
-FIT_TOLERANCE = 1e-3
-"""Between a scan and a fit of the same pair: one of them ran out of digits."""
 
 MAX_DISAGREEMENT = 0.1
 """Between a value and that of the ranks, beside sampling errors."""
 
 FALSE_DISCOVERY_RATE = 0.05
 """Of an adjusted p-value: the rate of false discoveries among the pairs that it lets through."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Pair:
-    """One pair of a scan; the attributes are those of `Scan`, of this pair."""
-
-    a: str
-    b: str
-    correlation: float
-    rank_correlation: float
-    ranks_disagree: bool
-    pearson: float
-    spearman: float
-    excess: float
-    rank_excess: float
-    pvalue: float
-    adjusted_pvalue: float
-    pvalue_source: str
-    corrected: float
-    null_mean: float
-    null_95: float
-    n_obs: int
-    degrees_a: int
-    degrees_b: int
-
-
-_MEASURED = (
-    *("correlation", "rank_correlation", "ranks_disagree", "pearson", "spearman", "rank_excess"),
-    *("pvalue", "adjusted_pvalue", "corrected", "null_mean", "null_95", "n_obs"),
-)
-"""Attributes that a `Scan` has as matrices, and a `Pair` as numbers."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -127,6 +95,34 @@ class Scan:
         """Return the number of pairs that were estimated."""
         return int(np.isfinite(self.correlation[self.pairs[:, 0], self.pairs[:, 1]]).sum())
 
+    def __getitem__(self, names: tuple[str, str]) -> Pair:
+        """Return the pair of two columns, ``scan["a", "b"]``.
+
+        Raises:
+          KeyError: for a column that is not there or was skipped, or a pair that was not measured.
+          TypeError: for anything but two names.
+        """
+        if not isinstance(names, tuple) or len(names) != 2:
+            raise TypeError(f"scan[a, b] takes the names of two columns; got {names!r}.")
+        i, j = (self._position(name) for name in names)
+        if not np.isfinite(self.correlation[i, j]) or i == j:
+            raise KeyError(f"the pair of {names[0]!r} and {names[1]!r} was not measured.")
+        return self._pairs_of(np.array([[i, j]]))[0]
+
+    def __repr__(self) -> str:
+        return pairs_as_text(self._title(), self.top(3), len(self))
+
+    def _repr_html_(self) -> str:
+        """Return the first pairs as a table, for notebooks."""
+        return pairs_as_html(self._title(), self.top(10))
+
+    def _title(self) -> str:
+        settings, used = self.settings, len(self.names) - len(self.skipped)
+        return (
+            f"Scan of {len(self):,} pairs of {used:,} columns, {settings['rows']:,} rows"
+            f" ({settings['method']}, h={settings['h']}, k={settings['k']})"
+        )
+
     @property
     def pvalue_source(self) -> NDArray[np.str_]:
         """Where each p-value is from ``(p, p)``: "", "rank", "asymptotic" or "permutation"."""
@@ -177,7 +173,10 @@ class Scan:
 
     def top(self, n: int = 20, *, by: str = "rank_excess") -> list[Pair]:
         """Return the first ``n`` pairs of `order`."""
-        columns = self._columns_of(self.order(by)[: check_count("n", n)])
+        return self._pairs_of(self.order(by)[: check_count("n", n)])
+
+    def _pairs_of(self, pairs: Integers) -> list[Pair]:
+        columns = self._columns_of(pairs)
         lists = [values.tolist() for values in columns.values()]
         return [Pair(**dict(zip(columns, row, strict=True))) for row in zip(*lists, strict=True)]
 
@@ -189,7 +188,7 @@ class Scan:
         first, second = pairs.T
         names = np.array(self.names, dtype=object)
         sources = np.array(SOURCES, dtype=object)
-        measured = {name: getattr(self, name)[first, second] for name in _MEASURED}
+        measured = {name: getattr(self, name)[first, second] for name in MEASURED}
         columns = measured | {
             "a": names[first],
             "b": names[second],
@@ -211,53 +210,63 @@ class Scan:
         Raises:
           ImportError: without narwhals or the library.
         """
-        narwhals = require("narwhals.stable.v2", "table")
-        if library is None:
-            frame = None if self._columns is None else self._columns.frame
-            library = "pandas" if frame is None else frame.implementation.value
-        else:
-            check_choice("library", library, ("pandas", "polars", "pyarrow"))
-        require(library, "table")
-        data = {
-            name: values.tolist() if values.dtype == object else values
-            for name, values in self.to_dict(by=by).items()
-        }
-        return narwhals.from_dict(data, backend=library).to_native()
+        return as_rows(self.to_dict(by=by), self._library(library))
+
+    def to_matrix(self, which: str = "correlation", *, library: str | None = None) -> Any:
+        """Return a matrix of the columns that were used as a data frame with their names.
+
+        A frame of pandas has them as index; polars and pyarrow, which have none, as first column.
+
+        Args:
+          which: an attribute of `Scan` that is ``(p, p)``.
+          library: as in `to_frame`.
+
+        Raises:
+          ValueError: for another attribute.
+          ImportError: without narwhals or the library.
+
+        Example:
+          >>> import numpy as np, hgr_jax
+          >>> x = np.linspace(-1, 1, 50)
+          >>> found = hgr_jax.scan({"x": x, "square": x**2}, pvalues=None)
+          >>> print(found.to_matrix("pearson").round(2).abs())
+                    x  square
+          x       1.0     0.0
+          square  0.0     1.0
+        """
+        check_choice("which", which, MATRICES)
+        used = [i for i, name in enumerate(self.names) if name not in self.skipped]
+        matrix = getattr(self, which)[np.ix_(used, used)]
+        return as_square(matrix, [self.names[i] for i in used], self._library(library))
+
+    def _library(self, library: str | None) -> str:
+        """Return the library of frames: that of the table which was scanned, if None."""
+        if library is not None:
+            return check_choice("library", library, ("pandas", "polars", "pyarrow"))
+        frame = None if self._columns is None else self._columns.frame
+        return "pandas" if frame is None else str(frame.implementation.value)
 
     def fit(self, a: str, b: str) -> KBFit:
         """Fit the transformations of one pair: `hgr_jax.kb_fit` on the rows where both are present.
 
         With ``method="sk"`` one side is linear.  With ``transform="rank"`` they are functions of
-        the ranks, in [-1, 1]; of a category, they are functions of the position of a level in
-        ``category(name).levels``.  The values are taken in JAX's default dtype: where float32
-        cannot tell those of the table apart, a warning says that it found another correlation
-        than the scan (which shifts and scales such columns first).
+        the ranks, in [-1, 1]; of a category, they are functions of its labels, or of the position
+        of a level in ``category(name).levels``.  The values are taken in JAX's default dtype: where
+        float32 cannot tell those of the table apart, a warning says that it found another
+        correlation than the scan (which shifts and scales such columns first).
 
         Raises:
           KeyError: for a column that is not there or was skipped.
           ValueError: for a scan that was loaded, which has no data, and one of another measure.
+
+        Example:
+          >>> import numpy as np, hgr_jax
+          >>> kind, size = np.array(["a", "b"] * 50), np.arange(100.0) % 2
+          >>> fit = hgr_jax.scan({"kind": kind, "size": size}, pvalues=None).fit("kind", "size")
+          >>> print(abs(fit.f(["b", "a", "b"])))
+          [1. 1. 1.]
         """
-        self._check_fitted()
-        first, second = self.values(a, beside=b), self.values(b, beside=a)
-        kernels = self._kernels(a, b)
-        keep = ~(np.isnan(first) | np.isnan(second))
-        weights = self._weights
-        if not keep.all():  # as weights, so that all pairs share a program
-            weights = np.where(keep, 1.0 if weights is None else weights, 0.0)
-        choices = [kernels]
-        if self.settings["method"] == "sk" and all(isinstance(kernel, int) for kernel in kernels):
-            choices = [(kernels[0], 1), (1, kernels[1])]
-        fits = [kb_fit(first, second, *choice, weights=weights) for choice in choices]
-        best = max(fits, key=lambda fit: float(fit.correlation))
-        scanned = self.correlation[self.names.index(a), self.names.index(b)]
-        if not abs(float(best.correlation) - scanned) <= FIT_TOLERANCE and np.isfinite(scanned):
-            warnings.warn(
-                f"the fit of {a!r} and {b!r} has correlation {float(best.correlation):.4f}, where"
-                f" the scan found {scanned:.4f}: {best.alpha.dtype} has too few digits for the"
-                " values; enable 64-bit types (jax_enable_x64), or take a constant off the columns",
-                stacklevel=2,
-            )
-        return best
+        return fit_of(self, a, b)
 
     def influence(self, a: str, b: str) -> Influence | None:
         """Find the row that makes most of the correlation of one pair, and how much of it.
@@ -272,33 +281,11 @@ class Scan:
 
         None where there is no correlation.  Raises as `fit` does.
         """
-        self._check_fitted()
+        check_fitted(self)
         weights = None if self._weights is None else np.asarray(self._weights, np.float64)
         values = self.values(a, beside=b), self.values(b, beside=a)
-        return in_full(
-            *values, weights, self._kernels(a, b), single=self.settings["method"] == "sk"
-        )
-
-    def _check_fitted(self) -> None:
-        if self.settings["method"] not in ("kb", "sk"):
-            raise ValueError(f"fit is for a scan of 'kb' or 'sk'; got {self.settings['method']!r}.")
-
-    def _kernels(self, a: str, b: str) -> tuple[int | Indicators, int | Indicators]:
-        """Return the kernels of two columns, categories with as many levels as any has."""
-        own = self.category(a, beside=b), self.category(b, beside=a)
-        sizes = [len(c.levels) for c in (*self._data().categories, *own) if c is not None]
-        h, k = self._degrees_of(a, b)
-        return (
-            h if own[0] is None else Indicators(max(sizes)),
-            k if own[1] is None else Indicators(max(sizes)),
-        )
-
-    def _degrees_of(self, a: str, b: str) -> tuple[int, int]:
-        """Return degrees h and k; k and h where the scan has ``b`` as the first of the two."""
-        i, j = self.names.index(a), self.names.index(b)
-        asked, turned = ((self.pairs == pair).all(axis=1).any() for pair in ((i, j), (j, i)))
-        h, k = self.settings["h"], self.settings["k"]
-        return (k, h) if turned or (i > j and not asked) else (h, k)
+        single = self.settings["method"] == "sk"
+        return in_full(*values, weights, kernels_of(self, a, b), single=single)
 
     def values(self, name: str, *, beside: str | None = None) -> Floats:
         """Return a column ``(n,)`` as the scan reads it, NaN where it is missing.
@@ -307,10 +294,7 @@ class Scan:
         Raises as `fit` does.
         """
         columns = self._data()
-        if name not in columns.names:
-            raise KeyError(f"no column {name!r} was scanned.")
-        if name in self.skipped:
-            raise KeyError(f"column {name!r} was skipped: {self.skipped[name]}.")
+        self._position(name)
         category = self.category(name, beside=beside)
         if category is not None:
             return np.where(category.codes < 0, np.nan, category.codes)
@@ -321,6 +305,15 @@ class Scan:
                 column = np.where(self._weights > 0, column, np.nan)
             return ranks(column[:, None])[:, 0]
         return column
+
+    def _position(self, name: str) -> int:
+        """Return which column has a name, of those that were used."""
+        if name not in self.names:
+            near = near_matches(name, self.names) or "."
+            raise KeyError(f"no column {name!r} was scanned{near}")
+        if name in self.skipped:
+            raise KeyError(f"column {name!r} was skipped: {self.skipped[name]}.")
+        return self.names.index(name)
 
     def category(self, name: str, *, beside: str | None = None) -> Category | None:
         """Return codes and levels of a column that is a category, or None.
@@ -355,8 +348,12 @@ class Scan:
         tree = hierarchy.linkage(np.maximum(apart[first, second], 0), "average")
         return used[hierarchy.leaves_list(tree)]
 
-    def plot(self) -> Figure:
+    def plot(self, *, ax: Axes | None = None, annotate: bool | None = None) -> Figure:
         """Draw a heat map of the columns that were used, clustered: HGR above, |Pearson| below.
+
+        Args:
+          ax: axes of matplotlib to draw into; default those of a figure of its own.
+          annotate: whether values are written into the cells; default: of up to 12 columns.
 
         Raises:
           ImportError: without matplotlib, naming the command that installs it.
@@ -368,7 +365,8 @@ class Scan:
         names = [self.names[i] for i in order]
         label = str(self.settings["method"]).upper()
         title = f"{label} above, |Pearson| below"
-        return plot_correlations(self.correlation[part], self.pearson[part], names, title=title)
+        tables = self.correlation[part], self.pearson[part]
+        return plot_correlations(*tables, names, title=title, ax=ax, annotate=annotate)
 
     def save(self, path: str | Path) -> None:
         """Keep everything but the data in one file (NumPy's ``.npz``)."""
@@ -383,3 +381,8 @@ class Scan:
           ValueError: for a file that is none of a scan.
         """
         return Scan(**archive.read_scan(path))
+
+
+def columns_of(scan: Scan) -> Columns:
+    """Return the columns that a scan read; raises a ValueError for one that was loaded."""
+    return scan._data()

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-MATRICES = 81
+BYTES_OF_AN_ENTRY = 81
 """Bytes that the matrices of a `Scan` take for each two columns, in either order."""
 
 PAIR = 160
@@ -67,7 +67,7 @@ def _pairs_of(used: int, targets: int | None) -> int:
 
 
 def _bytes_of(columns: int, used: int, targets: int | None, *, tested: bool) -> int:
-    return MATRICES * columns**2 + (PAIR + TEST * tested) * _pairs_of(used, targets)
+    return BYTES_OF_AN_ENTRY * columns**2 + (PAIR + TEST * tested) * _pairs_of(used, targets)
 
 
 def _gigabytes(count: int) -> str:

@@ -53,6 +53,7 @@ class Columns:
       skipped: name and reason of every column that is left out.
       notes: name and remark of columns that are used, but not quite as they are.
       frame: the data frame that the columns came from, or None.
+      dates: of the columns of dates, the first, in seconds since 1970 (UTC).
     """
 
     names: tuple[str, ...]
@@ -63,6 +64,7 @@ class Columns:
     skipped: dict[str, str]
     notes: dict[str, str]
     frame: Any = None
+    dates: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -198,6 +200,7 @@ class _Builder:
         self.categories: dict[str, Category] = {}
         self.skipped: dict[str, str] = {}
         self.notes: dict[str, str] = {}
+        self.dates: dict[str, float] = {}
 
     def add(self, name: str, column: Any, *, as_category: bool) -> None:
         """Add a column: an array of numbers, dates, booleans or text, or the reason against it."""
@@ -216,6 +219,9 @@ class _Builder:
     ) -> None:
         if isinstance(column, np.ndarray):
             flags = holds_flags(column)
+            if column.dtype.kind == "M" and not np.isnat(column).all():
+                first = column[~np.isnat(column)].min()
+                self.dates[name] = float(first.astype("M8[s]").astype(np.int64))
             column = as_array(column)
             few = not flags and 0 < self.low_cardinality >= whole_values(column)
             if not (as_category or few):
@@ -287,6 +293,7 @@ class _Builder:
             skipped=self.skipped,
             notes=self.notes,
             frame=frame,
+            dates=self.dates,
         )
 
 

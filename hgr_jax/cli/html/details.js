@@ -3,64 +3,10 @@
 const WIDTH = 300;
 const HEIGHT = 250;
 
-function extent(values) {
-  let [low, high] = [Infinity, -Infinity];
-  for (const value of values) {
-    if (value === null) continue;
-    low = Math.min(low, value);
-    high = Math.max(high, value);
-  }
-  return low > high ? [0, 1] : [low, high];
-}
-
-function tickLabel(value, step, largest) {
-  if (largest >= 1e15 || step < 1e-4) return value === 0 ? "0" : value.toPrecision(3);
-  if (largest >= 1e4 && step >= 100) {
-    const unit = largest >= 1e9 ? 1e9 : largest >= 1e6 ? 1e6 : 1e3;
-    const maximumFractionDigits = Math.min(3, Math.max(0, Math.ceil(-Math.log10(step / unit))));
-    const options = { notation: "compact", maximumFractionDigits };
-    return new Intl.NumberFormat("en", options).format(value);
-  }
-  const digits = Math.max(0, Math.ceil(-Math.log10(step) - 1e-9));
-  return value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1"); // no -0
-}
-
-function shortened(text, length) {
-  const letters = [...text];
-  return letters.length > length ? `${letters.slice(0, length - 1).join("")}…` : text;
-}
-
-/* What is along one side of a panel: a range of numbers, or levels at 0, 1, 2, ... */
-
-function levelAxis(name, levels) {
-  const step = Math.ceil(levels.length / 12);
-  const ticks = levels.map((label, value) => ({ value, label })).filter((_, i) => i % step === 0);
-  return { name, levels, low: -0.5, high: levels.length - 0.5, ticks };
-}
-
-function numberAxis(name, values) {
-  let [low, high] = extent(values);
-  const pad = low < high ? (high / 2 - low / 2) * 0.08 : Math.abs(low) * 0.1 || 0.5;
-  low = Math.max(low - pad, -Number.MAX_VALUE);
-  high = Math.min(high + pad, Number.MAX_VALUE);
-  const raw = high / 5 - low / 5;
-  const unit = 10 ** Math.floor(Math.log10(raw));
-  const step = unit * [1, 2, 5, 10].find((factor) => factor * unit >= raw * 0.999);
-  const largest = Math.max(Math.abs(low), Math.abs(high));
-  const ticks = [];
-  for (let i = Math.ceil(low / step); i * step <= high && ticks.length < 10; i++) {
-    ticks.push({ value: i * step, label: tickLabel(i * step, step, largest) });
-  }
-  return { name, levels: null, low, high, ticks };
-}
-
-const axisOf = (side) => (side.levels ? levelAxis(side.name, side.levels)
-  : numberAxis(side.name, side.values.concat(side.x)));
-
 /* A frame with ticks and names; draw(x, y) returns the marks, given the scales. */
 
 function panel(caption, xAxis, yAxis, draw) {
-  const [left, below] = [yAxis.levels ? 92 : 52, xAxis.levels ? 78 : 38];
+  const [left, below] = [yAxis.room, xAxis.levels ? 78 : 38];
   const box = { left, right: WIDTH - 8, top: 6, bottom: HEIGHT - below };
   const part = (axis, v) => (v / 2 - axis.low / 2) / (axis.high / 2 - axis.low / 2);
   const x = (v) => +(box.left + (box.right - box.left) * part(xAxis, v)).toFixed(2);
@@ -99,18 +45,21 @@ function panel(caption, xAxis, yAxis, draw) {
     svg.append(drawing("path", { class: "zero", d: `M${box.left} ${y(0)}H${box.right}` }));
   }
   svg.append(...draw(x, y));
-  return element("figure", {}, element("figcaption", { class: "name" }, caption), svg);
+  const title = element("figcaption", { class: "name", title: caption }, shortened(caption, 44));
+  return element("figure", {}, title, svg);
 }
 
 /* Points in a few layers, so that they look denser where they overlap. */
 
 function scatter(xs, ys, x, y, jitter) {
   const layers = Array.from({ length: 10 }, () => []);
-  const spread = (on, i, irrational) => (on ? 0.6 * ((i * irrational) % 1) - 0.3 : 0);
+  // As good as random: a sequence of even steps would draw lines of its own beside ordered rows.
+  const noise = (i, seed) => Math.abs((Math.sin((i + 1) * seed) * 43758.5453) % 1);
+  const spread = (on, i, seed) => (on ? 0.6 * noise(i, seed) - 0.3 : 0);
   xs.forEach((value, i) => {
     if (value === null || ys[i] === null) return;
-    const right = x(value + spread(jitter[0], i, 0.6180339887));
-    const up = y(ys[i] + spread(jitter[1], i, 0.7548776662));
+    const right = x(value + spread(jitter[0], i, 12.9898));
+    const up = y(ys[i] + spread(jitter[1], i, 78.233));
     layers[i % layers.length].push(`M${right} ${up}h.01`);
   });
   const size = Math.min(5, Math.max(2.4, 5 - Math.log10(xs.length / 50)));
@@ -185,6 +134,9 @@ function ring(marked, xs, ys, x, y) {
   return [drawing("circle", { class: "marked", cx: x(xs[marked]), cy: y(ys[marked]), r: 6 })];
 }
 
+const STRIPES = "A level of a category is a stripe: a point's place within it is made up, so that "
+  + "points do not hide each other, and means nothing.";
+
 function card({ sides: [a, b], note, facts: inWords, pearson, correlation, marked }, index, measures) {
   const jitter = [Boolean(a.levels), Boolean(b.levels)];
   const sampled = jitter.includes(true) ? null : fitLine(a.values, b.values);
@@ -212,10 +164,19 @@ function card({ sides: [a, b], note, facts: inWords, pearson, correlation, marke
       return after ? [...marks, fittedLine(after, fAxis, gAxis, x, y)] : marks;
     }),
   );
-  const heading = element("h3", { class: "name" }, `${a.name} × ${b.name}`);
+  const full = `${a.name} × ${b.name}`;
+  const heading = element("h3", { class: "name", title: full },
+    `${shortened(a.name, 60)} × ${shortened(b.name, 60)}`);
   const facts = element("span", { class: "measures" }, inWords || measures, button);
   const article = element("article", { class: "detail", id: `detail-${index}` },
     element("div", { class: "heading" }, heading, facts), panels);
+  if (jitter.includes(true)) article.append(element("p", { class: "note stripes" }, STRIPES));
+  for (const { name, copies } of [a, b]) {
+    if (!copies.length) continue;
+    const others = copies.map((copy) => shortened(copy, 60)).join(", ");
+    const text = `${shortened(name, 60)} stands for its copies too: ${others}`;
+    article.append(element("p", { class: "note copies", title: copies.join(", ") }, text));
+  }
   if (note) article.append(element("p", { class: "note" }, note));
   return article;
 }

@@ -35,6 +35,7 @@ function heatMap() {
   let hover = null;
   const colors = {};
   let drag = null;
+  const fingers = new Map(); // where each pointer that is down is
   let replaced = null; // the choice before the first of two clicks
   let scrolling = 0;
 
@@ -83,10 +84,9 @@ function heatMap() {
   function fitted(text, width) {
     const size = context.measureText(text).width;
     if (size <= width) return text;
-    const letters = [...text].slice(0, Math.ceil((text.length * width) / size));
-    const cut = () => `${letters.join("")}…`;
-    while (letters.length > 1 && context.measureText(cut()).width > width) letters.pop();
-    return cut();
+    let length = Math.ceil(([...text].length * width) / size);
+    while (length > 3 && context.measureText(shortened(text, length)).width > width) length--;
+    return shortened(text, length);
   }
 
   function label(i, isColumn, strong) {
@@ -189,7 +189,8 @@ function heatMap() {
     if (!hover) return;
     const [i, j] = [hover.i, hover.j].sort((first, second) => first - second);
     const [correlation, pearson] = values(i, j);
-    const lines = i === j ? [names[i]] : [`${names[i]} × ${names[j]}`,
+    const [a, b] = [i, j].map((k) => shortened(names[k], 80));
+    const lines = i === j ? [a] : [`${a} × ${b}`,
       `${measure} ${correlation === null ? "not measured" : decimals(correlation)}`,
       `|Pearson| ${pearson === null ? "not measured" : decimals(pearson)}`];
     tip.replaceChildren(...lines.map((line) => element("p", {}, line)));
@@ -206,18 +207,40 @@ function heatMap() {
     draw();
   }
 
+  function pinch(event) {
+    const apart = () => {
+      const [first, second] = fingers.values();
+      return Math.max(1, Math.hypot(first.x - second.x, first.y - second.y));
+    };
+    const before = apart();
+    fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+    const [first, second] = fingers.values();
+    zoom(apart() / before, (first.x + second.x) / 2, (first.y + second.y) / 2);
+    drag = { x: event.clientX, y: event.clientY, moved: true };
+  }
+
   canvas.addEventListener("wheel", (event) => {
-    if (event.deltaY > 0 && view.zoom === 1) return; // the page scrolls
+    // Only where asked for, else the page scrolls: after a click, or by a pinch of a touch pad.
+    if (document.activeElement !== canvas && !event.ctrlKey) return;
+    if (event.deltaY > 0 && view.zoom === 1) return;
     event.preventDefault();
     const turn = (event.deltaY * (event.deltaMode ? 30 : 1)) / 300; // of lines, or of pixels
     zoom(Math.exp(-Math.min(0.4, Math.max(-0.4, turn))), event.offsetX, event.offsetY);
     point(event);
   }, { passive: false });
   canvas.addEventListener("pointerdown", (event) => {
-    drag = { x: event.clientX, y: event.clientY, moved: false };
+    drag = { x: event.clientX, y: event.clientY, moved: fingers.size > 0 };
+    fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
     canvas.setPointerCapture(event.pointerId);
   });
+  for (const end of ["pointerup", "pointercancel"]) {
+    canvas.addEventListener(end, (event) => fingers.delete(event.pointerId));
+  }
   canvas.addEventListener("pointermove", (event) => {
+    if (fingers.size === 2 && fingers.has(event.pointerId)) {
+      pinch(event);
+      return;
+    }
     if (drag && event.buttons) {
       const [dx, dy] = [event.clientX - drag.x, event.clientY - drag.y];
       if (drag.moved || Math.hypot(dx, dy) > 4) {
@@ -274,7 +297,8 @@ function heatMap() {
   const stops = ramp.filter((_, i) => i % 15 === 0).map((rgb) => `rgb(${rgb.join(" ")})`);
   at("ramp").style.background = `linear-gradient(to right, ${stops.join(",")})`;
   at("map-hint").textContent = `${measure} above the diagonal, |Pearson| below. `
-    + "Wheel: zoom; drag: move; double click: reset; click: the pair in the table.";
+    + "Click: the pair in the table, and then the wheel zooms (so do a pinch and the buttons); "
+    + "drag: move; double click: reset.";
   canvas.setAttribute("aria-label",
     `${measure} and |Pearson| of all pairs of ${p} columns; the table holds the same values.`);
   paint();

@@ -29,3 +29,13 @@ function decimals(value) {
   }
   return value.toFixed(3);
 }
+
+/* The first letters of a text and the last: names often differ at their ends. */
+
+function shortened(text, length) {
+  const letters = [...text];
+  if (letters.length <= length) return text;
+  const kept = Math.max(length - 1, 2);
+  const tail = letters.slice(letters.length - Math.floor(kept / 2));
+  return [...letters.slice(0, Math.ceil(kept / 2)), "…", ...tail].join("");
+}

@@ -7,7 +7,7 @@ import html
 import json
 import math
 import string
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,94 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._files import atomic_write
-
-Value = str | float | int | None
-"""An entry of the table of pairs; None where there is none."""
+from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage, Profile, Sample, Value
 
 TABLE_DIGITS = 6
 MATRIX_DECIMALS = 4
 PICTURE_DIGITS = 4
 
-SCRIPTS = ("page.js", "table.js", "heat_map.js", "details.js", "report.js")
+MAX_SAMPLES = 2_000_000
+"""Letters that the values of all columns may take."""
 
-
-@dataclasses.dataclass(frozen=True)
-class Curve:
-    """One variable's copula transformation.
-
-    Attributes:
-      x: a grid of values in ascending order, or the levels of a category.
-      y: the transformation of each.
-    """
-
-    x: Sequence[float] | Sequence[str]
-    y: Sequence[float]
-
-
-@dataclasses.dataclass(frozen=True)
-class Detail:
-    """A pair to be shown in full.
-
-    Attributes:
-      a, b: names of the two columns.
-      points: ``(value of a, value of b)`` of some of the rows, about 1000 at most; a text for a
-        category.
-      f, g: the transformations of a and of b.
-      transformed: ``(f(a), g(b))`` of the same rows.
-      note: what else to say, such as the formulas in words; may be empty.
-      facts: the measures of the pair in a line; if empty, those of the heat map.
-      pearson, correlation: of all rows, signed, as they are and transformed; if None, those of the
-        rows drawn are shown.
-      marked: which of the points makes a large part of the correlation, or None.
-    """
-
-    a: str
-    b: str
-    points: Sequence[tuple[float | str, float | str]]
-    f: Curve
-    g: Curve
-    transformed: Sequence[tuple[float, float]]
-    note: str = ""
-    facts: str = ""
-    pearson: float | None = None
-    correlation: float | None = None
-    marked: int | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class HtmlPage:
-    """The contents of the page.  All texts are shown as they are, never read as markup.
-
-    Attributes:
-      title: of the page.
-      summary: names and values of the facts below the title.
-      names: of the p columns, in the order of the heat map.
-      correlation: ``(p, p)``, symmetric, drawn above the diagonal; NaN where there is none.  An
-        entry that is NaN on one side of the diagonal is taken from the other.
-      pearson: likewise, its absolute value drawn below the diagonal.
-      columns: headers of the table of pairs; the first two columns hold the names of a pair.
-      rows: one for each pair, in the order in which they are first shown.
-      details: pairs to be shown in full, about 20 at most.
-      skipped: names of columns left out, and of those with a note, and what to say of each.
-      measure: short name of ``correlation``.
-      explanations: what a header means.
-      probabilities: headers of p-values: small ones are the strongest.
-      ordered_by: the header that the rows are sorted by.
-    """
-
-    title: str
-    summary: Mapping[str, str]
-    names: Sequence[str]
-    correlation: ArrayLike
-    pearson: ArrayLike
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Value]]
-    details: Sequence[Detail] = ()
-    skipped: Sequence[tuple[str, str]] = ()
-    measure: str = "KB"
-    explanations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    probabilities: Collection[str] = ()
-    ordered_by: str = ""
+SCRIPTS = ("page.js", "table.js", "heat_map.js", "axes.js", "details.js", "columns.js", "report.js")
 
 
 def write_html(report: HtmlPage, path: str | Path) -> None:
@@ -122,7 +44,8 @@ def write_html(report: HtmlPage, path: str | Path) -> None:
 
     Example:
       >>> import pathlib, tempfile
-      >>> from hgr_jax.cli.html.page import HtmlPage, write_html
+      >>> from hgr_jax.cli.html.contents import HtmlPage
+      >>> from hgr_jax.cli.html.page import write_html
       >>> table = {"columns": ("column a", "column b", "KB"), "rows": [("age", "income", 0.81)]}
       >>> values = [[1.0, 0.81], [0.81, 1.0]]
       >>> report = HtmlPage("A scan", {"rows": "200"}, ("age", "income"), values, values, **table)
@@ -149,7 +72,8 @@ def render(report: HtmlPage) -> str:
         ``x``, or ``transformed`` another than ``points``.
 
     Example:
-      >>> from hgr_jax.cli.html.page import HtmlPage, render
+      >>> from hgr_jax.cli.html.contents import HtmlPage
+      >>> from hgr_jax.cli.html.page import render
       >>> page = render(HtmlPage("<b>", {}, (), [], [], ("column a", "column b"), []))
       >>> "<title>&lt;b&gt;</title>" in page
       True
@@ -190,7 +114,8 @@ def _page(report: HtmlPage) -> dict[str, Any]:
         ],
         "details": [_detail(detail) for detail in report.details],
         "skipped": [list(pair) for pair in report.skipped],
-    }
+        "profiles": [_profile(profile) for profile in report.profiles],
+    } | _samples(report.samples)
 
 
 def _triangle(name: str, values: ArrayLike, p: int) -> list[float | None]:
@@ -255,8 +180,9 @@ def _detail(detail: Detail) -> dict[str, Any]:
             f"{detail.a!r}, {detail.b!r}; got {len(detail.transformed)}."
         )
     sides = [
-        _side(name, [point[i] for point in detail.points], curve)
+        _side(name, [point[i] for point in detail.points], curve, detail.dates[i])
         | {"transformed": _drawn([float(pair[i]) for pair in detail.transformed])}
+        | {"copies": list(detail.copies[i])}
         for i, (name, curve) in enumerate(((detail.a, detail.f), (detail.b, detail.g)))
     ]
     facts = {name: getattr(detail, name) for name in ("note", "facts", "marked")}
@@ -267,14 +193,16 @@ def _detail(detail: Detail) -> dict[str, Any]:
     return {"sides": sides} | facts | values
 
 
-def _side(name: str, values: Sequence[float | str], curve: Curve) -> dict[str, Any]:
+def _side(
+    name: str, values: Sequence[float | str], curve: Curve, first: float | None
+) -> dict[str, Any]:
     """Return one variable of a pair; a category as codes of its levels."""
     if len(curve.x) != len(curve.y):
         raise ValueError(
             f"y of the curve of {name!r} must have the {len(curve.x)} entries of x; "
             f"got {len(curve.y)}."
         )
-    side: dict[str, Any] = {"name": name, "y": _drawn([float(y) for y in curve.y])}
+    side: dict[str, Any] = {"name": name, "y": _drawn([float(y) for y in curve.y]), "first": first}
     if not any(isinstance(value, str) for value in (*curve.x, *values)):
         grid = _drawn([float(x) for x in curve.x])
         return side | {"levels": None, "values": _drawn([float(v) for v in values]), "x": grid}
@@ -282,6 +210,32 @@ def _side(name: str, values: Sequence[float | str], curve: Curve) -> dict[str, A
     x = [codes.setdefault(str(level), len(codes)) for level in curve.x]
     points = [codes.setdefault(str(value), len(codes)) for value in values]
     return side | {"levels": list(codes), "values": points, "x": x}
+
+
+def _profile(profile: Profile) -> dict[str, Any]:
+    return dataclasses.asdict(profile) | {"bars": [int(bar) for bar in profile.bars]}
+
+
+def _samples(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return the values of all columns, or why there are none."""
+    sides = []
+    for sample in samples:
+        codes = {level: i for i, level in enumerate(sample.levels)}
+        values: list[Any] = (
+            [codes.get(str(value)) for value in sample.values]
+            if codes
+            else _drawn([float(value) for value in sample.values])
+        )
+        side = {"name": sample.name, "values": values, "x": [], "first": sample.first}
+        sides.append(side | {"levels": list(sample.levels) or None})
+    size = len(json.dumps(sides, allow_nan=False, separators=(",", ":")))
+    if size > MAX_SAMPLES:
+        reason = (
+            f"The rows of {len(sides):,} columns would add {size / 1e6:.1f} MB to this page, which"
+            f" keeps to {MAX_SAMPLES / 1e6:g} MB of them: scan fewer columns to choose any two."
+        )
+        return {"samples": [], "no_samples": reason}
+    return {"samples": sides, "no_samples": ""}
 
 
 def _drawn(values: Iterable[float]) -> list[float | None]:
@@ -292,4 +246,5 @@ def _drawn(values: Iterable[float]) -> list[float | None]:
     if 0 < span < math.inf:
         decimals = PICTURE_DIGITS - math.floor(math.log10(span))
         values = [round(value, decimals) if math.isfinite(value) else value for value in values]
+        values = [int(v) if abs(v) < 2**53 and v.is_integer() else v for v in values]
     return [value if math.isfinite(value) else None for value in values]

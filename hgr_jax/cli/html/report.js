@@ -21,12 +21,16 @@ function start() {
   };
   at("details").append(...data.details.map((pair, i) => card(pair, i, measures(pair.sides))));
   at("skipped").append(...listed(data.skipped));
-  for (const part of ["details", "skipped"]) {
-    const count = data[part].length;
+  columnParts();
+  const parts = [
+    ["details", data.details.length], ["any", data.samples.length > 1 ? 1 : data.no_samples.length],
+    ["profiles", data.profiles.length], ["skipped", data.skipped.length],
+  ];
+  for (const [part, count] of parts) {
     const heading = at(`${part}-heading`).textContent;
     at(`${part}-section`).hidden = count === 0;
-    const link = element("a", { href: `#${part}-section` }, `${heading} (${count})`);
-    if (count > 0) at("parts").append(link);
+    const text = part === "any" ? heading : `${heading} (${integers.format(count)})`;
+    if (count > 0) at("parts").append(element("a", { href: `#${part}-section` }, text));
   }
 }
 

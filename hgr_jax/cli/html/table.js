@@ -71,7 +71,7 @@ const table = (() => {
       && hits.every(([inLeft, inRight]) => inLeft[left[row]] || inRight[right[row]]));
     page = 0;
     at("pair").hidden = !pair;
-    if (pair) at("pair").textContent = `${[...new Set(pair)].join(" × ")}  ✕`;
+    if (pair) at("pair").textContent = `${[...new Set(pair)].map((n) => shortened(n, 60)).join(" × ")}  ✕`;
     at("count").textContent =
       `${integers.format(matching.length)} of ${integers.format(rows)} pairs`;
     at("none").hidden = matching.length > 0;
@@ -86,8 +86,9 @@ const table = (() => {
       const text = value < 0 ? "–" : column.levels[value];
       const td = element("td", { class: "name", title: text });
       const picture = index === 0 && pictures.get(key(text, columns[1].levels[right[row]]));
-      const seen = picture === undefined || picture === false ? text
-        : element("a", { href: `#detail-${picture}` }, text);
+      const short = shortened(text, 22);
+      const seen = picture === undefined || picture === false ? short
+        : element("a", { href: `#detail-${picture}` }, short);
       td.append(seen);
       return td;
     }
@@ -123,6 +124,10 @@ const table = (() => {
     const title = column.help ? { title: column.help } : {};
     at("headers").append(element("th", { class: kind, scope: "col", ...title }, button));
   });
+  const explained = columns.filter((column) => column.help);
+  at("meanings").append(...explained.flatMap(({ name, help }) => [
+    element("dt", { class: "name" }, name), element("dd", {}, help)]));
+  at("meanings").parentElement.hidden = explained.length === 0;
   mark();
   const turns = { first: () => 0, previous: () => page - 1, next: () => page + 1, last: () => 1e9 };
   for (const [id, turn] of Object.entries(turns)) {

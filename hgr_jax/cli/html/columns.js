@@ -1,0 +1,88 @@
+/* The columns: a summary of each, and a picture of any two. */
+
+const BAR = 5;
+const BARS_HEIGHT = 22;
+
+function histogram(bars) {
+  const most = Math.max(...bars);
+  const box = { width: BAR * bars.length, height: BARS_HEIGHT, "aria-hidden": "true" };
+  const svg = drawing("svg", { class: "bars", viewBox: `0 0 ${box.width} ${BARS_HEIGHT}`, ...box });
+  bars.forEach((count, i) => {
+    const height = count ? Math.max(1, (BARS_HEIGHT * count) / most) : 0;
+    svg.append(drawing("rect", {
+      class: "bar", x: BAR * i, y: (BARS_HEIGHT - height).toFixed(1), width: BAR - 1,
+      height: height.toFixed(1),
+    }));
+  });
+  return svg;
+}
+
+const counted = (number, word) => `${integers.format(number)} ${word}${number === 1 ? "" : "s"}`;
+
+function profileRow({ name, kind, distinct, missing, values, bars, alerts }) {
+  const count = (number) => (number === null ? "–" : integers.format(number));
+  const full = { class: "name", title: name };
+  const head = element("th", { ...full, scope: "row" }, shortened(name, 40));
+  const marks = alerts.map((alert) => element("p", {}, alert));
+  return element("tr", {}, head,
+    element("td", {}, kind),
+    element("td", { class: "number", "data-label": "distinct" }, count(distinct)),
+    element("td", { class: "number", "data-label": "missing" }, count(missing)),
+    element("td", { class: "values" }, values),
+    element("td", {}, bars.length ? histogram(bars) : ""),
+    element("td", { class: "alerts" }, ...marks));
+}
+
+/* A picture of any two columns, of the same rows for all. */
+
+function chooser() {
+  const { samples, no_samples: reason } = data;
+  at("any-none").textContent = reason;
+  at("any-none").hidden = !reason;
+  at("any").hidden = samples.length < 2;
+  if (samples.length < 2) return;
+  const selects = [at("any-a"), at("any-b")];
+  for (const select of selects) {
+    select.append(...samples.map(({ name }, i) =>
+      element("option", { value: i, title: name }, shortened(name, 60))));
+  }
+  const best = data.details.length ? data.details[0].sides.map((side) => side.name) : [];
+  selects.forEach((select, k) => {
+    const found = samples.findIndex(({ name }) => name === best[k]);
+    select.value = String(found < 0 ? k : found);
+  });
+  const draw = () => {
+    const [a, b] = selects.map((select) => samples[select.value]);
+    const jitter = [Boolean(a.levels), Boolean(b.levels)];
+    const linear = jitter.includes(true) ? null : fitLine(a.values, b.values);
+    const rows = a.values.filter((value, i) => value !== null && b.values[i] !== null).length;
+    const caption = counted(rows, "row") + (linear ? `: r = ${linear.r.toFixed(3)}` : "");
+    at("any-picture").replaceChildren(panel(caption, axisOf(a), axisOf(b),
+      (x, y) => scatter(a.values, b.values, x, y, jitter)));
+    at("any-stripes").textContent = jitter.includes(true) ? STRIPES : "";
+  };
+  for (const select of selects) select.addEventListener("change", draw);
+  at("any-swap").addEventListener("click", () => {
+    [selects[0].value, selects[1].value] = [selects[1].value, selects[0].value];
+    draw();
+  });
+  at("any-table").addEventListener("click", () => {
+    table.choose(selects.map((select) => samples[select.value].name));
+    at("table-section").scrollIntoView({ block: "nearest", behavior: "smooth" });
+  });
+  draw();
+}
+
+function columnParts() {
+  at("profiles").append(...data.profiles.map(profileRow));
+  const alerts = data.profiles.filter((profile) => profile.alerts.length).length;
+  at("profiles-count").textContent =
+    `${counted(data.profiles.length, "column")}, ${alerts} with something to look at`;
+  at("profiles-alerts").hidden = alerts === 0;
+  at("only-alerts").addEventListener("change", (event) => {
+    [...at("profiles").children].forEach((row, i) => {
+      row.hidden = event.target.checked && !data.profiles[i].alerts.length;
+    });
+  });
+  chooser();
+}

@@ -1,0 +1,236 @@
+"""The columns in the report, in a real browser: axes of dates, copies, summaries, any two."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from html_support import NAMES, Open, detail, scan
+
+import hgr_jax
+from hgr_jax.cli.copies import copies_of
+from hgr_jax.cli.html.contents import HtmlPage, Profile, Sample
+from hgr_jax.cli.html.page import render
+from hgr_jax.cli.profiles import as_date, profiles_of
+from hgr_jax.cli.report import DETAILS, as_report
+
+ROWS = 400
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+def day(text: str) -> float:
+    return datetime.datetime.fromisoformat(f"{text}+00:00").timestamp()
+
+
+def table() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=ROWS)
+    species = rng.choice(["Adelie", "Gentoo", "Chinstrap"], ROWS).astype(object)
+    return {
+        "day": np.datetime64("2020-03-01") + np.arange(ROWS).astype("m8[D]"),
+        "km": 10 * x,
+        "miles": 6.2 * x + 1,
+        "pace": np.exp(x),
+        "cost": x**2 + 0.1 * rng.normal(size=ROWS),
+        "age": np.where(np.arange(ROWS) % 50 == 3, -99.0, rng.integers(18, 80, ROWS)),
+        "code": rng.integers(1, 5, ROWS),
+        "id": 1000 + rng.permutation(ROWS),
+        "species": species,
+        "Art": np.array([{"Adelie": "A", "Gentoo": "B"}.get(s, "C") for s in species], object),
+        "note": np.array([f"text {i}" for i in range(ROWS)], object),
+        "planet": np.full(ROWS, 3.0),
+        HOSTILE: rng.normal(size=ROWS),
+    }
+
+
+@pytest.fixture(scope="module")
+def page() -> HtmlPage:
+    data = table()
+    with jax.enable_x64(True):
+        found = hgr_jax.scan(data, h=2, k=2, permutations=19)
+        return as_report(found, "columns", table=data)
+
+
+def ticks(page: Any, figure: int) -> list[str]:
+    """The labels of the axis across."""
+    marks = page.locator(".detail figure").nth(figure).locator('text[text-anchor="middle"] title')
+    return marks.all_text_contents()[:-2]  # the names of the axes
+
+
+@pytest.mark.parametrize(
+    ("first", "days", "expected"),
+    [
+        ("2000-01-01", 7305, ["2000", "2005", "2010", "2015", "2020"]),
+        ("2015-03-01", 900, ["2015-07", "2016", "Jul", "2017", "Jul"]),
+        ("2020-02-20", 20, ["2020-02-20", "2020-02-27", "2020-03-05"]),
+        ("2024-05-01", 1.5, ["05-01 00:00", "05-01 12:00", "05-02 00:00", "05-02 12:00"]),
+        ("1850-01-01", 70000, ["1850", "1900", "1950", "2000"]),
+    ],
+)
+def test_axes_of_dates(show: Open, first: str, days: float, expected: list[str]) -> None:
+    pair = detail("when", "y")
+    points = [((x + 1) / 2 * days, y) for x, y in pair.points]
+    f = dataclasses.replace(pair.f, x=[(x + 1) / 2 * days for x in pair.f.x])
+    pair = dataclasses.replace(pair, points=points, f=f, dates=(day(first), None))
+    opened = show(scan(["when", "y"], details=[pair]))
+    assert ticks(opened, 0) == expected
+    assert ticks(opened, 1) == expected  # of f
+
+
+@pytest.mark.parametrize("first", [1e300, 8.6e12])
+def test_dates_that_no_calendar_has_are_days(show: Open, first: float) -> None:
+    pair = dataclasses.replace(detail("when", "y"), dates=(first, None))
+    assert "0.0" in ticks(show(scan(["when", "y"], details=[pair])), 0)
+
+
+def test_dates_of_a_scan(show: Open, page: HtmlPage) -> None:
+    with_day = next(d for d in page.details if d.a == "day" and not isinstance(d.points[0][1], str))
+    assert with_day.dates == (day("2020-03-01"), None)
+    assert "a in days since 2020-03-01" in with_day.note
+    opened = show(dataclasses.replace(page, details=[with_day]))
+    assert ticks(opened, 0) == ["2020-04", "Jul", "Oct", "2021", "Apr"]
+
+
+@pytest.mark.parametrize(
+    ("first", "days", "text"),
+    [
+        (day("2020-03-01"), 1, "2020-03-02"),
+        (day("2020-03-01"), 0.5, "2020-03-01 12:00"),
+        (day("1850-01-01"), 0, "1850-01-01"),
+        (1e13, 0, "year 318857"),
+    ],
+)
+def test_dates_in_words(first: float, days: float, text: str) -> None:
+    assert as_date(first, days) == text
+
+
+def test_copies_share_a_card(show: Open, page: HtmlPage) -> None:
+    pairs = [frozenset((one.a, one.b)) for one in page.details]
+    assert len(set(pairs)) == len(pairs) == DETAILS
+    assert sum("cost" in pair and bool(pair & {"km", "miles", "pace"}) for pair in pairs) == 1
+    assert sum(pair <= {"km", "miles", "pace"} for pair in pairs) <= 1
+    at = next(i for i, pair in enumerate(pairs) if "cost" in pair and pair & {"km", "miles"})
+    opened = show(page)
+    said = opened.locator(".detail").nth(at).locator(".copies").text_content()
+    one = next(iter(pairs[at] - {"cost"}))
+    others = [name for name in ("km", "miles", "pace") if name != one]
+    assert said == f"{one} stands for its copies too: {', '.join(others)}"
+    assert len(page.rows) == 55  # all pairs are in the table
+
+
+def test_groups_of_copies() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, 300)
+    data = {"x": x, "square": x**2, "minus": -x, "level": rng.integers(0, 4, 300)}
+    data |= {"label": np.array(list("dacb"), object)[data["level"]]}
+    with jax.enable_x64(True):
+        groups = copies_of(hgr_jax.scan(data, h=3, k=3, categories=["level"], permutations=19))
+    assert groups["x"] == groups["minus"] == ["x", "minus"]
+    assert groups["level"] == ["level", "label"]
+    assert groups["square"] == ["square"]  # a function of x, but not its copy
+
+
+def test_profiles(page: HtmlPage) -> None:
+    of = {profile.name: profile for profile in page.profiles}
+    assert list(of) == list(table())
+    assert of["day"].kind == "date"
+    assert of["day"].values == "2020-03-01 to 2021-04-04"
+    assert of["km"].kind == "number"
+    assert not of["km"].alerts
+    assert of["age"].alerts == ["-99 in 8 rows, far from the rest: a missing value?"]
+    assert "--categories code makes levels" in of["code"].alerts[0]
+    assert "an identifier?" in of["id"].alerts[0]
+    assert "an identifier?" in of["note"].alerts[1]
+    assert (of["note"].kind, of["note"].distinct) == ("left out", ROWS)
+    assert of["planet"].alerts == ["every value that is present is 3"]
+    species = of["species"]
+    assert (species.kind, species.distinct, len(species.bars)) == ("category", 3, 3)
+    assert sum(species.bars) == sum(of["km"].bars) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("values", "alert"),
+    [
+        ([*range(100), 9999.0], "9999 in 1 row,"),
+        ([0.5, 1.5, 2.5, -999.0, -999.0], "-999 in 2 rows,"),
+        ([*np.arange(0, 990.0, 10), 999.0], ""),  # near to the rest
+        ([*np.linspace(50, 60, 30), 99.0, 999.0], "99 in 1 row,"),
+    ],
+)
+def test_marks_of_missing_values(values: list[float], alert: str) -> None:
+    data = {"x": np.array(values), "y": np.arange(len(values)) % 7}
+    found = hgr_jax.scan(data, h=1, k=1, pvalues=None)
+    said = [text for text in profiles_of(found)[0].alerts if "far from" in text]
+    assert any(text.startswith(alert) for text in said) if alert else said == []
+
+
+def test_the_summary_of_columns(show: Open, page: HtmlPage) -> None:
+    opened = show(page)
+    rows = opened.locator("#profiles tr")
+    assert rows.count() == len(table())
+    assert opened.locator("#profiles th").all_text_contents()[-1].startswith("</script>")
+    assert opened.locator("img").count() == 0
+    assert rows.nth(1).locator(".bars rect").count() == 16
+    opened.locator("#only-alerts").check()
+    assert rows.nth(1).is_hidden()
+    assert rows.nth(5).is_visible()
+    assert "with something to look at" in opened.locator("#profiles-count").text_content()
+    opened.set_viewport_size({"width": 390, "height": 844})
+    box = rows.nth(5).locator(".alerts").bounding_box()
+    assert box["x"] + box["width"] <= 390
+
+
+def test_any_two_columns(show: Open, page: HtmlPage) -> None:
+    opened = show(page)
+    picture = opened.locator("#any-picture")
+    opened.locator("#any-a").select_option(label="km")
+    opened.locator("#any-b").select_option(label="miles")
+    assert picture.locator("figcaption").text_content() == f"{ROWS} rows: r = 1.000"
+    marks = picture.locator(".points").evaluate_all("all => all.map(m => m.getAttribute('d'))")
+    assert "".join(marks).count("h.01") == ROWS
+    assert opened.locator("#any-stripes").text_content() == ""
+    opened.locator("#any-b").select_option(label="species")
+    assert picture.locator("figcaption").text_content() == f"{ROWS} rows"
+    assert "stripe" in opened.locator("#any-stripes").text_content()
+    opened.locator("#any-swap").click()
+    names = picture.locator(".label > title").all_text_contents()
+    assert names == ["species", "km"]
+    opened.locator("#any-a").select_option(label="day")
+    assert "2021" in picture.locator("text > title").all_text_contents()
+    opened.locator("#any-table").click()
+    assert opened.locator("#count").text_content() == "1 of 55 pairs"
+    labels = opened.locator("#any-a option").all_text_contents()
+    assert HOSTILE in labels
+    assert "note" not in labels  # it was left out
+
+
+def test_missing_values_of_any_two(show: Open) -> None:
+    nan = float("nan")
+    samples = [Sample("x", [1.0, nan, 3.0]), Sample("c", ["b", "a", ""], ("a", "b"))]
+    opened = show(dataclasses.replace(scan(["x", "c"]), samples=samples))
+    assert opened.locator("#any-picture figcaption").text_content() == "1 row"
+
+
+def test_samples_that_are_too_large_are_left_out(show: Open) -> None:
+    values = np.random.default_rng(0).normal(size=600).tolist()
+    report = dataclasses.replace(scan(NAMES), samples=[Sample(str(i), values) for i in range(600)])
+    assert len(render(report)) < 200_000
+    opened = show(report)
+    assert opened.locator("#any").is_hidden()
+    said = opened.locator("#any-none").text_content()
+    assert said.startswith("The rows of 600 columns would add 2.")
+    assert "keeps to 2 MB" in said
+
+
+def test_parts_without_content_are_hidden(show: Open) -> None:
+    opened = show(scan(NAMES[:3]))
+    assert opened.locator("#any-section").is_hidden()
+    assert opened.locator("#profiles-section").is_hidden()
+    quiet = [Profile("x", "number", 3, 0, "0 to 1")]
+    opened = show(dataclasses.replace(scan(NAMES[:3]), profiles=quiet))
+    assert opened.locator("#profiles-section").is_visible()
+    assert opened.locator("#profiles-alerts").is_hidden()

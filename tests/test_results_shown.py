@@ -1,0 +1,259 @@
+"""What results print, show in notebooks and draw, and the short ways to them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import hgr_jax
+from hgr_jax import KBFit, Scan, kb_fit, scan
+from hgr_jax.fairness import FairnessReport, report
+
+ROWS = 120
+HOSTILE = "<script>alert(1)</script>"
+
+
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, ROWS)
+    data = {"speed": x, "drag": x**2 + 0.1 * rng.normal(size=ROWS), HOSTILE: rng.normal(size=ROWS)}
+    data["species"] = np.where(
+        x > 0.3, "Gentoo", np.where(rng.random(ROWS) > 0.5, "Adelie", "Chin")
+    )
+    return pd.DataFrame(data | {"planet": 3})
+
+
+@pytest.fixture(scope="module")
+def found() -> Scan:
+    return scan(table(), h=2, k=2)
+
+
+@pytest.fixture(scope="module")
+def fit() -> KBFit:
+    x = jnp.linspace(-1, 1, 50)
+    return kb_fit(x, x**2, 2, 2)
+
+
+class TestScan:
+    def test_a_few_lines(self, found: Scan) -> None:
+        lines = repr(found).splitlines()
+        assert lines[0] == "Scan of 6 pairs of 4 columns, 120 rows (kb, h=2, k=2)"
+        best = found.top(1)[0]
+        assert lines[1] == f"  {best.a} and {best.b}: {best.correlation:.3f}"
+        assert lines[-1] == "  ... 3 more"
+        assert len(lines) == 5
+        assert str(found) == repr(found)
+        empty = scan({"a": np.ones(9), "b": np.ones(9)})
+        assert repr(empty) == "Scan of 0 pairs of 0 columns, 9 rows (kb, h=5, k=5)"
+        assert "<table>" in empty._repr_html_()
+
+    def test_a_table_in_a_notebook(self, found: Scan) -> None:
+        page = found._repr_html_()
+        assert page.count("<tr>") == 7
+        assert HOSTILE not in page
+        assert "&lt;script&gt;" in page
+        assert "nan" not in page
+
+    def test_a_pair_by_its_names(self, found: Scan) -> None:
+        pair = found["drag", "speed"]
+        assert (pair.a, pair.b) == ("drag", "speed")
+        i, j = found.names.index("drag"), found.names.index("speed")
+        assert pair.correlation == found.correlation[i, j]
+        assert [pair.degrees_a, pair.degrees_b] == found.degrees[i, j].tolist()
+        assert found["speed", "drag"].pvalue == pair.pvalue
+
+    @pytest.mark.parametrize(
+        ("names", "message"),
+        [
+            (("sped", "drag"), "no column 'sped' was scanned; did you mean 'speed'"),
+            (("mass", "drag"), "no column 'mass' was scanned[.]"),
+            (("planet", "drag"), "'planet' was skipped: every value"),
+            (("drag", "drag"), "'drag' and 'drag' was not measured"),
+        ],
+    )
+    def test_names_of_no_pair(self, found: Scan, names: tuple[str, str], message: str) -> None:
+        with pytest.raises(KeyError, match=message):
+            found[names]
+
+    def test_pairs_that_were_not_asked_for(self) -> None:
+        found = scan(table(), h=1, k=1, target="drag", pvalues=None)
+        assert found["speed", "drag"].correlation >= 0
+        with pytest.raises(KeyError, match="'speed' and 'species' was not measured"):
+            found["speed", "species"]
+
+    @pytest.mark.parametrize("names", [0, "drag", ("a", "b", "c")])
+    def test_what_is_no_pair_of_names(self, found: Scan, names: Any) -> None:
+        with pytest.raises(TypeError, match="takes the names of two columns"):
+            found[names]
+
+    @pytest.mark.parametrize("which", ["correlation", "pvalue", "n_obs", "pvalue_source"])
+    def test_matrices_with_names(self, found: Scan, which: str) -> None:
+        frame = found.to_matrix(which)
+        assert isinstance(frame, pd.DataFrame)
+        assert list(frame.index) == list(frame.columns) == ["speed", "drag", HOSTILE, "species"]
+        np.testing.assert_array_equal(frame.to_numpy(), getattr(found, which)[:4, :4])
+        polars = found.to_matrix(which, library="polars")
+        assert isinstance(polars, pl.DataFrame)
+        assert polars.columns == ["column", *frame.columns]
+        assert polars["column"].to_list() == list(frame.index)
+        assert polars["drag"].to_list()[0] == polars["speed"].to_list()[1]
+        with pytest.raises(ValueError, match="which must be"):
+            found.to_matrix("names")
+
+    @pytest.mark.parametrize("make", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+    def test_in_one_call(self, make: Any) -> None:
+        whole = table()[["speed", "drag", "species"]].rename(columns={"drag": "column"})
+        frame = hgr_jax.hgr_matrix(make(whole), h=3, k=2)
+        assert type(frame) is type(make(whole))
+        expected = scan(whole, h=3, k=2, pvalues=None).to_matrix()
+        if isinstance(frame, pd.DataFrame):
+            pd.testing.assert_frame_equal(frame, expected)
+            return
+        names = frame.columns if isinstance(frame, pl.DataFrame) else frame.column_names
+        assert names == ["column (2)", "speed", "column", "species"]
+        shown = frame.to_pandas().set_index("column (2)")
+        np.testing.assert_allclose(shown, expected, atol=1e-12)
+
+    def test_one_call_takes_the_options_of_a_scan(self) -> None:
+        x = np.random.default_rng(0).normal(size=(50, 2))
+        frame = hgr_jax.hgr_matrix(x, names=["a", "b"], method="sk")
+        assert frame.loc["a", "b"] == scan(x, method="sk", pvalues=None).correlation[0, 1]
+        with pytest.raises(TypeError, match="pvalues"):
+            hgr_jax.hgr_matrix(x, pvalues="rank")
+
+    def test_labels_of_a_category(self, found: Scan) -> None:
+        fit = found.fit("species", "speed")
+        category = found.category("species")
+        assert category is not None
+        positions = [category.levels.index(name) for name in ("Gentoo", "Adelie")]
+        np.testing.assert_array_equal(fit.f(["Gentoo", "Adelie"]), fit.f(positions))
+        labels = table()["species"]
+        np.testing.assert_array_equal(fit.f(labels), fit.f(found.values("species")))
+        with pytest.raises(ValueError, match="no level 'gentoo'; did you mean 'Gentoo'"):
+            fit.f(["gentoo"])
+        with pytest.raises(ValueError, match="no level 'x'; it has Adelie, Chin, Gentoo"):
+            fit.f(np.array(["x"]))
+        with pytest.raises(TypeError, match="real numbers"):
+            fit.g(["Gentoo"])
+        again = found.fit("speed", "species")
+        assert again.g(["Adelie"]).shape == (1,)
+        values = jax.jit(lambda fit, codes: fit.f(codes))(fit, jnp.array(positions))
+        np.testing.assert_allclose(values, fit.f(positions), rtol=1e-5)
+        assert isinstance(jax.tree.map(lambda leaf: leaf, fit), KBFit)
+
+    def test_pictures(self, found: Scan) -> None:
+        matplotlib = pytest.importorskip("matplotlib.figure")
+        figure = found.plot()
+        assert (
+            len(figure.axes[0].texts) == 9
+        )  # 4 x 4, without the diagonal and |Pearson| of a category
+        assert not found.plot(annotate=False).axes[0].texts
+        own = matplotlib.Figure(layout="constrained")
+        left, right = own.subplots(1, 2)
+        assert found.plot(ax=right, annotate=True) is own
+        assert len(right.texts) == 9
+        assert not left.images
+        values = [text.get_text() for text in right.texts]
+        assert all(re.fullmatch(r"[01]\.\d\d", value) for value in values)
+
+
+class TestFit:
+    def test_a_few_lines(self, fit: KBFit) -> None:
+        first, second = repr(fit).splitlines()
+        assert first.startswith("KBFit(correlation=1, degrees=[2, 2], leverage=0.0")
+        assert second == f"  {fit.message}"
+        single = hgr_jax.sk_fit(jnp.arange(9.0), jnp.arange(9.0) ** 2, 2)
+        assert repr(single).startswith("SKFit(correlation=1")
+
+    def test_a_table_in_a_notebook(self, fit: KBFit) -> None:
+        page = fit._repr_html_()
+        assert page.startswith("<table><caption>KBFit</caption>")
+        assert "<td>correlation</td><td>1</td>" in page
+        assert "<td>status</td>" in page
+
+    def test_batches(self) -> None:
+        x = jnp.linspace(-1, 1, 30)
+        powers = jnp.stack([x**i for i in range(1, 10)])
+        fits = jax.vmap(lambda b: kb_fit(x, b, 2, 2))(powers)
+        assert "9 fits" in repr(fits)
+        assert len(repr(fits).splitlines()) == 2
+        assert re.search(r"correlation=\[[^\]]*, \.\.\., [^\]]*\]", repr(fits))
+        assert "9 fits" in fits._repr_html_()
+        with pytest.raises(ValueError, match="batch of fits"):
+            fits.plot(x, x)
+
+    @pytest.mark.parametrize("transform", [jax.jit, jax.vmap, jax.grad])
+    def test_traced_and_abstract(self, transform: Any) -> None:
+        shown = []
+
+        def value(b: Any) -> Any:
+            found = kb_fit(jnp.linspace(-1, 1, 30), b, 2, 2)
+            shown.extend([repr(found), str(found), found._repr_html_()])
+            return found.correlation
+
+        b = jnp.linspace(-1, 1, 30) ** 3
+        transform(value)(b[None] if transform is jax.vmap else b)
+        assert shown[0].startswith("KBFit(correlation=")
+        assert "Traced" in shown[0] or "Tracer" in shown[0]
+        assert shown[2].startswith("<table>")
+        abstract = jax.eval_shape(lambda b: kb_fit(b, b, 2, 2), b)
+        assert "ShapeDtypeStruct" in repr(abstract)
+
+    def test_a_fit_without_arrays(self, fit: KBFit) -> None:
+        assert "None" in repr(jax.tree.map(lambda leaf: None, fit))
+        assert "correlation='x'" in repr(jax.tree.map(lambda leaf: "x", fit))
+
+    def test_a_picture(self, fit: KBFit) -> None:
+        pytest.importorskip("matplotlib")
+        x = np.linspace(-1, 1, 50)
+        figure = fit.plot(x, x**2, names=("speed", "drag"))
+        assert figure.axes[0].get_xlabel() == "speed"
+
+
+def test_reports_of_fairness() -> None:
+    z = np.linspace(-1, 1, 60)
+    found = report(z**2, None, z**2 + z, z, baseline=z, name=HOSTILE)
+    assert isinstance(found, FairnessReport)
+    first, *lines = repr(found).splitlines()
+    assert first == f"FairnessReport of {HOSTILE!r}, 60 rows"
+    assert "\n".join(lines) == str(found)
+    page = found._repr_html_()
+    assert HOSTILE not in page
+    assert page.count("<tr>") == 3
+    for name in ("before", "after", "corrected"):
+        assert name in page
+
+
+@pytest.mark.parametrize("name", ["datasets", "fairness", "inference", "kernels", "plotting"])
+def test_modules_by_attribute(name: str) -> None:
+    assert getattr(hgr_jax, name).__name__ == f"hgr_jax.{name}"
+    assert name in dir(hgr_jax)
+
+
+class TestSeries:
+    def test_rows_are_matched_by_position(self) -> None:
+        a = pd.Series(np.linspace(-1, 1, 40))
+        b = a**2
+        assert float(hgr_jax.kb(a, b, 2, 2)) == pytest.approx(1, abs=1e-4)
+        turned = b[::-1]
+        for measure in (hgr_jax.kb, hgr_jax.pearson, hgr_jax.distance_correlation):
+            with pytest.raises(ValueError, match="different indexes, and rows are matched by"):
+                measure(a, turned)
+        first, second = a.align(turned, join="inner")
+        assert float(hgr_jax.kb(first, second, 2, 2)) == pytest.approx(1, abs=1e-4)
+        hgr_jax.kb(a, turned.to_numpy(), 2, 2)
+        with pytest.raises(ValueError, match="same number of rows"):
+            hgr_jax.kb(a, b[:9])
+
+    def test_results_are_numbers_of_jax(self) -> None:
+        value = hgr_jax.kb([1.0, 2.0, 3.0, 5.0], [1.0, 4.0, 9.0, 25.0], 2, 2)
+        assert isinstance(value, jax.Array)
+        assert isinstance(float(value), float)
