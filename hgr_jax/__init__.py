@@ -13,57 +13,113 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hgr_jax import measures
 from hgr_jax._version import __version__ as __version__
-from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit
-from hgr_jax.core.kernels import polynomial_kernel
-from hgr_jax.core.status import Status
 
 if TYPE_CHECKING:
+    from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit
+    from hgr_jax.core.kernels import polynomial_kernel
+    from hgr_jax.core.status import Status
     from hgr_jax.inference.degrees import DegreeSelection, select_degrees
-    from hgr_jax.measures import *  # noqa: F403
+    from hgr_jax.measures import (
+        AceCurve,
+        AceFit,
+        NeuralFit,
+        NeuralTransform,
+        RDCFit,
+        RDCTransform,
+        ace,
+        ace_fit,
+        chi2,
+        distance_correlation,
+        gedi,
+        hsic,
+        kb,
+        kb_fit,
+        kde,
+        kernel_cca,
+        kernel_ica_contrast,
+        neural,
+        neural_fit,
+        nlc,
+        oracle,
+        pearson,
+        rdc,
+        rdc_fit,
+        sk,
+        sk_fit,
+        spearman,
+    )
     from hgr_jax.scanning.api import scan
     from hgr_jax.scanning.matrix import hgr_matrix
     from hgr_jax.scanning.pair import Pair
-from hgr_jax.scanning.result import Scan
+    from hgr_jax.scanning.result import Scan
 
-_LAZY = {
-    "DegreeSelection": "hgr_jax.inference.degrees",
-    "Pair": "hgr_jax.scanning.pair",
-    "Scan": "hgr_jax.scanning.result",
-    "hgr_matrix": "hgr_jax.scanning.matrix",
-    "scan": "hgr_jax.scanning.api",
-    "select_degrees": "hgr_jax.inference.degrees",
+_HOMES = {
+    "CopulaTransform": "core.fits",
+    "DegreeSelection": "inference.degrees",
+    "KBFit": "core.fits",
+    "Pair": "scanning.pair",
+    "SKFit": "core.fits",
+    "Scan": "scanning.result",
+    "Status": "core.status",
+    "hgr_matrix": "scanning.matrix",
+    "polynomial_kernel": "core.kernels",
+    "scan": "scanning.api",
+    "select_degrees": "inference.degrees",
 }
-"""Names that load their module, and SciPy, on first use."""
+"""Where a name is; the others are measures."""
 
-_MODULES = ("datasets", "fairness", "inference", "kernels", "plotting")
-"""Likewise, with what they need."""
+_MODULES = ("datasets", "fairness", "inference", "kernels", "measures", "plotting")
 
 __all__ = [
+    "AceCurve",
+    "AceFit",
     "CopulaTransform",
     "DegreeSelection",
     "KBFit",
+    "NeuralFit",
+    "NeuralTransform",
     "Pair",
+    "RDCFit",
+    "RDCTransform",
     "SKFit",
     "Scan",
     "Status",
+    "ace",
+    "ace_fit",
+    "chi2",
+    "distance_correlation",
+    "gedi",
     "hgr_matrix",
+    "hsic",
+    "kb",
+    "kb_fit",
+    "kde",
+    "kernel_cca",
+    "kernel_ica_contrast",
+    "neural",
+    "neural_fit",
+    "nlc",
+    "oracle",
+    "pearson",
     "polynomial_kernel",
+    "rdc",
+    "rdc_fit",
     "scan",
     "select_degrees",
+    "sk",
+    "sk_fit",
+    "spearman",
 ]
-__all__ += measures.__all__
-__all__.sort()
 
 
+# Nothing is imported before it is asked for, JAX neither: so the command line can see to Ctrl-C
+# before it spends a second on that.
 def __getattr__(name: str) -> Any:
-    if name in measures.__all__:
-        value = getattr(measures, name)
-    elif name in _MODULES:
+    if name in _MODULES:
         value = importlib.import_module(f"{__name__}.{name}")
-    elif name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
+    elif name in __all__:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'measures')}"), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -71,4 +127,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_MODULES, "measures", "__version__"]
+    return [*__all__, *_MODULES, "__version__"]

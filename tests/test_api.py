@@ -138,6 +138,8 @@ def test_import_is_light_and_silent() -> None:
     heavy = {"flax", "optax", "pandas", "matplotlib", "sklearn", "scipy.stats", "tqdm"}
     allowed = set(in_fresh_process(_LOADED.format("jax, jaxopt")).split())
     loaded = set(in_fresh_process(_LOADED.format("hgr_jax")).split())
+    assert "jax" not in loaded  # so that the command line can see to Ctrl-C before
+    loaded = set(in_fresh_process(_LOADED.format("hgr_jax; hgr_jax.kb")).split())
     assert "jaxopt" in loaded
     assert (heavy & loaded) - allowed == set()
     assert {"flax", "pandas", "matplotlib", "sklearn"} & loaded == set()

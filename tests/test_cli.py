@@ -193,6 +193,24 @@ def test_interruption_ends_with_130_and_no_traceback(tmp_path: Path, wait: float
     assert b"Traceback" not in shown
 
 
+@pytest.mark.parametrize("wait", [0.15, 0.4, 0.8, 1.2])
+def test_interruption_while_jax_is_imported(table: Path, wait: float) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "scan", table.name],
+        cwd=table.parent,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(wait)
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert errors.endswith("hgr-jax: interrupted\n")
+    assert "Traceback" not in errors
+
+
 def test_a_reader_that_goes_away_is_no_error(table: Path, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
