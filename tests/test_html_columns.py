@@ -152,6 +152,15 @@ def test_profiles(page: HtmlPage) -> None:
     assert sum(species.bars) == sum(of["km"].bars) == ROWS
 
 
+def test_amounts_are_no_identifiers() -> None:
+    people = np.unique(np.exp(np.random.default_rng(0).normal(10, 2, 300)).round())
+    data = {"people": people, "number": 1e5 + np.arange(len(people))}
+    amounts, numbers = profiles_of(hgr_jax.scan(data, h=1, k=1, pvalues=None))
+    assert amounts.alerts == []
+    assert "an identifier?" in numbers.alerts[0]
+    assert numbers.values == f"100,000 to {99_999 + len(people):,}"
+
+
 @pytest.mark.parametrize(
     ("values", "alert"),
     [
