@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import jax
@@ -13,6 +14,7 @@ import hgr_jax
 from bench import (
     accuracy,
     calibration,
+    first_use,
     measures,
     pair,
     peers,
@@ -67,6 +69,25 @@ def test_a_value_that_is_not_finite_exceeds_its_bound() -> None:
     outcome.add((0, 0), 0.0, 0.0)
     assert np.isnan(outcome.error)
     assert (outcome.pairs, outcome.ill_conditioned) == (2, 0)
+
+
+def test_first_use_quick(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(first_use.BOUNDS, "titanic", 300.0)  # of a busy machine
+    assert first_use.main(["--quick"]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "| titanic |" in line]
+    assert row.endswith("| 300 s | yes |")
+    monkeypatch.setitem(first_use.BOUNDS, "titanic", 0.0)
+    cost = first_use.Cost(1.0, 1.0, 1.0)
+    monkeypatch.setattr(first_use, "rows_of", lambda *_, others: [("hgr-jax scan", cost)])
+    assert first_use.main(["--quick"]) == 1
+
+
+def test_a_process_that_fails_is_told(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no such table')"]
+    with pytest.raises(RuntimeError, match="ended with 1: no such table"):
+        first_use.cost_of(command, tmp_path)
 
 
 def test_pair_quick(capsys: pytest.CaptureFixture[str]) -> None:
