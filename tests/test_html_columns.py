@@ -122,6 +122,15 @@ def test_copies_share_a_card(show: Open, page: HtmlPage) -> None:
     assert len(page.rows) == 55  # all pairs are in the table
 
 
+def test_many_copies_are_counted(show: Open) -> None:
+    copies = ([f"copy {i}" for i in range(20)], ())
+    pair = dataclasses.replace(detail("x", "y"), copies=copies)
+    said = show(scan(["x", "y"], details=[pair])).locator(".copies")
+    assert said.count() == 1
+    assert said.text_content().endswith("copy 6, copy 7 and 12 more")
+    assert said.get_attribute("title").endswith("copy 19")
+
+
 def test_groups_of_copies() -> None:
     rng = np.random.default_rng(1)
     x = rng.uniform(-1, 1, 300)
@@ -150,6 +159,15 @@ def test_profiles(page: HtmlPage) -> None:
     species = of["species"]
     assert (species.kind, species.distinct, len(species.bars)) == ("category", 3, 3)
     assert sum(species.bars) == sum(of["km"].bars) == ROWS
+
+
+def test_amounts_are_no_identifiers() -> None:
+    people = np.unique(np.exp(np.random.default_rng(0).normal(10, 2, 300)).round())
+    data = {"people": people, "number": 1e5 + np.arange(len(people))}
+    amounts, numbers = profiles_of(hgr_jax.scan(data, h=1, k=1, pvalues=None))
+    assert amounts.alerts == []
+    assert "an identifier?" in numbers.alerts[0]
+    assert numbers.values == f"100,000 to {99_999 + len(people):,}"
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,16 @@ MIN_ROWS = 20
 IDENTIFIER = 0.98
 """The part of the values that are distinct."""
 
+SPREAD = 0.1
+"""How far the median of identifiers is from the ends of their range; most amounts are small."""
+
 MARKS = frozenset(sign * (10**digits - 1) for digits in range(2, 7) for sign in (-1, 1)) | {-1, -9}
 """Numbers that stand for a missing value in some tables: -1, -9, -99, 99, ..."""
 
 MARK_GAP = 0.5
 """Between such a number and its next, in ranges of the rest: more is far."""
+
+MAX_WHOLE = 1e12
 
 LEVELS_SHOWN = 3
 LEVEL_LETTERS = 18
@@ -66,7 +71,7 @@ def _of_numbers(name: str, column: Floats, first: float | None) -> Profile:
     if first is not None:
         kind, ends = "date", [as_date(first, value) for value in (low, high)]
     else:
-        kind, ends = "whole number" if whole else "number", [f"{v:.6g}" for v in (low, high)]
+        kind, ends = "whole number" if whole else "number", [_number(v) for v in (low, high)]
     return Profile(
         name=name,
         kind=kind,
@@ -82,7 +87,7 @@ def _of_values(name: str, values: Floats, counts: Integers, *, whole: bool) -> l
     """Return what to look at in a column of these distinct numbers."""
     alerts = []
     rows, distinct = int(counts.sum()), len(values)
-    if whole and rows >= MIN_ROWS and distinct >= IDENTIFIER * rows:
+    if whole and rows >= MIN_ROWS and distinct >= IDENTIFIER * rows and _is_spread(values):
         alerts.append("nearly all values are distinct whole numbers: an identifier?")
     if whole and 2 < distinct <= MAX_CODES and rows >= MIN_ROWS:
         option = f"--categories {shlex.quote(name)}"
@@ -96,6 +101,16 @@ def _of_values(name: str, values: Floats, counts: Integers, *, whole: bool) -> l
                 held = f"{count:,} row{'' if count == 1 else 's'}"
                 alerts.append(f"{mark:g} in {held}, far from the rest: a missing value?")
     return alerts
+
+
+def _is_spread(values: Floats) -> bool:
+    """Return whether values lie about their range, as numbers that are given out do."""
+    return bool(SPREAD <= (np.median(values) - values[0]) / (values[-1] - values[0]) <= 1 - SPREAD)
+
+
+def _number(value: float) -> str:
+    """Return a number in words: whole ones with all their digits, if there are not too many."""
+    return f"{value:,.0f}" if value == round(value) and abs(value) < MAX_WHOLE else f"{value:.6g}"
 
 
 def _middle(values: Floats, counts: Integers) -> tuple[float, float]:

@@ -57,8 +57,8 @@ def pairs_as_html(title: str, pairs: Sequence[Any]) -> str:
     rows = [
         (
             *(shortened(name, SHOWN_LETTERS) for name in (pair.a, pair.b)),
-            *(_number(value, ".3f") for value in (pair.correlation, pair.pearson)),
-            _number(pair.adjusted_pvalue, ".2g"),
+            *(_in_cell(value, ".3f") for value in (pair.correlation, pair.pearson)),
+            _in_cell(pair.adjusted_pvalue, ".2g"),
             f"{pair.n_obs:,}",
         )
         for pair in pairs
@@ -66,5 +66,5 @@ def pairs_as_html(title: str, pairs: Sequence[Any]) -> str:
     return html_table(title, headers, rows)
 
 
-def _number(value: float, form: str) -> str:
+def _in_cell(value: float, form: str) -> str:
     return "-" if np.isnan(value) else format(value, form)

@@ -283,6 +283,7 @@ function heatMap() {
     } else if ("+=".includes(event.key)) zoom(1.5);
     else if (event.key === "-") zoom(1 / 1.5);
     else if (event.key === "0") reset();
+    else if (event.key === "Escape") canvas.blur(); // the wheel is the page's again
   });
   at("zoom-in").addEventListener("click", () => zoom(1.5));
   at("zoom-out").addEventListener("click", () => zoom(1 / 1.5));
