@@ -55,6 +55,7 @@ def plot_fit(
 
     Raises:
       ImportError: without matplotlib, naming the command that installs it.
+      TypeError: if ``a`` or ``b`` holds texts.
       ValueError: if ``a`` and ``b`` are not ``(n,)``, or hold no finite row.
 
     Example:
@@ -66,6 +67,11 @@ def plot_fit(
     a, b = np.asarray(a), np.asarray(b)
     if a.ndim != 1 or a.shape != b.shape:
         raise ValueError(f"a and b must have one shape (n,); got {a.shape} and {b.shape}.")
+    if any(x.dtype.kind in "OUSTmM" for x in (a, b)):
+        raise TypeError(
+            "a and b must be numbers to be drawn, of a category the positions of its levels"
+            f" (Scan.values); got dtypes {a.dtype} and {b.dtype}."
+        )
     if len(names) != 2:
         raise ValueError(f"names must be two, of a and of b; got {names!r}.")
     finite = np.isfinite(a) & np.isfinite(b)

@@ -215,7 +215,7 @@ class TestHeatMap:
         page.mouse.wheel(0, -300)
         page.wait_for_function("() => document.querySelector('#map').dataset.zoom > 1.3")
         assert page.evaluate("scrollY") == 0
-        page.locator("#search").focus()
+        page.locator("#map").press("Escape")
         before = zoom(page)
         page.mouse.wheel(0, -300)
         page.keyboard.down("Control")  # as a touch pad tells of a pinch

@@ -122,6 +122,15 @@ def test_copies_share_a_card(show: Open, page: HtmlPage) -> None:
     assert len(page.rows) == 55  # all pairs are in the table
 
 
+def test_many_copies_are_counted(show: Open) -> None:
+    copies = ([f"copy {i}" for i in range(20)], ())
+    pair = dataclasses.replace(detail("x", "y"), copies=copies)
+    said = show(scan(["x", "y"], details=[pair])).locator(".copies")
+    assert said.count() == 1
+    assert said.text_content().endswith("copy 6, copy 7 and 12 more")
+    assert said.get_attribute("title").endswith("copy 19")
+
+
 def test_groups_of_copies() -> None:
     rng = np.random.default_rng(1)
     x = rng.uniform(-1, 1, 300)

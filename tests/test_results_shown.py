@@ -216,6 +216,8 @@ class TestFit:
         x = np.linspace(-1, 1, 50)
         figure = fit.plot(x, x**2, names=("speed", "drag"))
         assert figure.axes[0].get_xlabel() == "speed"
+        with pytest.raises(TypeError, match="must be numbers to be drawn"):
+            fit.plot(["a", "b"], [1.0, 2.0])
 
 
 def test_reports_of_fairness() -> None:

@@ -134,6 +134,8 @@ function ring(marked, xs, ys, x, y) {
   return [drawing("circle", { class: "marked", cx: x(xs[marked]), cy: y(ys[marked]), r: 6 })];
 }
 
+const LISTED = 8; // copies of a column
+
 const STRIPES = "A level of a category is a stripe: a point's place within it is made up, so that "
   + "points do not hide each other, and means nothing.";
 
@@ -173,8 +175,9 @@ function card({ sides: [a, b], note, facts: inWords, pearson, correlation, marke
   if (jitter.includes(true)) article.append(element("p", { class: "note stripes" }, STRIPES));
   for (const { name, copies } of [a, b]) {
     if (!copies.length) continue;
-    const others = copies.map((copy) => shortened(copy, 60)).join(", ");
-    const text = `${shortened(name, 60)} stands for its copies too: ${others}`;
+    const others = copies.slice(0, LISTED).map((copy) => shortened(copy, 60)).join(", ");
+    const more = copies.length > LISTED ? ` and ${copies.length - LISTED} more` : "";
+    const text = `${shortened(name, 60)} stands for its copies too: ${others}${more}`;
     article.append(element("p", { class: "note copies", title: copies.join(", ") }, text));
   }
   if (note) article.append(element("p", { class: "note" }, note));
