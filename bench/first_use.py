@@ -43,7 +43,14 @@ from ydata_profiling import ProfileReport
 ProfileReport(pandas.read_csv(sys.argv[1]), progress_bar=False).to_file(sys.argv[2])
 """
 
+PATIENCE = 60
+"""Seconds that another program may take."""
+
 CONTESTANTS = {"PhiK's matrix": ("phik", PHIK), "ydata-profiling": ("ydata_profiling", PROFILE)}
+
+
+TIMED_OUT = 124
+"""What ``timeout`` of GNU coreutils ends with."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,13 +63,15 @@ class Cost:
 
 
 def cost_of(command: Sequence[str], folder: Path) -> Cost:
-    """Run a process to its end, in an empty folder."""
+    """Run a process to its end, in a folder; infinite if it ran out of time."""
     with (folder / "log").open("w") as log:
         start = time.perf_counter()
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode == TIMED_OUT:
+        return Cost(np.inf, np.inf, np.inf)
     if process.returncode:
         raise RuntimeError(f"{command} ended with {process.returncode}: {_tail(folder / 'log')}")
     return Cost(wall, used.ru_utime + used.ru_stime, 1024.0 * used.ru_maxrss)
@@ -80,7 +89,8 @@ def rows_of(name: str, rounds: int, *, others: bool) -> Iterator[tuple[str, Cost
         commands = {"hgr-jax scan": [sys.executable, "-m", "hgr_jax.cli", "scan", path]}
         for contestant, (module, program) in CONTESTANTS.items():
             if others and importlib.util.find_spec(module):
-                commands[contestant] = [sys.executable, "-c", program, path, "page.html"]
+                patient = ["timeout", str(PATIENCE)]
+                commands[contestant] = [*patient, sys.executable, "-c", program, path, "page.html"]
         found: dict[str, list[Cost]] = {contestant: [] for contestant in commands}
         for _ in range(rounds):
             for contestant, command in commands.items():
@@ -112,6 +122,8 @@ def main(argv: list[str] | None = None) -> int:
                     if not holds:
                         exceeded.append(name)
                 figures = [f"{cost.wall:.1f} s", f"{cost.cpu:.1f} s", f"{cost.memory / 1e9:.2f} GB"]
+                if np.isinf(cost.wall):
+                    figures = [f"> {PATIENCE} s", "", ""]
                 yield [name, contestant, *figures, bound, verdict]
 
     report.table(("table", "program", "time", "CPU", "memory", "bound", "holds"), rows())

@@ -190,9 +190,9 @@ class TestStatus:
         assert "svd" in fit.message
 
     def test_every_status_has_words(self) -> None:
-        from hgr_jax.core.fits import _MESSAGES
+        from hgr_jax.core.status import MESSAGES
 
-        assert set(_MESSAGES) == set(Status)
+        assert set(MESSAGES) == set(Status)
 
 
 class TestFormula:
