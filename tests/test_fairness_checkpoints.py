@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ from flax import nnx
 
 from hgr_jax.fairness import MLP, CheckpointError, FairTrainer, LagrangianDual, Penalty, storage
 from hgr_jax.fairness.storage import read_arrays, write_arrays
+
+# Orbax reads many arrays at a time; where one fails, the others complain of being left alone, at
+# some later time.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 ROWS = 60
 ADAM = optax.adam(1e-2)
@@ -39,6 +44,12 @@ class Noisy(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         return self.last(self.dropout(jnp.tanh(self.norm(self.first(x)))))
+
+
+@pytest.fixture(autouse=True)
+def _complaints_are_heard_here() -> Iterator[None]:
+    yield
+    gc.collect()
 
 
 def some_data(seed: int = 0) -> tuple[np.ndarray, ...]:
@@ -240,8 +251,6 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-# Orbax reads many arrays at a time; where one fails, the others complain of being left alone.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("harm", [cut, flip, Path.unlink])
 def test_harmed_files(
     half: Path, whole: FairTrainer, tmp_path: Path, harm: Callable[[Path], None]
@@ -263,7 +272,6 @@ def test_harmed_files(
     assert noticed >= 2
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_flipped_bits_are_errors_or_nothing(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     arrays = {name: rng.standard_normal((40, 6)).astype(np.float32) for name in "abc"}
