@@ -118,16 +118,11 @@ def _independent(gram: Array, same: np.ndarray, most: float = 0.25) -> Array:
     """Return which functions ``(m,)`` are, with those before them of one variable, near orthogonal.
 
     Where rounding is all that a polynomial is made of, orthogonalising twice is not enough.  The
-    squares of their correlations sum to less than ``most``; below 1/2 their Gram matrix is
-    positive definite.
+    squares of their products sum to less than ``most``; of functions of norm 1, as these are, the
+    Gram matrix is positive definite below 1/2.  What is not finite is not near orthogonal.
     """
-    square = jnp.diagonal(gram)
-    before = np.tril(same, -1)
-    overlap = safe_divide(gram * gram, square[:, None] * square[None, :])
-    overlap = jnp.sum(jnp.where(before, overlap, 0), axis=1)
-    # Not finite: too far from orthonormal to be squared.
-    overlap = jnp.where(jnp.isfinite(overlap), overlap, 1)
-    return matmul(np.tril(same).astype(gram.dtype), overlap) < most
+    overlap = jnp.sum(jnp.where(np.tril(same, -1), gram * gram, 0), axis=1)
+    return jnp.sum(jnp.where(np.tril(same), overlap[None, :], 0), axis=1) < most
 
 
 def _within(degrees: Sequence[int]) -> np.ndarray:
@@ -199,8 +194,9 @@ def _measured_and_repaired(
     # What could not be repaired is left out.
     same = same_variable([top + 1] * len(degrees))
     failed = ~jnp.isfinite(jnp.sum(state.whitener) + jnp.sum(state.gram))
-    independent = _independent(state.gram, same, most=1e-4)
-    alone = jnp.where(independent, safe_rsqrt(jnp.diagonal(state.gram)), 0)
+    unit = safe_rsqrt(jnp.diagonal(state.gram))
+    independent = _independent(state.gram * unit[:, None] * unit[None, :], same, most=1e-4)
+    alone = jnp.where(independent, unit, 0)
     alone = jnp.where(np.eye(len(same), dtype=bool), alone, 0)
     whitener = jnp.where(failed, alone, state.whitener)
     used = jnp.diagonal(whitener) != 0
