@@ -84,7 +84,7 @@ def scan(
     * ``"asymptotic"``: the same law for two categories, under the same conditions.
     * ``"permutation"``: ``(b + 1) / (m + 1)``, with b of m random permutations of the rows of one
       column reaching the value.  It is exact, and never below ``1 / (m + 1)``.  Pairs that are
-      clearly not significant (a fifth of the first 199 reach the value) need no more of them.
+      clearly not significant (a fifth of the first half of them reach the value) have no others.
 
     ``"rank"`` and ``"permutation"`` ask for Roy's law of ranks or for permutations throughout,
     ``"asymptotic"`` for Roy's law of the values as they are, None for no p-values.  Measures other

@@ -32,11 +32,11 @@ FEW_VALUES = 128
 as tables of counts."""
 
 
-FIRST_STAGE = 199
-"""Permutations of every pair, or a fifth of those asked for, if that is more."""
-
 ENOUGH = 0.2
-"""A pair that reaches its value in such a share of the first ones is done."""
+"""A pair that reaches its value in such a share of the first half of the permutations is done."""
+
+FEWEST = 199
+"""So few permutations, or fewer, are one stage."""
 
 
 def permutation_null(
@@ -63,8 +63,8 @@ def permutation_null(
     mean, point = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     exceed, drawn = np.zeros(len(pairs), np.intp), np.zeros(len(pairs), np.intp)
     observed = np.full(len(pairs), np.nan)
-    first = max(FIRST_STAGE, permutations // 5)
-    first = first if permutations > 2 * first else permutations
+    # So p-values of both stages are fractions of one denominator, as of 999 and 499.
+    first = (permutations + 1) // 2 - 1 if permutations > FEWEST else permutations
     whole = Engine(features, kernels, memory)
     of = np.sort(whole.patterns.pattern_index[pairs], axis=1)
     keys = of[:, 0] * (whole.patterns.pattern_index.max() + 1) + of[:, 1]
