@@ -6,7 +6,7 @@ And what standardises a variable.  Rows may be padded: of arrays ``(n, ...)`` on
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -108,21 +108,22 @@ def standardise(x: Array, count: Array | None = None, *, ddof: int = 0) -> Array
 
     A constant column becomes 0, with zero derivatives; NaN or infinity makes the column NaN.  It
     is first taken relative to its first row and its range, so that neither a far mean nor an
-    extreme unit costs digits (down to the smallest normal numbers of the dtype).  Padded rows
-    become 0.
+    extreme unit costs digits (of the dtype's normal numbers).  Padded rows become 0.
 
     Args:
       x: the data, traced.
       count: see the module.
       ddof: of the standard deviation, static.
     """
-    centred, reach = _framed(x, count)
-    centred = kept(centred - row_mean(centred, count, keepdims=True), count)
+    framed = _framed(x, count)
+    centred = kept(framed.rows - row_mean(framed.rows, count, keepdims=True), count)
     variance = row_mean(centred * centred, count, keepdims=True)
     if ddof:
         rows = row_count(count, x)
         variance = variance * (rows / jnp.maximum(rows - ddof, 1))
-    return jnp.where(reach == 0, 0, centred / jnp.sqrt(jnp.where(reach == 0, 1, variance)))
+    return jnp.where(
+        framed.constant, 0, centred / jnp.sqrt(jnp.where(framed.constant, 1, variance))
+    )
 
 
 def standard_deviation(
@@ -138,21 +139,47 @@ def standard_deviation(
         x = jnp.where(weights == 0, x[jnp.argmax(weights)], x)
         weights = weights / jnp.max(weights)
         weights = weights / jnp.sum(weights)
-    centred, reach = _framed(x, count)
-    centred = kept(centred - _mean_over_rows(centred, count, weights), count)
+    framed = _framed(x, count)
+    centred = kept(framed.rows - _mean_over_rows(framed.rows, count, weights), count)
     variance = _mean_over_rows(centred * centred, count, weights)
-    constant = reach[0] == 0
-    return jnp.where(constant, 0, 2 * reach[0] * jnp.sqrt(jnp.where(constant, 1, variance[0])))
+    root = jnp.sqrt(jnp.where(framed.constant, 1, variance))
+    return jnp.where(framed.constant, 0, root / framed.zoom / framed.unit)[0]
 
 
-def _framed(x: Array, count: Array | None) -> tuple[Array, Array]:
-    """Return ``(x - x[0]) / reach`` and half the reach ``(1, ...)``, the farthest from x[0]."""
-    x = x / 2  # so that the range of any data is a finite number
-    x = x - lax.stop_gradient(x[:1])
-    reach = lax.stop_gradient(jnp.max(jnp.abs(kept(x, count)), axis=0, keepdims=True))
-    # XLA may multiply by the reciprocal, which is no normal number where the reach is the largest.
-    shrink = jnp.where(reach > 1, 2.0**-8, 1.0).astype(x.dtype)
-    return (x * shrink) / (jnp.where(reach == 0, 1, reach) * shrink), reach
+class _Framed(NamedTuple):
+    """The rows ``((x - x[0]) * unit) * zoom``, which reach to between 1/2 and 1 in every column.
+
+    Both factors ``(1, ...)`` are powers of two, as their product may be beyond the dtype.
+    """
+
+    rows: Array
+    unit: Array
+    zoom: Array
+    constant: Array
+
+
+def _framed(x: Array, count: Array | None) -> _Framed:
+    low, high = extremes(kept(x, count, x[:1]))
+    unit = reciprocal_power(jnp.maximum(jnp.abs(low), jnp.abs(high)))
+    first, low, high = (lax.stop_gradient(end) * unit for end in (x[:1], low, high))
+    reach = jnp.maximum(high - first, first - low)
+    zoom = reciprocal_power(reach)
+    return _Framed((x * unit - first) * zoom, unit, zoom, reach == 0)
+
+
+def reciprocal_power(x: Array) -> Array:
+    """Return the power of two in ``[1 / (2 x), 1 / x]`` (of those that have a reciprocal).
+
+    To multiply by it loses no digit.
+    """
+    largest = largest_power(x.dtype)
+    above = 1.5 * jnp.clip(x, 1 / largest, largest)  # which rounds to the next power of two
+    return 1 / lax.reduce_precision(above, jnp.finfo(x.dtype).nexp, 0)
+
+
+def largest_power(dtype: jnp.dtype) -> float:
+    """Return the largest power of two whose half has a normal reciprocal."""
+    return 0.5 / float(jnp.finfo(dtype).tiny)
 
 
 def _mean_over_rows(x: Array, count: Array | None, weights: Array | None) -> Array:
@@ -161,8 +188,8 @@ def _mean_over_rows(x: Array, count: Array | None, weights: Array | None) -> Arr
     return jnp.sum(weights.reshape(-1, *[1] * (x.ndim - 1)) * x, axis=0, keepdims=True)
 
 
-def extremes(x: Array) -> tuple[Array, Array]:
-    """Return the least and the largest rows ``(1, ...)`` of ``x (n, ...)``; NaN where one is.
+def extremes(x: Array, axis: int = 0) -> tuple[Array, Array]:
+    """Return the least and the largest of ``x`` along an axis, which stays; NaN where one is.
 
     In one reduction: XLA compiles each of two, and in several parts.  Constants to derivatives.
     """
@@ -171,9 +198,9 @@ def extremes(x: Array) -> tuple[Array, Array]:
         (x, x),
         (np.array(np.inf, x.dtype), np.array(-np.inf, x.dtype)),
         lambda one, other: (jnp.minimum(one[0], other[0]), jnp.maximum(one[1], other[1])),
-        (0,),
+        (axis,),
     )
-    return low[None], high[None]
+    return jnp.expand_dims(low, axis), jnp.expand_dims(high, axis)
 
 
 @custom_vmap

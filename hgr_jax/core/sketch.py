@@ -10,7 +10,13 @@ from jax import Array, lax
 
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.moments import WHOLE_ROWS
-from hgr_jax.core.numerics import equal_weights, safe_divide
+from hgr_jax.core.numerics import (
+    equal_weights,
+    extremes,
+    largest_power,
+    reciprocal_power,
+    safe_divide,
+)
 from hgr_jax.core.small_matrices import matmul
 
 SKETCH_ROWS = 256
@@ -77,40 +83,15 @@ def _frames(points: Array, middle: Array) -> Array:
     the center is in the bulk, next to which even a far outlier leaves the other rows their digits.
     Where a point is not finite, the center is NaN.
     """
-    low, high = _extremes(points)
-    unit = _reciprocal_power(jnp.maximum(jnp.abs(low), jnp.abs(high)))
+    low, high = (end[:, 0] for end in extremes(points, axis=1))
+    unit = reciprocal_power(jnp.maximum(jnp.abs(low), jnp.abs(high)))
     low, middle, high = low * unit, middle * unit, high * unit
     reach = jnp.maximum(high - middle, middle - low)
-    largest = _largest_power(reach.dtype)
-    scale = jnp.clip(unit * _reciprocal_power(reach), 1 / largest, largest)
+    largest = largest_power(reach.dtype)
+    scale = jnp.clip(unit * reciprocal_power(reach), 1 / largest, largest)
     scale = jnp.where(reach == 0, 0, scale)
     center = jnp.where(jnp.isfinite(reach), middle * (scale / unit), jnp.nan)
     return jnp.stack([scale, center], axis=1)
-
-
-def _reciprocal_power(x: Array) -> Array:
-    """Return the power of two in ``[1 / (2 x), 1 / x]`` (of those that have a reciprocal)."""
-    largest = _largest_power(x.dtype)
-    above = 1.5 * jnp.clip(x, 1 / largest, largest)  # which rounds to the next power of two
-    return 1 / lax.reduce_precision(above, jnp.finfo(x.dtype).nexp, 0)
-
-
-def _largest_power(dtype: jnp.dtype) -> float:
-    return 0.5 / float(jnp.finfo(dtype).tiny)
-
-
-def _extremes(x: Array) -> tuple[Array, Array]:
-    """Return the least and largest of each row; NaN if one is.
-
-    In one reduction: XLA compiles each of two, and in several parts.
-    """
-    low, high = lax.reduce(
-        (x, x),
-        tuple(np.array(start, x.dtype) for start in (np.inf, -np.inf)),
-        lambda one, other: (jnp.minimum(one[0], other[0]), jnp.maximum(one[1], other[1])),
-        (1,),
-    )
-    return low, high
 
 
 def _middles(columns: Sequence[Array], count: Array | None) -> Array:
