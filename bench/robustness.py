@@ -95,7 +95,7 @@ SHAPES: dict[Shape, int] = dict.fromkeys(SHORT, 3000) | {(2500, 8, 8): 1500, (60
 
 QUICK: dict[Shape, int] = {(13, 12, 12): 10 * len(KINDS), (40, 8, 8): 10 * len(KINDS)}
 
-BOUNDS = {"float32": 5e-3, "float64": 5e-4}
+BOUNDS = {"float32": 2e-3, "float64": 1e-4}
 
 
 @dataclasses.dataclass

@@ -40,6 +40,9 @@ from hgr_jax.core.small_matrices import inverse_cholesky, matmul
 MIN_REMAINDER = 0.5
 MAX_NORM = 16.0
 
+CLEAR_NORM = 1.25
+"""Of a direction, in times the norm below which it is dead."""
+
 
 class FittedPolynomials(NamedTuple):
     """Bases of all variables, stacked, each with as many degrees as the largest has.
@@ -92,8 +95,7 @@ def fit_polynomials(
     basis, gram, whitener, good = fitted
     supported = jnp.minimum(distinct - 1, np.asarray(degrees, np.int32))
     good &= jnp.all(jnp.sum(basis.in_span, axis=1, dtype=jnp.int32) >= supported)
-    # Of rows in the sketch's units: below its rounding, what is left of a product is another's.
-    good &= jnp.all(basis.step * (4 * float(jnp.finfo(gram.dtype).eps)) < 1)
+    good &= jnp.all(_resolved(basis))
     finite = jnp.isfinite(jnp.sum(frame) + jnp.sum(shares))
     return FittedPolynomials(basis, gram, whitener, good, finite)
 
@@ -123,6 +125,26 @@ def _independent(gram: Array, same: np.ndarray, most: float = 0.25) -> Array:
     """
     overlap = jnp.sum(jnp.where(np.tril(same, -1), gram * gram, 0), axis=1)
     return jnp.sum(jnp.where(np.tril(same), overlap[None, :], 0), axis=1) < most
+
+
+def _resolved(basis: PolynomialBasis) -> Array:
+    """Return which directions ``(v, d)`` are dead, or clearly more than rounding.
+
+    Just above the norm below which a direction is dead, rounding decides whether it is; and of rows
+    in the sketch's units, what is left of a product below their rounding may be another's.
+    """
+    step, eps = basis.step, float(jnp.finfo(basis.step.dtype).eps)
+    clear = (
+        CLEAR_NORM**2 * rounding_noise(step.dtype) ** 2 * (1 + _projected_out(basis) * step**2) < 1
+    )
+    return clear & (4 * eps * step < 1)
+
+
+def _projected_out(basis: PolynomialBasis) -> Array:
+    """Return the squared norm ``(v, d)`` of what is projected out of ``x p_j`` on earlier ones."""
+    # Column j of the recurrence, but for the step, expands x p_j on p_0 .. p_j.
+    others = np.arange(basis.recurrence.shape[1]) != 2
+    return jnp.sum(jnp.where(others[None, :, None], basis.recurrence**2, 0), axis=1)
 
 
 def _within(degrees: Sequence[int]) -> np.ndarray:
@@ -242,10 +264,7 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
     top, variables = basis.degree, len(degrees)
     square = jnp.diagonal(gram)
     residual = square.reshape(variables, top + 1)[:, 1:] / basis.step**2
-    # Column j of the recurrence, but for the step, expands x p_j on p_0 .. p_j.
-    others = np.arange(basis.recurrence.shape[1]) != 2
-    expansion = jnp.sum(jnp.where(others[None, :, None], basis.recurrence**2, 0), axis=1)
-    in_span = ~(residual <= rounding_noise(gram.dtype) ** 2 * (expansion + residual))
+    in_span = ~(residual <= rounding_noise(gram.dtype) ** 2 * (_projected_out(basis) + residual))
     in_span &= _within(degrees)
     kept = [np.ones(variables, bool)]
     for j in range(top):

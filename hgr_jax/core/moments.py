@@ -18,10 +18,10 @@ from jax import Array, lax
 from hgr_jax.core.numerics import row_count, row_mask
 
 WHOLE_ROWS = 16384
-"""Up to so many rows are one block: their basis functions still fit in a core's cache."""
+"""Up to so many rows, blocks are computed at once: their functions still fit in a core's cache."""
 
 BLOCK_ROWS = 2048
-"""Rows of a block of longer data, about."""
+"""Rows of a block, about.  A float32 sum of more products would lose more digits."""
 
 
 def sum_over_rows(
@@ -38,11 +38,16 @@ def sum_over_rows(
     The reverse-mode derivative keeps only the columns and recomputes each block.
     """
     rows = columns[0].shape[0]
+    if rows <= BLOCK_ROWS:
+        mask = row_mask(count, rows)
+        return block(None if mask is None else mask.astype(_dtype(columns)), *columns)
     if rows <= WHOLE_ROWS:
-        return block(_inside(count, rows, columns), *columns)
+        stacked, inside = _in_blocks(columns, count)
+        of_rows = (None if inside is None else 0, *[0] * len(stacked))
+        return jnp.sum(jax.vmap(block, of_rows)(inside, *stacked), axis=0)
     if count is not None:
         return _sum_of_first_rows(block, columns, count)
-    stacked, inside = _in_blocks(columns)
+    stacked, inside = _in_blocks(columns, None)
     block = jax.checkpoint(block, prevent_cse=False)
     shape = jax.eval_shape(block, None, *(c[0] for c in stacked))
 
@@ -53,16 +58,11 @@ def sum_over_rows(
     return total
 
 
-def _inside(count: Array | None, rows: int, columns: Sequence[Array]) -> Array | None:
-    mask = row_mask(count, rows)
-    return None if mask is None else mask.astype(_dtype(columns))
-
-
 def _dtype(columns: Sequence[Array]) -> Any:
     return jnp.result_type(*(c for c in columns if jnp.issubdtype(c.dtype, jnp.floating)))
 
 
-def _in_blocks(columns: Sequence[Array]) -> tuple[list[Array], Array | None]:
+def _in_blocks(columns: Sequence[Array], count: Array | None) -> tuple[list[Array], Array | None]:
     """Return columns ``(blocks, size, ...)`` and which rows are data, if not all.
 
     A size that divides the number of rows needs no copy: one is looked for near `BLOCK_ROWS`.
@@ -71,12 +71,13 @@ def _in_blocks(columns: Sequence[Array]) -> tuple[list[Array], Array | None]:
     sizes = range(BLOCK_ROWS, BLOCK_ROWS // 2, -1)
     size = next((s for s in sizes if rows % s == 0), -(-rows // -(-rows // BLOCK_ROWS)))
     blocks = -(-rows // size)
-    extra = blocks * size - rows
     inside = None
-    if extra:
-        columns = [jnp.pad(c, [(0, extra)] + [(0, 0)] * (c.ndim - 1), mode="edge") for c in columns]
-        inside = (lax.iota(jnp.int32, blocks * size) < rows).astype(_dtype(columns))
-        inside = inside.reshape(blocks, size)
+    if blocks * size > rows:
+        padding = (0, blocks * size - rows)
+        columns = [jnp.pad(c, [padding] + [(0, 0)] * (c.ndim - 1), mode="edge") for c in columns]
+    if blocks * size > rows or count is not None:
+        inside = lax.iota(jnp.int32, blocks * size) < (rows if count is None else count)
+        inside = inside.astype(_dtype(columns)).reshape(blocks, size)
     return [c.reshape(blocks, size, *c.shape[1:]) for c in columns], inside
 
 
