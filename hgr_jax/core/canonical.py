@@ -131,7 +131,8 @@ class Transformation:
 class Solution:
     """The optimal pair of transformations and how it was reached.
 
-    ``sides`` are those of a and b, stacked where both are polynomials.
+    ``sides`` are those of a and b, stacked where both are polynomials.  Of short data ``values``
+    has the polynomials at all rows, as `fitting.FittedPolynomials` does.
     """
 
     correlation: Array
@@ -141,6 +142,7 @@ class Solution:
     direction: Array
     finite: Array
     conditioned: Array
+    values: Array | None
 
     def with_fixed_sign(self) -> Solution:
         """Return the solution with the sign that makes the largest component of f positive.
@@ -199,7 +201,8 @@ def solve(
       start: values ``(n,)`` of a first guess of g at the rows of ``b``, or None.
       count: how many of the rows are data; None for all.
     """
-    bases, moments, whitener, conditioned, known = _whitened(problem, a, b, weights, count)
+    whitened = _whitened(problem, a, b, weights, count)
+    bases, moments, whitener, conditioned, known, values = whitened
     m = _part(moments, bases, 0, 1)[1:, 1:]
     finite = jnp.isfinite(jnp.sum(m))
     m = jnp.where(jnp.isfinite(m), m, 0)
@@ -224,7 +227,7 @@ def solve(
             for v, vector in enumerate((pair.u, pair.v))
         )
         sides = Transformation(bases[0], f), Transformation(bases[1], g)
-    return Solution(value, sides, problem.degrees, pair, direction, known, conditioned)
+    return Solution(value, sides, problem.degrees, pair, direction, known, conditioned, values)
 
 
 Bases = PolynomialBasis | tuple[Basis, Basis]
@@ -263,7 +266,7 @@ def _projected(
     return matmul(whitener, jnp.where(jnp.isfinite(sums), sums, 0))
 
 
-_WhitenedMoments = tuple[Bases, Array, Array, Array, Array]
+_WhitenedMoments = tuple[Bases, Array, Array, Array, Array, Array | None]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -272,23 +275,23 @@ def _whitened(
 ) -> _WhitenedMoments:
     """Return the bases, and of ``[1, basis]`` of both the whitened Gram matrix and its whitener.
 
-    Then whether the bases are well conditioned, and whether the data are finite (a factorisation
-    that fails is no fault of theirs).
+    Then whether the bases are well conditioned, whether the data are finite (a factorisation that
+    fails is no fault of theirs), and the values of `Solution`.
     """
     degree_a, degree_b = problem.degrees
     bases: Bases
     if degree_a is not None and degree_b is not None:
         fitted = fit_polynomials((a, b), (degree_a, degree_b), weights, count)
-        bases, gram, whitener, conditioned, known = fitted
+        bases, gram, whitener, conditioned, known, values = fitted
     else:
         basis_a, conditioned_a = _one_basis(degree_a, a, weights)
         basis_b, conditioned_b = _one_basis(degree_b, b, weights)
         bases, conditioned = (basis_a, basis_b), conditioned_a & conditioned_b
         gram = _moments(bases, a, b, weights)
         whitener = whitening(gram, same_variable(_sizes(bases)))
-        known = jnp.isfinite(gram).all()
+        known, values = jnp.isfinite(gram).all(), None
     moments = matmul(matmul(whitener, gram), whitener.T)
-    return bases, moments, whitener, conditioned, known
+    return bases, moments, whitener, conditioned, known, values
 
 
 def _one_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:

@@ -26,7 +26,6 @@ from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.numerics import equal_weights, normalised, safe_divide, without_dropped_rows
 from hgr_jax.core.padding import first_rows, over_rows
 from hgr_jax.core.showing import as_html, as_text, in_fields, in_figures, is_concrete
-from hgr_jax.core.sketch import WHOLE_SKETCH
 from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.status import MESSAGES, Status
 
@@ -320,15 +319,16 @@ def _leverage(solution: Solution, pair: PreparedPair) -> tuple[Array, Array, Arr
 
     The correlation is the mean of ``f(a) g(b)`` over the rows.  Constants under differentiation.
     """
-    a, b, weights, sides, s = lax.stop_gradient(
-        (pair.a, pair.b, pair.weights, solution.sides, solution.correlation)
+    a, b, weights, sides, values, s = lax.stop_gradient(
+        (pair.a, pair.b, pair.weights, solution.sides, solution.values, solution.correlation)
     )
-    if isinstance(sides, Transformation) and a.shape[0] <= WHOLE_SKETCH:
-        f, g = sides(jnp.stack([a, b]))
+    if values is not None and isinstance(sides, Transformation):
+        f, g = jnp.sum(sides.coefficients[:, :, None] * values, axis=1)
+        parts, w = f * g, values[0, 0] ** 2
     else:
-        f, g = lax.stop_gradient(solution.f)(a), lax.stop_gradient(solution.g)(b)
-    w = equal_weights(pair.count, a) if weights is None else weights
-    parts = w * f * g
+        f, g = lax.stop_gradient((solution.f, solution.g))
+        w = equal_weights(pair.count, a) if weights is None else weights
+        parts = w * f(a) * g(b)
     row = jnp.argmax(parts).astype(jnp.int32)
     return safe_divide(jnp.max(parts), s), w[row], row
 

@@ -56,6 +56,8 @@ class FittedPolynomials(NamedTuple):
       well_conditioned: whether every basis is, with as many directions as the data has values
         for (an outlier beyond the reach of the dtype hides those of all other rows).
       finite: whether the data and weights are.
+      values: of short data, the polynomials at all rows times the roots of the rows' weights,
+        ``(v, 1 + top, n)``; None of long data.
     """
 
     basis: PolynomialBasis
@@ -63,10 +65,11 @@ class FittedPolynomials(NamedTuple):
     whitener: Array
     well_conditioned: Array
     finite: Array
+    values: Array | None
 
 
 _Fitted = tuple[PolynomialBasis, Array, Array, Array]
-"""All but the last of `FittedPolynomials`."""
+"""The first four of `FittedPolynomials`."""
 
 
 def fit_polynomials(
@@ -97,7 +100,7 @@ def fit_polynomials(
     good &= jnp.all(jnp.sum(basis.in_span, axis=1, dtype=jnp.int32) >= supported)
     good &= jnp.all(_resolved(basis))
     finite = jnp.isfinite(jnp.sum(frame) + jnp.sum(shares))
-    return FittedPolynomials(basis, gram, whitener, good, finite)
+    return FittedPolynomials(basis, gram, whitener, good, finite, values if short else None)
 
 
 def _fitted_whole(basis: PolynomialBasis, values: Array, degrees: Sequence[int]) -> _Fitted:
