@@ -6,7 +6,6 @@ exits with 1 if a bound is exceeded.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import functools
 import itertools
@@ -24,7 +23,7 @@ import hgr_jax
 from bench import reference
 from bench.data import DISTRIBUTIONS, awkward_pair
 from bench.machine import describe
-from bench.report import MarkdownReport
+from bench.report import MarkdownReport, bench_parser
 from hgr_jax.core.solvers import SOLVERS
 
 P = ParamSpec("P")
@@ -224,15 +223,12 @@ def _gradients(x: jax.Array, y: jax.Array, w: jax.Array | None) -> jax.Array:
 
 def main(argv: list[str] | None = None) -> int:
     """Print every figure; 1 if one exceeds its bound."""
-    parser = argparse.ArgumentParser(prog="python -m bench.accuracy", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a small version, in a minute or two")
-    parser.add_argument("--write", action="store_true", help="keep the table in bench/README.md")
+    parser = bench_parser("accuracy", __doc__, quick="a small version, in a minute or two")
     options = parser.parse_args(argv)
     report = MarkdownReport()
     report.say(describe())
-    exceeded = []
 
-    def rows() -> Iterator[list[str]]:
+    def rows() -> Iterator[tuple[list[str], bool]]:
         sections = (
             value_figures(options.quick),
             invariance_figures(2 if options.quick else 6),
@@ -240,15 +236,12 @@ def main(argv: list[str] | None = None) -> int:
             degenerate_figures(options.quick),
         )
         for figure in itertools.chain.from_iterable(sections):
-            if not figure.holds:
-                exceeded.append(figure.name)
-            verdict = "yes" if figure.holds else "EXCEEDED"
-            yield [figure.name, f"{figure.value:.1e}", f"{figure.bound:.0e}", verdict]
+            yield [figure.name, f"{figure.value:.1e}", f"{figure.bound:.0e}"], figure.holds
 
-    report.table(("property", "measured", "bound", "holds"), rows())
+    holds = report.judged_table(("property", "measured", "bound"), rows())
     if options.write:
         report.keep("accuracy")
-    return 1 if exceeded else 0
+    return 0 if holds else 1
 
 
 if __name__ == "__main__":

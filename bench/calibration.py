@@ -5,7 +5,6 @@ python -m bench.calibration [--only rejections|families|power] [--quick] [--writ
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 import warnings
@@ -19,7 +18,7 @@ from tqdm import tqdm
 
 import hgr_jax
 from bench.machine import describe
-from bench.report import MarkdownReport
+from bench.report import MarkdownReport, bench_parser
 from hgr_jax.datasets import synthetic
 
 Matrix = NDArray[np.float64]
@@ -220,10 +219,8 @@ def main(argv: list[str] | None = None) -> int:
         "families": families,
         "power": power,
     }
-    parser = argparse.ArgumentParser(prog="python -m bench.calibration", description=__doc__)
+    parser = bench_parser("calibration", __doc__, quick="a small version, in a minute or two")
     parser.add_argument("--only", choices=tuple(parts), help="one of the tables")
-    parser.add_argument("--quick", action="store_true", help="a small version, in a minute or two")
-    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
     options = parser.parse_args(argv)
     within = True
     for name, part in parts.items():

@@ -14,7 +14,6 @@ interpreter and packages.  It imports the package, makes its data, and then make
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -28,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from bench.machine import describe
-from bench.report import MarkdownReport
+from bench.report import MarkdownReport, bench_parser
 from bench.timing import seconds
 
 ROOT = Path(__file__).parent.parent
@@ -160,10 +159,8 @@ def later_calls(
 
 def main(argv: list[str] | None = None) -> int:
     """Print the tables; 1 where a bound is broken."""
-    parser = argparse.ArgumentParser(prog="python -m bench.compile", description=__doc__)
+    parser = bench_parser("compile", __doc__, quick="two cases, once each")
     parser.add_argument("--against", metavar="REV", help="a revision of this repository")
-    parser.add_argument("--quick", action="store_true", help="two cases, once each")
-    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
     options = parser.parse_args(argv)
     report = MarkdownReport()
     report.say(describe())

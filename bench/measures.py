@@ -6,7 +6,6 @@ call them, in float64.  All contestants of a row run in turn, in one process.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
@@ -23,7 +22,7 @@ import hgr_jax
 from bench import peers
 from bench.data import relation
 from bench.machine import describe
-from bench.report import MarkdownReport
+from bench.report import MarkdownReport, bench_parser
 from bench.timing import race, seconds
 from hgr_jax.datasets.synthetic import RELATIONSHIPS
 
@@ -185,9 +184,7 @@ def values(report: MarkdownReport, n: int) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and with ``--write`` keep the tables in ``bench/README.md``."""
-    parser = argparse.ArgumentParser(prog="python -m bench.measures", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a small version, to see it work")
-    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
+    parser = bench_parser("measures", __doc__, quick="a small version, to see it work")
     options = parser.parse_args(arguments)
     report = MarkdownReport()
     report.say(describe())

@@ -6,7 +6,6 @@ JAX contestants are on the device before the clock starts, and every call is blo
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ import hgr_jax
 from bench import peers, reference
 from bench.data import RELATIONS, awkward_pair, communities, relation
 from bench.machine import describe
-from bench.report import MarkdownReport
+from bench.report import MarkdownReport, bench_parser
 from bench.timing import race, seconds
 
 
@@ -322,9 +321,7 @@ def import_time(report: MarkdownReport, runs: int) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run every table."""
-    parser = argparse.ArgumentParser(prog="python -m bench.pair", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a small version of every table")
-    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
+    parser = bench_parser("pair", __doc__, quick="a small version of every table")
     options = parser.parse_args(argv)
     quick = options.quick
     report = MarkdownReport()

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 RESULTS = Path(__file__).with_name("README.md")
+
+
+def bench_parser(name: str, doc: str | None, *, quick: str) -> argparse.ArgumentParser:
+    """The options that every benchmark has; ``quick`` says what is left of it then."""
+    parser = argparse.ArgumentParser(prog=f"python -m bench.{name}", description=doc)
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
+    return parser
 
 
 class MarkdownReport:
@@ -29,6 +38,22 @@ class MarkdownReport:
         for row in rows:
             self.say(_row(row))
         self.say()
+
+    def judged_table(
+        self, header: Sequence[str], rows: Iterable[tuple[Sequence[str], bool | None]]
+    ) -> bool:
+        """A table that says of each row whether its bound holds (None: has none); whether all do."""
+        verdicts = {True: "yes", False: "EXCEEDED", None: ""}
+        every = True
+
+        def judged() -> Iterator[list[str]]:
+            nonlocal every
+            for cells, holds in rows:
+                every &= holds is not False
+                yield [*cells, verdicts[holds]]
+
+        self.table([*header, "holds"], judged())
+        return every
 
     def keep(self, name: str, path: Path = RESULTS) -> None:
         """Replace what stands between ``<!-- name -->`` and ``<!-- end name -->`` in a file."""

@@ -8,7 +8,6 @@ requirements exclude current pandas: ``pip install --no-deps ppscore``).
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import itertools
 import subprocess
@@ -28,7 +27,7 @@ import hgr_jax
 from bench.data import communities
 from bench.machine import describe
 from bench.peers import maxcorr_double
-from bench.report import MarkdownReport
+from bench.report import MarkdownReport, bench_parser
 from bench.timing import race, seconds
 
 Matrix = NDArray[np.floating]
@@ -256,10 +255,8 @@ def memory(report: MarkdownReport, quick: bool) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Print the tables."""
-    parser = argparse.ArgumentParser(prog="python -m bench.scan", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a small version, in a minute")
+    parser = bench_parser("scan", __doc__, quick="a small version, in a minute")
     parser.add_argument("--slow", action="store_true", help="also the packages that take minutes")
-    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
     options = parser.parse_args(argv)
     report = MarkdownReport()
     report.say(describe())

@@ -6,7 +6,6 @@ as its users write it.  All contestants of a task run in turn, in one process.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from bench.machine import describe
 from bench.paper import enforcement
 from bench.paper.enforcement import CHUNK, Setting
-from bench.report import MarkdownReport
+from bench.report import MarkdownReport, bench_parser
 from bench.timing import Timing, race, seconds
 from hgr_jax.fairness import Penalty
 from hgr_jax.fairness.steps import batch_rows, run_steps
@@ -148,9 +147,7 @@ def measure(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark; 1 if a bound is exceeded."""
-    parser = argparse.ArgumentParser(prog="python -m bench.training", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one table, few rounds")
-    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
+    parser = bench_parser("training", __doc__, quick="one table, few rounds")
     options = parser.parse_args(arguments)
     report = MarkdownReport()
     report.say(describe())

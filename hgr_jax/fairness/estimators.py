@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 import warnings
@@ -36,7 +37,7 @@ multiclass = require("sklearn.utils.multiclass", "fairness")
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
+class _FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     """The common base of the two estimators."""
 
     _task: ClassVar[str]
@@ -111,9 +112,9 @@ class _FairMLP(base.BaseEstimator):  # type: ignore[misc,name-defined]
         """
         return read_estimator(path, cls, cls._kept)
 
+    @abc.abstractmethod
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         """Return what the network is trained to, and the number of its outputs."""
-        raise NotImplementedError
 
     def _train(self, x: NDArray[Any], y: NDArray[Any], protected: Any, outputs: int) -> None:
         penalty = self._penalty(protected)
