@@ -42,7 +42,7 @@ class MarkdownReport:
     def judged_table(
         self, header: Sequence[str], rows: Iterable[tuple[Sequence[str], bool | None]]
     ) -> bool:
-        """A table that says of each row whether its bound holds (None: has none); whether all do."""
+        """A table that says of each row whether its bound holds (None: none); whether all do."""
         verdicts = {True: "yes", False: "EXCEEDED", None: ""}
         every = True
 
