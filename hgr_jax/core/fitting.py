@@ -136,11 +136,9 @@ def _resolved(basis: PolynomialBasis) -> Array:
     Just above the norm below which a direction is dead, rounding decides whether it is; and of rows
     in the sketch's units, what is left of a product below their rounding may be another's.
     """
-    step, eps = basis.step, float(jnp.finfo(basis.step.dtype).eps)
-    clear = (
-        CLEAR_NORM**2 * rounding_noise(step.dtype) ** 2 * (1 + _projected_out(basis) * step**2) < 1
-    )
-    return clear & (4 * eps * step < 1)
+    step, noise = basis.step, rounding_noise(basis.step.dtype)
+    clear = (CLEAR_NORM * noise) ** 2 * (1 + _projected_out(basis) * step**2) < 1
+    return clear & (noise * step < 1)
 
 
 def _projected_out(basis: PolynomialBasis) -> Array:
