@@ -335,15 +335,7 @@ def read_estimator(path: str | Path, kind: type[Any], attributes: Sequence[str])
       ValueError: if the file is not one of class ``kind``.
       OSError: if it cannot be opened.
     """
-    try:
-        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = dict(file)
-        about = json.loads(str(arrays["about"]))
-    except (AttributeError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a saved model: {error}") from error
-    complete = isinstance(about, dict) and isinstance(about.get("parameters"), dict)
-    if not complete or "class" not in about:
-        raise ValueError(f"{path} is not a saved model: it does not say of what.")
+    about, arrays = _read_model(path)
     if about["class"] != kind.__name__:
         raise ValueError(f"{path} holds a {about['class']}; load it with {about['class']}.load.")
     unknown = set(about["parameters"]) - set(kind().get_params())
@@ -372,6 +364,24 @@ def read_estimator(path: str | Path, kind: type[Any], attributes: Sequence[str])
     if [kernel.shape for kernel in estimator.coefs_] != list(itertools.pairwise(sizes)):
         raise ValueError(f"{path} is not a whole saved model: its layers do not fit together.")
     return estimator
+
+
+def class_of(path: str | Path) -> str:
+    """Return the class of the estimator that `write_estimator` kept; errors as `read_estimator`."""
+    return str(_read_model(path)[0]["class"])
+
+
+def _read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    try:
+        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays = dict(file)
+        about = json.loads(str(arrays["about"]))
+    except (AttributeError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is not a saved model: {error}") from error
+    complete = isinstance(about, dict) and isinstance(about.get("parameters"), dict)
+    if not complete or "class" not in about:
+        raise ValueError(f"{path} is not a saved model: it does not say of what.")
+    return about, arrays
 
 
 def _is_plain(value: Any) -> bool:
