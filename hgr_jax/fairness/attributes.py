@@ -12,6 +12,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike, NDArray
 
+from hgr_jax._forks import refuse_forked
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.steps import Rows
 from hgr_jax.tables.encoding import Category, encode_known
@@ -215,7 +216,9 @@ def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[An
       TypeError: for anything but numbers.
       ValueError: for values that are missing, infinite or too large for the dtype, saying how
         many and where.
+      RuntimeError: in a process that was forked where JAX ran: it is JAX that takes them.
     """
+    refuse_forked()
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         try:
