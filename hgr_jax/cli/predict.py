@@ -14,7 +14,7 @@ from hgr_jax import fairness
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax.cli.outputs import harmless
-from hgr_jax.fairness.storage import class_of
+from hgr_jax.fairness.saved_models import class_of
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
 from hgr_jax.tables.supervised import encode_inputs

@@ -25,7 +25,7 @@ from hgr_jax._optional import require
 from hgr_jax.fairness.attributes import as_column, named_column, numbers, standardisation
 from hgr_jax.fairness.dual import LagrangianDual
 from hgr_jax.fairness.penalties import Penalty
-from hgr_jax.fairness.storage import read_estimator, write_estimator
+from hgr_jax.fairness.saved_models import read_estimator, write_estimator
 from hgr_jax.fairness.tasks import ACTIVATIONS, initialised_mlp
 from hgr_jax.fairness.trainer import FairTrainer
 
