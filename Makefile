@@ -5,13 +5,14 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-all test-core lint check docs bench paper clean
+.PHONY: help demo test test-all test-core test-oldest run-oldest lint check docs bench paper clean
 
 help:
 	@echo "make demo        the main job on real data: a scan of a table, and a training under a constraint"
 	@echo "make test        the tests"
 	@echo "make test-all    the tests, and the larger versions of some"
 	@echo "make test-core   the tests of the core: make test-core PYTHON=python3.13 VENV=.venv313"
+	@echo "make test-oldest part of the tests, with the oldest releases that pyproject.toml allows"
 	@echo "make lint        format, lint and types"
 	@echo "make check       lint and the tests"
 	@echo "make docs        the documentation: docs/_build/html/index.html"
@@ -20,7 +21,7 @@ help:
 	@echo "make clean       remove the virtual environment and caches"
 
 demo: $(VENV)/ready-demo
-	$(BIN)/hgr-jax demo
+	$(BIN)/hgr-jax demo --force # again at will
 
 # Most of the time of the tests is compilation, which takes half as long without optimisation;
 # `make test-all` and `make test-core` compile as users do.
@@ -40,6 +41,24 @@ test-core: $(VENV)/ready-core
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/test_padding.py \
 	  tests/test_small_matrices.py tests/test_solvers.py tests/test_moments.py tests/test_orthogonal.py \
 	  tests/test_kb.py
+
+# Each room once, with exactly the least release that is declared of each direct dependency: a bound
+# that nobody has tried is a guess.  Afresh each time, beside the other environment.
+test-oldest:
+	rm -rf $(VENV)-oldest
+	$(MAKE) VENV=$(VENV)-oldest run-oldest
+
+# Old releases warn of newer ones below them.  The test left out compares two programs bit by bit,
+# which round alike from jax 0.9 on.
+run-oldest: $(VENV)/ready-oldest
+	XLA_FLAGS="$(QUICK) $(QUICK_BEFORE_0_10)" $(BIN)/python -m pytest -n 2 --dist loadfile \
+	  -m "not slow" -W ignore::DeprecationWarning \
+	  --deselect tests/test_kb.py::TestSeveralVariables::test_one_column_is_one_variable \
+	  tests/test_kb.py tests/test_solvers.py tests/test_scan_tables.py tests/test_scan_lengths.py \
+	  tests/test_scan_archive.py tests/test_tables_formats.py tests/test_plotting.py \
+	  tests/test_fairness_trainer.py tests/test_fairness_checkpoints.py \
+	  tests/test_fairness_scorer.py tests/test_cli_reading.py tests/test_cli_outputs.py \
+	  tests/test_cli_predict.py
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff format --check .
@@ -88,6 +107,14 @@ $(VENV)/ready-docs: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/ready-core: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+OLD := cli data excel test
+
+$(VENV)/ready-oldest: pyproject.toml .ci/oldest.py | $(VENV)/bin/python
+	$(BIN)/python .ci/oldest.py $(OLD) > $(VENV)/oldest.txt
+	$(BIN)/python -m pip install --quiet --constraint $(VENV)/oldest.txt \
+	  --editable '.[$(shell echo $(OLD) | tr " " ,)]'
 	@touch $@
 
 $(VENV)/ready-dev: pyproject.toml | $(VENV)/bin/python

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from hgr_jax import _forks as _forks  # from here on it knows of forks
 from hgr_jax._version import __version__ as __version__
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_dtype
+from hgr_jax._forks import refuse_forked
 
 MAX_DEGREE = 50
 """Largest degree of a scan and of the command line."""
@@ -29,6 +30,7 @@ Checked = TypeVar("Checked")
 
 def as_real_array(name: str, value: Any, *, max_ndim: int = 2) -> Array:
     """Return ``value`` as a floating JAX array ``(n,)`` or ``(n, p)``, float32 at the least."""
+    refuse_forked()
     if not isinstance(value, Array):
         value = _from_host(name, value)
     if value.dtype in _COMPUTED and 1 <= value.ndim <= max_ndim and 0 not in value.shape:
@@ -123,6 +125,7 @@ def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Ar
 
 def as_key(key: Array) -> Array:
     """Return a random key, of `jax.random.key` or the two integers of `jax.random.PRNGKey`."""
+    refuse_forked()
     if isinstance(key, Array):
         typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
         if typed and key.shape == ():

@@ -50,7 +50,12 @@ def _compilations() -> Iterator[list[str]]:
     try:
         yield events
     finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
+        forget = getattr(jax.monitoring, "unregister_event_duration_listener", None)
+        if forget is None:  # before jax 0.9
+            from jax._src.monitoring import (
+                _unregister_event_duration_listener_by_callback as forget,
+            )
+        forget(listen)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import hgr_jax
 
 PACKAGE = Path(hgr_jax.__file__).parent
 LAYERS = (
-    {"_arrays", "_checks", "_files", "_optional", "_progress", "_texts", "_version"},
+    {"_arrays", "_checks", "_files", "_forks", "_optional", "_progress", "_texts", "_version"},
     {"core"},
     {"kernels", "measures", "tables"},
     {"plotting"},

@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hgr_jax.cli.outputs import WRITTEN
+
 COMMAND = [sys.executable, "-m", "hgr_jax.cli"]
 
 
@@ -95,6 +97,7 @@ def test_demo(tmp_path: Path) -> None:
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
     written = {path.name for path in folder.iterdir()} - set(pictures)
     assert written == {"pairs.csv", "pairs.parquet", "report.html", "scan.npz"}
+    assert {path.name for path in folder.iterdir()} == set(WRITTEN["demo"])
     with (folder / "pairs.csv").open() as file:
         pairs = list(csv.DictReader(file))
     assert len(pairs) == 435

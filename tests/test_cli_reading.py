@@ -147,7 +147,7 @@ def test_standard_input_and_packed_files(
     assert "t.csv.gz: 1 pair" in run(capsys, "scan", "t.csv.gz", *SMALL)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
-        assert "standard input: 1 pair" in run(capsys, "scan", "-", *SMALL)
+        assert "standard input: 1 pair" in run(capsys, "scan", "-", *SMALL, "--force")
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r"])

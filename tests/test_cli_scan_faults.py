@@ -28,7 +28,7 @@ def test_nothing_to_scan(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     (folder / "t.csv").write_text("\n".join(["one,same,none,name,number", *lines, ""]))
     (folder / "out").mkdir()
     (folder / "out" / "heat_map.png").write_bytes(b"of an earlier scan")
-    assert main(["scan", "t.csv", "--out", "out"]) == 0
+    assert main(["scan", "t.csv", "--out", "out", "--force"]) == 0
     said = capsys.readouterr()
     assert said.err == ""
     assert "0 pairs of 1 column, 20 rows" in said.out

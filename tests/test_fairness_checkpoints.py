@@ -299,6 +299,52 @@ def test_flipped_bits_are_errors_or_nothing(tmp_path: Path) -> None:
     assert noticed >= 10
 
 
+def test_damaged_files_are_one_error_and_nothing_else(tmp_path: Path) -> None:
+    """No traceback of a thread of orbax, no warning of its log."""
+    code = f"""
+import pathlib, shutil, time
+import numpy as np
+from hgr_jax.fairness.storage import CheckpointError, read_arrays, write_arrays
+folder = pathlib.Path({str(tmp_path)!r})
+write_arrays(folder / "kept", 1, {{name: np.ones((40, 6)) for name in "abcdef"}}, {{}})
+files = sorted(path for path in (folder / "kept").rglob("*") if path.is_file())
+for trial in range(30):
+    copy = folder / str(trial)
+    shutil.copytree(folder / "kept", copy)
+    path = copy / files[trial % len(files)].relative_to(folder / "kept")
+    content = bytearray(path.read_bytes())
+    for place in range(trial, len(content), 40):
+        content[place] ^= 0x11
+    path.write_bytes(bytes(content))
+    try:
+        read_arrays(copy)
+    except CheckpointError as error:
+        print(str(copy) in str(error))
+time.sleep(0.5)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert set(done.stdout.split()) == {"True"}
+    assert done.stdout.count("True") >= 10
+
+
+def test_arrays_of_all_kinds_come_back(tmp_path: Path) -> None:
+    arrays = {
+        "none": np.zeros((0, 3), np.float32),
+        "number": np.array(2.5),
+        "halves": np.asarray(jnp.arange(4, dtype=jnp.bfloat16)),
+        "flags": np.array([True, False]),
+        "columns": np.asfortranarray(np.arange(6).reshape(2, 3)),
+    }
+    for kept in (arrays, {"none": arrays["none"]}, {}):
+        write_arrays(tmp_path / str(len(kept)), 1, kept, {"seed": 3})
+        found, known = read_arrays(tmp_path / str(len(kept)))
+        assert known == {"seed": 3}
+        chex.assert_trees_all_equal(found, kept)
+        assert [a.dtype for a in found.values()] == [kept[name].dtype for name in found]
+
+
 def test_an_array_that_is_not_the_one_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

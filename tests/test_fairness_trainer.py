@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import chex
@@ -204,22 +206,15 @@ def test_batches_of_nearly_any_number_of_rows_have_one_program() -> None:
     assert _run_steps._cache_size() == size
 
 
-def test_another_trainer_compiles_nothing() -> None:
+def test_another_trainer_compiles_nothing(
+    compilations: Callable[[], AbstractContextManager[list[str]]],
+) -> None:
     data = tuple(map(jnp.asarray, some_data()))
     trained(KB, data=data)
     sizes = [program._cache_size() for program in (_run_steps, evaluate, predict)]
-    compiled = []
-
-    def listen(event: str, _: float, **__: Any) -> None:
-        if "backend_compile" in event:
-            compiled.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
+    with compilations() as compiled:
         other = Penalty("kb", threshold=0.45, h=2, k=2)
         again = trained(other, data=data, weights=1, seed=5)
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
     assert again.history.thresholds == {"z": 0.45}
     assert [program._cache_size() for program in (_run_steps, evaluate, predict)] == sizes
     assert compiled == []

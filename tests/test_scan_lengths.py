@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
 from bench import reference
 from hgr_jax import Scan, scan
 
-COMPILED = "/jax/core/compile/backend_compile_duration"
-
 
 @pytest.fixture
-def compiled() -> Iterator[list[str]]:
+def compiled(
+    compilations: Callable[[], AbstractContextManager[list[str]]],
+) -> Iterator[list[str]]:
     """One entry for every program that is compiled while the test runs."""
-    events: list[str] = []
-
-    def listen(event: str, _: float, **kwargs: Any) -> None:
-        if event == COMPILED:
-            events.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    yield events
-    jax.monitoring.unregister_event_duration_listener(listen)
+    with compilations() as events:
+        yield events
 
 
 def mixed(rows: int, seed: int = 0) -> dict[str, Any]:

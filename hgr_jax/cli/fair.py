@@ -16,11 +16,12 @@ from hgr_jax import fairness
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._version import __version__
+from hgr_jax.cli.outputs import save_shown, step_shown
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import FairnessReport, Penalty, report
 from hgr_jax.fairness.estimators import split_rows
 from hgr_jax.fairness.evaluation import measured
-from hgr_jax.plotting import plot_history, save_figure
+from hgr_jax.plotting import plot_history
 from hgr_jax.tables.encoding import Category, encode_known
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Frame, Reading, read_any
@@ -68,7 +69,9 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
             raise TableError(f"column {name!r} is both {option} and in --drop")
     if reading.columns:
         reading = dataclasses.replace(reading, columns=(*reading.columns, *needed))
-    frame = read_any(path, reading).in_days()
+    with step_shown(f"reading {path}"):
+        frame = read_any(path, reading)
+    since, frame = frame.first_dates(), frame.in_days()
     for name in needed:
         frame.column(name)
     usable = usable_rows(frame, (options.target, options.protected))
@@ -90,7 +93,7 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     found = _print_comparison(before, after, train, test, options)
 
     after.save(folder / "model.npz")
-    description = json.dumps(_description(after, problem, options, frame), indent=2) + "\n"
+    description = json.dumps(_description(after, problem, options, frame, since), indent=2) + "\n"
     with atomic_write(folder / "model.json") as partial:
         partial.write_text(description, encoding="utf-8")
     histories = {"before": before.history_.to_frame(), "after": after.history_.to_frame()}
@@ -99,9 +102,9 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
         frames.to_csv(partial)
     print(f"model: {folder / 'model.npz'}, its inputs in {folder / 'model.json'}")
     print(f"history: {folder / 'history.csv'}")
-    save_figure(plot_history(after.history_), folder / "history.png")
+    save_shown(lambda: plot_history(after.history_), folder / "history.png")
     if problem.levels is None:
-        save_figure(found.plot(), folder / "predictions.png")
+        save_shown(found.plot, folder / "predictions.png")
     else:  # that of an earlier training would be wrong
         (folder / "predictions.png").unlink(missing_ok=True)
 
@@ -122,7 +125,7 @@ def report_training_demo(folder: Path) -> None:
     )
     before, after = train_both(train, options)
     found = _print_comparison(before, after, train, test, options, shown=("validation",))
-    save_figure(found.plot(), folder / "fairness.png")
+    save_shown(found.plot, folder / "fairness.png")
 
 
 def split(table: SupervisedTable, options: FairOptions) -> tuple[SupervisedTable, SupervisedTable]:
@@ -194,11 +197,13 @@ def _print_comparison(
 ) -> FairnessReport:
     """Print how two models stand, and return their report on validation rows."""
     parts = {"training": train, "validation": test}
-    reports = {part: compare(before, after, rows, options) for part, rows in parts.items()}
+    with step_shown("measuring both models"):
+        reports = {part: compare(before, after, rows, options) for part, rows in parts.items()}
+        concluded = verdict(reports, options)
     print()
     for part in shown:
         print(f"{part} rows ({reports[part].rows})\n{reports[part]}\n")
-    print(f"{LEGEND}\n\n{verdict(reports, options)}\n\n{CAVEAT}\n")
+    print(f"{LEGEND}\n\n{concluded}\n\n{CAVEAT}\n")
     return reports["validation"]
 
 
@@ -225,7 +230,11 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
 
 
 def _description(
-    model: Any, problem: SupervisedTable, options: FairOptions, frame: Frame
+    model: Any,
+    problem: SupervisedTable,
+    options: FairOptions,
+    frame: Frame,
+    since: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return all that is needed to use the model on new rows."""
     return {
@@ -235,6 +244,7 @@ def _description(
             {"column": column} if level is None else {"column": column, "level": level}
             for column, level in problem.inputs
         ],
+        "since": {name: first for name, first in since.items() if (name, None) in problem.inputs},
         "notes": dict(frame.notes),
         "target_levels": problem.classes,
         "protected_levels": problem.levels,

@@ -1,26 +1,24 @@
-"""The command line: ``hgr-jax demo``, ``scan``, ``pair`` and ``fair``."""
+"""The command line: from options to the command that they are of."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import io
 import os
 import sys
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from hgr_jax._checks import MAX_DEGREE
-from hgr_jax._version import __version__
+from hgr_jax._optional import require
 from hgr_jax.cli.interrupts import leaving_on_interrupt
+from hgr_jax.cli.options import command_parser
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; 0 if it worked, 2 with one line on stderr if it could not, 130 on Ctrl-C."""
-    options = _parser().parse_args(argv)
+    options = command_parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -47,20 +45,38 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.command == "completion":  # a shell runs it as it starts
+        shtab = require("shtab", "cli")
+        print(shtab.complete(command_parser(), options.shell))
+        return 0
+
     import jax
 
+    from hgr_jax.cli import outputs
+
+    if options.command in outputs.WRITTEN and not options.force:
+        outputs.check_unwritten(options.out, outputs.WRITTEN[options.command])
     if options.command == "fair":
         from hgr_jax.cli import fair
 
         chosen = _options_of(options, fair.FairOptions)
         fair.report_training(options.file, chosen, _options_of(options, Reading), options.out)
         return 0
+    if options.command == "predict":
+        from hgr_jax.cli import predict
+
+        if options.out and not options.force:
+            outputs.check_absent(options.out)
+        reading = _options_of(options, Reading)
+        predict.report_predictions(options.model, options.file, reading, options.out)
+        return 0
 
     from hgr_jax.cli import pair, scan
 
     with jax.enable_x64(True):
         if options.command == "demo":
-            pair.report_scan_demo(options.h, options.k, options.top, options.out)
+            settings = scan.ScanOptions(options.h, options.k, top=options.top, open=options.open)
+            pair.report_scan_demo(settings, options.out)
         elif options.command == "scan":
             chosen = _options_of(options, scan.ScanOptions)
             scan.report_file(options.file, chosen, options.out, _options_of(options, Reading))
@@ -78,216 +94,3 @@ def _run(options: argparse.Namespace) -> int:
 def _options_of(options: argparse.Namespace, kind: Any) -> Any:
     """Return the options of a command, whose fields have their names."""
     return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(kind)})
-
-
-class _Parser(argparse.ArgumentParser):
-    """Wrong options are one line, like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {printable(message)}; see {self.prog} --help\n")
-
-
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog="hgr-jax",
-        description="HGR maximal correlation with polynomial kernels.",
-    )
-    parser.add_argument("--version", action="version", version=f"hgr-jax {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    demo = commands.add_parser(
-        "demo",
-        help="all pairs of a real table, and a training under a constraint",
-        description=(
-            "All pairs of the breast-cancer table that scikit-learn ships (30 measurements of"
-            " 569 patients): which pairs depend on each other in ways that Pearson misses. Then a"
-            " network on its diabetes table, before and after its prediction is kept from"
-            " depending on age."
-        ),
-    )
-    demo.add_argument("--top", type=_positive, default=10, help="pairs to list (default 10)")
-    demo.add_argument(
-        "--out", type=Path, default=Path("hgr-jax-demo"), help="folder for the pictures"
-    )
-
-    scan = commands.add_parser(
-        "scan",
-        help="all pairs of columns of a file, with p-values",
-        description=(
-            "HGR-KB of every pair of columns of a file, with p-values: a ranked table here, all"
-            " pairs as CSV and Parquet, a heat map, and a report to open in a browser. Dates are"
-            " numbers, other text is categories; missing values are left out pair by pair."
-        ),
-    )
-    _add_scan_options(scan)
-
-    pair = commands.add_parser(
-        "pair",
-        help="two columns of a file",
-        description="HGR-KB, HGR-SK and Pearson of two columns of a file, with a picture.",
-    )
-    _add_file(pair)
-    pair.add_argument("column_a", metavar="COL_A", help="name of the first column")
-    pair.add_argument("column_b", metavar="COL_B", help="name of the second column")
-    _add_reading(pair)
-    pair.add_argument(
-        "--out", type=Path, default=Path("hgr-jax-pair"), help="folder for the picture"
-    )
-
-    fair = commands.add_parser(
-        "fair",
-        help="train a network whose predictions depend only so much on a protected column",
-        description=(
-            "Train a network on a file twice, without and with a bound on HGR of a protected"
-            " column and the prediction, and report both on training and validation rows. All"
-            " other columns are inputs, the protected one too; text is one-hot encoded. The target"
-            " is numbers (regression) or has two values (classification)."
-        ),
-    )
-    _add_fair_options(fair)
-
-    pairs = (("first column", "second column"), ("protected column", "prediction"))
-    degrees = ((demo, 3, pairs[0]), (scan, 5, pairs[0]), (pair, 5, pairs[0]), (fair, 5, pairs[1]))
-    for command, degree, of in degrees:
-        for option, which in zip(("--h", "--k"), of, strict=True):
-            _option(command, option, _degree_option, degree, f"degree for the {which}")
-    return parser
-
-
-def _option(
-    command: argparse.ArgumentParser, name: str, kind: Any, default: Any, text: str, **more: Any
-) -> None:
-    """Add an option whose help ends in its default, or in how that is ``shown``."""
-    ending = "" if default is None else f" (default {more.pop('shown', default)})"
-    command.add_argument(name, type=kind, default=default, help=text + ending, **more)
-
-
-def _add_file(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE",
-        help="CSV, Parquet, Feather, JSON or .xlsx, perhaps in .gz or .zip; - for standard input",
-    )
-
-
-def _add_choice_of_columns(command: argparse.ArgumentParser, only: str) -> None:
-    several = functools.partial(
-        command.add_argument, nargs="+", action="extend", default=[], metavar="COLUMN"
-    )
-    several("--columns", help=only)
-    several("--drop", help="columns to ignore")
-
-
-def _add_reading(command: argparse.ArgumentParser) -> None:
-    """Add the options of `Reading` that are not a choice of columns."""
-    command.set_defaults(columns=[], drop=[])
-    command.add_argument(
-        "--na",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="a text that stands for a missing value, beside the usual ones; may be given again",
-    )
-    command.add_argument(
-        "--decimal",
-        choices=(".", ","),
-        metavar="POINT",
-        help="decimal point of all numbers: . or , (default: found out)",
-    )
-    command.add_argument(
-        "--no-header",
-        dest="header",
-        action="store_false",
-        help="the first line is data; columns are called 'column 1', 'column 2', ...",
-    )
-
-
-def _add_scan_options(scan: argparse.ArgumentParser) -> None:
-    add = functools.partial(_option, scan)
-    several = functools.partial(scan.add_argument, action="append", default=[], metavar="COLUMN")
-    _add_file(scan)
-    several("--target", help="only pairs with this column; may be given several times")
-    several(
-        "--categories", help="a column of numbers to read as a category; may be given several times"
-    )
-    _add_choice_of_columns(scan, "the only columns to scan")
-    _add_reading(scan)
-    scan.add_argument("--rank", action="store_true", help="replace numbers by their ranks")
-    add("--top", _positive, 20, "pairs to list")
-    add(
-        "--sort",
-        str,
-        "rank_excess",
-        "by what HGR-KB of ranks shows beyond |Spearman|, by HGR-KB, by its excess over |Pearson|,"
-        " or by p-value",
-        choices=("rank_excess", "correlation", "excess", "pvalue"),
-    )
-    add("--permutations", _positive, 999, "where a p-value needs them", metavar="N")
-    add("--seed", _seed, 0, "of them", metavar="N")
-    scan.add_argument(
-        "--out", type=Path, default=Path("hgr-jax-scan"), help="folder for what is written"
-    )
-
-
-def _add_fair_options(fair: argparse.ArgumentParser) -> None:
-    add = functools.partial(_option, fair)
-    _add_file(fair)
-    fair.add_argument("--target", required=True, metavar="COLUMN", help="what is predicted")
-    fair.add_argument(
-        "--protected", required=True, metavar="COLUMN", help="numbers, or text for a category"
-    )
-    fair.add_argument("--threshold", required=True, type=_threshold, help="in (0, 1], of HGR")
-    _add_choice_of_columns(fair, "the only inputs")
-    _add_reading(fair)
-    add("--penalty", str, "kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
-    add("--steps", _positive, 500, "gradient steps", metavar="N")
-    add("--batch-size", _batch, None, "rows of a step, at least 2; all if not given", metavar="N")
-    add(
-        "--hidden",
-        _widths_option,
-        (32, 32),
-        "widths of the layers",
-        shown="32,32",
-        metavar="N,N,...",
-    )
-    add("--learning-rate", _share, 1e-3, "of Adam", metavar="RATE")
-    add("--validation", _share, 0.2, "share of the rows that is not trained on", metavar="SHARE")
-    add("--seed", _seed, 0, "of the split, the weights and the batches", metavar="N")
-    add("--out", Path, Path("hgr-jax-fair"), "folder for model, history and pictures")
-
-
-def _positive(text: str, largest: int = 10**6, least: int = 1) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if not least <= value <= largest:
-        raise argparse.ArgumentTypeError(
-            f"expected an integer from {least} to {largest}, got {text!r}"
-        )
-    return value
-
-
-_degree_option = functools.partial(_positive, largest=MAX_DEGREE)
-_batch = functools.partial(_positive, largest=10**9, least=2)
-_seed = functools.partial(_positive, largest=2**31 - 1, least=0)
-
-
-def _widths_option(text: str) -> tuple[int, ...]:
-    return tuple(_positive(width, 10**4) for width in text.split(","))
-
-
-def _share(text: str, largest: float | None = None) -> float:
-    """Parse a number above 0 and below 1, or up to ``largest``."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not (0 < value < 1 or value == largest):
-        end = "1)" if largest is None else f"{largest:g}]"
-        raise argparse.ArgumentTypeError(f"expected a number in (0, {end}, got {text!r}")
-    return value
-
-
-_threshold = functools.partial(_share, largest=1.0)

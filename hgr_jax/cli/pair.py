@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
+from hgr_jax.cli.outputs import free_path, save_shown
 from hgr_jax.cli.scan import ScanOptions, report_scan
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.status import Status
 from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import kb, kb_fit, sk_fit
-from hgr_jax.plotting import plot_fit, save_figure
+from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE
 from hgr_jax.tables.faults import TableError, printable
@@ -32,10 +33,9 @@ def breast_cancer() -> dict[str, NDArray[np.float64]]:
     return dict(zip(map(str, bunch.feature_names), np.asarray(bunch.data, float).T, strict=True))
 
 
-def report_scan_demo(h: int, k: int, top: int, folder: Path) -> None:
+def report_scan_demo(settings: ScanOptions, folder: Path) -> None:
     """Scan a real table; the pairs that Pearson misses first, and the first of them in words."""
     table = breast_cancer()
-    settings = ScanOptions(h=h, k=k, top=top, sort="rank_excess")
     found = report_scan(table, "breast cancer", settings, folder)
     sure = [
         pair
@@ -45,10 +45,10 @@ def report_scan_demo(h: int, k: int, top: int, folder: Path) -> None:
     first = sure[0]
     print(f"\nThe first of them that is more than chance: {first.a} and {first.b}\n")
     a, b = table[first.a], table[first.b]
-    fit = kb_fit(a, b, h, k)
+    fit = kb_fit(a, b, settings.h, settings.k)
     _say_transformations(fit, (first.a, first.b), a, b)
     print()
-    save_figure(plot_fit(fit, a, b, names=(first.a, first.b)), folder / "top_pair.png")
+    save_shown(lambda: plot_fit(fit, a, b, names=(first.a, first.b)), folder / "top_pair.png")
 
 
 def report_pair(
@@ -92,7 +92,7 @@ def report_pair(
     print(f"\n{fit.message}\n")
     _say_transformations(fit, shown, a, b)
     print()
-    save_figure(plot_fit(fit, a, b, names=names), folder / "pair.png")
+    save_shown(lambda: plot_fit(fit, a, b, names=names), free_path(folder / "pair.png"))
 
 
 def _report_categories(frame: Frame, names: tuple[str, str], h: int, k: int, folder: Path) -> None:
@@ -136,7 +136,8 @@ def _report_categories(frame: Frame, names: tuple[str, str], h: int, k: int, fol
         for level, height in heights:
             print(f"  {height:>7.3f}  {printable(level)}")
     print()
-    save_figure(plot_fit(fit, values[0][there], values[1][there], names=names), folder / "pair.png")
+    a, b = (column[there] for column in values)
+    save_shown(lambda: plot_fit(fit, a, b, names=names), free_path(folder / "pair.png"))
 
 
 def _say_notes(notes: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from hgr_jax._files import atomic_write
 from hgr_jax._texts import shortened
 from hgr_jax.cli.html.page import write_html
+from hgr_jax.cli.outputs import harmless, open_in_browser, save_shown, step_shown
 from hgr_jax.cli.report import (
     DETAILS,
     ORDERED_BY,
@@ -22,7 +23,6 @@ from hgr_jax.cli.report import (
     influence_in,
     more_than_chance,
 )
-from hgr_jax.plotting import save_figure
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
 from hgr_jax.scanning.single_pair import Influence
@@ -45,13 +45,15 @@ class ScanOptions:
     sort: str = "rank_excess"
     permutations: int = 999
     seed: int = 0
+    open: bool = False
 
 
 def report_file(
     path: Path, settings: ScanOptions, folder: Path, reading: Reading | None = None
 ) -> None:
     """Scan the columns of a file: a ranked table in the terminal, and all pairs in a folder."""
-    frame = read_any(path, reading)
+    with step_shown(f"reading {path}"):
+        frame = read_any(path, reading)
     report_scan(frame, Path(frame.source).name, settings, folder)
 
 
@@ -75,18 +77,23 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
         raise TableError(printable(str(error))) from error
     # All but what prints before what is printed: a reader such as `head` may end that early.
     shown = found.top(max(settings.top, DETAILS), by=settings.sort)
-    in_full = {(pair.a, pair.b): found.in_full(pair.a, pair.b) for pair in shown}
-    _write_pairs(found, in_full, settings.sort, folder)
-    found.save(folder / "scan.npz")
-    page = folder / "report.html"
-    write_html(as_report(found, title, in_full, table, by=settings.sort), page)
+    with step_shown(f"looking at {_count(len(shown), 'pair')} in full"):
+        in_full = {(pair.a, pair.b): found.in_full(pair.a, pair.b) for pair in shown}
+    with step_shown("writing pairs.csv, pairs.parquet and scan.npz"):
+        _write_pairs(found, in_full, settings.sort, folder)
+        found.save(folder / "scan.npz")
+    page, picture = folder / "report.html", folder / "heat_map.png"
+    with step_shown(f"writing report.html with {_count(min(len(shown), DETAILS), 'pair')} drawn"):
+        write_html(as_report(found, title, in_full, table, by=settings.sort), page)
     _say(found, title, in_full, settings)
     if len(found):
-        save_figure(found.plot(), folder / "heat_map.png")
+        save_shown(found.plot, picture)
     else:  # that of an earlier scan would be wrong
-        (folder / "heat_map.png").unlink(missing_ok=True)
+        picture.unlink(missing_ok=True)
     print(f"all pairs: {printable(str(folder / 'pairs.csv'))} (and .parquet, scan.npz)")
     print(f"open in a browser: {printable(str(page))}")
+    if settings.open:
+        open_in_browser(page)
     return found
 
 
@@ -175,8 +182,3 @@ def _write_pairs(found: Scan, in_full: InFull, by: str, folder: Path) -> None:
     for name, write in (("pairs.csv", shown.to_csv), ("pairs.parquet", frame.to_parquet)):
         with atomic_write(folder / name) as partial:
             write(partial, index=False)
-
-
-def harmless(name: str) -> str:
-    """Return a name with a quote before what a spreadsheet would take for a formula."""
-    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name

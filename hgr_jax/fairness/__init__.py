@@ -20,6 +20,7 @@ from hgr_jax.inference.bias import corrected
 
 if TYPE_CHECKING:
     from hgr_jax.fairness.estimators import FairMLPClassifier, FairMLPRegressor
+    from hgr_jax.fairness.scorer import FairnessScorer
 
 __all__ = [
     "MLP",
@@ -29,6 +30,7 @@ __all__ = [
     "FairMLPRegressor",
     "FairTrainer",
     "FairnessReport",
+    "FairnessScorer",
     "History",
     "LagrangianDual",
     "Penalty",
@@ -43,9 +45,18 @@ __all__ = [
 ]
 
 
+_NEED_SCIKIT_LEARN = {
+    "FairMLPClassifier": "estimators",
+    "FairMLPRegressor": "estimators",
+    "FairnessScorer": "scorer",
+}
+"""Names by their modules."""
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("FairMLPClassifier", "FairMLPRegressor"):  # they need scikit-learn
-        return getattr(importlib.import_module("hgr_jax.fairness.estimators"), name)
+    if name in _NEED_SCIKIT_LEARN:
+        module = importlib.import_module(f"hgr_jax.fairness.{_NEED_SCIKIT_LEARN[name]}")
+        return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

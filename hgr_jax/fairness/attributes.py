@@ -12,6 +12,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike, NDArray
 
+from hgr_jax._forks import refuse_forked
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.steps import Rows
 from hgr_jax.tables.encoding import Category, encode_known
@@ -181,6 +182,33 @@ def as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
     return array
 
 
+def named_column(X: Any, protected: Any) -> Any:  # noqa: N803
+    """Return a column of X where ``protected`` is its name or its position, else ``protected``.
+
+    Raises:
+      ValueError: if X has no such column.
+    """
+    if isinstance(protected, int | np.integer):
+        columns = np.asarray(X)
+        if columns.ndim != 2 or not -columns.shape[1] <= protected < columns.shape[1]:
+            raise ValueError(f"X of shape {columns.shape} has no column {protected}.")
+        return columns[:, protected]
+    if not isinstance(protected, str):
+        return protected
+    names = getattr(X, "columns", None)
+    if names is None:
+        raise ValueError(
+            f"protected={protected!r} names a column, but X has no column names; pass a data"
+            " frame, or the attribute itself."
+        )
+    if protected not in list(names):
+        raise ValueError(
+            f"protected={protected!r} is not a column of X; its columns are"
+            f" {', '.join(map(str, names))}."
+        )
+    return np.asarray(X[protected])
+
+
 def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """Return values as finite real numbers, of ``dtype``.
 
@@ -188,7 +216,9 @@ def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[An
       TypeError: for anything but numbers.
       ValueError: for values that are missing, infinite or too large for the dtype, saying how
         many and where.
+      RuntimeError: in a process that was forked where JAX ran: it is JAX that takes them.
     """
+    refuse_forked()
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         try:

@@ -23,10 +23,10 @@ from hgr_jax._checks import (
     check_fraction,
 )
 from hgr_jax._optional import require
-from hgr_jax.fairness.attributes import as_column, numbers, standardisation
+from hgr_jax.fairness.attributes import as_column, named_column, numbers, standardisation
 from hgr_jax.fairness.dual import LagrangianDual
 from hgr_jax.fairness.penalties import Penalty
-from hgr_jax.fairness.storage import read_estimator, write_estimator
+from hgr_jax.fairness.saved_models import read_estimator, write_estimator
 from hgr_jax.fairness.tasks import ACTIVATIONS, initialised_mlp
 from hgr_jax.fairness.trainer import FairTrainer
 
@@ -87,7 +87,7 @@ class _FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         Raises:
           ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
         """
-        protected = self._protected(X, protected)
+        protected = named_column(X, protected)
         numeric = self._task == "squared_error"
         x, y = validation.validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
         targets, outputs = self._learn_targets(np.asarray(y))
@@ -189,23 +189,6 @@ class _FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             given=self.given,
             bias_corrected=self.bias_corrected,
         )
-
-    def _protected(self, X: Any, protected: Any) -> Any:  # noqa: N803
-        """Return the protected attribute as an array; a text names a column of X."""
-        if not isinstance(protected, str):
-            return protected
-        columns = getattr(X, "columns", None)
-        if columns is None:
-            raise ValueError(
-                f"protected={protected!r} names a column, but X has no column names; pass a data"
-                " frame, or the attribute itself."
-            )
-        if protected not in list(columns):
-            raise ValueError(
-                f"protected={protected!r} is not a column of X; its columns are"
-                f" {', '.join(map(str, columns))}."
-            )
-        return np.asarray(X[protected])
 
     def _scaled(self, x: NDArray[Any]) -> NDArray[Any]:
         return numbers("X", (x - self._center) / self._scale, np.float32)

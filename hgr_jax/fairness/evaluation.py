@@ -178,14 +178,14 @@ def report(
     models = {"model": model} if baseline is None else {"before": baseline, "after": model}
     figures, predictions, score_name = {}, {}, ""
     for title, one in models.items():
-        prediction, labels, kind = _predictions(one, X, y)
-        score, score_name = _score(prediction, labels, kind)
+        prediction, labels, kind = predicted(one, X, y)
+        score, score_name = scored(prediction, labels, kind)
         predictions[title] = prediction
         figures[title] = {"score": score, **_dependence(z, prediction, h, k, bins)}
     return FairnessReport(figures, score_name, len(y), (h, k), name, z, predictions)
 
 
-def _predictions(
+def predicted(
     model: Any,
     X: ArrayLike,  # noqa: N803
     y: NDArray[Any],
@@ -204,7 +204,7 @@ def _predictions(
         labels = np.array([classes.index(label) for label in y.tolist()])
         probabilities = np.asarray(model.predict_proba(X), np.float64)
         if len(classes) != 2:
-            raise ValueError(f"report takes classifiers of two classes; this has {len(classes)}.")
+            raise ValueError(f"the classifier must have two classes; this has {len(classes)}.")
         prediction, kind = probabilities[:, 1], "classification"
     elif hasattr(model, "predict"):
         prediction = np.asarray(model.predict(X), np.float64)
@@ -220,7 +220,8 @@ def _predictions(
     return numbers("prediction", prediction), numeric, kind
 
 
-def _score(prediction: NDArray[Any], y: NDArray[Any], kind: str) -> tuple[float, str]:
+def scored(prediction: NDArray[Any], y: NDArray[Any], kind: str) -> tuple[float, str]:
+    """Return the score of what `predicted` returns, and its name."""
     with jax.enable_x64(True):
         score = auc_or_accuracy if kind == "classification" else r2
         value = score(jax.device_put(prediction), jax.device_put(y))

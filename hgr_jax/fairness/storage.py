@@ -1,17 +1,12 @@
-"""Trainings and fitted estimators on disk.
-
-Trainings by orbax: whole or not at all, so that a run may be killed at any moment.  Estimators as
-arrays and JSON in one ``.npz``, nothing that executes.
-"""
+"""Trainings on disk, by orbax: whole or not at all, so that a run may be killed at any moment."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import hashlib
-import itertools
-import json
-import zipfile
+import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,9 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
-from hgr_jax._version import __version__
 from hgr_jax.fairness.history import Best, History
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.steps import TrainState
@@ -32,8 +25,8 @@ from hgr_jax.fairness.tasks import Task
 
 CHECKPOINTS_KEPT = 2
 
-DIGESTS = "digests"
-"""Entry of a description: flipped bits may still be arrays that can be read."""
+LAYOUT = "arrays"
+"""Entry of a description: of each array, dtype, shape and digest (flipped bits can be read too)."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -48,8 +41,7 @@ def write_arrays(folder: Path, step: int, arrays: Arrays, description: Mapping[s
     Raises:
       CheckpointError: if the folder cannot be written.
     """
-    kept = _filled(arrays)
-    known = {DIGESTS: {name: _digest(array) for name, array in kept.items()}}
+    layout = {name: (a.dtype.name, a.shape, _digest(a)) for name, a in arrays.items()}
     try:
         with _manager(folder) as (orbax, manager):
             for later in manager.all_steps():
@@ -58,8 +50,8 @@ def write_arrays(folder: Path, step: int, arrays: Arrays, description: Mapping[s
             manager.save(
                 step,
                 args=orbax.args.Composite(
-                    arrays=orbax.args.StandardSave(kept),
-                    description=orbax.args.JsonSave(dict(description) | known),
+                    arrays=orbax.args.StandardSave({"bytes": _packed(arrays)}),
+                    description=orbax.args.JsonSave(dict(description) | {LAYOUT: layout}),
                 ),
                 force=True,
             )
@@ -76,7 +68,7 @@ def read_arrays(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] 
     if not folder.is_dir():
         return None
     try:
-        with _manager(folder) as (orbax, manager):
+        with _silent_orbax(), _manager(folder) as (orbax, manager):
             step = manager.latest_step()
             if step is None:
                 return None
@@ -86,26 +78,25 @@ def read_arrays(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] 
                     arrays=orbax.args.StandardRestore(), description=orbax.args.JsonRestore()
                 ),
             )
+        description = dict(found["description"])
+        layout = description.pop(LAYOUT)
+        arrays = _unpacked(found["arrays"]["bytes"], layout)
+        damaged = [name for name, array in arrays.items() if _digest(array) != layout[name][2]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"the checkpoint in {folder} cannot be read ({type(error).__name__}: {error});"
             " remove the folder to start anew"
         ) from error
-    arrays = {name: np.asarray(array) for name, array in found["arrays"].items()}
-    description = dict(found["description"])
-    digests = description.pop(DIGESTS, {})
-    if damaged := [name for name in digests if _digest(arrays.get(name)) != digests[name]]:
+    if damaged:
         raise CheckpointError(
             f"the checkpoint in {folder} is damaged: {', '.join(sorted(damaged)[:3])} is not what"
             " was written; remove the folder to start anew"
         )
-    return _emptied(arrays), description
+    return arrays, description
 
 
-def _digest(array: NDArray[Any] | None) -> str:
+def _digest(array: NDArray[Any]) -> str:
     """Return a digest of all that an array is."""
-    if array is None:
-        return ""
     known = f"{array.dtype.str} {array.shape}".encode()
     return hashlib.sha256(known + np.ascontiguousarray(array).tobytes()).hexdigest()
 
@@ -133,22 +124,34 @@ def _manager(folder: Path) -> Iterator[tuple[Any, Any]]:
         manager.close()
 
 
-# Arrays without entries cannot be written: one entry stands for them, under another name.
-_EMPTY = "empty "
+@contextmanager
+def _silent_orbax() -> Iterator[None]:
+    """Keep to ourselves what orbax logs of damaged files: there is one error, or no harm."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
-def _filled(arrays: Arrays) -> dict[str, NDArray[Any]]:
-    return {
-        (name if array.size else _EMPTY + name): array if array.size else np.array(array.shape)
-        for name, array in arrays.items()
-    }
+# One array for all: orbax reads several at the same time, and where one is damaged, the threads
+# that read the others find its event loop closed, and print tracebacks after the error.
+def _packed(arrays: Arrays) -> NDArray[np.uint8]:
+    """Return the bytes of arrays one after the other, and one more: it cannot write none."""
+    bodies = [np.ascontiguousarray(arrays[name]).tobytes() for name in sorted(arrays)]
+    return np.frombuffer(b"".join([*bodies, b"\0"]), np.uint8)
 
 
-def _emptied(arrays: Arrays) -> dict[str, NDArray[Any]]:
-    return {
-        name.removeprefix(_EMPTY): np.zeros(array) if name.startswith(_EMPTY) else array
-        for name, array in arrays.items()
-    }
+def _unpacked(packed: Any, layout: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    arrays, body, start = {}, np.asarray(packed).tobytes(), 0
+    for name in sorted(layout):
+        dtype, shape, _ = layout[name]
+        array = np.frombuffer(body, np.dtype(dtype), math.prod(shape), start)
+        arrays[name] = array.reshape(shape).copy()
+        start += array.nbytes
+    return arrays
 
 
 class Training(NamedTuple):
@@ -292,91 +295,3 @@ def description(
         "seed": seed,
         "training rows": digest(rows),
     }
-
-
-def write_estimator(path: str | Path, estimator: Any, attributes: Sequence[str]) -> None:
-    """Keep the parameters and fitted attributes of an estimator.
-
-    Raises:
-      ValueError: where a parameter is not a number, a text or a list of these.
-    """
-    parameters = {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in estimator.get_params().items()
-    }
-    try:
-        text = json.dumps(
-            {"class": type(estimator).__name__, "version": __version__} | {"parameters": parameters}
-        )
-    except TypeError:
-        wrong = [name for name, value in parameters.items() if not _is_plain(value)]
-        raise ValueError(
-            f"a file can hold numbers and texts only; set {', '.join(wrong)} to one before saving."
-        ) from None
-    arrays: dict[str, Any] = {"about": np.array(text)}
-    for name in attributes:
-        value = getattr(estimator, name, None)
-        if isinstance(value, list):
-            arrays |= {f"{name}.{i}": array for i, array in enumerate(value)}
-        elif isinstance(value, dict):
-            arrays[f"{name}.keys"] = np.array(list(value), dtype=np.str_)
-            arrays[f"{name}.values"] = np.array(list(value.values()), np.float64)
-        elif value is not None:
-            array = np.asarray(value)
-            arrays[name] = array.astype(np.str_) if array.dtype == object else array
-    with atomic_write(path) as partial, partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def read_estimator(path: str | Path, kind: type[Any], attributes: Sequence[str]) -> Any:
-    """Read an estimator that `write_estimator` kept.
-
-    Raises:
-      ValueError: if the file is not one of class ``kind``.
-      OSError: if it cannot be opened.
-    """
-    try:
-        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = dict(file)
-        about = json.loads(str(arrays["about"]))
-    except (AttributeError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a saved model: {error}") from error
-    complete = isinstance(about, dict) and isinstance(about.get("parameters"), dict)
-    if not complete or "class" not in about:
-        raise ValueError(f"{path} is not a saved model: it does not say of what.")
-    if about["class"] != kind.__name__:
-        raise ValueError(f"{path} holds a {about['class']}; load it with {about['class']}.load.")
-    unknown = set(about["parameters"]) - set(kind().get_params())
-    if unknown:
-        raise ValueError(f"{path} has parameters that {kind.__name__} does not: {unknown}.")
-    estimator = kind(**about["parameters"])
-    for name in attributes:
-        parts = sorted(
-            (key for key in arrays if key.startswith(f"{name}.") and key[-1].isdigit()),
-            key=lambda key: int(key.rpartition(".")[2]),
-        )
-        if parts:
-            setattr(estimator, name, [arrays[key] for key in parts])
-        elif f"{name}.keys" in arrays:
-            keys, values = arrays[f"{name}.keys"].tolist(), arrays[f"{name}.values"].tolist()
-            setattr(estimator, name, dict(zip(keys, values, strict=True)))
-        elif name in arrays:
-            array = arrays[name]
-            if name == "feature_names_in_":
-                array = array.astype(object)
-            setattr(estimator, name, array if array.ndim else array.item())
-    absent = [n for n in attributes if n != "feature_names_in_" and not hasattr(estimator, n)]
-    if absent:
-        raise ValueError(f"{path} is not a whole saved model: it lacks {', '.join(absent)}.")
-    sizes = [estimator.n_features_in_, *(len(bias) for bias in estimator.intercepts_)]
-    if [kernel.shape for kernel in estimator.coefs_] != list(itertools.pairwise(sizes)):
-        raise ValueError(f"{path} is not a whole saved model: its layers do not fit together.")
-    return estimator
-
-
-def _is_plain(value: Any) -> bool:
-    try:
-        json.dumps(value)
-    except TypeError:
-        return False
-    return True

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from hgr_jax import measures
 from hgr_jax._arrays import Integers
 from hgr_jax._checks import MAX_DEGREE, as_key, check_choice, check_count
+from hgr_jax._forks import refuse_forked
 from hgr_jax._progress import progress_bar
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.features import Estimates, Features, Kernels
@@ -140,6 +141,7 @@ def scan(
       >>> print(best.a, best.b, f"{best.correlation:.2f} {best.pearson:.2f} {best.pvalue < 1e-9}")
       speed drag 0.99 0.03 True
     """
+    refuse_forked()
     h, k = check_count("h", h), check_count("k", k)
     if max(h, k) > MAX_DEGREE:
         raise ValueError(f"h and k must be at most {MAX_DEGREE}; got {h} and {k}.")

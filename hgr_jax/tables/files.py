@@ -115,14 +115,20 @@ class Frame:
         kept = {name: column for name, column in self.columns.items() if name not in names}
         return self._with(kept)
 
+    def first_dates(self) -> dict[str, str]:
+        """Return the first date of every column of dates, as text."""
+        return {
+            name: str(np.nanmin(column)).removesuffix("T00:00:00")
+            for name, column in self.columns.items()
+            if column.dtype.kind == "M" and not np.isnat(column).all()
+        }
+
     def in_days(self) -> Frame:
         """Return the table with dates as days since the first of their column."""
         notes, columns = dict(self.notes), dict(self.columns)
-        for name, column in self.columns.items():
-            if column.dtype.kind == "M" and not np.isnat(column).all():
-                first = str(np.nanmin(column)).removesuffix("T00:00:00")
-                columns[name] = as_array(column)
-                notes[name] = "; ".join(filter(None, [notes.get(name), f"days since {first}"]))
+        for name, first in self.first_dates().items():
+            columns[name] = as_array(columns[name])
+            notes[name] = "; ".join(filter(None, [notes.get(name), f"days since {first}"]))
         return dataclasses.replace(self, columns=columns, notes=notes)
 
     def _with(self, columns: Mapping[str, NDArray[Any]]) -> Frame:

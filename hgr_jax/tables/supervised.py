@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.tables.encoding import encode_texts
-from hgr_jax.tables.faults import TableError
+from hgr_jax.tables.encoding import Category, encode_known, encode_texts
+from hgr_jax.tables.faults import TableError, listed
 from hgr_jax.tables.files import Frame
 from hgr_jax.tables.texts import is_number
 
@@ -110,6 +110,57 @@ def encode_supervised(frame: Frame, target: str, protected: str) -> SupervisedTa
     elif classes is not None and any(label != round(label) for label in classes):
         y, classes = y.astype(np.str_), [str(label) for label in classes]
     return SupervisedTable(np.column_stack(columns), inputs, y, z, classes, levels)
+
+
+def encode_inputs(
+    frame: Frame, inputs: Sequence[tuple[str, str | None]], since: Mapping[str, str]
+) -> tuple[NDArray[np.float64], dict[str, str]]:
+    """Encode the inputs of new rows as `encode_supervised` did those of the training.
+
+    Args:
+      frame: the new rows.
+      inputs: those of the `SupervisedTable`.
+      since: of columns of dates, the date that days are counted from.
+
+    Returns:
+      ``(n, p)``, NaN where a value is missing or a level is not known, and by column, what is said
+      of these.
+
+    Raises:
+      TableError: for a column that is not there, or of another kind than in training.
+    """
+    levels: dict[str, list[str]] = {}
+    for name, level in inputs:
+        levels.setdefault(name, []).extend([] if level is None else [level])
+    said, columns = {}, {}
+    for name, known in levels.items():
+        column, missing = frame.column(name), frame.missing(name)
+        expected = "text" if known else "dates" if name in since else "numbers"
+        kinds = {"O": "text", "M": "dates"}
+        got = kinds.get(column.dtype.kind, "numbers")
+        if got != expected and not missing.all():
+            example = shown(column[~missing][0]) if got != "dates" else str(column[~missing][0])
+            raise TableError(
+                f"{frame.source}: column {name!r} holds {got}, for example {example[:40]}; the"
+                f" model was trained on {expected}" + (f" ({listed(known, 5)})" if known else "")
+            )
+        if got == "dates":
+            column = (column - np.datetime64(since[name])) / np.timedelta64(1, "D")
+        if known:
+            codes = np.full(len(column), -1) if missing.all() else encode_known(column, known)
+            new = (codes < 0) & ~missing
+            if new.any():
+                said[name] = (
+                    f"{int(new.sum())} row(s) hold {shown(column[new][0])[:40]} or another text"
+                    " that the model has not seen"
+                )
+            missing = missing | new
+            block = Category(codes, tuple(known)).one_hot()
+        else:
+            block = np.asarray(column, np.float64)[:, None]
+        columns[name] = np.where(missing[:, None], np.nan, block)
+    places = {name: iter(block.T) for name, block in columns.items()}
+    return np.column_stack([next(places[name]) for name, _ in inputs]), said
 
 
 def shown(value: Any) -> str:

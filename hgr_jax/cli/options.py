@@ -1,0 +1,303 @@
+"""The options of every command."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hgr_jax._checks import MAX_DEGREE
+from hgr_jax._version import __version__
+from hgr_jax.tables.faults import printable
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong options are one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {printable(message)}; see {self.prog} --help\n")
+
+
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = _Parser(
+        prog="hgr-jax",
+        description="HGR maximal correlation with polynomial kernels.",
+    )
+    parser.add_argument("--version", action="version", version=f"hgr-jax {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    demo = commands.add_parser(
+        "demo",
+        help="all pairs of a real table, and a training under a constraint",
+        description=(
+            "All pairs of the breast-cancer table that scikit-learn ships (30 measurements of"
+            " 569 patients): which pairs depend on each other in ways that Pearson misses. Then a"
+            " network on its diabetes table, before and after its prediction is kept from"
+            " depending on age."
+        ),
+    )
+    demo.add_argument("--top", type=_positive, default=10, help="pairs to list (default 10)")
+    _add_out(demo, "hgr-jax-demo", "folder for the report and pictures")
+    _add_force(demo)
+    _add_open(demo)
+
+    scan = commands.add_parser(
+        "scan",
+        help="all pairs of columns of a file, with p-values",
+        description=(
+            "HGR-KB of every pair of columns of a file, with p-values: a ranked table here, all"
+            " pairs as CSV and Parquet, a heat map, and a report to open in a browser. Dates are"
+            " numbers, other text is categories; missing values are left out pair by pair."
+        ),
+    )
+    _add_scan_options(scan)
+
+    pair = commands.add_parser(
+        "pair",
+        help="two columns of a file",
+        description="HGR-KB, HGR-SK and Pearson of two columns of a file, with a picture.",
+    )
+    _add_file(pair)
+    pair.add_argument("column_a", metavar="COL_A", help="name of the first column")
+    pair.add_argument("column_b", metavar="COL_B", help="name of the second column")
+    _add_reading(pair)
+    _add_out(pair, "hgr-jax-pair", "folder for the picture")
+
+    fair = commands.add_parser(
+        "fair",
+        help="train a network whose predictions depend only so much on a protected column",
+        description=(
+            "Train a network on a file twice, without and with a bound on HGR of a protected"
+            " column and the prediction, and report both on training and validation rows. All"
+            " other columns are inputs, the protected one too; text is one-hot encoded. The target"
+            " is numbers (regression) or has two values (classification)."
+        ),
+    )
+    _add_fair_options(fair)
+
+    predict = commands.add_parser(
+        "predict",
+        help="predictions of a saved model for the rows of a file",
+        description=(
+            "Predictions of a model that `hgr-jax fair` wrote, or that `save` of an estimator did,"
+            " for the rows of a file, as CSV: a line for each row, and of a classification the"
+            " probability of each class. A row that lacks an input has none."
+        ),
+    )
+    _add_predict_options(predict)
+
+    completion = commands.add_parser(
+        "completion",
+        help="completion of these commands and options in a shell",
+        description=(
+            "Print the script that makes a shell complete these commands, options and file names;"
+            ' for bash, have ~/.bashrc run: eval "$(hgr-jax completion bash)"'
+        ),
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
+
+    pairs = (("first column", "second column"), ("protected column", "prediction"))
+    degrees = ((demo, 3, pairs[0]), (scan, 5, pairs[0]), (pair, 5, pairs[0]), (fair, 5, pairs[1]))
+    for command, degree, of in degrees:
+        for option, which in zip(("--h", "--k"), of, strict=True):
+            _option(command, option, _degree_option, degree, f"degree for the {which}")
+    return parser
+
+
+def _option(
+    command: argparse.ArgumentParser, name: str, kind: Any, default: Any, text: str, **more: Any
+) -> None:
+    """Add an option whose help ends in its default, or in how that is ``shown``."""
+    ending = "" if default is None else f" (default {more.pop('shown', default)})"
+    command.add_argument(name, type=kind, default=default, help=text + ending, **more)
+
+
+_FILES = {
+    "bash": "_shtab_compgen_files",
+    "zsh": "_files",
+    "fish": "(__fish_complete_path (commandline -ct))",
+}
+_FOLDERS = {
+    "bash": "_shtab_compgen_dirs",
+    "zsh": "_files -/",
+    "fish": "(__fish_complete_directories)",
+}
+"""How shtab completes the names of files and of folders in each shell."""
+
+
+def _completed(action: Any, by: Mapping[str, str]) -> None:
+    """Let a shell complete the value of an option."""
+    action.complete = by
+
+
+def _add_file(command: argparse.ArgumentParser) -> None:
+    file = command.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="CSV, Parquet, Feather, JSON or .xlsx, perhaps in .gz or .zip; - for standard input",
+    )
+    _completed(file, _FILES)
+
+
+def _add_out(command: argparse.ArgumentParser, folder: str, text: str) -> None:
+    out = command.add_argument(
+        "--out", type=Path, default=Path(folder), help=f"{text} (default {folder})"
+    )
+    _completed(out, _FOLDERS)
+
+
+def _add_force(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--force", action="store_true", help="write over the files of an earlier run"
+    )
+
+
+def _add_open(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--open", action="store_true", help="open the report in the browser")
+
+
+def _add_choice_of_columns(command: argparse.ArgumentParser, only: str) -> None:
+    several = functools.partial(
+        command.add_argument, nargs="+", action="extend", default=[], metavar="COLUMN"
+    )
+    several("--columns", help=only)
+    several("--drop", help="columns to ignore")
+
+
+def _add_reading(command: argparse.ArgumentParser) -> None:
+    """Add the options of `Reading` that are not a choice of columns."""
+    command.set_defaults(columns=[], drop=[])
+    command.add_argument(
+        "--na",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a text that stands for a missing value, beside the usual ones; may be given again",
+    )
+    command.add_argument(
+        "--decimal",
+        choices=(".", ","),
+        metavar="POINT",
+        help="decimal point of all numbers: . or , (default: found out)",
+    )
+    command.add_argument(
+        "--no-header",
+        dest="header",
+        action="store_false",
+        help="the first line is data; columns are called 'column 1', 'column 2', ...",
+    )
+
+
+def _add_scan_options(scan: argparse.ArgumentParser) -> None:
+    add = functools.partial(_option, scan)
+    several = functools.partial(scan.add_argument, action="append", default=[], metavar="COLUMN")
+    _add_file(scan)
+    several("--target", help="only pairs with this column; may be given several times")
+    several(
+        "--categories", help="a column of numbers to read as a category; may be given several times"
+    )
+    _add_choice_of_columns(scan, "the only columns to scan")
+    _add_reading(scan)
+    scan.add_argument("--rank", action="store_true", help="replace numbers by their ranks")
+    add("--top", _positive, 20, "pairs to list")
+    add(
+        "--sort",
+        str,
+        "rank_excess",
+        "by what HGR-KB of ranks shows beyond |Spearman|, by HGR-KB, by its excess over |Pearson|,"
+        " or by p-value",
+        choices=("rank_excess", "correlation", "excess", "pvalue"),
+    )
+    add("--permutations", _positive, 999, "where a p-value needs them", metavar="N")
+    add("--seed", _seed, 0, "of them", metavar="N")
+    _add_out(scan, "hgr-jax-scan", "folder for what is written")
+    _add_force(scan)
+    _add_open(scan)
+
+
+def _add_fair_options(fair: argparse.ArgumentParser) -> None:
+    add = functools.partial(_option, fair)
+    _add_file(fair)
+    fair.add_argument("--target", required=True, metavar="COLUMN", help="what is predicted")
+    fair.add_argument(
+        "--protected", required=True, metavar="COLUMN", help="numbers, or text for a category"
+    )
+    fair.add_argument("--threshold", required=True, type=_threshold, help="in (0, 1], of HGR")
+    _add_choice_of_columns(fair, "the only inputs")
+    _add_reading(fair)
+    add("--penalty", str, "kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
+    add("--steps", _positive, 500, "gradient steps", metavar="N")
+    add("--batch-size", _batch, None, "rows of a step, at least 2; all if not given", metavar="N")
+    add(
+        "--hidden",
+        _widths_option,
+        (32, 32),
+        "widths of the layers",
+        shown="32,32",
+        metavar="N,N,...",
+    )
+    add("--learning-rate", _share, 1e-3, "of Adam", metavar="RATE")
+    add("--validation", _share, 0.2, "share of the rows that is not trained on", metavar="SHARE")
+    add("--seed", _seed, 0, "of the split, the weights and the batches", metavar="N")
+    _add_out(fair, "hgr-jax-fair", "folder for model, history and pictures")
+    _add_force(fair)
+
+
+def _add_predict_options(predict: argparse.ArgumentParser) -> None:
+    model = predict.add_argument(
+        "model",
+        type=Path,
+        metavar="MODEL",
+        help="model.npz of `hgr-jax fair`, with model.json beside it, or a file of `save`",
+    )
+    _completed(model, _FILES)
+    _add_file(predict)
+    _add_reading(predict)
+    out = predict.add_argument(
+        "--out",
+        type=Path,
+        metavar="CSV",
+        help="file for the predictions (default: they are printed)",
+    )
+    _completed(out, _FILES)
+    predict.add_argument("--force", action="store_true", help="write over the file of --out")
+
+
+def _positive(text: str, largest: int = 10**6, least: int = 1) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if not least <= value <= largest:
+        raise argparse.ArgumentTypeError(
+            f"expected an integer from {least} to {largest}, got {text!r}"
+        )
+    return value
+
+
+_degree_option = functools.partial(_positive, largest=MAX_DEGREE)
+_batch = functools.partial(_positive, largest=10**9, least=2)
+_seed = functools.partial(_positive, largest=2**31 - 1, least=0)
+
+
+def _widths_option(text: str) -> tuple[int, ...]:
+    return tuple(_positive(width, 10**4) for width in text.split(","))
+
+
+def _share(text: str, largest: float | None = None) -> float:
+    """Parse a number above 0 and below 1, or up to ``largest``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not (0 < value < 1 or value == largest):
+        end = "1)" if largest is None else f"{largest:g}]"
+        raise argparse.ArgumentTypeError(f"expected a number in (0, {end}, got {text!r}")
+    return value
+
+
+_threshold = functools.partial(_share, largest=1.0)

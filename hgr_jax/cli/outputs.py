@@ -1,0 +1,90 @@
+"""What commands write: nothing over that of an earlier run unasked, and said while it takes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import sys
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hgr_jax._texts import shortened
+from hgr_jax.plotting import save_figure
+from hgr_jax.tables.faults import TableError, printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCAN_FILES = ("report.html", "pairs.csv", "pairs.parquet", "scan.npz", "heat_map.png")
+FAIR_FILES = ("model.npz", "model.json", "history.csv", "history.png", "predictions.png")
+WRITTEN = {
+    "scan": SCAN_FILES,
+    "demo": (*SCAN_FILES, "top_pair.png", "fairness.png"),
+    "fair": FAIR_FILES,
+}
+"""What a command may write into its folder."""
+
+WIDEST_STEP = 78
+
+
+def check_unwritten(folder: Path, names: Sequence[str]) -> None:
+    """Raise a TableError if a folder holds files of an earlier run, by their names."""
+    if there := [name for name in names if (folder / name).exists()]:
+        raise TableError(
+            f"{printable(str(folder / there[0]))} is of an earlier run: write to another folder by"
+            " --out, or over it by --force"
+        )
+
+
+def check_absent(path: Path) -> None:
+    """Raise a TableError if there is a file of that name."""
+    if path.exists():
+        raise TableError(
+            f"{printable(str(path))} is there already: write to another file by --out, or over it"
+            " by --force"
+        )
+
+
+def free_path(path: Path) -> Path:
+    """Return a path, or the first of ``name-2``, ``name-3``, ... that is free."""
+    others = (path.with_stem(f"{path.stem}-{i}") for i in itertools.count(2))
+    return next(p for p in itertools.chain([path], others) if not p.exists())
+
+
+@contextlib.contextmanager
+def step_shown(text: str) -> Iterator[None]:
+    """Show what is being done while the block runs: on stderr, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    line = shortened(printable(text), WIDEST_STEP, mark="...")
+    print(line, end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print(f"\r{' ' * len(line)}\r", end="", file=sys.stderr, flush=True)
+
+
+def save_shown(draw: Callable[[], Figure], path: Path) -> None:
+    """Draw a picture and save it as `save_figure` does, and show that."""
+    # What `save_figure` says would be on the line of the step.
+    with step_shown(f"drawing {path.name}"), contextlib.redirect_stdout(io.StringIO()) as said:
+        save_figure(draw(), path)
+    print(said.getvalue(), end="")
+
+
+def open_in_browser(page: Path) -> None:
+    """Open a page in the browser of this machine, or say that there is none."""
+    if not webbrowser.open(page.resolve().as_uri()):
+        print(
+            f"hgr-jax: no browser was found; open {printable(str(page))} in one",
+            file=sys.stderr,
+        )
+
+
+def harmless(name: str) -> str:
+    """Return a name with a quote before what a spreadsheet would take for a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
