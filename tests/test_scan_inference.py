@@ -12,9 +12,9 @@ from scipy.stats import binom, false_discovery_control
 from bench import reference
 from hgr_jax import Scan, scan
 from hgr_jax.inference import roys_root
+from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.scanning.permutations import ENOUGH, _Draws
-from hgr_jax.scanning.ranks import ranks
 
 ROWS = 300
 COLUMNS = 46

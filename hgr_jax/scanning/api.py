@@ -21,12 +21,12 @@ from hgr_jax._arrays import Integers
 from hgr_jax._checks import MAX_DEGREE, as_key, check_choice, check_count
 from hgr_jax._forks import refuse_forked
 from hgr_jax._progress import progress_bar
+from hgr_jax.inference._ranks import ranks
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.features import Estimates, Features, Kernels
 from hgr_jax.scanning.gather import as_scan
 from hgr_jax.scanning.generic import estimate_measure
 from hgr_jax.scanning.pvalues import Significance, effective_rows, significance
-from hgr_jax.scanning.ranks import ranks
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import check_size
 from hgr_jax.scanning.unpooled import exact_pairs, with_exact

@@ -15,13 +15,13 @@ from hgr_jax._checks import check_choice, check_count
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
 from hgr_jax.core.fits import KBFit
+from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.bias import corrected_on_host
 from hgr_jax.scanning import archive
 from hgr_jax.scanning.frames import as_rows, as_square, pairs_as_html, pairs_as_text
 from hgr_jax.scanning.pair import MATRICES, MEASURED, Pair
 from hgr_jax.scanning.pair_fits import check_fitted, fit_of, kernels_of
 from hgr_jax.scanning.pvalues import SOURCES
-from hgr_jax.scanning.ranks import ranks
 from hgr_jax.scanning.single_pair import Influence, SinglePair, in_full
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category
