@@ -18,6 +18,7 @@ from hgr_jax._version import __version__ as __version__
 if TYPE_CHECKING:
     from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit
     from hgr_jax.core.kernels import polynomial_kernel
+    from hgr_jax.core.modes import SpectrumFit, SpectrumTransform
     from hgr_jax.core.status import Status
     from hgr_jax.inference.degrees import DegreeSelection, select_degrees
     from hgr_jax.measures import (
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
         sk,
         sk_fit,
         spearman,
+        spectrum,
+        spectrum_fit,
+        total,
     )
     from hgr_jax.scanning.api import scan
     from hgr_jax.scanning.matrix import hgr_matrix
@@ -61,6 +65,8 @@ _HOMES = {
     "Pair": "scanning.pair",
     "SKFit": "core.fits",
     "Scan": "scanning.result",
+    "SpectrumFit": "core.modes",
+    "SpectrumTransform": "core.modes",
     "Status": "core.status",
     "hgr_matrix": "scanning.matrix",
     "polynomial_kernel": "core.kernels",
@@ -84,6 +90,8 @@ __all__ = [
     "RDCTransform",
     "SKFit",
     "Scan",
+    "SpectrumFit",
+    "SpectrumTransform",
     "Status",
     "ace",
     "ace_fit",
@@ -110,6 +118,9 @@ __all__ = [
     "sk",
     "sk_fit",
     "spearman",
+    "spectrum",
+    "spectrum_fit",
+    "total",
 ]
 
 

@@ -7,7 +7,7 @@ They pass through `jax.jit`, `jax.vmap` and `jax.tree` like arrays do; a fit mad
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -18,17 +18,16 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_real_array, as_weights
 from hgr_jax._optional import require
-from hgr_jax._texts import html_table
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.canonical import PreparedPair, Solution, Transformation
 from hgr_jax.core.formulas import formula
 from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.numerics import equal_weights, normalised, safe_divide, without_dropped_rows
 from hgr_jax.core.padding import first_rows, over_rows
-from hgr_jax.core.showing import as_html, as_text, in_fields, in_figures, is_concrete
+from hgr_jax.core.showing import ShownFit
 from hgr_jax.core.sketch import WHOLE_SKETCH
 from hgr_jax.core.small_matrices import matmul
-from hgr_jax.core.status import MESSAGES, Status
+from hgr_jax.core.status import Status, decided
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -169,7 +168,7 @@ class TransformedPair:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
-class KBFit(TransformedPair):
+class KBFit(ShownFit, TransformedPair):
     """A fit of kernels: the result of `kb_fit`.
 
     Attributes:
@@ -198,6 +197,8 @@ class KBFit(TransformedPair):
     leverage: Array
     influential_row: Array
 
+    shown: ClassVar = ("correlation", "degrees", "leverage", "influential_row", "iterations")
+
     @property
     def alpha(self) -> Array:
         """Mixing coefficients of f, ``(h,)``: ``f.coefficients``."""
@@ -207,14 +208,6 @@ class KBFit(TransformedPair):
     def beta(self) -> Array:
         """Mixing coefficients of g, ``(k,)``: ``g.coefficients``."""
         return self.g.coefficients
-
-    @property
-    def message(self) -> str | list[str]:
-        """The status in words (a list, for a batch of fits); needs concrete values."""
-        status = np.asarray(self.status)
-        if status.ndim:
-            return [MESSAGES[Status(s)] for s in status.ravel().tolist()]
-        return MESSAGES[Status(int(status))]
 
     def plot(self, a: ArrayLike, b: ArrayLike, *, names: tuple[str, str] = ("a", "b")) -> Figure:
         """Draw the data, f, g and the transformed data: `hgr_jax.plotting.plot_fit`.
@@ -237,22 +230,6 @@ class KBFit(TransformedPair):
         # By its name: pictures are in a layer above, and only this method needs them.
         figure: Figure = require("hgr_jax.plotting", "plot").plot_fit(self, a, b, names=names)
         return figure
-
-    def __repr__(self) -> str:
-        return as_text(*self._shown()) if is_concrete(self) else in_fields(self)
-
-    def _repr_html_(self) -> str:
-        """Return the figures as a small table, for notebooks."""
-        if is_concrete(self):
-            return as_html(*self._shown())
-        return html_table("", (), [[in_fields(self)]])
-
-    def _shown(self) -> tuple[str, dict[str, str], str]:
-        """Return the kind of fit, its figures, and its status in words where it is one fit."""
-        names = ("correlation", "degrees", "leverage", "influential_row", "iterations")
-        figures = {name: in_figures(getattr(self, name)) for name in names}
-        remark = f"{len(self.message)} fits" if isinstance(self.message, list) else self.message
-        return type(self).__name__, figures, remark
 
 
 @jax.tree_util.register_dataclass
@@ -342,16 +319,14 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
     part, weight, row = _leverage(solution, pair)
     dominated = (part > DOMINANT_PART) & (part > DOMINANT_MULTIPLE * weight)
     dominated &= part * solution.correlation > DOMINANT_CORRELATION
-    status = jnp.int32(Status.OPTIMAL)
-    for condition, name in (  # the last one that holds decides
+    status = decided(
         (dominated, Status.ONE_ROW),
         (tied, Status.TIED),
         (~(solution.pair.residual <= eps**0.5), Status.NOT_CONVERGED),
         (~solution.conditioned, Status.ILL_CONDITIONED),
         (jnp.any(degrees == 0), Status.CONSTANT),
         (~solution.finite, Status.NOT_FINITE),
-    ):
-        status = jnp.where(condition, jnp.int32(name), status)
+    )
     return KBFit(
         correlation=solution.correlation,
         f=CopulaTransform(pair.encoders[0], solution.f),
