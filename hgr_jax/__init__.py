@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from hgr_jax._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit
+    from hgr_jax.core.fits import KBFit, SKFit
     from hgr_jax.core.kernels import polynomial_kernel
     from hgr_jax.core.modes import SpectrumFit, SpectrumTransform
     from hgr_jax.core.status import Status
+    from hgr_jax.core.transforms import CopulaTransform
     from hgr_jax.inference.degrees import DegreeSelection, select_degrees
     from hgr_jax.measures import (
         AceCurve,
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from hgr_jax.scanning.result import Scan
 
 _HOMES = {
-    "CopulaTransform": "core.fits",
+    "CopulaTransform": "core.transforms",
     "DegreeSelection": "inference.degrees",
     "KBFit": "core.fits",
     "Pair": "scanning.pair",

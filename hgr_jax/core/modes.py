@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from hgr_jax.core.basis import Basis
 from hgr_jax.core.canonical import PreparedPair, Transformation
-from hgr_jax.core.fits import CopulaTransform, as_new_data, check_single
 from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.numerics import equal_weights, safe_norm, safe_sqrt
 from hgr_jax.core.padding import first_rows, over_rows
@@ -20,6 +19,7 @@ from hgr_jax.core.showing import ShownFit
 from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.solvers import CanonicalModes, all_modes
 from hgr_jax.core.status import Status, decided
+from hgr_jax.core.transforms import CopulaTransform, as_new_data, check_single
 from hgr_jax.core.whitened import WhitenedPair, mean_products, whitened
 
 
