@@ -107,6 +107,7 @@ class TestDerivatives:
     def test_values(self, measure: Any, order: int, data: Triple) -> None:
         self.check(lambda a, b, w: measure(a, b, 3, 2, weights=w), data, order)
 
+    @pytest.mark.slow
     def test_fit(self, data: Triple) -> None:
         def everything(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
             fit = hgr_jax.spectrum_fit(a, b, 3, 2, weights=w)
@@ -115,7 +116,13 @@ class TestDerivatives:
 
         self.check(everything, data, order=1)
 
-    @pytest.mark.parametrize("shape", [(2, 3), (3, 1)])
+    def test_transformations_compose(self, data: Triple) -> None:
+        a, b = (x.reshape(2, 20) for x in data[:2])
+        gradient = jax.jit(jax.grad(lambda a, b: hgr_jax.total(a, b, 2, 2)))
+        alone = jnp.stack([gradient(x, y) for x, y in zip(a, b, strict=True)])
+        np.testing.assert_allclose(jax.vmap(gradient)(a, b), alone, atol=1e-12)
+
+    @pytest.mark.parametrize("shape", [(2, 3), pytest.param((3, 1), marks=pytest.mark.slow)])
     def test_of_a_matrix(self, shape: tuple[int, int], rng: np.random.Generator) -> None:
         m = jnp.asarray(rng.uniform(-1, 1, shape))
 

@@ -49,10 +49,10 @@ def spectrum(
     their limits nearby (symmetric functions of the values have their own derivative); where one is
     0, its derivative is 0.  For a penalty on all of them see `total`.
 
-    Degenerate data: m distinct values support m - 1 modes, the others are 0; a constant gives 0
-    throughout; NaN or infinity gives NaN.  The sample values are biased upward, the small ones
-    most: between independent variables all are of the size of 1 / sqrt(n).  In a batch of
-    `jax.vmap`, values far below the largest have fewer digits.
+    Degenerate data: m distinct values support m - 1 modes, the others are 0 up to rounding; a
+    constant gives 0 throughout; NaN or infinity gives NaN.  The sample values are biased upward,
+    the small ones most: between independent variables all are of the size of 1 / sqrt(n).  In a
+    batch of `jax.vmap`, values far below the largest have fewer digits.
 
     Cost: as `kb`, and the SVD of an h x k matrix.  A gradient takes another pass over the
     products of the bases.
@@ -85,8 +85,9 @@ def total(
         total = sqrt( sum_i sigma_i^2 / r ),   sum_i sigma_i^2 = ||M||_F^2,
 
     with sigma the `spectrum` and r how many there are.  It is 0 exactly where `kb` is, at most
-    `kb`, and at least ``kb / sqrt(r)``.  As a penalty it has a derivative also where the first two
-    modes tie, and pushes all of them down at once, where `kb` pushes the largest.
+    `kb`, and at least ``kb / sqrt(r)``.  As a penalty (`hgr_jax.fairness.Penalty` takes it as a
+    function) it has a derivative also where the first two modes tie, and pushes all of them down
+    at once, where `kb` pushes the largest.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
