@@ -17,9 +17,11 @@ from hgr_jax import _forks as _forks  # from here on it knows of forks
 from hgr_jax._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit
+    from hgr_jax.core.fits import KBFit, SKFit
     from hgr_jax.core.kernels import polynomial_kernel
+    from hgr_jax.core.modes import SpectrumFit, SpectrumTransform
     from hgr_jax.core.status import Status
+    from hgr_jax.core.transforms import CopulaTransform
     from hgr_jax.inference.degrees import DegreeSelection, select_degrees
     from hgr_jax.measures import (
         AceCurve,
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
         sk,
         sk_fit,
         spearman,
+        spectrum,
+        spectrum_fit,
+        total,
     )
     from hgr_jax.scanning.api import scan
     from hgr_jax.scanning.matrix import hgr_matrix
@@ -56,12 +61,14 @@ if TYPE_CHECKING:
     from hgr_jax.scanning.result import Scan
 
 _HOMES = {
-    "CopulaTransform": "core.fits",
+    "CopulaTransform": "core.transforms",
     "DegreeSelection": "inference.degrees",
     "KBFit": "core.fits",
     "Pair": "scanning.pair",
     "SKFit": "core.fits",
     "Scan": "scanning.result",
+    "SpectrumFit": "core.modes",
+    "SpectrumTransform": "core.modes",
     "Status": "core.status",
     "hgr_matrix": "scanning.matrix",
     "polynomial_kernel": "core.kernels",
@@ -85,6 +92,8 @@ __all__ = [
     "RDCTransform",
     "SKFit",
     "Scan",
+    "SpectrumFit",
+    "SpectrumTransform",
     "Status",
     "ace",
     "ace_fit",
@@ -111,6 +120,9 @@ __all__ = [
     "sk",
     "sk_fit",
     "spearman",
+    "spectrum",
+    "spectrum_fit",
+    "total",
 ]
 
 

@@ -214,6 +214,14 @@ def check_fraction(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_level(name: str, value: Any) -> float:
+    """Return a static probability that is neither 0 nor 1."""
+    level = check_fraction(name, value)
+    if not 0 < level < 1:
+        raise ValueError(f"{name} must be above 0 and below 1; got {level}.")
+    return level
+
+
 def _describe_value(value: Any) -> str:
     if isinstance(value, np.ndarray | Array):
         return f"an array of shape {tuple(value.shape)} and dtype {value.dtype}"

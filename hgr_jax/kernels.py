@@ -1,5 +1,20 @@
-"""Kernels to pass as ``h``, ``k`` or ``d``, beside degrees and functions of your own."""
+"""Kernels to pass as ``h``, ``k`` or ``d``, beside degrees and functions of your own.
+
+* `hats`, `splines`: piecewise linear functions and piecewise polynomials, between `quantiles`;
+* `fourier`: waves of a period;
+* `indicators`: all functions of few values, as of the codes of a category.
+"""
 
 from hgr_jax.core.kernels import Indicators, KernelLike, polynomial_kernel
+from hgr_jax.core.local_kernels import fourier, hats, indicators, quantiles, splines
 
-__all__ = ["Indicators", "KernelLike", "polynomial_kernel"]
+__all__ = [
+    "Indicators",
+    "KernelLike",
+    "fourier",
+    "hats",
+    "indicators",
+    "polynomial_kernel",
+    "quantiles",
+    "splines",
+]

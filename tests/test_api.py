@@ -16,7 +16,7 @@ import jax
 import pytest
 
 import hgr_jax
-from hgr_jax import datasets, fairness, inference, measures
+from hgr_jax import datasets, fairness, inference, kernels, measures
 from hgr_jax.datasets import synthetic
 
 
@@ -38,6 +38,7 @@ def public_objects() -> list[tuple[str, object]]:
             (n, getattr(inference.roys_root, n))
             for n in ("log_survival", "survival", "quantile", "mean")
         ),
+        *((name, getattr(kernels, name)) for name in kernels.__all__ if name != "KernelLike"),
         *((name, getattr(datasets, name)) for name in datasets.__all__ if name != "synthetic"),
     ]
 
@@ -76,6 +77,7 @@ MODULES_WITH_EXAMPLES = [
     "cli.html.page",
     "core.fits",
     "core.kernels",
+    "core.local_kernels",
     "scanning.api",
     "scanning.matrix",
     "scanning.result",

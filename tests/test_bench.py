@@ -14,6 +14,7 @@ import hgr_jax
 from bench import (
     accuracy,
     calibration,
+    coverage,
     first_use,
     measures,
     pair,
@@ -137,6 +138,18 @@ def test_plain_numpy_agrees_with_the_scan() -> None:
     found = hgr_jax.scan(x.astype(np.float32), pvalues=None)
     first, second = found.pairs.T
     np.testing.assert_allclose(scan.numpy_scan(x), found.correlation[first, second], atol=1e-6)
+
+
+def test_coverage_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    assert coverage.main(["--quick"]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "| discrete |" in line]
+    assert row.endswith("| yes |")
+
+
+def test_coverage_knows_the_population() -> None:
+    assert coverage.population("normal", 0.3, 5) == pytest.approx(0.3, abs=1e-9)
+    closed_form = (np.exp(0.6) - 1) / (np.e - 1)
+    assert coverage.population("lognormal", 0.6, 1) == pytest.approx(closed_form, abs=1e-9)
 
 
 def test_calibration_quick(

@@ -20,6 +20,11 @@ KEY = jax.random.key(3)
 
 Measure = Callable[..., jax.Array]
 
+
+def second_mode(a: Any, b: Any, **options: Any) -> jax.Array:
+    return hgr_jax.spectrum(a, b, h=3, k=2, **options)[1]
+
+
 MEASURES: dict[str, Measure] = {
     "ace": hgr_jax.ace,
     "chi2": hgr_jax.chi2,
@@ -37,6 +42,8 @@ MEASURES: dict[str, Measure] = {
     "rdc": functools.partial(hgr_jax.rdc, key=KEY),
     "sk": functools.partial(hgr_jax.sk, d=3),
     "spearman": hgr_jax.spearman,
+    "spectrum": second_mode,
+    "total": functools.partial(hgr_jax.total, h=3, k=2),
 }
 
 SIGNED = {"pearson", "spearman"}

@@ -1,7 +1,8 @@
 """From two variables to their most correlated transformations, with exact derivatives.
 
-The steps are: bases and the one Gram matrix that whitens them (`fitting`), and the top pair of a
-small matrix (`solvers`).  Two rules of differentiation make this exact and cheap:
+The steps are: bases, the Gram matrix that whitens them and the small matrix between the two
+variables (`whitened`), and its top pair (`solvers`).  Two rules of differentiation make this exact
+and cheap:
 
 * Bases are coordinates, so they are constants; the Gram matrix in these coordinates is an
   ordinary function of the data.  All that depends on it (coefficients, transformations) has
@@ -29,19 +30,12 @@ from jax import Array, lax
 from jax.custom_derivatives import SymbolicZero
 
 from hgr_jax.core.basis import Basis, FeatureBasis, PolynomialBasis
-from hgr_jax.core.fitting import (
-    fit_features,
-    fit_polynomials,
-    gram_matrix,
-    same_variable,
-    whitening,
-)
 from hgr_jax.core.kernels import Encoder, KernelLike, encode
-from hgr_jax.core.moments import mean_product, sum_over_rows
-from hgr_jax.core.numerics import equal_weights, normalised, row_count, without_dropped_rows
+from hgr_jax.core.numerics import equal_weights, normalised, without_dropped_rows
 from hgr_jax.core.sketch import WHOLE_SKETCH
-from hgr_jax.core.small_matrices import half_lower, matmul
+from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
+from hgr_jax.core.whitened import mean_products, whitened
 
 SINGLE_KERNEL = "single_kernel"
 
@@ -131,8 +125,8 @@ class Transformation:
 class Solution:
     """The optimal pair of transformations and how it was reached.
 
-    ``sides`` are those of a and b, stacked where both are polynomials.  Of short data ``values``
-    has the polynomials at all rows, as `fitting.FittedPolynomials` does.
+    ``sides`` are those of a and b, stacked where both are polynomials; ``values`` are those of
+    `whitened.WhitenedPair`.
     """
 
     correlation: Array
@@ -201,145 +195,31 @@ def solve(
       start: values ``(n,)`` of a first guess of g at the rows of ``b``, or None.
       count: how many of the rows are data; None for all.
     """
-    whitened = _whitened(problem, a, b, weights, count)
-    bases, moments, whitener, conditioned, known, values = whitened
-    m = _part(moments, bases, 0, 1)[1:, 1:]
-    finite = jnp.isfinite(jnp.sum(m))
-    m = jnp.where(jnp.isfinite(m), m, 0)
+    fitted = whitened(problem.degrees, a, b, weights, count)
+    bases, whitener = fitted.bases, fitted.whitener
+    m, finite = fitted.cross_moments()
 
     direction = jnp.zeros((), jnp.int32)
     if problem.method == SINGLE_KERNEL:
         pair, direction = best_row_or_column(m, *problem.linear)
     else:
         if start is not None:
-            rows = _part(whitener, bases, 1, 1)[1:]
-            start = _projected(_of_each(bases)[1], rows, b, weights, count, start)
+            guess = fitted.basis(1, None), fitted.rows(1), b, weights, count, start
+            start = mean_products(*lax.stop_gradient(guess))
         pair = top_pair(m, problem.method, start)
-    value = jnp.where(finite & known, jnp.minimum(pair.correlation, 1), jnp.nan)
+    value = jnp.where(finite & fitted.finite, jnp.minimum(pair.correlation, 1), jnp.nan)
     sides: Transformation | tuple[Transformation, Transformation]
     if isinstance(bases, PolynomialBasis):
         one = np.zeros(1, m.dtype)
         coefficients = jnp.concatenate([one, pair.u, one, pair.v])
         sides = Transformation(bases, matmul(coefficients, whitener).reshape(2, -1))
     else:
-        f, g = (
-            matmul(vector, _part(whitener, bases, v, v)[1:])
-            for v, vector in enumerate((pair.u, pair.v))
-        )
+        f, g = (matmul(vector, fitted.rows(v)) for v, vector in enumerate((pair.u, pair.v)))
         sides = Transformation(bases[0], f), Transformation(bases[1], g)
-    return Solution(value, sides, problem.degrees, pair, direction, known, conditioned, values)
-
-
-Bases = PolynomialBasis | tuple[Basis, Basis]
-"""Of both variables: stacked where both are polynomial."""
-
-
-def _part(matrix: Array, bases: Bases, i: int, j: int) -> Array:
-    """Return the rows of variable i and columns of variable j of a matrix of ``[1, basis]``."""
-    size = _sizes(bases)[0]
-    rows, columns = (slice(size, None) if v else slice(size) for v in (i, j))
-    return matrix[rows, columns]
-
-
-def _of_each(bases: Bases) -> tuple[Basis, Basis]:
-    if isinstance(bases, PolynomialBasis):
-        return bases.select(0, None), bases.select(1, None)
-    return bases
-
-
-def _projected(
-    basis: Basis,
-    whitener: Array,
-    b: Array,
-    weights: Array | None,
-    count: Array | None,
-    start: Array,
-) -> Array:
-    """Return whitened coordinates of the values ``start`` on the basis of ``b``."""
-    b, weights, start, whitener = lax.stop_gradient((b, weights, start, whitener))
-    w = 1 / row_count(count, start) if weights is None else weights
-
-    def block(inside: Array | None, b: Array, start: Array) -> Array:
-        return matmul(basis.functions(b), start if inside is None else inside * start)
-
-    sums = sum_over_rows(block, (b, w * start), count)
-    return matmul(whitener, jnp.where(jnp.isfinite(sums), sums, 0))
-
-
-_WhitenedMoments = tuple[Bases, Array, Array, Array, Array, Array | None]
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _whitened(
-    problem: CCAProblem, a: Array, b: Array, weights: Array | None, count: Array | None
-) -> _WhitenedMoments:
-    """Return the bases, and of ``[1, basis]`` of both the whitened Gram matrix and its whitener.
-
-    Then whether the bases are well conditioned, whether the data are finite (a factorisation that
-    fails is no fault of theirs), and the values of `Solution`.
-    """
-    degree_a, degree_b = problem.degrees
-    bases: Bases
-    if degree_a is not None and degree_b is not None:
-        fitted = fit_polynomials((a, b), (degree_a, degree_b), weights, count)
-        bases, gram, whitener, conditioned, known, values = fitted
-    else:
-        basis_a, conditioned_a = _one_basis(degree_a, a, weights)
-        basis_b, conditioned_b = _one_basis(degree_b, b, weights)
-        bases, conditioned = (basis_a, basis_b), conditioned_a & conditioned_b
-        gram = _moments(bases, a, b, weights)
-        whitener = whitening(gram, same_variable(_sizes(bases)))
-        known, values = jnp.isfinite(gram).all(), None
-    moments = matmul(matmul(whitener, gram), whitener.T)
-    return bases, moments, whitener, conditioned, known, values
-
-
-def _one_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:
-    if degree is None:
-        return fit_features(x, weights)
-    fitted = fit_polynomials((x,), (degree,), weights)
-    return fitted.basis.select(0, degree), fitted.well_conditioned
-
-
-def _sizes(bases: Bases) -> tuple[int, int]:
-    """Return the number of functions ``[1, basis]`` of each."""
-    if isinstance(bases, PolynomialBasis):
-        return (1 + bases.degree,) * 2
-    return 1 + len(bases[0].in_span), 1 + len(bases[1].in_span)
-
-
-def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:
-    """Return the Gram matrix of ``[1, basis]`` of both variables, differentiable in the data."""
-    if isinstance(bases, PolynomialBasis):
-        return gram_matrix(bases, (a, b), weights)
-
-    def rows(inside: Array | None, a: Array, b: Array) -> Array:
-        both = jnp.concatenate([bases[0].functions(a), bases[1].functions(b)])
-        return both if inside is None else both * inside[None, :]
-
-    return mean_product(rows, (a, b), weights)
-
-
-@_whitened.defjvp
-def _whitened_jvp(
-    problem: CCAProblem, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[_WhitenedMoments, Any]:
-    whitened = _whitened(problem, *primals)
-    bases, moments, whitener, *known = whitened
-    _, gram_dot = jax.jvp(functools.partial(_moments, bases), primals[:3], tangents[:3])
-    moved = matmul(matmul(whitener, gram_dot), whitener.T)
-    # What whitens a variable changes so that its own part stays the identity.
-    inward = half_lower(jnp.where(same_variable(_sizes(bases)), moved, 0))
-    turned = matmul(inward, moments)
-    moments_dot = moved - turned - turned.T
-    whitener_dot = -matmul(inward, whitener)
-    bases_dot, known_dot = jax.tree.map(_no_tangent, (bases, known))
-    return whitened, (bases_dot, moments_dot, whitener_dot, *known_dot)
-
-
-def _no_tangent(x: Array) -> Any:
-    inexact = jnp.issubdtype(x.dtype, jnp.inexact)
-    return jnp.zeros_like(x) if inexact else np.zeros(x.shape, jax.dtypes.float0)
+    known, conditioned = fitted.finite, fitted.well_conditioned
+    return Solution(
+        value, sides, problem.degrees, pair, direction, known, conditioned, fitted.values
+    )
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -1,4 +1,4 @@
-"""Fitted copula transformations: frozen pytrees, callable on new data.
+"""Fits: frozen pytrees.
 
 They pass through `jax.jit`, `jax.vmap` and `jax.tree` like arrays do; a fit made under
 `jax.vmap` holds a batch of fits.
@@ -7,132 +7,33 @@ They pass through `jax.jit`, `jax.vmap` and `jax.tree` like arrays do; a fit mad
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, as_real_array, as_weights
+from hgr_jax._checks import as_pair, as_weights, check_level
 from hgr_jax._optional import require
-from hgr_jax._texts import html_table
-from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.canonical import PreparedPair, Solution, Transformation
-from hgr_jax.core.formulas import formula
-from hgr_jax.core.kernels import Encoder
-from hgr_jax.core.numerics import equal_weights, normalised, safe_divide, without_dropped_rows
-from hgr_jax.core.padding import first_rows, over_rows
-from hgr_jax.core.showing import as_html, as_text, in_fields, in_figures, is_concrete
-from hgr_jax.core.small_matrices import matmul
-from hgr_jax.core.status import MESSAGES, Status
+from hgr_jax.core.numerics import (
+    equal_weights,
+    normalised,
+    row_count,
+    safe_divide,
+    safe_sqrt,
+    without_dropped_rows,
+)
+from hgr_jax.core.padding import over_rows
+from hgr_jax.core.showing import ShownFit
+from hgr_jax.core.status import Status, decided
+from hgr_jax.core.transforms import CopulaTransform, check_single
+from hgr_jax.core.uncertainty import interval, standard_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class CopulaTransform:
-    """A copula transformation, f or g: ``x (n,)`` or ``(n, p)`` to ``(n,)``.
-
-    It has zero mean and unit variance (with the weights of the fit) on the data it was fitted
-    to, unless the correlation is 0; then it may be 0.  It is evaluated in the orthonormal basis
-    of the fit, which stays accurate where `coefficients` on raw powers lose digits.
-
-    Differentiable in ``x`` and, through the fit, in the data it was fitted to.
-    """
-
-    encoder: Encoder
-    side: Transformation
-
-    def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
-        check_single(self.side.coefficients.shape[:-1])
-        x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
-        return first_rows(_evaluate(x, self), x.shape[0])
-
-    @property
-    def coefficients(self) -> Array:
-        """Mixing coefficients ``(m,)`` on the columns of the kernel.
-
-        For a polynomial these are the columns of `polynomial_kernel`, in the units of the data:
-        ``f(x) = polynomial_kernel(x, h) @ coefficients + intercept``.  (For reading: on data far
-        from 0 that sum cancels to few digits.)  For a callable kernel, its features.
-        """
-        return self._expanded()[1]
-
-    @property
-    def intercept(self) -> Array:
-        """The constant that makes the mean of the transformation zero."""
-        return self._expanded()[0]
-
-    def _expanded(self) -> tuple[Array, Array]:
-        check_single(self.side.coefficients.shape[:-1])
-        return _expansion(self)
-
-    def formula(self, *names: str, digits: int = 3) -> str:
-        """Return the polynomial as text that can be computed with.
-
-        As in ``-1.2 + 0.5 x + 0.3 x^2`` where that gives its values on the data of the fit to 1%
-        of their standard deviation; else in a centred and scaled variable, with the digits that do:
-        ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.  Beside an outlier some 10^5 standard
-        deviations away no digits do, and the text says so.
-
-        Args:
-          names: one for each variable; default ``x``, or ``x0, x1, ...``.
-          digits: least number of significant digits of each coefficient.
-
-        Raises:
-          TypeError: for a callable kernel, whose features have no names.
-          ValueError: for another number of names than of variables.
-        """
-        check_single(self.side.coefficients.shape[:-1])
-        if callable(self.encoder.kernel):
-            raise TypeError("formula() needs a polynomial kernel; this transform has a callable.")
-        variables = self.encoder.variables or 1
-        if not names:
-            names = ("x",) if variables == 1 else tuple(f"x{i}" for i in range(variables))
-        if len(names) != variables:
-            raise ValueError(f"formula() needs {variables} name(s); got {len(names)}: {names}.")
-        return formula(self.encoder, self.side, [str(name) for name in names], digits)
-
-
-@jax.jit
-def _expansion(transform: CopulaTransform) -> tuple[Array, Array]:
-    """Return the constant and the mixing coefficients."""
-    basis, coefficients = transform.side.basis, transform.side.coefficients
-    if isinstance(basis, PolynomialBasis):
-        expansion = matmul(basis.monomials(), coefficients)
-        return expansion[0], expansion[1:]
-    weights = matmul(basis.transform, coefficients[1:])
-    offset = coefficients[0] - jnp.dot(basis.mean, weights)
-    if transform.encoder.factors is None:
-        return offset, weights
-    expansion = matmul(weights, transform.encoder.monomials())
-    return offset + expansion[0], expansion[1:]
-
-
-def check_single(batch: tuple[int, ...]) -> None:
-    """Raise a ValueError where a transform belongs to a batch of fits, of this shape."""
-    if batch:
-        raise ValueError(
-            f"this transform belongs to a batch of fits, of shape {batch};"
-            " map over it: jax.vmap(lambda fit: ...)(fits)."
-        )
-
-
-def as_new_data(x: ArrayLike, columns: int | None, dtype: DTypeLike) -> Array:
-    """Return data for a transform, of as many columns as it was fitted to (None: any number)."""
-    x = as_real_array("x", x).astype(dtype)
-    if columns not in (None, 1 if x.ndim == 1 else x.shape[1]):
-        raise ValueError(
-            f"x must have {columns} column(s), as the data of the fit had;"
-            f" got shape {tuple(x.shape)}."
-        )
-    return x
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,7 +69,7 @@ class TransformedPair:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
-class KBFit(TransformedPair):
+class KBFit(ShownFit, TransformedPair):
     """A fit of kernels: the result of `kb_fit`.
 
     Attributes:
@@ -186,6 +87,9 @@ class KBFit(TransformedPair):
         g(b_i) / correlation`` with weights of sum 1; 1 / n where all rows make the same.  Constant
         under differentiation.
       influential_row: which row that is.
+      standard_error: of the correlation: ``sqrt(sum_i w_i^2 psi_i^2)`` with ``psi = f g -
+        correlation (f^2 + g^2) / 2``, in the limit of many rows.  Differentiable.
+      effective_rows: ``1 / sum_i w_i^2``; without weights the number of rows.
     """
 
     f: CopulaTransform
@@ -196,6 +100,10 @@ class KBFit(TransformedPair):
     status: Array
     leverage: Array
     influential_row: Array
+    standard_error: Array
+    effective_rows: Array
+
+    shown: ClassVar = ("correlation", "degrees", "leverage", "influential_row", "iterations")
 
     @property
     def alpha(self) -> Array:
@@ -207,13 +115,41 @@ class KBFit(TransformedPair):
         """Mixing coefficients of g, ``(k,)``: ``g.coefficients``."""
         return self.g.coefficients
 
-    @property
-    def message(self) -> str | list[str]:
-        """The status in words (a list, for a batch of fits); needs concrete values."""
-        status = np.asarray(self.status)
-        if status.ndim:
-            return [MESSAGES[Status(s)] for s in status.ravel().tolist()]
-        return MESSAGES[Status(int(status))]
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Return an interval for HGR of these kernels in the population.
+
+            max(0, c - z se)  to  min(1, correlation + z se),
+            1 - c^2 = (1 - correlation^2) (n - 1) / (n - 1 - (sqrt(p - 1/2) + sqrt(q - 1/2))^2)
+
+        with n the `effective_rows`, p and q the `degrees` (1 for the linear side of a single-kernel
+        fit) and z the normal quantile of ``(1 + level) / 2``.  The value is biased upward,
+        most where the population's is small, so the lower end is of a value corrected by as much as
+        chance alone makes; the upper end needs no correction (`hgr_jax.inference.upper_bound`).
+
+        Args:
+          level: asked coverage, above 0 and below 1.
+
+        Coverage: measured by `python -m bench.coverage`, at level 95% with 300 to 10,000 rows and
+        correlations from 0 to 0.9, it is 92 to 99% for normal, discrete and Student's t pairs (85%
+        for normal ones at degree 5, 300 rows and 0.9).  Far outliers make the bias larger than any
+        formula, so that the lower end is too high: for lognormal pairs it is 53 to 99% at degree 2,
+        and nearly 0 at degree 5.  Take ranks there.
+
+        Example:
+          >>> import numpy as np, hgr_jax
+          >>> a, noise = np.random.default_rng(0).normal(size=(2, 1000))
+          >>> low, high = hgr_jax.kb_fit(a, 0.6 * a + 0.8 * noise, 3, 3).interval()
+          >>> print(f"{low:.2f} to {high:.2f}")
+          0.57 to 0.67
+        """
+        z = check_level("level", level)
+        return interval(
+            self.correlation, self.standard_error, self.effective_rows, self._sizes(), z
+        )
+
+    def _sizes(self) -> tuple[Array, Array]:
+        """Return how many functions f and g were chosen from."""
+        return self.degrees[..., 0], self.degrees[..., 1]
 
     def plot(self, a: ArrayLike, b: ArrayLike, *, names: tuple[str, str] = ("a", "b")) -> Figure:
         """Draw the data, f, g and the transformed data: `hgr_jax.plotting.plot_fit`.
@@ -237,22 +173,6 @@ class KBFit(TransformedPair):
         figure: Figure = require("hgr_jax.plotting", "plot").plot_fit(self, a, b, names=names)
         return figure
 
-    def __repr__(self) -> str:
-        return as_text(*self._shown()) if is_concrete(self) else in_fields(self)
-
-    def _repr_html_(self) -> str:
-        """Return the figures as a small table, for notebooks."""
-        if is_concrete(self):
-            return as_html(*self._shown())
-        return html_table("", (), [[in_fields(self)]])
-
-    def _shown(self) -> tuple[str, dict[str, str], str]:
-        """Return the kind of fit, its figures, and its status in words where it is one fit."""
-        names = ("correlation", "degrees", "leverage", "influential_row", "iterations")
-        figures = {name: in_figures(getattr(self, name)) for name in names}
-        remark = f"{len(self.message)} fits" if isinstance(self.message, list) else self.message
-        return type(self).__name__, figures, remark
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -266,16 +186,14 @@ class SKFit(KBFit):
 
     direction: Array
 
+    def _sizes(self) -> tuple[Array, Array]:
+        p, q = super()._sizes()
+        return jnp.where(self.direction == 0, p, 1), jnp.where(self.direction == 0, 1, q)
+
     @property
     def explains(self) -> str:
         """The winning direction in words; needs a concrete value."""
         return ("b = f(a)", "a = g(b)")[int(self.direction)]
-
-
-@over_rows(columns=1)
-def _evaluate(x: Array, transform: CopulaTransform, *, count: Array | None) -> Array:
-    del count  # the caller cuts the rows that are not data
-    return transform.side(transform.encoder(x))
 
 
 @over_rows(columns=3, weights=2)
@@ -314,23 +232,21 @@ DOMINANT_CORRELATION = 0.1
 """... and if that much of the correlation is its part: of nearly none any row makes much."""
 
 
-def _leverage(solution: Solution, pair: PreparedPair) -> tuple[Array, Array, Array]:
-    """Return the largest part of the correlation that one row makes, its weight, and which it is.
-
-    The correlation is the mean of ``f(a) g(b)`` over the rows.  Constants under differentiation.
-    """
-    a, b, weights, sides, values, s = lax.stop_gradient(
-        (pair.a, pair.b, pair.weights, solution.sides, solution.values, solution.correlation)
-    )
+def _weighted_rows(solution: Solution, pair: PreparedPair) -> tuple[Array, Array, Array]:
+    """Return f and g at the rows times the roots of the weights, and the weights, ``(n,)`` each."""
+    values, sides = solution.values, solution.sides
     if values is not None and isinstance(sides, Transformation):
         f, g = jnp.sum(sides.coefficients[:, :, None] * values, axis=1)
-        parts, w = f * g, values[0, 0] ** 2
-    else:
-        f, g = lax.stop_gradient((solution.f, solution.g))
-        w = equal_weights(pair.count, a) if weights is None else weights
-        parts = w * f(a) * g(b)
-    row = jnp.argmax(parts).astype(jnp.int32)
-    return safe_divide(jnp.max(parts), s), w[row], row
+        return f, g, values[0, 0] ** 2
+    w = equal_weights(pair.count, pair.a) if pair.weights is None else pair.weights
+    root = safe_sqrt(w)
+    return solution.f(pair.a) * root, solution.g(pair.b) * root, w
+
+
+def error_of(solution: Solution, pair: PreparedPair) -> Array:
+    """Return the standard error of the correlation of a solution."""
+    f, g, _ = _weighted_rows(solution, pair)
+    return standard_error(f, g, solution.pair.correlation)
 
 
 def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> KBFit:
@@ -339,19 +255,27 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
     eps = float(jnp.finfo(solution.correlation.dtype).eps)
     tied = jnp.zeros((), bool) if unique else solution.pair.tied
     degrees = jnp.stack([jnp.sum(side.basis.in_span) for side in (solution.f, solution.g)])
-    part, weight, row = _leverage(solution, pair)
+    f, g, w = _weighted_rows(solution, pair)
+    # The correlation is the sum of these: a row's part of it.
+    parts = lax.stop_gradient(f * g)
+    row = jnp.argmax(parts).astype(jnp.int32)
+    part = safe_divide(jnp.max(parts), lax.stop_gradient(solution.correlation))
+    weight = lax.stop_gradient(w)[row]
+    rows = (
+        jnp.asarray(row_count(pair.count, w), w.dtype)
+        if pair.weights is None
+        else 1 / jnp.sum(w * w)
+    )
     dominated = (part > DOMINANT_PART) & (part > DOMINANT_MULTIPLE * weight)
     dominated &= part * solution.correlation > DOMINANT_CORRELATION
-    status = jnp.int32(Status.OPTIMAL)
-    for condition, name in (  # the last one that holds decides
+    status = decided(
         (dominated, Status.ONE_ROW),
         (tied, Status.TIED),
         (~(solution.pair.residual <= eps**0.5), Status.NOT_CONVERGED),
         (~solution.conditioned, Status.ILL_CONDITIONED),
         (jnp.any(degrees == 0), Status.CONSTANT),
         (~solution.finite, Status.NOT_FINITE),
-    ):
-        status = jnp.where(condition, jnp.int32(name), status)
+    )
     return KBFit(
         correlation=solution.correlation,
         f=CopulaTransform(pair.encoders[0], solution.f),
@@ -362,4 +286,6 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
         status=status,
         leverage=part,
         influential_row=row,
+        standard_error=standard_error(f, g, solution.pair.correlation),
+        effective_rows=rows,
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
+from jax import Array
 
 from hgr_jax._texts import html_table
+from hgr_jax.core.status import in_words
 
 SHOWN = 3
 """Figures of a batch that are shown at either end."""
@@ -57,3 +59,35 @@ def as_html(name: str, figures: Mapping[str, str], remark: str) -> str:
     """Return figures as a small table."""
     rows = [*figures.items(), *([("status", remark)] if remark else [])]
     return html_table(name, (), rows)
+
+
+class ShownFit:
+    """What fits with a status have in common: they print their main figures.
+
+    Attributes:
+      status: a `Status`, as an int array.
+      shown: names of the figures to print.
+    """
+
+    status: Array
+    shown: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def message(self) -> str | list[str]:
+        """The status in words (a list, for a batch of fits); needs concrete values."""
+        return in_words(self.status)
+
+    def __repr__(self) -> str:
+        return as_text(*self._shown()) if is_concrete(self) else in_fields(self)
+
+    def _repr_html_(self) -> str:
+        """Return the figures as a small table, for notebooks."""
+        if is_concrete(self):
+            return as_html(*self._shown())
+        return html_table("", (), [[in_fields(self)]])
+
+    def _shown(self) -> tuple[str, dict[str, str], str]:
+        """Return the kind of fit, its figures, and its status in words where it is one fit."""
+        figures = {name: in_figures(getattr(self, name)) for name in self.shown}
+        remark = f"{len(self.message)} fits" if isinstance(self.message, list) else self.message
+        return type(self).__name__, figures, remark

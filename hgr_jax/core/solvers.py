@@ -1,4 +1,4 @@
-"""The top canonical pair of a small matrix.
+"""The canonical pairs of a small matrix: the top one, or all of them.
 
 In whitened coordinates the constrained least squares of the paper,
 
@@ -18,14 +18,14 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.core.numerics import safe_divide, safe_norm, safe_rsqrt
+from hgr_jax.core.numerics import safe_divide, safe_norm, safe_rsqrt, safe_sqrt
 from hgr_jax.core.small_matrices import Singular, matmul, right_singular
 
 with warnings.catch_warnings():
@@ -230,3 +230,68 @@ def _solve_at_optimum(
     root = eigenvectors * safe_rsqrt(eigenvalues)[:, None]
     inverse = matmul(root.T, root)
     return lax.custom_linear_solve(matvec, b, lambda _, b: matmul(inverse, -b), symmetric=True)
+
+
+class CanonicalModes(NamedTuple):
+    """``correlations (r,)``, the largest first, with ``u (r, h)`` and ``v (r, k)`` in rows.
+
+    A mode whose correlation is 0, up to rounding, has a u of 0 (or a v, where ``h < k``).
+    """
+
+    correlations: Array
+    u: Array
+    v: Array
+    tied: Array
+
+
+def all_modes(m: Array) -> CanonicalModes:
+    """Return all ``r = min(h, k)`` singular triples of a finite ``m (h, k)``, the largest first.
+
+    Differentiable to any order, in both modes.  Where values tie, those of them are one of the
+    limits of their derivatives nearby, and the vectors have none within the tied directions; where
+    a value is 0, its derivative is set to 0.
+    """
+    if m.shape[0] < m.shape[1]:
+        values, v, u = _tall_modes(m.T)
+    else:
+        values, u, v = _tall_modes(m)
+    first, second = lax.stop_gradient((values[:-1], values[1:]))
+    tied = (first > 0) & (first - second <= 2 * _tie_tolerance(m) * values[0])
+    return CanonicalModes(values, u, v, jnp.any(tied))
+
+
+@jax.custom_jvp
+def _tall_modes(m: Array) -> tuple[Array, Array, Array]:
+    """Return values ``(k,)``, u ``(k, h)`` and v ``(k, k)`` of ``m (h, k)`` with ``h >= k``."""
+    if m.shape[1] == 1:
+        rows = jnp.ones((1, 1), m.dtype)
+    else:
+        _, rows, _ = right_singular(m)
+    # Measured again: the small values of a batch are known to half the digits.
+    products = matmul(rows, m.T)
+    squares, order = lax.top_k(jnp.sum(products * products, axis=1), len(rows))
+    values, rows, products = safe_sqrt(squares), rows[order], products[order]
+    some = values > _tie_tolerance(m) * values[0]
+    u = jnp.where(some, safe_rsqrt(squares), 0)[:, None] * products
+    return values, u, rows
+
+
+@_tall_modes.defjvp
+def _tall_modes_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Any, Any]:
+    """Differentiate the relations M v_j = s_j u_j, M^T u_j = s_j v_j and the orthonormality."""
+    (m,), (m_dot,) = primals, tangents
+    values, u, v = _tall_modes(m)
+    moved = matmul(v, m_dot.T)
+    between = matmul(u, moved.T)  # u_i . dM v_j
+    tolerance = _tie_tolerance(m)
+    difference = values[None, :] - values[:, None]
+    distinct = jnp.abs(lax.stop_gradient(difference)) > 2 * tolerance * values[0]
+    gaps = jnp.where(distinct, difference * (values[None, :] + values[:, None]), 0)
+    ahead, behind = between * values[None, :], between.T * values[:, None]
+    turn_u = safe_divide(ahead + behind, gaps)
+    turn_v = safe_divide(between * values[:, None] + between.T * values[None, :], gaps)
+    # What leaves the span of all u; v has no other directions.
+    some = values > tolerance * values[0]
+    outward = safe_divide(moved - matmul(between.T, u), jnp.where(some, values, 0)[:, None])
+    values_dot = jnp.sum(jnp.where(np.eye(len(v), dtype=bool), between, 0), axis=0)
+    return (values, u, v), (values_dot, matmul(turn_u.T, u) + outward, matmul(turn_v.T, v))

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import enum
 
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
 
 class Status(enum.IntEnum):
     """The outcome of a fit; ``KBFit.message`` says it in words."""
@@ -49,3 +53,19 @@ MESSAGES = {
         " the correlation is NaN"
     ),
 }
+
+
+def decided(*cases: tuple[Array, Status]) -> Array:
+    """Return the status of the last case whose condition holds; OPTIMAL where none does."""
+    status = jnp.int32(Status.OPTIMAL)
+    for condition, name in cases:
+        status = jnp.where(condition, jnp.int32(name), status)
+    return status
+
+
+def in_words(status: Array) -> str | list[str]:
+    """Return a concrete status in words; a list, of many."""
+    host = np.asarray(status)
+    if host.ndim:
+        return [MESSAGES[Status(s)] for s in host.ravel().tolist()]
+    return MESSAGES[Status(int(host))]

@@ -4,6 +4,7 @@
 * `permutation_test`: an exact test with any measure;
 * `adjust`: many p-values at once;
 * `cross_fitted`, `bootstrap`: a value without the upward bias, and an interval;
+* `upper_bound`: a differentiable bound of the value in the population;
 * `select_degrees`: degrees by cross-validation.
 
 All of them are functions of data on the host; `hgr_jax.scan` uses them for whole tables.
@@ -11,6 +12,7 @@ All of them are functions of data on the host; `hgr_jax.scan` uses them for whol
 
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.bias import corrected
+from hgr_jax.inference.bounds import upper_bound
 from hgr_jax.inference.degrees import DegreeSelection, select_degrees
 from hgr_jax.inference.multiplicity import adjust
 from hgr_jax.inference.permutation import PermutationTest, permutation_test
@@ -27,4 +29,5 @@ __all__ = [
     "permutation_test",
     "roys_root",
     "select_degrees",
+    "upper_bound",
 ]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
-from hgr_jax.tables.encoding import indicators
+from hgr_jax.tables.encoding import memberships
 
 PASSES = 2
 """Times that a polynomial is made orthogonal again: rounding of the first is gone after them."""
@@ -188,7 +188,7 @@ def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -
     With the constant added they are orthonormal.  If all codes are levels, their sum times the
     roots of the shares is 0: there is one direction less than levels.
     """
-    held = indicators(codes, count)
+    held = memberships(codes, count)
     share = held @ weights
     some = share > 0
     return (held[some] - share[some, None]) / np.sqrt(share[some, None])

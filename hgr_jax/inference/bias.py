@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
+
+from hgr_jax.core.uncertainty import ezekiel
 
 
 def corrected(value: Array, rows: ArrayLike, parameters: ArrayLike) -> Array:
@@ -38,7 +38,7 @@ def corrected(value: Array, rows: ArrayLike, parameters: ArrayLike) -> Array:
     """
     value = jnp.asarray(value)
     rows, parameters = (jnp.asarray(x, value.dtype) for x in (rows, parameters))
-    found: Array = _ezekiel(jnp, value, rows, parameters)
+    found: Array = ezekiel(jnp, value, rows, parameters)
     return found
 
 
@@ -46,13 +46,5 @@ def corrected_on_host(
     value: ArrayLike, rows: ArrayLike, parameters: ArrayLike
 ) -> NDArray[np.float64]:
     """Return `corrected` by NumPy, in double precision, for arrays whose shapes vary."""
-    found: NDArray[np.float64] = _ezekiel(np, np.asarray(value, np.float64), rows, parameters)
+    found: NDArray[np.float64] = ezekiel(np, np.asarray(value, np.float64), rows, parameters)
     return found
-
-
-def _ezekiel(xp: Any, value: Any, rows: Any, parameters: Any) -> Any:
-    left = rows - 1 - parameters
-    enough = left > 0
-    squared = 1 - (1 - value * value) * (rows - 1) / xp.where(enough, left, 1)
-    positive = enough & ~(squared <= 0)
-    return xp.where(positive, xp.sqrt(xp.where(positive, squared, 1)), 0)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from jax import Array, lax
 
-from hgr_jax._checks import as_key, as_pair, as_weights, check_count, check_fraction
+from hgr_jax._checks import as_key, as_pair, as_weights, check_count, check_level
 from hgr_jax.core.numerics import normalised, without_dropped_rows
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.solvers import top_pair
@@ -224,9 +224,7 @@ def bootstrap(
     key = as_key(key)
     degrees = (check_count("h", h), check_count("k", k))
     count = check_count("resamples", resamples)
-    level = check_fraction("level", level)
-    if not 0 < level < 1:
-        raise ValueError(f"level must be above 0 and below 1; got {level}.")
+    level = check_level("level", level)
     rows = a.shape[0]
     if not (jnp.isfinite(a).all() and jnp.isfinite(b).all()):
         return BootstrapInterval(np.nan, np.nan, np.nan, np.nan, level)

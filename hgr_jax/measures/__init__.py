@@ -23,6 +23,7 @@ from hgr_jax.measures.pearson import pearson
 from hgr_jax.measures.rdc import RDCFit, RDCTransform, rdc, rdc_fit
 from hgr_jax.measures.sk import sk, sk_fit
 from hgr_jax.measures.spearman import spearman
+from hgr_jax.measures.spectrum import spectrum, spectrum_fit, total
 
 if TYPE_CHECKING:
     from hgr_jax.measures.neural_network import NeuralFit, NeuralTransform, neural, neural_fit
@@ -55,6 +56,9 @@ __all__ = [
     "sk",
     "sk_fit",
     "spearman",
+    "spectrum",
+    "spectrum_fit",
+    "total",
 ]
 
 

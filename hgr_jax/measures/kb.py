@@ -40,7 +40,7 @@ def kb(
         and booleans are converted to floats; half precision is computed in float32.
       h, k: kernel of ``a`` and of ``b``, static: a degree (int >= 1; with several variables the
         total degree, interactions included) or a hashable callable ``(n,) -> (n, m)`` of
-        features (splines, Fourier terms, one-hot), applied row by row; a constant is never
+        features (of `hgr_jax.kernels`, or your own), applied row by row; a constant is never
         needed.  Pass the same function object each time: another one compiles again.
       weights: non-negative observation weights ``(n,)``, traced, or None.  Only ratios matter;
         a row of weight 0 counts as dropped, even if it holds NaN.  (The derivative by a weight

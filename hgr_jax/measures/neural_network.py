@@ -23,9 +23,10 @@ from hgr_jax._checks import (
     check_choice,
     check_count,
 )
-from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
+from hgr_jax.core.fits import TransformedPair
 from hgr_jax.core.numerics import row_mean, safe_divide, standard_deviation
 from hgr_jax.core.padding import first_rows, over_rows
+from hgr_jax.core.transforms import as_new_data, check_single
 from hgr_jax.measures.pearson import sample_correlation
 
 HIDDEN = (15, 15, 15)

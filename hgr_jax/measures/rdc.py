@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_key, as_pair, as_positive, check_count
-from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
+from hgr_jax.core.fits import TransformedPair
 from hgr_jax.core.numerics import kept, row_count, row_mean, safe_divide, safe_norm
 from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
 from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.solvers import CanonicalPair, top_pair
+from hgr_jax.core.transforms import as_new_data, check_single
 from hgr_jax.measures.spearman import average_ranks
 
 

@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 from hgr_jax._checks import as_pair, as_weights, check_kernel
 from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
 from hgr_jax.core.canonical import SINGLE_KERNEL, Transformation, correlation, prepare, solve
-from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit, as_fit
+from hgr_jax.core.fits import KBFit, SKFit, as_fit
 from hgr_jax.core.kernels import Encoder, KernelLike, check_monomials
 from hgr_jax.core.numerics import safe_divide
 from hgr_jax.core.padding import over_rows
+from hgr_jax.core.transforms import CopulaTransform
 
 
 def sk(a: ArrayLike, b: ArrayLike, d: KernelLike = 5, *, weights: ArrayLike | None = None) -> Array:

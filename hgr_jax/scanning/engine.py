@@ -24,7 +24,7 @@ from hgr_jax.inference._small_problems import (
 from hgr_jax.scanning import bases, products
 from hgr_jax.scanning.fallback import estimate_separately
 from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, patterns_of
-from hgr_jax.tables.encoding import indicators
+from hgr_jax.tables.encoding import memberships
 
 MIN_SHARED_PIVOT = {"float32": 0.05, "float64": 1e-6}
 """Below, rounding in a pair's moments would show: its bases are fitted on its own rows."""
@@ -221,7 +221,7 @@ class Engine:
                 found[place] = each @ np.where(present, values - mean, 0)
             else:
                 codes = features.codes[:, column - features.n_numeric]
-                held = indicators(codes, self.width)
+                held = memberships(codes, self.width)
                 found[place] = each[:, None] * np.where(codes >= 0, held - mean, 0)
         return found
 

@@ -12,8 +12,9 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from hgr_jax._texts import near_matches
-from hgr_jax.core.fits import CopulaTransform, KBFit
+from hgr_jax.core.fits import KBFit
 from hgr_jax.core.kernels import Indicators
+from hgr_jax.core.transforms import CopulaTransform
 from hgr_jax.measures import kb_fit
 from hgr_jax.tables.encoding import encode_known
 

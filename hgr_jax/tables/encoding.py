@@ -30,10 +30,10 @@ class Category:
 
     def one_hot(self) -> NDArray[np.float64]:
         """Return a column of zeros and ones for each level, ``(n, levels)``."""
-        return indicators(self.codes, len(self.levels)).T.astype(np.float64)
+        return memberships(self.codes, len(self.levels)).T.astype(np.float64)
 
 
-def indicators(codes: NDArray[Any], count: int) -> NDArray[np.bool_]:
+def memberships(codes: NDArray[Any], count: int) -> NDArray[np.bool_]:
     """Return which of the rows hold each level, ``(count, n)``; none holds a missing one."""
     return np.asarray(codes[None, :] == np.arange(count)[:, None])
 

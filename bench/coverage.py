@@ -1,0 +1,167 @@
+"""Do upper bounds and intervals of HGR-KB cover what is in the population?
+
+python -m bench.coverage [--quick] [--write]
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from tqdm import tqdm
+
+import hgr_jax
+from bench import reference
+from bench.machine import describe
+from bench.report import MarkdownReport, bench_parser
+from hgr_jax.inference import upper_bound
+
+Matrix = NDArray[np.float64]
+
+LEVEL = 0.95
+
+SHORTFALL = 0.01
+"""How much less than it says an upper bound may cover."""
+
+CORRELATIONS = (0.0, 0.1, 0.3, 0.6, 0.9)
+"""Of the normal pair behind each pair of margins."""
+
+DEGREES = {"normal": (1, 2, 3, 5), "lognormal": (1, 2, 3, 5), "t5": (1, 2), "discrete": (1, 2, 5)}
+"""Of each kind of margin; powers of Student's t of 5 degrees of freedom have variances up to 2."""
+
+EDGES = stats.norm.ppf([0.1, 0.4, 0.7, 0.9])
+"""Between the five values of the discrete kind."""
+
+BATCH = 50
+
+
+def margin(kind: str, x: Matrix) -> Matrix:
+    """An increasing map of standard normal numbers."""
+    match kind:
+        case "normal":
+            return x
+        case "lognormal":
+            return np.exp(x)
+        case "t5":
+            # Of the nearer tail, so that far ones keep their digits.
+            return np.copysign(stats.t.isf(stats.norm.sf(np.abs(x)), 5), x)
+        case "discrete":
+            return np.searchsorted(EDGES, x).astype(float)
+    raise ValueError(f"unknown kind {kind!r}")
+
+
+def population(kind: str, rho: float, degree: int) -> float:
+    """HGR-KB of two such margins of a normal pair, exactly.
+
+    Of functions with Hermite coefficients c and d, the mean product is sum_n rho^n c_n d_n.
+    """
+    hermite = _hermite_coefficients(kind, degree)
+    m = (hermite * rho ** np.arange(hermite.shape[1])) @ hermite.T
+    return float(np.linalg.svd(m, compute_uv=False)[0])
+
+
+@functools.cache
+def _hermite_coefficients(kind: str, degree: int, terms: int = 200) -> Matrix:
+    """Of the margin's orthonormal polynomials, ``(degree, terms)``, by quadrature."""
+    x = np.linspace(-12, 12, 12_001)
+    root = np.sqrt(stats.norm.pdf(x) * (x[1] - x[0]))
+    functions = reference.orthonormal_polynomials(margin(kind, x), degree, root**2)
+    values = [root, root * x]
+    for n in range(1, terms - 1):
+        values.append((x * values[n] - np.sqrt(n) * values[n - 1]) / np.sqrt(n + 1))
+    return functions.astype(np.float64) @ np.stack(values).T
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def estimates(a: jax.Array, b: jax.Array, degree: int) -> tuple[jax.Array, ...]:
+    """Upper bounds, and the ends of intervals, of samples ``(m, n)``."""
+
+    def one(a: jax.Array, b: jax.Array) -> tuple[jax.Array, ...]:
+        bound = upper_bound(a, b, degree, degree, level=LEVEL)
+        return bound, *hgr_jax.kb_fit(a, b, degree, degree, solver="svd").interval(LEVEL)
+
+    return jax.vmap(one)(a, b)
+
+
+def covered(kind: str, degree: int, rows: int, rho: float, repeats: int) -> NDArray[np.bool_]:
+    """Whether upper bounds, lower and upper ends of intervals hold, ``(3, repeats)``."""
+    rng = np.random.default_rng([degree, rows, int(100 * rho), *kind.encode()])
+    truth = population(kind, rho, degree)
+    found: list[Any] = []
+    for _ in range(0, repeats, BATCH):
+        x, noise = rng.standard_normal((2, BATCH, rows))
+        y = rho * x + np.sqrt(1 - rho**2) * noise
+        a, b = (jnp.asarray(margin(kind, v), jnp.float32) for v in (x, y))
+        bound, low, high = estimates(a, b, degree)
+        found.append([bound >= truth, low <= truth, high >= truth])
+    return np.concatenate(found, axis=1)
+
+
+def coverage(report: MarkdownReport, quick: bool) -> bool:
+    """The table; whether upper bounds cover what they say, where the documentation says so."""
+    repeats = 50 if quick else 1000
+    kinds = {"discrete": (2,)} if quick else DEGREES
+    sizes = (300,) if quick else (300, 1000, 10_000)
+    shown = CORRELATIONS[::4] if quick else CORRELATIONS
+    cells = [
+        (kind, degree, rows)
+        for degree, rows, kind in itertools.product((1, 2, 3, 5), sizes, kinds)
+        if degree in kinds[kind]
+    ]
+    # Of so many repetitions, chance makes fewer once in a thousand times.
+    least = stats.binom.ppf(0.001, repeats, LEVEL - SHORTFALL) / repeats
+    within = True
+
+    def lines() -> Iterator[list[str]]:
+        nonlocal within
+        for kind, degree, rows in tqdm(sorted(cells), desc="samples", leave=False):
+            rates = []
+            for rho in shown:
+                bound, low, high = covered(kind, degree, rows, rho, repeats)
+                rates.append((bound.mean(), (low & high).mean()))
+            holds = min(bound for bound, _ in rates) >= least
+            within &= holds or degree == 1
+            yield [
+                kind,
+                str(degree),
+                f"{rows:,}",
+                *(f"{bound:.1%}, {interval:.1%}" for bound, interval in rates),
+                "yes" if holds else "no (degree 1)" if degree == 1 else "OUTSIDE",
+            ]
+
+    report.say(f"Samples, of {repeats:,}, in which the upper bound of level {LEVEL:.0%}, and the")
+    report.say(
+        "interval of the same level, cover HGR-KB of the population. Margins of a normal pair"
+    )
+    report.say(
+        "of correlation rho, by columns; the last tells whether the bound covers 94% in all of"
+    )
+    report.say("them, up to what chance takes away once in a thousand times.")
+    header = ("margins", "degree", "rows", *(f"rho = {rho}" for rho in shown), "bound holds")
+    report.table(header, lines())
+    return within
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the table; 1 if a bound does not cover what it should."""
+    parser = bench_parser("coverage", __doc__, quick="a small version, in seconds")
+    options = parser.parse_args(argv)
+    report = MarkdownReport()
+    report.say(describe())
+    report.say()
+    within = coverage(report, options.quick)
+    if options.write:
+        report.keep("coverage")
+    return 0 if within or options.quick else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

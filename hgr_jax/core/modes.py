@@ -1,0 +1,194 @@
+"""All modes of two variables: fits of every canonical pair, callable on new data."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from numpy.typing import ArrayLike
+
+from hgr_jax.core.basis import Basis
+from hgr_jax.core.canonical import PreparedPair, Transformation
+from hgr_jax.core.kernels import Encoder
+from hgr_jax.core.numerics import equal_weights, safe_norm, safe_sqrt
+from hgr_jax.core.padding import first_rows, over_rows
+from hgr_jax.core.showing import ShownFit
+from hgr_jax.core.small_matrices import matmul
+from hgr_jax.core.solvers import CanonicalModes, all_modes
+from hgr_jax.core.status import Status, decided
+from hgr_jax.core.transforms import CopulaTransform, as_new_data, check_single
+from hgr_jax.core.whitened import WhitenedPair, mean_products, whitened
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class SpectrumTransform:
+    """The transformations of one variable in all modes: ``x (n,)`` or ``(n, p)`` to ``(n, r)``.
+
+    On the data of the fit they have zero mean and unit variance and are not correlated with each
+    other; that of a mode whose correlation is 0 may be 0.  ``transform[i]`` is the one of mode i,
+    a `CopulaTransform`.  Differentiable in ``x`` and, through the fit, in the data.
+    """
+
+    encoder: Encoder
+    basis: Basis
+    weights: Array
+
+    def __call__(self, x: ArrayLike) -> Array:
+        """Return values ``(n, r)`` at ``x``, of as many columns as the data of the fit."""
+        check_single(self.weights.shape[:-2])
+        x = as_new_data(x, self.encoder.variables, self.weights.dtype)
+        return first_rows(_values_of_modes(x, self), x.shape[0])
+
+    def __len__(self) -> int:
+        check_single(self.weights.shape[:-2])
+        return self.weights.shape[0]
+
+    def __getitem__(self, mode: int) -> CopulaTransform:
+        if not -len(self) <= mode < len(self):
+            raise IndexError(f"there are {len(self)} modes, counted from 0; got {mode}.")
+        return CopulaTransform(self.encoder, Transformation(self.basis, self.weights[mode]))
+
+
+@over_rows(columns=1)
+def _values_of_modes(x: Array, transform: SpectrumTransform, *, count: Array | None) -> Array:
+    del count  # the caller cuts the rows that are not data
+    functions = transform.basis.functions(transform.encoder(x))
+    return matmul(transform.weights, functions).T
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, repr=False)
+class SpectrumFit(ShownFit):
+    """A fit of all modes: the result of `spectrum_fit`.
+
+    Attributes:
+      correlations: ``(r,)``, of each mode, the largest first, in [0, 1].
+      f, g: the transformations of a and of b in all modes: ``f(x)`` is ``(n, r)``, ``f[i]`` that of
+        mode i.  Of the two signs a mode could have, the one is taken that `KBFit` says.
+      mean: of b, ``()``, or ``(p,)`` where b is ``(n, p)``.
+      loadings: the means of ``g_i(b) b`` over the rows, ``(r,)`` or ``(r, p)``.
+      degrees: ``(2,)`` how many directions of each kernel the data supports.
+      status: a `Status`, as an int array; TIED where any two modes tie.
+    """
+
+    correlations: Array
+    f: SpectrumTransform
+    g: SpectrumTransform
+    mean: Array
+    loadings: Array
+    degrees: Array
+    status: Array
+
+    shown: ClassVar = ("correlations", "total", "mutual_information", "degrees")
+
+    @property
+    def total(self) -> Array:
+        """The root of the mean of the squared correlations: `hgr_jax.total`."""
+        return root_mean_square(self.correlations)
+
+    @property
+    def mutual_information(self) -> Array:
+        """``-1/2 sum_i log(1 - correlations_i^2)``, in nats; infinite where a correlation is 1.
+
+        It is the mutual information of two groups of jointly normal variables that have these
+        canonical correlations.  For a bivariate normal pair, whose modes are all of one relation,
+        it is not that of the pair, which is the first term.
+        """
+        squares = self.correlations * self.correlations
+        return -jnp.sum(jnp.log1p(-squares), axis=-1) / 2
+
+    def predict(self, a: ArrayLike) -> Array:
+        """Return the regression of b on a that the modes give, at other values of a.
+
+            mean + sum_i correlations_i f_i(a) loadings_i
+
+        Where b itself is in the span of its kernel, as it is for every degree, this is least
+        squares of b on the kernel of a: with degrees, polynomial regression of degree h.
+
+        Args:
+          a: as in the fit, any number of rows.
+
+        Returns:
+          ``(n,)``, or ``(n, p)`` where b is ``(n, p)``.
+        """
+        values = self.f(a)
+        r, *columns = self.loadings.shape
+        scaled = self.correlations.reshape(r, *[1] * len(columns)) * self.loadings
+        return matmul(values, scaled) + (self.mean[None, :] if self.mean.ndim else self.mean)
+
+
+def root_mean_square(correlations: Array) -> Array:
+    """Return the root of the mean over the last axis; its derivative at 0 is 0."""
+    return safe_sqrt(jnp.mean(correlations * correlations, axis=-1))
+
+
+def _whitened_pair(pair: PreparedPair) -> tuple[WhitenedPair, Array, Array]:
+    """Return what `whitened` does, M of the size of both kernels, and whether all is finite."""
+    fitted = whitened(pair.problem.degrees, pair.a, pair.b, pair.weights, pair.count)
+    m, finite = fitted.cross_moments()
+    h, k = pair.problem.degrees
+    return fitted, m[:h, :k], finite & fitted.finite
+
+
+def correlations_of_modes(pair: PreparedPair) -> Array:
+    """Return the canonical correlations ``(r,)``, the largest first."""
+    _, m, finite = _whitened_pair(pair)
+    return jnp.where(finite, jnp.minimum(all_modes(m).correlations, 1), jnp.nan)
+
+
+def total_correlation(pair: PreparedPair) -> Array:
+    """Return their root mean square: of M a smooth function, which needs no modes."""
+    _, m, finite = _whitened_pair(pair)
+    return jnp.where(finite, jnp.minimum(safe_norm(m) / min(m.shape) ** 0.5, 1), jnp.nan)
+
+
+def fit_modes(pair: PreparedPair, b: Array) -> SpectrumFit:
+    """Fit all modes.
+
+    Args:
+      pair: what is prepared of both variables.
+      b: the second one as it came, ``(n,)`` or ``(n, p)``, without what dropped rows hold.
+    """
+    fitted, m, finite = _whitened_pair(pair)
+    modes = _with_fixed_signs(all_modes(m))
+    degrees = pair.problem.degrees
+    f, g = (
+        SpectrumTransform(
+            pair.encoders[v], fitted.basis(v, degree), matmul(vectors, fitted.rows(v, degree))
+        )
+        for v, (degree, vectors) in enumerate(zip(degrees, (modes.u, modes.v), strict=True))
+    )
+    # Near 0 first, so that the products keep their digits.
+    near = b - lax.stop_gradient(b[:1])
+    w = equal_weights(pair.count, b) if pair.weights is None else pair.weights
+    mean = matmul(w, near)
+    centred = near - (mean[None, :] if mean.ndim else mean)
+    loadings = mean_products(g.basis, g.weights, pair.b, pair.weights, pair.count, centred)
+    in_span = jnp.stack([jnp.sum(side.basis.in_span) for side in (f, g)])
+    return SpectrumFit(
+        correlations=jnp.where(finite, jnp.minimum(modes.correlations, 1), jnp.nan),
+        f=f,
+        g=g,
+        mean=mean + lax.stop_gradient(b[0]),
+        loadings=loadings,
+        degrees=in_span.astype(jnp.int32),
+        status=decided(
+            (modes.tied, Status.TIED),
+            (~fitted.well_conditioned, Status.ILL_CONDITIONED),
+            (jnp.any(in_span == 0), Status.CONSTANT),
+            (~fitted.finite, Status.NOT_FINITE),
+        ),
+    )
+
+
+def _with_fixed_signs(modes: CanonicalModes) -> CanonicalModes:
+    """Return modes whose largest component of u is positive (of v, where u is 0)."""
+    deciding = jnp.concatenate([modes.u, modes.v / (2 * modes.u.shape[1])], axis=1)
+    place = jnp.argmax(jnp.abs(deciding), axis=1, keepdims=True)
+    largest = lax.stop_gradient(jnp.take_along_axis(deciding, place, axis=1))
+    sign = jnp.where(largest < 0, -1, 1).astype(largest.dtype)
+    return modes._replace(u=sign * modes.u, v=sign * modes.v)

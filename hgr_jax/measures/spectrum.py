@@ -1,0 +1,212 @@
+"""All modes of two kernels: their canonical correlations, transformations, and total."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax import Array
+from numpy.typing import ArrayLike
+
+from hgr_jax._checks import as_pair, as_weights, check_kernel
+from hgr_jax.core.canonical import prepare
+from hgr_jax.core.kernels import KernelLike, check_monomials
+from hgr_jax.core.modes import SpectrumFit, correlations_of_modes, fit_modes, total_correlation
+from hgr_jax.core.numerics import normalised, without_dropped_rows
+from hgr_jax.core.padding import over_rows
+
+
+def spectrum(
+    a: ArrayLike,
+    b: ArrayLike,
+    h: KernelLike = 5,
+    k: KernelLike = 5,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
+    """Compute all canonical correlations between polynomials of ``a`` and of ``b``.
+
+        sigma_i = max over alpha, beta of rho(P_a^h alpha, P_b^k beta)
+
+    with both polynomials not correlated with those of the modes before; P_x^d are the monomials of
+    x up to total degree d.  ``sigma_1`` is `kb`.  With M the mean products of two orthonormal
+    bases, sigma are its singular values.  A bivariate normal pair of correlation rho has
+    sigma_i = |rho|^i in the population.
+
+    Args:
+      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
+      h, k: kernel of ``a`` and of ``b``, static, as in `kb`: a degree or a hashable callable.
+      weights: non-negative ``(n,)``, traced, or None; only ratios matter, 0 drops a row.
+
+    Returns:
+      ``(r,)``, the largest first, in [0, 1], of the floating dtype of ``a`` and ``b``; r is the
+      smaller of the sizes of both kernels, ``min(h, k)`` for ``(n,)`` arrays and degrees.
+
+    Raises:
+      TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
+
+    Derivatives: with respect to ``a``, ``b`` and ``weights``, forward and reverse, of every order
+    where the values are distinct and above 0.  Where some tie, the first derivatives are one of
+    their limits nearby (symmetric functions of the values have their own derivative); where one is
+    0, its derivative is 0.  For a penalty on all of them see `total`.
+
+    Degenerate data: m distinct values support m - 1 modes, the others are 0 up to rounding; a
+    constant gives 0 throughout; NaN or infinity gives NaN.  The sample values are biased upward,
+    the small ones most: between independent variables all are of the size of 1 / sqrt(n).  In a
+    batch of `jax.vmap`, values far below the largest have fewer digits.
+
+    Cost: as `kb`, and the SVD of an h x k matrix.  A gradient takes another pass over the
+    products of the bases.
+
+    Source: Hotelling, "Relations between two sets of variates" (1936); Lancaster, "The structure of
+    bivariate distributions" (1958); Huang, Makur, Wornell & Zheng, "Universal features for
+    high-dimensional learning and inference" (2024).
+
+    Example:
+      >>> import jax, jax.numpy as jnp, hgr_jax
+      >>> angle = jnp.linspace(0, 2 * jnp.pi, 100, endpoint=False)
+      >>> a, b = jnp.cos(angle), jnp.sin(angle) + jnp.cos(angle)
+      >>> print(hgr_jax.spectrum(a, b, h=2, k=2).round(2))
+      [0.71 0.  ]
+    """
+    traced, static = _arguments(a, b, h, k, weights)
+    return _spectrum(*traced, **static)
+
+
+def total(
+    a: ArrayLike,
+    b: ArrayLike,
+    h: KernelLike = 5,
+    k: KernelLike = 5,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
+    """Compute the root mean square of all canonical correlations: all modes as one number.
+
+        total = sqrt( sum_i sigma_i^2 / r ),   sum_i sigma_i^2 = ||M||_F^2,
+
+    with sigma the `spectrum` and r how many there are.  It is 0 exactly where `kb` is, at most
+    `kb`, and at least ``kb / sqrt(r)``.  As a penalty (`hgr_jax.fairness.Penalty` takes it as a
+    function) it has a derivative also where the first two modes tie, and pushes all of them down
+    at once, where `kb` pushes the largest.
+
+    Args:
+      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
+      h, k: kernel of ``a`` and of ``b``, static, as in `kb`: a degree or a hashable callable.
+      weights: non-negative ``(n,)``, traced, or None; only ratios matter, 0 drops a row.
+
+    Returns:
+      A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
+
+    Raises:
+      TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
+
+    Derivatives: with respect to ``a``, ``b`` and ``weights``, forward and reverse, of every order;
+    at 0, where it has a kink, they are 0.
+
+    Degenerate data: a constant gives 0; a variable of m distinct values has m - 1 modes above 0,
+    and r counts the others too; NaN or infinity gives NaN.  Between independent variables
+    the mean of its square is about h k / (n r), that is ``max(h, k) / n``.
+
+    Cost: as `kb`, without an SVD.
+
+    Source: Lancaster, "The structure of bivariate distributions" (1958): the sum is phi^2,
+    Pearson's mean square contingency, on these bases.
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> a = jnp.linspace(-1, 1, 101)
+      >>> print(f"{hgr_jax.total(a, a, h=3, k=3):.3f} {hgr_jax.total(a, a**2, h=2, k=2):.3f}")
+      1.000 0.707
+    """
+    traced, static = _arguments(a, b, h, k, weights)
+    return _total(*traced, **static)
+
+
+def spectrum_fit(
+    a: ArrayLike,
+    b: ArrayLike,
+    h: KernelLike = 5,
+    k: KernelLike = 5,
+    *,
+    weights: ArrayLike | None = None,
+) -> SpectrumFit:
+    """Fit all modes: their correlations, their transformations, and the regression they give.
+
+    Degenerate data, cost and source as in `spectrum`, whose values are the ``correlations``.
+
+    Args:
+      a, b, h, k, weights: as in `spectrum`.
+
+    Returns:
+      A `SpectrumFit`, a frozen pytree: ``correlations``; ``f`` and ``g``, callable on new data, to
+      ``(n, r)``, of which ``f[i]`` is the transformation of mode i; ``total``;
+      ``mutual_information`` under the normal model; ``predict``, the regression of b on a: with
+      degrees, polynomial least squares; ``degrees``, ``status`` and ``message``.
+      Differentiable, the transformations wherever the correlations are distinct and above 0.
+
+    Raises:
+      TypeError, ValueError: as `spectrum` does; ``status`` says what is wrong with values.
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> a = jnp.linspace(-1, 1, 101)
+      >>> fit = hgr_jax.spectrum_fit(a, a**2 + a, h=2, k=2)
+      >>> print(fit.g[0].formula("b", digits=2))
+      -0.517 + 1.52 b
+      >>> print(f"{fit.predict(jnp.array([2.0]))[0]:.2f}")
+      6.00
+    """
+    traced, static = _arguments(a, b, h, k, weights)
+    return _spectrum_fit(*traced, **static)
+
+
+def _arguments(
+    a: ArrayLike, b: ArrayLike, h: Any, k: Any, weights: ArrayLike | None
+) -> tuple[tuple[Array, Array, Array | None], dict[str, KernelLike]]:
+    """Return the traced and the static arguments of all three."""
+    a, b = as_pair(a, b)
+    return (a, b, as_weights(weights, a.shape[0], a.dtype)), {
+        "h": check_monomials("h", check_kernel("h", h), a),
+        "k": check_monomials("k", check_kernel("k", k), b),
+    }
+
+
+@over_rows(columns=3, static=("h", "k"), weights=2)
+def _spectrum(
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    *,
+    h: KernelLike,
+    k: KernelLike,
+    count: Array | None,
+) -> Array:
+    return correlations_of_modes(prepare((h, k), "svd", a, b, weights, count))
+
+
+@over_rows(columns=3, static=("h", "k"), weights=2)
+def _total(
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    *,
+    h: KernelLike,
+    k: KernelLike,
+    count: Array | None,
+) -> Array:
+    return total_correlation(prepare((h, k), "svd", a, b, weights, count))
+
+
+@over_rows(columns=3, static=("h", "k"), weights=2)
+def _spectrum_fit(
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    *,
+    h: KernelLike,
+    k: KernelLike,
+    count: Array | None,
+) -> SpectrumFit:
+    pair = prepare((h, k), "svd", a, b, weights, count)
+    b = without_dropped_rows(b, None if weights is None else normalised(weights))
+    return fit_modes(pair, b)

@@ -1,0 +1,249 @@
+"""All modes: their values, derivatives, transformations and regression; and their total."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from jax.test_util import check_grads
+
+import hgr_jax
+from bench import reference
+from bench.data import awkward_pair
+from hgr_jax.core.solvers import all_modes
+from hgr_jax.kernels import Indicators
+
+ROWS = 40
+
+Triple = tuple[jax.Array, jax.Array, jax.Array]
+
+
+def singular_values(q_a: np.ndarray, q_b: np.ndarray) -> np.ndarray:
+    """Of orthonormal rows."""
+    return np.linalg.svd((q_a @ q_b.T).astype(np.float64), compute_uv=False)
+
+
+@pytest.fixture
+def data(rng: np.random.Generator) -> Triple:
+    """In float64 where 64-bit types are on."""
+    a, b = awkward_pair("uniform", ROWS)
+    return jnp.asarray(a), jnp.asarray(b), jnp.asarray(rng.uniform(0.2, 1, ROWS))
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(("h", "k"), [(2, 3), (5, 5)])
+def test_values_are_those_of_numpy(h: int, k: int, data: Triple) -> None:
+    a, b, w = data
+    q_a, q_b = (
+        reference.orthonormal_polynomials(np.asarray(x), d, np.asarray(w))
+        for x, d in ((a, h), (b, k))
+    )
+    found = hgr_jax.spectrum(a, b, h, k, weights=w)
+    np.testing.assert_allclose(found, singular_values(q_a, q_b), atol=1e-9)
+    total = hgr_jax.total(a, b, h, k, weights=w)
+    np.testing.assert_allclose(total, jnp.sqrt(jnp.mean(found**2)), rtol=1e-12)
+    np.testing.assert_allclose(found[0], hgr_jax.kb(a, b, h, k, weights=w), rtol=1e-12)
+
+
+def test_modes_of_a_normal_pair_are_powers() -> None:
+    rng = np.random.default_rng(0)
+    x, noise = rng.standard_normal((2, 200_000)).astype(np.float32)
+    found = hgr_jax.spectrum(x, 0.7 * x + np.sqrt(0.51, dtype=np.float32) * noise)
+    np.testing.assert_allclose(found[:4], 0.7 ** np.arange(1, 5), atol=0.02)
+
+
+class TestKernels:
+    @pytest.mark.usefixtures("x64")
+    def test_several_variables_on_both_sides(self, rng: np.random.Generator) -> None:
+        x, y = rng.standard_normal((2, ROWS, 2))
+        y[:, 0] += x[:, 0] * x[:, 1]
+        q_a, q_b = (
+            reference.orthonormal_features(reference.total_degree_features(v, 2)) for v in (x, y)
+        )
+        np.testing.assert_allclose(
+            hgr_jax.spectrum(x, y, 2, 2), singular_values(q_a, q_b), atol=1e-9
+        )
+        fit = hgr_jax.spectrum_fit(x, y, 2, 2)
+        powers = np.c_[np.ones(ROWS), reference.total_degree_features(x, 2).astype(float)]
+        expected = powers @ np.linalg.lstsq(powers, y)[0]
+        np.testing.assert_allclose(fit.predict(x), expected, atol=1e-9)
+
+    def test_categories_are_correspondence_analysis(self, rng: np.random.Generator) -> None:
+        x = rng.integers(0, 4, 500)
+        y = np.where(rng.random(500) < 0.5, x % 3, rng.integers(0, 3, 500))
+        table = np.histogram2d(x, y, bins=(np.arange(5), np.arange(4)))[0] / 500
+        rows, columns = table.sum(1), table.sum(0)
+        expected = np.linalg.svd(table / np.sqrt(np.outer(rows, columns)), compute_uv=False)
+        found = hgr_jax.spectrum(x, y, Indicators(4), Indicators(3))
+        np.testing.assert_allclose(found, [*expected[1:], 0], atol=1e-6)
+
+    def test_the_smaller_kernel_counts_the_modes(self, data: Triple) -> None:
+        a, b, _ = data
+        assert hgr_jax.spectrum(a, b, 3, 2).shape == (2,)
+        assert hgr_jax.spectrum(a, b > 0, 3, 2)[1] == 0
+        with pytest.raises(ValueError, match="h must be at least 1"):
+            hgr_jax.spectrum(a, b, 0)
+        with pytest.raises(TypeError, match="k must be a degree"):
+            hgr_jax.total(a, b, 2, 1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("x64")
+class TestDerivatives:
+    @staticmethod
+    def check(function: Callable[..., Any], arguments: Any, order: int = 2) -> None:
+        compiled = jax.jit(function)
+        check_grads(compiled, arguments, order, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+
+    @pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("measure", [hgr_jax.spectrum, hgr_jax.total])
+    def test_values(self, measure: Any, order: int, data: Triple) -> None:
+        self.check(lambda a, b, w: measure(a, b, 3, 2, weights=w), data, order)
+
+    @pytest.mark.slow
+    def test_fit(self, data: Triple) -> None:
+        def everything(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
+            fit = hgr_jax.spectrum_fit(a, b, 3, 2, weights=w)
+            x = jnp.linspace(-1.0, 1.0, 5)
+            return fit.f(x), fit.g(x), fit.predict(x), fit.total, fit.mutual_information
+
+        self.check(everything, data, order=1)
+
+    def test_transformations_compose(self, data: Triple) -> None:
+        a, b = (x.reshape(2, 20) for x in data[:2])
+        gradient = jax.jit(jax.grad(lambda a, b: hgr_jax.total(a, b, 2, 2)))
+        alone = jnp.stack([gradient(x, y) for x, y in zip(a, b, strict=True)])
+        np.testing.assert_allclose(jax.vmap(gradient)(a, b), alone, atol=1e-12)
+
+    @pytest.mark.parametrize("shape", [(2, 3), pytest.param((3, 1), marks=pytest.mark.slow)])
+    def test_of_a_matrix(self, shape: tuple[int, int], rng: np.random.Generator) -> None:
+        m = jnp.asarray(rng.uniform(-1, 1, shape))
+
+        def products(m: jax.Array) -> tuple[jax.Array, ...]:
+            values, u, v, _ = all_modes(m)  # with outer products, as signs are free
+            return values, u[:, :, None] * v[:, None, :], jnp.sin(v[:, :, None] * v[:, None, :])
+
+        np.testing.assert_allclose(
+            jnp.einsum("r,rij->ij", products(m)[0], products(m)[1]), m, atol=1e-12
+        )
+        self.check(products, (m,))
+
+
+class TestTies:
+    """No NaN, and the derivative of what is smooth, where `jnp.linalg.svd` has none."""
+
+    @given(hnp.arrays(np.float64, (3, 3), elements=st.sampled_from([0.0, 0.5, -0.5])))
+    @settings(max_examples=40)
+    def test_derivatives_are_finite(self, host: np.ndarray) -> None:
+        m = jnp.asarray(host, jnp.float32)
+        values, pull = _pulled(m)
+        assert np.isfinite(pull).all()
+        np.testing.assert_allclose(values, np.linalg.svd(host, compute_uv=False), atol=1e-6)
+        # The sum of squares, from the derivatives of the values alone.
+        np.testing.assert_allclose(jnp.einsum("r,rij->ij", 2 * values, pull), 2 * host, atol=1e-5)
+
+    def test_of_two_equal_modes(self) -> None:
+        angle = np.linspace(0, 2 * np.pi, ROWS, endpoint=False)
+        x = jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=1), jnp.float32)
+        fit = hgr_jax.spectrum_fit(x, 2 * x, 1, 1)
+        np.testing.assert_allclose(fit.correlations, 1, atol=1e-6)
+        assert fit.status == hgr_jax.Status.TIED
+        assert np.isfinite(jax.jacobian(lambda y: hgr_jax.spectrum(x, y, 1, 1))(2 * x)).all()
+
+    def test_total_is_smooth_there(self) -> None:
+        """Central differences across the tie are its derivative; of the first mode they are not."""
+        angle = np.linspace(0, 2 * np.pi, ROWS, endpoint=False)
+        a = jnp.asarray(np.cos(angle) + np.cos(2 * angle), jnp.float32)
+        u, v = jax.random.normal(jax.random.key(0), (2, ROWS))
+        gradient = jax.grad(hgr_jax.total, 1)(a, u, 2, 2)
+        step = 1e-2
+        ahead, behind = (hgr_jax.total(a, u + s * v, 2, 2) for s in (step, -step))
+        np.testing.assert_allclose(gradient @ v, (ahead - behind) / (2 * step), atol=2e-3)
+
+
+@jax.jit
+def _pulled(m: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return all_modes(m).correlations, jax.jacrev(lambda m: all_modes(m).correlations)(m)
+
+
+class TestFit:
+    @pytest.mark.usefixtures("x64")
+    def test_transformations_and_regression(self, data: Triple) -> None:
+        a, b, w = data
+        fit = hgr_jax.spectrum_fit(a, b, 3, 2, weights=w)
+        f, g, weights = np.asarray(fit.f(a)), np.asarray(fit.g(b)), np.asarray(w / w.sum())
+        np.testing.assert_allclose(weights @ f, 0, atol=1e-12)
+        np.testing.assert_allclose((f.T * weights) @ f, np.eye(2), atol=1e-12)
+        np.testing.assert_allclose((f.T * weights) @ g, np.diag(fit.correlations), atol=1e-12)
+        expected = np.polynomial.Polynomial.fit(np.asarray(a), np.asarray(b), 3, w=weights**0.5)
+        points = np.linspace(-2, 2, 7)
+        np.testing.assert_allclose(fit.predict(points), expected(points), rtol=1e-9)
+        first = hgr_jax.kb_fit(a, b, 3, 2, weights=w)
+        np.testing.assert_allclose(fit.f[0](points), first.f(points), rtol=1e-9)
+        np.testing.assert_allclose(fit.g[1](points), fit.g(points)[:, 1], rtol=1e-12)
+        expected_information = -np.log(1 - np.asarray(fit.correlations) ** 2).sum() / 2
+        np.testing.assert_allclose(fit.mutual_information, expected_information, rtol=1e-12)
+        np.testing.assert_allclose(fit.total, hgr_jax.total(a, b, 3, 2, weights=w), rtol=1e-12)
+
+    def test_far_from_zero_the_regression_keeps_its_digits(self, data: Triple) -> None:
+        a, b = (np.asarray(x, np.float32) for x in data[:2])
+        near = hgr_jax.spectrum_fit(a, b, 3, 2).predict(a)
+        far = hgr_jax.spectrum_fit(a, b + np.float32(4096), 3, 2).predict(a)
+        np.testing.assert_allclose(far - 4096, near, atol=2e-3)
+
+    def test_one_mode_at_a_time(self, data: Triple) -> None:
+        fit = hgr_jax.spectrum_fit(*data[:2], 3, 2)
+        assert len(fit.f) == 2
+        assert [t.formula("b") for t in fit.g] == [fit.g[i].formula("b") for i in (0, 1)]
+        with pytest.raises(IndexError, match="there are 2 modes"):
+            fit.f[2]
+
+    def test_status_and_what_is_printed(self, data: Triple) -> None:
+        a, b, _ = (np.array(x, np.float32) for x in data)
+        fit = hgr_jax.spectrum_fit(a, b, 3, 2)
+        assert repr(fit).startswith("SpectrumFit(correlations=[0.")
+        assert "<caption>SpectrumFit</caption>" in fit._repr_html_()
+        constant = hgr_jax.spectrum_fit(np.ones_like(a), b, 3, 2)
+        assert constant.status == hgr_jax.Status.CONSTANT
+        np.testing.assert_allclose(constant.predict(a), b.mean(), rtol=1e-6)
+        b[3] = np.nan
+        unknown = hgr_jax.spectrum_fit(a, b, 3, 2)
+        assert unknown.status == hgr_jax.Status.NOT_FINITE
+        assert np.isnan(unknown.correlations).all()
+
+    def test_batches(self, data: Triple) -> None:
+        a, b = (jnp.asarray(x, jnp.float32).reshape(2, 20) for x in data[:2])
+        fits = jax.vmap(functools.partial(hgr_jax.spectrum_fit, h=3, k=2))(a, b)
+        alone = [hgr_jax.spectrum_fit(x, y, 3, 2) for x, y in zip(a, b, strict=True)]
+        together = jax.vmap(lambda fit, x: fit.predict(x))(fits, a)
+        for i, fit in enumerate(alone):
+            np.testing.assert_allclose(fits.correlations[i], fit.correlations, atol=1e-5)
+            np.testing.assert_allclose(together[i], fit.predict(a[i]), atol=1e-4)
+        with pytest.raises(ValueError, match="batch of fits"):
+            fits.predict(a[0])
+
+
+def test_weights_of_zero_drop_rows(data: Triple) -> None:
+    a, b, _ = (np.array(x, np.float32) for x in data)
+    keep = np.arange(ROWS) % 3 > 0
+    expected = hgr_jax.spectrum_fit(a[keep], b[keep], 3, 2)
+    a[~keep], b[~keep] = 1e9, np.nan
+    fit = hgr_jax.spectrum_fit(a, b, 3, 2, weights=keep)
+    np.testing.assert_allclose(fit.correlations, expected.correlations, atol=1e-6)
+    np.testing.assert_allclose(fit.predict(a[keep]), expected.predict(a[keep]), atol=1e-5)
+
+
+@pytest.mark.parametrize("measure", [hgr_jax.spectrum, hgr_jax.total])
+def test_lengths_share_a_program(measure: Any, data: Triple, compilations: Any) -> None:
+    a, b, _ = (np.asarray(x, np.float32) for x in data)
+    measure(a, b, 3, 2)
+    with compilations() as programs:
+        measure(a[:-7], b[:-7], 3, 2)
+    assert not programs

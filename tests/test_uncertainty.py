@@ -1,0 +1,143 @@
+"""Standard errors, intervals and upper bounds; what they cover is measured by `bench.coverage`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import hgr_jax
+from bench.data import awkward_pair
+from hgr_jax.inference import corrected, upper_bound
+from hgr_jax.kernels import Indicators
+
+ROWS = 40
+Z = 1.959963984540054
+"""The 97.5% point of the normal distribution."""
+
+bounded = functools.partial(upper_bound, h=3, k=2)
+
+
+@pytest.fixture
+def data(rng: np.random.Generator) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """In float64 where 64-bit types are on."""
+    a, b = awkward_pair("uniform", ROWS)
+    return jnp.asarray(a), jnp.asarray(b), jnp.asarray(rng.uniform(0.2, 1, ROWS))
+
+
+class TestStandardError:
+    @pytest.mark.usefixtures("x64")
+    @pytest.mark.parametrize("single", [False, True])
+    def test_is_the_root_of_the_squared_influences(self, single: bool, data: Any) -> None:
+        """What a row adds is the derivative by its weight, times the weight."""
+        a, b, w = data
+        measure = functools.partial(hgr_jax.sk, d=3) if single else hgr_jax.kb
+        influence = w * jax.grad(lambda w: measure(a, b, weights=w))(w)
+        fit = hgr_jax.sk_fit(a, b, 3, weights=w) if single else hgr_jax.kb_fit(a, b, weights=w)
+        np.testing.assert_allclose(fit.standard_error, jnp.linalg.norm(influence), rtol=1e-9)
+        np.testing.assert_allclose(fit.effective_rows, w.sum() ** 2 / (w**2).sum(), rtol=1e-12)
+
+    def test_of_equal_weights_and_of_a_category(self, data: Any) -> None:
+        a, b, _ = data
+        fit = hgr_jax.kb_fit(a, b, 3, 2)
+        equal = hgr_jax.kb_fit(a, b, 3, 2, weights=np.full(ROWS, 7.0))
+        f, g, s = np.asarray(fit.f(a)), np.asarray(fit.g(b)), float(fit.correlation)
+        expected = (f * g - s * (f**2 + g**2) / 2).std() / ROWS**0.5
+        for each in (fit, equal):
+            np.testing.assert_allclose(each.standard_error, expected, rtol=1e-4)
+            np.testing.assert_allclose(each.effective_rows, ROWS, rtol=1e-5)
+        category = hgr_jax.kb_fit(a > 0, b, Indicators(2), 1)
+        plain = hgr_jax.kb_fit(a > 0, b, 1, 1)
+        np.testing.assert_allclose(category.standard_error, plain.standard_error, rtol=1e-4)
+
+    def test_what_has_no_error(self, data: Any) -> None:
+        a, b, _ = (np.array(x, np.float32) for x in data)
+        constant = hgr_jax.kb_fit(np.ones_like(a), b, 3, 2)
+        assert constant.standard_error == 0
+        assert constant.interval() == (0, 0)
+        np.testing.assert_allclose(hgr_jax.kb_fit(a, a, 3, 2).standard_error, 0, atol=1e-5)
+        b[3] = np.nan
+        unknown = hgr_jax.kb_fit(a, b, 3, 2)
+        assert np.isnan([unknown.standard_error, *unknown.interval()]).all()
+
+
+class TestInterval:
+    def test_formula(self, data: Any) -> None:
+        a, b, _ = data
+        fit = hgr_jax.kb_fit(a, b, 3, 2)
+        low, high = fit.interval()
+        chance = (2.5**0.5 + 1.5**0.5) ** 2
+        less = corrected(fit.correlation, ROWS, chance)
+        np.testing.assert_allclose(low, less - Z * fit.standard_error, rtol=1e-5)
+        np.testing.assert_allclose(high, fit.correlation + Z * fit.standard_error, rtol=1e-5)
+        inner = fit.interval(0.5)
+        assert low < inner[0] < inner[1] < high
+
+    def test_of_a_single_kernel_one_side_is_linear(self, data: Any) -> None:
+        a, b, _ = data
+        for fit in (hgr_jax.sk_fit(a, b, 3), hgr_jax.sk_fit(b, a, 3)):
+            less = corrected(fit.correlation, ROWS, (2.5**0.5 + 0.5**0.5) ** 2)
+            np.testing.assert_allclose(fit.interval()[0], less - Z * fit.standard_error, rtol=1e-5)
+
+    def test_ends_at_0_and_1(self, rng: np.random.Generator) -> None:
+        a, b = rng.standard_normal((2, ROWS))
+        assert hgr_jax.kb_fit(a, b, 3, 2).interval()[0] == 0
+        assert hgr_jax.kb_fit(a, a + b / 100, 3, 2).interval(0.9999)[1] <= 1
+
+    def test_of_a_batch_of_fits(self, data: Any) -> None:
+        a, b = (jnp.asarray(x, jnp.float32).reshape(2, 20) for x in data[:2])
+        fits = jax.vmap(functools.partial(hgr_jax.kb_fit, h=3, k=2))(a, b)
+        ends = jnp.stack(fits.interval(0.8))
+        assert ends.shape == (2, 2)
+        each = jax.vmap(lambda fit: jnp.stack(fit.interval(0.8)))(fits)
+        np.testing.assert_allclose(ends, each.T, rtol=1e-6)
+
+    @pytest.mark.parametrize("level", [0, 1, 1.5, -0.1])
+    def test_level(self, level: float, data: Any) -> None:
+        fit = hgr_jax.kb_fit(*data[:2], 3, 2)
+        with pytest.raises(ValueError, match=r"^level must be "):
+            fit.interval(level)
+        with pytest.raises(ValueError, match=r"^level must be "):
+            bounded(*data[:2], level=level)
+
+
+class TestUpperBound:
+    def test_formula(self, data: Any) -> None:
+        a, b, w = data
+        fit = hgr_jax.kb_fit(a, b, 3, 2, weights=w)
+        expected = fit.correlation + Z * fit.standard_error
+        found = bounded(a, b, level=0.975, weights=w)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        compiled = jax.jit(lambda a, b, w: bounded(a, b, level=0.975, weights=w))
+        np.testing.assert_allclose(compiled(a, b, w), expected, rtol=1e-5)
+
+    def test_another_level_and_length_compile_nothing(self, data: Any, compilations: Any) -> None:
+        a, b, _ = (np.asarray(x, np.float32) for x in data)
+        first = bounded(a, b)
+        with compilations() as programs:
+            second = bounded(a, b, level=0.5)
+            bounded(a[:-5], b[:-5])
+        assert not programs
+        np.testing.assert_allclose(second, hgr_jax.kb(a, b, 3, 2), atol=1e-6)
+        assert first > second
+
+    @pytest.mark.usefixtures("x64")
+    def test_derivatives(self, data: Any) -> None:
+        function = jax.jit(lambda a, b, w: bounded(a, b, weights=w))
+        check_grads(function, data, 1, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+
+    def test_degenerate_data(self, data: Any) -> None:
+        a, b, _ = (jnp.asarray(x, jnp.float32) for x in data)
+        value_and_grad = jax.jit(jax.value_and_grad(bounded, (0, 1)))
+        for x, y, expected in ((jnp.ones(ROWS), b, 0), (a, a, 1), (a, jnp.sign(a), None)):
+            value, gradients = value_and_grad(x, y)
+            assert np.isfinite(gradients).all()
+            if expected is not None:
+                np.testing.assert_allclose(value, expected, atol=1e-5)
+        assert np.isnan(value_and_grad(a.at[2].set(jnp.inf), b)[0])
+        np.testing.assert_allclose(bounded(a[:4], b[:4]), 1, atol=1e-4)
