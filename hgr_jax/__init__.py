@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hgr_jax.core.status import Status
     from hgr_jax.core.transforms import CopulaTransform
     from hgr_jax.inference.degrees import DegreeSelection, select_degrees
+    from hgr_jax.inference.independence import IndependenceTest, independence_test
     from hgr_jax.measures import (
         AceCurve,
         AceFit,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "CopulaTransform": "core.transforms",
     "DegreeSelection": "inference.degrees",
+    "IndependenceTest": "inference.independence",
     "KBFit": "core.fits",
     "Pair": "scanning.pair",
     "SKFit": "core.fits",
@@ -71,6 +73,7 @@ _HOMES = {
     "SpectrumTransform": "core.modes",
     "Status": "core.status",
     "hgr_matrix": "scanning.matrix",
+    "independence_test": "inference.independence",
     "polynomial_kernel": "core.kernels",
     "scan": "scanning.api",
     "select_degrees": "inference.degrees",
@@ -84,6 +87,7 @@ __all__ = [
     "AceFit",
     "CopulaTransform",
     "DegreeSelection",
+    "IndependenceTest",
     "KBFit",
     "NeuralFit",
     "NeuralTransform",
@@ -102,6 +106,7 @@ __all__ = [
     "gedi",
     "hgr_matrix",
     "hsic",
+    "independence_test",
     "kb",
     "kb_fit",
     "kde",

@@ -19,6 +19,8 @@ from bench import (
     measures,
     pair,
     peers,
+    power,
+    rank_law,
     reference,
     robustness,
     scan,
@@ -28,6 +30,7 @@ from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
 from bench.report import MarkdownReport
 from bench.timing import race, seconds
+from hgr_jax.inference import _rank_law
 
 
 def test_every_figure_of_accuracy_is_within_its_bound(capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,6 +155,22 @@ def test_coverage_knows_the_population() -> None:
     assert coverage.population("lognormal", 0.6, 1) == pytest.approx(closed_form, abs=1e-9)
 
 
+def test_rank_law_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rank_law.main(["--quick"]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 50 |")]
+    ratios = [float(cell) for cell in row.strip("| ").split(" | ")[1:]]
+    law = np.exp(_rank_law.log_probability(np.log(_rank_law.LEVELS), 50)) / _rank_law.LEVELS
+    np.testing.assert_allclose(ratios[:5], law[:5], rtol=0.5)
+
+
+def test_power_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("hyppo", reason="the simulations are hyppo's")
+    assert power.main(["--quick"]) == 0
+    printed = capsys.readouterr().out
+    assert "| linear | 1.00 |" in printed
+    assert printed.count("mean of dependent ones") == 2
+
+
 def test_calibration_quick(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +182,7 @@ def test_calibration_quick(
     for row in rows:
         assert 2.5 < float(row[5].rstrip("%")) < 8
     assert "| linear | " in printed
+    assert "| zero-inflated, zero-inflated | 80 | rank | " in printed
 
 
 def test_every_measure_is_timed() -> None:

@@ -1,6 +1,7 @@
 """Is it more than chance, and how much of it is bias?
 
 * `roys_root`: the law that HGR-KB follows for many rows of independent data;
+* `independence_test`: the test to begin with, by ranks;
 * `permutation_test`: an exact test with any measure;
 * `adjust`: many p-values at once;
 * `cross_fitted`, `bootstrap`: a value without the upward bias, and an interval;
@@ -14,6 +15,7 @@ from hgr_jax.inference import roys_root
 from hgr_jax.inference.bias import corrected
 from hgr_jax.inference.bounds import upper_bound
 from hgr_jax.inference.degrees import DegreeSelection, select_degrees
+from hgr_jax.inference.independence import IndependenceTest, independence_test
 from hgr_jax.inference.multiplicity import adjust
 from hgr_jax.inference.permutation import PermutationTest, permutation_test
 from hgr_jax.inference.resampling import BootstrapInterval, bootstrap, cross_fitted
@@ -21,11 +23,13 @@ from hgr_jax.inference.resampling import BootstrapInterval, bootstrap, cross_fit
 __all__ = [
     "BootstrapInterval",
     "DegreeSelection",
+    "IndependenceTest",
     "PermutationTest",
     "adjust",
     "bootstrap",
     "corrected",
     "cross_fitted",
+    "independence_test",
     "permutation_test",
     "roys_root",
     "select_degrees",
