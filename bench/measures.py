@@ -43,6 +43,8 @@ def ours() -> dict[str, tuple[Callable[..., jax.Array], int | None]]:
         "spearman": (hgr_jax.spearman, None),
         "kb": (hgr_jax.kb, None),
         "sk": (hgr_jax.sk, None),
+        "spectrum": (lambda a, b: hgr_jax.spectrum(a, b)[0], None),
+        "total": (hgr_jax.total, None),
         "kde": (hgr_jax.kde, None),
         "chi2": (hgr_jax.chi2, None),
         "rdc": (partial(hgr_jax.rdc, key=key), None),

@@ -178,7 +178,7 @@ class TestPermutations:
         pairs = list(itertools.combinations(range(60), 2))
         found = independence_test(np.arange(60) < 2, np.arange(60))
         assert found.source == "permutation"
-        f, g = (rank_polynomials(x) for x in (-np.sign(np.arange(60) // 2), np.arange(60.0)))
+        f, g = (rank_polynomials(x) for x in (-np.sign(np.arange(60.0) // 2), np.arange(60.0)))
         orders = np.stack([np.r_[pair, np.delete(np.arange(60), pair)] for pair in pairs])
         every, *_ = combined_pvalues(cross_moments(f[:1], g[:, orders]), 60)
         exact = np.mean(every <= every[0] + 1e-9)  # every pair of rows is as probable

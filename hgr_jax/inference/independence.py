@@ -24,12 +24,12 @@ from hgr_jax.inference._rank_blocks import (
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.inference.permutation import orders
 
-METHODS = ("auto", "rank", "permutation")
+TEST_METHODS = ("auto", "rank", "permutation")
 
 REACHED = 100
 """Permutations that reach the statistic, after which no more are drawn."""
 
-TAIL = (10, 100)
+TAIL_RANKS = (10, 100)
 """Ranks of the permutations by which their law goes on, where fewer than the first reach."""
 
 RANKS_AT_ONCE = 2_000_000
@@ -112,7 +112,7 @@ def independence_test(
       ((3, 3), 'rank', True)
     """
     as_pair(a, b, max_ndim=1)
-    check_choice("method", method, METHODS)
+    check_choice("method", method, TEST_METHODS)
     count = check_count("permutations", permutations)
     if key is not None:
         as_key(key)
@@ -195,11 +195,11 @@ def _by_permutations(
     source, pvalue = "permutation", (1 + reached.sum()) / (1 + len(null))
     if reached.sum() >= REACHED:
         pvalue = REACHED / (1 + np.flatnonzero(reached)[REACHED - 1])
-    elif reached.sum() < TAIL[0] and len(null) > 10 * TAIL[1]:
-        near, far = np.sort(null)[np.array(TAIL) - 1]
+    elif reached.sum() < TAIL_RANKS[0] and len(null) > 10 * TAIL_RANKS[1]:
+        near, far = np.sort(null)[np.array(TAIL_RANKS) - 1]
         if far - near > 1e-3:
-            slope = min(1.0, np.log(TAIL[1] / TAIL[0]) / (far - near))
-            beyond = np.log(TAIL[0] / len(null)) + slope * (first[0] - near)
+            slope = min(1.0, np.log(TAIL_RANKS[1] / TAIL_RANKS[0]) / (far - near))
+            beyond = np.log(TAIL_RANKS[0] / len(null)) + slope * (first[0] - near)
             source, pvalue = "tail", np.exp(max(beyond, rarest))
     return _found(values[0], pvalue, source, degrees[:, 0], rows)
 
