@@ -82,9 +82,9 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.scan --slow --write
 	$(BIN)/python -m bench.calibration --write
 	$(BIN)/python -m bench.power --write
-	$(BIN)/python -m bench.coverage --write
 	$(BIN)/python -m bench.training --write
 	$(BIN)/python -m bench.compile --write
+	$(BIN)/python -m bench.coverage --write
 
 paper: $(VENV)/ready-dev
 	$(BIN)/python -m bench.paper all

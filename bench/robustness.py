@@ -103,15 +103,19 @@ class Outcome:
 
     pairs: int = 0
     ill_conditioned: int = 0
+    beyond: int = 0
     error: float = 0.0
     turned: float = 0.0
 
     def add(self, status: tuple[int, int], error: float, turned: float) -> None:
-        """Count a pair in two orders of rows; errors count where no status warns of them."""
+        """Count a pair in two orders of rows.
+
+        Errors count where no status warns of them, and NaN, of a value that is not finite, always.
+        """
         self.pairs += 1
         warned = [s == Status.ILL_CONDITIONED for s in status]
         self.ill_conditioned += warned[0]
-        if not warned[0]:
+        if not warned[0] or np.isnan(error):
             self.error = float(np.maximum(self.error, error))
         if not any(warned):
             self.turned = float(np.maximum(self.turned, turned))
@@ -158,6 +162,7 @@ def outcomes(dtype: str, shapes: Mapping[Shape, int]) -> dict[str, Outcome]:
                 error = abs(float(values[i]) - exact)
                 if np.isnan(exact) and np.isfinite(values[i]):
                     error = 0.0  # beyond the reference's own digits: that it is finite must do
+                    found[kind].beyond += 1
                 found[kind].add(tuple(statuses[i]), error, abs(float(values[i] - turned[i])))
     return found
 
@@ -179,12 +184,19 @@ def main(argv: list[str] | None = None) -> int:
             for kind, of in outcomes(dtype, QUICK if options.quick else SHAPES).items():
                 holds = of.error <= bound and of.turned <= bound
                 warned = f"{of.ill_conditioned / of.pairs:.1%}"
-                figures = [f"{of.pairs:,}", warned, f"{of.error:.0e}", f"{of.turned:.0e}"]
+                figures = [
+                    f"{of.pairs:,}",
+                    str(of.beyond),
+                    warned,
+                    f"{of.error:.0e}",
+                    f"{of.turned:.0e}",
+                ]
                 yield [f"{kind}, {dtype}", *figures], holds
 
     header = (
         "column a",
         "pairs",
+        "beyond the reference",
         "ill conditioned",
         "largest error of the others",
         "... between orders of rows",

@@ -51,5 +51,7 @@ def near_matches(name: object, known: Iterable[str]) -> str:
       >>> near_matches("incom", ["income", "age"])
       "; did you mean 'income'?"
     """
-    close = difflib.get_close_matches(str(name), list(known), n=3)
+    every = list(known)
+    close = difflib.get_close_matches(str(name), every, n=3, cutoff=0.5)
+    close = close or [other for other in every if other.lower() == str(name).lower()]
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hgr_jax import Scan
 from hgr_jax.cli.outputs import WRITTEN
 
 COMMAND = [sys.executable, "-m", "hgr_jax.cli"]
@@ -78,7 +79,9 @@ def test_demo(tmp_path: Path) -> None:
     listed = done.stdout.partition("\nPairs by what ranks show beyond")[2].split("\n\n")[1]
     ranked = [re.split(r"\s{2,}", line.strip()) for line in listed.splitlines()[1:]]
     assert [row[0] for row in ranked] == ["1", "2", "3"]
-    excess = [float(row[4]) - float(row[5]) for row in ranked]
+    kept = Scan.load(tmp_path / "shown" / "scan.npz")
+    excess = [kept[row[1], row[2]].rank_excess for row in ranked]
+    assert excess == sorted(excess, reverse=True)
     assert excess[0] > 0.15
     assert all(int(row[10].partition("%")[0]) < 30 for row in ranked)  # real pairs
     words = done.stdout.split("The first of them that is more than chance: ")[1]

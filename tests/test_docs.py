@@ -30,7 +30,7 @@ if importlib.util.find_spec("sphinx-mathjax-offline") is None:
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 EXAMPLES = [DOCS / "index.md", *sorted(DOCS.glob("guides/*.md")), *sorted(DOCS.glob("theory/*.md"))]
-LONG = {"training_under_a_constraint", "p_values_and_intervals", "which_measure_when"}
+LONG = {"training_under_a_constraint"}
 """Pages whose examples take long, and are near to those of the README and of docstrings."""
 
 MODULES = (

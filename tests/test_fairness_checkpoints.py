@@ -23,10 +23,6 @@ from flax import nnx
 from hgr_jax.fairness import MLP, CheckpointError, FairTrainer, LagrangianDual, Penalty, storage
 from hgr_jax.fairness.storage import read_arrays, write_arrays
 
-# Orbax reads many arrays at a time; where one fails, the others complain of being left alone, at
-# some later time.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 ROWS = 60
 ADAM = optax.adam(1e-2)
 DUAL = LagrangianDual(optax.sgd(0.3))

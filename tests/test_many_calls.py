@@ -9,17 +9,15 @@ import jax
 import pytest
 
 MAPS = 4_000
-many_maps = pytest.mark.xfail(
-    jax.__version_info__ >= (0, 10),
-    reason="these releases compile every kernel of a program apart, and map it: 5,865 maps",
-)
+MAPS_OF_KERNELS = 7_000
+"""Releases of jax since 0.10 compile every kernel of a program apart, and map it."""
 
 LENGTHS = """
 import sys, time
 import numpy as np, jax, hgr_jax
 from pathlib import Path
 
-lengths, most_programs, most_maps = (int(x) for x in sys.argv[1:])
+lengths, most_programs = (int(x) for x in sys.argv[1:])
 programs = []
 jax.monitoring.register_event_duration_secs_listener(
     lambda event, _, **__: programs.append(event) if "backend_compile" in event else None
@@ -37,7 +35,7 @@ for n in np.linspace(50, 3049, lengths).astype(int):
 assert len(programs) <= 5 * most_programs, len(programs)
 maps = Path("/proc/self/maps")
 count = len(maps.read_text().splitlines()) if maps.exists() else 0
-assert count < most_maps, count
+print(count)
 """
 
 THREADS = """
@@ -79,7 +77,7 @@ assert not wrong, len(wrong)
 """
 
 
-def run(code: str, *arguments: object, seconds: float) -> None:
+def run(code: str, *arguments: object, seconds: float) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
@@ -88,17 +86,16 @@ def run(code: str, *arguments: object, seconds: float) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-@many_maps
-def test_any_length_takes_few_programs() -> None:
-    run(LENGTHS, 60, 20, MAPS, seconds=300)
-
-
-@many_maps
-@pytest.mark.slow
-def test_every_length_takes_few_programs() -> None:
-    run(LENGTHS, 3_000, 20, MAPS, seconds=300)
+@pytest.mark.parametrize("lengths", [60, pytest.param(3_000, marks=pytest.mark.slow)])
+def test_any_length_takes_few_programs(lengths: int) -> None:
+    maps = int(run(LENGTHS, lengths, 20, seconds=300))
+    apart = jax.__version_info__ >= (0, 10)
+    assert maps < (MAPS_OF_KERNELS if apart else MAPS)
+    if maps >= MAPS:
+        pytest.xfail(f"{maps} maps: these releases compile every kernel of a program apart")
 
 
 @pytest.mark.parametrize("what", ["kb", "scan", "predict"])

@@ -153,7 +153,7 @@ def test_what_is_not_finite_gives_nan(name: str, bad: float, pair: tuple[Any, An
     assert np.isnan(value_and_gradients(name, jnp.full_like(a, 0.1), b.at[5].set(bad))[0])
 
 
-@pytest.mark.parametrize("name", ["distance_correlation", "hsic", "kb", "pearson"])
+@every_short_measure
 def test_one_row_that_is_no_number_gives_nan(name: str) -> None:
     """Also where all is made of pairs of rows, of which there is none."""
     measure, one = MEASURES[name], np.ones(1, np.float32)

@@ -44,6 +44,8 @@ BOTH = ((0, 1), (1, 0))
         ("correlation", changed(np.inf, *BOTH), "correlation has inf, outside"),
         ("correlation", changed(0.1, (0, 1)), "correlation is not symmetric"),
         ("pearson", changed(1.1, *BOTH), "pearson has 1.1, outside"),
+        ("rank_correlation", changed(7, *BOTH), "rank_correlation has 7, outside"),
+        ("spearman", changed(-0.1, *BOTH), "spearman has -0.1, outside"),
         ("pvalue", changed(-1e-3, *BOTH), "pvalue has -0.001, outside"),
         ("adjusted_pvalue", changed(2, *BOTH), "adjusted_pvalue has 2, outside"),
         ("corrected", changed(-1, *BOTH), "corrected has -1, outside"),

@@ -10,6 +10,7 @@ import pytest
 from hgr_jax import scan
 from hgr_jax.cli.main import main
 from hgr_jax.scanning import size
+from hgr_jax.scanning.archive import ARRAYS
 
 
 def test_a_table_that_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,10 +18,16 @@ def test_a_table_that_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).normal(size=(4, 20_000)).astype(np.float32)
     with pytest.raises(ValueError, match="20,000 columns has 199,990,000 pairs") as caught:
         scan(x)
-    assert "take 78.4 GB of memory, and 50.0 GB are available" in str(caught.value)
+    assert "take 85.8 GB of memory, and 50.0 GB are available" in str(caught.value)
     assert "--columns" in str(caught.value)
     assert "target=" in str(caught.value)
     assert "all pairs of 10,000 columns would fit" in str(caught.value)
+
+
+def test_bytes_of_an_entry() -> None:
+    found = scan(np.random.default_rng(0).normal(size=(20, 3)))
+    matrices = (getattr(found, name) for name in ARRAYS if name != "pairs")
+    assert sum(matrix.nbytes for matrix in matrices) == size.BYTES_OF_AN_ENTRY * 3**2
 
 
 def test_targets_and_pvalues_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,9 +36,9 @@ def test_targets_and_pvalues_count(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="7,998,000 pairs"):
         size.check_size(4000, 4000, None, tested=True)
     size.check_size(4000, 1000, None, tested=True)
-    size.check_size(3500, 3500, None, tested=False)
+    size.check_size(3200, 3200, None, tested=False)
     with pytest.raises(ValueError, match="pairs"):
-        size.check_size(3500, 3500, None, tested=True)
+        size.check_size(3200, 3200, None, tested=True)
     with pytest.raises(ValueError, match="1,000,000 columns has 999,999 pairs") as caught:
         size.check_size(10**6, 10**6, 1, tested=False)
     assert "target=" not in str(caught.value)  # its matrices do not fit either

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import json
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,9 @@ CHECKPOINTS_KEPT = 2
 LAYOUT = "arrays"
 """Entry of a description: of each array, dtype, shape and digest (flipped bits can be read too)."""
 
+DIGEST = "digest"
+"""Entry of a description: of all that it is but for this."""
+
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -42,6 +46,7 @@ def write_arrays(folder: Path, step: int, arrays: Arrays, description: Mapping[s
       CheckpointError: if the folder cannot be written.
     """
     layout = {name: (a.dtype.name, a.shape, _digest(a)) for name, a in arrays.items()}
+    described = dict(description) | {LAYOUT: layout}
     try:
         with _manager(folder) as (orbax, manager):
             for later in manager.all_steps():
@@ -51,7 +56,9 @@ def write_arrays(folder: Path, step: int, arrays: Arrays, description: Mapping[s
                 step,
                 args=orbax.args.Composite(
                     arrays=orbax.args.StandardSave({"bytes": _packed(arrays)}),
-                    description=orbax.args.JsonSave(dict(description) | {LAYOUT: layout}),
+                    description=orbax.args.JsonSave(
+                        described | {DIGEST: _digest_of_json(described)}
+                    ),
                 ),
                 force=True,
             )
@@ -79,9 +86,11 @@ def read_arrays(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] 
                 ),
             )
         description = dict(found["description"])
+        told, known = description.pop(DIGEST), _digest_of_json(description)
         layout = description.pop(LAYOUT)
         arrays = _unpacked(found["arrays"]["bytes"], layout)
         damaged = [name for name, array in arrays.items() if _digest(array) != layout[name][2]]
+        damaged += ["the description"] * (told != known)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"the checkpoint in {folder} cannot be read ({type(error).__name__}: {error});"
@@ -93,6 +102,10 @@ def read_arrays(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] 
             " was written; remove the folder to start anew"
         )
     return arrays, description
+
+
+def _digest_of_json(description: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(array: NDArray[Any]) -> str:

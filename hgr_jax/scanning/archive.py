@@ -109,7 +109,8 @@ def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, f
     ranges: dict[str, tuple[float, float]] = dict.fromkeys(
         ("correlation", "corrected", "null_mean", "null_95"), measure
     )
-    ranges |= dict.fromkeys(("pearson", "pvalue", "adjusted_pvalue"), share)
+    of_ranks = ("rank_correlation", "spearman")
+    ranges |= dict.fromkeys((*of_ranks, "pearson", "pvalue", "adjusted_pvalue"), share)
     largest = {"n_obs": settings["rows"], "source": len(SOURCES) - 1, "pairs": count - 1}
     ranges |= {name: (0, high) for name, high in largest.items()}
     return ranges | {"degrees": (0, np.inf)}

@@ -7,10 +7,10 @@ import os
 import re
 from pathlib import Path
 
-BYTES_OF_AN_ENTRY = 81
+BYTES_OF_AN_ENTRY = 97
 """Bytes that the matrices of a `Scan` take for each two columns, in either order."""
 
-PAIR = 160
+PAIR = 165
 TEST = 70
 """Bytes of a pair beside them while it is estimated, and more while it is tested; as measured."""
 
@@ -46,7 +46,7 @@ def check_size(columns: int, used: int, targets: int | None, *, tested: bool) ->
 
 
 def available_memory() -> int | None:
-    """Return the bytes that can be had without swapping, None where no one tells."""
+    """Return the bytes that are free, at most a container's limit; None where no one tells."""
     found = []
     with contextlib.suppress(OSError):
         told = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())

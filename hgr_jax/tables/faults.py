@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
+
+from hgr_jax._texts import near_matches
 
 
 class TableError(ValueError):
@@ -12,11 +13,8 @@ class TableError(ValueError):
 
 def near_names(name: str, known: Sequence[str]) -> str:
     """Return what to say where there is no such name: those that come near, or the first ten."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    near = near or [other for other in known if other.lower() == name.lower()]
-    if near:
-        return f"did you mean {' or '.join(map(repr, near))}?"
-    return f"its columns are {listed(known, 10)}"
+    near = near_matches(name, known).removeprefix("; ")
+    return near or f"its columns are {listed(known, 10)}"
 
 
 def listed(names: Sequence[str], most: int) -> str:
