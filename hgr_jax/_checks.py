@@ -1,12 +1,14 @@
 """Checks of what callers pass, with one clear message each.
 
 Shapes, dtypes and static values are concrete even under tracing, so they are always checked.
-Values never are: inside `jax.jit` a NaN or a constant column is reported by a fit's status.
+Values never are: inside `jax.jit` a NaN or a constant column is reported by a fit's status.  Only
+of arrays of NumPy, digits that JAX's dtype has not are warned of.
 """
 
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import as_dtype
 from hgr_jax._forks import refuse_forked
@@ -72,7 +74,32 @@ def _from_host(name: str, value: Any) -> Array:
             f" {type(value).__name__} of dtype {host.dtype}."
             " Encode categories as numbers or one-hot features first."
         )
-    return jax.device_put(host)
+    array = jax.device_put(host)
+    if array.size and array.dtype.itemsize < host.dtype.itemsize:
+        _warn_of_few_steps(name, host, np.asarray(array))
+    return array
+
+
+FEW_STEPS = 256
+"""Values that a variable can still have, of which fewer show in an estimate."""
+
+
+def _warn_of_few_steps(name: str, host: NDArray[Any], kept: NDArray[Any]) -> None:
+    """Warn of data so far from 0 that in the dtype of the result few of their values differ."""
+    low, high = kept.min(axis=0), kept.max(axis=0)
+    step = np.maximum(np.abs(low), np.abs(high)) * np.finfo(kept.dtype).eps
+    if not np.any(high - low < FEW_STEPS * step):
+        return
+    coarse = np.atleast_1d((high - low < FEW_STEPS * step) & (np.ptp(host, axis=0) > 0))
+    given, rounded = (x.reshape(len(x), -1)[:, coarse] for x in (host, kept))
+    if not np.array_equal(given, rounded):
+        warnings.warn(
+            f"{name} lies so far from 0 that {kept.dtype} keeps fewer than {FEW_STEPS} different"
+            f" values of it: subtract its center first ({name} - {name}[0]), or use float64,"
+            " jax.config.update('jax_enable_x64', True).",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def as_pair(a: ArrayLike, b: ArrayLike, *, max_ndim: int = 2) -> tuple[Array, Array]:

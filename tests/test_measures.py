@@ -162,6 +162,18 @@ def test_one_row_that_is_no_number_gives_nan(name: str) -> None:
     assert measure(one, one) == 0
 
 
+@pytest.mark.parametrize("far", [1.7e9 + np.arange(500.0), 2**60 + 2**20 * np.arange(500)])
+def test_digits_that_float32_has_not_are_warned_of(far: np.ndarray) -> None:
+    near = np.sin(np.arange(500) / 80).astype(np.float32)
+    with pytest.warns(UserWarning, match=r"b lies so far from 0 .* \(b - b\[0\]\)"):
+        hgr_jax.kb(near, far)
+    with pytest.warns(UserWarning, match="a lies so far from 0"):
+        hgr_jax.pearson(np.stack([far, near], axis=1)[:, 0], near)
+    assert hgr_jax.kb(far - far[0], near) > 0.99
+    for x in (1970.0 + np.arange(500) % 50, np.full(500, 0.1), np.arange(500) * 1e30, far * np.nan):
+        hgr_jax.kb(x, near)
+
+
 @every_short_measure
 def test_two_rows(name: str) -> None:
     """All that a sample of two rows can say is whether both variables vary."""

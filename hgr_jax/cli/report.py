@@ -41,7 +41,10 @@ HEADERS = {
         "adjusted_pvalue",
         "the p-value for so many pairs (Benjamini-Hochberg): at most 0.05 is more than chance",
     ),
-    "null 95%": ("null_95", "what ranks of independent columns stay below, 95 times of 100"),
+    "null 95%": (
+        "null_95",
+        "what independent columns stay below, 95 times of 100: ranks, or values where permuted",
+    ),
     "corrected": ("corrected", "HGR-KB less its upward bias"),
     "one row": (
         "one_row",
