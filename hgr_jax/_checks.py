@@ -30,11 +30,11 @@ _COMPUTED = (np.dtype(np.float32), np.dtype(np.float64))
 Checked = TypeVar("Checked")
 
 
-def as_real_array(name: str, value: Any, *, max_ndim: int = 2) -> Array:
+def as_real_array(name: str, value: Any, *, max_ndim: int = 2, warn: bool = True) -> Array:
     """Return ``value`` as a floating JAX array ``(n,)`` or ``(n, p)``, float32 at the least."""
     refuse_forked()
     if not isinstance(value, Array):
-        value = _from_host(name, value)
+        value = _from_host(name, value, warn=warn)
     if value.dtype in _COMPUTED and 1 <= value.ndim <= max_ndim and 0 not in value.shape:
         return value
     if not (jnp.issubdtype(value.dtype, jnp.floating) or _is_discrete(value.dtype)):
@@ -58,7 +58,7 @@ def _is_discrete(dtype: DTypeLike) -> bool:
     return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_)
 
 
-def _from_host(name: str, value: Any) -> Array:
+def _from_host(name: str, value: Any, *, warn: bool) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         value = np.ma.filled(value.astype(np.float64), np.nan)
     try:
@@ -75,7 +75,7 @@ def _from_host(name: str, value: Any) -> Array:
             " Encode categories as numbers or one-hot features first."
         )
     array = jax.device_put(host)
-    if array.size and array.dtype.itemsize < host.dtype.itemsize:
+    if warn and array.size and array.dtype.itemsize < host.dtype.itemsize:
         _warn_of_few_steps(name, host, np.asarray(array))
     return array
 
@@ -102,10 +102,16 @@ def _warn_of_few_steps(name: str, host: NDArray[Any], kept: NDArray[Any]) -> Non
         )
 
 
-def as_pair(a: ArrayLike, b: ArrayLike, *, max_ndim: int = 2) -> tuple[Array, Array]:
-    """Return both variables as arrays of one floating dtype and of the same number of rows."""
+def as_pair(
+    a: ArrayLike, b: ArrayLike, *, max_ndim: int = 2, warn: bool = True
+) -> tuple[Array, Array]:
+    """Return both variables as arrays of one floating dtype and of the same number of rows.
+
+    Of lost digits it says nothing without ``warn``, for callers who read the data themselves.
+    """
     _check_indexes(a, b)
-    a, b = as_real_array("a", a, max_ndim=max_ndim), as_real_array("b", b, max_ndim=max_ndim)
+    a = as_real_array("a", a, max_ndim=max_ndim, warn=warn)
+    b = as_real_array("b", b, max_ndim=max_ndim, warn=warn)
     if a.shape[0] != b.shape[0]:
         raise ValueError(
             "a and b must have the same number of rows;"

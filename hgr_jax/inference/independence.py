@@ -111,7 +111,7 @@ def independence_test(
       >>> found.degrees, found.source, found.pvalue < 1e-20
       ((3, 3), 'rank', True)
     """
-    as_pair(a, b, max_ndim=1)
+    as_pair(a, b, max_ndim=1, warn=False)
     check_choice("method", method, TEST_METHODS)
     count = check_count("permutations", permutations)
     if key is not None:
