@@ -14,7 +14,7 @@ import numpy as np
 from hgr_jax._arrays import Floats
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.canonical import Transformation
-from hgr_jax.core.fits import DOMINANT_PART
+from hgr_jax.core.fits import is_dominant
 from hgr_jax.core.formulas import formula
 from hgr_jax.core.kernels import Encoder, Indicators
 from hgr_jax.inference._pairs import PolynomialPair, fit_pair
@@ -30,17 +30,14 @@ class Influence:
       row: its position in the table, from 0.
       without: the correlation without that row.
       rows: positions of the rows that make most, most first.
+      dominates: whether the row makes a large part, as `Status.ONE_ROW` of a fit says.
     """
 
     part: float
     row: int
     without: float
     rows: tuple[int, ...]
-
-    @property
-    def dominates(self) -> bool:
-        """Whether the row makes a large part."""
-        return self.part > DOMINANT_PART
+    dominates: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,11 +128,13 @@ def in_full(
     parts = fitted.shares * both[0] * both[1]
     most = np.argsort(-parts)[:listed]
     w[most[0]] = 0
+    part = float(parts[most[0]] / correlation)
     influence = Influence(
-        part=float(parts[most[0]] / correlation),
+        part=part,
         row=int(rows[most[0]]),
         without=_value_with(fitted, w, blocks),
         rows=tuple(rows[most].tolist()),
+        dominates=bool(is_dominant(part, fitted.shares[most[0]], correlation)),
     )
     sides = [
         _transformation(x, values, fitted.shares, sign * vector, kernel)
