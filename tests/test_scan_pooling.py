@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from hgr_jax import scan
+from hgr_jax.scanning.result import columns_of
+from hgr_jax.scanning.unpooled import exact_pairs
 
 
 def taxis(rows: int = 3000) -> pd.DataFrame:
@@ -40,6 +44,16 @@ def test_a_zone_lies_in_one_borough() -> None:
         np.testing.assert_allclose(found.fit(a, b).correlation, 1, atol=1e-5)
         assert found.in_full(a, b) is not None
     assert found.top(1)[0].correlation == 1
+
+
+def test_only_pairs_of_categories_are_looked_at() -> None:
+    table = taxis()
+    table["zone too"] = table["zone"]
+    categories = scan(table, target="fare", h=2, k=2, pvalues=None)
+    assert not categories._exact
+    plain = scan(table[["fare", "color"]], pvalues=None)
+    nothing: Any = None  # what was estimated is not looked at either
+    assert exact_pairs(columns_of(plain), np.array([[0, 1]]), nothing) == []
 
 
 def test_one_exception_is_not_exact() -> None:
