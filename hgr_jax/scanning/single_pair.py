@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hgr_jax._arrays import Floats
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.fits import is_dominant
@@ -56,6 +56,12 @@ class HostTransformation:
         p = self.basis(np.asarray(x, np.float64)[None])[1:, 0]
         return np.asarray(self.coefficients @ p[: len(self.coefficients)])
 
+    def of_levels(self, places: Integers | None) -> HostTransformation:
+        """Return this of levels, of which each is at a place ``(levels,)``, or nowhere: -1."""
+        if places is None:
+            return self
+        return dataclasses.replace(self, levels=np.where(places < 0, 0, self.levels[places]))
+
     def formula(self, name: str, digits: int = 3) -> str:
         """Return the polynomial as text, as `hgr_jax.CopulaTransform.formula` does."""
         assert self.basis is not None
@@ -79,6 +85,10 @@ class SinglePair:
     f: HostTransformation
     g: HostTransformation
     influence: Influence
+
+    def of_levels(self, first: Integers | None, second: Integers | None) -> SinglePair:
+        """Return this of levels at places in those that were fitted; None for the same."""
+        return dataclasses.replace(self, f=self.f.of_levels(first), g=self.g.of_levels(second))
 
 
 def in_full(
