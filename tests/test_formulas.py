@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hgr_jax
 from bench.robustness import KINDS
-from hgr_jax.core.formulas import NO_DIGITS
+from hgr_jax.core.formulas import NO_DIGITS, _symbols
 
 
 def error(text: str, exact: Any, **variables: np.ndarray) -> float:
@@ -34,25 +34,42 @@ FAR = {
     "clusters of width 1e-6",
 }
 
+FAR_IN_FLOAT32 = {"Cauchy", "lognormal, sigma 3", "zero-inflated", "t3", "outlier at 10^3"}
 
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @settings(max_examples=40)
 @given(
     kind=st.sampled_from(sorted(set(KINDS) - BEYOND)),
     seed=st.integers(0, 100),
 )
-def test_the_text_gives_the_function_to_one_percent(kind: str, seed: int) -> None:
+def test_the_text_gives_the_function_to_one_percent(dtype: type, kind: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    a = KINDS[kind](rng, 200, np.finfo(np.float64)).astype(np.float64)
+    a = KINDS[kind](rng, 200, np.finfo(dtype)).astype(dtype)
     b = np.argsort(np.argsort(a)) / 100.0 + rng.standard_normal(200)
-    with jax.enable_x64(True):
-        fit = hgr_jax.kb_fit(a, b, 5, 5)
+    with jax.enable_x64(dtype == np.float64):
+        fit = hgr_jax.kb_fit(a, b.astype(dtype), 5, 5)
         text = fit.f.formula("a")
         if text.endswith(NO_DIGITS):
-            assert kind in FAR
+            assert kind in (FAR if dtype == np.float64 else FAR | FAR_IN_FLOAT32)
         else:
             # Of the largest numbers, no power of two brings the data into [-1, 1].
-            assert error(text, fit.f(a), a=a) <= (0.05 if "largest" in kind else 0.011)
+            at = a.astype(np.float64)
+            assert error(text, fit.f(a), a=at) <= (0.05 if "largest" in kind else 0.011)
         assert error(fit.g.formula("b"), fit.g(b), b=b) <= 0.011
+
+
+@pytest.mark.parametrize(("far", "reached"), [(30.0, True), (100.0, False), (1000.0, False)])
+def test_a_text_says_where_float32_evaluates_something_else(far: float, reached: bool) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(199)
+    a = np.append(x, far).astype(np.float32)
+    b = np.append(x**2 + 0.1 * rng.standard_normal(199), 0).astype(np.float32)
+    fit = hgr_jax.kb_fit(a, b, 5, 5)
+    text = fit.f.formula("a")
+    assert text.endswith(NO_DIGITS) != reached
+    at_rows = error(text.removesuffix(", " + NO_DIGITS), fit.f(a), a=a.astype(float))
+    assert (at_rows <= 0.011) == reached
 
 
 def test_one_row_far_away() -> None:
@@ -96,3 +113,32 @@ def test_more_digits_where_they_are_asked_for() -> None:
 def test_a_constant_has_a_formula() -> None:
     fit = hgr_jax.kb_fit(np.ones(20), np.arange(20.0))
     assert fit.f.formula() == "0"
+
+
+def test_no_fit_has_no_text() -> None:
+    a = np.arange(20.0)
+    assert hgr_jax.kb_fit(np.where(a == 3, np.nan, a), a, 2, 2).f.formula() == "nan"
+    x = np.stack([np.where(a == 3, np.nan, a), a**2], axis=1)
+    assert hgr_jax.kb_fit(x, a, 2, 2).f.formula() == "nan"
+
+
+@pytest.mark.parametrize("names", [("u0", "u1"), ("t1", "u0"), ("u", "t")])
+def test_no_symbol_is_a_name_of_two(names: tuple[str, str]) -> None:
+    x = np.random.default_rng(1).standard_normal((300, 2)) + 100
+    b = (x[:, 0] - 100) * (x[:, 1] - 100)
+    with jax.enable_x64(True):
+        fit = hgr_jax.kb_fit(x, b, 3, 2)
+        text = fit.f.formula(*names)
+        assert error(text, fit.f(x), **dict(zip(names, x.T, strict=True))) <= 0.011
+
+
+def test_symbols_are_left_where_names_take_all_letters_and_signs_in_names_stay() -> None:
+    letters = tuple("utvwxyz")
+    years = np.arange(1950.0, 2020.0)
+    text = hgr_jax.kb_fit(years, (years - 1985) ** 2, 2, 1).f.formula("a + -b")
+    assert ", u = (a + -b - 19" in text
+    a = np.linspace(-1, 1, 50)
+    assert "a + -b^2" in hgr_jax.kb_fit(a, a**2, 2, 1).f.formula("a + -b")
+    assert _symbols(letters) == [f"u{i}" for i in range(7)]
+    taken = [f"{letter}{i}" for letter in letters for i in range(2)]
+    assert not set(_symbols(taken)) & set(taken)

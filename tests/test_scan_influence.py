@@ -10,6 +10,7 @@ from scipy import stats
 
 import hgr_jax
 from hgr_jax import Scan, scan
+from hgr_jax.core.status import Status
 
 ROWS = 1000
 
@@ -125,3 +126,16 @@ def test_a_pair_in_full_is_its_fit(found: Scan) -> None:
     np.testing.assert_allclose(pair.g(x[:, 3]), fit.g(x[:, 3]), atol=2e-4)
     text = pair.f.formula("x")
     assert np.abs(computed(text, x=x[:, 2]) - pair.f(x[:, 2])).max() <= 0.01
+
+
+@pytest.mark.parametrize("rows", [6, 40])
+def test_a_row_dominates_a_pair_as_it_does_a_fit(rows: int) -> None:
+    rng = np.random.default_rng(2)
+    for far in (1.0, 30.0):
+        x = np.append(rng.standard_normal((5, 2)), [[far, far]], axis=0)
+        x = np.append(x, rng.standard_normal((34, 2)), axis=0)[:rows]
+        found = scan(x, h=1, k=1, pvalues=None)
+        influence, fit = found.influence("x0", "x1"), found.fit("x0", "x1")
+        assert influence is not None
+        assert influence.dominates == (int(fit.status) == Status.ONE_ROW)
+        assert influence.dominates == (far == 30 and rows == 40)

@@ -117,10 +117,13 @@ def _report_categories(frame: Frame, names: tuple[str, str], h: int, k: int, fol
     _say_notes(found.notes)
     print(f"{f'HGR-KB({h}, {k})':<12} {found.correlation[0, 1]:.4f}\n")
     fit = found.fit(*names)
-    values = [found.values(name) for name in names]
+    beside = (names, names[::-1])  # an exact relation is of levels that are not pooled
+    values = [found.values(name, beside=other) for name, other in beside]
+    categories = [found.category(name, beside=other) for name, other in beside]
     there = np.isfinite(values[0]) & np.isfinite(values[1])
-    for letter, transform, name, column in zip("fg", (fit.f, fit.g), names, values, strict=True):
-        category = found.category(name)
+    for letter, transform, name, column, category in zip(
+        "fg", (fit.f, fit.g), names, values, categories, strict=True
+    ):
         if category is None:
             low, high = column[there].min(), column[there].max()
             grid = np.linspace(low, high, 5)

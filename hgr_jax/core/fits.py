@@ -232,6 +232,12 @@ DOMINANT_CORRELATION = 0.1
 """... and if that much of the correlation is its part: of nearly none any row makes much."""
 
 
+def is_dominant(part: Any, weight: Any, correlation: Any) -> Any:
+    """Return whether a row makes a large part of a correlation; its weight is of a sum of 1."""
+    large = (part > DOMINANT_PART) & (part > DOMINANT_MULTIPLE * weight)
+    return large & (part * correlation > DOMINANT_CORRELATION)
+
+
 def _weighted_rows(solution: Solution, pair: PreparedPair) -> tuple[Array, Array, Array]:
     """Return f and g at the rows times the roots of the weights, and the weights, ``(n,)`` each."""
     values, sides = solution.values, solution.sides
@@ -266,8 +272,7 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
         if pair.weights is None
         else 1 / jnp.sum(w * w)
     )
-    dominated = (part > DOMINANT_PART) & (part > DOMINANT_MULTIPLE * weight)
-    dominated &= part * solution.correlation > DOMINANT_CORRELATION
+    dominated = is_dominant(part, weight, solution.correlation)
     status = decided(
         (dominated, Status.ONE_ROW),
         (tied, Status.TIED),

@@ -8,6 +8,7 @@ where it must be, with as many digits as the value needs.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -39,10 +40,14 @@ def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits
       digits: least number of significant digits of a coefficient.
     """
     frames = _frames_of(encoder, side)
+    if not (np.isfinite(frames).all() and np.isfinite(np.asarray(side.coefficients)).all()):
+        return "nan"
     shift, unit = _round_units(frames)
     terms = _expanded(encoder, side, shift, unit)
     points = _points_of_region(frames, shift, unit)
     exact = _polynomial_at(terms, points)
+    # Where the recurrence cancels, what it evaluates to has fewer digits than its expansion.
+    lost = _lost_digits(encoder, side, frames, terms, points, shift, unit)
 
     def shortest(terms: Terms, points: Floats, most: int) -> dict[tuple[int, ...], str] | None:
         for count in range(digits, max(digits, most) + 1):
@@ -53,7 +58,7 @@ def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits
             }
             rounded = {exponents: float(text) for exponents, text in texts.items()}
             error = np.abs(_polynomial_at(rounded, points) - exact)
-            if (error <= LARGEST_ERROR).all():
+            if (error <= LARGEST_ERROR - lost).all():
                 return texts
         return None
 
@@ -63,7 +68,7 @@ def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits
     if plain is not None:
         return _sum_of_terms(plain, names)
     symbols = _symbols(names)
-    meanings = map(_meaning, symbols, names, shift, unit)
+    meanings = list(map(_meaning, symbols, names, shift, unit))
     texts = shortest(terms, points, 16)
     size = sum(abs(value) * _largest(exponents, points) for exponents, value in terms.items())
     if texts is not None and size * float(np.finfo(np.float64).eps) <= LARGEST_ERROR:
@@ -71,6 +76,12 @@ def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits
     rough = {exponents: f"{value:.{digits}g}" for exponents, value in terms.items()}
     return ", ".join([_sum_of_terms(rough, symbols), *meanings, NO_DIGITS])
 
+
+MODERATE = 10
+"""Standard deviations of a value that rows have even where none of them is far from the others."""
+
+POINTS_COMPARED = 1000
+"""At which an expansion and its evaluation are compared, and of the region of several variables."""
 
 Terms = dict[tuple[int, ...], float]
 """Coefficients by the exponents of each variable."""
@@ -129,11 +140,98 @@ def _powers(recurrence: Floats, slope: float, offset: float) -> Floats:
     return table
 
 
+def _lost_digits(
+    encoder: Encoder,
+    side: Transformation,
+    frames: Floats,
+    terms: Terms,
+    points: Floats,
+    shift: Floats,
+    unit: Floats,
+) -> float:
+    """Return how far an expansion is from what the transformation evaluates to, on the data.
+
+    The data are about the nodes, and where the value is not large: elsewhere, as far from an
+    outlier or between two clusters, a steep polynomial may round as it likes.
+
+    Args:
+      terms: the polynomial in ``(x - shift) / unit``.
+      points: ``(p, n)``, of the region in that unit.
+    """
+    nodes = _points_at_nodes(encoder, side, frames)
+    near = points * unit[:, None] + shift[:, None]
+    with np.errstate(all="ignore"):  # the region may reach beyond the largest number
+        x = np.concatenate([nodes, near], axis=1).astype(np.asarray(side.coefficients).dtype)
+        value = _as_evaluated(encoder, side, x)
+        u = (x.astype(np.float64) - shift[:, None]) / unit[:, None]
+        apart = np.abs(value - _polynomial_at(terms, u))
+    apart = np.where(np.isfinite(x).all(axis=0), np.nan_to_num(apart, nan=np.inf), 0)
+    moderate = np.abs(value) <= MODERATE
+    moderate[: nodes.shape[1]] = True
+    return float(apart[moderate].max())
+
+
+def _points_at_nodes(encoder: Encoder, side: Transformation, frames: Floats) -> Floats:
+    """Return points ``(p, n)`` at and beside the zeros of the last polynomials (Gauss's nodes).
+
+    They lie where the data do; next to an outlier, one of them.
+    """
+    basis = side.basis if encoder.factors is None else encoder.factors
+    assert isinstance(basis, PolynomialBasis)
+    recurrences = np.asarray(basis.recurrence, np.float64).reshape(len(frames), -1, basis.degree)
+    rng, found = np.random.default_rng(0), []
+    for (scale, center), recurrence in zip(frames, recurrences, strict=True):
+        step = recurrence[2]
+        count = min(int(np.count_nonzero(step)) + 1, len(step))
+        jacobi = np.diag((recurrence[0] + np.diag(recurrence[3:]))[:count])
+        jacobi += np.diag(1 / step[: count - 1], -1)
+        nodes = np.linalg.eigvalsh(jacobi)  # of the lower triangle
+        beside = rng.choice(nodes, POINTS_COMPARED) * (
+            1 + 1e-4 * rng.uniform(-1, 1, POINTS_COMPARED)
+        )
+        found.append((beside + center) / scale)
+    return np.stack(found)
+
+
+def _as_evaluated(encoder: Encoder, side: Transformation, x: Floats) -> Floats:
+    """Return the transformation at ``x (p, n)`` as it is evaluated: in the dtype of all arrays."""
+    c, basis = np.asarray(side.coefficients), side.basis
+    if isinstance(basis, PolynomialBasis):
+        return c @ _recurred(np.asarray(basis.frame), np.asarray(basis.recurrence), x[0])
+    assert encoder.factors is not None
+    assert isinstance(encoder.kernel, int)
+    factors = np.asarray(encoder.factors.frame), np.asarray(encoder.factors.recurrence)
+    tables = list(map(_recurred, *factors, x))
+    features = np.stack(
+        [
+            functools.reduce(np.multiply, [p[e] for p, e in zip(tables, powers, strict=True)])
+            for powers in monomial_exponents(len(tables), encoder.kernel)
+        ]
+    )
+    weights = np.asarray(basis.transform) @ c[1:]
+    value: Floats = weights @ (features - np.asarray(basis.mean)[:, None]) + c[0]
+    return value
+
+
+def _recurred(frame: Floats, recurrence: Floats, a: Floats) -> Floats:
+    """Return ``p_0 .. p_d`` at ``a (n,)``, step by step as `PolynomialBasis.polynomials`."""
+    x = a * frame[0] - frame[1]
+    p = [np.ones_like(x)]
+    for shift, back, step, *corrections in recurrence.T:
+        v = (x - shift) * p[-1]
+        if len(p) > 1:
+            v = v - back * p[-2]
+        for p_i, correction in zip(p, corrections, strict=False):
+            v = v - correction * p_i
+        p.append(step * v)
+    return np.stack(p)
+
+
 def _points_of_region(frames: Floats, shift: Floats, unit: Floats) -> Floats:
     """Return points ``(p, n)`` of the region that the data are in."""
     framed = np.linspace(-1, 1, 201)[None, :]
     if len(frames) > 1:
-        framed = np.random.default_rng(0).uniform(-1, 1, (len(frames), 1000))
+        framed = np.random.default_rng(0).uniform(-1, 1, (len(frames), POINTS_COMPARED))
     return ((framed + frames[:, 1:]) / frames[:, :1] - shift[:, None]) / unit[:, None]
 
 
@@ -166,8 +264,12 @@ def _round_units(frames: Floats) -> tuple[Floats, Floats]:
 
 
 def _symbols(names: Sequence[str]) -> list[str]:
-    letter = next(letter for letter in "utvwxyz" if letter not in names)
-    return [letter] if len(names) == 1 else [f"{letter}{i}" for i in range(len(names))]
+    longer = ("u" * count for count in itertools.count(2))  # one of them is no name
+    for letter in itertools.chain("utvwxyz", longer):
+        found = [letter] if len(names) == 1 else [f"{letter}{i}" for i in range(len(names))]
+        if not set(found) & set(names):
+            break
+    return found
 
 
 def _meaning(symbol: str, name: str, shift: float, unit: float) -> str:
@@ -182,10 +284,14 @@ def _meaning(symbol: str, name: str, shift: float, unit: float) -> str:
 
 
 def _sum_of_terms(coefficients: dict[tuple[int, ...], str], names: Sequence[str]) -> str:
-    parts = []
+    text = ""
     for exponents, coefficient in coefficients.items():
         factors = [
             name if e == 1 else f"{name}^{e}" for name, e in zip(names, exponents, strict=True) if e
         ]
-        parts.append(" ".join([coefficient, *factors]))
-    return " + ".join(parts).replace("+ -", "- ") or "0"
+        size = coefficient.removeprefix("-")
+        if text:
+            text += " + " if size == coefficient else " - "
+            coefficient = size
+        text += " ".join([coefficient, *factors])
+    return text or "0"

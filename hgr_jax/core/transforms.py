@@ -65,7 +65,8 @@ class CopulaTransform:
         As in ``-1.2 + 0.5 x + 0.3 x^2`` where that gives its values on the data of the fit to 1%
         of their standard deviation; else in a centred and scaled variable, with the digits that do:
         ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.  Beside an outlier some 10^5 standard
-        deviations away no digits do, and the text says so.
+        deviations away (in float32, some 100) no digits do, and the text says so.  ``nan`` for a
+        fit of NaN.
 
         Args:
           names: one for each variable; default ``x``, or ``x0, x1, ...``.

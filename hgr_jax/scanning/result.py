@@ -20,7 +20,7 @@ from hgr_jax.inference.bias import corrected_on_host
 from hgr_jax.scanning import archive
 from hgr_jax.scanning.frames import as_rows, as_square, pairs_as_html, pairs_as_text
 from hgr_jax.scanning.pair import MATRICES, MEASURED, Pair
-from hgr_jax.scanning.pair_fits import check_fitted, fit_of, kernels_of
+from hgr_jax.scanning.pair_fits import check_fitted, columns_to_fit, fit_of
 from hgr_jax.scanning.pvalues import SOURCES
 from hgr_jax.scanning.single_pair import Influence, SinglePair, in_full
 from hgr_jax.tables.columns import Columns
@@ -283,9 +283,10 @@ class Scan:
         """
         check_fitted(self)
         weights = None if self._weights is None else np.asarray(self._weights, np.float64)
-        values = self.values(a, beside=b), self.values(b, beside=a)
+        columns = columns_to_fit(self, a, b)
         single = self.settings["method"] == "sk"
-        return in_full(*values, weights, kernels_of(self, a, b), single=single)
+        pair = in_full(*columns.values, weights, columns.kernels, single=single)
+        return pair if pair is None else pair.of_levels(*columns.places)
 
     def values(self, name: str, *, beside: str | None = None) -> Floats:
         """Return a column ``(n,)`` as the scan reads it, NaN where it is missing.

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from hgr_jax._arrays import Floats
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.canonical import Transformation
-from hgr_jax.core.fits import DOMINANT_PART
+from hgr_jax.core.fits import is_dominant
 from hgr_jax.core.formulas import formula
 from hgr_jax.core.kernels import Encoder, Indicators
 from hgr_jax.inference._pairs import PolynomialPair, fit_pair
@@ -30,17 +30,14 @@ class Influence:
       row: its position in the table, from 0.
       without: the correlation without that row.
       rows: positions of the rows that make most, most first.
+      dominates: whether the row makes a large part, as `Status.ONE_ROW` of a fit says.
     """
 
     part: float
     row: int
     without: float
     rows: tuple[int, ...]
-
-    @property
-    def dominates(self) -> bool:
-        """Whether the row makes a large part."""
-        return self.part > DOMINANT_PART
+    dominates: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +55,12 @@ class HostTransformation:
             return np.asarray(self.levels[x.astype(int)])
         p = self.basis(np.asarray(x, np.float64)[None])[1:, 0]
         return np.asarray(self.coefficients @ p[: len(self.coefficients)])
+
+    def of_levels(self, places: Integers | None) -> HostTransformation:
+        """Return this of levels, of which each is at a place ``(levels,)``, or nowhere: -1."""
+        if places is None:
+            return self
+        return dataclasses.replace(self, levels=np.where(places < 0, 0, self.levels[places]))
 
     def formula(self, name: str, digits: int = 3) -> str:
         """Return the polynomial as text, as `hgr_jax.CopulaTransform.formula` does."""
@@ -82,6 +85,10 @@ class SinglePair:
     f: HostTransformation
     g: HostTransformation
     influence: Influence
+
+    def of_levels(self, first: Integers | None, second: Integers | None) -> SinglePair:
+        """Return this of levels at places in those that were fitted; None for the same."""
+        return dataclasses.replace(self, f=self.f.of_levels(first), g=self.g.of_levels(second))
 
 
 def in_full(
@@ -131,11 +138,13 @@ def in_full(
     parts = fitted.shares * both[0] * both[1]
     most = np.argsort(-parts)[:listed]
     w[most[0]] = 0
+    part = float(parts[most[0]] / correlation)
     influence = Influence(
-        part=float(parts[most[0]] / correlation),
+        part=part,
         row=int(rows[most[0]]),
         without=_value_with(fitted, w, blocks),
         rows=tuple(rows[most].tolist()),
+        dominates=bool(is_dominant(part, fitted.shares[most[0]], correlation)),
     )
     sides = [
         _transformation(x, values, fitted.shares, sign * vector, kernel)

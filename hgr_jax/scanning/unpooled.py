@@ -21,12 +21,13 @@ def exact_pairs(columns: Columns, pairs: Integers, found: Estimates) -> list[tup
     Both are categories, one was pooled, and both vary on the rows of the pair.  The first of each
     returned pair of positions in the table determines the second.
     """
+    if not any(category.unpooled for category in columns.categories):
+        return []
     place = dict(zip(columns.category_positions.tolist(), columns.categories, strict=True))
+    both = np.isin(pairs, columns.category_positions).all(axis=1)
+    both &= np.asarray((found.degrees > 0).all(axis=1))
     exact = []
-    varies = np.asarray((found.degrees > 0).all(axis=1))
-    for (i, j), usable in zip(pairs.tolist(), varies, strict=True):
-        if not usable or i not in place or j not in place:
-            continue
+    for i, j in pairs[both].tolist():
         for first, second in ((i, j), (j, i)):
             fine = place[first].unpooled
             if fine is not None and fine.determines(place[second].unpooled or place[second]):
@@ -50,8 +51,9 @@ def with_exact(
             f"beside {columns.names[j]} its rare levels are not pooled: each of its levels lies in"
             " one level of that",
         )
-    known = {frozenset(pair) for pair in exact}
-    ones = np.array([frozenset(pair) in known for pair in pairs.tolist()], bool)
+    count = len(columns.names)
+    known = [min(pair) * count + max(pair) for pair in exact]
+    ones = np.isin(pairs.min(axis=1) * count + pairs.max(axis=1), known)
     return [
         dataclasses.replace(each, correlation=np.where(ones, 1.0, each.correlation))
         for each in estimates

@@ -24,9 +24,14 @@ class Category:
     def determines(self, other: Category) -> bool:
         """Return whether every level lies in one level of another category of these rows."""
         both = (self.codes >= 0) & (other.codes >= 0)
-        place = self.codes[both].astype(np.intp) * len(other.levels) + other.codes[both]
-        cells = np.bincount(place, minlength=len(self.levels) * len(other.levels))
-        return bool(((cells.reshape(len(self.levels), -1) > 0).sum(axis=1) <= 1).all())
+        return bool((self.places_in(other)[self.codes[both]] == other.codes[both]).all())
+
+    def places_in(self, other: Category) -> NDArray[np.intp]:
+        """Return a level of another category in which each level ``(levels,)`` lies; -1 in none."""
+        both = (self.codes >= 0) & (other.codes >= 0)
+        places = np.full(len(self.levels), -1, np.intp)
+        places[self.codes[both]] = other.codes[both]
+        return places
 
     def one_hot(self) -> NDArray[np.float64]:
         """Return a column of zeros and ones for each level, ``(n, levels)``."""
