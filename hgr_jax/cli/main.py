@@ -93,4 +93,5 @@ def _run(options: argparse.Namespace) -> int:
 
 def _options_of(options: argparse.Namespace, kind: Any) -> Any:
     """Return the options of a command, whose fields have their names."""
-    return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(kind)})
+    names = [field.name for field in dataclasses.fields(kind) if hasattr(options, field.name)]
+    return kind(**{name: getattr(options, name) for name in names})
