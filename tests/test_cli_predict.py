@@ -134,7 +134,14 @@ def test_models_that_cannot_be_read_are_one_line(
 
     assert "no such file: none.npz" in refused("none.npz")
     assert "cannot read hgr-jax-fair: Is a directory" in refused("hgr-jax-fair")
-    assert "t.csv is not a saved model" in refused("t.csv")
+    np.savez("scan.npz", pairs=np.zeros(3))
+    np.save("array.npy", np.zeros(3))
+    Path("part.npz").write_bytes(trained.read_bytes()[:300])
+    for other in ("t.csv", "scan.npz", "array.npy", "part.npz"):
+        assert refused(other) == (
+            f"hgr-jax: error: {other} is not a saved model, or is damaged; expected a file that"
+            " `hgr-jax fair` (model.npz) or `save` of an estimator wrote.\n"
+        )
     described = trained.with_suffix(".json")
     known = json.loads(described.read_text())
     described.write_text(json.dumps(known | {"inputs": known["inputs"][:-1]}))
@@ -169,6 +176,25 @@ def test_models_saved_by_estimators(
     x.assign(more=1.5).to_csv("wide.csv", index=False)
     _, err = predict(capsys, "plain.npz", "wide.csv", status=2)
     assert "wide.csv has 3 columns; plain.npz was fitted to an array of 2, in whose" in err
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_what_is_read_is_never_written_over(
+    trained: Path, capsys: pytest.CaptureFixture[str], force: tuple[str, ...]
+) -> None:
+    described = trained.with_suffix(".json")
+    Path("link.csv").symlink_to("t.csv")
+    Path("hard.csv").hardlink_to("t.csv")
+    kept = {path: path.read_bytes() for path in (trained, described, Path("t.csv"))}
+    for out in (trained, described, "t.csv", "hgr-jax-fair/../t.csv", "link.csv", "hard.csv"):
+        said, err = predict(capsys, trained, "t.csv", "--out", out, *force, status=2)
+        assert (said, err.count("\n")) == ("", 1)
+        assert "write to another file by --out" in err
+    described.unlink()
+    predict(capsys, trained, "t.csv", "--out", described, *force, status=2)
+    assert not described.exists()
+    del kept[described]
+    assert kept == {path: path.read_bytes() for path in kept}
 
 
 def european(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:

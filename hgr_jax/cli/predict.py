@@ -52,6 +52,11 @@ def report_predictions(model: Path, path: Path, reading: Reading, out: Path | No
     print(f"predictions: {printable(str(out))}")
 
 
+def description_of(model: Path) -> Path:
+    """Return the file beside a model that says what its inputs are."""
+    return model.with_suffix(".json") if model.name else model
+
+
 def _load(path: Path) -> Any:
     """Return the estimator in a file."""
     try:
@@ -71,7 +76,7 @@ def _inputs_of(
     path: Path, fitted: Any
 ) -> tuple[list[tuple[str, str | None]], dict[str, str], dict[str, Form]]:
     """Return the inputs of a model with their levels, none if not known, first dates and forms."""
-    beside = path.with_suffix(".json")
+    beside = description_of(path)
     if not beside.is_file():
         named = getattr(fitted, "feature_names_in_", ())
         return [(str(name), None) for name in named], {}, {}
