@@ -156,3 +156,28 @@ def test_completion_in_other_shells(shell: str, capsys: pytest.CaptureFixture[st
     script = capsys.readouterr().out
     assert "hgr-jax" in script
     assert "rank_excess" in script
+
+
+@pytest.mark.parametrize("out", ["", " "])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("demo",),
+        ("scan", "t.csv"),
+        ("pair", "t.csv", "x", "y"),
+        ("fair", "t.csv", *FAIR),
+        ("predict", "model.npz", "t.csv"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_an_empty_out_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...], out: str
+) -> None:
+    write_table(folder / "t.csv")
+    with pytest.raises(SystemExit) as left:
+        main([*command, "--out", out])
+    assert left.value.code == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "argument --out: expected the name of a file or folder, got nothing" in said.err
+    assert [path.name for path in folder.iterdir()] == ["t.csv"]

@@ -134,7 +134,14 @@ def test_models_that_cannot_be_read_are_one_line(
 
     assert "no such file: none.npz" in refused("none.npz")
     assert "cannot read hgr-jax-fair: Is a directory" in refused("hgr-jax-fair")
-    assert "t.csv is not a saved model" in refused("t.csv")
+    np.savez("scan.npz", pairs=np.zeros(3))
+    np.save("array.npy", np.zeros(3))
+    Path("part.npz").write_bytes(trained.read_bytes()[:300])
+    for other in ("t.csv", "scan.npz", "array.npy", "part.npz"):
+        assert refused(other) == (
+            f"hgr-jax: error: {other} is not a saved model, or is damaged; expected a file that"
+            " `hgr-jax fair` (model.npz) or `save` of an estimator wrote.\n"
+        )
     described = trained.with_suffix(".json")
     known = json.loads(described.read_text())
     described.write_text(json.dumps(known | {"inputs": known["inputs"][:-1]}))
@@ -169,3 +176,104 @@ def test_models_saved_by_estimators(
     x.assign(more=1.5).to_csv("wide.csv", index=False)
     _, err = predict(capsys, "plain.npz", "wide.csv", status=2)
     assert "wide.csv has 3 columns; plain.npz was fitted to an array of 2, in whose" in err
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_what_is_read_is_never_written_over(
+    trained: Path, capsys: pytest.CaptureFixture[str], force: tuple[str, ...]
+) -> None:
+    described = trained.with_suffix(".json")
+    Path("link.csv").symlink_to("t.csv")
+    Path("hard.csv").hardlink_to("t.csv")
+    kept = {path: path.read_bytes() for path in (trained, described, Path("t.csv"))}
+    for out in (trained, described, "t.csv", "hgr-jax-fair/../t.csv", "link.csv", "hard.csv"):
+        said, err = predict(capsys, trained, "t.csv", "--out", out, *force, status=2)
+        assert (said, err.count("\n")) == ("", 1)
+        assert "write to another file by --out" in err
+    described.unlink()
+    predict(capsys, trained, "t.csv", "--out", described, *force, status=2)
+    assert not described.exists()
+    del kept[described]
+    assert kept == {path: path.read_bytes() for path in kept}
+
+
+def european(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A model of a file with semicolons, decimal commas and the day before the month."""
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{rng.integers(1, 10) + rng.integers(1, 1000) / 1000:.3f};{rng.integers(0, 90) / 10:.1f};"
+        f"{1 + i % 28:02d}/{1 + i % 11:02d}/2024;{rng.integers(18, 80)};{rng.normal():.4f}"
+        for i in range(60)
+    ]
+    text = "\n".join(["size;mixed;day;age;outcome", *rows]) + "\n"
+    (folder / "t.csv").write_text(text.replace(".", ","))
+    options = ("--protected", "age", "--threshold", "0.9", "--hidden", "4", "--steps", "5")
+    assert main(["fair", "t.csv", "--target", "outcome", *options, "--h", "1", "--k", "1"]) == 0
+    capsys.readouterr()
+    return folder / "hgr-jax-fair" / "model.npz"
+
+
+def test_rows_of_the_training_have_the_same_predictions_in_any_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = european(folder, capsys)
+    known = json.loads(model.with_suffix(".json").read_text())["forms"]
+    comma = {"kind": "numbers", "point": ","}
+    assert known == {
+        "size": comma,
+        "mixed": comma,
+        "day": {"kind": "dates", "order": "dmy"},
+        "age": comma,  # of which no number shows a point: as the others
+    }
+    out, _ = predict(capsys, model, "t.csv")
+    whole = read(out)["prediction"].to_numpy()
+    header, *lines = (folder / "t.csv").read_text().splitlines()
+    early = [i for i, line in enumerate(lines) if int(line.split(";")[2][:2]) <= 12]
+    assert len(early) > 20
+    for rows in (early, early[:1]):
+        (folder / "new.csv").write_text("\n".join([header, *(lines[i] for i in rows)]) + "\n")
+        out, _ = predict(capsys, model, "new.csv")
+        np.testing.assert_array_equal(read(out)["prediction"], whole[rows])
+    columns = [line.split(";") for line in (lines[i] for i in early)]
+    table = pd.DataFrame(columns, columns=header.split(";"))
+    table.to_parquet("new.parquet")  # as texts
+    table.to_json("new.json", orient="records")
+    for name in ("new.parquet", "new.json"):
+        out, _ = predict(capsys, model, name)
+        np.testing.assert_array_equal(read(out)["prediction"], whole[early])
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            "2.698;1,5;03/04/2024;30",
+            "'size' holds text, for example '2.698'; the model was trained",
+        ),
+        ("2,698;1.5;03/04/2024;30", "'mixed' holds text, for example '1.5'; the model was trained"),
+        ("2,698;1,5;03/14/2024;30", "'03/14/2024'; the model was trained on dates (day, month,"),
+    ],
+)
+def test_what_contradicts_the_training_is_no_other_number(
+    folder: Path, capsys: pytest.CaptureFixture[str], row: str, message: str
+) -> None:
+    model = european(folder, capsys)
+    (folder / "new.csv").write_text(f"size;mixed;day;age\n{row}\n")
+    out, err = predict(capsys, model, "new.csv", status=2)
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err
+
+
+def test_one_value_that_contradicts_is_missing(
+    trained: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = table.astype({"age": object})
+    new.loc[4, "age"] = "2,698"  # training had no mark between thousands
+    new.to_csv("new.csv", index=False)
+    out, err = predict(capsys, trained, "new.csv")
+    assert "39 of 40 are numbers, the rest is read as missing" in err
+    assert np.flatnonzero(read(out)["prediction"].isna()).tolist() == [4]
+    table.to_csv("comma.csv", index=False, sep=";", decimal=",")
+    predict(capsys, trained, "comma.csv", status=2)
+    out, _ = predict(capsys, trained, "comma.csv", "--decimal", ",")
+    np.testing.assert_allclose(read(out)["prediction"], expected(trained, table), rtol=1e-7)

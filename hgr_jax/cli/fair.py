@@ -245,6 +245,9 @@ def _description(
             for column, level in problem.inputs
         ],
         "since": {name: first for name, first in since.items() if (name, None) in problem.inputs},
+        "forms": {
+            name: frame.forms[name].described() for name, level in problem.inputs if level is None
+        },
         "notes": dict(frame.notes),
         "target_levels": problem.classes,
         "protected_levels": problem.levels,

@@ -65,8 +65,12 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "predict":
         from hgr_jax.cli import predict
 
-        if options.out and not options.force:
-            outputs.check_absent(options.out)
+        if options.out:
+            model, file = options.model, options.file
+            table = [] if str(file) == "-" else [file]
+            outputs.check_not_read(options.out, [*table, model, predict.description_of(model)])
+            if not options.force:
+                outputs.check_absent(options.out)
         reading = _options_of(options, Reading)
         predict.report_predictions(options.model, options.file, reading, options.out)
         return 0
@@ -93,4 +97,5 @@ def _run(options: argparse.Namespace) -> int:
 
 def _options_of(options: argparse.Namespace, kind: Any) -> Any:
     """Return the options of a command, whose fields have their names."""
-    return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(kind)})
+    names = [field.name for field in dataclasses.fields(kind) if hasattr(options, field.name)]
+    return kind(**{name: getattr(options, name) for name in names})

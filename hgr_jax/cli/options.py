@@ -145,7 +145,7 @@ def _add_file(command: argparse.ArgumentParser) -> None:
 
 def _add_out(command: argparse.ArgumentParser, folder: str, text: str) -> None:
     out = command.add_argument(
-        "--out", type=Path, default=Path(folder), help=f"{text} (default {folder})"
+        "--out", type=_path, default=Path(folder), help=f"{text} (default {folder})"
     )
     _completed(out, _FOLDERS)
 
@@ -259,12 +259,18 @@ def _add_predict_options(predict: argparse.ArgumentParser) -> None:
     _add_reading(predict)
     out = predict.add_argument(
         "--out",
-        type=Path,
+        type=_path,
         metavar="CSV",
         help="file for the predictions (default: they are printed)",
     )
     _completed(out, _FILES)
     predict.add_argument("--force", action="store_true", help="write over the file of --out")
+
+
+def _path(text: str) -> Path:
+    if not text.strip():  # Path("") is the current folder
+        raise argparse.ArgumentTypeError("expected the name of a file or folder, got nothing")
+    return Path(text)
 
 
 def _positive(text: str, largest: int = 10**6, least: int = 1) -> int:

@@ -48,6 +48,17 @@ def check_absent(path: Path) -> None:
         )
 
 
+def check_not_read(out: Path, read: Sequence[Path]) -> None:
+    """Raise a TableError if a file to be written is one of those that are read."""
+    for path in read:
+        both_there = out.exists() and path.exists()  # then links are seen through
+        if out.samefile(path) if both_there else out.resolve() == path.resolve():
+            raise TableError(
+                f"{printable(str(out))} is read, or may be, as {printable(str(path))}: write to"
+                " another file by --out"
+            )
+
+
 def free_path(path: Path) -> Path:
     """Return a path, or the first of ``name-2``, ``name-3``, ... that is free."""
     others = (path.with_stem(f"{path.stem}-{i}") for i in itertools.count(2))

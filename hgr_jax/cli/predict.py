@@ -17,15 +17,18 @@ from hgr_jax.cli.outputs import harmless
 from hgr_jax.fairness.saved_models import class_of
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
+from hgr_jax.tables.forms import Form, form_of
 from hgr_jax.tables.supervised import encode_inputs
 
 
 def report_predictions(model: Path, path: Path, reading: Reading, out: Path | None) -> None:
     """Write a line for each row of a file, and on stderr what rows have no prediction."""
     fitted = _load(model)
-    inputs, since = _inputs_of(model, fitted)
+    inputs, since, forms = _inputs_of(model, fitted)
+    if reading.decimal:
+        forms = {name: form.with_point(reading.decimal) for name, form in forms.items()}
     names = tuple(dict.fromkeys(name for name, _ in inputs))
-    frame = read_any(path, dataclasses.replace(reading, columns=names))
+    frame = read_any(path, dataclasses.replace(reading, columns=names, forms=forms))
     if not inputs:  # without names, as an array: all columns, in their order
         inputs = [(name, None) for name in frame.columns]
         if len(inputs) != fitted.n_features_in_:
@@ -33,7 +36,7 @@ def report_predictions(model: Path, path: Path, reading: Reading, out: Path | No
                 f"{frame.source} has {len(inputs)} columns; {printable(str(model))} was fitted to"
                 f" an array of {fitted.n_features_in_}, in whose order they are taken"
             )
-    x, said = encode_inputs(frame, inputs, since)
+    x, said = encode_inputs(frame, inputs, since, forms)
     predicted = _predicted_rows(fitted, x)
 
     for name, note in {**frame.notes, **said}.items():
@@ -47,6 +50,11 @@ def report_predictions(model: Path, path: Path, reading: Reading, out: Path | No
     with atomic_write(out) as partial:
         predicted.to_csv(partial, **text)
     print(f"predictions: {printable(str(out))}")
+
+
+def description_of(model: Path) -> Path:
+    """Return the file beside a model that says what its inputs are."""
+    return model.with_suffix(".json") if model.name else model
 
 
 def _load(path: Path) -> Any:
@@ -64,18 +72,21 @@ def _load(path: Path) -> Any:
         raise TableError(f"cannot read {printable(str(path))}: {error.strerror}") from None
 
 
-def _inputs_of(path: Path, fitted: Any) -> tuple[list[tuple[str, str | None]], dict[str, str]]:
-    """Return the inputs of a model with their levels, none if not known, and first dates."""
-    beside = path.with_suffix(".json")
+def _inputs_of(
+    path: Path, fitted: Any
+) -> tuple[list[tuple[str, str | None]], dict[str, str], dict[str, Form]]:
+    """Return the inputs of a model with their levels, none if not known, first dates and forms."""
+    beside = description_of(path)
     if not beside.is_file():
         named = getattr(fitted, "feature_names_in_", ())
-        return [(str(name), None) for name in named], {}
+        return [(str(name), None) for name in named], {}, {}
     try:
         known = json.loads(beside.read_text(encoding="utf-8"))
         inputs = [(str(entry["column"]), entry.get("level")) for entry in known["inputs"]]
         since = {
             str(name): str(np.datetime64(first)) for name, first in known.get("since", {}).items()
         }
+        forms = {str(name): form_of(form) for name, form in known.get("forms", {}).items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TableError(
             f"{printable(str(beside))} does not say what the inputs of the model are"
@@ -86,7 +97,7 @@ def _inputs_of(path: Path, fitted: Any) -> tuple[list[tuple[str, str | None]], d
             f"{printable(str(beside))} names {len(inputs)} inputs, and {printable(str(path))} has"
             f" {fitted.n_features_in_}: they are not of one training"
         )
-    return inputs, since
+    return inputs, since, forms
 
 
 def _predicted_rows(fitted: Any, x: Any) -> Any:

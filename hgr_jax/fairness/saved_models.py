@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from hgr_jax._files import atomic_write
 from hgr_jax._version import __version__
 
+EXPECTED = "a file that `hgr-jax fair` (model.npz) or `save` of an estimator wrote"
+
 
 def write_estimator(path: str | Path, estimator: Any, attributes: Sequence[str]) -> None:
     """Keep the parameters and fitted attributes of an estimator.
@@ -99,10 +101,13 @@ def _read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any
             arrays = dict(file)
         about = json.loads(str(arrays["about"]))
     except (AttributeError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a saved model: {error}") from error
+        # What NumPy says of other files is of pickles and of how to load them unsafely.
+        raise ValueError(
+            f"{path} is not a saved model, or is damaged; expected {EXPECTED}."
+        ) from error
     complete = isinstance(about, dict) and isinstance(about.get("parameters"), dict)
     if not complete or "class" not in about:
-        raise ValueError(f"{path} is not a saved model: it does not say of what.")
+        raise ValueError(f"{path} is not a saved model; expected {EXPECTED}.")
     return about, arrays
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax.tables.delimited import Cells, arrow
+from hgr_jax.tables.forms import COMMA, Form
 from hgr_jax.tables.texts import (
-    COMMA,
     ISO_DATE,
     MISSING,
     NEARLY_ALL,
@@ -28,7 +28,13 @@ from hgr_jax.tables.texts import (
 _PLAIN = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 
 
-def typed(cells: Cells, place: int, also_missing: Sequence[str], point: str | None) -> Inferred:
+def typed(
+    cells: Cells,
+    place: int,
+    also_missing: Sequence[str],
+    point: str | None,
+    form: Form | None = None,
+) -> Inferred:
     """Return what a column is: by Arrow where all texts are plain, else by `infer`.
 
     Args:
@@ -36,7 +42,10 @@ def typed(cells: Cells, place: int, also_missing: Sequence[str], point: str | No
       place: of the column.
       also_missing: texts, in lower case, that stand for a missing value beside `MISSING`.
       point: the decimal point; None to find it out.
+      form: how the column is written, which has a point of its own; None to find it out.
     """
+    if form is not None:
+        point = form.point or "."
     compute, column = arrow().compute, cells.columns[place]
     trim = compute.utf8_trim_whitespace(column)
     known = arrow().array(sorted(MISSING.union(also_missing)))
@@ -44,17 +53,18 @@ def typed(cells: Cells, place: int, also_missing: Sequence[str], point: str | No
     present = compute.if_else(missing, None, trim)
     values = _cast(present) if point != "," else None
     if values is not None:
-        return Inferred(values, tell_lost_digits(values, _integers_of(present)), ".")
+        lost = tell_lost_digits(values, _integers_of(present))
+        return Inferred(values, lost, Form("numbers", _point_seen(present)))
     values = _cast_commas(present, sure=point == ",") if point != "." else None
     if values is not None:
         commas = compute.match_substring(present.fill_null(""), ",").to_numpy()
         row, note = int(np.argmax(commas)), ""
         if commas[row] and not point:
             note = say_how(present[row].as_py(), values[row], COMMA)
-        return Inferred(values, note, ",")
-    moments = _cast_dates(present)
+        return Inferred(values, note, Form("numbers", ","))
+    moments = _cast_dates(present) if form is None or form.order != "zone" else None
     if moments is not None:
-        return Inferred(moments)
+        return Inferred(moments, form=Form("dates", order="iso"))
 
     def where(row: int) -> str:
         return f"in line {cells.line(row)}"
@@ -63,7 +73,13 @@ def typed(cells: Cells, place: int, also_missing: Sequence[str], point: str | No
     if found is not None:
         return found
     texts = np.asarray(present.fill_null("").to_numpy(), object)
-    return infer(texts, point=point, where=where)
+    return infer(texts, point=point, form=form, where=where)
+
+
+def _point_seen(present: Any) -> str:
+    """Return the decimal point of numbers that are plain, nothing if none of them shows it."""
+    compute = arrow().compute
+    return "." if compute.any(compute.match_substring(present, ".")).as_py() else ""
 
 
 def _cast(present: Any) -> NDArray[np.float64] | None:
@@ -101,7 +117,7 @@ def _cast_but_few(present: Any, where: Callable[[int], str]) -> Inferred | None:
         notes.append(say_odd(count - len(missing), count, "numbers", text, where(row)))
     lost = tell_lost_digits(values, _integers_of(present))
     notes += [lost] if lost else []
-    return Inferred(values, "; ".join(notes), ".")
+    return Inferred(values, "; ".join(notes), Form("numbers", _point_seen(present)))
 
 
 def _integers_of(present: Any) -> Callable[[NDArray[np.intp]], list[int | None]]:

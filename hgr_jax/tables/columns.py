@@ -204,7 +204,7 @@ class _Builder:
 
     def add(self, name: str, column: Any, *, as_category: bool) -> None:
         """Add a column: an array of numbers, dates, booleans or text, or the reason against it."""
-        column, note = settle(column)
+        column, note, _ = settle(column)
         if isinstance(column, Unusable):
             self.skipped[name] = column.reason
             return

@@ -7,7 +7,7 @@ import datetime
 import decimal
 import numbers
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax.tables.encoding import Category, encode_texts
+from hgr_jax.tables.forms import Form
 from hgr_jax.tables.texts import MISSING, infer, is_number, tell_lost_digits
 
 
@@ -23,6 +24,14 @@ class Unusable:
     """Why a column cannot be used."""
 
     reason: str
+
+
+class Settled(NamedTuple):
+    """A column as it can be used, a remark on it, and how its texts are written, if it has any."""
+
+    values: NDArray[Any] | Category | Unusable
+    note: str = ""
+    form: Form | None = None
 
 
 def unique_names(given: Sequence[str]) -> list[str]:
@@ -93,10 +102,11 @@ def settle(
     column: Any,
     *,
     point: str | None = None,
+    form: Form | None = None,
     also_missing: Collection[str] = (),
     where: Callable[[int], str] = "in row {}".format,
     numbers_in_text: bool = False,
-) -> tuple[NDArray[Any] | Category | Unusable, str]:
+) -> Settled:
     """Return a NumPy column as numbers, booleans, dates, durations or levels, and a remark.
 
     Texts are what `infer` finds in them.  Texts that all are plain numbers stay texts: what reads
@@ -106,25 +116,26 @@ def settle(
     Args:
       column: ``(n,)``, or what is settled already.
       point: the decimal point of texts; None to find it out.
+      form: how texts are written; None to find it out.
       also_missing: texts, in lower case, that stand for a missing value too.
       where: says where a row is.
     """
     if isinstance(column, Unusable | Category):
-        return column, ""
+        return Settled(column)
     array = np.asarray(column)
     if array.ndim != 1:
-        return Unusable(f"values of shape {array.shape[1:]}, neither numbers nor text"), ""
+        return Settled(Unusable(f"values of shape {array.shape[1:]}, neither numbers nor text"))
     if array.dtype.kind in "iu":
-        return array, _tell_lost_digits_of_integers(array)
+        return Settled(array, _tell_lost_digits_of_integers(array))
     if array.dtype.kind in "fbmM":
-        return array, ""
+        return Settled(array)
     if array.dtype.kind in "USO":
         try:
-            return _settle_objects(array, point, also_missing, where, numbers_in_text)
+            return _settle_objects(array, point, form, also_missing, where, numbers_in_text)
         except Exception as error:  # of the objects' own methods
             reason = f"values that cannot be read as numbers or text ({type(error).__name__})"
-            return Unusable(reason), ""
-    return Unusable(f"values of type {array.dtype}, neither numbers nor text"), ""
+            return Settled(Unusable(reason))
+    return Settled(Unusable(f"values of type {array.dtype}, neither numbers nor text"))
 
 
 def as_array(column: NDArray[Any]) -> NDArray[Any]:
@@ -145,23 +156,24 @@ def _days(array: NDArray[Any]) -> NDArray[np.float64]:
 def _settle_objects(
     array: NDArray[Any],
     point: str | None,
+    form: Form | None,
     also_missing: Collection[str],
     where: Callable[[int], str],
     numbers_in_text: bool,
-) -> tuple[NDArray[Any] | Category, str]:
+) -> Settled:
     values = array.tolist()
     if set(map(type, values)) <= {str, type(None)}:
         missing = np.array([not value for value in values], bool)
         present = [value for value in values if value]
         made = not numbers_in_text
-        return _settle_texts(present, missing, point, also_missing, where, made_texts=made)
+        return _settle_texts(present, missing, point, form, also_missing, where, made_texts=made)
     missing = np.array([_is_missing(value) for value in array], bool)
     present = list(array[~missing])
     found = _numbers_of_objects(present)
     if found is not None:
         empty = np.datetime64("NaT") if found.dtype.kind in "mM" else None
         if found.dtype.kind == "b" and not missing.any():
-            return found, ""
+            return Settled(found)
         kind = object if found.dtype.kind == "b" else found.dtype
         whole = np.full(len(array), np.nan if found.dtype.kind == "f" else empty, kind)
         whole[~missing] = found
@@ -171,22 +183,23 @@ def _settle_objects(
         if found.dtype.kind == "f":
             exact = dict(zip(places.tolist(), integers, strict=True))
             note = tell_lost_digits(whole, lambda rows: [exact[row] for row in rows.tolist()])
-        return whole, note
+        return Settled(whole, note)
     if all(isinstance(value, str | numbers.Real) for value in present):
         made = not numbers_in_text and all(isinstance(value, str) for value in present)
-        return _settle_texts(present, missing, point, also_missing, where, made_texts=made)
-    return encode_texts(present, missing), ""
+        return _settle_texts(present, missing, point, form, also_missing, where, made_texts=made)
+    return Settled(encode_texts(present, missing))
 
 
 def _settle_texts(
     present: list[Any],
     missing: NDArray[np.bool_],
     point: str | None,
+    form: Form | None,
     also_missing: Collection[str],
     where: Callable[[int], str],
     *,
     made_texts: bool,
-) -> tuple[NDArray[Any] | Category, str]:
+) -> Settled:
     """Return what texts, some of them perhaps numbers, are; ``made_texts``: they may be codes."""
     known = MISSING.union(also_missing)
     position: dict[Any, int] = {}
@@ -196,17 +209,17 @@ def _settle_texts(
     texts = np.full(len(missing), "", object)
     texts[~missing] = np.array([*clean, None], object)[codes]
     note = ""
-    if present and made_texts and all(map(is_number, filter(None, trimmed))):
+    if present and made_texts and form is None and all(map(is_number, filter(None, trimmed))):
         note = "texts that all are numbers are a category; convert them to have numbers"
     else:
-        inferred = infer(texts, point=point, where=where)
+        inferred = infer(texts, point=point, form=form, where=where)
         if not holds_texts(inferred.values):
-            return inferred.values, inferred.note
+            return Settled(inferred.values, inferred.note, inferred.form)
     gone = [i for i, (old, new) in enumerate(zip(trimmed, clean, strict=True)) if old != new]
     if gone:
         count, first = int(np.isin(codes, gone).sum()), trimmed[gone[0]]
         note = "; ".join(filter(None, [note, f"{count:,} texts such as {first!r} are missing"]))
-    return encode_texts(texts[texts != ""], texts == ""), note
+    return Settled(encode_texts(texts[texts != ""], texts == ""), note)
 
 
 def holds_texts(column: NDArray[Any]) -> bool:

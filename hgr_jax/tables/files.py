@@ -32,6 +32,7 @@ from hgr_jax.tables.formats import (
     read_excel,
     read_json,
 )
+from hgr_jax.tables.forms import Form
 from hgr_jax.tables.texts import as_number, is_number
 
 
@@ -45,6 +46,8 @@ class Reading:
       columns: those to read; all if there are none.
       drop: columns to leave out.
       header: whether the first line holds the names.
+      forms: how columns are written, by name, each with a decimal point of its own; of the others
+        it is found out.
     """
 
     na: Sequence[str] = ()
@@ -52,6 +55,7 @@ class Reading:
     columns: Sequence[str] = ()
     drop: Sequence[str] = ()
     header: bool = True
+    forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +71,14 @@ class Frame:
       columns: by name.
       notes: remarks on columns by name, and on the file by its own.
       skipped: names of columns that are neither numbers nor text, and what they are.
+      forms: how columns of numbers and of dates are written, by name.
     """
 
     source: str
     columns: Mapping[str, NDArray[Any]]
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -135,7 +141,8 @@ class Frame:
         known = {self.source, *columns}
         notes = {name: note for name, note in self.notes.items() if name in known}
         skipped = {name: why for name, why in self.skipped.items() if name not in columns}
-        return Frame(self.source, columns, notes, skipped)
+        forms = {name: form for name, form in self.forms.items() if name in columns}
+        return Frame(self.source, columns, notes, skipped, forms)
 
 
 def read_any(path: str | Path, reading: Reading | None = None) -> Frame:
@@ -205,13 +212,14 @@ def _settled(
 ) -> Frame:
     """Return the columns of a file that has types."""
     names, notes = name_columns(own)
-    found, skipped = {}, {}
+    found, skipped, forms = {}, {}, {}
     also = [text.strip().lower() for text in reading.na]
     places = {name: place for place, name in enumerate(names)}
     for name in _chosen(shown, names, reading):
-        values, note = settle(
+        values, note, form = settle(
             column(places[name]),
             point=reading.decimal,
+            form=reading.forms.get(name),
             also_missing=also,
             where=where,
             numbers_in_text=numbers_in_text,
@@ -223,12 +231,14 @@ def _settled(
             levels = ["" if level.lower() in also else level for level in values.levels]
             values = np.array([*levels, "", None], object)[:-1][values.codes]
         found[name] = values
+        if form:
+            forms[name] = form
         if note:
             add_note(notes, name, note)
     if not found:
         name, reason = next(iter(skipped.items()))
         raise TableError(f"{shown}: no column holds numbers or text; {name!r} holds {reason}")
-    return _as_frame(shown, found, notes, skipped, reading)
+    return _as_frame(shown, found, forms, notes, skipped, reading)
 
 
 def _read_sheet(body: bytes, shown: str, reading: Reading) -> Frame:
@@ -253,10 +263,12 @@ def _read_sheet(body: bytes, shown: str, reading: Reading) -> Frame:
 
 def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
     body, remark = as_utf8(body, shown)
-    cells = read_cells(body, shown, header=reading.header, point=reading.decimal)
+    commas = any(form.point == "," for form in reading.forms.values())
+    point = reading.decimal or ("," if commas else None)
+    cells = read_cells(body, shown, header=reading.header, point=point)
     notes, header = _look_at_header(cells.header, reading.header)
     if header != reading.header:
-        cells = read_cells(body, shown, header=False, point=reading.decimal)
+        cells = read_cells(body, shown, header=False, point=point)
     names, own = name_columns(cells.header if header else [""] * len(cells.header))
     if header:
         notes |= own
@@ -271,34 +283,46 @@ def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
     all_places = {name: place for place, name in enumerate(names)}
     places = {name: all_places[name] for name in chosen}
     also = [text.strip().lower() for text in reading.na]
-    found = {n: typed(cells, place, also, reading.decimal) for n, place in places.items()}
-    if any(column.point == "," for column in found.values()):
+    found = {
+        name: typed(cells, place, also, reading.decimal, reading.forms.get(name))
+        for name, place in places.items()
+    }
+    if any(column.form and column.form.point == "," for column in found.values()):
         for name, column in found.items():
             if column.either:  # what another column shows is true of this one
                 found[name] = typed(cells, places[name], also, ",")
     for name, column in found.items():
         if column.note:
             add_note(notes, name, column.note)
-    return _as_frame(shown, {n: column.values for n, column in found.items()}, notes, {}, reading)
+    forms = {name: column.form for name, column in found.items() if column.form}
+    values = {name: column.values for name, column in found.items()}
+    return _as_frame(shown, values, forms, notes, {}, reading)
 
 
 def _as_frame(
     shown: str,
     found: Mapping[str, NDArray[Any]],
+    forms: Mapping[str, Form],
     notes: dict[str, str],
     skipped: Mapping[str, str],
     reading: Reading,
 ) -> Frame:
     """Return a frame of columns that are settled."""
     gone = [float(text) for text in reading.na if is_number(text)]
-    columns = {}
+    columns, written = {}, {}
+    point = "," if any(form.point == "," for form in forms.values()) else "."
     for name, values in found.items():
+        if not holds_texts(values):
+            form = forms.get(name, Form("dates" if values.dtype.kind == "M" else "numbers"))
+            unseen = form.kind == "numbers" and not form.point  # as the other columns have it
+            written[name] = dataclasses.replace(form, point=point) if unseen else form
         if values.dtype.kind not in "M" and not holds_texts(values):
             values = as_array(values).astype(np.float64)
             values = np.where(np.isin(values, gone), np.nan, values) if gone else values
         columns[name] = values
     known = {shown, *columns}
-    return Frame(shown, columns, {n: note for n, note in notes.items() if n in known}, skipped)
+    said = {name: note for name, note in notes.items() if name in known}
+    return Frame(shown, columns, said, skipped, written)
 
 
 def _look_at_header(own: Sequence[str], wanted: bool) -> tuple[dict[str, str], bool]:

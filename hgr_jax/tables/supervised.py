@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hgr_jax.tables.encoding import Category, encode_known, encode_texts
 from hgr_jax.tables.faults import TableError, listed
 from hgr_jax.tables.files import Frame
+from hgr_jax.tables.forms import Form
 from hgr_jax.tables.texts import is_number
 
 MIN_TRAINING_ROWS = 20
@@ -113,7 +114,10 @@ def encode_supervised(frame: Frame, target: str, protected: str) -> SupervisedTa
 
 
 def encode_inputs(
-    frame: Frame, inputs: Sequence[tuple[str, str | None]], since: Mapping[str, str]
+    frame: Frame,
+    inputs: Sequence[tuple[str, str | None]],
+    since: Mapping[str, str],
+    forms: Mapping[str, Form] | None = None,
 ) -> tuple[NDArray[np.float64], dict[str, str]]:
     """Encode the inputs of new rows as `encode_supervised` did those of the training.
 
@@ -121,6 +125,7 @@ def encode_inputs(
       frame: the new rows.
       inputs: those of the `SupervisedTable`.
       since: of columns of dates, the date that days are counted from.
+      forms: as which numbers and dates were read, to say it.
 
     Returns:
       ``(n, p)``, NaN where a value is missing or a level is not known, and by column, what is said
@@ -139,10 +144,13 @@ def encode_inputs(
         kinds = {"O": "text", "M": "dates"}
         got = kinds.get(column.dtype.kind, "numbers")
         if got != expected and not missing.all():
+            written = (forms or {}).get(name, expected)
+            hint = "; --decimal tells another decimal point" if expected == "numbers" else ""
             example = shown(column[~missing][0]) if got != "dates" else str(column[~missing][0])
             raise TableError(
                 f"{frame.source}: column {name!r} holds {got}, for example {example[:40]}; the"
-                f" model was trained on {expected}" + (f" ({listed(known, 5)})" if known else "")
+                f" model was trained on {written}"
+                + (f" ({listed(known, 5)})" if known else hint if got == "text" else "")
             )
         if got == "dates":
             column = (column - np.datetime64(since[name])) / np.timedelta64(1, "D")

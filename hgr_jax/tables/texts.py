@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax.tables.forms import COMMA, DATE_ORDERS, Form
+
 MISSING = frozenset(
     {"", "?", "na", "n/a", "nan", "-nan", "null", "none", "<na>", "#na", "#n/a", "#n/a n/a"}
     | {"1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"}
@@ -30,8 +32,6 @@ NEARLY_ALL = 0.9
 SAMPLE = 300
 MAYBE = 0.8
 """Share of a sample below which a kind is not tried on all."""
-
-COMMA = " (a decimal comma)"
 
 _SIGN = r"(?P<sign>[-+\u2212]?)"
 _MONEY = r"(?:(?:US|CA|AU|[AC])?\$|[\u20ac\u00a3\u00a5\u20b9])"
@@ -69,13 +69,13 @@ class Inferred:
       values: ``(n,)``: float64, NaN where missing; ``datetime64``, NaT where missing; booleans (of
         type object, with None, where some are missing); or texts, ``""`` where missing.
       note: what was made of texts that are not plain, or nothing.
-      point: the decimal point of numbers, else None.
+      form: how numbers and dates are written, else None.
       either: whether the numbers could have a decimal comma as well as commas between thousands.
     """
 
     values: NDArray[Any]
     note: str = ""
-    point: str | None = None
+    form: Form | None = None
     either: bool = False
 
 
@@ -88,8 +88,14 @@ def is_number(text: str) -> bool:
     return "_" not in text  # Python's 1_000 is no number in a file
 
 
-def as_number(text: str, point: str = ".") -> float | None:
+def as_number(text: str, point: str = ".", *, doubtful: bool = True) -> float | None:
     """Return the number that a text shows, None if it shows none.
+
+    Args:
+      text: without spaces around it.
+      point: the decimal point.
+      doubtful: whether the other mark in a number such as ``2,698`` is between thousands; if not,
+        that shows none, since it could be a decimal point.
 
     Example:
       >>> from hgr_jax.tables.texts import as_number
@@ -104,6 +110,9 @@ def as_number(text: str, point: str = ".") -> float | None:
     if found is None or (found["sign"] and found["late"]):
         return None
     digits = found["digits"]
+    other = "," if point == "." else "."
+    if not doubtful and found["by"] == other and digits.count(other) == 1 and point not in digits:
+        return None
     if found["by"]:
         digits = digits.replace(found["by"], "")
     value = float(digits.replace(",", "."))
@@ -163,32 +172,58 @@ class _Kind:
     read: Callable[[str], Any]
     point: str | None = None
     how: str = ""
+    order: str = ""
+
+
+def _dates(read: Callable[[str], Any], order: str, *, told: bool = True) -> _Kind:
+    return _Kind("dates", read, how=DATE_ORDERS[order] if told else "", order=order)
 
 
 _KINDS_OF_TEXT = (
     _Kind("numbers", as_number, "."),
     _Kind("numbers", functools.partial(as_number, point=","), ",", COMMA),
     _Kind("true or false", _as_flag),
-    _Kind("dates", _as_iso),
-    _Kind("dates", _as_zoned),
-    _Kind("dates", functools.partial(_as_parts, order="ymd"), how=" (year, month, day)"),
-    _Kind("dates", functools.partial(_as_parts, order="mdy"), how=" (month, day, year)"),
-    _Kind("dates", functools.partial(_as_parts, order="dmy"), how=" (day, month, year)"),
+    _dates(_as_iso, "iso", told=False),
+    _dates(_as_zoned, "zone", told=False),
+    *(_dates(functools.partial(_as_parts, order=order), order) for order in ("ymd", "mdy", "dmy")),
 )
 """In the order in which they are preferred."""
+
+
+def _kinds_of(form: Form) -> list[_Kind]:
+    """Return the kinds that a form allows: each text has one meaning, whatever the others are."""
+    if form.kind == "numbers":
+        point = form.point or "."
+        read = functools.partial(as_number, point=point, doubtful=bool(form.thousands))
+        flags = next(kind for kind in _KINDS_OF_TEXT if kind.read is _as_flag)
+        return [_Kind("numbers", read, point, COMMA if point == "," else ""), flags]
+    allowed = ("iso", "zone", "ymd") if not form.order else (form.order,)
+    kinds = [kind for kind in _KINDS_OF_TEXT if kind.order in allowed]
+    iso = form.order in ("ymd", "mdy", "dmy")  # an ISO date is none of these
+
+    def read_date(text: str) -> datetime.datetime | None:
+        moments = (kind.read(text) for kind in kinds)
+        moment = next((moment for moment in moments if moment), None)
+        return _as_iso(text) if moment is None and iso else moment
+
+    return [_Kind("dates", read_date, how=kinds[0].how if iso else "", order=form.order)]
 
 
 def infer(
     texts: NDArray[Any],
     *,
     point: str | None = None,
+    form: Form | None = None,
     where: Callable[[int], str] = "in row {}".format,
 ) -> Inferred:
     """Return what texts are: of the kind that nearly all of them are of, else text.
 
+    Of a ``form`` that is known, they are of that form, of another kind than it, or text.
+
     Args:
       texts: ``(n,)``, trimmed, ``""`` where missing.
       point: the decimal point, ``.`` or ``,``; None to find it out.
+      form: how they are written, which has a point of its own; None to find it out.
       where: says where a row is.
 
     Example:
@@ -198,10 +233,23 @@ def infer(
       >>> found.values, found.note.partition(";")[0]
       (array([1.5 , 2.25,  nan]), "'1,5' is read as 1.5 (a decimal comma)")
     """
+    if form is not None:
+        found = _infer(texts, _kinds_of(form), None, where)
+        if found.form is None:
+            other = infer(texts, where=where)
+            return other if other.form and other.form.kind != form.kind else Inferred(texts)
+        return dataclasses.replace(found, form=form, either=False)
+    kinds = [kind for kind in _KINDS_OF_TEXT if kind.point in (None, point or kind.point)]
+    return _infer(texts, kinds, point, where)
+
+
+def _infer(
+    texts: NDArray[Any], kinds: Sequence[_Kind], point: str | None, where: Callable[[int], str]
+) -> Inferred:
+    """Return what texts are of some kinds."""
     rows = np.flatnonzero(texts != "")
     sample = [text for text in texts[rows[:: max(1, len(rows) // SAMPLE)]] if text not in DASHES]
-    kinds = [kind for kind in _KINDS_OF_TEXT if kind.point in (None, point or kind.point)]
-    if not point and "," not in "".join(sample):
+    if not point and len(kinds) == len(_KINDS_OF_TEXT) and "," not in "".join(sample):
         kinds = [kind for kind in kinds if kind.point != ","]
     kinds = [kind for kind in kinds if _part_of(kind, sample) >= MAYBE]
     if not kinds:
@@ -234,7 +282,21 @@ def infer(
         lost = tell_lost_digits(levels_read, lambda rows: [as_integer(levels[row]) for row in rows])
         notes += [lost] if lost else []
     either = "," in "".join(levels) and [of for of, one, _ in read if one.point] == [good, good]
-    return Inferred(_as_array(values)[codes], "; ".join(notes), kind.point, either)
+    form = _form_of_kind(kind, [t for t, v in zip(levels, values, strict=True) if v is not None])
+    return Inferred(_as_array(values)[codes], "; ".join(notes), form, either)
+
+
+def _form_of_kind(kind: _Kind, texts: Sequence[str]) -> Form:
+    """Return how texts of a kind are written."""
+    if kind.word == "dates":
+        return Form("dates", order=kind.order)
+    if not kind.point:
+        return Form("numbers")
+    other = "," if kind.point == "." else "."
+    found = [_NUMBER[kind.point].fullmatch(text) for text in texts]
+    thousands = other if any(match and match["by"] == other for match in found) else ""
+    seen = thousands or any(kind.point in text for text in texts)
+    return Form("numbers", kind.point if seen else "", thousands)
 
 
 def say_odd(good: int, present: int, word: str, text: str, place: str) -> str:
