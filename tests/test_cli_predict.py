@@ -243,6 +243,26 @@ def test_rows_of_the_training_have_the_same_predictions_in_any_file(
         np.testing.assert_array_equal(read(out)["prediction"], whole[early])
 
 
+def test_what_stood_for_missing_in_the_training_still_does(
+    folder: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.loc[3, "size"] = -999
+    table.to_csv("t.csv", index=False)
+    options = ("--protected", "age", "--threshold", "0.9", "--hidden", "4", "--steps", "5")
+    options += ("--h", "1", "--k", "1", "--na", "-999")
+    assert main(["fair", "t.csv", "--target", "outcome", *options]) == 0
+    model = Path("hgr-jax-fair/model.npz")
+    out, err = predict(capsys, model, "t.csv")
+    assert err == "note: 1 row(s) lack an input and have no prediction\n"
+    assert np.flatnonzero(read(out)["prediction"].isna()).tolist() == [3]
+
+    known = json.loads(model.with_suffix(".json").read_text())
+    del known["forms"]
+    model.with_suffix(".json").write_text(json.dumps(known))
+    _, err = predict(capsys, model, "t.csv")
+    assert "note: the model does not say how its numbers and dates were written" in err
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

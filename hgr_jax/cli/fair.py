@@ -93,7 +93,8 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     found = _print_comparison(before, after, train, test, options)
 
     after.save(folder / "model.npz")
-    description = json.dumps(_description(after, problem, options, frame, since), indent=2) + "\n"
+    known = _description(after, problem, options, frame, since) | {"na": list(reading.na)}
+    description = json.dumps(known, indent=2) + "\n"
     with atomic_write(folder / "model.json") as partial:
         partial.write_text(description, encoding="utf-8")
     histories = {"before": before.history_.to_frame(), "after": after.history_.to_frame()}

@@ -17,18 +17,22 @@ from hgr_jax.cli.outputs import harmless
 from hgr_jax.fairness.saved_models import class_of
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
-from hgr_jax.tables.forms import Form, form_of
+from hgr_jax.tables.forms import form_of
 from hgr_jax.tables.supervised import encode_inputs
 
 
 def report_predictions(model: Path, path: Path, reading: Reading, out: Path | None) -> None:
     """Write a line for each row of a file, and on stderr what rows have no prediction."""
     fitted = _load(model)
-    inputs, since, forms = _inputs_of(model, fitted)
+    inputs, since, trained = _inputs_of(model, fitted)
+    forms = trained.forms
     if reading.decimal:
         forms = {name: form.with_point(reading.decimal) for name, form in forms.items()}
     names = tuple(dict.fromkeys(name for name, _ in inputs))
-    frame = read_any(path, dataclasses.replace(reading, columns=names, forms=forms))
+    frame = read_any(
+        path,
+        dataclasses.replace(reading, columns=names, forms=forms, na=(*trained.na, *reading.na)),
+    )
     if not inputs:  # without names, as an array: all columns, in their order
         inputs = [(name, None) for name in frame.columns]
         if len(inputs) != fitted.n_features_in_:
@@ -39,6 +43,13 @@ def report_predictions(model: Path, path: Path, reading: Reading, out: Path | No
     x, said = encode_inputs(frame, inputs, since, forms)
     predicted = _predicted_rows(fitted, x)
 
+    unknown = [name for name, level in inputs if level is None and name not in forms]
+    if unknown and trained.columns:  # of a training by an earlier version
+        print(
+            "note: the model does not say how its numbers and dates were written, which is found"
+            " out from this file alone",
+            file=sys.stderr,
+        )
     for name, note in {**frame.notes, **said}.items():
         print(f"note: {printable(name)}: {printable(note)}", file=sys.stderr)
     if lacking := int(np.isnan(x).any(axis=1).sum()):
@@ -74,19 +85,23 @@ def _load(path: Path) -> Any:
 
 def _inputs_of(
     path: Path, fitted: Any
-) -> tuple[list[tuple[str, str | None]], dict[str, str], dict[str, Form]]:
-    """Return the inputs of a model with their levels, none if not known, first dates and forms."""
+) -> tuple[list[tuple[str, str | None]], dict[str, str], Reading]:
+    """Return inputs with their levels, none if not known; first dates; how the training read."""
     beside = description_of(path)
     if not beside.is_file():
         named = getattr(fitted, "feature_names_in_", ())
-        return [(str(name), None) for name in named], {}, {}
+        return [(str(name), None) for name in named], {}, Reading()
     try:
         known = json.loads(beside.read_text(encoding="utf-8"))
         inputs = [(str(entry["column"]), entry.get("level")) for entry in known["inputs"]]
         since = {
             str(name): str(np.datetime64(first)) for name, first in known.get("since", {}).items()
         }
-        forms = {str(name): form_of(form) for name, form in known.get("forms", {}).items()}
+        trained = Reading(
+            na=[str(text) for text in known.get("na", [])],
+            columns=[name for name, _ in inputs],
+            forms={str(name): form_of(form) for name, form in known.get("forms", {}).items()},
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TableError(
             f"{printable(str(beside))} does not say what the inputs of the model are"
@@ -97,7 +112,7 @@ def _inputs_of(
             f"{printable(str(beside))} names {len(inputs)} inputs, and {printable(str(path))} has"
             f" {fitted.n_features_in_}: they are not of one training"
         )
-    return inputs, since, forms
+    return inputs, since, trained
 
 
 def _predicted_rows(fitted: Any, x: Any) -> Any:
