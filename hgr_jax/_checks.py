@@ -75,8 +75,9 @@ def _from_host(name: str, value: Any, *, warn: bool) -> Array:
             " Encode categories as numbers or one-hot features first."
         )
     array = jax.device_put(host)
-    if warn and array.size and array.dtype.itemsize < host.dtype.itemsize:
-        _warn_of_few_steps(name, host, np.asarray(array))
+    if warn and host.ndim and host.size and array.dtype.itemsize < host.dtype.itemsize:
+        with np.errstate(over="ignore"):
+            _warn_of_few_steps(name, host, host.astype(array.dtype))  # the array may be traced
     return array
 
 

@@ -123,7 +123,8 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit:
     choices = [kernels]
     if scan.settings["method"] == "sk" and all(isinstance(kernel, int) for kernel in kernels):
         choices = [(kernels[0], 1), (1, kernels[1])]
-    fits = [kb_fit(first, second, *choice, weights=weights) for choice in choices]
+    on_device = (jnp.asarray(first), jnp.asarray(second))  # lost digits are told of below
+    fits = [kb_fit(*on_device, *choice, weights=weights) for choice in choices]
     best = max(fits, key=lambda fit: float(fit.correlation))
     scanned = scan.correlation[scan.names.index(a), scan.names.index(b)]
     if not abs(float(best.correlation) - scanned) <= FIT_TOLERANCE and np.isfinite(scanned):
