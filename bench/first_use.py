@@ -85,7 +85,7 @@ def rows_of(name: str, rounds: int, *, others: bool) -> Iterator[tuple[str, Cost
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         path = str(tables.write(name, folder))
-        commands = {"hgr-jax scan": [sys.executable, "-m", "hgr_jax.cli", "scan", path]}
+        commands = {"hgr-jax scan": [sys.executable, "-m", "hgr_jax.cli", "scan", path, "--force"]}
         for contestant, (module, program) in CONTESTANTS.items():
             if others and importlib.util.find_spec(module):
                 patient = ["timeout", str(PATIENCE)]
