@@ -34,3 +34,16 @@ def test_levels_that_are_not_pooled_have_their_own_heights(
     assert set(both["zone"]) == {f"z{z}" for z in zone}
     for z in set(zone.tolist()):
         assert abs(both["zone"][f"z{z}"] - both["borough"][f"b{z % 4}"]) <= 0.002
+
+
+def test_many_levels_are_not_all_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zone = [*range(130)] * 3 + [0, 1, 2, 3] * 500  # most of them are rare
+    rows = "".join(f"z{z},b{z % 4}\n" for z in zone)
+    (tmp_path / "t.csv").write_text("zone,borough\n" + rows)
+    report_pair(tmp_path / "t.csv", ("zone", "borough"), 2, 2, tmp_path / "out")
+    printed = capsys.readouterr().out
+    shown = printed.partition("f of zone:\n")[2].partition("g of borough")[0].splitlines()
+    assert len(shown) == 101
+    assert shown[-1] == "  ... and 30 other levels"

@@ -297,3 +297,18 @@ def test_one_value_that_contradicts_is_missing(
     predict(capsys, trained, "comma.csv", status=2)
     out, _ = predict(capsys, trained, "comma.csv", "--decimal", ",")
     np.testing.assert_allclose(read(out)["prediction"], expected(trained, table), rtol=1e-7)
+
+
+def test_a_file_without_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    np.savetxt("t.csv", rng.normal(size=(40, 3)), "%.4f", delimiter=",")
+    options = ("--no-header", "--target", "column 3", "--protected", "column 1")
+    settings = ("--threshold", "0.9", "--hidden", "4", "--steps", "5", "--h", "1", "--k", "1")
+    assert main(["fair", "t.csv", *options, *settings]) == 0
+    model = folder / "hgr-jax-fair" / "model.npz"
+    named = ["column 1", "column 2", "column 3"]
+    pd.read_csv("t.csv", names=named).to_csv("named.csv", index=False)
+    whole, _ = predict(capsys, model, "named.csv")
+    bare, _ = predict(capsys, model, "t.csv", "--no-header")
+    assert len(read(bare)) == 40
+    assert bare == whole

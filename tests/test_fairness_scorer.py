@@ -56,8 +56,10 @@ def test_a_kept_threshold_scores_what_the_model_does() -> None:
     chances = Chances(1.0)
     expected = roc_auc_score(label == "yes", chances.predict(X))
     assert scorer(chances, FRAME, label) == pytest.approx(expected)
-    assert scorer(model, FRAME, -Y) == 0.0  # R2 is far below
-    assert r2_score(-Y, model.predict(X)) < -1
+    worse = r2_score(-Y, model.predict(X))
+    assert worse < -1
+    assert scorer(model, FRAME, -Y) == pytest.approx(worse / (1 - worse))
+    assert -1 < scorer(model, FRAME, -Y / 3) < scorer(model, FRAME, -Y) < 0
 
 
 @pytest.mark.parametrize(("h", "k"), [(1, 1), (3, 2)])
@@ -66,13 +68,13 @@ def test_a_broken_threshold_scores_the_violation(h: int, k: int) -> None:
     with jax.enable_x64(True):
         value = float(hgr_jax.kb(Z, model.predict(X), h, k))
     scorer = FairnessScorer(0.2, protected=0, h=h, k=k)
-    assert scorer(model, X, Y) == pytest.approx(-100 - (value - 0.2), abs=1e-9)
+    assert scorer(model, X, Y) == pytest.approx(-200 - (value - 0.2), abs=1e-9)
     corrected = FairnessScorer(0.2, protected=0, h=h, k=k, bias_corrected=True)
-    assert -100 > corrected(model, X, Y) > scorer(model, X, Y)
+    assert -200 > corrected(model, X, Y) > scorer(model, X, Y)
     with jax.enable_x64(True):
         single = float(hgr_jax.sk(Z, model.predict(X), k))
     found = FairnessScorer(0.2, protected=0, penalty="sk", k=k)(model, X, Y)
-    assert found == pytest.approx(-100 - (single - 0.2), abs=1e-9)
+    assert found == pytest.approx(-200 - (single - 0.2), abs=1e-9)
 
 
 def test_a_category() -> None:
@@ -89,7 +91,7 @@ def test_a_category() -> None:
             return prediction
 
     found = FairnessScorer(0.1, protected="age", k=1)(Known(), frame, Y)
-    assert found == pytest.approx(-100 - (expected - 0.1), abs=1e-9)
+    assert found == pytest.approx(-200 - (expected - 0.1), abs=1e-9)
     one_hot = np.column_stack([Z > 0, Z <= 0]).astype(float)
     assert FairnessScorer(0.1, k=1)(Known(), X, Y, protected=one_hot) == pytest.approx(found)
 
@@ -102,7 +104,7 @@ def test_grid_search_prefers_the_constraint_to_the_score() -> None:
     found = GridSearchCV(Blend(), shares, scoring=scorer, cv=4).fit(X, Y)
     assert found.best_params_ == {"share": 0.0}
     assert found.best_score_ >= 0
-    assert found.cv_results_["mean_test_score"][1] < -100
+    assert found.cv_results_["mean_test_score"][1] < -200
     named = FairnessScorer(0.6, protected="age", h=1, k=1)
     pipeline = make_pipeline(StandardScaler(), Blend())
     again = GridSearchCV(pipeline, {"blend__share": [0.0, 2.0]}, scoring=named, cv=4).fit(FRAME, Y)
@@ -111,7 +113,7 @@ def test_grid_search_prefers_the_constraint_to_the_score() -> None:
 
 def test_one_broken_fold_is_worse_than_any_score() -> None:
     scores = np.array([1.0] * 99 + [FairnessScorer(0.2, protected=0, h=1, k=1)(Blend(5), X, Y)])
-    assert scores.mean() < 0
+    assert scores.mean() < -1
 
 
 def test_grid_search_of_the_estimators() -> None:
@@ -140,7 +142,7 @@ def test_metadata_routing(routed: None) -> None:
     fitted = clone(model).fit(x[rest], Y[rest], protected=Z[rest])
     plain = FairnessScorer(1e-3, h=1, k=1)
     expected = plain(fitted, x[held], Y[held], protected=Z[held])
-    assert expected < -100
+    assert expected < -200
     scorer = clone(plain).set_score_request(protected=True)
     found = cross_val_score(model, x, Y, scoring=scorer, cv=2, params={"protected": Z})
     assert found[0] == pytest.approx(expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,6 +26,9 @@ from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Frame, Reading, read_any
 
 MIN_ROWS_TO_SPLIT = 20
+
+LEVELS_LISTED = 100
+"""Heights that are printed of a category: more are no text that anyone reads."""
 
 
 def breast_cancer() -> dict[str, NDArray[np.float64]]:
@@ -136,8 +140,10 @@ def _report_categories(frame: Frame, names: tuple[str, str], h: int, k: int, fol
                 strict=True,
             )
         print(f"{letter} of {printable(name)}:")
-        for level, height in heights:
+        for level, height in itertools.islice(heights, LEVELS_LISTED):
             print(f"  {height:>7.3f}  {printable(level)}")
+        if category is not None and len(levels) > LEVELS_LISTED:
+            print(f"  ... and {len(levels) - LEVELS_LISTED:,} other levels")
     print()
     a, b = (column[there] for column in values)
     save_shown(lambda: plot_fit(fit, a, b, names=names), free_path(folder / "pair.png"))

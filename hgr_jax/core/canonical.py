@@ -55,7 +55,10 @@ class CCAProblem:
 
 @dataclasses.dataclass(frozen=True)
 class PreparedPair:
-    """Two variables, ready to be solved: see `prepare`."""
+    """Two variables, ready to be solved: see `prepare`.
+
+    ``given`` has them before their kernels, without what dropped rows held.
+    """
 
     problem: CCAProblem
     encoders: tuple[Encoder, Encoder]
@@ -63,6 +66,7 @@ class PreparedPair:
     b: Array
     weights: Array | None
     count: Array | None
+    given: tuple[Array, Array]
 
 
 def prepare(
@@ -98,7 +102,8 @@ def prepare(
         method=method,
         linear=(encoder_a.variables or 1, encoder_b.variables or 1),
     )
-    return PreparedPair(problem, (encoder_a, encoder_b), features_a, features_b, weights, count)
+    encoders, given = (encoder_a, encoder_b), (a, b)
+    return PreparedPair(problem, encoders, features_a, features_b, weights, count, given)
 
 
 def _degree(encoder: Encoder, features: Array) -> int | None:

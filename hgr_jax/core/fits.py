@@ -142,10 +142,9 @@ class KBFit(ShownFit, TransformedPair):
           >>> print(f"{low:.2f} to {high:.2f}")
           0.57 to 0.67
         """
-        z = check_level("level", level)
-        return interval(
-            self.correlation, self.standard_error, self.effective_rows, self._sizes(), z
-        )
+        check_level("level", level)
+        error, rows = self.standard_error, self.effective_rows
+        return interval(self.correlation, error, rows, self._sizes(), level)
 
     def _sizes(self) -> tuple[Array, Array]:
         """Return how many functions f and g were chosen from."""

@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_real_array, check_count
+from hgr_jax._checks import as_pair, as_real_array, as_weights, check_count, check_kernel
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.fitting import fit_polynomials
 
@@ -114,6 +115,17 @@ def check_monomials(name: str, kernel: KernelLike, x: Array) -> KernelLike:
                 " supported. Lower the degree, or pass one variable as an array (n,)."
             )
     return kernel
+
+
+def check_two_kernels(
+    a: ArrayLike, b: ArrayLike, h: Any, k: Any, weights: ArrayLike | None
+) -> tuple[tuple[Array, Array, Array | None], dict[str, KernelLike]]:
+    """Return the data and weights, and the kernels by name, of a measure with one for each."""
+    a, b = as_pair(a, b)
+    return (a, b, as_weights(weights, a.shape[0], a.dtype)), {
+        "h": check_monomials("h", check_kernel("h", h), a),
+        "k": check_monomials("k", check_kernel("k", k), b),
+    }
 
 
 @functools.cache

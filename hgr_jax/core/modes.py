@@ -146,13 +146,9 @@ def total_correlation(pair: PreparedPair) -> Array:
     return jnp.where(finite, jnp.minimum(safe_norm(m) / min(m.shape) ** 0.5, 1), jnp.nan)
 
 
-def fit_modes(pair: PreparedPair, b: Array) -> SpectrumFit:
-    """Fit all modes.
-
-    Args:
-      pair: what is prepared of both variables.
-      b: the second one as it came, ``(n,)`` or ``(n, p)``, without what dropped rows hold.
-    """
+def fit_modes(pair: PreparedPair) -> SpectrumFit:
+    """Fit all modes."""
+    _, b = pair.given
     fitted, m, finite = _whitened_pair(pair)
     modes = _with_fixed_signs(all_modes(m))
     degrees = pair.problem.degrees

@@ -17,22 +17,23 @@ from hgr_jax.tables.encoding import encode_texts
 sklearn_base = require("sklearn.base", "fairness")
 routing = require("sklearn.utils.metadata_routing", "fairness")
 
-BROKEN = -100.0
-"""Below what so many folds can make up for."""
+BROKEN = -200.0
+"""Below what 100 folds, each of a score between -1 and 1, can make up for."""
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class FairnessScorer(sklearn_base.BaseEstimator):  # type: ignore[misc,name-defined]
     """A scorer of scikit-learn: what a model scores where HGR keeps below a threshold.
 
-        score = max(0, R2 or AUC)               where HGR(protected, prediction) <= threshold
-              = -100 - (HGR - threshold)        elsewhere
+        score = s                            where HGR(protected, prediction) <= threshold, s >= 0
+              = s / (1 - s)                  the same, where s < 0
+              = -200 - (HGR - threshold)     elsewhere
 
-    both on the rows that are scored.  The mean over at most 100 folds therefore prefers a model
-    that keeps the threshold in every fold to any that breaks it in one, and of those that break it
-    everywhere the one that is nearest.  The score is AUC where y has two classes.  A sample value
-    is biased upward, more so in small folds: see `hgr_jax.inference.roys_root.mean`, and
-    ``bias_corrected``.
+    with s the R2 or AUC, all on the rows that are scored; s / (1 - s) is between -1 and 0.  The
+    mean over at most 100 folds therefore prefers a model that keeps the threshold in every fold to
+    any that breaks it in one, and of those that break it everywhere the one that is nearest.  The
+    score is AUC where y has two classes.  A sample value is biased upward, more so in small folds:
+    see `hgr_jax.inference.roys_root.mean`, and ``bias_corrected``.
 
     Args:
       threshold: in (0, 1], of HGR.
@@ -59,7 +60,7 @@ class FairnessScorer(sklearn_base.BaseEstimator):  # type: ignore[misc,name-defi
       ...     cv=2,
       ... )
       >>> search = search.fit(data.x, data.y, protected=data.z)
-      >>> bool(search.best_score_ > 0)  # kept in both folds
+      >>> bool(search.best_score_ > -1)  # kept in both folds
       True
     """
 
@@ -108,7 +109,8 @@ class FairnessScorer(sklearn_base.BaseEstimator):  # type: ignore[misc,name-defi
         value = measured(penalty, self._attribute(X, protected, len(targets)), prediction)
         if value > self.threshold:
             return BROKEN - (value - self.threshold)
-        return max(0.0, scored(prediction, targets, kind)[0])
+        score = scored(prediction, targets, kind)[0]
+        return score if score >= 0 else score / (1 - score)
 
     def _attribute(self, X: Any, protected: Any, rows: int) -> Any:  # noqa: N803
         given = self.protected if protected is None else protected

@@ -47,13 +47,11 @@ def _untied(rows: int) -> Floats:
 
 def rank_polynomials(x: Floats) -> Floats:
     """Return orthonormal polynomials of the ranks of finite ``x (n,)``, ``(directions, n)``."""
-    rank = ranks(x[:, None])[:, 0]
-    order = np.argsort(rank)
-    if len(x) and (np.diff(rank[order]) > 0).all():
-        found = np.empty((len(_untied(len(x))), len(x)))
-        found[:, order] = _untied(len(x))
-        return found
-    return polynomials_at(rank, np.full(len(x), 1 / max(len(x), 1)), LARGEST_DEGREE)
+    rank, rows = ranks(x[:, None])[:, 0], len(x)
+    place = np.rint(((rank + 1) * rows - 1) / 2).astype(np.intp)
+    if np.bincount(place).max() == 1:  # rows of equal values would be in one place
+        return _untied(rows)[:, place]
+    return polynomials_at(rank, np.full(rows, 1 / rows), LARGEST_DEGREE)
 
 
 def trusted_degree(f: Floats) -> tuple[int, float]:

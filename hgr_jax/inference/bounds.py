@@ -6,10 +6,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, as_weights, check_kernel, check_level
+from hgr_jax._checks import check_level
 from hgr_jax.core.canonical import prepare, solve
 from hgr_jax.core.fits import error_of
-from hgr_jax.core.kernels import KernelLike, check_monomials
+from hgr_jax.core.kernels import KernelLike, check_two_kernels
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.uncertainty import normal_quantile
 
@@ -67,16 +67,9 @@ def upper_bound(
       >>> bool(hgr_jax.kb(a, b) < upper_bound(a, b) < 0.25)
       True
     """
-    a, b = as_pair(a, b)
+    (a, b, w), kernels = check_two_kernels(a, b, h, k, weights)
     z = np.asarray(normal_quantile(check_level("level", level)), a.dtype)
-    return _upper_bound(
-        a,
-        b,
-        as_weights(weights, a.shape[0], a.dtype),
-        z,
-        h=check_monomials("h", check_kernel("h", h), a),
-        k=check_monomials("k", check_kernel("k", k), b),
-    )
+    return _upper_bound(a, b, w, z, **kernels)
 
 
 @over_rows(columns=3, static=("h", "k"), weights=2)

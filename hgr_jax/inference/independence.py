@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 from jax import Array
+from scipy import special
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import as_key, as_pair, check_choice, check_count
@@ -98,8 +99,8 @@ def independence_test(
 
     Degenerate data: a constant variable has the statistic 0 and the p-value 1; NaN gives NaN.
 
-    Cost: a host function, not to be traced.  About 3 ms at n = 500 (more at the first call for a
-    number of rows); 20 ms at n = 100,000.
+    Cost: a host function, not to be traced.  About 4 ms at n = 500 (more at the first call for a
+    number of rows), 15 ms at n = 10,000; 0.1 s at n = 100,000.
 
     Source: the combination is that of Liu & Xie, "Cauchy combination test" (2020); Besag &
     Clifford, "Sequential Monte Carlo p-values" (1991).
@@ -168,9 +169,7 @@ def _of_table(x: Floats, y: Floats, statistic: float) -> IndependenceTest:
     counts = np.arange(max(0, ones + others - rows), min(ones, others) + 1)
 
     def log_choices(n: int, k: npt.NDArray[np.integer]) -> Floats:
-        return np.array(
-            [math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in k]
-        )
+        return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
 
     log_p = log_choices(ones, counts) + log_choices(rows - ones, others - counts)
     log_p -= log_choices(rows, np.array([others]))

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, as_weights, check_choice, check_kernel
+from hgr_jax._checks import check_choice
 from hgr_jax.core.canonical import correlation, prepare, solve
 from hgr_jax.core.fits import KBFit, as_fit
-from hgr_jax.core.kernels import KernelLike, check_monomials
+from hgr_jax.core.kernels import KernelLike, check_two_kernels
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.solvers import SOLVERS
 
@@ -140,10 +140,9 @@ def _checked_arguments(
     a: ArrayLike, b: ArrayLike, h: Any, k: Any, weights: ArrayLike | None, init: Any, solver: Any
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the traced and the static arguments of `kb` and `kb_fit`."""
-    a, b = as_pair(a, b)
-    return (a, b, as_weights(weights, a.shape[0], a.dtype), check_init(init, b)), {
-        "h": check_monomials("h", check_kernel("h", h), a),
-        "k": check_monomials("k", check_kernel("k", k), b),
+    (a, b, w), kernels = check_two_kernels(a, b, h, k, weights)
+    return (a, b, w, check_init(init, b)), {
+        **kernels,
         "solver": check_choice("solver", solver, SOLVERS),
     }
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jax import Array
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, as_weights, check_kernel
-from hgr_jax.core.canonical import prepare
-from hgr_jax.core.kernels import KernelLike, check_monomials
+from hgr_jax.core.canonical import PreparedPair, prepare
+from hgr_jax.core.kernels import KernelLike, check_two_kernels
 from hgr_jax.core.modes import SpectrumFit, correlations_of_modes, fit_modes, total_correlation
-from hgr_jax.core.numerics import normalised, without_dropped_rows
 from hgr_jax.core.padding import over_rows
 
 
@@ -68,8 +67,8 @@ def spectrum(
       >>> print(hgr_jax.spectrum(a, b, h=2, k=2).round(2))
       [0.71 0.  ]
     """
-    traced, static = _arguments(a, b, h, k, weights)
-    return _spectrum(*traced, **static)
+    traced, static = check_two_kernels(a, b, h, k, weights)
+    return _of_modes(*traced, **static, of_modes=correlations_of_modes)
 
 
 def total(
@@ -118,8 +117,8 @@ def total(
       >>> print(f"{hgr_jax.total(a, a, h=3, k=3):.3f} {hgr_jax.total(a, a**2, h=2, k=2):.3f}")
       1.000 0.707
     """
-    traced, static = _arguments(a, b, h, k, weights)
-    return _total(*traced, **static)
+    traced, static = check_two_kernels(a, b, h, k, weights)
+    return _of_modes(*traced, **static, of_modes=total_correlation)
 
 
 def spectrum_fit(
@@ -156,57 +155,19 @@ def spectrum_fit(
       >>> print(f"{fit.predict(jnp.array([2.0]))[0]:.2f}")
       6.00
     """
-    traced, static = _arguments(a, b, h, k, weights)
-    return _spectrum_fit(*traced, **static)
+    traced, static = check_two_kernels(a, b, h, k, weights)
+    return _of_modes(*traced, **static, of_modes=fit_modes)
 
 
-def _arguments(
-    a: ArrayLike, b: ArrayLike, h: Any, k: Any, weights: ArrayLike | None
-) -> tuple[tuple[Array, Array, Array | None], dict[str, KernelLike]]:
-    """Return the traced and the static arguments of all three."""
-    a, b = as_pair(a, b)
-    return (a, b, as_weights(weights, a.shape[0], a.dtype)), {
-        "h": check_monomials("h", check_kernel("h", h), a),
-        "k": check_monomials("k", check_kernel("k", k), b),
-    }
-
-
-@over_rows(columns=3, static=("h", "k"), weights=2)
-def _spectrum(
+@over_rows(columns=3, static=("h", "k", "of_modes"), weights=2)
+def _of_modes(
     a: Array,
     b: Array,
     weights: Array | None,
     *,
     h: KernelLike,
     k: KernelLike,
+    of_modes: Callable[[PreparedPair], Any],
     count: Array | None,
-) -> Array:
-    return correlations_of_modes(prepare((h, k), "svd", a, b, weights, count))
-
-
-@over_rows(columns=3, static=("h", "k"), weights=2)
-def _total(
-    a: Array,
-    b: Array,
-    weights: Array | None,
-    *,
-    h: KernelLike,
-    k: KernelLike,
-    count: Array | None,
-) -> Array:
-    return total_correlation(prepare((h, k), "svd", a, b, weights, count))
-
-
-@over_rows(columns=3, static=("h", "k"), weights=2)
-def _spectrum_fit(
-    a: Array,
-    b: Array,
-    weights: Array | None,
-    *,
-    h: KernelLike,
-    k: KernelLike,
-    count: Array | None,
-) -> SpectrumFit:
-    pair = prepare((h, k), "svd", a, b, weights, count)
-    b = without_dropped_rows(b, None if weights is None else normalised(weights))
-    return fit_modes(pair, b)
+) -> Any:
+    return of_modes(prepare((h, k), "svd", a, b, weights, count))
