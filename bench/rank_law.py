@@ -15,13 +15,9 @@ from tqdm import tqdm
 
 from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
-from hgr_jax.inference._rank_blocks import (
-    LARGEST_DEGREE,
-    combined_pvalues,
-    cross_moments,
-    rank_polynomials,
-)
+from hgr_jax.inference._rank_blocks import combined_pvalues, cross_moments
 from hgr_jax.inference._rank_law import LEVELS, TABLE
+from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn
 
 MANY = 10**7
 """Rows of which the cross moments are Gaussian: the last line of the table."""
@@ -48,7 +44,7 @@ def _log_pvalues(rows: int, count: int) -> Iterator[np.ndarray]:
             sides = (LARGEST_DEGREE, LARGEST_DEGREE, drawn)
             m = rng.standard_normal(sides) / np.sqrt(rows)
         else:
-            f = rank_polynomials(np.arange(rows, dtype=np.float64))
+            f = RankedColumn.of_codes(np.arange(rows)).polynomials()
             orders = rng.permuted(np.broadcast_to(np.arange(rows), (drawn, rows)), axis=1)
             m = cross_moments(f, f[:, orders])
         yield combined_pvalues(m, rows)[0]

@@ -146,6 +146,21 @@ def as_weights(weights: ArrayLike | None, rows: int, dtype: DTypeLike) -> Array 
     return as_dtype(weights, dtype)
 
 
+def as_host_weights(weights: ArrayLike | None, rows: int) -> NDArray[np.float64] | None:
+    """Return weights of a function of the host ``(rows,)``, the largest 1, or None."""
+    if weights is None:
+        return None
+    try:
+        found = np.asarray(weights, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"weights must be numbers; got {type(weights).__name__}.") from None
+    if found.shape != (rows,):
+        raise ValueError(f"weights must have shape ({rows},); got shape {found.shape}.")
+    if not (np.isfinite(found).all() and (found >= 0).all() and found.any()):
+        raise ValueError("weights must be finite and not negative, and not all 0.")
+    return np.asarray(found / found.max())
+
+
 def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Array:
     """Return ``measure(a, b, **options)``, which has to be one number."""
     if not callable(measure):

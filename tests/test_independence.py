@@ -22,14 +22,22 @@ from hgr_jax.inference._rank_blocks import (
     BLOCKS,
     combined_pvalues,
     cross_moments,
-    rank_polynomials,
-    trusted_degree,
 )
+from hgr_jax.inference._ranked import RankedColumn
 from hgr_jax.inference.roys_root import survival
 
 
 def ranks(x: Any) -> np.ndarray:
     return stats.rankdata(x)
+
+
+def polynomials(x: np.ndarray) -> np.ndarray:
+    return RankedColumn.of_values(x).polynomials()
+
+
+def trusted(x: np.ndarray) -> tuple[int, float]:
+    column = RankedColumn.of_values(x)
+    return column.trusted, column.worth
 
 
 @pytest.mark.usefixtures("x64")
@@ -45,14 +53,14 @@ class TestStatistic:
         assert found.degrees == min(pvalues, key=lambda block: pvalues[block])
         assert found.statistic == pytest.approx(values[found.degrees], abs=1e-9)
         mean = np.mean([math.tan((0.5 - min(p, 0.99)) * math.pi) for p in pvalues.values()])
-        f, g = rank_polynomials(a), rank_polynomials(b)
+        f, g = polynomials(a), polynomials(b)
         log_p, *_ = combined_pvalues(cross_moments(f, g[:, None]), 60)
         assert np.exp(log_p[0]) == pytest.approx(0.5 - math.atan(mean) / math.pi, rel=1e-7)
 
 
 def test_exact_for_few_rows(rng: np.random.Generator) -> None:
     a, b = rng.standard_normal((2, 7))
-    f, g = rank_polynomials(a), rank_polynomials(b)
+    f, g = polynomials(a), polynomials(b)
     every = np.array(list(itertools.permutations(range(7))))
     all_p, *_ = combined_pvalues(cross_moments(f, g[:, every]), 7)
     observed, *_ = combined_pvalues(cross_moments(f, g[:, None]), 7)
@@ -178,7 +186,7 @@ class TestPermutations:
         pairs = list(itertools.combinations(range(60), 2))
         found = independence_test(np.arange(60) < 2, np.arange(60))
         assert found.source == "permutation"
-        f, g = (rank_polynomials(x) for x in (-np.sign(np.arange(60.0) // 2), np.arange(60.0)))
+        f, g = (polynomials(x) for x in (-np.sign(np.arange(60.0) // 2), np.arange(60.0)))
         orders = np.stack([np.r_[pair, np.delete(np.arange(60), pair)] for pair in pairs])
         every, *_ = combined_pvalues(cross_moments(f[:1], g[:, orders]), 60)
         exact = np.mean(every <= every[0] + 1e-9)  # every pair of rows is as probable
@@ -193,7 +201,7 @@ class TestPermutations:
 class TestTies:
     def test_a_rare_level_is_not_trusted(self, rng: np.random.Generator) -> None:
         rare = (np.arange(300) < 5).astype(float)
-        assert trusted_degree(rank_polynomials(rare)) == (0, 0.0)
+        assert trusted(rare) == (0, 0.0)
         found = independence_test(rare, rng.standard_normal(300))
         assert found.source == "permutation"
         by_law = independence_test(rare, rng.standard_normal(300), method="rank")
@@ -201,10 +209,10 @@ class TestTies:
 
     def test_degrees_are_those_that_ties_leave(self, rng: np.random.Generator) -> None:
         dice = rng.integers(0, 6, 500)
-        assert trusted_degree(rank_polynomials(dice.astype(float)))[0] == 5
-        assert trusted_degree(rank_polynomials(rng.standard_normal(500))) == (16, 1.0)
+        assert trusted(dice.astype(float))[0] == 5
+        assert trusted(rng.standard_normal(500)) == (16, 1.0)
         skewed = rng.geometric(0.7, 500).astype(float)
-        degree, worth = trusted_degree(rank_polynomials(skewed))
+        degree, worth = trusted(skewed)
         assert 0 < degree < len(np.unique(skewed)) - 1
         assert 50 <= 500 * worth**2 <= 500
 

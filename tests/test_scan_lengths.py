@@ -46,7 +46,7 @@ def is_right(found: Scan, table: dict[str, Any], tolerance: float = 1e-4) -> Non
 def test_tables_of_many_lengths_compile_next_to_nothing(compiled: list[str]) -> None:
     """With permutations of the short ones, and ranks of the long ones."""
     sources = set()
-    for rows in (57, 60, 91, 333, 500, 777, 1025, 1500, 1999, 2500, 3001, 4097):
+    for rows in (18, 57, 91, 333, 500, 777, 1025, 1500, 1999, 2500, 3001, 4097):
         table = mixed(rows, rows)
         found = scan(table, h=3, k=2, permutations=19)
         sources |= set(found.pvalue_source.ravel())

@@ -7,10 +7,11 @@ logarithm of the probability goes on as a line in that of the level.
 from __future__ import annotations
 
 import functools
-import math
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
+from scipy import special
 
 from hgr_jax._arrays import Floats
 
@@ -34,26 +35,28 @@ def _table() -> tuple[Floats, Floats]:
     return 1 / table[:, 0], np.log(table[:, 1:])
 
 
-@functools.lru_cache(maxsize=4096)
-def _law(rows: float) -> Floats:
-    reciprocals, logs = _table()
-    return np.array([np.interp(1 / rows, reciprocals, column) for column in logs.T])
-
-
-def log_probability(log_p: Floats, rows: float) -> Floats:
+def log_probability(log_p: Floats, rows: npt.ArrayLike) -> Floats:
     """Return the logarithm of the probability of a combined p-value as small, ``log_p (N,)``.
 
     Args:
       log_p: of as many rows as ``rows``, at the least 20; it may be -inf.
-      rows: real.
+      rows: real, a number or ``(N,)``.
     """
-    law, levels = _law(round(rows, 1)), np.log(LEVELS)
-    inside = np.interp(log_p, levels[::-1], law[::-1])
-    slope = min(1.0, float(np.polyfit(levels[TAIL], law[TAIL], 1)[0]))
-    beyond = law[-1] + slope * (log_p - levels[-1])
-    # Above the largest level the line to P = 1.
-    share = np.clip(log_p / levels[0], 0, 1)
-    found = np.where(log_p < levels[-1], beyond, inside)
-    found = np.where(log_p > levels[0], share * law[0], found)
+    reciprocals, logs = _table()
+    rows = np.asarray(rows, np.float64)
+    law = np.stack([np.interp(1 / rows, reciprocals, column) for column in logs.T])
+    levels = np.log(LEVELS)
+    # Between two levels a line; above the largest the line to P = 1.
+    known = np.clip(log_p, levels[-1], levels[0])
+    i = np.clip(np.searchsorted(-levels, -known, side="right"), 1, len(levels) - 1)
+    at = law[:, None] if law.ndim == 1 else law
+    each = np.zeros(1, np.intp) if law.ndim == 1 else np.arange(law.shape[1])
+    low, high = at[i - 1, each], at[i, each]
+    found = low + (high - low) * (known - levels[i - 1]) / (levels[i] - levels[i - 1])
+    far = levels[TAIL] - levels[TAIL].mean()
+    slope = np.minimum(np.tensordot(far, law[TAIL], 1) / np.sum(far**2), 1)
+    with np.errstate(invalid="ignore"):
+        found = np.where(log_p < levels[-1], law[-1] + slope * (log_p - levels[-1]), found)
+    found = np.where(log_p > levels[0], np.clip(log_p / levels[0], 0, 1) * law[0], found)
     # No order of the ranks is rarer than this.
-    return np.maximum(found, -math.lgamma(rows + 1))
+    return np.maximum(found, -special.gammaln(rows + 1))

@@ -14,15 +14,25 @@ from jax import Array
 from scipy import special
 
 from hgr_jax._arrays import Floats
-from hgr_jax._checks import as_key, as_pair, check_choice, check_count
+from hgr_jax._checks import (
+    as_host_weights,
+    as_key,
+    as_pair,
+    as_real_array,
+    check_choice,
+    check_count,
+)
+from hgr_jax.core.kernels import monomial_exponents
 from hgr_jax.inference import roys_root
-from hgr_jax.inference._rank_blocks import (
-    combined_pvalues,
-    cross_moments,
-    rank_polynomials,
+from hgr_jax.inference._rank_blocks import combined_pvalues, cross_moments
+from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
+from hgr_jax.inference._ranked import (
+    RankedColumn,
+    relative,
+    rows_worth,
     trusted_degree,
 )
-from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
+from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.permutation import orders
 
 TEST_METHODS = ("auto", "rank", "permutation")
@@ -35,6 +45,9 @@ TAIL_RANKS = (10, 100)
 
 RANKS_AT_ONCE = 2_000_000
 
+LEAST_LEFT = 1e-6
+"""Of a function, beside what is known of it: less is rounding."""
+
 
 @dataclasses.dataclass(frozen=True)
 class IndependenceTest:
@@ -44,8 +57,9 @@ class IndependenceTest:
       statistic: HGR-KB of the ranks at the degrees that decided, in [0, 1].
       pvalue: of the hypothesis that the variables are independent.
       source: where it is from: "rank", the law of independent ranks; "exact", of two variables of
-        two values; "permutation"; "tail", permutations of which fewer than 10 reach the statistic,
-        and the law that the others follow.
+        two values; "permutation"; "signs", of what is left of the ranks given other variables;
+        "tail", either of the last two, where fewer than 10 reach the statistic, and the law that
+        the others follow.
       degrees: of a and of b, of the block with the least p-value.
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
     """
@@ -61,6 +75,9 @@ def independence_test(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
     *,
+    weights: npt.ArrayLike | None = None,
+    given: npt.ArrayLike | None = None,
+    given_degree: int = 3,
     method: str = "auto",
     permutations: int = 9999,
     key: Array | None = None,
@@ -84,10 +101,24 @@ def independence_test(
     p = (1 + #reached) / (1 + permutations); where fewer than 10 do, the law of the others is
     continued.  Two variables of two values have the exact law of their table.
 
+    With ``weights`` the ranks, their polynomials and all means are weighted, and n is the effective
+    number of rows ``(sum w)^2 / sum w^2``; where single weights are too large for that, the ranks
+    of b are permuted, the weights not.
+
+    With ``given`` the polynomials of the ranks of a and b are replaced by what polynomials of the
+    ranks of c leave of them.  A dependence that c explains that way is none; what the polynomials
+    miss of it stays (raise ``given_degree`` where a or b may be no smooth function of c), and
+    a p-value that is not small shows no conditional independence.  The spread of what is left may
+    depend on c, so the rows' contributions to all means have random signs in the place of the
+    permutations.
+
     Args:
       a, b: real arrays ``(n,)``.
+      weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
+      given: c, ``(n,)`` or several columns ``(n, p)``, or None.
+      given_degree: int, at least 1, the total degree of the polynomials of c.
       method: "auto", as above; "rank", by the law of ranks, whatever n and the ties; or
-        "permutation".
+        "permutation" (with ``given``, of signs).
       permutations: int, at least 1, the largest number of them.
       key: of the permutations, as ``jax.random.key(0)``, which None stands for.
 
@@ -103,7 +134,8 @@ def independence_test(
     number of rows), 15 ms at n = 10,000; 0.1 s at n = 100,000.
 
     Source: the combination is that of Liu & Xie, "Cauchy combination test" (2020); Besag &
-    Clifford, "Sequential Monte Carlo p-values" (1991).
+    Clifford, "Sequential Monte Carlo p-values" (1991); Mammen, "Bootstrap and wild bootstrap for
+    high dimensional linear models" (1993), for random signs.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -115,57 +147,129 @@ def independence_test(
     as_pair(a, b, max_ndim=1, warn=False)
     check_choice("method", method, TEST_METHODS)
     count = check_count("permutations", permutations)
+    degree = check_count("given_degree", given_degree)
     if key is not None:
         as_key(key)
+    key = jax.random.key(0) if key is None else key
     # Ranks of the numbers as they are: in float32 some would be equal.
     x, y = (np.asarray(value, np.float64) for value in (a, b))
-    if np.isnan(x).any() or np.isnan(y).any():
+    w = as_host_weights(weights, len(x))
+    c = None if given is None else _as_given(given, len(x))
+    if w is not None:
+        there = w > 0
+        x, y, w, c = x[there], y[there], w[there], c if c is None else c[there]
+        w = w if np.ptp(w) > 0 else None
+    if any(np.isnan(values).any() for values in (x, y, *([] if c is None else [c]))):
         return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
-    f, g = rank_polynomials(x), rank_polynomials(y)
+    sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
+    if method == "auto" and c is None and w is None and all(len(s.table) == 1 for s in sides):
+        return _of_table(*sides)
+    rows, rarest = rows_worth(len(x), w), rarest_order(*sides)
+    f, g = (side.polynomials() for side in sides)
+    trusted = [(side.trusted, side.worth) for side in sides]
+    if c is not None:
+        basis = _polynomials_given(c, degree, w)
+        f, g = residuals(f, basis, w), residuals(g, basis, w)
+        rows -= len(basis)
+        heaviest = 1.0 if w is None else relative(w)
+        trusted = [trusted_degree(left, rows, heaviest) for left in (f, g)]
     if not len(f) or not len(g):
         return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
-    rarest = _rarest(x, y)
-    if method == "auto" and len(f) == len(g) == 1:
-        return _of_table(x, y, float(abs(np.mean(f[0] * g[0]))))
-    (h, worth_f), (k, worth_g) = trusted_degree(f), trusted_degree(g)
+    (h, worth_f), (k, worth_g) = trusted
+    by_law = method == "rank"
     if method == "auto":
-        method = "rank" if min(h, k) and len(x) >= LEAST_ROWS else "permutation"
+        by_law = min(h, k) > 0 and rows >= LEAST_ROWS and c is None
         f, g = f[: max(h, 1)], g[: max(k, 1)]
-    if method == "permutation":
-        return _by_permutations(f, g, rarest, count, jax.random.key(0) if key is None else key)
-    log_p, degrees, values = combined_pvalues(cross_moments(f, g[:, None]), len(x))
-    worth = len(x) * worth_f * worth_g if min(h, k) else LEAST_ROWS
-    log_p = np.maximum(log_probability(log_p, worth), rarest)
-    return _found(values[0], np.exp(log_p[0]), "rank", degrees[:, 0], len(x))
+    share = None if w is None else w / w.sum()
+    if by_law:
+        log_p, degrees, values = combined_pvalues(cross_moments(f, g[:, None], share), rows)
+        worth = max(rows * worth_f * worth_g, LEAST_ROWS)
+        log_p = np.maximum(log_probability(log_p, worth), rarest)
+        return _found(values[0], np.exp(log_p[0]), "rank", degrees[:, 0], rows)
+    size = min(count + 1, max(1, RANKS_AT_ONCE // len(x)))
+    chunks = -(-(count + 1) // size)
+    source, drawn = "permutation", (g[:, order] for order in orders(key, len(x), chunks, size))
+    if c is not None:
+        rarest = -len(x) * math.log(2)
+        source = "signs"
+        drawn = (g[:, None] * signs for signs in _signs(key, len(x), chunks, size))
+    sampled = (combined_pvalues(cross_moments(f, each, share), rows) for each in drawn)
+    return _sampled(sampled, source, rows, rarest, count)
+
+
+def _signs(key: Array, rows: int, chunks: int, size: int) -> Iterator[Floats]:
+    """Yield random signs ``(size, rows)``; the first of all are 1."""
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    for chunk in range(chunks):
+        signs = 1.0 - 2.0 * generator.integers(0, 2, (size, rows), np.int8)
+        if not chunk:
+            signs[0] = 1
+        yield signs
+
+
+def _as_given(given: npt.ArrayLike, rows: int) -> Floats:
+    """Return the variables that are given, ``(n, p)``."""
+    found = np.asarray(as_real_array("given", given, warn=False), np.float64)
+    found = found.reshape(len(found), -1)
+    if len(found) != rows:
+        raise ValueError(f"given must have {rows} rows, as a and b; got {len(found)}.")
+    return found
+
+
+def _polynomials_given(c: Floats, degree: int, weights: Floats | None) -> Floats:
+    """Return orthonormal polynomials ``(r, n)`` of the ranks of all columns of ``c (n, p)``."""
+    rank = ranks(c)
+    powers = np.array(monomial_exponents(c.shape[1], degree))
+    monomials = np.stack([np.prod(rank**power, axis=1) for power in powers])
+    return residuals(monomials, np.zeros((0, len(c))), weights)
+
+
+def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
+    """Return what orthonormal functions ``basis (r, n)`` leave of ``f (d, n)``, orthonormal.
+
+    Of degree j, what also those before it leave, as far as it is more than rounding.
+    """
+    w = np.ones(f.shape[1]) if weights is None else weights
+    root = np.sqrt(w / w.sum())
+    known = [root, *(basis * root)]
+    for new in f * root:
+        before = np.linalg.norm(new)
+        for _ in range(2):
+            new = new - np.array(known).T @ (np.array(known) @ new)
+        if np.linalg.norm(new) > LEAST_LEFT * before:
+            known.append(new / np.linalg.norm(new))
+    return np.array(known[1 + len(basis) :]).reshape(-1, len(root)) / root
 
 
 def _found(
-    statistic: float, pvalue: float, source: str, degrees: npt.NDArray[np.number], rows: int
+    statistic: float, pvalue: float, source: str, degrees: npt.NDArray[np.number], rows: float
 ) -> IndependenceTest:
     h, k = (int(degree) for degree in degrees)
     return IndependenceTest(float(statistic), float(pvalue), source, (h, k), _null_mean(rows, h, k))
 
 
 @functools.lru_cache(maxsize=4096)
-def _null_mean(rows: int, h: int, k: int) -> float:
+def _null_mean(rows: float, h: int, k: int) -> float:
     return float(roys_root.mean(rows, h, k))
 
 
-def _rarest(x: Floats, y: Floats) -> float:
+def rarest_order(x: RankedColumn, y: RankedColumn) -> float:
     """Return the log of the least probability that an order of the rows of ``y`` can have.
 
     Orders that change places of equal values only, of either, are not told apart.
     """
-    equal = [np.unique(values, return_counts=True)[1].tolist() for values in (x, y)]
-    same = (sum(math.lgamma(count + 1) for count in counts) for counts in equal)
-    return max(same) - math.lgamma(len(x) + 1)
+    return max(x.log_orders, y.log_orders) - math.lgamma(len(x.codes) + 1)
 
 
-def _of_table(x: Floats, y: Floats, statistic: float) -> IndependenceTest:
-    """Return the test of two variables of two values each, by Fisher's exact law."""
-    ones, others = (int(np.sum(values == values.max())) for values in (x, y))
-    both = int(np.sum((x == x.max()) & (y == y.max())))
-    rows = len(x)
+def _of_table(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
+    statistic = float(abs(np.mean(x.polynomials() * y.polynomials())))
+    return _found(statistic, exact_pvalue(x, y), "exact", np.array([1, 1]), len(x.codes))
+
+
+def exact_pvalue(x: RankedColumn, y: RankedColumn) -> float:
+    """Return the p-value of two variables of two values each, by Fisher's exact law."""
+    rows, both = len(x.codes), int(np.sum(x.codes & y.codes))
+    ones, others = int(x.codes.sum()), int(y.codes.sum())
     counts = np.arange(max(0, ones + others - rows), min(ones, others) + 1)
 
     def log_choices(n: int, k: npt.NDArray[np.integer]) -> Floats:
@@ -175,23 +279,23 @@ def _of_table(x: Floats, y: Floats, statistic: float) -> IndependenceTest:
     log_p -= log_choices(rows, np.array([others]))
     expected = ones * others / rows
     far = np.abs(counts - expected) >= abs(both - expected) * (1 - 1e-9)
-    pvalue = min(1.0, float(np.sum(np.exp(log_p[far]))))
-    return _found(statistic, pvalue, "exact", np.array([1, 1]), rows)
+    return min(1.0, float(np.sum(np.exp(log_p[far]))))
 
 
-def _by_permutations(
-    f: Floats, g: Floats, rarest: float, most: int, key: Array
+def _sampled(
+    sampled: Iterator[tuple[Floats, Floats, Floats]],
+    source: str,
+    rows: float,
+    rarest: float,
+    most: int,
 ) -> IndependenceTest:
-    rows = f.shape[1]
-    size = min(most + 1, max(1, RANKS_AT_ONCE // rows))
-    chunks = -(-(most + 1) // size)
-    drawn = _permuted(f, g, orders(key, rows, chunks, size))
-    first, degrees, values = next(drawn)
+    """Return the test of the first of combined p-values by the others, of no dependence."""
+    first, degrees, values = next(sampled)
     null = first[1 : 1 + most]
     while len(null) < most and np.sum(_reached(null, first[0])) < REACHED:
-        null = np.concatenate([null, next(drawn)[0]])[:most]
+        null = np.concatenate([null, next(sampled)[0]])[:most]
     reached = _reached(null, first[0])
-    source, pvalue = "permutation", (1 + reached.sum()) / (1 + len(null))
+    pvalue = (1 + reached.sum()) / (1 + len(null))
     if reached.sum() >= REACHED:
         pvalue = REACHED / (1 + np.flatnonzero(reached)[REACHED - 1])
     elif reached.sum() < TAIL_RANKS[0] and len(null) > 10 * TAIL_RANKS[1]:
@@ -206,10 +310,3 @@ def _by_permutations(
 def _reached(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
     """Return which permutations have a p-value as small, but for rounding."""
     return null <= log_p * (1 - 1e-9)
-
-
-def _permuted(
-    f: Floats, g: Floats, drawn: Iterator[npt.NDArray[np.int32]]
-) -> Iterator[tuple[Floats, Floats, Floats]]:
-    for order in drawn:
-        yield combined_pvalues(cross_moments(f, g[:, order]), f.shape[1])

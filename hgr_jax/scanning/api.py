@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax import measures
 from hgr_jax._arrays import Integers
-from hgr_jax._checks import MAX_DEGREE, as_key, check_choice, check_count
+from hgr_jax._checks import MAX_DEGREE, as_host_weights, as_key, check_choice, check_count
 from hgr_jax._forks import refuse_forked
 from hgr_jax._progress import progress_bar
 from hgr_jax.inference._ranks import ranks
@@ -158,7 +158,7 @@ def scan(
         raise ValueError(f"pvalues={pvalues!r} is for method='kb'; got method={method!r}.")
     key = None if key is None else as_key(key)
     columns = as_columns(table, names=names, categories=categories, low_cardinality=low_cardinality)
-    weights = _as_weights(weights, columns.rows)
+    weights = as_host_weights(weights, columns.rows)
     targets = _as_targets(target, columns.names)
     used = len(columns.number_positions) + len(columns.category_positions)
     wanted = None if targets is None else len(targets)
@@ -186,6 +186,7 @@ def scan(
         skipped |= dict.fromkeys(left_out, "a category; this measure takes numbers")
     rows = effective_rows(features, pairs, found)
     tests, of_ranks = Significance.none(len(pairs)), Estimates.none(len(pairs))
+    in_ranks = features
     if pvalues is not None and measure is None:
         of_ranks = found
         if not ranked:
@@ -196,6 +197,7 @@ def scan(
         with show(label="p-values") as advance:
             tests = significance(
                 features,
+                in_ranks,
                 kernels,
                 measure,
                 pairs,
@@ -288,20 +290,6 @@ def _as_measure(method: Any) -> Measure | None:
 def _takes_two_vectors(measure: Measure) -> bool:
     parameters = inspect.signature(measure).parameters.values()
     return sum(p.default is p.empty and p.kind != p.VAR_KEYWORD for p in parameters) == 2
-
-
-def _as_weights(weights: ArrayLike | None, rows: int) -> Any:
-    if weights is None:
-        return None
-    try:
-        weights = np.asarray(weights, np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"weights must be numbers; got {type(weights).__name__}.") from None
-    if weights.shape != (rows,):
-        raise ValueError(f"weights must have shape ({rows},); got shape {weights.shape}.")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError("weights must be finite and not negative, and not all 0.")
-    return weights / weights.max()
 
 
 def _as_targets(target: Any, names: Sequence[str]) -> list[int] | None:

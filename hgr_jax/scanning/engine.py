@@ -83,11 +83,16 @@ class Engine:
         self.basis, self.moments = basis, moments
 
     def estimate(
-        self, pairs: Integers, progress: Callable[[int], None] = lambda done: None
+        self,
+        pairs: Integers,
+        progress: Callable[[int], None] = lambda done: None,
+        blocks: Callable[[Integers, Floats], None] = lambda positions, m: None,
     ) -> Estimates:
         """Estimate HGR of ``pairs (N, 2)``, positions of columns, numbers before categories.
 
-        ``progress`` is called with the number of pairs that a step has done.
+        ``progress`` is called with the number of pairs that a step has done, and ``blocks`` with
+        the positions of some ``(M,)`` and their whitened cross moments ``(r, s, M)``, of which the
+        sides are those of a pair where its columns are in rising order.
         """
         count = len(pairs)
         value, pearson = np.full(count, np.nan), np.full(count, np.nan)
@@ -106,7 +111,7 @@ class Engine:
             chosen = np.flatnonzero(keys == key)
             flip = flips[chosen]
             left, right = (np.flatnonzero(self.tiles == t) for t in divmod(key, len(self.tiles)))
-            found = self._tile_pair(left, right, ordered[chosen], flip)
+            found = self._tile_pair(left, right, ordered[chosen], flip, chosen, blocks)
             value[chosen], pearson[chosen], directions, pivot[chosen] = found
             degrees[chosen] = np.where(flip[:, None], directions[:, ::-1], directions)
             # Rows that two columns share may be another kind of rows than those of each (all the
@@ -137,7 +142,13 @@ class Engine:
         return np.concatenate([numbers, first + categories]).astype(np.intp)
 
     def _tile_pair(
-        self, left: Integers, right: Integers, pairs: Integers, flip: NDArray[np.bool_]
+        self,
+        left: Integers,
+        right: Integers,
+        pairs: Integers,
+        flip: NDArray[np.bool_],
+        places: Integers,
+        blocks: Callable[[Integers, Floats], None],
     ) -> tuple[Floats, Floats, Integers, Floats]:
         """Return values, |Pearson|, directions and pivots of the ``pairs``."""
         of_left, local_left = np.unique(self.patterns.pattern_index[left], return_inverse=True)
@@ -172,6 +183,7 @@ class Engine:
             block = cross[sides[0].feature[:, None, a], sides[1].feature[None, :, b]]
             block = block / np.where(shared > 0, shared, 1)
             m = whitened_blocks(block, sides[0].on(a, v[part]), sides[1].on(b, u[part]))
+            blocks(places[part], m)
             value[part] = top_correlations(m, counts[part], linear[part], single=kernels.single)
             pearson[part] = np.minimum(np.abs(m[0, 0]), 1)
         numbers = (pairs < self.features.n_numeric).all(axis=1)

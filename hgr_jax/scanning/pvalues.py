@@ -24,6 +24,7 @@ from hgr_jax.inference.roys_root.asymptotics import (
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features, Kernels
 from hgr_jax.scanning.permutations import permutation_null
+from hgr_jax.scanning.rank_tests import RankTests
 
 SOURCES = ("", "rank", "asymptotic", "permutation")
 
@@ -49,6 +50,7 @@ class Significance:
 
 def significance(
     features: Features,
+    in_ranks: Features,
     kernels: Kernels,
     measure: Callable[[Any, Any], Any] | None,
     pairs: Integers,
@@ -64,18 +66,28 @@ def significance(
 ) -> Significance:
     """Test ``pairs``, whose values are ``found`` and ``of_ranks``, from `effective_rows`.
 
-    ``source`` and ``key`` are as in `scan`.
+    ``in_ranks`` are the features by their ranks; ``source`` and ``key`` are as in `scan`.
     """
     tests = Significance.none(len(pairs))
     usable = np.isfinite(found.correlation) & (found.degrees > 0).all(axis=1)
     if measure is None and usable.any():
         tests.null_mean[usable] = roys_root.mean(rows[usable], *found.degrees[usable].T)
         tests.null_95[usable] = roys_root.quantile(0.95, rows[usable], *found.degrees[usable].T)
-    by_law = np.zeros(len(pairs), bool)
+    rest = usable
     if source == "auto":
-        by_law = usable & _law_is_valid(features, kernels, pairs, found)
-    elif source in ("rank", "asymptotic"):
-        by_law = usable
+        of_numbers = np.flatnonzero(usable & (pairs < features.n_numeric).all(axis=1))
+        by_ranks = RankTests(in_ranks, pairs[of_numbers], rows[of_numbers])
+        by_ranks.run(memory, progress)
+        known, of_numbers = of_numbers[by_ranks.known], of_numbers[~by_ranks.known]
+        tests.pvalue[known] = np.exp(by_ranks.log_p[by_ranks.known])
+        tests.source[known] = SOURCES.index("rank")
+        rest = usable & (tests.source == 0)
+        by_law = rest.copy()
+        by_law[of_numbers] = False
+        if by_law.any():
+            by_law[by_law] = _law_is_valid(features, kernels, pairs[by_law], found.select(by_law))
+    else:
+        by_law = usable & (source in ("rank", "asymptotic"))
     if by_law.any():
         tested = (found if source == "asymptotic" else of_ranks).select(by_law)
         progress(int(by_law.sum()))
@@ -86,21 +98,23 @@ def significance(
         tests.source[by_law] = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
         if source == "auto":
             by_law[by_law] = tested.pivot >= MIN_RANK_PIVOT
-    rest = np.flatnonzero(usable & ~by_law)
-    if key is None and len(rest):
+    left = np.flatnonzero(rest & ~by_law)
+    if key is None and len(left):
         key = jax.random.key(0)
     if key is None:
         return tests
-    if len(rest) and (measure is None and features.weights is None):
+    permuted = in_ranks if source == "auto" else features
+    if len(left) and (measure is None and features.weights is None):
         seed = np.asarray(jax.random.key_data(key))
         mean, point, exceed, drawn, _ = permutation_null(
-            features, kernels, memory, pairs[rest], permutations, seed, progress
+            permuted, kernels, memory, pairs[left], permutations, seed, progress
         )
-        tests.null_mean[rest], tests.null_95[rest] = mean, point
-        tests.pvalue[rest] = (exceed + 1) / (drawn + 1)
-    elif len(rest):
-        _test_each(tests, features, kernels, measure, pairs, rest, permutations, key, progress)
-    tests.source[rest] = SOURCES.index("permutation")
+        if source != "auto":  # of ranks, the law of the values is not that of the permutations
+            tests.null_mean[left], tests.null_95[left] = mean, point
+        tests.pvalue[left] = (exceed + 1) / (drawn + 1)
+    elif len(left):
+        _test_each(tests, permuted, kernels, measure, pairs, left, permutations, key, progress)
+    tests.source[left] = SOURCES.index("permutation")
     return tests
 
 
@@ -124,13 +138,15 @@ def _sums(features: Features, pairs: Integers, power: int) -> Floats:
 def _law_is_valid(
     features: Features, kernels: Kernels, pairs: Integers, found: Estimates
 ) -> NDArray[np.bool_]:
-    x, codes = features.x, features.codes
-    moments: list[ColumnMoments] = []
-    for values in x.T:
-        _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-        moments.append(moments_of_ranks(counts, kernels.largest))
-    for values, levels in zip(codes.T, features.levels, strict=True):
-        moments.append(moments_of_levels(np.bincount(values[values >= 0], minlength=levels)))
+    moments: dict[int, ColumnMoments] = {}
+    for column in np.unique(pairs):
+        values = features.values(column)
+        if column < features.n_numeric:
+            _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+            moments[column] = moments_of_ranks(counts, kernels.largest)
+        else:
+            levels = features.levels[column - features.n_numeric]
+            moments[column] = moments_of_levels(np.bincount(values[values >= 0], minlength=levels))
     first, second = ([moments[i] for i in side] for side in pairs.T)
     rows: Floats = found.rows.astype(np.float64)
     if features.weights is not None:
