@@ -17,13 +17,14 @@ from scipy import stats
 
 import hgr_jax
 from hgr_jax import independence_test
-from hgr_jax.inference import IndependenceTest, _rank_law
+from hgr_jax.inference import IndependenceTest, _rank_law, roys_root
 from hgr_jax.inference._rank_blocks import (
     BLOCKS,
     combined_pvalues,
     cross_moments,
 )
 from hgr_jax.inference._ranked import RankedColumn
+from hgr_jax.inference.independence import _polynomials_given, residuals
 from hgr_jax.inference.roys_root import survival
 
 
@@ -123,6 +124,108 @@ def test_two_by_two_is_fisher_s(table: tuple[int, int, int, int]) -> None:
     far = np.abs(k - counts.mean()) >= abs(table[3] - counts.mean()) - 1e-9
     assert found.pvalue == pytest.approx(float(np.sum(counts.pmf(k)[far])), rel=1e-9)
     assert found.statistic == pytest.approx(abs(np.corrcoef(cells // 2, cells % 2)[0, 1]))
+
+
+class TestWeights:
+    def test_statistic(self, rng: np.random.Generator, x64: None) -> None:
+        a = rng.standard_normal(90)
+        b = np.round(a**2 + rng.standard_normal(90), 1)
+        weights = rng.integers(1, 3, 90)
+        found = independence_test(a, b, weights=weights)
+        again = [np.repeat(x, weights) for x in (a, b)]
+        sides = [stats.rankdata(x) for x in again]
+        assert found.statistic == pytest.approx(float(hgr_jax.kb(*sides, *found.degrees)), abs=1e-9)
+        rows = np.sum(weights) ** 2 / np.sum(weights**2)
+        assert found.null_mean == pytest.approx(roys_root.mean(rows, *found.degrees))
+        # Copies are not taken for rows.
+        assert independence_test(*again).pvalue < found.pvalue
+
+    def test_even_weights_and_zeros(self, rng: np.random.Generator) -> None:
+        a, b = rng.standard_normal((2, 60))
+        few = np.arange(60) < 50
+        expected = independence_test(a[:50], b[:50])
+        assert independence_test(a, b, weights=0.3 * few) == expected
+        with_nan = np.where(few, a, np.nan)
+        assert independence_test(with_nan, b, weights=few) == expected
+
+    def test_uneven_weights_are_permuted(self, rng: np.random.Generator) -> None:
+        options = {"permutations": 199}
+        pvalues = []
+        for _ in range(200):
+            a, b, weights = rng.standard_normal((3, 60))
+            found = independence_test(a, b, weights=np.exp(2 * weights), **options)
+            assert found.source == "permutation"
+            pvalues.append(found.pvalue)
+        reached = np.sum(np.array(pvalues) <= 0.1)
+        assert stats.binom.ppf(0.001, 200, 0.1) <= reached <= stats.binom.ppf(0.999, 200, 0.1)
+
+
+class TestGiven:
+    def test_degree_1_is_the_partial_correlation_of_ranks(self, rng: np.random.Generator) -> None:
+        c = rng.standard_normal((70, 2))
+        a, b = c @ [1, 2] + rng.standard_normal(70), c @ [1, -1] + rng.standard_normal(70)
+        b += 2 * a
+        found = independence_test(a, b, given=c, given_degree=1)
+        assert (found.degrees, found.source) == ((1, 1), "tail")
+        frame = pd.DataFrame(stats.rankdata(np.column_stack([a, b, c]), axis=0))
+        inverse = np.linalg.inv(frame.corr())
+        partial = -inverse[0, 1] / np.sqrt(inverse[0, 0] * inverse[1, 1])
+        assert found.statistic == pytest.approx(abs(partial), rel=1e-9)
+        assert found.null_mean == pytest.approx(roys_root.mean(68, 1, 1))
+
+    def test_what_others_explain_is_none(self, rng: np.random.Generator) -> None:
+        c = rng.standard_normal(400)
+        a, b = c**2 + 0.3 * rng.standard_normal(400), np.abs(c) + rng.standard_normal(400)
+        assert independence_test(a, b).pvalue < 1e-10
+        assert independence_test(a, b, given=c, given_degree=8).pvalue > 0.01
+        both = b + 0.5 * rng.standard_normal(400) * (a > 1)
+        assert independence_test(a, both + a, given=c, given_degree=8).pvalue < 1e-4
+
+    @pytest.mark.parametrize("spread", ["even", "by c"])
+    def test_rejections(self, spread: str, rng: np.random.Generator) -> None:
+        pvalues = []
+        for _ in range(250):
+            c, e, f = rng.standard_normal((3, 80))
+            scale = np.exp(c) if spread == "by c" else 1
+            found = independence_test(
+                c + scale * e, c + scale * f, given=c, given_degree=5, permutations=199
+            )
+            pvalues.append(found.pvalue)
+        reached = np.sum(np.array(pvalues) <= 0.05)
+        assert stats.binom.ppf(0.001, 250, 0.04) <= reached <= stats.binom.ppf(0.999, 250, 0.06)
+
+    def test_by_the_law(self, rng: np.random.Generator) -> None:
+        c, e, f = rng.standard_normal((3, 200))
+        law = independence_test(c + e, c + f, given=c, method="rank")
+        signs = independence_test(c + e, c + f, given=c)
+        assert (law.source, signs.source) == ("rank", "signs")
+        assert law.statistic == pytest.approx(signs.statistic)
+        assert law.pvalue == pytest.approx(signs.pvalue, rel=0.5)
+
+    def test_weights(self, rng: np.random.Generator) -> None:
+        c, e, f = rng.standard_normal((3, 60))
+        weights = rng.integers(1, 3, 60)
+        again = np.repeat(np.arange(60), weights)
+        sides = []
+        for rows, w in ((np.arange(60), weights), (again, None)):
+            basis = _polynomials_given(c[rows, None], 3, w)
+            left = residuals(RankedColumn.of_values((c + e)[rows], w).polynomials(), basis, w)
+            sides.append(left[:5] * np.sign(left[:5, :1]))
+        np.testing.assert_allclose(sides[0][:, again], sides[1], atol=1e-8)
+        found = independence_test(c + e, e + f, given=c, weights=rng.uniform(0.5, 1, 60))
+        assert found.source in ("signs", "tail")
+        assert found.pvalue < 0.05
+
+    def test_degenerate(self, rng: np.random.Generator) -> None:
+        a, b = rng.standard_normal((2, 30))
+        plain = independence_test(a, b)
+        constant = independence_test(a, b, given=np.ones(30))
+        assert constant.statistic == pytest.approx(plain.statistic)
+        # A function of c is explained, and all is where there are as many functions as rows.
+        for c in (a, rng.standard_normal((30, 6))):
+            assert independence_test(a, b, given=c, given_degree=16).pvalue == 1
+        missing = np.where(np.arange(30) == 3, np.nan, a)
+        assert np.isnan(independence_test(a, b, given=missing).pvalue)
 
 
 class TestWhatItDoesNotDependOn:
@@ -244,6 +347,11 @@ class TestDegenerateData:
             (([1, 2], [1, 2]), {"permutations": 0}, "permutations"),
             (([1, 2], [1, 2]), {"key": 0}, "key"),
             ((["x", "y"], [1, 2]), {}, "a must hold real numbers"),
+            (([1, 2], [1, 2]), {"weights": [1, -1]}, "not negative"),
+            (([1, 2], [1, 2]), {"weights": [1]}, "weights must have shape"),
+            (([1, 2], [1, 2]), {"given": [1]}, "given must have 2 rows"),
+            (([1, 2], [1, 2]), {"given": ["x", "y"]}, "given must hold real numbers"),
+            (([1, 2], [1, 2]), {"given": [1, 2], "given_degree": 0}, "given_degree"),
         ],
     )
     def test_errors(self, arguments: Any, options: Any, message: str) -> None:

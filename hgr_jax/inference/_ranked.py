@@ -60,8 +60,8 @@ class RankedColumn:
         there = counts > 0
         codes = (np.cumsum(there) - 1)[codes]
         w = np.ones(rows) if weights is None else weights
-        share = np.bincount(codes, w) / max(w.sum(), 1e-300)
-        table = polynomials_at(2 * np.cumsum(share) - share - 1, share, LARGEST_DEGREE)
+        rank, share = ranks_of_levels(codes, w)
+        table = polynomials_at(rank, share, LARGEST_DEGREE)
         heaviest = np.zeros(len(share))
         np.maximum.at(heaviest, codes, relative(w))
         trusted, worth = trusted_degree(table, rows_worth(rows, weights), heaviest)
@@ -75,6 +75,12 @@ class RankedColumn:
 def codes_of(rank: Floats) -> Integers:
     """Return integers in the order of ranks ``(n,)`` in [-1, 1]: twice the mean place, from 0."""
     return np.rint((rank + 1) * len(rank) - 1).astype(np.int32)
+
+
+def ranks_of_levels(codes: Integers, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the weighted ranks of levels in [-1, 1], and their shares, from those of all rows."""
+    share = np.bincount(codes, weights) / max(weights.sum(), 1e-300)
+    return 2 * np.cumsum(share) - share - 1, share
 
 
 def relative(weights: Floats) -> Floats:

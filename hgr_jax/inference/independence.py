@@ -26,12 +26,7 @@ from hgr_jax.core.kernels import monomial_exponents
 from hgr_jax.inference import roys_root
 from hgr_jax.inference._rank_blocks import combined_pvalues, cross_moments
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.inference._ranked import (
-    RankedColumn,
-    relative,
-    rows_worth,
-    trusted_degree,
-)
+from hgr_jax.inference._ranked import RankedColumn, codes_of, ranks_of_levels, rows_worth
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.permutation import orders
 
@@ -44,6 +39,12 @@ TAIL_RANKS = (10, 100)
 """Ranks of the permutations by which their law goes on, where fewer than the first reach."""
 
 RANKS_AT_ONCE = 2_000_000
+
+GIVEN_DEGREE = 8
+"""The largest degree of what is given, by default: what degree 3 misses of a strong dependence
+would be found with some thousand rows."""
+
+ROWS_PER_FUNCTION = 20
 
 LEAST_LEFT = 1e-6
 """Of a function, beside what is known of it: less is rounding."""
@@ -77,7 +78,7 @@ def independence_test(
     *,
     weights: npt.ArrayLike | None = None,
     given: npt.ArrayLike | None = None,
-    given_degree: int = 3,
+    given_degree: int | None = None,
     method: str = "auto",
     permutations: int = 9999,
     key: Array | None = None,
@@ -102,21 +103,21 @@ def independence_test(
     continued.  Two variables of two values have the exact law of their table.
 
     With ``weights`` the ranks, their polynomials and all means are weighted, and n is the effective
-    number of rows ``(sum w)^2 / sum w^2``; where single weights are too large for that, the ranks
-    of b are permuted, the weights not.
+    number of rows ``(sum w)^2 / sum w^2``.  Where single weights are too large for that, the ranks
+    have no weights, and those of b are permuted: exact where the weights depend on a or b only.
 
     With ``given`` the polynomials of the ranks of a and b are replaced by what polynomials of the
     ranks of c leave of them.  A dependence that c explains that way is none; what the polynomials
-    miss of it stays (raise ``given_degree`` where a or b may be no smooth function of c), and
-    a p-value that is not small shows no conditional independence.  The spread of what is left may
-    depend on c, so the rows' contributions to all means have random signs in the place of the
-    permutations.
+    miss of it stays, and is found with enough rows.  A p-value that is not small shows no
+    conditional independence.  The spread of what is left may depend on c, so the rows'
+    contributions to all means have random signs in the place of the permutations.
 
     Args:
       a, b: real arrays ``(n,)``.
       weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
       given: c, ``(n,)`` or several columns ``(n, p)``, or None.
-      given_degree: int, at least 1, the total degree of the polynomials of c.
+      given_degree: int, at least 1, the total degree of the polynomials of c; None for the largest
+        up to 8 with 20 rows for each of them.
       method: "auto", as above; "rank", by the law of ranks, whatever n and the ties; or
         "permutation" (with ``given``, of signs).
       permutations: int, at least 1, the largest number of them.
@@ -147,7 +148,8 @@ def independence_test(
     as_pair(a, b, max_ndim=1, warn=False)
     check_choice("method", method, TEST_METHODS)
     count = check_count("permutations", permutations)
-    degree = check_count("given_degree", given_degree)
+    if given_degree is not None:
+        check_count("given_degree", given_degree)
     if key is not None:
         as_key(key)
     key = jax.random.key(0) if key is None else key
@@ -166,20 +168,17 @@ def independence_test(
         return _of_table(*sides)
     rows, rarest = rows_worth(len(x), w), rarest_order(*sides)
     f, g = (side.polynomials() for side in sides)
-    trusted = [(side.trusted, side.worth) for side in sides]
+    (h, worth_f), (k, worth_g) = ((side.trusted, side.worth) for side in sides)
+    if method == "auto":
+        f, g = f[: max(h, 1)], g[: max(k, 1)]
     if c is not None:
-        basis = _polynomials_given(c, degree, w)
+        basis = _polynomials_given(c, given_degree or _affordable_degree(*c.shape), w)
         f, g = residuals(f, basis, w), residuals(g, basis, w)
-        rows -= len(basis)
-        heaviest = 1.0 if w is None else relative(w)
-        trusted = [trusted_degree(left, rows, heaviest) for left in (f, g)]
+        rows = max(rows - len(basis), 2.0)
     if not len(f) or not len(g):
         return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
-    (h, worth_f), (k, worth_g) = trusted
-    by_law = method == "rank"
-    if method == "auto":
-        by_law = min(h, k) > 0 and rows >= LEAST_ROWS and c is None
-        f, g = f[: max(h, 1)], g[: max(k, 1)]
+    trusted = min(h, k) > 0 and rows >= LEAST_ROWS and c is None
+    by_law = method == "rank" or (method == "auto" and trusted)
     share = None if w is None else w / w.sum()
     if by_law:
         log_p, degrees, values = combined_pvalues(cross_moments(f, g[:, None], share), rows)
@@ -190,18 +189,23 @@ def independence_test(
     chunks = -(-(count + 1) // size)
     source, drawn = "permutation", (g[:, order] for order in orders(key, len(x), chunks, size))
     if c is not None:
-        rarest = -len(x) * math.log(2)
-        source = "signs"
-        drawn = (g[:, None] * signs for signs in _signs(key, len(x), chunks, size))
+        source, rarest = "signs", -len(x) * math.log(2)
+        # What is left of n rows varies as n - r of them do, of which signs know nothing.
+        scale = math.sqrt((rows + len(basis)) / (rows - 1))
+        drawn = (g[:, None] * signs for signs in _signs(key, len(x), chunks, size, scale))
+    elif share is not None:
+        # Ranks without weights, as those of b must not change where its rows are permuted.
+        f, g = (RankedColumn.of_values(v).polynomials()[: len(old)] for v, old in ((x, f), (y, g)))
+        f = f - (f @ share)[:, None]
     sampled = (combined_pvalues(cross_moments(f, each, share), rows) for each in drawn)
     return _sampled(sampled, source, rows, rarest, count)
 
 
-def _signs(key: Array, rows: int, chunks: int, size: int) -> Iterator[Floats]:
-    """Yield random signs ``(size, rows)``; the first of all are 1."""
+def _signs(key: Array, rows: int, chunks: int, size: int, scale: float) -> Iterator[Floats]:
+    """Yield random signs ``(size, rows)`` times ``scale``; the first of all are 1."""
     generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     for chunk in range(chunks):
-        signs = 1.0 - 2.0 * generator.integers(0, 2, (size, rows), np.int8)
+        signs = scale * (1.0 - 2.0 * generator.integers(0, 2, (size, rows), np.int8))
         if not chunk:
             signs[0] = 1
         yield signs
@@ -216,9 +220,19 @@ def _as_given(given: npt.ArrayLike, rows: int) -> Floats:
     return found
 
 
+def _affordable_degree(rows: int, variables: int) -> int:
+    """Return the largest total degree with few functions of some variables for the rows."""
+    degrees = range(2, GIVEN_DEGREE + 1)
+    few = [d for d in degrees if math.comb(variables + d, d) <= rows / ROWS_PER_FUNCTION]
+    return max(few, default=1)
+
+
 def _polynomials_given(c: Floats, degree: int, weights: Floats | None) -> Floats:
     """Return orthonormal polynomials ``(r, n)`` of the ranks of all columns of ``c (n, p)``."""
     rank = ranks(c)
+    if weights is not None:
+        codes = [codes_of(column) for column in rank.T]
+        rank = np.stack([ranks_of_levels(x, weights)[0][x] for x in codes], axis=1)
     powers = np.array(monomial_exponents(c.shape[1], degree))
     monomials = np.stack([np.prod(rank**power, axis=1) for power in powers])
     return residuals(monomials, np.zeros((0, len(c))), weights)
