@@ -242,6 +242,7 @@ def test_lines_are_counted_in_the_file(tmp_path: Path) -> None:
     [
         ("5.1,3.5,a\n4.9,3,b\n", True, ["5.1", "3.5", "a"], "'5.1' is a number.*--no-header"),
         ("Rome,5\nOslo,6\nRome,7\n", True, ["Rome", "5"], "'Rome' is a value of its column too"),
+        ("39, Oslo, 7\n50, Rome, 3\n38, Oslo, 1\n", True, ["39", "Oslo", "7"], "'Oslo' is a value"),
         ("town,2019,2020\nRome,5,2019\n", True, ["town", "2019", "2020"], ""),
         ("0,1,2\n5,6,7\n", True, ["0", "1", "2"], "read as names; --no-header reads it as data"),
         ("5,6\n7,8\n", True, ["column 1", "column 2"], "read as data, as by --no-header"),
