@@ -14,6 +14,7 @@ from hgr_jax.cli.interrupts import leaving_on_interrupt
 from hgr_jax.cli.options import command_parser
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading
+from hgr_jax.tables.formats import check_readable
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,6 +55,9 @@ def _run(options: argparse.Namespace) -> int:
 
     from hgr_jax.cli import outputs
 
+    read = [getattr(options, name) for name in ("model", "file") if hasattr(options, name)]
+    for path in read:
+        check_readable(path)
     if options.command in outputs.WRITTEN and not options.force:
         outputs.check_unwritten(options.out, outputs.WRITTEN[options.command])
     if options.command == "fair":
