@@ -56,6 +56,30 @@ def test_what_an_earlier_run_wrote_is_kept(
     assert (folder / there).read_text() == "mine"
 
 
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("scan", "report.html"), ("scan", "pairs.csv"), ("fair", "history.csv")],
+)
+def test_what_is_read_is_not_written_over(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    name: str,
+    force: tuple[str, ...],
+) -> None:
+    write_table(folder / name)
+    before = (folder / name).read_bytes()
+    (folder / "link").symlink_to(folder)
+    needed = FAIR if command == "fair" else SMALL
+    assert main([command, name, *needed, "--out", "link", *force]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert f"link/{name} is read, or may be, as {name}: write to another folder" in said.err
+    assert (folder / name).read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["link", name])
+
+
 @pytest.mark.parametrize(
     ("command", "there"),
     [
