@@ -216,15 +216,18 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
         holds = value <= options.threshold
         by = "" if holds else f", {value - options.threshold:.4f} above"
         said.append(f"{'holds' if holds else 'does not hold'} on {part} rows ({value:.4f}{by})")
+    concluded = f"threshold {options.threshold:g} of {options.measure}: {said[0]}, {said[1]}\n"
     test, rng = reports["validation"], np.random.default_rng(options.seed)
+    predicted = test.predictions["after"]
+    if np.ptp(predicted) == 0:
+        return (
+            f"{concluded}every validation row has the same prediction, {predicted[0]:.4g}, so that"
+            " nothing depends on it:\ntry a smaller --learning-rate, or a higher --threshold"
+        )
     penalty = Penalty(options.penalty, options.threshold, h=options.h, k=options.k)
-    chance = [
-        measured(penalty, rng.permutation(test.z), test.predictions["after"])
-        for _ in range(SHUFFLES)
-    ]
+    chance = [measured(penalty, rng.permutation(test.z), predicted) for _ in range(SHUFFLES)]
     return (
-        f"threshold {options.threshold:g} of {options.measure}: {said[0]}, {said[1]}\n"
-        f"with {printable(options.protected)} shuffled, so that nothing depends on it,"
+        f"{concluded}with {printable(options.protected)} shuffled, so that nothing depends on it,"
         f" {test.rows} validation rows still\ngive {np.mean(chance):.2f} on average, and up to"
         f" {np.quantile(chance, 0.95):.2f} in 95 of 100 cases"
     )
