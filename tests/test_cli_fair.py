@@ -266,6 +266,22 @@ def test_a_folder_that_cannot_be_written(
         assert "cannot write" in said
 
 
+def test_no_model_stands_beside_the_description_of_another(
+    diabetes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise OSError("no space left")
+
+    (tmp_path / "kept").mkdir()
+    for name in ("model.npz", "model.json"):
+        (tmp_path / "kept" / name).write_text("of an earlier training")
+    monkeypatch.setattr("hgr_jax.cli.fair.json.dumps", stop)
+    options = ("--target", "progression", "--protected", "age", "--threshold", "0.2", *SMALL)
+    options += ("--drop", "patient", "worse", "--out", str(tmp_path / "kept"), "--force")
+    assert main(["fair", str(diabetes), *options]) == 2
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["model.json"]
+
+
 def test_a_training_that_diverges_keeps_nothing(
     diabetes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -92,11 +92,13 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     before, after = train_both(train, options)
     found = _print_comparison(before, after, train, test, options)
 
-    after.save(folder / "model.npz")
+    # Whenever this ends, there is no model beside the description of another.
+    (folder / "model.npz").unlink(missing_ok=True)
     known = _description(after, problem, options, frame, since) | {"na": list(reading.na)}
     description = json.dumps(known, indent=2) + "\n"
     with atomic_write(folder / "model.json") as partial:
         partial.write_text(description, encoding="utf-8")
+    after.save(folder / "model.npz")
     histories = {"before": before.history_.to_frame(), "after": after.history_.to_frame()}
     frames = require("pandas", "cli").concat(histories, names=["model"])
     with atomic_write(folder / "history.csv") as partial:
