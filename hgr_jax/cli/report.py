@@ -33,7 +33,7 @@ HEADERS = {
     "|Spearman|": ("spearman", "what a monotone relation explains; none with a category"),
     "excess": (
         "rank_excess",
-        "HGR-KB of ranks, less its upward bias, above |Spearman|: what is not monotone",
+        "HGR-KB of ranks, less its bias, above |Spearman| or level means: what is not monotone",
     ),
     "|Pearson|": ("pearson", "what a straight line explains; none with a category"),
     "p-value": ("pvalue", "how often independent columns reach such a value"),
