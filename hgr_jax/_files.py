@@ -7,6 +7,9 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+_partial: set[Path] = set()
+"""Of the files that are being written."""
+
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
@@ -35,8 +38,17 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{secrets.token_hex(8)}{path.suffix}")
+    _partial.add(partial)
     try:
         yield partial
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+        _partial.discard(partial)
+
+
+def remove_partial() -> None:
+    """Remove what `atomic_write` has begun, in a process that ends without unwinding."""
+    for partial in list(_partial):
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)

@@ -36,6 +36,10 @@ MAX_TICK_NAME = 28
 """Likewise of one beside a heat map, which has as much room for its cells as they leave."""
 
 
+ALIKE = 1e-5
+"""Part of their size that values vary by, below which only their differences are written."""
+
+
 MAX_WRITTEN = 12
 """Largest number of rows or columns of a table whose entries are written into their cells."""
 
@@ -120,18 +124,38 @@ def _draw_fit(
 ) -> list[np.ndarray]:
     """Draw two columns and their transformations in three panels, and return these."""
     data, *curves = panels
-    data.scatter(*columns, **_point_style(len(columns[0])))
-    data.set(title=title, xlabel=names[0], ylabel=names[1])
+    origins = [_origin(x) for x in columns]
+    data.scatter(
+        *(x - origin for x, origin in zip(columns, origins, strict=True)),
+        **_point_style(len(columns[0])),
+    )
+    labels = [_less(name, origin) for name, origin in zip(names, origins, strict=True)]
+    data.set(title=title, xlabel=labels[0], ylabel=labels[1])
     transformed = []
-    for axes, transform, x, name, letter in zip(
-        curves, (fit.f, fit.g), columns, names, "fg", strict=True
+    for axes, transform, x, origin, name, label, letter in zip(
+        curves, (fit.f, fit.g), columns, origins, names, labels, "fg", strict=True
     ):
         grid = np.linspace(x.min(), x.max(), 200)
         transformed.append(np.asarray(transform(x)))
-        axes.plot(grid, np.asarray(transform(grid)), color="C1", linewidth=2)
-        axes.scatter(x, transformed[-1], s=6, alpha=0.3, linewidths=0, color="C0")
-        axes.set(title=f"copula transformation {letter}", xlabel=name, ylabel=f"{letter}({name})")
+        axes.plot(grid - origin, np.asarray(transform(grid)), color="C1", linewidth=2)
+        axes.scatter(x - origin, transformed[-1], s=6, alpha=0.3, linewidths=0, color="C0")
+        axes.set(title=f"copula transformation {letter}", xlabel=label, ylabel=f"{letter}({name})")
     return transformed
+
+
+def _origin(x: np.ndarray) -> float:
+    """Return what to draw ``x`` from: 0, but for values that have their first digits in common."""
+    spread = float(np.ptp(x))
+    if not 0 < spread < ALIKE * float(np.abs(x).max()):
+        return 0.0
+    unit = 10.0 ** np.ceil(np.log10(spread))
+    return float(np.floor(x.min() / unit) * unit)
+
+
+def _less(name: str, origin: float) -> str:
+    """Return the name of an axis that begins at an origin."""
+    sign = "+" if origin < 0 else "\N{MINUS SIGN}"
+    return f"{name} {sign} {abs(origin):,.16g}" if origin else name
 
 
 def plot_correlations(

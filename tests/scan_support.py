@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from bench import reference
-from hgr_jax import Scan
+from hgr_jax import Scan, independence_test
 
 ROWS = 150
 
@@ -76,3 +77,17 @@ def plain(rng: np.random.Generator, columns: int = 5) -> np.ndarray:
     x[:, 1] = x[:, 0] ** 2 + 0.3 * x[:, 1]
     x[:, 2] += np.sin(2 * x[:, 1])
     return x
+
+
+def is_the_test_of_each_pair(found: Scan, x: Any, weights: Any = None, rtol: float = 2e-4) -> None:
+    """The logarithms of p-values are those of `independence_test` (the scan's is in float32)."""
+    for i, j in found.pairs:
+        keep = ~np.isnan(x[:, i] + x[:, j])
+        of_pair = None if weights is None else weights[keep]
+        test = independence_test(x[keep, i], x[keep, j], weights=of_pair)
+        same = test.source == found.pvalue_source[i, j] or test.source == "exact"
+        assert same, (i, j, test)
+        if test.source != "permutation":
+            assert np.log(found.pvalue[i, j]) == pytest.approx(
+                np.log(test.pvalue), rel=rtol, abs=rtol
+            ), (i, j, test)

@@ -147,6 +147,8 @@ def test_table_and_verdict_of_a_classification(category: bool) -> None:
     assert after.split()[:3] == ["after", "0.500", "0.000"]
     said = verdict({"training": found, "validation": found}, settings)
     assert "holds on training rows (0.0000), holds on validation rows (0.0000)" in said
+    assert "every validation row has the same prediction, 0.5," in said
+    assert "try a smaller --learning-rate" in said
     if category:
         found = compare(constant, perfect, problem, settings)
         said = verdict({"training": found, "validation": found}, settings)
@@ -262,6 +264,36 @@ def test_a_folder_that_cannot_be_written(
             capsys, str(diabetes), *options, "--drop", "patient", "worse", "--out", str(out)
         )
         assert "cannot write" in said
+
+
+def test_no_model_stands_beside_the_description_of_another(
+    diabetes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise OSError("no space left")
+
+    (tmp_path / "kept").mkdir()
+    for name in ("model.npz", "model.json"):
+        (tmp_path / "kept" / name).write_text("of an earlier training")
+    monkeypatch.setattr("hgr_jax.cli.fair.json.dumps", stop)
+    options = ("--target", "progression", "--protected", "age", "--threshold", "0.2", *SMALL)
+    options += ("--drop", "patient", "worse", "--out", str(tmp_path / "kept"), "--force")
+    assert main(["fair", str(diabetes), *options]) == 2
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["model.json"]
+
+
+def test_a_training_that_diverges_keeps_nothing(
+    diabetes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
+    options += ("--drop", "patient", "worse", "--learning-rate", "0.99", "--steps", "3")
+    options += ("--hidden", "512,512", "--out", str(tmp_path / "kept"))
+    assert main(["fair", str(diabetes), *options]) == 2
+    said = capsys.readouterr()
+    assert "hgr-jax: error: the training diverged: the loss on the training rows was" in said.err
+    assert said.err.endswith(" A smaller learning rate usually helps.\n")
+    assert "holds" not in said.out
+    assert not list((tmp_path / "kept").iterdir())
 
 
 def test_a_training_that_diverges_is_one_line(

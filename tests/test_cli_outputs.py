@@ -33,11 +33,11 @@ def run_scan(*options: str) -> int:
 @pytest.mark.parametrize(
     ("command", "there"),
     [
-        (("scan", "none.csv"), "hgr-jax-scan/report.html"),
-        (("scan", "none.csv"), "hgr-jax-scan/heat_map.png"),
-        (("scan", "none.csv", "--out", "a/b"), "a/b/pairs.csv"),
+        (("scan", "t.csv"), "hgr-jax-scan/report.html"),
+        (("scan", "t.csv"), "hgr-jax-scan/heat_map.png"),
+        (("scan", "t.csv", "--out", "a/b"), "a/b/pairs.csv"),
         (("demo",), "hgr-jax-demo/fairness.png"),
-        (("fair", "none.csv", *FAIR), "hgr-jax-fair/model.npz"),
+        (("fair", "t.csv", *FAIR), "hgr-jax-fair/model.npz"),
     ],
 )
 def test_what_an_earlier_run_wrote_is_kept(
@@ -45,7 +45,8 @@ def test_what_an_earlier_run_wrote_is_kept(
 ) -> None:
     (folder / there).parent.mkdir(parents=True)
     (folder / there).write_text("mine")
-    assert main(list(command)) == 2  # before the file is even looked for
+    (folder / "t.csv").write_text("")  # which is not even read
+    assert main(list(command)) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == (
@@ -53,6 +54,49 @@ def test_what_an_earlier_run_wrote_is_kept(
         " it by --force\n"
     )
     assert (folder / there).read_text() == "mine"
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("scan", "report.html"), ("scan", "pairs.csv"), ("fair", "history.csv")],
+)
+def test_what_is_read_is_not_written_over(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    name: str,
+    force: tuple[str, ...],
+) -> None:
+    write_table(folder / name)
+    before = (folder / name).read_bytes()
+    (folder / "link").symlink_to(folder)
+    needed = FAIR if command == "fair" else SMALL
+    assert main([command, name, *needed, "--out", "link", *force]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert f"link/{name} is read, or may be, as {name}: write to another folder" in said.err
+    assert (folder / name).read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["link", name])
+
+
+@pytest.mark.parametrize(
+    ("command", "there"),
+    [
+        (("scan", "none.csv"), "hgr-jax-scan/report.html"),
+        (("fair", "none.csv", *FAIR), "hgr-jax-fair/model.npz"),
+        (("predict", "t.csv", "none.csv", "--out", "p.csv"), "p.csv"),
+    ],
+    ids=lambda value: value[0],
+)
+def test_a_file_that_is_not_there_is_said_first(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...], there: str
+) -> None:
+    (folder / there).parent.mkdir(exist_ok=True)
+    for path in (there, "t.csv"):
+        (folder / path).write_text("")
+    assert main(list(command)) == 2
+    assert capsys.readouterr().err == "hgr-jax: error: no such file: none.csv\n"
 
 
 def test_a_second_scan_needs_force(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

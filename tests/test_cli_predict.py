@@ -243,6 +243,32 @@ def test_rows_of_the_training_have_the_same_predictions_in_any_file(
         np.testing.assert_array_equal(read(out)["prediction"], whole[early])
 
 
+def test_times_and_named_months_mean_the_same_in_any_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pd.DataFrame({"outcome": np.random.default_rng(0).normal(size=60), "age": range(60)})
+    table["day"] = [f"{1 + i % 28:02d}-May-2024" for i in range(60)]
+    table["at"] = [f"{i % 24}:{i % 60:02d}" for i in range(60)]
+    table.to_csv("t.csv", index=False)
+    options = ("--protected", "age", "--threshold", "0.9", "--hidden", "4", "--steps", "5")
+    assert main(["fair", "t.csv", "--target", "outcome", *options, "--h", "1", "--k", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "note: at: '0:00' is read as 0 (hours since midnight)\n" in said
+    assert "note: day: '01-May-2024' is read as 2024-05-01 (with the name of the month)" in said
+    model = Path("hgr-jax-fair/model.npz")
+    known = json.loads(model.with_suffix(".json").read_text())["forms"]
+    assert known["day"] == {"kind": "dates", "order": "name"}
+    assert known["at"] == {"kind": "times"}
+    whole, _ = predict(capsys, model, "t.csv")
+    for new in (table[7:8], table[7:8].assign(at=["07:07:00"], day=["May 8, 2024"])):
+        new.to_csv("new.csv", index=False)
+        out, _ = predict(capsys, model, "new.csv")
+        np.testing.assert_array_equal(read(out)["prediction"], read(whole)["prediction"][7:8])
+    table.assign(at=7.5).to_csv("new.csv", index=False)
+    _, err = predict(capsys, model, "new.csv", status=2)
+    assert "'at' holds numbers, for example 7.5; the model was trained on times (hours" in err
+
+
 def test_what_stood_for_missing_in_the_training_still_does(
     folder: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -180,7 +180,6 @@ def test_columns_that_are_left_out(values: Any, reason: str) -> None:
     [
         pl.DataFrame({"a": COUNT, "b": [[i] for i in COUNT]}),
         pl.DataFrame({"a": COUNT, "b": [{"inside": i} for i in COUNT]}),
-        pl.DataFrame({"a": COUNT, "b": [datetime.time(i) for i in COUNT]}),
         pa.table({"a": COUNT, "b": [b"x"] * ROWS}),
         pd.DataFrame({"a": COUNT, "b": pd.period_range("2020", periods=ROWS)}),
         pd.DataFrame({"a": COUNT, "b": np.arange(ROWS) * 1j}),

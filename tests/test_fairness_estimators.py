@@ -13,6 +13,7 @@ import numpy as np
 import optax
 import pandas as pd
 import pytest
+from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,7 +21,14 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import hgr_jax
 from hgr_jax.datasets import load_diabetes
-from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor, Penalty, estimators
+from hgr_jax.fairness import (
+    FairMLPClassifier,
+    FairMLPRegressor,
+    FairnessScorer,
+    Penalty,
+    TrainingError,
+    estimators,
+)
 from hgr_jax.fairness.steps import _run_steps
 
 DATA = load_diabetes()
@@ -53,6 +61,32 @@ def regressor() -> FairMLPRegressor:
 @pytest.fixture(scope="module")
 def classifier() -> FairMLPClassifier:
     return FairMLPClassifier(threshold=0.1, steps=100, random_state=0).fit(X, LABEL, protected=Z)
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+@pytest.mark.parametrize("rate", [10.0, 1e6])
+@pytest.mark.parametrize("kind", [FairMLPRegressor, FairMLPClassifier])
+def test_a_training_that_diverges_keeps_no_threshold(
+    kind: Any, rate: float, early_stopping: bool
+) -> None:
+    model = kind(learning_rate=rate, steps=60, random_state=0, early_stopping=early_stopping)
+    target = Y if kind is FairMLPRegressor else LABEL
+    with pytest.raises(TrainingError, match=r"the training diverged: .* A smaller learning rate"):
+        model.fit(X, target, protected=Z)
+    assert not hasattr(model, "history_")
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+def test_a_search_does_not_choose_what_diverged() -> None:
+    search = GridSearchCV(
+        FairMLPRegressor(steps=60, random_state=0),
+        {"learning_rate": [1e-3, 10.0]},
+        scoring=FairnessScorer(threshold=0.01, protected=0, h=1, k=1),
+        cv=2,
+    )
+    with pytest.warns(FitFailedWarning, match="the training diverged"):
+        search.fit(X, Y, protected=Z)
+    assert search.best_params_ == {"learning_rate": 1e-3}
 
 
 def test_the_threshold_is_kept(regressor: FairMLPRegressor) -> None:

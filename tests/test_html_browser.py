@@ -330,3 +330,14 @@ class TestDetails:
         page = show(scan(["x", "y"], details=pairs))
         assert page.locator(".detail").count() == 3
         assert "NaN" not in page.locator("#details").evaluate("node => node.outerHTML")
+
+    def test_values_that_are_almost_alike(self, show: Open) -> None:
+        origin = "1,000,000,000,000,000"
+        grid = [1e15 + i for i in range(10)]
+        curve = Curve(grid, [float(i) for i in range(10)])
+        points = [(x, float(i)) for i, x in enumerate(grid)]
+        below = Detail("id", "b", points, curve, Curve([0.0, 9.0], [0.0, 1.0]), points)
+        figure = show(scan(["id", "b"], details=[below])).locator("figure").nth(0)
+        labels = figure.locator("text > title").all_text_contents()
+        assert labels[:5] == ["0", "2", "4", "6", "8"]
+        assert f"id \N{MINUS SIGN} {origin}" in labels

@@ -61,6 +61,43 @@ def ticks(page: Any, figure: int) -> list[str]:
     return marks.all_text_contents()[:-2]  # the names of the axes
 
 
+def test_a_page_of_very_many_pairs_has_the_first(
+    show: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hgr_jax.cli.report.MAX_LISTED", 30)
+    monkeypatch.setattr("hgr_jax.cli.report.MAX_MAPPED", 6)
+    data = table()
+    with jax.enable_x64(True):
+        found = hgr_jax.scan(data, h=2, k=2, permutations=19)
+        page = as_report(found, "columns", table=data)
+    ordered = [(pair.a, pair.b) for pair in found.top(len(found))]
+    assert [tuple(row[:2]) for row in page.rows] == ordered[:30]
+    assert len(page.details) == DETAILS
+    first = dict.fromkeys(name for pair in ordered for name in pair)
+    assert set(page.names) == set(list(first)[:6])
+    assert np.shape(page.correlation) == (6, 6)
+    i, j = (found.names.index(name) for name in page.names[:2])
+    assert page.correlation[0, 1] == found.correlation[i, j]  # type: ignore[index,call-overload]
+    opened = show(page)
+    listed, mapped = opened.locator("#left-out p").all_text_contents()
+    assert listed.startswith(f"The table lists, searches and sorts the first 30 of {len(found)} ")
+    assert mapped == "The heat map is of 6 columns, those of the first pairs."
+    count = f"30 of 30 pairs, the first of {len(found)}"
+    assert opened.locator("#count").text_content() == count
+    for part, other in zip(("a", "b"), ordered[-1], strict=True):
+        opened.locator(f"#any-{part}").select_option(label=other)
+    opened.locator("#any-table").click()
+    assert opened.locator("#none").text_content() == (
+        "This pair is not listed here, or was not measured."
+    )
+
+
+def test_a_page_of_all_pairs_leaves_out_none(show: Open, page: HtmlPage) -> None:
+    assert page.left_out == []
+    assert page.pairs == len(page.rows)
+    assert show(page).locator("#left-out p").count() == 0
+
+
 @pytest.mark.parametrize(
     ("first", "days", "expected"),
     [

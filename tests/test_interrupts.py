@@ -7,8 +7,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from cli_scan_support import environment
 
 from hgr_jax.cli.interrupts import leaving_on_interrupt
 
@@ -38,6 +40,18 @@ with leaving_on_interrupt("stopped"):
     print("still here")
 """
 
+WRITING = """
+import os, signal
+from hgr_jax._files import atomic_write
+from hgr_jax.cli.interrupts import leaving_on_interrupt
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with leaving_on_interrupt("stopped"), atomic_write("pairs.csv") as partial:
+    partial.write_text("half")
+    os.kill(os.getpid(), signal.SIGINT)
+    partial.write_text("still here")
+"""
+
 
 @pytest.mark.parametrize(
     ("program", "status", "printed", "errors"),
@@ -47,6 +61,14 @@ with leaving_on_interrupt("stopped"):
 def test_interrupted(program: str, status: int, printed: str, errors: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (status, printed, errors)
+
+
+def test_nothing_is_left_of_a_file_that_was_being_written(tmp_path: Path) -> None:
+    (tmp_path / "pairs.csv").write_text("before")
+    done = subprocess.run([sys.executable, "-c", WRITING], cwd=tmp_path, env=environment())
+    assert done.returncode == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.csv"]
+    assert (tmp_path / "pairs.csv").read_text() == "before"
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -46,6 +47,31 @@ def test_names_are_shown_as_they_are(names: tuple[str, str]) -> None:
     assert png(plot_fit(fit, a, b, names=names)).startswith(b"\x89PNG")
     table = np.eye(2)
     assert png(plot_correlations(table, table, names)).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("origin", "step", "label"),
+    [
+        (1e15, 1.0, "id \N{MINUS SIGN} 1,000,000,000,000,000"),
+        (-1e15, 0.5, "id + 1,000,000,000,000,000"),
+        (1.7e9, 60.0, "id \N{MINUS SIGN} 1,700,000,000"),
+        (1.25, 1e-9, "id \N{MINUS SIGN} 1.25"),
+        (2000.0, 2.0, "id"),
+    ],
+)
+def test_values_that_are_almost_alike(origin: float, step: float, label: str) -> None:
+    with jax.enable_x64(True):
+        a = origin + step * np.arange(10.0)
+        figure = plot_fit(hgr_jax.kb_fit(a, a, 1, 1), a, a, names=("id", "b"))
+    png(figure)
+    data, f, *_ = figure.axes
+    for axes in (data, f):
+        assert axes.get_xlabel() == label
+        assert axes.xaxis.get_offset_text().get_text() in ("", "1e\N{MINUS SIGN}9")
+        low, high = axes.get_xlim()
+        assert high - low < 1.2 * 9 * step
+        ticks = [tick.get_text() for tick in axes.get_xticklabels()]
+        assert len(set(ticks)) == len(ticks)
 
 
 def test_literal_escapes_mathematics_and_control_characters() -> None:

@@ -7,14 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from scan_support import is_the_test_of_each_pair
 from scipy.stats import binom, false_discovery_control
 
 from bench import reference
-from hgr_jax import Scan, independence_test, scan
+from hgr_jax import Scan, scan
 from hgr_jax.inference import roys_root
-from hgr_jax.inference._rank_blocks import combined_pvalues, cross_moments
-from hgr_jax.inference._rank_law import log_probability
-from hgr_jax.inference._ranked import RankedColumn
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.scanning import rank_tests
@@ -99,91 +97,6 @@ def test_weights_that_vary_much_are_not_trusted() -> None:
     for weights, source in ((even, "rank"), (uneven, "permutation")):
         found = scan(x, h=2, k=2, weights=weights, permutations=19)
         assert set(upper(found.pvalue_source)) == {source}
-
-
-def test_values_that_are_missing_by_the_other_column_are_ranked_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Present where the other column is low, and in a few rows elsewhere, which decide."""
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, (4000, 3)).astype(np.float32)
-    x[(x[:, 0] > -0.8) & (rng.random(4000) > 0.002), 1] = np.nan
-    x[rng.random(4000) < 0.5, 2] = np.nan
-    found = scan(x, h=3, k=3, permutations=19)
-    assert set(upper(found.pvalue_source)) == {"rank"}
-    is_the_test_of_each_pair(found, x)
-    # By ranks among each column's own rows, those are not trusted.
-    monkeypatch.setattr(rank_tests, "RANKED_AGAIN", 0)
-    found = scan(x, h=3, k=3, permutations=19)
-    assert found.pvalue_source[0, 1] == "permutation"
-    assert found.pvalue_source[0, 2] == found.pvalue_source[1, 2] == "rank"
-
-
-def is_the_test_of_each_pair(found: Scan, x: Any, weights: Any = None, rtol: float = 2e-4) -> None:
-    """The logarithms of p-values are those of `independence_test` (the scan's is in float32)."""
-    for i, j in found.pairs:
-        keep = ~np.isnan(x[:, i] + x[:, j])
-        of_pair = None if weights is None else weights[keep]
-        test = independence_test(x[keep, i], x[keep, j], weights=of_pair)
-        same = test.source == found.pvalue_source[i, j] or test.source == "exact"
-        assert same, (i, j, test)
-        if test.source != "permutation":
-            assert np.log(found.pvalue[i, j]) == pytest.approx(
-                np.log(test.pvalue), rel=rtol, abs=rtol
-            ), (i, j, test)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("missing", [0.0, 0.1])
-def test_pvalues_are_those_of_the_test_of_each_pair(weighted: bool, missing: float) -> None:
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(500, 9))
-    x[:, 1] = np.sin(4 * x[:, 0]) + 0.5 * x[:, 1]
-    x[:, 2] += 0.2 * x[:, 3]
-    x[:, 4] = np.round(x[:, 4])
-    x[:, 5] = rng.geometric(0.3, 500)
-    x[:, 6] = x[:, 3] > 0.3
-    x[:, 7] = rng.random(500) < 0.3
-    x[:, 8] = np.round(x[:, 8], 2)
-    x[rng.random(x.shape) < missing] = np.nan
-    weights = rng.uniform(0.8, 1, 500) if weighted else None
-    found = scan(x.astype(np.float32), weights=weights, permutations=19)
-    assert {"rank"} <= set(upper(found.pvalue_source)) <= {"rank", "permutation"}
-    assert found.pvalue[0, 1] < 1e-20
-    is_the_test_of_each_pair(found, x.astype(np.float32), weights)
-
-
-def test_targets_have_the_same_pvalues_in_any_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_tests, "TILE", 2)
-    monkeypatch.setattr(rank_tests, "BLOCK", 2**10)
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(120, 5)).astype(np.float32)
-    x[:, 4] += x[:, 0]
-    is_the_test_of_each_pair(scan(x), x)
-    is_the_test_of_each_pair(scan(x, target="x1"), x)
-    is_the_test_of_each_pair(scan(x, target="x4"), x)
-
-
-def test_ranks_among_the_own_rows_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of columns that are missing here and there: nearly those among the rows of each pair."""
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=(2000, 6))
-    x[:, 1] = x[:, 0] ** 2 + 3 * x[:, 1]
-    x[:, 2] += 0.1 * x[:, 3]
-    x[:, 4] = np.round(2 * x[:, 4])
-    x[rng.random(x.shape) < 0.02] = np.nan
-    table = x.astype(np.float32)
-    monkeypatch.setattr(rank_tests, "RANKED_AGAIN", 0)
-    found = scan(table)
-    assert set(upper(found.pvalue_source)) == {"rank"}
-    for i, j in found.pairs:
-        keep = ~np.isnan(x[:, i] + x[:, j])
-        f, g = (RankedColumn.of_values(x[keep, c]) for c in (i, j))
-        degrees = np.minimum([[f.trusted], [g.trusted]], 8)
-        sides = f.polynomials()[: degrees[0, 0]], g.polynomials()[: degrees[1, 0], None]
-        log_p, *_ = combined_pvalues(cross_moments(*sides), keep.sum(), degrees)
-        expected = log_probability(log_p, keep.sum() * f.worth * g.worth)[0]
-        assert np.log(found.pvalue[i, j]) == pytest.approx(expected, rel=0.1, abs=0.1)
 
 
 def test_a_small_budget_permutes_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:

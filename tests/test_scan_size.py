@@ -18,7 +18,7 @@ def test_a_table_that_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).normal(size=(4, 20_000)).astype(np.float32)
     with pytest.raises(ValueError, match="20,000 columns has 199,990,000 pairs") as caught:
         scan(x)
-    assert "take 85.8 GB of memory, and 50.0 GB are available" in str(caught.value)
+    assert "take 89.0 GB of memory, and 50.0 GB are available" in str(caught.value)
     assert "--columns" in str(caught.value)
     assert "target=" in str(caught.value)
     assert "all pairs of 10,000 columns would fit" in str(caught.value)

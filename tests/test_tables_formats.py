@@ -91,6 +91,16 @@ def test_texts_packed_and_encoded(tmp_path: Path, name: str, content: bytes) -> 
     assert frame.notes == {}
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("words", ["зал мал, лил ливень", "جاء جمال جدا", "粗糙的北京市民喜欢米饭"])
+def test_utf_16_of_other_scripts_without_its_mark(
+    tmp_path: Path, words: str, encoding: str
+) -> None:
+    text = "x;y\r\n" + f"{words};5\r\n" * 40
+    frame = read_any(write(tmp_path, text.encode(encoding)))
+    assert set(frame.column("x")) == {words}
+
+
 @pytest.mark.parametrize("name", ["t.parquet", "t.feather", "t.arrow", "t"])
 def test_files_of_arrow(tmp_path: Path, name: str) -> None:
     frame = pd.DataFrame(COLUMNS)
@@ -169,6 +179,9 @@ def test_latin_letters_of_windows(tmp_path: Path) -> None:
     [
         ("t.csv", b"\xff\xfex\0,\0y", "begins as UTF-16 text, but byte"),
         ("t.csv", b"x,y\n" + b"1,2\n" * 500 + b"\0\1\2", "line 502 holds a zero byte"),
+        ("t.csv", b"x,y\n" + b"1,\0\n" * 99, "line 2 holds a zero byte"),
+        ("t.csv", b"x,y\n5,3\n" + b"\0,7\n5,3\n" * 99, "line 3 holds a zero byte"),
+        ("t.csv", b"\0" * 1000, "holds nothing but zero bytes: it was not written or copied"),
         ("t.csv.gz", gzip.compress(TEXT.encode() * 99)[:-20], "cannot be unpacked: "),
         ("t.zip", zipped(a=b"x", b=b"y"), "holds 2 files, 'a', 'b'; expected one: unpack it"),
         ("t.zip", zipped(), "holds 0 files|is not a text file"),
@@ -242,6 +255,7 @@ def test_lines_are_counted_in_the_file(tmp_path: Path) -> None:
     [
         ("5.1,3.5,a\n4.9,3,b\n", True, ["5.1", "3.5", "a"], "'5.1' is a number.*--no-header"),
         ("Rome,5\nOslo,6\nRome,7\n", True, ["Rome", "5"], "'Rome' is a value of its column too"),
+        ("39, Oslo, 7\n50, Rome, 3\n38, Oslo, 1\n", True, ["39", "Oslo", "7"], "'Oslo' is a value"),
         ("town,2019,2020\nRome,5,2019\n", True, ["town", "2019", "2020"], ""),
         ("0,1,2\n5,6,7\n", True, ["0", "1", "2"], "read as names; --no-header reads it as data"),
         ("5,6\n7,8\n", True, ["column 1", "column 2"], "read as data, as by --no-header"),

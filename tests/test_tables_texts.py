@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,10 @@ def test_a_decimal_comma_in_one_column_is_one_in_all(tmp_path: Path) -> None:
         (["1/2/24 5:07 PM", "1/2/99 12:00 AM"], ["2024-01-02T17:07", "1999-01-02"], "month, day"),
         (["13.04.2024", "01.02.2024 10:30"], ["2024-04-13", "2024-02-01T10:30"], "day, month"),
         (["2024/1/2", "2024/12/31"], ["2024-01-02", "2024-12-31"], "year, month, day"),
+        (["5 Jan 2024", "17 September 2024"], ["2024-01-05", "2024-09-17"], "name of the month"),
+        (["Jan 5, 2024", "Sept. 17, 2024 1:45 PM"], ["2024-01-05", "2024-09-17T13:45"], "name of"),
+        (["05-Jan-2024", "17-SEP-99 13:45:10"], ["2024-01-05", "1999-09-17T13:45:10"], "name of"),
+        (["05/May/2024:13:45:10", "6. May 2024"], ["2024-05-05T13:45:10", "2024-05-06"], "name of"),
         (["2024-01-02T00:00:00.000Z", "2024-01-02T00:00:00.250Z"], [], ""),
         (["2024-01-02T02:00:00+02:00", "2024-01-02T00:00:00.250Z"], [], ""),
         (["2024-01-02", "2024-01-02T00:00:00.250"], [], ""),
@@ -159,6 +164,51 @@ def test_dates_as_they_are_written(
     np.testing.assert_array_equal(frame.column("x"), expected)
     assert note in frame.notes.get("x", "")
     assert bool(note) == ("x" in frame.notes)
+
+
+@pytest.mark.parametrize(
+    ("cells", "hours", "note"),
+    [
+        (["13:45", "8:00"], [13.75, 8], "'13:45' is read as 13.75 (hours since"),
+        (["13:45:36", "00:00:00.9"], [13.76, 0.00025], "'13:45:36' is read as 13.76 (hours since"),
+        (["1:45 pm", "12:00 AM"], [13.75, 0], "'1:45 pm' is read as 13.75 (hours since midnight)"),
+    ],
+)
+def test_times_of_day(tmp_path: Path, cells: list[str], hours: list[float], note: str) -> None:
+    frame = read_any(write(tmp_path, [*cells * 10, "noon"]))
+    np.testing.assert_allclose(frame.column("x"), [*hours * 10, np.nan])
+    assert frame.notes["x"].startswith(note)
+    assert "20 of 21 are times, the rest is read as missing" in frame.notes["x"]
+
+
+@pytest.mark.parametrize(
+    "text", ["5 Jam 2024", "31 Feb 2024", "Jan 2024", "5 Jan 24", "Mai 5, 2024"]
+)
+def test_texts_that_are_near_dates(tmp_path: Path, text: str) -> None:
+    assert read_any(write(tmp_path, [text] * 5)).is_text("x")
+
+
+@pytest.mark.parametrize("text", ["24:00", "13:60", "1:5", "13:45 PM", "0:30 AM", "3:1", "125:30"])
+def test_texts_that_are_near_times(tmp_path: Path, text: str) -> None:
+    assert read_any(write(tmp_path, [text] * 5)).is_text("x")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "parquet", "xlsx"])
+def test_times_that_are_typed(tmp_path: Path, library: str) -> None:
+    times = [datetime.time(8 + i % 10, 15) for i in range(29)] + [None]
+    table: Any = {"pandas": pd, "polars": pl}.get(library, pd).DataFrame(
+        {"at": times, "x": range(30)}
+    )
+    if library == "parquet":
+        table.to_parquet(tmp_path / "t.parquet")
+        table = read_any(tmp_path / "t.parquet")
+    elif library == "xlsx":
+        table.to_excel(tmp_path / "t.xlsx", index=False)
+        table = read_any(tmp_path / "t.xlsx")
+    found = as_columns(table)
+    np.testing.assert_allclose(found.numbers[:3, 0], [8.25, 9.25, 10.25])
+    assert np.isnan(found.numbers[29, 0])
+    assert found.notes == {"at": "'08:15:00' is read as 8.25 (hours since midnight)"}
 
 
 def test_a_day_that_is_none_is_missing_among_many(tmp_path: Path) -> None:
@@ -193,6 +243,8 @@ TEXTS = {
     "money": [f"${i + 1},000" for i in range(30)],
     "day": [f"2024-01-{i + 1:02}" for i in range(30)],
     "american": [f"01/{i + 1:02}/2024" for i in range(30)],
+    "named": [f"Jan {i + 1}, 2024" for i in range(30)],
+    "time": [f"{i % 24}:15" for i in range(30)],
     "flag": [str(i % 3 == 0) for i in range(30)],
     "town": ["Rome", "Oslo", "Bern"] * 10,
 }
@@ -215,7 +267,7 @@ def test_a_file_means_the_same_to_a_scan_of_a_frame(tmp_path: Path, library: str
         }[library]()
     found = as_columns(table)
     assert found.names == of_file.names
-    assert found.number_positions.tolist() == of_file.number_positions.tolist() == [0, 1, 2, 3, 4]
+    assert found.number_positions.tolist() == of_file.number_positions.tolist() == [*range(7)]
     np.testing.assert_array_equal(found.numbers, of_file.numbers)
     assert [c.levels for c in found.categories] == [("Bern", "Oslo", "Rome")]
     assert not found.skipped

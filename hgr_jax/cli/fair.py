@@ -92,11 +92,13 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     before, after = train_both(train, options)
     found = _print_comparison(before, after, train, test, options)
 
-    after.save(folder / "model.npz")
+    # Whenever this ends, there is no model beside the description of another.
+    (folder / "model.npz").unlink(missing_ok=True)
     known = _description(after, problem, options, frame, since) | {"na": list(reading.na)}
     description = json.dumps(known, indent=2) + "\n"
     with atomic_write(folder / "model.json") as partial:
         partial.write_text(description, encoding="utf-8")
+    after.save(folder / "model.npz")
     histories = {"before": before.history_.to_frame(), "after": after.history_.to_frame()}
     frames = require("pandas", "cli").concat(histories, names=["model"])
     with atomic_write(folder / "history.csv") as partial:
@@ -216,15 +218,18 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
         holds = value <= options.threshold
         by = "" if holds else f", {value - options.threshold:.4f} above"
         said.append(f"{'holds' if holds else 'does not hold'} on {part} rows ({value:.4f}{by})")
+    concluded = f"threshold {options.threshold:g} of {options.measure}: {said[0]}, {said[1]}\n"
     test, rng = reports["validation"], np.random.default_rng(options.seed)
+    predicted = test.predictions["after"]
+    if np.ptp(predicted) == 0:
+        return (
+            f"{concluded}every validation row has the same prediction, {predicted[0]:.4g}, so that"
+            " nothing depends on it:\ntry a smaller --learning-rate, or a higher --threshold"
+        )
     penalty = Penalty(options.penalty, options.threshold, h=options.h, k=options.k)
-    chance = [
-        measured(penalty, rng.permutation(test.z), test.predictions["after"])
-        for _ in range(SHUFFLES)
-    ]
+    chance = [measured(penalty, rng.permutation(test.z), predicted) for _ in range(SHUFFLES)]
     return (
-        f"threshold {options.threshold:g} of {options.measure}: {said[0]}, {said[1]}\n"
-        f"with {printable(options.protected)} shuffled, so that nothing depends on it,"
+        f"{concluded}with {printable(options.protected)} shuffled, so that nothing depends on it,"
         f" {test.rows} validation rows still\ngive {np.mean(chance):.2f} on average, and up to"
         f" {np.quantile(chance, 0.95):.2f} in 95 of 100 cases"
     )

@@ -14,6 +14,7 @@ from hgr_jax.cli.interrupts import leaving_on_interrupt
 from hgr_jax.cli.options import command_parser
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading
+from hgr_jax.tables.formats import check_readable
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,8 +55,15 @@ def _run(options: argparse.Namespace) -> int:
 
     from hgr_jax.cli import outputs
 
-    if options.command in outputs.WRITTEN and not options.force:
-        outputs.check_unwritten(options.out, outputs.WRITTEN[options.command])
+    read = [getattr(options, name) for name in ("model", "file") if hasattr(options, name)]
+    for path in read:
+        check_readable(path)
+    if options.command in outputs.WRITTEN:
+        written = outputs.WRITTEN[options.command]
+        for name in written:
+            outputs.check_not_read(options.out / name, read, another="folder")
+        if not options.force:
+            outputs.check_unwritten(options.out, written)
     if options.command == "fair":
         from hgr_jax.cli import fair
 
@@ -66,9 +74,7 @@ def _run(options: argparse.Namespace) -> int:
         from hgr_jax.cli import predict
 
         if options.out:
-            model, file = options.model, options.file
-            table = [] if str(file) == "-" else [file]
-            outputs.check_not_read(options.out, [*table, model, predict.description_of(model)])
+            outputs.check_not_read(options.out, [*read, predict.description_of(options.model)])
             if not options.force:
                 outputs.check_absent(options.out)
         reading = _options_of(options, Reading)

@@ -48,14 +48,16 @@ def check_absent(path: Path) -> None:
         )
 
 
-def check_not_read(out: Path, read: Sequence[Path]) -> None:
+def check_not_read(out: Path, read: Sequence[Path], another: str = "file") -> None:
     """Raise a TableError if a file to be written is one of those that are read."""
     for path in read:
+        if str(path) == "-":
+            continue
         both_there = out.exists() and path.exists()  # then links are seen through
         if out.samefile(path) if both_there else out.resolve() == path.resolve():
             raise TableError(
                 f"{printable(str(out))} is read, or may be, as {printable(str(path))}: write to"
-                " another file by --out"
+                f" another {another} by --out"
             )
 
 

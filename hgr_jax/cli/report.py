@@ -22,6 +22,12 @@ POINTS = 600
 GRID = 120
 DETAILS = 12
 
+MAX_LISTED = 100_000
+"""Pairs in the table of the page: each takes some 100 letters of it."""
+
+MAX_MAPPED = 1000
+"""Columns of its heat map: each two take some 14 letters."""
+
 HEADERS = {
     "column a": ("a", ""),
     "column b": ("b", ""),
@@ -33,7 +39,7 @@ HEADERS = {
     "|Spearman|": ("spearman", "what a monotone relation explains; none with a category"),
     "excess": (
         "rank_excess",
-        "HGR-KB of ranks, less its upward bias, above |Spearman|: what is not monotone",
+        "HGR-KB of ranks, less its bias, above |Spearman| or level means: what is not monotone",
     ),
     "|Pearson|": ("pearson", "what a straight line explains; none with a category"),
     "p-value": ("pvalue", "how often independent columns reach such a value"),
@@ -88,16 +94,25 @@ def as_report(
     *,
     by: str = "rank_excess",
 ) -> HtmlPage:
-    """Return a scan as a page: all pairs, the heat map, the first pairs in full, and the columns.
+    """Return a scan as a page: its pairs, the heat map, the first pairs in full, and the columns.
 
-    Of columns that are copies of one another, the pairs in full show one.  ``table`` is what was
-    scanned, for what is said of columns left out.
+    Of very many pairs the first are listed, and the heat map is of their columns.  Of columns that
+    are copies of one another, the pairs in full show one.  ``table`` is what was scanned, for what
+    is said of columns left out.
     """
     in_full = {} if in_full is None else in_full
     settings = found.settings
-    order = found.clustered()
+    similar, left_out = found.clustered(), []
+    order = _mapped(found, similar, by)
     part = np.ix_(order, order)
-    pairs = found.top(max(1, len(found)), by=by)
+    pairs = found.top(MAX_LISTED, by=by)
+    if len(pairs) < len(found):
+        left_out.append(
+            f"The table lists, searches and sorts the first {len(pairs):,} of {len(found):,} pairs;"
+            " pairs.csv has all of them."
+        )
+    if len(order) < len(similar):
+        left_out.append(f"The heat map is of {len(order):,} columns, those of the first pairs.")
     summary = {
         "rows": f"{settings['rows']:,}",
         "columns": f"{len(found.names) - len(found.skipped)}",
@@ -127,9 +142,19 @@ def as_report(
         explanations={header: text for header, (_, text) in HEADERS.items()},
         probabilities=PROBABILITIES,
         ordered_by=ORDERED_BY[by][0],
+        pairs=len(found),
+        left_out=left_out,
         profiles=profiles_of(found, table),
         samples=samples_of(found, sample) if len(found) else (),
     )
+
+
+def _mapped(found: Scan, columns: Integers, by: str) -> Integers:
+    """Return those of some columns that the heat map is of: where they are many, of first pairs."""
+    if len(columns) <= MAX_MAPPED:
+        return columns
+    paired, places = np.unique(found.order(by), return_index=True)
+    return columns[np.isin(columns, paired[np.argsort(places)[:MAX_MAPPED]])]
 
 
 def _row(pair: Pair, in_full: InFull) -> list[Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from numpy.typing import ArrayLike, NDArray
@@ -25,8 +26,10 @@ from hgr_jax._checks import (
 from hgr_jax._optional import require
 from hgr_jax.fairness.attributes import as_column, named_column, numbers, standardisation
 from hgr_jax.fairness.dual import LagrangianDual
+from hgr_jax.fairness.history import History
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.saved_models import read_estimator, write_estimator
+from hgr_jax.fairness.steps import TrainingError
 from hgr_jax.fairness.tasks import ACTIVATIONS, initialised_mlp
 from hgr_jax.fairness.trainer import FairTrainer
 
@@ -34,6 +37,9 @@ base = require("sklearn.base", "fairness")
 validation = require("sklearn.utils.validation", "fairness")
 sklearn_utils = require("sklearn.utils", "fairness")
 multiclass = require("sklearn.utils.multiclass", "fairness")
+
+DIVERGED = 2.0
+"""A loss that ends at more than so many times the first; trainings that learn end below it."""
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -86,6 +92,8 @@ class _FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
 
         Raises:
           ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
+          TrainingError: if the training diverges: its loss stops being finite, or ends far above
+            where it began.
         """
         protected = named_column(X, protected)
         numeric = self._task == "squared_error"
@@ -154,7 +162,7 @@ class _FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             parts = split_rows(np.arange(len(x)), self.validation_fraction, seed, labels)
             z = None if protected is None else np.asarray(protected)
             rows, test = ((x[i], y[i], None if z is None else z[i]) for i in parts)
-        self.history_ = trainer.fit(
+        history = trainer.fit(
             *rows,
             steps=check_count("steps", self.steps),
             validation=test,
@@ -164,10 +172,15 @@ class _FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             progress=bool(self.verbose),
         )
         layers = trainer.network.layers
-        self.coefs_ = [np.asarray(layer.kernel[...]) for layer in layers]
-        self.intercepts_ = [np.asarray(layer.bias[...]) for layer in layers]
-        self.multipliers_ = trainer.multipliers
-        self.n_iter_ = int(self.history_.last["step"])
+        coefs = [np.asarray(layer.kernel[...]) for layer in layers]
+        intercepts = [np.asarray(layer.bias[...]) for layer in layers]
+        output = _forward(self.activation, coefs, intercepts, rows[0])
+        _check_not_diverged(
+            history, float(trainer.task.loss(jnp.asarray(output), jnp.asarray(rows[1])))
+        )
+        self.coefs_, self.intercepts_ = coefs, intercepts
+        self.history_, self.multipliers_ = history, trainer.multipliers
+        self.n_iter_ = int(history.last["step"])
 
     def _penalty(self, protected: Any) -> Penalty | None:
         if self.penalty is None or protected is None:
@@ -196,11 +209,31 @@ class _FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     def _output(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         validation.check_is_fitted(self)
         x = self._scaled(validation.validate_data(self, X, reset=False, dtype=np.float64))
-        for i, (kernel, bias) in enumerate(zip(self.coefs_, self.intercepts_, strict=True)):
-            x = x @ kernel + bias
-            if i + 1 < len(self.coefs_):
-                x = np.asarray(ACTIVATIONS[self.activation](x))
-        return x[:, 0] if x.shape[1] == 1 else x
+        return _forward(self.activation, self.coefs_, self.intercepts_, x)
+
+
+def _forward(
+    activation: str, coefs: Sequence[Any], intercepts: Sequence[Any], x: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the output of a network with these weights."""
+    for i, (kernel, bias) in enumerate(zip(coefs, intercepts, strict=True)):
+        x = x @ kernel + bias
+        if i + 1 < len(coefs):
+            x = np.asarray(ACTIVATIONS[activation](x))
+    return x[:, 0] if x.shape[1] == 1 else x
+
+
+def _check_not_diverged(history: History, loss: float) -> None:
+    """Raise a TrainingError if a training ended far above where it began, on the training rows.
+
+    Such a network often gives one value to all rows, so that no threshold is broken.
+    """
+    first = float(history.steps["task_loss"][0])
+    if not loss <= DIVERGED * first:
+        raise TrainingError(
+            f"the training diverged: the loss on the training rows was {first:.3g} at first and is"
+            f" {loss:.3g} at the end. A smaller learning rate usually helps."
+        )
 
 
 _PARAMETERS = """

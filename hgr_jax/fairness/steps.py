@@ -334,7 +334,7 @@ def check_output(task: Task, prediction: jax.ShapeDtypeStruct, part: Array, y: A
 
 
 class TrainingError(FloatingPointError):
-    """A training that left the finite numbers; the trainer keeps its last good state."""
+    """A training that diverged; a trainer keeps its last good state."""
 
 
 def check_finite(figures: StepFigures, afterwards: Figures, done: int) -> None:
@@ -350,6 +350,6 @@ def check_finite(figures: StepFigures, afterwards: Figures, done: int) -> None:
     if not finite.all():
         step = done + min(int(np.argmin(finite)) + 1, len(figures.loss))
         raise TrainingError(
-            f"the loss is no longer finite at step {step}; weights and history are those of step"
-            f" {done}. A smaller learning rate usually helps."
+            f"the training diverged: the loss is no longer finite at step {step}; weights and"
+            f" history are those of step {done}. A smaller learning rate usually helps."
         )

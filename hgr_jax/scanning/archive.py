@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from hgr_jax._files import atomic_write
 from hgr_jax.scanning.pvalues import SOURCES
 
-FORMAT = 2
+FORMAT = 3
 
 ARRAYS = (
     "correlation",
     "rank_correlation",
     "pearson",
     "spearman",
+    "rank_linear",
     "pvalue",
     "adjusted_pvalue",
     "corrected",
@@ -109,7 +110,7 @@ def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, f
     ranges: dict[str, tuple[float, float]] = dict.fromkeys(
         ("correlation", "corrected", "null_mean", "null_95"), measure
     )
-    of_ranks = ("rank_correlation", "spearman")
+    of_ranks = ("rank_correlation", "spearman", "rank_linear")
     ranges |= dict.fromkeys((*of_ranks, "pearson", "pvalue", "adjusted_pvalue"), share)
     largest = {"n_obs": settings["rows"], "source": len(SOURCES) - 1, "pairs": count - 1}
     ranges |= {name: (0, high) for name, high in largest.items()}

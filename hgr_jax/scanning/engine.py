@@ -95,7 +95,7 @@ class Engine:
         sides are those of a pair where its columns are in rising order.
         """
         count = len(pairs)
-        value, pearson = np.full(count, np.nan), np.full(count, np.nan)
+        value, linear = np.full(count, np.nan), np.full(count, np.nan)
         degrees, pivot = np.zeros((count, 2), np.intp), np.ones(count)
         # A column's moments over the rows of a pair depend on the other column only through its
         # pattern of missing values, of which there are far fewer than columns.
@@ -112,21 +112,23 @@ class Engine:
             flip = flips[chosen]
             left, right = (np.flatnonzero(self.tiles == t) for t in divmod(key, len(self.tiles)))
             found = self._tile_pair(left, right, ordered[chosen], flip, chosen, blocks)
-            value[chosen], pearson[chosen], directions, pivot[chosen] = found
+            value[chosen], linear[chosen], directions, pivot[chosen] = found
             degrees[chosen] = np.where(flip[:, None], directions[:, ::-1], directions)
             # Rows that two columns share may be another kind of rows than those of each (all the
             # small values, say): bases that were fitted to the columns are ill conditioned there.
             again = chosen[pivot[chosen] < MIN_SHARED_PIVOT[str(self.features.x.dtype)]]
             if len(again):
-                value[again], pearson[again], degrees[again] = estimate_separately(
+                value[again], linear[again], degrees[again] = estimate_separately(
                     self.features, self.kernels, pairs[again]
                 )
             progress(len(chosen))
         few = rows < 2
         degrees[few] = 0
         lost = (degrees == 0).any(axis=1)  # a column that does not vary on these rows
-        value[lost], pearson[lost] = np.nan, np.nan
-        return Estimates(value, pearson, degrees, rows, pivot)
+        value[lost], linear[lost] = np.nan, np.nan
+        numbers = (pairs < self.features.n_numeric).all(axis=1)
+        pearson = np.where(numbers, linear, np.nan)
+        return Estimates(value, pearson, linear, degrees, rows, pivot)
 
     def _tiles(self) -> Integers:
         """Assign columns to tiles: numbers and categories apart, each tile within the budget."""
@@ -150,7 +152,7 @@ class Engine:
         places: Integers,
         blocks: Callable[[Integers, Floats], None],
     ) -> tuple[Floats, Floats, Integers, Floats]:
-        """Return values, |Pearson|, directions and pivots of the ``pairs``."""
+        """Return values, those of linear functions, directions and pivots of the ``pairs``."""
         of_left, local_left = np.unique(self.patterns.pattern_index[left], return_inverse=True)
         of_right, local_right = np.unique(self.patterns.pattern_index[right], return_inverse=True)
         own = self._side(left, of_right)
@@ -174,7 +176,9 @@ class Engine:
             axis=1,
         )
         pivot = np.minimum(sides[0].pivot[i, v], sides[1].pivot[j, u])
-        value, pearson = np.empty(len(pairs)), np.empty(len(pairs))
+        value, of_linear = np.empty(len(pairs)), np.empty(len(pairs))
+        # Numbers come before categories: a first side of indicators has a second of indicators.
+        number = left[0] < self.features.n_numeric
         # So many pairs that the arrays of a part fit in a core's cache.
         most = max(64, 2**15 // max(sides[0].width, sides[1].width) ** 2)
         for start in range(0, len(pairs), most):
@@ -185,9 +189,11 @@ class Engine:
             m = whitened_blocks(block, sides[0].on(a, v[part]), sides[1].on(b, u[part]))
             blocks(places[part], m)
             value[part] = top_correlations(m, counts[part], linear[part], single=kernels.single)
-            pearson[part] = np.minimum(np.abs(m[0, 0]), 1)
-        numbers = (pairs < self.features.n_numeric).all(axis=1)
-        return value, np.where(numbers, pearson, np.nan), directions, pivot
+            of_linear[part] = value[part]
+            if number:
+                first = m[0, : linear[part, 1].max(initial=0)]
+                of_linear[part] = np.minimum(np.sqrt(np.sum(first**2, axis=0)), 1)
+        return value, of_linear, directions, pivot
 
     def _side(self, columns: Integers, others: Integers) -> _Side:
         """Whiten the features of ``columns`` on the rows of each of some patterns."""

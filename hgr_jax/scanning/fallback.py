@@ -13,8 +13,11 @@ from hgr_jax.scanning.features import Features, Kernels
 def estimate_separately(
     features: Features, kernels: Kernels, pairs: Integers
 ) -> tuple[Floats, Floats, Integers]:
-    """Estimate HGR, |Pearson| and directions ``(N, 2)`` of ``pairs (N, 2)``, each on its own."""
-    value, pearson = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
+    """Estimate HGR, HGR of linear functions and directions ``(N, 2)`` of ``pairs (N, 2)``.
+
+    Each on its own; see `Estimates`.
+    """
+    value, of_linear = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     degrees = np.zeros((len(pairs), 2), np.intp)
     for place, (i, j) in enumerate(pairs):
         rows = np.flatnonzero(features.present(i) & features.present(j))
@@ -30,12 +33,11 @@ def estimate_separately(
         m = (fitted.functions[1 : counts[0] + 1] * fitted.shares) @ fitted.functions[
             counts[0] + 1 :
         ].T
-        value[place] = 0
+        value[place] = of_linear[place] = 0
         if m.size:
-            linear = np.where(category, counts, 1)
+            linear = np.where(category, counts, 1)[None]
             value[place] = top_correlations(
-                m[..., None], counts[None], linear[None], single=kernels.single
+                m[..., None], counts[None], linear, single=kernels.single
             )[0]
-        if not category.any():
-            pearson[place] = min(abs(m[0, 0]), 1) if m.size else 0
-    return value, pearson, degrees
+            of_linear[place] = top_correlations(m[..., None], linear, linear, single=False)[0]
+    return value, of_linear, degrees

@@ -74,12 +74,15 @@ class Kernels:
 class Estimates:
     """Of N pairs: HGR, |Pearson| (NaN with a category), directions ``(N, 2)``, rows of both.
 
-    And the smallest pivot of what makes the columns' own features orthonormal on the pair's rows:
-    1 where these are all or a random part of the column's rows, near 0 where they are another kind.
+    Further ``linear``, HGR of functions that are linear on numbers and any on a category: |Pearson|
+    of two numbers, of a number and a category the correlation ratio.  And the smallest pivot of
+    what makes the columns' own features orthonormal on the pair's rows: 1 where these are all or a
+    random part of the column's rows, near 0 where they are another kind.
     """
 
     correlation: Floats
     pearson: Floats
+    linear: Floats
     degrees: Integers
     rows: Integers
     pivot: Floats
@@ -89,7 +92,7 @@ class Estimates:
         """Return estimates of ``count`` pairs that know nothing of any."""
         absent = np.full(count, np.nan)
         nothing = np.zeros(count, np.intp)
-        return Estimates(absent, absent, np.zeros((count, 2), np.intp), nothing, absent)
+        return Estimates(absent, absent, absent, np.zeros((count, 2), np.intp), nothing, absent)
 
     def select(self, chosen: NDArray[np.bool_]) -> Estimates:
         """Return the estimates of some of the pairs."""

@@ -64,6 +64,7 @@ def as_scan(
         rank_correlation=square(of_ranks.correlation, 1.0),
         pearson=linear[0],
         spearman=linear[1],
+        rank_linear=square(of_ranks.linear, np.nan),
         pvalue=square(tests.pvalue, np.nan),
         adjusted_pvalue=square(adjust(tests.pvalue), np.nan),
         corrected=square(less, np.nan),

@@ -31,7 +31,7 @@ TILE = 128
 BLOCK = 2**22
 """Numbers that the polynomials of some rows of a tile take."""
 
-PAIRS_AT_ONCE = 2**11
+SETTLED_AT_ONCE = 2**11
 
 RANKED_AGAIN = 500_000
 """Rows, in all, of pairs whose columns are ranked again among the rows that they share."""
@@ -177,7 +177,7 @@ def _gathered(found: Iterable[Moments]) -> Iterator[Moments]:
     for each in itertools.chain(found, [None]):
         waiting += [each] if each is not None else []
         if waiting and (
-            each is None or sum(len(known.places) for known in waiting) >= PAIRS_AT_ONCE
+            each is None or sum(len(known.places) for known in waiting) >= SETTLED_AT_ONCE
         ):
             yield Moments(*(np.concatenate(parts, axis=-1) for parts in zip(*waiting, strict=True)))
             waiting = []
@@ -193,9 +193,9 @@ def _products_of_pairs(
         left, right = (np.unique(pairs[chosen, side]) for side in (0, 1))
         if key[0] == key[1]:
             left = right = np.union1d(left, right)
-        one, third = _products(columns, left, right, weights)
-        other = one if left is right else _products(columns, right, left, weights)[0]
-        for part in chunks(chosen, PAIRS_AT_ONCE):
+        one, third = _narrow_products(columns, left, right, weights)
+        other = one if left is right else _narrow_products(columns, right, left, weights)[0]
+        for part in chunks(chosen, SETTLED_AT_ONCE):
             i = np.searchsorted(left, pairs[part, 0])
             j = np.searchsorted(right, pairs[part, 1])
             m = np.zeros((LARGEST_DEGREE, LARGEST_DEGREE, len(part)))
@@ -205,7 +205,7 @@ def _products_of_pairs(
             yield part, m
 
 
-def _products(
+def _narrow_products(
     columns: list[RankedColumn], left: Integers, right: Integers, weights: Floats | None
 ) -> tuple[Floats, Floats]:
     """Return mean products of the first polynomials of some columns with all of others.
@@ -218,8 +218,8 @@ def _products(
     tables = _tables(columns, np.union1d(left, right))
     for start in range(0, rows, size):
         block = slice(start, start + size)
-        wide = _evaluated(columns, tables, right, block)
-        narrow = wide if left is right else _evaluated(columns, tables, left, block)
+        wide = _at_rows(columns, tables, right, block)
+        narrow = wide if left is right else _at_rows(columns, tables, left, block)
         narrow = narrow[..., : FIRST + 1]
         if weights is not None:
             narrow = narrow * weights[block, None, None].astype(np.float32)
@@ -242,7 +242,7 @@ def _tables(columns: list[RankedColumn], used: Integers) -> Mapping[int, NDArray
     return {c: known[id(columns[c].table), columns[c].trusted] for c in used}
 
 
-def _evaluated(
+def _at_rows(
     columns: list[RankedColumn],
     tables: Mapping[int, NDArray[np.float32]],
     chosen: Integers,

@@ -52,6 +52,9 @@ class Scan:
       rank_correlation: the measure of the columns' ranks, which no single row can make; NaN of a
         scan without p-values, and of measures other than ``"kb"`` and ``"sk"``.
       pearson, spearman: |Pearson| and, with `rank_correlation`, |Spearman|; NaN with a category.
+      rank_linear: what ranks show without any curve: |Spearman|; of a number and a category, how
+        far the mean ranks of its levels are apart (the correlation ratio); of two categories,
+        which have no order, `rank_correlation`.
       pvalue: against independence; NaN on the diagonal.
       adjusted_pvalue: Benjamini-Hochberg over the pairs that have a p-value, each counted once.
       corrected: the measure with less of its upward bias (`hgr_jax.inference.corrected`), of
@@ -75,6 +78,7 @@ class Scan:
     rank_correlation: Floats
     pearson: Floats
     spearman: Floats
+    rank_linear: Floats
     pvalue: Floats
     adjusted_pvalue: Floats
     corrected: Floats
@@ -130,13 +134,13 @@ class Scan:
 
     @property
     def rank_excess(self) -> Floats:
-        """The measure of ranks, less its upward bias, above |Spearman|; above 0 with a category."""
+        """The measure of ranks, less its upward bias, above `rank_linear`; 0 of two categories."""
         rows = np.maximum(self.n_obs, 1)
         parameters = np.maximum(self.degrees.sum(axis=2) - 1, 1)
         less = corrected_on_host(self.rank_correlation, rows, parameters)
-        return np.where(
-            np.isnan(self.rank_correlation), np.nan, less - np.nan_to_num(self.spearman)
-        )
+        category = np.isnan(np.diagonal(self.pearson))
+        excess = np.where(category[:, None] & category, 0.0, less - self.rank_linear)
+        return np.where(np.isnan(self.rank_correlation), np.nan, excess)
 
     @property
     def ranks_disagree(self) -> NDArray[np.bool_]:
@@ -151,9 +155,10 @@ class Scan:
         """Return pairs ``(N, 2)`` of columns that were estimated, sorted.
 
         Args:
-          by: ``"rank_excess"``, what a monotone relation does not explain, largest first, of the
-            pairs that are more than chance (at a false discovery rate of 5%) and then of the
-            others (of a scan without ranks, by correlation); ``"correlation"`` or its
+          by: ``"rank_excess"``, what a monotone relation, or levels of a category that are apart,
+            do not explain, largest first, of the pairs that are more than chance (at a false
+            discovery rate of 5%) and then of the others (of a scan without ranks, and where it
+            is the same, by correlation); ``"correlation"`` or its
             ``"excess"`` over |Pearson| (NaN, and last, with a category), largest first; or
             ``"pvalue"``, smallest first, then by correlation.
         """

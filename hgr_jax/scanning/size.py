@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-BYTES_OF_AN_ENTRY = 97
+BYTES_OF_AN_ENTRY = 105
 """Bytes that the matrices of a `Scan` take for each two columns, in either order."""
 
 PAIR = 165

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from hgr_jax.tables.delimited import Cells, arrow
 from hgr_jax.tables.forms import COMMA, Form
+from hgr_jax.tables.moments import ISO_DATE
 from hgr_jax.tables.texts import (
-    ISO_DATE,
     MISSING,
     NEARLY_ALL,
     Inferred,

@@ -184,7 +184,7 @@ def _settle_objects(
             exact = dict(zip(places.tolist(), integers, strict=True))
             note = tell_lost_digits(whole, lambda rows: [exact[row] for row in rows.tolist()])
         return Settled(whole, note)
-    if all(isinstance(value, str | numbers.Real) for value in present):
+    if all(isinstance(value, str | numbers.Real | datetime.time) for value in present):
         made = not numbers_in_text and all(isinstance(value, str) for value in present)
         return _settle_texts(present, missing, point, form, also_missing, where, made_texts=made)
     return Settled(encode_texts(present, missing))
@@ -309,7 +309,7 @@ def from_frame(frame: Any, position: int) -> Any:
         return encode_texts([text for text in texts if text is not None], missing)
     if dtype == narwhals.String:
         return np.array(series.to_list(), dtype=object)
-    if dtype == narwhals.Object:
+    if dtype == narwhals.Object or dtype == narwhals.Time:
         return np.array([*series.to_list(), None], dtype=object)[:-1]
     shown = getattr(series.to_native(), "dtype", dtype) if dtype == narwhals.Unknown else dtype
     return Unusable(f"values of type {shown}, neither numbers nor text")

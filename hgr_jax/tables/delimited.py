@@ -30,6 +30,9 @@ _MARKS = (
 )
 """Byte order marks, and the encoding that they tell."""
 
+_BETWEEN = frozenset(f"{DELIMITERS}\r\n".encode())
+_SHOWN = range(0x20, 0x7F)
+
 
 @dataclasses.dataclass(frozen=True)
 class Cells:
@@ -74,10 +77,13 @@ def as_utf8(body: bytes, shown: str) -> tuple[bytes, str]:
       TableError: if it is no text.
     """
     name = next((name for mark, name in _MARKS if body.startswith(mark)), None)
-    if name is None and b"\0" in body[:1000]:
-        zeros = [body[start:1000:2].count(0) for start in (0, 1)]
-        if max(zeros) > 4 * min(zeros) + 4:  # the half of Latin letters that says nothing
-            name = ("utf-16-be", "utf-16-le")[zeros[1] > zeros[0]]
+    if body and not body.strip(b"\0"):
+        raise TableError(
+            f"{shown} holds nothing but zero bytes: it was not written or copied to its end; get it"
+            " anew"
+        )
+    if name is None:
+        name = _utf16_without_mark(body[:1000])
     note = ""
     try:
         if name is not None:
@@ -103,6 +109,18 @@ def as_utf8(body: bytes, shown: str) -> tuple[bytes, str]:
             " expected CSV, Parquet, Feather, JSON or .xlsx"
         )
     return body, note
+
+
+def _utf16_without_mark(start: bytes) -> str | None:
+    """Return the encoding of text in UTF-16 by how it starts, None for any other."""
+    zeros = [start[half::2].count(0) for half in (0, 1)]
+    if max(zeros) <= 4 * min(zeros) + 4:  # the half of Latin letters that says nothing
+        return None
+    late = int(zeros[1] > zeros[0])
+    pairs = zip(start[late::2], start[1 - late :: 2], strict=False)
+    # Zero bytes that strayed into ASCII leave its delimiters beside letters, not beside zeros.
+    balance = sum((high == 0) - (high in _SHOWN) for high, low in pairs if low in _BETWEEN)
+    return ("utf-16-be", "utf-16-le")[late] if balance > 0 else None
 
 
 def read_cells(body: bytes, shown: str, *, header: bool = True, point: str | None = None) -> Cells:

@@ -339,11 +339,13 @@ def _look_at_header(own: Sequence[str], wanted: bool) -> tuple[dict[str, str], b
 
 def _tell_doubtful_names(cells: Cells, notes: dict[str, str]) -> None:
     """Add a remark if names look like values."""
+    compute = arrow().compute
     for name, column in zip(cells.header, cells.columns, strict=True):
         number = is_number(name)
         if number and float(name).is_integer():
             continue  # a year, or a position
-        if name and (number or arrow().compute.any(arrow().compute.equal(column, name)).as_py()):
+        same = compute.equal(compute.utf8_trim_whitespace(column), name)  # names are trimmed too
+        if name and (number or compute.any(same).as_py()):
             why = "a number" if number else "a value of its column too"
             notes[""] = (
                 f"the first line, read as names, may be data ({name[:40]!r} is {why}): --no-header"

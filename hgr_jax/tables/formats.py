@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
 import json
@@ -11,7 +12,7 @@ import sys
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -51,6 +52,13 @@ _OTHERS = {
 }
 
 
+def check_readable(path: Path) -> None:
+    """Raise a TableError, as `read_bytes` would, if there is no such file or it cannot be read."""
+    if str(path) != "-" and not path.is_fifo():  # what is in a pipe is read once
+        with _reading(printable(str(path))), path.open("rb"):
+            pass
+
+
 def read_bytes(path: Path) -> tuple[bytes, str, str]:
     """Return the contents of a file (``-``: of standard input), its name, and how it is called.
 
@@ -63,12 +71,8 @@ def read_bytes(path: Path) -> tuple[bytes, str, str]:
         body, name, shown = sys.stdin.buffer.read(), "", "standard input"
     else:
         name, shown = path.name, printable(str(path))
-        try:
+        with _reading(shown):
             body = path.read_bytes()  # at once: it may be a pipe
-        except FileNotFoundError:
-            raise TableError(f"no such file: {shown}") from None
-        except OSError as error:
-            raise TableError(f"cannot read {shown}: {error.strerror}") from None
     try:
         for first, unpack in (
             (b"\x1f\x8b", gzip.decompress),
@@ -82,6 +86,17 @@ def read_bytes(path: Path) -> tuple[bytes, str, str]:
     except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as e:
         raise TableError(f"{shown} cannot be unpacked: {printable(str(e))}") from None
     return body, name, shown
+
+
+@contextlib.contextmanager
+def _reading(shown: str) -> Iterator[None]:
+    """Say in one line why a file cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise TableError(f"no such file: {shown}") from None
+    except OSError as error:
+        raise TableError(f"cannot read {shown}: {error.strerror}") from None
 
 
 def _excel_sheets(body: bytes) -> int | None:

@@ -1,4 +1,4 @@
-"""How the numbers and dates of a column are written, so that other files can be read alike."""
+"""How numbers, dates and times of a column are written, so that other files can be read alike."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ DATE_ORDERS = {
     "ymd": " (year, month, day)",
     "mdy": " (month, day, year)",
     "dmy": " (day, month, year)",
+    "name": " (with the name of the month)",
 }
 """Of year, month and day, and how it is said."""
 
 COMMA = " (a decimal comma)"
+HOURS = " (hours since midnight)"
 
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """How a column of numbers or dates is written.
+    """How a column of numbers, dates or times is written.
 
     Attributes:
-      kind: ``numbers`` (true and false too) or ``dates``.
+      kind: ``numbers`` (true and false too), ``dates``, or ``times`` of day.
       point: the decimal point of numbers; ``""`` if none of them shows it.
       thousands: ``,`` or ``.`` if it stands between thousands, else ``""``.
       order: of dates, one of `DATE_ORDERS`; ``""`` for dates that were no texts.
@@ -38,6 +40,8 @@ class Form:
     def __str__(self) -> str:
         if self.kind == "dates":
             return self.kind + DATE_ORDERS[self.order]
+        if self.kind == "times":
+            return self.kind + HOURS
         return self.kind + (COMMA if self.point == "," else "")
 
     def with_point(self, point: str) -> Form:
@@ -58,7 +62,7 @@ def form_of(description: Mapping[str, Any]) -> Form:
       ValueError: if it is none.
     """
     form = Form(**description)
-    known = form.kind in ("numbers", "dates") and form.order in DATE_ORDERS
+    known = form.kind in ("numbers", "dates", "times") and form.order in DATE_ORDERS
     if not known or {form.point, form.thousands} - {"", ".", ","}:
-        raise ValueError(f"{dict(description)} is no form of numbers or dates")
+        raise ValueError(f"{dict(description)} is no form of numbers, dates or times")
     return form

@@ -125,7 +125,7 @@ def encode_inputs(
       frame: the new rows.
       inputs: those of the `SupervisedTable`.
       since: of columns of dates, the date that days are counted from.
-      forms: as which numbers and dates were read, to say it.
+      forms: as which numbers, dates and times were read in the training.
 
     Returns:
       ``(n, p)``, NaN where a value is missing or a level is not known, and by column, what is said
@@ -140,9 +140,9 @@ def encode_inputs(
     said, columns = {}, {}
     for name, known in levels.items():
         column, missing = frame.column(name), frame.missing(name)
-        expected = "text" if known else "dates" if name in since else "numbers"
-        kinds = {"O": "text", "M": "dates"}
-        got = kinds.get(column.dtype.kind, "numbers")
+        form = (forms or {}).get(name, Form("dates" if name in since else "numbers"))
+        expected = "text" if known else form.kind
+        got = "text" if frame.is_text(name) else frame.forms[name].kind
         if got != expected and not missing.all():
             written = (forms or {}).get(name, expected)
             hint = "; --decimal tells another decimal point" if expected == "numbers" else ""

@@ -1,4 +1,4 @@
-"""What the texts of a column mean: numbers, dates, true and false, or nothing but text.
+"""What the texts of a column mean: numbers, dates, times, true and false, or nothing but text.
 
 One odd text among many numbers does not make a column of text: it is read as missing, and said.
 """
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.tables.forms import COMMA, DATE_ORDERS, Form
+from hgr_jax.tables.forms import COMMA, DATE_ORDERS, HOURS, Form
+from hgr_jax.tables.moments import as_hours, as_iso, as_named, as_parts, as_zoned
 
 MISSING = frozenset(
     {"", "?", "na", "n/a", "nan", "-nan", "null", "none", "<na>", "#na", "#n/a", "#n/a n/a"}
@@ -50,15 +51,6 @@ _NUMBER = {
     )
     for point in (".", ",")
 }
-ISO_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
-
-_ISO = re.compile(ISO_DATE)
-_ZONE = re.compile(rf"({_ISO.pattern})(Z|[-+][0-9]{{2}}:?[0-9]{{2}})")
-_PARTS = re.compile(
-    r"(?P<a>[0-9]{1,4})(?P<by>[/.-])(?P<b>[0-9]{1,2})(?P=by)(?P<c>[0-9]{1,4})"
-    r"(?:[T ,]\s*(?P<h>[0-9]{1,2}):(?P<m>[0-9]{2})(?::(?P<s>[0-9]{2})(?:\.[0-9]+)?)?"
-    r"(?:\s*(?P<half>[AaPp])[Mm])?)?"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +61,7 @@ class Inferred:
       values: ``(n,)``: float64, NaN where missing; ``datetime64``, NaT where missing; booleans (of
         type object, with None, where some are missing); or texts, ``""`` where missing.
       note: what was made of texts that are not plain, or nothing.
-      form: how numbers and dates are written, else None.
+      form: how numbers, dates and times are written, else None.
       either: whether the numbers could have a decimal comma as well as commas between thousands.
     """
 
@@ -124,46 +116,6 @@ def _as_flag(text: str) -> bool | None:
     return {"true": True, "false": False}.get(text.lower())
 
 
-def _as_iso(text: str) -> datetime.datetime | None:
-    return _moment(text) if _ISO.fullmatch(text) else None
-
-
-def _as_zoned(text: str) -> datetime.datetime | None:
-    moment = _moment(text) if _ZONE.fullmatch(text) else None
-    return moment and moment.astimezone(datetime.UTC).replace(tzinfo=None)
-
-
-def _moment(text: str) -> datetime.datetime | None:
-    try:
-        return datetime.datetime.fromisoformat(text)
-    except (ValueError, OverflowError):  # there is no such day or time
-        return None
-
-
-def _as_parts(text: str, order: str) -> datetime.datetime | None:
-    """Return the moment of a date whose year, month and day come in some order."""
-    found = _PARTS.fullmatch(text)
-    if found is None:
-        return None
-    parts = dict(zip(order, found.group("a", "b", "c"), strict=True))
-    short = found["by"] == "/" and len(parts["y"]) == 2 and order != "ymd"
-    if not (len(parts["y"]) == 4 or short) or len(parts["d"]) > 2 or len(parts["m"]) > 2:
-        return None
-    if order == "ymd" and found["by"] == "-":  # that is ISO's, which has all its digits
-        return None
-    year, month, day = (int(parts[part]) for part in "ymd")
-    year += (2000 if year < 69 else 1900) if short else 0
-    hour, minute, second = (int(found[part] or 0) for part in "hms")
-    if found["half"]:
-        if not 1 <= hour <= 12:
-            return None
-        hour = hour % 12 + 12 * (found["half"] in "pP")
-    try:
-        return datetime.datetime(year, month, day, hour, minute, second)
-    except ValueError:
-        return None
-
-
 @dataclasses.dataclass(frozen=True)
 class _Kind:
     """A kind of value: how a text is read as one, its decimal point, and what is said of it."""
@@ -183,9 +135,11 @@ _KINDS_OF_TEXT = (
     _Kind("numbers", as_number, "."),
     _Kind("numbers", functools.partial(as_number, point=","), ",", COMMA),
     _Kind("true or false", _as_flag),
-    _dates(_as_iso, "iso", told=False),
-    _dates(_as_zoned, "zone", told=False),
-    *(_dates(functools.partial(_as_parts, order=order), order) for order in ("ymd", "mdy", "dmy")),
+    _dates(as_iso, "iso", told=False),
+    _dates(as_zoned, "zone", told=False),
+    *(_dates(functools.partial(as_parts, order=order), order) for order in ("ymd", "mdy", "dmy")),
+    _dates(as_named, "name"),
+    _Kind("times", as_hours, how=HOURS),
 )
 """In the order in which they are preferred."""
 
@@ -197,14 +151,16 @@ def _kinds_of(form: Form) -> list[_Kind]:
         read = functools.partial(as_number, point=point, doubtful=bool(form.thousands))
         flags = next(kind for kind in _KINDS_OF_TEXT if kind.read is _as_flag)
         return [_Kind("numbers", read, point, COMMA if point == "," else ""), flags]
-    allowed = ("iso", "zone", "ymd") if not form.order else (form.order,)
+    if form.kind == "times":
+        return [kind for kind in _KINDS_OF_TEXT if kind.word == "times"]
+    allowed = ("iso", "zone", "ymd", "name") if not form.order else (form.order,)
     kinds = [kind for kind in _KINDS_OF_TEXT if kind.order in allowed]
-    iso = form.order in ("ymd", "mdy", "dmy")  # an ISO date is none of these
+    iso = form.order in ("ymd", "mdy", "dmy", "name")  # an ISO date is none of these
 
     def read_date(text: str) -> datetime.datetime | None:
         moments = (kind.read(text) for kind in kinds)
         moment = next((moment for moment in moments if moment), None)
-        return _as_iso(text) if moment is None and iso else moment
+        return as_iso(text) if moment is None and iso else moment
 
     return [_Kind("dates", read_date, how=kinds[0].how if iso else "", order=form.order)]
 
@@ -290,6 +246,8 @@ def _form_of_kind(kind: _Kind, texts: Sequence[str]) -> Form:
     """Return how texts of a kind are written."""
     if kind.word == "dates":
         return Form("dates", order=kind.order)
+    if kind.word == "times":
+        return Form("times")
     if not kind.point:
         return Form("numbers")
     other = "," if kind.point == "." else "."

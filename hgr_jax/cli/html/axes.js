@@ -39,13 +39,20 @@ function numberAxis(name, values) {
   const raw = high / 5 - low / 5;
   const unit = 10 ** Math.floor(Math.log10(raw));
   const step = unit * [1, 2, 5, 10].find((factor) => factor * unit >= raw * 0.999);
-  const largest = Math.max(Math.abs(low), Math.abs(high));
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  // Values that have their first digits in common: only how they differ is written.
+  const tens = 10 ** Math.ceil(Math.log10(high - low));
+  const origin = step < 1e-5 * size ? Math.floor(extent(values)[0] / tens) * tens : 0;
+  const largest = origin ? high - origin : size;
   const ticks = [];
   for (let i = Math.ceil(low / step); i * step <= high && ticks.length < 10; i++) {
     const value = i * step + 0; // no -0
-    ticks.push({ value, label: tickLabel(value, step, largest) });
+    ticks.push({ value, label: tickLabel(value - origin, step, largest) });
   }
-  return { name, levels: null, low, high, ticks, room: 52 };
+  const maximumSignificantDigits = 1 + Math.max(0, Math.ceil(Math.log10(size / tens)));
+  const digits = new Intl.NumberFormat("en", { maximumSignificantDigits });
+  const less = origin ? ` ${origin < 0 ? "+" : "\u2212"} ${digits.format(Math.abs(origin))}` : "";
+  return { name: name + less, levels: null, low, high, ticks, room: 52 };
 }
 
 /* Days since a moment, with ticks where a calendar and a clock have them, of UTC. */

@@ -117,6 +117,8 @@ class HtmlPage:
       probabilities: headers of p-values: small ones are the strongest.
       ordered_by: the header that the rows are sorted by.
       profiles: a summary of every column.
+      pairs: how many there are in all, where the rows are only the first of them; else None.
+      left_out: what this page leaves out, in sentences.
       samples: of every column that was used, the same rows; left out if they would take more than
         2 MB.
     """
@@ -135,4 +137,6 @@ class HtmlPage:
     probabilities: Collection[str] = ()
     ordered_by: str = ""
     profiles: Sequence[Profile] = ()
+    pairs: int | None = None
+    left_out: Sequence[str] = ()
     samples: Sequence[Sample] = ()

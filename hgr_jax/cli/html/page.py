@@ -103,6 +103,8 @@ def _page(report: HtmlPage) -> dict[str, Any]:
         "above": _triangle("correlation", report.correlation, p),
         "below": _triangle("pearson", report.pearson, p),
         "rows": len(report.rows),
+        "pairs": len(report.rows) if report.pairs is None else report.pairs,
+        "left_out": list(report.left_out),
         "columns": [
             column
             | {

@@ -6,6 +6,7 @@ function start() {
   const listed = (pairs) => pairs.flatMap(([term, text]) => [
     element("dt", { class: "name" }, term), element("dd", { class: "name" }, text)]);
   at("summary").append(...data.summary.map((pair) => element("div", {}, ...listed([pair]))));
+  at("left-out").append(...data.left_out.map((text) => element("p", { class: "hint" }, text)));
 
   const hasMap = names.length > 1;
   at("map-section").hidden = !hasMap;

@@ -72,11 +72,13 @@ const table = (() => {
     page = 0;
     at("pair").hidden = !pair;
     if (pair) at("pair").textContent = `${[...new Set(pair)].map((n) => shortened(n, 60)).join(" × ")}  ✕`;
+    const total = rows < data.pairs ? `, the first of ${integers.format(data.pairs)}` : "";
     at("count").textContent =
-      `${integers.format(matching.length)} of ${integers.format(rows)} pairs`;
+      `${integers.format(matching.length)} of ${integers.format(rows)} pairs${total}`;
     at("none").hidden = matching.length > 0;
     at("none").textContent = rows === 0 ? "No pair was measured."
-      : pair && !words.length ? "This pair was not measured." : "No pair matches.";
+      : !pair || words.length ? "No pair matches."
+      : total ? "This pair is not listed here, or was not measured." : "This pair was not measured.";
     show();
   }
 
