@@ -146,6 +146,16 @@ def as_weights(weights: ArrayLike | None, rows: int, dtype: DTypeLike) -> Array 
     return as_dtype(weights, dtype)
 
 
+def as_given(given: Any, rows: int, dtype: DTypeLike, *, warn: bool = True) -> Array | None:
+    """Return variables that are given, ``(n,)`` or ``(n, p)``, or None."""
+    if given is None:
+        return None
+    found = as_real_array("given", given, warn=warn)
+    if found.shape[0] != rows:
+        raise ValueError(f"given must have {rows} rows, as a and b; got {found.shape[0]}.")
+    return found.astype(dtype)
+
+
 def as_host_weights(weights: ArrayLike | None, rows: int) -> NDArray[np.float64] | None:
     """Return weights of a function of the host ``(rows,)``, the largest 1, or None."""
     if weights is None:

@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, as_real_array, as_weights, check_count, check_kernel
+from hgr_jax._checks import as_given, as_pair, as_real_array, as_weights, check_count, check_kernel
 from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.fitting import fit_polynomials
 
@@ -115,6 +115,15 @@ def check_monomials(name: str, kernel: KernelLike, x: Array) -> KernelLike:
                 " supported. Lower the degree, or pass one variable as an array (n,)."
             )
     return kernel
+
+
+def check_given(
+    given: ArrayLike | None, given_degree: Any, a: Array
+) -> tuple[Array | None, KernelLike]:
+    """Return given variables of as many rows as ``a``, and their kernel."""
+    kernel = check_kernel("given_degree", given_degree)
+    found = as_given(given, a.shape[0], a.dtype)
+    return found, kernel if found is None else check_monomials("given_degree", kernel, found)
 
 
 def check_two_kernels(

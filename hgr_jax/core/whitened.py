@@ -115,8 +115,8 @@ def whitened(
         fitted = fit_polynomials((a, b), (degree_a, degree_b), weights, count)
         bases, gram, whitener, conditioned, known, values = fitted
     else:
-        basis_a, conditioned_a = _one_basis(degree_a, a, weights)
-        basis_b, conditioned_b = _one_basis(degree_b, b, weights)
+        basis_a, conditioned_a = fit_basis(degree_a, a, weights)
+        basis_b, conditioned_b = fit_basis(degree_b, b, weights)
         bases, conditioned = (basis_a, basis_b), conditioned_a & conditioned_b
         gram = _moments(bases, a, b, weights)
         whitener = whitening(gram, same_variable(_sizes(bases)))
@@ -125,7 +125,8 @@ def whitened(
     return WhitenedPair(bases, moments, whitener, conditioned, known, values)
 
 
-def _one_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:
+def fit_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:
+    """Return a basis of a variable (features without a degree); is it well conditioned?"""
     if degree is None:
         return fit_features(x, weights)
     fitted = fit_polynomials((x,), (degree,), weights)

@@ -15,10 +15,10 @@ from scipy import special
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import (
+    as_given,
     as_host_weights,
     as_key,
     as_pair,
-    as_real_array,
     check_choice,
     check_count,
 )
@@ -148,6 +148,7 @@ def independence_test(
     as_pair(a, b, max_ndim=1, warn=False)
     check_choice("method", method, TEST_METHODS)
     count = check_count("permutations", permutations)
+    as_given(given, len(np.asarray(a)), np.float32, warn=False)
     if given_degree is not None:
         check_count("given_degree", given_degree)
     if key is not None:
@@ -156,7 +157,7 @@ def independence_test(
     # Ranks of the numbers as they are: in float32 some would be equal.
     x, y = (np.asarray(value, np.float64) for value in (a, b))
     w = as_host_weights(weights, len(x))
-    c = None if given is None else _as_given(given, len(x))
+    c = None if given is None else np.asarray(given, np.float64).reshape(len(x), -1)
     if w is not None:
         there = w > 0
         x, y, w, c = x[there], y[there], w[there], c if c is None else c[there]
@@ -209,15 +210,6 @@ def _signs(key: Array, rows: int, chunks: int, size: int, scale: float) -> Itera
         if not chunk:
             signs[0] = 1
         yield signs
-
-
-def _as_given(given: npt.ArrayLike, rows: int) -> Floats:
-    """Return the variables that are given, ``(n, p)``."""
-    found = np.asarray(as_real_array("given", given, warn=False), np.float64)
-    found = found.reshape(len(found), -1)
-    if len(found) != rows:
-        raise ValueError(f"given must have {rows} rows, as a and b; got {len(found)}.")
-    return found
 
 
 def _affordable_degree(rows: int, variables: int) -> int:

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from hgr_jax._checks import check_choice
 from hgr_jax.core.canonical import correlation, prepare, solve
 from hgr_jax.core.fits import KBFit, as_fit
-from hgr_jax.core.kernels import KernelLike, check_two_kernels
+from hgr_jax.core.kernels import KernelLike, check_given, check_two_kernels
 from hgr_jax.core.padding import over_rows
+from hgr_jax.core.partial import prepare_given
 from hgr_jax.core.solvers import SOLVERS
 
 
@@ -23,6 +24,8 @@ def kb(
     k: KernelLike = 5,
     *,
     weights: ArrayLike | None = None,
+    given: ArrayLike | None = None,
+    given_degree: KernelLike = 3,
     init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> Array:
@@ -35,6 +38,15 @@ def kb(
     ``h = k = 1``, never decreases when h or k grows, and does not change under affine maps of
     ``a`` or ``b`` or a permutation of the rows.
 
+    With ``given`` it is that of what is left given c, with E_c[.] the least squares projection on 1
+    and the polynomials of c:
+
+        HGR-KB(a, b | c) = max over f, g of rho(f(a) - E_c[f(a)], g(b) - E_c[g(b)]),
+
+    |partial correlation| at degrees 1.  It is 0 where a and b are independent given c, as far as
+    E[f(a) | c] or E[g(b) | c] are polynomials of that degree; where it is 0, they may depend on
+    each other in ways that vary with c and cancel.
+
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.  Integers
         and booleans are converted to floats; half precision is computed in float32.
@@ -45,6 +57,8 @@ def kb(
       weights: non-negative observation weights ``(n,)``, traced, or None.  Only ratios matter;
         a row of weight 0 counts as dropped, even if it holds NaN.  (The derivative by a weight
         of 0 takes the row as moved into the range of the others.)
+      given: c, ``(n,)`` or ``(n, p)``, traced, or None.
+      given_degree: kernel of c, static, as h and k.
       init: a previous fit of the same kernels, traced; its g, carried over to the basis of
         these data, is where the projected gradient starts (the warm start of the paper).  The
         result does not depend on it, and the closed form is at hand anyway: it saves no time.
@@ -68,13 +82,15 @@ def kb(
     Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; m distinct values
     count as degree m - 1; NaN or infinity gives NaN.  On n <= h + k rows the value is 1
     (effective degrees, without ties).  The sample value is biased upward: between independent
-    variables it is not 0 but up to about (sqrt(h) + sqrt(k)) / sqrt(n).
+    variables it is not 0 but up to about (sqrt(h) + sqrt(k)) / sqrt(n).  What c explains but for
+    rounding counts as constant.
 
     Cost: one pass over the data (a few more where far outliers need them) in blocks, and the
     SVD of an h x k matrix; nothing of size n x (h + k) is allocated for ``(n,)`` arrays (with
-    weights, several arrays of size n are).  In float32 an outlier beyond some 10^6 standard
-    deviations of the other rows hides them, and numbers below the smallest normal one count as 0;
-    of what is ill conditioned the status of `kb_fit` says so.
+    weights, several arrays of size n are; with ``given`` all functions at all rows).  In float32
+    an outlier beyond some 10^6 standard deviations of the other rows hides them, and numbers
+    below the smallest normal one count as 0; of what is ill conditioned the status of `kb_fit`
+    says so.
 
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression";
     Hotelling, "Relations between two sets of variates" (1936), for the closed form.
@@ -89,8 +105,11 @@ def kb(
       0.0000
       >>> gradient = jax.jit(jax.grad(lambda b: hgr_jax.kb(a, b)))(a**2 - b / 2)
     """
-    traced, static = _checked_arguments(a, b, h, k, weights, init, solver)
-    return _kb(*traced, **static)
+    (x, y, w, start), static = _checked_arguments(a, b, h, k, weights, init, solver)
+    c, static["given_degree"] = check_given(given, given_degree, x)
+    if c is not None and init is not None:
+        raise ValueError("init is a fit of a and b alone: expected none with given.")
+    return _kb(x, y, w, c, start, **static)
 
 
 def kb_fit(
@@ -164,19 +183,21 @@ def check_init(init: Any, b: Array) -> KBFit | None:
     return init
 
 
-@over_rows(columns=3, static=("h", "k", "solver"), weights=2)
+@over_rows(columns=4, static=("h", "k", "given_degree", "solver"), weights=2)
 def _kb(
     a: Array,
     b: Array,
     weights: Array | None,
+    given: Array | None,
     init: KBFit | None,
     *,
     h: KernelLike,
     k: KernelLike,
+    given_degree: KernelLike,
     solver: str,
     count: Array | None,
 ) -> Array:
-    pair = prepare((h, k), solver, a, b, weights, count)
+    pair = prepare_given((h, k), solver, a, b, weights, given, given_degree, count)
     start = _start(init, b, weights)
     return correlation(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
 

@@ -15,13 +15,22 @@ from hgr_jax._checks import as_pair, as_weights, check_kernel
 from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
 from hgr_jax.core.canonical import SINGLE_KERNEL, Transformation, correlation, prepare, solve
 from hgr_jax.core.fits import KBFit, SKFit, as_fit
-from hgr_jax.core.kernels import Encoder, KernelLike, check_monomials
+from hgr_jax.core.kernels import Encoder, KernelLike, check_given, check_monomials
 from hgr_jax.core.numerics import safe_divide
 from hgr_jax.core.padding import over_rows
+from hgr_jax.core.partial import prepare_given
 from hgr_jax.core.transforms import CopulaTransform
 
 
-def sk(a: ArrayLike, b: ArrayLike, d: KernelLike = 5, *, weights: ArrayLike | None = None) -> Array:
+def sk(
+    a: ArrayLike,
+    b: ArrayLike,
+    d: KernelLike = 5,
+    *,
+    weights: ArrayLike | None = None,
+    given: ArrayLike | None = None,
+    given_degree: KernelLike = 3,
+) -> Array:
     """Compute HGR-SK, the correlation of one variable with the best polynomial of the other.
 
         HGR-SK(a, b; d) = max( rho(P_a^d alpha*, b), rho(a, P_b^d beta*) )
@@ -39,6 +48,7 @@ def sk(a: ArrayLike, b: ArrayLike, d: KernelLike = 5, *, weights: ArrayLike | No
       d: kernel of either variable, static: a degree (int >= 1), or a hashable callable
         ``(n,) -> (n, m)`` of features (then ``a`` and ``b`` must be ``(n,)``).
       weights: non-negative observation weights ``(n,)``, traced, or None; 0 drops a row.
+      given, given_degree: variables whose polynomials are taken out of all, as in `kb`.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -58,7 +68,9 @@ def sk(a: ArrayLike, b: ArrayLike, d: KernelLike = 5, *, weights: ArrayLike | No
       1.0000 1.0000
     """
     a, b = as_pair(a, b)
-    return _sk(a, b, as_weights(weights, a.shape[0], a.dtype), d=_checked_kernel(a, b, d))
+    weights = as_weights(weights, a.shape[0], a.dtype)
+    c, kernel = check_given(given, given_degree, a)
+    return _sk(a, b, weights, c, d=_checked_kernel(a, b, d), given_degree=kernel)
 
 
 def sk_fit(
@@ -104,12 +116,23 @@ def _checked_kernel(a: Array, b: Array, d: Any) -> KernelLike:
     return check_monomials("d", d, b)
 
 
-@over_rows(columns=3, static=("d",), weights=2)
-def _sk(a: Array, b: Array, weights: Array | None, *, d: KernelLike, count: Array | None) -> Array:
-    if callable(d):
+@over_rows(columns=4, static=("d", "given_degree"), weights=2)
+def _sk(
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    given: Array | None,
+    *,
+    d: KernelLike,
+    given_degree: KernelLike,
+    count: Array | None,
+) -> Array:
+    if callable(d) or given is not None:
         values = []
         for kernels in ((d, 1), (1, d)):
-            pair = prepare(kernels, "svd", a, b, weights, count, names=("d", "d"))
+            pair = prepare_given(
+                kernels, "svd", a, b, weights, given, given_degree, count, names=("d", "d")
+            )
             values.append(correlation(pair.problem, pair.a, pair.b, pair.weights, None, pair.count))
         first, second = values
         return jnp.where(second > first, second, first)

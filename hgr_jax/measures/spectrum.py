@@ -8,10 +8,11 @@ from typing import Any
 from jax import Array
 from numpy.typing import ArrayLike
 
-from hgr_jax.core.canonical import PreparedPair, prepare
-from hgr_jax.core.kernels import KernelLike, check_two_kernels
+from hgr_jax.core.canonical import PreparedPair
+from hgr_jax.core.kernels import KernelLike, check_given, check_two_kernels
 from hgr_jax.core.modes import SpectrumFit, correlations_of_modes, fit_modes, total_correlation
 from hgr_jax.core.padding import over_rows
+from hgr_jax.core.partial import prepare_given
 
 
 def spectrum(
@@ -21,6 +22,8 @@ def spectrum(
     k: KernelLike = 5,
     *,
     weights: ArrayLike | None = None,
+    given: ArrayLike | None = None,
+    given_degree: KernelLike = 3,
 ) -> Array:
     """Compute all canonical correlations between polynomials of ``a`` and of ``b``.
 
@@ -35,6 +38,7 @@ def spectrum(
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
       h, k: kernel of ``a`` and of ``b``, static, as in `kb`: a degree or a hashable callable.
       weights: non-negative ``(n,)``, traced, or None; only ratios matter, 0 drops a row.
+      given, given_degree: variables whose polynomials are taken out of both, as in `kb`.
 
     Returns:
       ``(r,)``, the largest first, in [0, 1], of the floating dtype of ``a`` and ``b``; r is the
@@ -67,8 +71,9 @@ def spectrum(
       >>> print(hgr_jax.spectrum(a, b, h=2, k=2).round(2))
       [0.71 0.  ]
     """
-    traced, static = check_two_kernels(a, b, h, k, weights)
-    return _of_modes(*traced, **static, of_modes=correlations_of_modes)
+    (x, y, w), static = check_two_kernels(a, b, h, k, weights)
+    c, static["given_degree"] = check_given(given, given_degree, x)
+    return _of_modes(x, y, w, c, **static, of_modes=correlations_of_modes)
 
 
 def total(
@@ -78,6 +83,8 @@ def total(
     k: KernelLike = 5,
     *,
     weights: ArrayLike | None = None,
+    given: ArrayLike | None = None,
+    given_degree: KernelLike = 3,
 ) -> Array:
     """Compute the root mean square of all canonical correlations: all modes as one number.
 
@@ -92,6 +99,7 @@ def total(
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
       h, k: kernel of ``a`` and of ``b``, static, as in `kb`: a degree or a hashable callable.
       weights: non-negative ``(n,)``, traced, or None; only ratios matter, 0 drops a row.
+      given, given_degree: variables whose polynomials are taken out of both, as in `kb`.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -117,8 +125,9 @@ def total(
       >>> print(f"{hgr_jax.total(a, a, h=3, k=3):.3f} {hgr_jax.total(a, a**2, h=2, k=2):.3f}")
       1.000 0.707
     """
-    traced, static = check_two_kernels(a, b, h, k, weights)
-    return _of_modes(*traced, **static, of_modes=total_correlation)
+    (x, y, w), static = check_two_kernels(a, b, h, k, weights)
+    c, static["given_degree"] = check_given(given, given_degree, x)
+    return _of_modes(x, y, w, c, **static, of_modes=total_correlation)
 
 
 def spectrum_fit(
@@ -155,19 +164,21 @@ def spectrum_fit(
       >>> print(f"{fit.predict(jnp.array([2.0]))[0]:.2f}")
       6.00
     """
-    traced, static = check_two_kernels(a, b, h, k, weights)
-    return _of_modes(*traced, **static, of_modes=fit_modes)
+    (x, y, w), static = check_two_kernels(a, b, h, k, weights)
+    return _of_modes(x, y, w, None, **static, given_degree=1, of_modes=fit_modes)
 
 
-@over_rows(columns=3, static=("h", "k", "of_modes"), weights=2)
+@over_rows(columns=4, static=("h", "k", "given_degree", "of_modes"), weights=2)
 def _of_modes(
     a: Array,
     b: Array,
     weights: Array | None,
+    given: Array | None,
     *,
     h: KernelLike,
     k: KernelLike,
+    given_degree: KernelLike,
     of_modes: Callable[[PreparedPair], Any],
     count: Array | None,
 ) -> Any:
-    return of_modes(prepare((h, k), "svd", a, b, weights, count))
+    return of_modes(prepare_given((h, k), "svd", a, b, weights, given, given_degree, count))
