@@ -80,7 +80,7 @@ _HOMES = {
 }
 """Where a name is; the others are measures."""
 
-_MODULES = ("datasets", "fairness", "inference", "kernels", "measures", "plotting")
+_MODULES = ("datasets", "fairness", "inference", "kernels", "measures", "plotting", "sklearn")
 
 __all__ = [
     "AceCurve",

@@ -17,6 +17,7 @@ import pytest
 
 import hgr_jax
 from hgr_jax import datasets, fairness, inference, kernels, measures
+from hgr_jax import sklearn as scores
 from hgr_jax.datasets import synthetic
 
 
@@ -40,6 +41,7 @@ def public_objects() -> list[tuple[str, object]]:
         ),
         *((name, getattr(kernels, name)) for name in kernels.__all__ if name != "KernelLike"),
         *((name, getattr(datasets, name)) for name in datasets.__all__ if name != "synthetic"),
+        *((name, getattr(scores, name)) for name in scores.__all__),
     ]
 
 
@@ -83,6 +85,7 @@ MODULES_WITH_EXAMPLES = [
     "scanning.result",
     "_texts",
     "plotting",
+    "sklearn",
     "_files",
     *(
         f"measures.{path.stem}"

@@ -18,7 +18,7 @@ LAYERS = (
     {"kernels", "measures", "tables"},
     {"plotting"},
     {"inference"},
-    {"datasets", "fairness", "scanning"},
+    {"datasets", "fairness", "scanning", "sklearn"},
     {"__init__", "__main__", "cli"},
 )
 """From the bottom; a room imports from its own layer and from those below."""
