@@ -44,6 +44,7 @@ MODULES = (
     "hgr_jax.kernels",
     "hgr_jax.plotting",
     "hgr_jax.sklearn",
+    "hgr_jax.torch",
 )
 
 
