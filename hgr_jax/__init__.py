@@ -80,7 +80,16 @@ _HOMES = {
 }
 """Where a name is; the others are measures."""
 
-_MODULES = ("datasets", "fairness", "inference", "kernels", "measures", "plotting")
+_MODULES = (
+    "datasets",
+    "fairness",
+    "inference",
+    "kernels",
+    "measures",
+    "plotting",
+    "sklearn",
+    "torch",
+)
 
 __all__ = [
     "AceCurve",

@@ -17,6 +17,8 @@ import pytest
 
 import hgr_jax
 from hgr_jax import datasets, fairness, inference, kernels, measures
+from hgr_jax import sklearn as scores
+from hgr_jax import torch as of_tensors
 from hgr_jax.datasets import synthetic
 
 
@@ -40,6 +42,8 @@ def public_objects() -> list[tuple[str, object]]:
         ),
         *((name, getattr(kernels, name)) for name in kernels.__all__ if name != "KernelLike"),
         *((name, getattr(datasets, name)) for name in datasets.__all__ if name != "synthetic"),
+        *((name, getattr(scores, name)) for name in scores.__all__),
+        *((f"torch.{name}", getattr(of_tensors, name)) for name in of_tensors.__all__),
     ]
 
 
@@ -83,6 +87,8 @@ MODULES_WITH_EXAMPLES = [
     "scanning.result",
     "_texts",
     "plotting",
+    "sklearn",
+    "torch",
     "_files",
     *(
         f"measures.{path.stem}"
@@ -94,6 +100,8 @@ MODULES_WITH_EXAMPLES = [
 
 @pytest.mark.parametrize("module", MODULES_WITH_EXAMPLES)
 def test_examples_in_docstrings_run(module: str) -> None:
+    if module == "torch":
+        pytest.importorskip("torch", reason="the extra torch is not installed")
     results = doctest.testmod(importlib.import_module(f"hgr_jax.{module}"))
     assert results.attempted > 0
     assert results.failed == 0
@@ -138,14 +146,14 @@ def test_fairness_loads_scikit_learn_only_for_its_estimators() -> None:
 
 
 def test_import_is_light_and_silent() -> None:
-    heavy = {"flax", "optax", "pandas", "matplotlib", "sklearn", "scipy.stats", "tqdm"}
+    heavy = {"flax", "optax", "pandas", "matplotlib", "sklearn", "scipy.stats", "torch", "tqdm"}
     allowed = set(in_fresh_process(_LOADED.format("jax, jaxopt")).split())
     loaded = set(in_fresh_process(_LOADED.format("hgr_jax")).split())
     assert "jax" not in loaded  # so that the command line can see to Ctrl-C before
     loaded = set(in_fresh_process(_LOADED.format("hgr_jax; hgr_jax.kb")).split())
     assert "jaxopt" in loaded
     assert (heavy & loaded) - allowed == set()
-    assert {"flax", "pandas", "matplotlib", "sklearn"} & loaded == set()
+    assert {"flax", "pandas", "matplotlib", "sklearn", "torch"} & loaded == set()
 
 
 _LOADED = """

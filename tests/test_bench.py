@@ -127,6 +127,21 @@ def test_training_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.count("\n- ") == 3
 
 
+def test_torch_overhead_quick(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason="the extra torch is not installed")
+    from bench import torch_overhead
+
+    bound = torch_overhead.BOUNDS["kb", 2_048]
+    monkeypatch.setitem(torch_overhead.BOUNDS, ("kb", 2_048), 100.0)  # of a busy machine
+    assert torch_overhead.main(["--quick"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == ["kb", "sk", "total"]
+    assert rows[0].endswith("| 100.00 | yes |")
+    assert bound == 1.5
+
+
 def test_scan_quick(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(scan, "others", lambda *_, **__: None)  # packages that take minutes
     assert scan.main(["--quick"]) == 0

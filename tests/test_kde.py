@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,9 @@ from hgr_jax.core import moments
 torch = pytest.importorskip("torch", reason="maxcorr's density indicator is written in torch")
 
 
-def numpy_density(a: np.ndarray, b: np.ndarray, bandwidth: float, points: int) -> np.ndarray:
+def numpy_density(
+    a: np.ndarray, b: np.ndarray, bandwidth: float, points: int, damping: float = 1e-9
+) -> np.ndarray:
     """Kernel by kernel, in two dimensions, as the definition has it."""
     a, b = ((x - x.mean()) / x.std(ddof=1) for x in (a, b))
     grid = np.linspace(-2.5, 2.5, points)
@@ -25,7 +28,7 @@ def numpy_density(a: np.ndarray, b: np.ndarray, bandwidth: float, points: int) -
         for j, y in enumerate(grid):
             squared = (x - a) ** 2 + (y - b) ** 2
             density[i, j] = np.exp(-squared / (2 * bandwidth**2)).mean()
-    density = density / (np.sqrt(2 * np.pi) * bandwidth) + 1e-9
+    density = density / (np.sqrt(2 * np.pi) * bandwidth) + damping
     return density / density.sum()
 
 
@@ -50,13 +53,30 @@ def test_against_maxcorr(rows: int, rng: np.random.Generator) -> None:
 @pytest.mark.usefixtures("x64")
 def test_options_against_the_definition(rng: np.random.Generator) -> None:
     a, b = pair(rng, 60)
-    p = numpy_density(a, b, 0.4, 9)
-    q = p / np.sqrt(np.outer(p.sum(axis=1), p.sum(axis=0)))
-    singular = np.linalg.svd(q, compute_uv=False)
-    options = {"bandwidth": 0.4, "points": 9}
-    np.testing.assert_allclose(singular[0], 1, atol=1e-12)
-    np.testing.assert_allclose(hgr_jax.kde(a, b, **options), singular[1], atol=1e-10)
-    np.testing.assert_allclose(hgr_jax.chi2(a, b, **options), (q**2).sum() - 1, atol=1e-10)
+    for options in (
+        {"bandwidth": 0.4, "points": 9},
+        {"bandwidth": 0.3, "points": 7, "damping": 0.02},
+    ):
+        p = numpy_density(a, b, **options)
+        q = p / np.sqrt(np.outer(p.sum(axis=1), p.sum(axis=0)))
+        singular = np.linalg.svd(q, compute_uv=False)
+        np.testing.assert_allclose(singular[0], 1, atol=1e-12)
+        np.testing.assert_allclose(hgr_jax.kde(a, b, **options), singular[1], atol=1e-10)
+        np.testing.assert_allclose(hgr_jax.chi2(a, b, **options), (q**2).sum() - 1, atol=1e-10)
+
+
+def test_damping(rng: np.random.Generator, compilations: Any) -> None:
+    a, b = (x.astype(np.float32) for x in pair(rng, 100))
+    for measure in (hgr_jax.kde, hgr_jax.chi2):
+        assert measure(a, b) == measure(a, b, damping=1e-9)
+        gradient = jax.grad(lambda a, d, m=measure: m(a, b, bandwidth=0.05, damping=d), (0, 1))
+        for value in (0.0, 1e-3):
+            assert all(np.isfinite(part).all() for part in gradient(a, jnp.float32(value)))
+        with compilations() as programs:
+            values = [float(measure(a, b, damping=damping)) for damping in (0, 1e-3, 1e-2, 0.1)]
+        assert programs == []
+        assert np.all(np.diff(values) < 0)
+        assert np.isnan(jax.jit(lambda d, m=measure: m(a, b, damping=d))(-0.5))
 
 
 @pytest.mark.usefixtures("x64")
@@ -64,10 +84,12 @@ def test_options_against_the_definition(rng: np.random.Generator) -> None:
 def test_derivatives(measure: object, rng: np.random.Generator) -> None:
     a, b = (jnp.asarray(x) for x in pair(rng, 12))
 
-    def value(a: jax.Array, b: jax.Array, bandwidth: jax.Array) -> jax.Array:
-        return measure(a, b, bandwidth=bandwidth, points=7)  # type: ignore[operator]
+    def value(a: jax.Array, b: jax.Array, bandwidth: jax.Array, damping: jax.Array) -> jax.Array:
+        return measure(  # type: ignore[operator]
+            a, b, bandwidth=bandwidth, points=7, damping=damping
+        )
 
-    data = (a, b, jnp.asarray(0.6))
+    data = (a, b, jnp.asarray(0.6), jnp.asarray(0.5))
     check_grads(jax.jit(value), data, order=2, modes=["fwd", "rev"], atol=1e-5, rtol=1e-5)
 
 
@@ -108,6 +130,8 @@ def test_long_data_need_no_matrix_of_kernels() -> None:
         ({"bandwidth": np.ones(2)}, "bandwidth must be one number"),
         ({"points": 1}, "points must be at least 2"),
         ({"points": 5.0}, "points must be an int"),
+        ({"damping": -1e-9}, "damping must be at least 0 and finite"),
+        ({"damping": "x"}, "damping must be a real number"),
     ],
 )
 def test_errors(options: dict[str, object], message: str) -> None:

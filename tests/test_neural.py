@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -130,6 +131,49 @@ def test_several_columns_and_other_networks(pair: tuple[jax.Array, jax.Array]) -
     )
 
 
+def test_a_function_is_found_by_one_network(rng: np.random.Generator) -> None:
+    """With no network on one side, only functions of the other to it are."""
+    a = jnp.asarray(rng.uniform(-1, 1, 200), jnp.float32)
+    b = jnp.sin(3 * a) * a
+    one = {"key": KEY, "hidden": ((15, 15), None), "activations": ("tanh", "tanh", "identity")}
+    one["learning_rate"] = 5e-3
+    other = one | {"hidden": (None, (15, 15))}
+    for f, g, options in ((a, b, one), (b, a, other)):
+        fit = hgr_jax.neural_fit(f, g, **options)
+        assert fit.correlation > 0.99
+        np.testing.assert_allclose(fit.score(f, g), fit.correlation, atol=1e-6)
+    assert hgr_jax.neural(b, a, **one) < 0.5
+    fit = hgr_jax.neural_fit(a, b, **one)
+    standard = (b - b.mean()) / b.std()
+    np.testing.assert_allclose(fit.g(b), standard, atol=1e-4)
+    resumed = hgr_jax.neural_fit(a, b, **one, init=fit)
+    assert resumed.correlation > 0.99
+    with pytest.raises(ValueError, match="init must be a fit of the same networks"):
+        hgr_jax.neural(a, b, **other, init=fit)
+    neither = hgr_jax.neural(a, b, key=KEY, hidden=(None, None))
+    np.testing.assert_allclose(neither, abs(hgr_jax.pearson(a, b)), atol=1e-6)
+
+
+def test_networks_that_differ(pair: tuple[jax.Array, jax.Array]) -> None:
+    a, b = pair
+    both = jnp.stack([a, b], axis=1)
+    options: dict[str, Any] = {"key": KEY, "steps": 20, "learning_rate": 1e-2}
+    fit = hgr_jax.neural_fit(
+        both,
+        b,
+        hidden=[(8, 4), ()],
+        activations=[("relu", "tanh", "identity"), ("identity",)],
+        **options,
+    )
+    leaves = [leaf.size for leaf in jax.tree.leaves(fit.f.state)]
+    assert sum(leaves) == 2 * 8 + 8 + 8 * 4 + 4 + 4 + 1
+    assert sum(leaf.size for leaf in jax.tree.leaves(fit.g.state)) == 2
+    layers = {"hidden": (6,), "activations": ("tanh", "identity")}
+    twice = {name: (value, value) for name, value in layers.items()}
+    one, two = (hgr_jax.neural(a, b, **options, **given) for given in (layers, twice))
+    assert one == two
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -137,6 +181,10 @@ def test_several_columns_and_other_networks(pair: tuple[jax.Array, jax.Array]) -
         ({"steps": 1.0}, "steps must be an int"),
         ({"hidden": (0,)}, "hidden must be at least 1"),
         ({"hidden": 15}, "hidden must be a tuple or a list"),
+        ({"hidden": ((4,), None, None)}, "hidden must be one tuple for both networks, or a pair"),
+        ({"hidden": ((4,), 3)}, "hidden must be one tuple for both networks, or a pair"),
+        ({"hidden": None}, "hidden must be a tuple or a list"),
+        ({"activations": (("tanh",) * 4, None)}, "activations can be None only where hidden is"),
         ({"activations": "tanh"}, "activations must be a tuple or a list"),
         ({"activations": ("tanh",)}, "activations must be one more than the hidden layers"),
         ({"activations": ("tanh", "relu", "tanh", "swish")}, "activations must be one of"),
@@ -147,6 +195,12 @@ def test_several_columns_and_other_networks(pair: tuple[jax.Array, jax.Array]) -
 def test_errors(options: dict[str, object], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         hgr_jax.neural(np.arange(5.0), np.arange(5.0), **({"key": KEY} | options))
+
+
+def test_no_network_for_several_columns() -> None:
+    a = np.arange(10.0).reshape(5, 2)
+    with pytest.raises(ValueError, match="a must be one variable where hidden has None for it"):
+        hgr_jax.neural(a, a, key=KEY, hidden=(None, (15, 15, 15)))
 
 
 def test_another_network_cannot_be_resumed(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import maxcorr
@@ -69,6 +71,116 @@ def test_against_a_plain_reference_for_the_same_draw(rng: np.random.Generator) -
             np.testing.assert_allclose(value, expected, atol=1e-8)
             fit = hgr_jax.rdc_fit(x, b, key=key, **options)
             np.testing.assert_allclose(fit.correlation, expected, atol=1e-8)
+
+
+def published(
+    a: np.ndarray, b: np.ndarray, weights: tuple[np.ndarray, np.ndarray], f: Any = np.sin
+) -> tuple[float, list[int]]:
+    """The code in R, ``cancor(cbind(f(x), 1), cbind(f(y), 1))$cor[1]``, and the ranks of its qr.
+
+    That passes over a column of which less than 1e-7 of its norm is left, as this does.
+    """
+    bases = []
+    for x, w in zip((a, b), weights, strict=True):
+        columns = x.reshape(len(x), -1)
+        shares = np.stack([scipy.stats.rankdata(c) for c in columns.T], axis=1) / len(x)
+        values = f(np.hstack([shares, np.ones((len(x), 1))]) @ w.astype(np.float64))
+        basis = np.zeros((len(x), 0))
+        for column in (values - values.mean(axis=0)).T:
+            rest = column
+            for _ in range(2):
+                rest = rest - basis @ (basis.T @ rest)
+            if np.linalg.norm(rest) > 1e-7 * np.linalg.norm(column):
+                basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
+        bases.append(basis)
+    values = np.linalg.svd(bases[0].T @ bases[1], compute_uv=False)
+    return float(values[0]), [basis.shape[1] for basis in bases]
+
+
+def drawn(key: jax.Array, a: Any, b: Any, scale: float = 1 / 6) -> tuple[np.ndarray, np.ndarray]:
+    """The weights that one repeat draws."""
+    (part,) = jax.random.split(key, 1)
+    shares = _shares(jnp.asarray(a)), _shares(jnp.asarray(b))
+    weights = _weights(part, shares, jnp.asarray(scale, shares[0].dtype), 20)
+    return np.asarray(weights[0]), np.asarray(weights[1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["none", "square", "W", "circle", "ties", "two values"])
+def test_the_published_code(name: str, dtype: str, rng: np.random.Generator) -> None:
+    a, b = pair(name if name in ("none", "square") else "wave", rng)
+    angle = rng.uniform(0, 2 * np.pi, ROWS)
+    a, b = {
+        "W": (a, np.abs(np.abs(a) - 0.5)),
+        "circle": (np.cos(angle), np.sin(angle)),
+        "ties": (np.maximum(a, 0), np.round(b)),
+        "two values": (a, (np.abs(a) > 0.6) * 1.0),
+    }.get(name, (a, b))
+    a, b = a.astype(dtype), b.astype(dtype)
+    with jax.enable_x64(dtype == "float64"):
+        for seed, options in ((0, {}), (1, {}), (2, {"functions": "cos"}), (3, {"scale": 1.0})):
+            key = jax.random.key(seed)
+            weights = drawn(key, a, b, options.get("scale", 1 / 6))
+            f = np.cos if "functions" in options else np.sin
+            expected, ranks = published(a, b, weights, f)
+            assert max(ranks) < 9
+            value = hgr_jax.rdc(a, b, key=key, regularization=None, **options)
+            tolerance = 1e-4 if dtype == "float32" else 1e-6
+            np.testing.assert_allclose(value, expected, atol=tolerance)
+            fit = hgr_jax.rdc_fit(a, b, key=key, regularization=None, **options)
+            np.testing.assert_allclose(fit.correlation, value, atol=1e-5)
+            np.testing.assert_allclose(fit.score(a, b), value, atol=1e-3)
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_published_code_by_values(rng: np.random.Generator) -> None:
+    """Of several variables, other functions, and functions that oscillate."""
+    a, b = pair("square", rng)
+    two = np.stack([a, rng.standard_normal(ROWS)], axis=1)
+    for x, options, f in (
+        (two, {}, np.sin),
+        (a, {"functions": jnp.tanh}, np.tanh),
+        (a, {"scale": 20.0}, np.sin),
+    ):
+        key = jax.random.key(4)
+        expected, _ = published(x, b, drawn(key, x, b, options.get("scale", 1 / 6)), f)
+        value = hgr_jax.rdc(x, b, key=key, regularization=None, **options)
+        np.testing.assert_allclose(value, expected, atol=1e-6)
+        fit = hgr_jax.rdc_fit(x, b, key=key, regularization=None, **options)
+        np.testing.assert_allclose(fit.score(x, b), expected, atol=1e-4)
+
+
+def test_the_published_rule_sees_more_than_the_ridge(rng: np.random.Generator) -> None:
+    a, _ = pair("none", rng)
+    b = np.abs(np.abs(a) - 0.5)
+    key = jax.random.key(0)
+    options = {"key": key, "repeats": 11}
+    assert hgr_jax.rdc(a, b, **options) < 0.6
+    assert hgr_jax.rdc(a, b, **options, regularization=None) > 0.8
+
+
+def test_float32_of_several_variables_sees_no_rounding(rng: np.random.Generator) -> None:
+    a, b = rng.standard_normal((2, ROWS, 2))
+    for functions in ("sin", jnp.tanh):
+        value = hgr_jax.rdc(a, b, key=jax.random.key(0), regularization=None, functions=functions)
+        assert value < 0.35
+
+
+def test_the_published_rule_under_transformations(rng: np.random.Generator) -> None:
+    a, b = pair("wave", rng)
+    keys = jax.random.split(jax.random.key(0), 3)
+
+    def value(key: jax.Array, b: Any) -> jax.Array:
+        return hgr_jax.rdc(jnp.asarray(a), b, key=key, regularization=None)
+
+    b = jnp.asarray(b)
+    expected = [float(value(key, b)) for key in keys]
+    np.testing.assert_allclose(jax.jit(jax.vmap(value, (0, None)))(keys, b), expected, atol=1e-5)
+    assert not np.any(jax.grad(value, 1)(keys[0], b))
+    constant = jnp.full_like(b, 0.1)
+    assert value(keys[0], constant) == 0
+    assert not np.any(jax.grad(value, 1)(keys[0], constant))
+    assert np.isnan(value(keys[0], b.at[3].set(jnp.nan)))
 
 
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")  # of maxcorr's own code
@@ -155,6 +267,9 @@ def test_a_batch_of_fits_is_mapped_over_and_dropped_rows_do_not_score(
         ({"projections": 0}, "projections must be at least 1"),
         ({"repeats": 1.5}, "repeats must be an int"),
         ({"scale": None}, "scale must be a real number"),
+        ({"functions": "tan"}, "functions must be 'sin', 'cos', or a function"),
+        ({"functions": ["sin"]}, "functions must be 'sin', 'cos', or a function"),
+        ({"functions": lambda x: x[:, 0]}, "functions must return an array of the shape of its"),
         ({"regularization": "x"}, "regularization must be a real number"),
         ({"regularization": 0.0}, "regularization must be above 0"),
         ({"scale": np.array("x")}, "scale must be a real number"),

@@ -44,15 +44,15 @@ def prepare_given(
     if given is None:
         return prepare(kernels, method, a, b, weights, count, names=names)
     weights = equal_weights(count, a) if weights is None else normalised(weights)
-    known = _orthonormal(given_kernel, given, weights, "given_degree")
+    known = _functions_of(given_kernel, given, weights, "given_degree")
     first, second = (
-        _left_of(_orthonormal(kernel, x, weights, name)[1:], known, weights).T
+        _left_of(_functions_of(kernel, x, weights, name)[1:], known, weights).T
         for kernel, x, name in zip(kernels, (a, b), names, strict=True)
     )
     return prepare((1, 1), method, first, second, weights)
 
 
-def _orthonormal(kernel: KernelLike, x: Array, weights: Array, name: str) -> Array:
+def _functions_of(kernel: KernelLike, x: Array, weights: Array, name: str) -> Array:
     """Return 1 and orthonormal functions of a variable at its rows, ``(1 + m, n)``.
 
     Those that the data do not support are 0.

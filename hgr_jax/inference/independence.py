@@ -46,7 +46,7 @@ would be found with some thousand rows."""
 
 ROWS_PER_FUNCTION = 20
 
-LEAST_LEFT = 1e-6
+LEAST_UNEXPLAINED = 1e-6
 """Of a function, beside what is known of it: less is rounding."""
 
 
@@ -242,7 +242,7 @@ def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
         before = np.linalg.norm(new)
         for _ in range(2):
             new = new - np.array(known).T @ (np.array(known) @ new)
-        if np.linalg.norm(new) > LEAST_LEFT * before:
+        if np.linalg.norm(new) > LEAST_UNEXPLAINED * before:
             known.append(new / np.linalg.norm(new))
     return np.array(known[1 + len(basis) :]).reshape(-1, len(root)) / root
 

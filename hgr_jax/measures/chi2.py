@@ -7,11 +7,16 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from hgr_jax.core.padding import over_rows
-from hgr_jax.measures.kde import checked, dependence
+from hgr_jax.measures.kde import DAMPING, checked, dependence
 
 
 def chi2(
-    a: ArrayLike, b: ArrayLike, *, bandwidth: ArrayLike | None = None, points: int | None = None
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    bandwidth: ArrayLike | None = None,
+    points: int | None = None,
+    damping: ArrayLike = DAMPING,
 ) -> Array:
     """Return the chi-square divergence between the joint density and the product of its marginals.
 
@@ -21,7 +26,7 @@ def chi2(
     upper bound on HGR-KDE.  Unlike a singular value it is cheap and smooth everywhere.
 
     Args:
-      a, b, bandwidth, points: as in `kde`.
+      a, b, bandwidth, points, damping: as in `kde`.
 
     Returns:
       A scalar >= 0, 0 under independence, at most ``points - 1``; of the floating dtype of
@@ -41,9 +46,11 @@ def chi2(
       >>> print(bool(hgr_jax.chi2(a, a**2) >= hgr_jax.kde(a, a**2) ** 2))
       True
     """
-    return _chi2(*checked(a, b, bandwidth, points))
+    return _chi2(*checked(a, b, bandwidth, points, damping))
 
 
 @over_rows(columns=2)
-def _chi2(a: Array, b: Array, bandwidth: Array, grid: Array, *, count: Array | None) -> Array:
-    return jnp.sum(dependence(a, b, bandwidth, grid, count) ** 2)
+def _chi2(
+    a: Array, b: Array, bandwidth: Array, grid: Array, damping: Array, *, count: Array | None
+) -> Array:
+    return jnp.sum(dependence(a, b, bandwidth, grid, damping, count) ** 2)

@@ -10,9 +10,9 @@ from jax import Array, lax
 from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
-from hgr_jax._checks import as_pair, as_positive, check_count
+from hgr_jax._checks import as_nonnegative, as_pair, as_positive, check_count
 from hgr_jax.core.moments import sum_over_rows
-from hgr_jax.core.numerics import row_count, safe_divide, standardise
+from hgr_jax.core.numerics import row_count, safe_divide, safe_sqrt, standardise
 from hgr_jax.core.padding import over_rows, padded_length
 from hgr_jax.core.solvers import top_pair
 
@@ -22,20 +22,24 @@ REACH = 2.5
 MOST_POINTS = 50
 
 DAMPING = 1e-9
-"""Added to the density, so that no cell of the grid has probability 0."""
 
 
 def kde(
-    a: ArrayLike, b: ArrayLike, *, bandwidth: ArrayLike | None = None, points: int | None = None
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    bandwidth: ArrayLike | None = None,
+    points: int | None = None,
+    damping: ArrayLike = DAMPING,
 ) -> Array:
     """Return HGR-KDE, by Witsenhausen's characterisation on a kernel density estimate.
 
         HGR-KDE(a, b) = sigma_2(Q),    Q_ij = p_ij / sqrt(p_i. p_.j)
 
     with p the Gaussian kernel density of the standardised pair on a square grid over ±2.5
-    standard deviations, normalised to sum to 1, and sigma_2 the second singular value (the first
-    is 1).  For a discrete distribution this is the maximal correlation itself; smoothing by the
-    kernel lowers it, noticeably for rapid or thin relations.
+    standard deviations, plus ``damping``, normalised to sum to 1, and sigma_2 the second singular
+    value (the first is 1).  For a discrete distribution this is the maximal correlation itself;
+    smoothing by the kernel lowers it, noticeably for rapid or thin relations.
 
     Args:
       a, b: real arrays ``(n,)``, traced.
@@ -45,6 +49,10 @@ def kde(
         points, and the value falls to 0: take more points with it.
       points: of the grid on each side, static; None for ``min(50, 5 / bandwidth)``, rounded
         down, with Silverman's bandwidth where the one given is traced.
+      damping: >= 0, traced, in the units of the density (that of the standardised pair, times
+        ``sqrt(2 pi) bandwidth``).  It keeps cells that no row is near from having a probability of
+        next to nothing, of which one row would make a large singular value; more of it lowers the
+        value.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -52,9 +60,9 @@ def kde(
     Raises:
       TypeError, ValueError: for other shapes or dtypes, or options other than the above.
 
-    Derivatives: with respect to ``a``, ``b`` and ``bandwidth``, of every order, in both modes.
-    Degenerate data: a constant ``a`` or ``b`` gives 0 with zero derivatives; NaN or infinity
-    gives NaN.  Rows beyond the grid count through the tail of their kernel only.
+    Derivatives: with respect to ``a``, ``b``, ``bandwidth`` and ``damping``, of every order, in
+    both modes.  Degenerate data: a constant ``a`` or ``b`` gives 0 with zero derivatives; NaN or
+    infinity gives NaN.  Rows beyond the grid count through the tail of their kernel only.
 
     Cost: O(n points) exponentials, in blocks of rows, one matrix product, and the SVD of a
     matrix of points x points; nothing of size n x points is allocated for long data.
@@ -69,13 +77,17 @@ def kde(
       >>> print(f"{hgr_jax.kde(a, a**2):.2f} {hgr_jax.kde(a, a**2, bandwidth=0.1):.2f}")
       0.81 0.98
     """
-    return _kde(*checked(a, b, bandwidth, points))
+    return _kde(*checked(a, b, bandwidth, points, damping))
 
 
 def checked(
-    a: ArrayLike, b: ArrayLike, bandwidth: ArrayLike | None, points: int | None
-) -> tuple[Array, Array, Array, Any]:
-    """Return what a measure on the estimated density takes: variables, bandwidth and a grid.
+    a: ArrayLike,
+    b: ArrayLike,
+    bandwidth: ArrayLike | None,
+    points: int | None,
+    damping: ArrayLike,
+) -> tuple[Array, Array, Array, Any, Array]:
+    """Return what a measure on the estimated density takes: variables, bandwidth, grid, damping.
 
     Where the data decides on the number of points, the grid is as long as for all data of the
     same padded length, and ends in infinities, so that the program depends on that length only.
@@ -92,7 +104,7 @@ def checked(
     points = check_count("points", points, least=2)
     grid = np.full(max(points, length), np.inf, a.dtype)
     grid[:points] = np.linspace(-REACH, REACH, points)
-    return a, b, width, grid
+    return a, b, width, grid, as_nonnegative("damping", damping, a.dtype)
 
 
 def _silverman(rows: int) -> float:
@@ -104,13 +116,17 @@ def _default_points(bandwidth: float) -> int:
 
 
 @over_rows(columns=2)
-def _kde(a: Array, b: Array, bandwidth: Array, grid: Array, *, count: Array | None) -> Array:
-    matrix = dependence(a, b, bandwidth, grid, count)
+def _kde(
+    a: Array, b: Array, bandwidth: Array, grid: Array, damping: Array, *, count: Array | None
+) -> Array:
+    matrix = dependence(a, b, bandwidth, grid, damping, count)
     finite = jnp.all(jnp.isfinite(matrix))
     return jnp.where(finite, top_pair(jnp.where(finite, matrix, 0), "svd").correlation, jnp.nan)
 
 
-def dependence(a: Array, b: Array, bandwidth: Array, grid: Array, count: Array | None) -> Array:
+def dependence(
+    a: Array, b: Array, bandwidth: Array, grid: Array, damping: Array, count: Array | None
+) -> Array:
     """Return the matrix ``p_ij / sqrt(p_i. p_.j) - sqrt(p_i. p_.j)``: 0 under independence.
 
     It is Q without its first singular triple, which is known: sqrt(p_i.), 1, sqrt(p_.j).  It is
@@ -129,9 +145,9 @@ def dependence(a: Array, b: Array, bandwidth: Array, grid: Array, count: Array |
     columns = [standardise(x, count, ddof=1) for x in (a, b)]
     density = sum_over_rows(block, columns, count)
     density = density / (row_count(count, a) * np.sqrt(2 * np.pi) * bandwidth)
-    density = jnp.where(used[:, None] & used[None, :], density + DAMPING, 0)
+    density = jnp.where(used[:, None] & used[None, :], density + damping, 0)
     p = density / jnp.sum(density)
-    expected = jnp.sqrt(jnp.outer(jnp.sum(p, axis=1), jnp.sum(p, axis=0)))
+    expected = safe_sqrt(jnp.outer(jnp.sum(p, axis=1), jnp.sum(p, axis=0)))
     constant = jnp.all(a == a[0]) | jnp.all(b == b[0])
     matrix = safe_divide(p, expected) - expected
     return jnp.where(constant & jnp.all(jnp.isfinite(matrix)), 0, matrix)

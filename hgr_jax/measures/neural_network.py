@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,27 +15,19 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import (
-    as_key,
-    as_pair,
-    as_scalar,
-    check_choice,
-    check_count,
-)
+from hgr_jax._checks import as_key, as_pair, as_scalar, check_count
 from hgr_jax.core.fits import TransformedPair
 from hgr_jax.core.numerics import row_mean, safe_divide, standard_deviation
 from hgr_jax.core.padding import first_rows, over_rows
 from hgr_jax.core.transforms import as_new_data, check_single
+from hgr_jax.measures._networks import Layers, Network, checked_layers
 from hgr_jax.measures.pearson import sample_correlation
 
 HIDDEN = (15, 15, 15)
 PAPER_ACTIVATIONS = ("tanh", "relu", "tanh", "tanh")
 
-_FUNCTIONS = {
-    "tanh": jnp.tanh,
-    "relu": jax.nn.relu,
-    "identity": lambda x: x,
-}
+Widths = Sequence[int] | None
+"""Of the hidden layers of a network; None for none, the variable as it is."""
 
 FIRST_STEPS = 1000
 WARM_STEPS = 50
@@ -49,8 +40,8 @@ def neural(
     key: Array,
     steps: int | None = None,
     learning_rate: ArrayLike = 5e-4,
-    hidden: Sequence[int] = HIDDEN,
-    activations: Sequence[str] = PAPER_ACTIVATIONS,
+    hidden: Widths | tuple[Widths, Widths] = HIDDEN,
+    activations: Sequence[str] | tuple[Sequence[str], Sequence[str]] = PAPER_ACTIVATIONS,
     init: NeuralFit | None = None,
 ) -> Array:
     """Return HGR-NN, the correlation that two networks reach by gradient ascent.
@@ -59,16 +50,19 @@ def neural(
 
     F and G are fully connected networks of the standardised variables, 1-15-15-15-1 with tanh,
     relu, tanh and tanh, trained on all rows at once.  The result depends on the key, and on how
-    long the training goes on; it is not a maximum.
+    long the training goes on; it is not a maximum.  With ``hidden=(widths, None)`` b is used as it
+    is: rho(F(a), b), which sees b = F(a) only, as `sk` does in one direction.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)``, traced.
       key: a random key, as ``jax.random.key(0)`` makes, for the initial weights; traced.
       steps: of the optimiser, >= 0, static; None for 1000, or 50 from ``init``.
       learning_rate: of Adam, traced.
-      hidden: widths of the hidden layers of either network, static.
+      hidden: widths of the hidden layers, static: a tuple of ints for either network, or a pair of
+        such tuples for (F, G).  None in such a pair stands for no network, for one variable only.
       activations: after each hidden layer and after the output, static: ``"tanh"``, ``"relu"``
-        or ``"identity"``, one more than there are hidden layers.
+        or ``"identity"``, one more than there are hidden layers; a tuple of them for either
+        network, or a pair of tuples.  No network takes none.
       init: a previous fit of the same networks, traced: training goes on from its weights and
         optimiser state (the warm start of a training loop), and ``key`` is not used.
 
@@ -92,6 +86,9 @@ def neural(
       >>> a = jnp.linspace(-1, 1, 101)
       >>> print(bool(hgr_jax.neural(a, a**2, key=jax.random.key(0)) > 0.98))
       True
+      >>> only_f = {"hidden": ((15, 15, 15), None)}
+      >>> print(f"{hgr_jax.neural(a**2, a, key=jax.random.key(0), **only_f):.2f}")
+      0.00
     """
     return neural_fit(
         a,
@@ -112,8 +109,8 @@ def neural_fit(
     key: Array,
     steps: int | None = None,
     learning_rate: ArrayLike = 5e-4,
-    hidden: Sequence[int] = HIDDEN,
-    activations: Sequence[str] = PAPER_ACTIVATIONS,
+    hidden: Widths | tuple[Widths, Widths] = HIDDEN,
+    activations: Sequence[str] | tuple[Sequence[str], Sequence[str]] = PAPER_ACTIVATIONS,
     init: NeuralFit | None = None,
 ) -> NeuralFit:
     """Fit HGR-NN: its networks, from which the next fit can start.
@@ -142,22 +139,19 @@ def neural_fit(
     """
     a, b = as_pair(a, b)
     key = as_key(key)
-    for name, value in (("hidden", hidden), ("activations", activations)):
-        if not isinstance(value, list | tuple):
-            raise TypeError(f"{name} must be a tuple or a list; got {value!r}.")
-    widths = tuple(check_count("hidden", width) for width in hidden)
-    names = tuple(check_choice("activations", name, tuple(_FUNCTIONS)) for name in activations)
-    if len(names) != len(widths) + 1:
-        raise ValueError(
-            "activations must be one more than the hidden layers, the last for the output;"
-            f" got {len(names)} for {len(widths)} hidden layer(s)."
-        )
+    layers = checked_layers(hidden, activations)
+    columns = a.size // a.shape[0], b.size // b.shape[0]
+    for name, count, side in zip("ab", columns, layers, strict=True):
+        if side is None and count > 1:
+            raise ValueError(
+                f"{name} must be one variable where hidden has None for it; got {count} columns."
+                ' For their best combination pass () there, with activations ("identity",).'
+            )
     if steps is None:
         steps = FIRST_STEPS if init is None else WARM_STEPS
-    columns = a.size // a.shape[0], b.size // b.shape[0]
-    graphs = tuple(_graph(count, widths, names, a.dtype) for count in columns)
+    graphs = tuple(_graph(*side, a.dtype) for side in zip(columns, layers, strict=True))
     if init is None:
-        states, optimizer_state = _initial(key, columns, widths, names, a.dtype)
+        states, optimizer_state = _initial(key, columns, layers, a.dtype)
     else:
         states, optimizer_state = _resumed(init, graphs)
     return _trained(
@@ -186,58 +180,6 @@ def _resumed(init: Any, graphs: tuple[Any, ...]) -> tuple[tuple[Any, Any], Any]:
     return (init.f.state, init.g.state), init.optimizer_state
 
 
-class Network(nnx.Module):
-    """A fully connected network, ``(n, p)`` to ``(n,)``.
-
-    Weights and biases start uniform over ±1/sqrt(inputs of the layer), as in the source.
-    """
-
-    def __init__(
-        self,
-        inputs: int,
-        hidden: tuple[int, ...],
-        activations: tuple[str, ...],
-        dtype: DTypeLike,
-        rngs: nnx.Rngs,
-    ) -> None:
-        self.activations = activations
-        self.layers = linear_layers((inputs, *hidden, 1), dtype, rngs)
-
-    def __call__(self, x: Array) -> Array:
-        """Return outputs ``(n,)`` at ``x (n, p)``; rows run along the last axis, for speed."""
-        x = x.T
-        for layer, name in zip(self.layers, self.activations, strict=True):
-            assert layer.bias is not None
-            x = _FUNCTIONS[name](layer.kernel[...].T @ x + layer.bias[...][:, None])
-        return x[0]
-
-
-def linear_layers(sizes: Sequence[int], dtype: DTypeLike, rngs: nnx.Rngs) -> nnx.List[nnx.Linear]:
-    """Return layers between these sizes, uniform over ±1/sqrt(inputs of the layer)."""
-    return nnx.List(
-        [
-            nnx.Linear(
-                size,
-                following,
-                param_dtype=dtype,
-                kernel_init=_uniform_init(size),
-                bias_init=_uniform_init(size),
-                rngs=rngs,
-            )
-            for size, following in itertools.pairwise(sizes)
-        ]
-    )
-
-
-def _uniform_init(inputs: int) -> Any:
-    bound = inputs**-0.5
-
-    def init(key: Array, shape: Any, dtype: DTypeLike, out_sharding: Any = None) -> Array:
-        return jax.random.uniform(key, shape, dtype, -bound, bound)
-
-    return init
-
-
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Scaler:
@@ -255,10 +197,11 @@ class _Scaler:
 class NeuralTransform:
     """A trained network as a copula transformation, of zero mean and unit variance.
 
-    ``nnx.merge(graph, state)`` is the network, a `flax.nnx` module of the standardised variable.
+    ``nnx.merge(graph, state)`` is the network, a `flax.nnx` module of the standardised variable;
+    with no network ``graph`` is None, and the variable is used as it is.
     """
 
-    graph: nnx.GraphDef[Network] = dataclasses.field(metadata={"static": True})
+    graph: nnx.GraphDef[Network] | None = dataclasses.field(metadata={"static": True})
     state: Any
     scaler: _Scaler
     mean: Array
@@ -284,26 +227,35 @@ class NeuralFit(TransformedPair):
 @over_rows(columns=1)
 def _evaluate_network(x: Array, transform: NeuralTransform, *, count: Array | None) -> Array:
     del count  # the caller cuts the rows that are not data
-    output = nnx.merge(transform.graph, transform.state)(transform.scaler(x))
+    output = _output(transform.graph, transform.state, transform.scaler(x))
     return (output - transform.mean) * transform.scale
 
 
-@functools.partial(jax.jit, static_argnames=("columns", "hidden", "activations", "dtype"))
+def _output(graph: nnx.GraphDef[Network] | None, state: Any, x: Array) -> Array:
+    return x[:, 0] if graph is None else nnx.merge(graph, state)(x)
+
+
+@functools.partial(jax.jit, static_argnames=("columns", "layers", "dtype"))
 def _initial(
-    key: Array, columns: tuple[int, int], hidden: Any, activations: Any, dtype: DTypeLike
+    key: Array,
+    columns: tuple[int, int],
+    layers: tuple[Layers | None, Layers | None],
+    dtype: DTypeLike,
 ) -> tuple[tuple[Any, Any], Any]:
     """Return states of both networks, and of their optimiser."""
     states = tuple(
-        nnx.state(Network(inputs, hidden, activations, dtype, nnx.Rngs(part)))
-        for inputs, part in zip(columns, jax.random.split(key), strict=True)
+        () if side is None else nnx.state(Network(inputs, *side, dtype, nnx.Rngs(part)))
+        for inputs, side, part in zip(columns, layers, jax.random.split(key), strict=True)
     )
     return (states[0], states[1]), optax.adam(0.0).init(states)
 
 
 @functools.cache
-def _graph(inputs: int, hidden: Any, activations: Any, dtype: DTypeLike) -> nnx.GraphDef[Network]:
+def _graph(inputs: int, layers: Layers | None, dtype: DTypeLike) -> nnx.GraphDef[Network] | None:
     """Return the static half of a network; no weight is ever computed for it."""
-    network = nnx.eval_shape(lambda: Network(inputs, hidden, activations, dtype, nnx.Rngs(0)))
+    if layers is None:
+        return None
+    network = nnx.eval_shape(lambda: Network(inputs, *layers, dtype, nnx.Rngs(0)))
     return nnx.graphdef(network)
 
 
@@ -325,8 +277,7 @@ def _trained(
 
     def outputs(states: Any) -> tuple[Array, Array]:
         f, g = (
-            nnx.merge(graph, state)(x)
-            for graph, state, x in zip(graphs, states, inputs, strict=True)
+            _output(graph, state, x) for graph, state, x in zip(graphs, states, inputs, strict=True)
         )
         return f, g
 

@@ -1,0 +1,250 @@
+"""Measures of torch tensors, with exact gradients, for training loops in torch (extra ``torch``).
+
+`kb`, `sk` and `total` take tensors where those of `hgr_jax` take arrays, and return a tensor that
+a loss can hold.  JAX computes value and gradient in one compiled call, on the CPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from hgr_jax import measures
+from hgr_jax._checks import check_kernel
+from hgr_jax._optional import require
+from hgr_jax.core.kernels import KernelLike
+from hgr_jax.core.padding import jitted
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["kb", "sk", "total"]
+
+
+def kb(
+    a: Tensor, b: Tensor, h: KernelLike = 5, k: KernelLike = 5, *, weights: Tensor | None = None
+) -> Tensor:
+    """Compute HGR-KB of two tensors, the largest correlation between polynomials of each.
+
+        HGR-KB(a, b; h, k) = max over alpha, beta of rho(P_a^h alpha, P_b^k beta)
+
+    Value and gradient are those of `hgr_jax.kb`.  The gradient is computed with the value, where
+    one is needed, in one program for every shape: keep the sizes of batches fixed.  Without
+    gradients few programs serve all numbers of rows.
+
+    Args:
+      a, b: tensors ``(n,)``, or ``(n, p)`` for several variables at once, on any device and of any
+        layout in memory; either, both or none may require gradients.  Integers and half precision
+        are computed in float32, float64 in float64, whatever the configuration of JAX is.
+      h, k: kernel of ``a`` and of ``b``, as in `hgr_jax.kb`: a degree (int >= 1), or a hashable
+        function of JAX from arrays ``(n,)`` to features ``(n, m)``.
+      weights: non-negative observation weights, a tensor ``(n,)``, or None.
+
+    Returns:
+      A tensor ``()`` in [0, 1], on the device of ``a``.
+
+    Raises:
+      TypeError: for what is not a tensor, complex or sparse tensors, and other kernels.
+      ValueError: for other shapes, and degrees below 1.
+      ImportError: without torch.
+      RuntimeError: where a gradient of the gradient is prepared, by ``create_graph=True``.
+
+    Derivatives: of the first order.  Degenerate data: a constant gives 0 with zero gradients, NaN
+    or infinity gives NaN, as in `hgr_jax.kb`.
+
+    Cost: that of `hgr_jax.kb`; tensors on the CPU are passed on without a copy, others go there and
+    the value and the gradient back.  ``python -m bench.torch_overhead``
+    measures what is added.
+
+    Source: as `hgr_jax.kb`.
+
+    Example:
+      >>> import torch, hgr_jax.torch
+      >>> a = torch.linspace(-1, 1, 200)
+      >>> b = (a + a**2).requires_grad_()
+      >>> value = hgr_jax.torch.kb(a, b, h=2, k=2)
+      >>> value.backward()
+      >>> print(f"{value:.3f}", b.grad.shape)
+      1.000 torch.Size([200])
+    """
+    return _measured(measures.kb, a, b, weights, h=h, k=k)
+
+
+def sk(a: Tensor, b: Tensor, d: KernelLike = 5, *, weights: Tensor | None = None) -> Tensor:
+    """Compute HGR-SK of two tensors, the correlation of one with the best polynomial of the other.
+
+        HGR-SK(a, b; d) = max( rho(P_a^d alpha*, b), rho(a, P_b^d beta*) )
+
+    Value and gradient are those of `hgr_jax.sk`.
+
+    Args:
+      a, b, weights: as in `kb`.
+      d: kernel of either variable, as in `hgr_jax.sk`.
+
+    Returns:
+      A tensor ``()`` in [0, 1], on the device of ``a``.
+
+    Raises:
+      TypeError, ValueError, ImportError, RuntimeError: as `kb` does.
+
+    Derivatives, degenerate data and cost: as in `kb`.
+
+    Source: as `hgr_jax.sk`.
+
+    Example:
+      >>> import torch, hgr_jax.torch
+      >>> a = torch.linspace(-1, 1, 200)
+      >>> print(f"{hgr_jax.torch.sk(a, a**2, d=2):.3f}")
+      1.000
+    """
+    return _measured(measures.sk, a, b, weights, d=d)
+
+
+def total(
+    a: Tensor, b: Tensor, h: KernelLike = 5, k: KernelLike = 5, *, weights: Tensor | None = None
+) -> Tensor:
+    """Compute the root mean square of all canonical correlations of two tensors.
+
+        total(a, b; h, k) = sqrt( sum_i rho_i^2 / r ),    r of them
+
+    Value and gradient are those of `hgr_jax.total`.  Unlike `kb` it has a gradient where the
+    largest two correlations are equal.
+
+    Args:
+      a, b, h, k, weights: as in `kb`.
+
+    Returns:
+      A tensor ``()`` in [0, 1], on the device of ``a``.
+
+    Raises:
+      TypeError, ValueError, ImportError, RuntimeError: as `kb` does.
+
+    Derivatives, degenerate data and cost: as in `kb`.
+
+    Source: as `hgr_jax.total`.
+
+    Example:
+      >>> import torch, hgr_jax.torch
+      >>> a = torch.linspace(-1, 1, 200)
+      >>> print(f"{hgr_jax.torch.total(a, a + a**2, h=2, k=2):.2f}")
+      0.79
+    """
+    return _measured(measures.total, a, b, weights, h=h, k=k)
+
+
+def _measured(measure: Callable[..., Array], a: Any, b: Any, weights: Any, **kernels: Any) -> Any:
+    torch = _torch()
+    named = {"a": a, "b": b} | ({} if weights is None else {"weights": weights})
+    for name, value in named.items():
+        _check_tensor(torch, name, value)
+    # Conversions by torch, which differentiates through them.
+    dtype = torch.promote_types(torch.promote_types(a.dtype, b.dtype), torch.float32)
+    tensors = [x.to("cpu", dtype) for x in named.values()]
+    kernels = {name: check_kernel(name, kernel) for name, kernel in kernels.items()}
+    call = _Call(measure, tuple(kernels.items()), dtype == torch.float64)
+    needed = tuple(i for i, x in enumerate(tensors) if x.requires_grad)
+    if needed and torch.is_grad_enabled():
+        value = _function().apply(call, needed, *tensors)
+    else:
+        value = tensors[0].new_tensor(call.value(tensors))
+    return value.to(a.device)
+
+
+@functools.cache
+def _torch() -> Any:
+    return require("torch", "torch")
+
+
+def _check_tensor(torch: Any, name: str, value: Any) -> None:
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(
+            f"{name} must be a torch.Tensor; got {type(value).__name__}."
+            f" Convert it: torch.as_tensor({name})."
+        )
+    if value.is_complex() or value.layout != torch.strided:
+        raise TypeError(
+            f"{name} must be a dense tensor of real numbers; got dtype {value.dtype} and layout"
+            f" {value.layout}."
+        )
+
+
+class _Call:
+    """A measure with its kernels, to be called on tensors of one dtype."""
+
+    def __init__(
+        self, measure: Callable[..., Array], kernels: tuple[tuple[str, Any], ...], double: bool
+    ) -> None:
+        self.measure, self.kernels, self.double = measure, kernels, double
+
+    def value(self, tensors: Any) -> float:
+        with self._precision():
+            a, b, *weights = [x.numpy(force=True) for x in tensors]
+            given = {"weights": weights[0]} if weights else {}
+            return self.measure(a, b, **dict(self.kernels), **given).item()
+
+    def value_and_gradients(
+        self, tensors: Any, needed: tuple[int, ...]
+    ) -> tuple[float, list[NDArray[Any]]]:
+        with self._precision():
+            arrays = [x.numpy(force=True) for x in tensors]
+            value, gradients = _value_and_gradients(
+                *arrays, measure=self.measure, kernels=self.kernels, needed=needed
+            )
+            # Waits for the program, which reads the tensors' own memory.
+            return value.item(), [np.array(x) for x in gradients]
+
+    def _precision(self) -> contextlib.AbstractContextManager[Any]:
+        return jax.enable_x64(True) if self.double else contextlib.nullcontext()
+
+
+def _differentiated(
+    *arrays: Array,
+    measure: Callable[..., Array],
+    kernels: tuple[tuple[str, Any], ...],
+    needed: tuple[int, ...],
+) -> Any:
+    def value(*variables: Array) -> Array:
+        a, b, *weights = variables
+        given = {"weights": weights[0]} if weights else {}
+        return measure(a, b, **dict(kernels), **given)
+
+    return jax.value_and_grad(value, argnums=needed)(*arrays)
+
+
+_value_and_gradients = jitted(_differentiated, static=("measure", "kernels", "needed"))
+
+
+@functools.cache
+def _function() -> Any:
+    """Return the function of torch's autograd, once torch is needed."""
+    torch = _torch()
+
+    class Measure(torch.autograd.Function):  # type: ignore[misc,name-defined]
+        @staticmethod
+        def forward(context: Any, call: _Call, needed: tuple[int, ...], *tensors: Any) -> Any:
+            value, gradients = call.value_and_gradients(tensors, needed)
+            context.save_for_backward(*map(torch.from_numpy, gradients))
+            context.places = needed, len(tensors)
+            return tensors[0].new_tensor(value)
+
+        @staticmethod
+        def backward(context: Any, change: Any) -> Any:
+            if torch.is_grad_enabled():  # a second gradient would take this one for a constant
+                raise RuntimeError(
+                    "hgr_jax.torch has gradients of the first order only; got create_graph=True."
+                    " For higher orders use the measures of hgr_jax in JAX."
+                )
+            needed, count = context.places
+            found: list[Any] = [None] * count
+            for place, gradient in zip(needed, context.saved_tensors, strict=True):
+                found[place] = change * gradient
+            return None, None, *found
+
+    return Measure

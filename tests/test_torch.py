@@ -1,0 +1,234 @@
+"""Measures of torch tensors: values and gradients of JAX, and torch's own checks of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hgr_jax
+from hgr_jax import torch as of_tensors
+
+torch: Any = pytest.importorskip("torch", reason="the extra torch is not installed")
+
+ROWS = 40
+MEASURES = {
+    "kb": (hgr_jax.kb, of_tensors.kb, (3, 2)),
+    "sk": (hgr_jax.sk, of_tensors.sk, (3,)),
+    "total": (hgr_jax.total, of_tensors.total, (3, 2)),
+}
+
+
+def columns(rng: np.random.Generator, rows: int = ROWS) -> tuple[np.ndarray, ...]:
+    """A pair that depend on each other, and weights."""
+    a = rng.standard_normal(rows)
+    return a, a**2 + a + 0.5 * rng.standard_normal(rows), rng.uniform(0.5, 2, rows)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_value_and_gradients_are_those_of_jax(
+    name: str, dtype: str, rng: np.random.Generator
+) -> None:
+    ours, tensors, degrees = MEASURES[name]
+    arrays = [x.astype(dtype) for x in columns(rng)]
+
+    def value(a: Any, b: Any, w: Any) -> Any:
+        return ours(a, b, *degrees, weights=w)
+
+    with jax.enable_x64(dtype == "float64"):
+        found = jax.value_and_grad(value, argnums=(0, 1, 2))(*map(jnp.asarray, arrays))
+        expected = jax.tree.map(np.asarray, found)
+    a, b, w = (torch.tensor(x, requires_grad=True) for x in arrays)
+    result = tensors(a, b, *degrees, weights=w)
+    assert result.shape == ()
+    assert str(result.dtype) == f"torch.{dtype}"
+    (3 * result).backward()
+    tolerance = 1e-5 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(result.item(), expected[0], rtol=tolerance)
+    for x, gradient in zip((a, b, w), expected[1], strict=True):
+        assert x.grad.dtype == x.dtype
+        np.testing.assert_allclose(x.grad, 3 * gradient, atol=tolerance)
+    assert not jax.config.jax_enable_x64
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_gradcheck(name: str, rng: np.random.Generator) -> None:
+    _, tensors, degrees = MEASURES[name]
+    a, b, w = (torch.tensor(x, requires_grad=True) for x in columns(rng, 15))
+
+    def value(*given: Any) -> Any:
+        return tensors(given[0], given[1], *degrees, weights=given[2] if given[2:] else None)
+
+    assert torch.autograd.gradcheck(value, (a, b, w))
+    assert torch.autograd.gradcheck(value, (a, b.detach()))
+    two = torch.stack([a, b], dim=1).detach().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: tensors(x, w.detach(), *degrees), (two,))
+
+
+@pytest.mark.parametrize("wanted", [(True, True), (True, False), (False, True), (False, False)])
+def test_either_both_or_none_require_gradients(
+    wanted: tuple[bool, bool], rng: np.random.Generator
+) -> None:
+    pair = [
+        torch.tensor(x, requires_grad=needs)
+        for x, needs in zip(columns(rng)[:2], wanted, strict=True)
+    ]
+    value = of_tensors.kb(*pair, h=2, k=2)
+    assert value.requires_grad == any(wanted)
+    if any(wanted):
+        value.backward()
+    assert tuple(x.grad is not None for x in pair) == wanted
+    with torch.no_grad():
+        plain = of_tensors.kb(*pair, h=2, k=2)
+    assert not plain.requires_grad
+    np.testing.assert_allclose(plain, value.detach(), rtol=1e-12)
+
+
+def test_any_layout_and_dtype(rng: np.random.Generator) -> None:
+    a, b, _ = (torch.tensor(x) for x in columns(rng))
+    table = torch.stack([a, b], dim=1).requires_grad_()
+    strided = of_tensors.kb(table[:, 0], table[:, 1], 2, 2)
+    np.testing.assert_allclose(strided.item(), of_tensors.kb(a, b, 2, 2), rtol=1e-12)
+    strided.backward()
+    leaf = b.clone().requires_grad_()
+    of_tensors.kb(a, leaf, 2, 2).backward()
+    np.testing.assert_allclose(table.grad[:, 1], leaf.grad, atol=1e-12)
+    for other in (torch.bfloat16, torch.float16):
+        half = b.to(other).requires_grad_()
+        value = of_tensors.kb(a.to(other), half, 2, 2)
+        assert value.dtype == torch.float32
+        value.backward()
+        assert half.grad.dtype == other
+        np.testing.assert_allclose(value.item(), strided.item(), atol=0.02)
+    assert of_tensors.kb(a.float(), b, 2, 2).dtype == torch.float64
+    counts = torch.arange(ROWS)
+    expected = np.corrcoef(counts, counts > 9)[0, 1]
+    np.testing.assert_allclose(of_tensors.kb(counts, counts > 9, 1, 1), expected, atol=1e-5)
+
+
+def test_kernels_that_are_functions(rng: np.random.Generator) -> None:
+    a, _, _ = columns(rng)
+    kernel = hgr_jax.kernels.fourier(1, 2.0)
+    value = of_tensors.kb(torch.tensor(a), torch.tensor(np.sin(np.pi * a)), kernel, 1)
+    np.testing.assert_allclose(value, 1, atol=1e-6)
+
+
+def test_data_that_are_written_to_after_a_call(rng: np.random.Generator) -> None:
+    a, b, _ = (torch.tensor(x, dtype=torch.float32) for x in columns(rng, 5000))
+    b.requires_grad_()
+    expected = torch.autograd.grad(of_tensors.kb(a, b, 2, 2), b)[0]
+    value = of_tensors.kb(a, b, 2, 2)
+    with torch.no_grad():
+        a.zero_()
+        b.zero_()
+    np.testing.assert_array_equal(torch.autograd.grad(value, b)[0], expected)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_degenerate_data(name: str, rng: np.random.Generator) -> None:
+    _, tensors, degrees = MEASURES[name]
+    a = torch.tensor(columns(rng)[0]).requires_grad_()
+    constant = torch.full((ROWS,), 0.3, dtype=torch.float64, requires_grad=True)
+    value = tensors(a, constant, *degrees)
+    value.backward()
+    assert value.item() == 0
+    assert not a.grad.any()
+    assert not constant.grad.any()
+    missing = torch.where(a.detach() > 1, torch.nan, a.detach())
+    assert torch.isnan(tensors(missing, a, *degrees))
+
+
+def test_a_second_gradient_is_refused(rng: np.random.Generator) -> None:
+    a, b, _ = (torch.tensor(x, requires_grad=True) for x in columns(rng))
+    with pytest.raises(RuntimeError, match="gradients of the first order only"):
+        torch.autograd.grad(of_tensors.kb(a, b, 2, 2), b, create_graph=True)
+
+
+def test_a_linear_model_is_made_uncorrelated(rng: np.random.Generator) -> None:
+    z = torch.tensor(rng.standard_normal(256), dtype=torch.float32)
+    x = torch.stack([z, torch.tensor(rng.standard_normal(256), dtype=torch.float32)], dim=1)
+    y = x.sum(dim=1)
+    torch.manual_seed(0)
+    found = {}
+    for factor in (0.0, 4.0):
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.Adam(model.parameters(), 0.05)
+        for _ in range(150):
+            optimizer.zero_grad()
+            prediction = model(x)[:, 0]
+            loss = torch.nn.functional.mse_loss(prediction, y)
+            if factor:
+                loss = loss + factor * of_tensors.kb(z, prediction, 2, 2)
+            loss.backward()
+            optimizer.step()
+        found[factor] = of_tensors.kb(z, model(x)[:, 0].detach(), 2, 2).item()
+    assert found[0.0] > 0.6
+    assert found[4.0] < 0.2
+
+
+def test_the_same_shape_compiles_once(rng: np.random.Generator, compilations: Any) -> None:
+    def step(rows: int) -> None:
+        a, b, _ = (torch.tensor(x) for x in columns(rng, rows))
+        of_tensors.kb(a, b.requires_grad_(), 2, 2).backward()
+        of_tensors.kb(a, b.detach(), 2, 2)
+
+    step(ROWS)
+    with compilations() as programs:
+        step(ROWS)
+    assert programs == []
+    of_tensors.kb(*(torch.tensor(x) for x in columns(rng, 90)[:2]), 2, 2)
+    with compilations() as programs:
+        of_tensors.kb(*(torch.tensor(x) for x in columns(rng, 77)[:2]), 2, 2)
+    assert programs == []
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda a: of_tensors.kb(a.numpy(), a), TypeError, "a must be a torch.Tensor; got ndarray"),
+        (lambda a: of_tensors.sk(a, [1.0]), TypeError, "b must be a torch.Tensor; got list"),
+        (lambda a: of_tensors.total(a, a, weights=1.0), TypeError, "weights must be a torch.Te"),
+        (lambda a: of_tensors.kb(a, a * 1j), TypeError, "b must be a dense tensor of real"),
+        (lambda a: of_tensors.kb(a.to_sparse(), a), TypeError, "a must be a dense tensor of real"),
+        (lambda a: of_tensors.kb(a, a[:-1]), ValueError, "a and b must have the same number"),
+        (lambda a: of_tensors.kb(a[0], a), ValueError, r"a must have shape \(n,\) or \(n, p\)"),
+        (lambda a: of_tensors.kb(a, a, h=0), ValueError, "h must be at least 1"),
+        (lambda a: of_tensors.sk(a, a, d=[1]), TypeError, "d must be a degree"),
+        (lambda a: of_tensors.kb(a, a, weights=a[:3]), ValueError, "weights must have shape"),
+    ],
+)
+@pytest.mark.parametrize("needs", [False, True])
+def test_errors(
+    call: Callable[[Any], Any], error: type[Exception], message: str, needs: bool
+) -> None:
+    a = torch.linspace(0, 1, 8)
+    if needs and "ndarray" not in message:
+        a.requires_grad_()
+    with pytest.raises(error, match=message):
+        call(a)
+
+
+def test_torch_is_loaded_when_a_measure_is_called() -> None:
+    code = "import hgr_jax, sys; hgr_jax.torch.kb; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_torch() -> None:
+    code = """
+import sys
+sys.modules["torch"] = None
+import hgr_jax
+try:
+    hgr_jax.torch.kb([1.0], [1.0])
+except ImportError as error:
+    sys.exit("pip install 'hgr_jax[torch]'" not in str(error))
+sys.exit(2)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
