@@ -140,3 +140,12 @@ def chunks(chosen: Integers, size: int) -> Iterator[Integers]:
     """Yield parts of at most ``size`` entries."""
     for start in range(0, len(chosen), max(size, 1)):
         yield chosen[start : start + max(size, 1)]
+
+
+def groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
+    """Yield each of some keys ``(N,)``, rising, and the positions that have it."""
+    order = np.argsort(keys, kind="stable")
+    found, starts = np.unique(keys[order], return_index=True)
+    stops = np.append(starts, len(keys))[1:]
+    for key, start, stop in zip(found, starts, stops, strict=True):
+        yield int(key), order[start:stop]

@@ -26,7 +26,7 @@ from hgr_jax.scanning.features import Estimates, Features, Kernels
 from hgr_jax.scanning.permutations import permutation_null
 from hgr_jax.scanning.rank_tests import RankTests
 
-SOURCES = ("", "rank", "asymptotic", "permutation")
+SOURCES = ("", "rank", "asymptotic", "permutation", "exact")
 
 MIN_RANK_PIVOT = 0.3
 """Of ranks on the rows of a pair: below, they are another kind of rows than those of the column."""
@@ -80,7 +80,8 @@ def significance(
         by_ranks.run(memory, progress)
         known, of_numbers = of_numbers[by_ranks.known], of_numbers[~by_ranks.known]
         tests.pvalue[known] = np.exp(by_ranks.log_p[by_ranks.known])
-        tests.source[known] = SOURCES.index("rank")
+        exact = by_ranks.exact[by_ranks.known]
+        tests.source[known] = np.where(exact, SOURCES.index("exact"), SOURCES.index("rank"))
         rest = usable & (tests.source == 0)
         by_law = rest.copy()
         by_law[of_numbers] = False

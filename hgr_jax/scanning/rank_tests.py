@@ -20,7 +20,7 @@ from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, codes_of, is_worth
 from hgr_jax.inference.independence import exact_pvalue
 from hgr_jax.scanning.engine import Engine
-from hgr_jax.scanning.features import Features, Kernels, chunks, patterns_of
+from hgr_jax.scanning.features import Features, Kernels, chunks, groups, patterns_of
 
 FIRST = 2
 """Polynomials of one column that are in a block with all of the other."""
@@ -62,6 +62,7 @@ class RankTests:
     Attributes:
       log_p: ``(N,)``.
       known: ``(N,)``, False where only permutations would do.
+      exact: ``(N,)``, which are Fisher's of two columns of two values.
     """
 
     def __init__(self, in_ranks: Features, pairs: Integers, rows: Floats) -> None:
@@ -69,6 +70,7 @@ class RankTests:
         self.in_ranks, self.rows = in_ranks, rows
         self.pairs = np.sort(pairs, axis=1)
         self.log_p, self.known = np.full(len(pairs), np.nan), np.zeros(len(pairs), bool)
+        self.exact = self.known.copy()
         self.patterns = patterns_of(in_ranks)
         x = in_ranks.x
         self.codes: Integers = np.zeros(x.shape, np.int32, order="F")
@@ -78,24 +80,23 @@ class RankTests:
 
     def run(self, memory: int, progress: Callable[[int], None]) -> None:
         """Test all; ``progress`` is called with the number of pairs that a step has done."""
+        count = self.patterns.present.shape[1]
         of = np.sort(self.patterns.pattern_index[self.pairs], axis=1)
-        keys, inverse, counts = np.unique(of, axis=0, return_inverse=True, return_counts=True)
-        order = np.argsort(inverse.reshape(-1), kind="stable")
-        groups = np.split(order, np.cumsum(counts)[:-1])
+        found = sorted(groups(of[:, 0] * count + of[:, 1]), key=lambda item: -len(item[1]))
         direct: list[Integers] = []
         rest: list[Integers] = []
         left = float(RANKED_AGAIN)
-        for place in np.argsort(-counts, kind="stable"):
-            group = groups[place]
-            left -= self.rows[group[0]] if keys[place][0] != keys[place][1] else 0
+        for key, group in found:
+            one, other = divmod(key, count)
+            left -= self.rows[group[0]] if one != other else 0
             (direct if left >= 0 else rest).append(group)
-        for found in _gathered(itertools.chain.from_iterable(map(self._among_shared, direct))):
-            self._settle(found)
-            progress(len(found.places))
+        for moments in _gathered(itertools.chain.from_iterable(map(self._among_shared, direct))):
+            self._settle(moments)
+            progress(len(moments.places))
         if rest:
             group = np.concatenate(rest)
             self._among_own(group, memory)
-            progress(len(group))
+            progress(int(self.known[group].sum()))
 
     def _settle(self, found: Moments) -> None:
         combined, _, _ = combined_pvalues(found.m, self.rows[found.places], found.degrees)
@@ -133,7 +134,8 @@ class RankTests:
         if weights is None:
             for place in np.flatnonzero((directions == 1).all(axis=1)):
                 pvalue = exact_pvalue(*(columns[c] for c in pairs[place]))
-                self.log_p[group[place]], self.known[group[place]] = np.log(pvalue), True
+                self.log_p[group[place]] = np.log(pvalue)
+                self.known[group[place]] = self.exact[group[place]] = True
         degrees = np.array([column.trusted for column in columns])[pairs].T
         sure = (degrees > 0).all(axis=0) & (self.rows[group] >= LEAST_ROWS) & ~self.known[group]
         share = np.array([column.worth for column in columns])[pairs].prod(axis=1)
@@ -187,11 +189,11 @@ def _products_of_pairs(
     columns: list[RankedColumn], pairs: Integers, weights: Floats | None, wanted: Integers
 ) -> Iterator[tuple[Integers, Floats]]:
     """Yield positions of some of the ``wanted`` pairs, and their M ``(16, 16, N)``."""
-    tile = pairs[wanted] // TILE
-    for key in np.unique(tile, axis=0):
-        chosen = wanted[(tile == key).all(axis=1)]
+    tiles = pairs[wanted] // TILE
+    for _, group in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
+        chosen = wanted[group]
         left, right = (np.unique(pairs[chosen, side]) for side in (0, 1))
-        if key[0] == key[1]:
+        if tiles[group[0], 0] == tiles[group[0], 1]:
             left = right = np.union1d(left, right)
         one, third = _narrow_products(columns, left, right, weights)
         other = one if left is right else _narrow_products(columns, right, left, weights)[0]

@@ -65,8 +65,9 @@ class Scan:
       n_obs: rows where both columns are present (and of positive weight); 0 on the diagonal.
       degrees: ``(p, p, 2)``, directions that the pair's rows support of column i and of column
         j; so ``degrees[j, i]`` is ``degrees[i, j]`` reversed.
-      source: where a p-value is from, 0 to 3 for none, ``"rank"``, ``"asymptotic"`` (Roy's law,
-        of the values as they are) and ``"permutation"``; in words: `pvalue_source`.
+      source: where a p-value is from, 0 to 4 for none, ``"rank"``, ``"asymptotic"`` (Roy's law,
+        of the values as they are), ``"permutation"`` and ``"exact"`` (Fisher's, of two columns of
+        two values); in words: `pvalue_source`.
       skipped: names of the columns that were left out, with the reason.
       notes: names of columns that were used, but not quite as they are, with a remark.
       settings: of the scan.
