@@ -191,14 +191,18 @@ def test_calibration_quick(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(calibration, "KINDS", ("lognormal", "discrete"))
+    monkeypatch.setattr(calibration, "CONDITIONS", dict(list(calibration.CONDITIONS.items())[1:3]))
     assert calibration.main(["--quick"]) == 0
     printed = capsys.readouterr().out
-    rows = [line.split(" | ") for line in printed.splitlines() if " | 300 | 3 | " in line]
-    assert [row[0].strip("| ") for row in rows] == ["lognormal", "discrete"]
+    rows = [line.split(" | ") for line in printed.splitlines() if " | 300 | " in line]
+    pairs = ["normal, normal", "normal, zero-inflated", "zero-inflated, zero-inflated"]
+    assert [row[0].strip("| ") for row in rows] == pairs
     for row in rows:
-        assert 2.5 < float(row[5].rstrip("%")) < 8
+        assert row[2].startswith("rank")
+        assert 1 < float(row[4].rstrip("%")) < 9  # of 256 pairs
     assert "| linear | " in printed
-    assert "| zero-inflated, zero-inflated | 80 | rank | " in printed
+    assert "| weights, lognormal | 80 | permutation | " in printed
+    assert "| given c, a = c + e | 80 | signs | " in printed
 
 
 def test_every_measure_is_timed() -> None:
