@@ -30,6 +30,11 @@ LARGEST_PVALUE = 0.99
 """Of a block: one that is all but 1 would outweigh what the others have found."""
 
 
+def in_blocks(h: int, k: int) -> npt.NDArray[np.bool_]:
+    """Return which entries of M ``(h, k)`` are in a block."""
+    return np.minimum.outer(np.arange(h), np.arange(k)) < NARROW
+
+
 def cross_moments(f: Floats, g: Floats, share: Floats | None = None) -> Floats:
     """Return M ``(h, k, N)`` of ``f (h, n)`` and ``g (k, N, n)``, 0 beyond the blocks.
 

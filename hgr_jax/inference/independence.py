@@ -24,7 +24,7 @@ from hgr_jax._checks import (
 )
 from hgr_jax.core.kernels import monomial_exponents
 from hgr_jax.inference import roys_root
-from hgr_jax.inference._rank_blocks import combined_pvalues, cross_moments
+from hgr_jax.inference._rank_blocks import combined_pvalues, cross_moments, in_blocks
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.inference._ranked import RankedColumn, codes_of, ranks_of_levels, rows_worth
 from hgr_jax.inference._ranks import ranks
@@ -37,6 +37,10 @@ REACHED = 100
 
 TAIL_RANKS = (10, 100)
 """Ranks of the permutations by which their law goes on, where fewer than the first reach."""
+
+FAR = 2000
+"""So many permutations of which none reaches the statistic have told what they can: their law is
+continued."""
 
 RANKS_AT_ONCE = 2_000_000
 
@@ -99,8 +103,9 @@ def independence_test(
     1 / n!.  A variable with ties has the degrees at which its polynomials behave as those of at
     least 50 rows without ties do.  Where not even the first does, or of fewer than 20 rows,
     b is permuted: until 100 permutations reach T (Besag & Clifford), or
-    p = (1 + #reached) / (1 + permutations); where fewer than 10 do, the law of the others is
-    continued.  Two variables of two values have the exact law of their table.
+    p = (1 + #reached) / (1 + permutations); where fewer than 10 do, or none of the first 2,000,
+    the law of the others is continued.  Two variables of two values have the exact law of their
+    table.
 
     With ``weights`` the ranks, their polynomials and all means are weighted, and n is the effective
     number of rows ``(sum w)^2 / sum w^2``.  Where single weights are too large for that, the ranks
@@ -188,18 +193,17 @@ def independence_test(
         return _found(values[0], np.exp(log_p[0]), "rank", degrees[:, 0], rows)
     size = min(count + 1, max(1, RANKS_AT_ONCE // len(x)))
     chunks = -(-(count + 1) // size)
-    source, drawn = "permutation", (g[:, order] for order in orders(key, len(x), chunks, size))
     if c is not None:
-        source, rarest = "signs", -len(x) * math.log(2)
         # What is left of n rows varies as n - r of them do, of which signs know nothing.
         scale = math.sqrt((rows + len(basis)) / (rows - 1))
-        drawn = (g[:, None] * signs for signs in _signs(key, len(x), chunks, size, scale))
-    elif share is not None:
+        drawn = _under_signs(f, g, share, _signs(key, len(x), chunks, size, scale))
+        return _sampled(drawn, "signs", rows, -len(x) * math.log(2), count)
+    if share is not None:
         # Ranks without weights, as those of b must not change where its rows are permuted.
         f, g = (RankedColumn.of_values(v).polynomials()[: len(old)] for v, old in ((x, f), (y, g)))
         f = f - (f @ share)[:, None]
-    sampled = (combined_pvalues(cross_moments(f, each, share), rows) for each in drawn)
-    return _sampled(sampled, source, rows, rarest, count)
+    drawn = (cross_moments(f, g[:, order], share) for order in orders(key, len(x), chunks, size))
+    return _sampled(drawn, "permutation", rows, rarest, count)
 
 
 def _signs(key: Array, rows: int, chunks: int, size: int, scale: float) -> Iterator[Floats]:
@@ -210,6 +214,18 @@ def _signs(key: Array, rows: int, chunks: int, size: int, scale: float) -> Itera
         if not chunk:
             signs[0] = 1
         yield signs
+
+
+def _under_signs(
+    f: Floats, g: Floats, share: Floats | None, drawn: Iterator[Floats]
+) -> Iterator[Floats]:
+    """Yield moments ``(h, k, N)`` of rows whose products have signs ``(N, n)``."""
+    i, j = np.indices((len(f), len(g)))[:, in_blocks(len(f), len(g))]
+    products = (f / f.shape[1] if share is None else f * share)[i] * g[j]
+    for signs in drawn:
+        m = np.zeros((len(f), len(g), len(signs)))
+        m[i, j] = products @ signs.T
+        yield m
 
 
 def _affordable_degree(rows: int, variables: int) -> int:
@@ -289,18 +305,17 @@ def exact_pvalue(x: RankedColumn, y: RankedColumn) -> float:
 
 
 def _sampled(
-    sampled: Iterator[tuple[Floats, Floats, Floats]],
-    source: str,
-    rows: float,
-    rarest: float,
-    most: int,
+    drawn: Iterator[Floats], source: str, rows: float, rarest: float, most: int
 ) -> IndependenceTest:
-    """Return the test of the first of combined p-values by the others, of no dependence."""
-    first, degrees, values = next(sampled)
+    """Return the test of the first of matrices ``(h, k, N)`` by the others, of no dependence."""
+    first, degrees, values = combined_pvalues(next(drawn), rows)
     null = first[1 : 1 + most]
-    while len(null) < most and np.sum(_reached(null, first[0])) < REACHED:
-        null = np.concatenate([null, next(sampled)[0]])[:most]
     reached = _reached(null, first[0])
+    while len(null) < most and reached.sum() < REACHED:
+        if len(null) >= FAR and not reached.any():
+            break
+        null = np.concatenate([null, combined_pvalues(next(drawn), rows)[0]])[:most]
+        reached = _reached(null, first[0])
     pvalue = (1 + reached.sum()) / (1 + len(null))
     if reached.sum() >= REACHED:
         pvalue = REACHED / (1 + np.flatnonzero(reached)[REACHED - 1])

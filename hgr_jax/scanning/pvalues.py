@@ -114,7 +114,18 @@ def significance(
             tests.null_mean[left], tests.null_95[left] = mean, point
         tests.pvalue[left] = (exceed + 1) / (drawn + 1)
     elif len(left):
-        _test_each(tests, permuted, kernels, measure, pairs, left, permutations, key, progress)
+        _test_each(
+            tests,
+            permuted,
+            kernels,
+            measure,
+            pairs,
+            left,
+            permutations,
+            key,
+            progress,
+            of_ranks=measure is None and source == "auto",
+        )
     tests.source[left] = SOURCES.index("permutation")
     return tests
 
@@ -170,6 +181,8 @@ def _test_each(
     permutations: int,
     key: Array,
     progress: Callable[[int], None],
+    *,
+    of_ranks: bool,
 ) -> None:
     """Test pairs by permutations that share nothing: of any measure, or with weights."""
 
@@ -194,5 +207,6 @@ def _test_each(
         key, own = jax.random.split(key)
         test = permutation_test(a, b, statistic, key=own, permutations=permutations, **options)
         tests.pvalue[index] = test.pvalue
-        tests.null_mean[index], tests.null_95[index] = test.null_mean, test.null_95
+        if not of_ranks:
+            tests.null_mean[index], tests.null_95[index] = test.null_mean, test.null_95
         progress(1)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._rank_blocks import NARROW, combined_pvalues
+from hgr_jax.inference._rank_blocks import combined_pvalues, in_blocks
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, codes_of, is_worth
 from hgr_jax.inference.independence import exact_pvalue
@@ -89,7 +89,7 @@ class RankTests:
         for key, group in found:
             one, other = divmod(key, count)
             left -= self.rows[group[0]] if one != other else 0
-            (direct if left >= 0 else rest).append(group)
+            (direct if left >= 0 or one == other else rest).append(group)
         for moments in _gathered(itertools.chain.from_iterable(map(self._among_shared, direct))):
             self._settle(moments)
             progress(len(moments.places))
@@ -157,7 +157,7 @@ class RankTests:
             (column,), _ = self._ranked(np.array([c]), self._rows_of(np.array([c])))
             degree[c], worth[c] = min(column.trusted, OTHER_DEGREE), column.worth
         engine = Engine(self.in_ranks, Kernels(OTHER_DEGREE, OTHER_DEGREE), memory)
-        narrow = np.minimum.outer(np.arange(OTHER_DEGREE), np.arange(OTHER_DEGREE)) < NARROW
+        narrow = in_blocks(OTHER_DEGREE, OTHER_DEGREE)
 
         def settle(part: Integers, m: Floats) -> None:
             h, k = degree[pairs[part]].T
