@@ -109,7 +109,7 @@ def hgr_classif(
 
     The p-values are those of `hgr_jax.scan` beside a category: the law of Roy's largest root for
     the ranks of the column where it can be trusted (enough rows in every class, for the degree and
-    the ties), elsewhere permutations of the rows, of the values.
+    the ties), elsewhere permutations of those ranks.
 
     Args:
       X: array or data frame of numbers, ``(n, p)``.

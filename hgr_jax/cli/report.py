@@ -42,14 +42,14 @@ HEADERS = {
         "HGR-KB of ranks, less its bias, above |Spearman| or level means: what is not monotone",
     ),
     "|Pearson|": ("pearson", "what a straight line explains; none with a category"),
-    "p-value": ("pvalue", "how often independent columns reach such a value"),
+    "p-value": ("pvalue", "how often independent columns show as much dependence, by their ranks"),
     "adjusted p": (
         "adjusted_pvalue",
         "the p-value for so many pairs (Benjamini-Hochberg): at most 0.05 is more than chance",
     ),
     "null 95%": (
         "null_95",
-        "what independent columns stay below, 95 times of 100: ranks, or values where permuted",
+        "what HGR-KB of ranks stays below, 95 times of 100, where columns are independent",
     ),
     "corrected": ("corrected", "HGR-KB less its upward bias"),
     "one row": (
@@ -57,7 +57,10 @@ HEADERS = {
         "the largest part of the correlation that one row makes (of the first pairs)",
     ),
     "rows": ("n_obs", "rows where both columns are present"),
-    "p-value from": ("pvalue_source", "the law of Roy's largest root of ranks, or permutations"),
+    "p-value from": (
+        "pvalue_source",
+        "a law of ranks, of several degrees at once; beside a category, Roy's law; or permutations",
+    ),
 }
 """Headers of the table of pairs: the attribute of a `Pair` below each, and what it means."""
 

@@ -133,8 +133,7 @@ def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> Non
     print(
         f"\n{more_than_chance(found):,} of {len(found):,} pairs are more than chance at a false"
         f" discovery rate of {FALSE_DISCOVERY_RATE:.0%}\n"
-        "null 95%: what independent columns stay below, 95 times of 100: of ranks, or of values"
-        " where those were permuted"
+        "null 95%: what HGR-KB of ranks stays below, 95 times of 100, where columns are independent"
     )
     if any(pair.ranks_disagree for pair in listed):
         print("*: the value and that of the ranks disagree: few rows make one of them")

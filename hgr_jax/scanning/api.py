@@ -77,19 +77,24 @@ def scan(
 
     Where the p-values come from (``pvalue_source``), by ``pvalues="auto"``:
 
-    * ``"rank"``: the law of Roy's largest root for the HGR of the *ranks* of numeric columns (with
-      categories as they are), wherever it can be trusted: enough rows for the degrees and ties,
-      weights that vary little, and values that are not missing where the other column is low or
-      high.  It does not depend on the distribution of the data.  (With heavy tails the
-      polynomials of the values themselves break that law.)
-    * ``"asymptotic"``: the same law for two categories, under the same conditions.
-    * ``"permutation"``: ``(b + 1) / (m + 1)``, with b of m random permutations of the rows of one
-      column reaching the value.  It is exact, and never below ``1 / (m + 1)``.  Pairs that are
-      clearly not significant (a fifth of the first half of them reach the value) have no others.
+    * ``"rank"``, of two numeric columns: that of `hgr_jax.independence_test` on the rows that both
+      share, from HGR of their *ranks* at several degrees at once, whatever h and k; of two values
+      each, Fisher's exact law.  It does not depend on the distribution of the data.  (Where columns
+      are missing in many different rows, more than 500,000 in all, ranks are those among each
+      column's own rows, made orthonormal on those of the pair, and degrees at most 8.)
+    * ``"rank"`` of a number and a category: the law of Roy's largest root for the ranks of the
+      number, of degree h or k; ``"asymptotic"`` of two categories: the same law.  Both where it can
+      be trusted: enough rows for the degrees, ties and levels, weights that vary little, and values
+      that are not missing where the other column is low or high.
+    * ``"permutation"``, of the rest (too many ties, fewer than 20 rows, uneven weights, values
+      missing by the other column): ``(b + 1) / (m + 1)``, where in b of m random permutations of
+      the rows of one column HGR of ranks, at h and k, reaches its value.  It is exact, and
+      never below ``1 / (m + 1)``.  Pairs that are clearly not significant (a fifth of the first
+      half of them reach the value) have no others.
 
-    ``"rank"`` and ``"permutation"`` ask for Roy's law of ranks or for permutations throughout,
-    ``"asymptotic"`` for Roy's law of the values as they are, None for no p-values.  Measures other
-    than ``"kb"`` are tested by permutation.
+    ``"rank"`` asks for Roy's law of ranks at h and k throughout, ``"asymptotic"`` for the same law
+    of the values as they are, ``"permutation"`` for permutations of the values, None for no
+    p-values.  Measures other than ``"kb"`` are tested by permutations of the values.
 
     Args:
       table: a NumPy or JAX matrix ``(n, p)``, a mapping of names to columns, or a data frame
@@ -122,14 +127,15 @@ def scan(
         above, or more pairs than fit in memory.  Not for anything in the data.
 
     Cost: for n rows and p columns of degree d, one product of ``(p d) x n`` and ``n x (p d)``; with
-    q patterns of missing values another of ``p (d + 1) (d + 2) / 2 x n`` and ``n x q``; p-values by
-    ranks the same again and a sort of every column; a permutation as much as the product for the
-    columns that need it, one for each two patterns of missing values.
+    q patterns of missing values another of ``p (d + 1) (d + 2) / 2 x n`` and ``n x q``; with
+    p-values both again, of ranks, and a sort of every column; by ``"auto"`` also a product as of
+    degree 6 for each two patterns; a permutation as much as the product for the columns that need
+    it, one for each two patterns.
 
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression"; Roy,
     "On a heuristic method of test construction" (1953); Chiani, "Distribution of the largest root
-    of a matrix for Roy's test" (2016); Phipson & Smyth, "Permutation p-values should never be
-    zero" (2010).
+    of a matrix for Roy's test" (2016); Liu & Xie, "Cauchy combination test" (2020); Phipson &
+    Smyth, "Permutation p-values should never be zero" (2010).
 
     Example:
       >>> import numpy as np, hgr_jax

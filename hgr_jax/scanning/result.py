@@ -59,15 +59,16 @@ class Scan:
       adjusted_pvalue: Benjamini-Hochberg over the pairs that have a p-value, each counted once.
       corrected: the measure with less of its upward bias (`hgr_jax.inference.corrected`), of
         ``"kb"``.
-      null_mean, null_95: mean and 95% point of the measure for independent columns: by permutation
-        of these very columns where the p-value is, else by Roy's law, which is that of their ranks
-        (values with tails reach higher: at degree 5 one normal pair of nine in 1,000 rows).
+      null_mean, null_95: mean and 95% point of the measure for independent columns: of ``"kb"`` by
+        Roy's law at h and k, which is that of their ranks (values with tails reach higher: at
+        degree 5 one normal pair of nine in 1,000 rows); of ``pvalues="permutation"``, and of other
+        measures, by permutation of these very values.
       n_obs: rows where both columns are present (and of positive weight); 0 on the diagonal.
       degrees: ``(p, p, 2)``, directions that the pair's rows support of column i and of column
         j; so ``degrees[j, i]`` is ``degrees[i, j]`` reversed.
-      source: where a p-value is from, 0 to 4 for none, ``"rank"``, ``"asymptotic"`` (Roy's law,
-        of the values as they are), ``"permutation"`` and ``"exact"`` (Fisher's, of two columns of
-        two values); in words: `pvalue_source`.
+      source: where a p-value is from, 0 to 4 for none, ``"rank"`` (a law of ranks),
+        ``"asymptotic"`` (Roy's law, of categories or of the values as they are),
+        ``"permutation"`` and ``"exact"``, as in `hgr_jax.scan`; in words: `pvalue_source`.
       skipped: names of the columns that were left out, with the reason.
       notes: names of columns that were used, but not quite as they are, with a remark.
       settings: of the scan.
