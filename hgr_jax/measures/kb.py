@@ -75,7 +75,7 @@ def kb(
         two series of pandas with different indexes (rows are matched by position).
         Never for values, so that it can be traced: see `kb_fit` for diagnostics.
 
-    Derivatives: with respect to ``a``, ``b`` and ``weights``, forward and reverse, of every
+    Derivatives: with respect to ``a``, ``b``, c and ``weights``, forward and reverse, of every
     order.  The first is that of the correlation with the coefficients held fixed (the envelope
     theorem), an elementwise pass over the data.
 
