@@ -91,7 +91,7 @@ def _warn_of_few_steps(name: str, host: NDArray[Any], kept: NDArray[Any]) -> Non
     step = np.maximum(np.abs(low), np.abs(high)) * np.finfo(kept.dtype).eps
     if not np.any(high - low < FEW_STEPS * step):
         return
-    coarse = np.atleast_1d((high - low < FEW_STEPS * step) & (np.ptp(host, axis=0) > 0))
+    coarse = ((high - low < FEW_STEPS * step) & (np.ptp(host, axis=0) > 0)).reshape(-1)
     given, rounded = (x.reshape(len(x), -1)[:, coarse] for x in (host, kept))
     if not np.array_equal(given, rounded):
         warnings.warn(

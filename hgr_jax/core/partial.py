@@ -15,7 +15,7 @@ from hgr_jax.core.canonical import PreparedPair, prepare
 from hgr_jax.core.fitting import whitening
 from hgr_jax.core.kernels import KernelLike, encode
 from hgr_jax.core.numerics import equal_weights, normalised, without_dropped_rows
-from hgr_jax.core.small_matrices import matmul
+from hgr_jax.core.small_matrices import matmul, symmetric_eigen
 from hgr_jax.core.whitened import fit_basis
 
 EXPLAINED = {"float32": 1e-5, "float64": 1e-12}
@@ -59,7 +59,7 @@ def _functions_of(kernel: KernelLike, x: Array, weights: Array, name: str) -> Ar
     """
     encoder, features = encode(kernel, without_dropped_rows(x, weights), weights, name)
     degree = None if callable(encoder.kernel) or features.ndim == 2 else encoder.kernel
-    basis, _ = fit_basis(degree, features, weights)
+    basis, _ = fit_basis(degree, *lax.stop_gradient((features, weights)))
     values = basis.functions(features)
     gram = matmul(values * weights[None, :], values.T)
     return matmul(whitening(gram, np.ones(gram.shape, bool)), values)
@@ -69,6 +69,6 @@ def _left_of(functions: Array, known: Array, weights: Array) -> Array:
     """Return what orthonormal ``known (r, n)`` leave of ``functions (m, n)``, in coordinates."""
     left = functions - matmul(matmul(functions * weights[None, :], known.T), known)
     moments = lax.stop_gradient(matmul(left * weights[None, :], left.T))
-    shares, coordinates = jnp.linalg.eigh(jnp.where(jnp.isfinite(moments), moments, 0))
+    shares, coordinates = symmetric_eigen(jnp.where(jnp.isfinite(moments), moments, 0))
     clear = shares > EXPLAINED[str(left.dtype)]
     return matmul(jnp.where(clear[:, None], coordinates.T, 0), left)

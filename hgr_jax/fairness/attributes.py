@@ -143,10 +143,10 @@ def learn_attribute(penalty: Penalty, z: ArrayLike, y: NDArray[Any]) -> Attribut
         if counts.min() < 2:
             raise ValueError(
                 "given='classes' needs at least two rows of every value of y; there is"
-                f" {counts.min()} of {classes[counts.argmin()]:g}. For a continuous y give a"
-                " number of bins instead: given=5."
+                f" {counts.min()} of {classes[counts.argmin()]:g}. For a continuous y give"
+                " given='polynomials', or a number of bins: given=5."
             )
-    elif penalty.given is not None:
+    elif penalty.given not in (None, "polynomials"):
         edges = np.unique(np.quantile(y, np.arange(1, penalty.given) / penalty.given))
         edges = edges[edges > y.min()]
     return Attribute(name, distinct, center, scale, levels, classes, edges)
@@ -311,7 +311,10 @@ def make_rows(
     z = matched(protected, penalties)
     if attributes is None:
         attributes = [learn_attribute(p, values, y) for p, values in zip(penalties, z, strict=True)]
-    groups = [attribute.group(y) for attribute in attributes]
+    groups = [
+        y if penalty.given == "polynomials" else attribute.group(y)
+        for penalty, attribute in zip(penalties, attributes, strict=True)
+    ]
     rows = Rows(
         x=jax.device_put(x),
         y=jax.device_put(y),
@@ -346,7 +349,7 @@ def check_sizes(
         if penalty.measure is None:
             continue
         least, share, where = penalty.least_rows(z), 1.0, ""
-        if group is not None:
+        if attribute.group_names:
             counts = np.bincount(np.asarray(group), minlength=attribute.groups)
             share, where = counts.min() / n, f" of {attribute.group_names[counts.argmin()]}"
         expected = (n if batch_size is None else batch_size * penalty.memory) * share

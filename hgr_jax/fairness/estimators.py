@@ -246,7 +246,8 @@ _PARAMETERS = """
         scalar``; None for no constraint.
       threshold: in (0, 1], of the penalty.
       h, k: degrees, for "kb" (and ``k`` for "sk").
-      given: None, "classes" or a number of bins of y: constrain what is left given y.
+      given: None, "classes", a number of bins of y, or "polynomials": constrain what is left
+        given y, see `Penalty`.
       bias_corrected: see `Penalty`.
       alpha: decoupled weight decay (AdamW), in units of the learning rate.
       steps: gradient steps.

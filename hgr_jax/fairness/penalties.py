@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from hgr_jax import measures
 from hgr_jax._checks import as_estimate, as_key, check_count, check_flag, check_kernel
 from hgr_jax.core.kernels import KernelLike
+from hgr_jax.fairness.batches import Past, empty_past, remembered
 from hgr_jax.inference.bias import corrected
 from hgr_jax.measures import kb, kb_fit, sk
 
@@ -120,8 +121,11 @@ class Penalty:
       h, k: kernels of z and of the prediction, for "kb" (as in `hgr_jax.kb`); "sk" has the
         degree ``k``.  Where z is categorical, one-hot encoded ``(n, c)``, h is 1.
       given: None, or penalise the dependence that is left *given y* (equalised odds):
-        ``"classes"`` within each value of y, an int within so many quantile bins of y.  Takes
-        "kb", "sk" or a function with a keyword ``weights``.
+        ``"classes"`` within each value of y, an int within so many quantile bins of y; of these
+        "kb", "sk" or a function with a keyword ``weights``.  For a continuous y without bins,
+        ``"polynomials"`` penalises what polynomials of y of the degree ``k`` leave, as ``given``
+        of `hgr_jax.kb` (so that a prediction equal to y has 0): "kb", "sk" or a function with a
+        keyword ``given``.
       bias_corrected: take away part of the upward bias of a sample value, see `corrected`; for
         "kb" and "sk".
       memory: measure on the last so many batches, of which the present one has the gradient
@@ -171,7 +175,7 @@ class Penalty:
         check_kernel("k", self.k)
         check_count("memory", self.memory)
         check_flag("bias_corrected", self.bias_corrected)
-        if self.given not in (None, "classes"):
+        if self.given not in (None, "classes", "polynomials"):
             check_count("given", self.given, least=2)
         degrees = not callable(self.h) and not callable(self.k)
         if self.bias_corrected and not (self.measure in ("kb", "sk") and degrees):
@@ -181,8 +185,8 @@ class Penalty:
             )
         if self.given is not None and named and self.measure not in ("kb", "sk"):
             raise ValueError(
-                "given needs a measure with observation weights: 'kb', 'sk' or a function"
-                f" (z, prediction, weights=...); got {self.measure!r}."
+                "given needs the measure 'kb', 'sk' or a function (z, prediction, weights=...),"
+                f" with 'polynomials' (z, prediction, given=...); got {self.measure!r}."
             )
         if self.warm_start is not None:
             check_flag("warm_start", self.warm_start)
@@ -210,7 +214,10 @@ class Penalty:
             fits = _over_columns(lambda p: fit(z, p), columns)
         elif self.measure == "kb" and self.warm_start:
             fits = _over_columns(lambda p: kb_fit(z, p, self._h(z), self.k), columns)
-        past = empty_past(self.memory, z, columns) if self.memory > 1 else None
+        past = None
+        if self.memory > 1:
+            groups = jnp.zeros(len(z), columns.dtype if self._given_polynomials else jnp.int32)
+            past = empty_past(self.memory, z, columns, groups)
         return PenaltyState(fits, past)
 
     def values(
@@ -227,7 +234,8 @@ class Penalty:
           state: of `init` or the step before.
           z: ``(n,)``, or one-hot ``(n, c)``, traced.
           prediction: ``(n,)`` or ``(n, columns)``, traced.
-          group: ``(n,)`` integers, where ``given`` is not None, see `within`.
+          group: ``(n,)`` where ``given`` is not None: integers, see `within`; with
+            ``"polynomials"`` y itself.
           groups: how many groups there are, static.
         """
         columns, past = _prediction_columns(prediction), state.past
@@ -236,12 +244,12 @@ class Penalty:
             z, columns, group, past, share = remembered(past, z, columns, group)
         values, fits = self._measured(state.fits, z, columns, group, groups)
         if self.bias_corrected:
-            if group is None:
+            if group is None or self._given_polynomials:
                 rows = jnp.full(1, z.shape[0], values.dtype)
             else:
                 members = group[:, None] == jnp.arange(groups)[None, :]
                 rows = jnp.sum(members, axis=0).astype(values.dtype)
-            sizes = jnp.tile(rows * share, columns.shape[0])
+            sizes = jnp.tile(rows * share - self._known(), columns.shape[0])
             values = corrected(values, sizes, self._parameters(z))
         return values, PenaltyState(fits, past)
 
@@ -272,7 +280,7 @@ class Penalty:
         Args:
           z, prediction, group, groups: as in `values`.
         """
-        measure = functools.partial(kb, h=self._h(z), k=self.k)
+        measure = functools.partial(kb, h=self._h(z), k=self.k, **self._given_degree)
         return self._dependence(measure, z, _prediction_columns(prediction), group, groups)
 
     def _dependence(
@@ -280,6 +288,8 @@ class Penalty:
     ) -> Array:
         if group is None:
             return _over_columns(lambda p: as_estimate(measure, z, p, {}), columns)
+        if self._given_polynomials:
+            return _over_columns(lambda p: as_estimate(measure, z, p, {"given": group}), columns)
         return _over_columns(lambda p: within(measure, z, p, group, groups), columns).ravel()
 
     def excess(self, values: Array) -> Array:
@@ -293,12 +303,25 @@ class Penalty:
         if callable(self.measure):
             return self.measure
         if self.measure == "kb":
-            return functools.partial(kb, h=self._h(z), k=self.k)
+            return functools.partial(kb, h=self._h(z), k=self.k, **self._given_degree)
         if self.measure == "sk":
-            return functools.partial(sk, d=self.k)
+            return functools.partial(sk, d=self.k, **self._given_degree)
         if self.measure == "pearson":
             return lambda z, p: jnp.abs(measures.pearson(z, p))
         return getattr(measures, str(self.measure))
+
+    @property
+    def _given_polynomials(self) -> bool:
+        return self.given == "polynomials"
+
+    @property
+    def _given_degree(self) -> dict[str, Any]:
+        # Of a lower degree, polynomials of y would leave some of those of a prediction equal to y.
+        return {"given_degree": self.k} if self._given_polynomials else {}
+
+    def _known(self) -> int:
+        """Return how many functions of y are taken out."""
+        return self.k if self._given_polynomials and not callable(self.k) else 0
 
     def _parameters(self, z: Array) -> int:
         levels = 1 if z.ndim == 1 else z.shape[1] - 1
@@ -315,7 +338,7 @@ class Penalty:
         """
         if self.measure not in ("kb", "sk") or callable(self.h) or callable(self.k):
             return 2
-        return self._parameters(z) + 3
+        return self._parameters(z) + 3 + self._known()
 
 
 @jax.tree_util.register_dataclass
@@ -325,51 +348,6 @@ class PenaltyState:
 
     fits: Any
     past: Past | None
-
-
-class Past(NamedTuple):
-    """``z (m, n, ...)``, predictions ``(m, c, n)``, groups ``(m, n)`` of m of ``seen`` batches."""
-
-    z: Array
-    columns: Array
-    group: Array
-    seen: Array
-
-
-def empty_past(memory: int, z: Array, columns: Array) -> Past:
-    """Make room for ``memory - 1`` batches like this, of ``z (n, ...)`` and ``columns (c, n)``."""
-    batch = (z, columns, jnp.zeros(z.shape[0], jnp.int32))
-    empty = (jnp.zeros((memory - 1, *leaf.shape), leaf.dtype) for leaf in batch)
-    return Past._make((*empty, jnp.zeros((), jnp.int32)))
-
-
-def remembered(
-    past: Past, z: Array, columns: Array, group: Array | None
-) -> tuple[Array, Array, Array | None, Past, Array]:
-    """Return this batch and those before it as one, the next past, and the share not repeated.
-
-    Until there have been enough batches, this one stands for those that are missing.
-    """
-    slots = past.z.shape[0]
-    codes = jnp.zeros(z.shape[0], jnp.int32) if group is None else group.astype(jnp.int32)
-    still = lax.stop_gradient((z, columns, codes))
-    # The value is that of all batches; its derivative, as if all of them were this one.
-    moving = columns + slots * (columns - still[1])
-    known, slot = jnp.arange(slots) < past.seen, past.seen % slots
-    together, after = [], []
-    for before, new, now in zip(past[:3], still, (z, moving, codes), strict=True):
-        old = jnp.where(known.reshape(-1, *(1,) * new.ndim), before, new[None])
-        together.append(jnp.concatenate([now[None], old]))
-        after.append(before.at[slot].set(new))
-    all_z, all_columns, all_groups = together
-    share = (1 + jnp.minimum(past.seen, slots)).astype(columns.dtype) / (slots + 1)
-    return (
-        all_z.reshape(-1, *z.shape[1:]),
-        jnp.moveaxis(all_columns, 1, 0).reshape(columns.shape[0], -1),
-        None if group is None else all_groups.ravel(),
-        Past._make((*after, past.seen + 1)),
-        share,
-    )
 
 
 def _over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -> Any:

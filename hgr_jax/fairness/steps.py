@@ -36,7 +36,10 @@ class Program:
 
 
 class Rows(NamedTuple):
-    """Inputs ``(n, p)``, targets, and of each penalty the protected attribute and the group."""
+    """Inputs ``(n, p)``, targets, and of each penalty the protected attribute and the group.
+
+    The group is y itself where polynomials of it are given.
+    """
 
     x: Array
     y: Array

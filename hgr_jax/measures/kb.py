@@ -25,7 +25,7 @@ def kb(
     *,
     weights: ArrayLike | None = None,
     given: ArrayLike | None = None,
-    given_degree: KernelLike = 3,
+    given_degree: KernelLike = 5,
     init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> Array:
@@ -58,7 +58,8 @@ def kb(
         a row of weight 0 counts as dropped, even if it holds NaN.  (The derivative by a weight
         of 0 takes the row as moved into the range of the others.)
       given: c, ``(n,)`` or ``(n, p)``, traced, or None.
-      given_degree: kernel of c, static, as h and k.
+      given_degree: kernel of c, static, as h and k.  Where it is below both of them, it leaves
+        some of what c explains: the powers of a and b have powers of c as their means.
       init: a previous fit of the same kernels, traced; its g, carried over to the basis of
         these data, is where the projected gradient starts (the warm start of the paper).  The
         result does not depend on it, and the closed form is at hand anyway: it saves no time.
@@ -75,7 +76,7 @@ def kb(
         two series of pandas with different indexes (rows are matched by position).
         Never for values, so that it can be traced: see `kb_fit` for diagnostics.
 
-    Derivatives: with respect to ``a``, ``b`` and ``weights``, forward and reverse, of every
+    Derivatives: with respect to ``a``, ``b``, c and ``weights``, forward and reverse, of every
     order.  The first is that of the correlation with the coefficients held fixed (the envelope
     theorem), an elementwise pass over the data.
 

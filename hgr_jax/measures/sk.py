@@ -29,7 +29,7 @@ def sk(
     *,
     weights: ArrayLike | None = None,
     given: ArrayLike | None = None,
-    given_degree: KernelLike = 3,
+    given_degree: KernelLike = 5,
 ) -> Array:
     """Compute HGR-SK, the correlation of one variable with the best polynomial of the other.
 

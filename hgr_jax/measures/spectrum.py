@@ -23,7 +23,7 @@ def spectrum(
     *,
     weights: ArrayLike | None = None,
     given: ArrayLike | None = None,
-    given_degree: KernelLike = 3,
+    given_degree: KernelLike = 5,
 ) -> Array:
     """Compute all canonical correlations between polynomials of ``a`` and of ``b``.
 
@@ -84,7 +84,7 @@ def total(
     *,
     weights: ArrayLike | None = None,
     given: ArrayLike | None = None,
-    given_degree: KernelLike = 3,
+    given_degree: KernelLike = 5,
 ) -> Array:
     """Compute the root mean square of all canonical correlations: all modes as one number.
 

@@ -1,0 +1,274 @@
+"""Measures given other variables, against least squares in NumPy and partial correlations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+from sklearn.linear_model import LinearRegression
+
+import hgr_jax
+from bench import reference
+from hgr_jax.kernels import Indicators, hats
+
+ROWS = 60
+
+kb = functools.partial(hgr_jax.kb, h=3, k=2, given_degree=3)
+
+MEASURES: dict[str, Callable[..., jax.Array]] = {
+    "kb": kb,
+    "sk": functools.partial(hgr_jax.sk, d=3, given_degree=3),
+    "spectrum": functools.partial(hgr_jax.spectrum, h=3, k=2, given_degree=3),
+    "total": functools.partial(hgr_jax.total, h=3, k=2, given_degree=3),
+}
+
+Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def some_data(rows: int = ROWS, seed: int = 0) -> Data:
+    """Return a, b, c and weights."""
+    rng = np.random.default_rng(seed)
+    c, first, second = rng.standard_normal((3, rows))
+    a = c + first
+    return a, c**2 + 0.4 * a + second, c, rng.uniform(0.2, 1, rows)
+
+
+def monomials(x: np.ndarray, degree: int) -> np.ndarray:
+    x = np.asarray(x, np.float64)
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    if x.ndim == 2:
+        return np.asarray(reference.total_degree_features(x, degree), np.float64)
+    return x[:, None] ** np.arange(1, degree + 1)
+
+
+def correlations(features: Any, known: np.ndarray, w: np.ndarray | None = None) -> np.ndarray:
+    """Return canonical correlations of what least squares on 1 and ``known`` leave of features."""
+    root = np.ones(len(known)) if w is None else np.sqrt(np.asarray(w, np.float64))
+    design = np.column_stack([np.ones(len(known)), known]) * root[:, None]
+    sides = []
+    for feature in features:
+        target = np.asarray(feature, np.float64) * root[:, None]
+        sides.append(np.linalg.qr(target - design @ np.linalg.lstsq(design, target)[0])[0])
+    return np.linalg.svd(sides[0].T @ sides[1], compute_uv=False)
+
+
+def expected(name: str, a: Any, b: Any, c: Any, w: Any = None, degree: int = 3) -> Any:
+    def modes(h: int, k: int) -> np.ndarray:
+        return correlations((monomials(a, h), monomials(b, k)), monomials(c, degree), w)
+
+    found = modes(3, 2)
+    return {
+        "kb": found[0],
+        "sk": max(modes(3, 1)[0], modes(1, 3)[0]),
+        "spectrum": found,
+        "total": np.sqrt(np.mean(found**2)),
+    }[name]
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("columns", [1, 2])
+def test_degree_1_is_the_partial_correlation(columns: int) -> None:
+    a, b, c, noise = some_data()
+    given = c if columns == 1 else np.column_stack([c, b + noise])
+    precision = np.linalg.inv(np.cov(np.column_stack([a, b, given]), rowvar=False))
+    partial = abs(precision[0, 1]) / np.sqrt(precision[0, 0] * precision[1, 1])
+    for measure in (
+        hgr_jax.kb(a, b, 1, 1, given=given, given_degree=1),
+        hgr_jax.sk(a, b, 1, given=given, given_degree=1),
+    ):
+        np.testing.assert_allclose(measure, partial, atol=1e-9)
+    known = given.reshape(ROWS, -1)
+    left = [x - LinearRegression().fit(known, x).predict(known) for x in (a, b)]
+    np.testing.assert_allclose(partial, abs(np.corrcoef(*left)[0, 1]), atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", MEASURES)
+def test_against_least_squares(name: str, weighted: bool) -> None:
+    for dtype, tolerance in ((np.float32, 1e-4), (np.float64, 1e-9)):
+        a, b, c, w = (x.astype(dtype) for x in some_data())
+        options = {"weights": w} if weighted else {}
+        with jax.enable_x64(dtype == np.float64):
+            found = MEASURES[name](a, b, given=c, **options)
+        assert found.dtype == dtype
+        value = expected(name, a, b, c, w if weighted else None)
+        np.testing.assert_allclose(found, value, atol=tolerance)
+
+
+@pytest.mark.usefixtures("x64")
+def test_several_columns_and_other_degrees() -> None:
+    a, b, c, w = some_data()
+    pairs = {"a": np.column_stack([a, w]), "b": np.column_stack([b, a * w])}
+    given = np.column_stack([c, np.cos(a)])
+    for x, y, z, degree in ((pairs["a"], b, c, 2), (a, pairs["b"], given, 2), (a, b, given, 4)):
+        found = kb(x, y, given=z, given_degree=degree)
+        np.testing.assert_allclose(found, expected("kb", x, y, z, degree=degree), atol=1e-9)
+    # One column is the variable itself.
+    alone = kb(a[:, None], b[:, None], given=c[:, None])
+    np.testing.assert_allclose(alone, kb(a, b, given=c), atol=1e-12)
+
+
+@pytest.mark.usefixtures("x64")
+def test_kernels() -> None:
+    a, b, c, _ = some_data()
+    bumps = hats((-1.0, 0.0, 1.0))
+    found = hgr_jax.kb(a, b, bumps, 2, given=c)
+    value = correlations((bumps(jnp.asarray(a)), monomials(b, 2)), monomials(c, 5))[0]
+    np.testing.assert_allclose(found, value, atol=1e-9)
+    # Given a category: what is left of the means of its levels.
+    level = np.digitize(c, [-0.5, 0.5])
+    found = kb(a, b, given=level, given_degree=Indicators(3))
+    value = correlations((monomials(a, 3), monomials(b, 2)), np.eye(3)[level][:, 1:])[0]
+    np.testing.assert_allclose(found, value, atol=1e-9)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", MEASURES)
+def test_weights_are_repeated_rows(name: str) -> None:
+    a, b, c, _ = some_data()
+    times = np.arange(ROWS) % 3
+    value = MEASURES[name](*(np.repeat(x, times) for x in (a, b)), given=np.repeat(c, times))
+    with_nan = np.where(times == 0, np.nan, c)
+    found = MEASURES[name](a, b, weights=times.astype(float), given=with_nan)
+    np.testing.assert_allclose(found, value, atol=1e-10)
+
+
+@pytest.mark.usefixtures("x64")
+def test_transformations(compilations: Any) -> None:
+    data = [some_data(seed=seed) for seed in range(3)]
+    a, b, c, w = data[0]
+
+    def value(a: Any, c: Any) -> jax.Array:
+        return kb(a, b, given=c, weights=w)
+
+    eager = value(a, c)
+    with compilations() as programs:
+        kb(*data[1][:2], given=data[1][2], weights=data[1][3])
+        kb(*(x[:50] for x in data[1][:2]), given=data[1][2][:50], weights=data[1][3][:50])
+    assert not programs
+    np.testing.assert_allclose(jax.jit(value)(a, c), eager, atol=1e-12)
+    for place in (0, 2):
+        many = jnp.stack([jnp.asarray(one[place]) for one in data])
+        over_a = place == 0
+        found = jax.vmap(value, (0, None) if over_a else (None, 0))(
+            *((many, c) if over_a else (a, many))
+        )
+        loop = [value(x, c) if over_a else value(a, x) for x in many]
+        np.testing.assert_allclose(found, loop, atol=1e-10)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_derivatives_of_kb(order: int) -> None:
+    def value(a: jax.Array, b: jax.Array, c: jax.Array, w: jax.Array) -> jax.Array:
+        return hgr_jax.kb(a, b, 2, 2, given=c, given_degree=2, weights=w)
+
+    data = tuple(map(jnp.asarray, some_data(40)))
+    check_grads(jax.jit(value), data, order, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(("name", "rows"), [("sk", 40), ("total", 40), ("kb", 3000)])
+def test_derivatives(name: str, rows: int) -> None:
+    a, b, c, w = map(jnp.asarray, some_data(rows))
+
+    @jax.jit
+    @jax.value_and_grad
+    def value(x: jax.Array) -> jax.Array:
+        return MEASURES[name](a + x, b - x, given=c + 2 * x, weights=w * (1 + x / 9))
+
+    slope = value(jnp.zeros(rows))[1]
+    direction = jnp.cos(jnp.arange(float(rows)))
+    ends = [value(step * direction)[0] for step in (1e-5, -1e-5)]
+    np.testing.assert_allclose(slope @ direction, (ends[0] - ends[1]) / 2e-5, rtol=1e-6)
+
+
+class TestDegenerate:
+    def test_nothing_explained_or_all_of_it(self) -> None:
+        a, b, c, _ = (x.astype(np.float32) for x in some_data())
+        np.testing.assert_allclose(kb(a, b, given=np.full(ROWS, 0.1)), kb(a, b), atol=2e-6)
+        one = np.ones(ROWS, np.float32)
+        gradient = jax.jit(jax.grad(lambda x, y, z: kb(x, y, given=z), (0, 1, 2)))
+        for x, y in ((2 * c - 1, b), (b, 3 - c), (a, one), (one, b), (c, c)):
+            assert kb(x, y, given=c) == 0
+            for slope in gradient(x, y, c):
+                np.testing.assert_array_equal(slope, 0)
+        assert hgr_jax.kb(c**3 - c, b, 1, 2, given=c) == 0
+        assert hgr_jax.sk(c**3 - c, b, 1, given=c) == 0
+        np.testing.assert_array_equal(MEASURES["spectrum"](2 * c - 1, b, given=c), 0)
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    def test_not_finite(self, bad: float) -> None:
+        a, b, c, _ = (x.astype(np.float32) for x in some_data())
+        c[7] = bad
+        for name in MEASURES:
+            assert np.isnan(MEASURES[name](a, b, given=c)).all()
+
+    def test_few_rows(self) -> None:
+        a, b, c, _ = (x.astype(np.float32) for x in some_data())
+        for rows in range(1, 12):
+            for name in MEASURES:
+                found = MEASURES[name](a[:rows], b[:rows], given=c[:rows])
+                assert np.all((found >= 0) & (found <= 1 + 1e-6))
+            # On four rows a cubic of c explains all; on five, all but one direction.
+            value = kb(a[:rows], b[:rows], given=c[:rows])
+            if rows <= 8:
+                np.testing.assert_allclose(value, rows > 4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("x64")
+@hypothesis.settings(max_examples=20)
+@hypothesis.given(
+    scale=st.tuples(*[st.floats(1e-3, 1e3)] * 3), shift=st.floats(-100, 100), seed=st.integers(0, 9)
+)
+def test_units_and_order_do_not_matter(
+    scale: tuple[float, float, float], shift: float, seed: int
+) -> None:
+    *data, _ = some_data(seed=seed)
+    order = np.random.default_rng(seed).permutation(ROWS)
+    a, b, c = (s * x[order] + shift for s, x in zip(scale, data, strict=True))
+    value = kb(data[0], data[1], given=data[2])
+    np.testing.assert_allclose(kb(a, -b, given=c), value, atol=1e-7)
+
+
+def test_independent_given_another() -> None:
+    rng = np.random.default_rng(0)
+    c, first, second = rng.standard_normal((3, 20_000)).astype(np.float32)
+    a, b = c + first, c**2 + c + second
+    assert hgr_jax.kb(a, b) > 0.4
+    # The mean of a polynomial of a, given c, is a polynomial of c of the same degree, here 3.
+    assert kb(a, b, given=c) < 0.06
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"given": np.ones(5)}, ValueError, "given must have 60 rows, as a and b; got 5"),
+        ({"given": ["x"] * ROWS}, TypeError, "given must hold real numbers"),
+        ({"given": np.ones((ROWS, 1, 1))}, ValueError, "given must have shape"),
+        ({"given_degree": 0}, ValueError, "given_degree"),
+        ({"given_degree": 1.5}, TypeError, "given_degree"),
+        ({"given": np.ones((ROWS, 40))}, ValueError, "given_degree .* at most 1000"),
+    ],
+)
+def test_refusals(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    a, b, c, _ = some_data()
+    for measure in MEASURES.values():
+        with pytest.raises(error, match=message) as caught:
+            measure(a, b, **{"given": c} | options)
+        assert "\n" not in str(caught.value)
+
+
+def test_no_start_with_given() -> None:
+    a, b, c, _ = some_data()
+    with pytest.raises(ValueError, match="init is a fit of a and b alone") as caught:
+        kb(a, b, given=c, init=hgr_jax.kb_fit(a, b, 3, 2))
+    assert "\n" not in str(caught.value)
