@@ -24,12 +24,9 @@ from hgr_jax.inference.roys_root.asymptotics import (
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features, Kernels
 from hgr_jax.scanning.permutations import permutation_null
-from hgr_jax.scanning.rank_tests import RankTests
+from hgr_jax.scanning.rank_tests import MIN_PIVOT, RankTests
 
 SOURCES = ("", "rank", "asymptotic", "permutation", "exact")
-
-MIN_RANK_PIVOT = 0.3
-"""Of ranks on the rows of a pair: below, they are another kind of rows than those of the column."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +95,7 @@ def significance(
         tests.pvalue[by_law] = pvalue
         tests.source[by_law] = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
         if source == "auto":
-            by_law[by_law] = tested.pivot >= MIN_RANK_PIVOT
+            by_law[by_law] = tested.pivot >= MIN_PIVOT
     left = np.flatnonzero(rest & ~by_law)
     if key is None and len(left):
         key = jax.random.key(0)
