@@ -90,8 +90,17 @@ def test_degree_1_is_the_partial_correlation(columns: int) -> None:
     np.testing.assert_allclose(partial, abs(np.corrcoef(*left)[0, 1]), atol=1e-12)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize(
+    ("name", "weighted"),
+    [
+        *((name, True) for name in MEASURES),
+        ("kb", False),
+        *(
+            pytest.param(name, False, marks=pytest.mark.slow)
+            for name in ("sk", "spectrum", "total")
+        ),
+    ],
+)
 def test_against_least_squares(name: str, weighted: bool) -> None:
     for dtype, tolerance in ((np.float32, 1e-4), (np.float64, 1e-9)):
         a, b, c, w = (x.astype(dtype) for x in some_data())
