@@ -7,7 +7,7 @@ the other, the other way round, and those of both third ones.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -217,11 +217,12 @@ def _narrow_products(
     rows, p, q = len(columns[0].codes), len(left), len(right)
     total, third = np.zeros((p * FIRST, q * LARGEST_DEGREE)), np.zeros((p, q))
     size = max(1, BLOCK // (LARGEST_DEGREE * (p + q)))
-    tables = _tables(columns, np.union1d(left, right))
+    table, codes = _lookup(columns, right)
+    table_left, codes_left = (table, codes) if left is right else _lookup(columns, left)
     for start in range(0, rows, size):
         block = slice(start, start + size)
-        wide = _at_rows(columns, tables, right, block)
-        narrow = wide if left is right else _at_rows(columns, tables, left, block)
+        wide = table.take(codes[block], axis=0)
+        narrow = wide if left is right else table_left.take(codes_left[block], axis=0)
         narrow = narrow[..., : FIRST + 1]
         if weights is not None:
             narrow = narrow * weights[block, None, None].astype(np.float32)
@@ -232,27 +233,24 @@ def _narrow_products(
     return (total / count).reshape(p, FIRST, q, LARGEST_DEGREE), third / count
 
 
-def _tables(columns: list[RankedColumn], used: Integers) -> Mapping[int, NDArray[np.float32]]:
-    """Return trusted polynomials at each level, ``(levels, 16)``, 0 for higher degrees."""
-    known: dict[tuple[int, int], NDArray[np.float32]] = {}
-    for c in used:
+def _lookup(
+    columns: list[RankedColumn], chosen: Integers
+) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    """Return trusted polynomials of all levels of some columns, ``(levels, 16)``, 0 elsewhere.
+
+    And which of these levels each row has, ``(rows, columns)``.  Columns without ties share theirs.
+    """
+    known: dict[tuple[int, int], int] = {}
+    parts: list[NDArray[np.float32]] = []
+    codes = np.empty((len(columns[0].codes), len(chosen)), np.intp)
+    levels = 0
+    for place, c in enumerate(chosen):
         table, trusted = columns[c].table, columns[c].trusted
         if (id(table), trusted) not in known:
-            made = np.zeros((table.shape[1], LARGEST_DEGREE), np.float32)
-            made[:, :trusted] = table[:trusted].T
-            known[id(table), trusted] = made
-    return {c: known[id(columns[c].table), columns[c].trusted] for c in used}
-
-
-def _at_rows(
-    columns: list[RankedColumn],
-    tables: Mapping[int, NDArray[np.float32]],
-    chosen: Integers,
-    block: slice,
-) -> NDArray[np.float32]:
-    """Return polynomials of some columns at some rows, ``(rows, columns, 16)``."""
-    rows = len(columns[0].codes[block])
-    found = np.empty((rows, len(chosen), LARGEST_DEGREE), np.float32)
-    for place, c in enumerate(chosen):
-        found[:, place] = tables[c].take(columns[c].codes[block], axis=0)
-    return found
+            part = np.zeros((table.shape[1], LARGEST_DEGREE), np.float32)
+            part[:, :trusted] = table[:trusted].T
+            known[id(table), trusted] = levels
+            levels += len(part)
+            parts.append(part)
+        codes[:, place] = columns[c].codes + known[id(table), trusted]
+    return np.concatenate(parts), codes
