@@ -17,11 +17,11 @@ from hgr_jax import _forks as _forks  # from here on it knows of forks
 from hgr_jax._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from hgr_jax.core.fits import KBFit, SKFit
+    from hgr_jax.core.fits import KBFit, PartialFit, SKFit
     from hgr_jax.core.kernels import polynomial_kernel
     from hgr_jax.core.modes import SpectrumFit, SpectrumTransform
     from hgr_jax.core.status import Status
-    from hgr_jax.core.transforms import CopulaTransform
+    from hgr_jax.core.transforms import CopulaTransform, PartialTransform
     from hgr_jax.inference.degrees import DegreeSelection, select_degrees
     from hgr_jax.inference.independence import IndependenceTest, independence_test
     from hgr_jax.measures import (
@@ -67,6 +67,8 @@ _HOMES = {
     "IndependenceTest": "inference.independence",
     "KBFit": "core.fits",
     "Pair": "scanning.pair",
+    "PartialFit": "core.fits",
+    "PartialTransform": "core.transforms",
     "SKFit": "core.fits",
     "Scan": "scanning.result",
     "SpectrumFit": "core.modes",
@@ -101,6 +103,8 @@ __all__ = [
     "NeuralFit",
     "NeuralTransform",
     "Pair",
+    "PartialFit",
+    "PartialTransform",
     "RDCFit",
     "RDCTransform",
     "SKFit",

@@ -305,6 +305,14 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
     return count
 
 
+def check_degree(name: str, value: Any) -> int:
+    """Return a static degree, of which a scan has many columns' polynomials."""
+    degree = check_count(name, value)
+    if degree > MAX_DEGREE:
+        raise ValueError(f"{name} must be at most {MAX_DEGREE}; got {degree}.")
+    return degree
+
+
 def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
     """Return a kernel: a degree, or a callable from ``x`` to features."""
     if callable(value):

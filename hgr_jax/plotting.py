@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._texts import shortened
-from hgr_jax.core.fits import KBFit
+from hgr_jax.core.fits import KBFit, PartialFit
 from hgr_jax.measures import kb_fit
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def plot_fit(
     Raises:
       ImportError: without matplotlib, naming the command that installs it.
       TypeError: if ``a`` or ``b`` holds texts.
-      ValueError: if ``a`` and ``b`` are not ``(n,)``, or hold no finite row.
+      ValueError: if ``a`` and ``b`` are not ``(n,)``, hold no finite row, or the fit has others.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -68,6 +68,11 @@ def plot_fit(
       >>> a = jnp.linspace(-1, 1, 101)
       >>> figure = plot_fit(hgr_jax.kb_fit(a, a**2), a, a**2, names=("a", "a squared"))
     """
+    if isinstance(fit, PartialFit):
+        raise ValueError(
+            "given other variables c, f and g are no curves: draw fit.f(a, given=c) against"
+            " fit.g(b, given=c)."
+        )
     a, b = np.asarray(a), np.asarray(b)
     if a.ndim != 1 or a.shape != b.shape:
         raise ValueError(f"a and b must have one shape (n,); got {a.shape} and {b.shape}.")

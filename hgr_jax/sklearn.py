@@ -16,16 +16,16 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats
-from hgr_jax._checks import MAX_DEGREE, check_count
+from hgr_jax._checks import check_count, check_degree
 from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
 from hgr_jax.core.canonical import correlation, prepare
 from hgr_jax.core.padding import over_rows
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.independence import independence_test
-from hgr_jax.scanning.api import MEMORY, as_features
+from hgr_jax.scanning.api import MEMORY
 from hgr_jax.scanning.engine import Engine
-from hgr_jax.scanning.features import Kernels
+from hgr_jax.scanning.features import Kernels, as_features
 from hgr_jax.scanning.pvalues import significance
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category
@@ -84,7 +84,7 @@ def hgr_regression(
       >>> SelectKBest(hgr_regression, k=1).fit(x, y).get_support(indices=True).tolist()
       [2]
     """
-    h, k = _scan_degree("h", h), _scan_degree("k", k)
+    h, k = check_degree("h", h), check_degree("k", k)
     x, y = _validated(X, y, numeric=True)
     of_all = as_features(_columns(np.column_stack([x, y])), None, ranked=False).x
     scores = _scores(of_all[:, :-1], of_all[:, -1], h, k)
@@ -145,7 +145,7 @@ def hgr_classif(
       >>> scores.argmax(), (pvalues < 1e-9).tolist()
       (np.int64(1), [False, True, False])
     """
-    h = _scan_degree("h", h)
+    h = check_degree("h", h)
     permutations = check_count("permutations", permutations)
     x, y = _validated(X, y, numeric=False)
     levels, codes = np.unique(y, return_inverse=True)
@@ -165,6 +165,7 @@ def hgr_classif(
         found,
         Engine(in_ranks, kernels, MEMORY).estimate(pairs),
         found.rows.astype(np.float64),
+        None,
         source="auto",
         permutations=permutations,
         key=None,
@@ -172,13 +173,6 @@ def hgr_classif(
     )
     varies = np.isfinite(found.correlation)
     return np.where(varies, found.correlation, 0.0), np.where(varies, tests.pvalue, 1.0)
-
-
-def _scan_degree(name: str, value: Any) -> int:
-    degree = check_count(name, value)
-    if degree > MAX_DEGREE:
-        raise ValueError(f"{name} must be at most {MAX_DEGREE}; got {degree}.")
-    return degree
 
 
 def _validated(x: Any, y: Any, *, numeric: bool) -> tuple[Floats, NDArray[Any]]:

@@ -74,7 +74,7 @@ MODULES_WITH_EXAMPLES = [
     "datasets.synthetic",
     *(f"datasets.{name}" for name in ("adult", "census", "communities", "diabetes")),
     *(f"fairness.{n}" for n in ("dual", "estimators", "evaluation", "penalties", "scorer")),
-    "fairness.trainer",
+    *(f"fairness.{n}" for n in ("postprocessor", "trainer")),
     *(f"inference.{n}" for n in ("bias", "degrees", "roys_root.distribution", "multiplicity")),
     *(f"inference.{n}" for n in ("permutation", "resampling")),
     "tables.convert",

@@ -250,6 +250,34 @@ def test_options_on_a_parquet_file(folder: Path, capsys: pytest.CaptureFixture[s
     assert not np.array_equal(again.pvalue, other.pvalue, equal_nan=True)
 
 
+def test_given_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = columns(60)
+    data = {name: table[name] for name in ("speed", "drag", MONEY)}
+    data |= {"level": np.array(["a", "b", "c"] * 20), "far": table["speed"] ** 2}
+    pd.DataFrame(data).to_csv("t.csv", index=False)
+    options = ("--h", "2", "--k", "2", "--permutations", "99", "t.csv")
+    assert main(["scan", "--given", "level", "--given", "speed", *options]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "of degree 2 and 2, given level, speed\nskipped: " in said.out
+    assert "skipped: speed: it is given\n" in said.out
+    kept = Scan.load("hgr-jax-scan/scan.npz")
+    with jax.enable_x64(True):
+        again = hgr_jax.scan(data, h=2, k=2, given=["speed", "level"], permutations=99)
+    np.testing.assert_array_equal(kept.correlation, again.correlation)
+    np.testing.assert_array_equal(kept.pvalue, again.pvalue)
+    assert np.isnan(again.correlation[again.names.index("far"), again.names.index(MONEY)])
+    assert '"given","speed, level"' in Path("hgr-jax-scan/report.html").read_text()
+    assert main(["scan", "--given", "mass", "--force", *options]) == 2
+    assert "given 'mass' is not a column; there are speed, drag" in capsys.readouterr().err
+    # Of chosen columns, those that are given need not be named twice.
+    chosen = ("--columns", "drag", "far", "--given", "level", "--given", "level", "--force")
+    assert main(["scan", "t.csv", *options[:-1], *chosen]) == 0
+    assert "1 pair of 2 columns, 60 rows, polynomials of degree 2 and 2, given level\n" in (
+        capsys.readouterr().out
+    )
+
+
 def test_no_column_of_a_csv_file_stops_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     days = pd.Timestamp("2024-05-01") + pd.to_timedelta(rng.permutation(20), unit="D")

@@ -24,7 +24,7 @@ from hgr_jax.inference._rank_blocks import (
     cross_moments,
 )
 from hgr_jax.inference._ranked import RankedColumn
-from hgr_jax.inference.independence import _polynomials_given, residuals
+from hgr_jax.inference.independence import polynomials_given, residuals
 from hgr_jax.inference.roys_root import survival
 
 
@@ -208,7 +208,7 @@ class TestGiven:
         again = np.repeat(np.arange(60), weights)
         sides = []
         for rows, w in ((np.arange(60), weights), (again, None)):
-            basis = _polynomials_given(c[rows, None], 3, w)
+            basis = polynomials_given(c[rows, None], 3, w)
             left = residuals(RankedColumn.of_values((c + e)[rows], w).polynomials(), basis, w)
             sides.append(left[:5] * np.sign(left[:5, :1]))
         np.testing.assert_allclose(sides[0][:, again], sides[1], atol=1e-8)

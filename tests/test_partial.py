@@ -13,13 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.test_util import check_grads
+from partial_support import ROWS, monomials, some_data
 from sklearn.linear_model import LinearRegression
 
 import hgr_jax
-from bench import reference
 from hgr_jax.kernels import Indicators, hats
-
-ROWS = 60
 
 kb = functools.partial(hgr_jax.kb, h=3, k=2, given_degree=3)
 
@@ -29,24 +27,6 @@ MEASURES: dict[str, Callable[..., jax.Array]] = {
     "spectrum": functools.partial(hgr_jax.spectrum, h=3, k=2, given_degree=3),
     "total": functools.partial(hgr_jax.total, h=3, k=2, given_degree=3),
 }
-
-Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-def some_data(rows: int = ROWS, seed: int = 0) -> Data:
-    """Return a, b, c and weights."""
-    rng = np.random.default_rng(seed)
-    c, first, second = rng.standard_normal((3, rows))
-    a = c + first
-    return a, c**2 + 0.4 * a + second, c, rng.uniform(0.2, 1, rows)
-
-
-def monomials(x: np.ndarray, degree: int) -> np.ndarray:
-    x = np.asarray(x, np.float64)
-    x = (x - x.mean(axis=0)) / x.std(axis=0)
-    if x.ndim == 2:
-        return np.asarray(reference.total_degree_features(x, degree), np.float64)
-    return x[:, None] ** np.arange(1, degree + 1)
 
 
 def correlations(features: Any, known: np.ndarray, w: np.ndarray | None = None) -> np.ndarray:

@@ -156,8 +156,9 @@ def test_integers_of_few_values_as_categories(rng: np.random.Generator) -> None:
 
 def test_limits_of_options(rng: np.random.Generator) -> None:
     x = plain(rng, 3)
-    for degrees in ({"h": 51}, {"k": 10_000}):
-        with pytest.raises(ValueError, match="h and k must be at most 50; got"):
+    for degrees in ({"h": 51}, {"k": 10_000}, {"given_degree": 51}):
+        ((name, value),) = degrees.items()
+        with pytest.raises(ValueError, match=f"{name} must be at most 50; got {value}"):
             scan(x, **degrees)
     for categories in (5, "x0"):
         with pytest.raises(TypeError, match="categories must be a sequence of names; got"):

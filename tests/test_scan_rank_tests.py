@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scan_support import is_the_test_of_each_pair
@@ -87,3 +89,35 @@ def test_ranks_among_the_own_rows_of_columns(monkeypatch: pytest.MonkeyPatch) ->
         log_p, *_ = combined_pvalues(cross_moments(*sides), keep.sum(), degrees)
         expected = log_probability(log_p, keep.sum() * f.worth * g.worth)[0]
         assert np.log(found.pvalue[i, j]) == pytest.approx(expected, rel=0.1, abs=0.1)
+
+
+@pytest.mark.parametrize("options", [{}, {"h": 2, "k": 7}, {"target": "x1", "h": 2, "k": 7}])
+def test_ranks_of_the_tests_are_estimates_too(options: dict[str, Any]) -> None:
+    """The same as of another product: with ties, constants, and columns of the same gaps."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(300, 8))
+    x[:, 1] += x[:, 0] ** 2
+    x[:, 2] = np.round(x[:, 2])
+    x[:, 3] = x[:, 3] > 2  # too few for the law, not for a value
+    x[:, 4] = 7
+    x[rng.random(300) < 0.2, 5:7] = np.nan
+    x[rng.random(300) < 0.2, 7] = np.nan
+    found = scan(x, permutations=19, **options)
+    expected = scan(x, transform="rank", pvalues=None, **options)
+    for name, of_ranks in (("rank_correlation", "correlation"), ("spearman", "pearson")):
+        values, others = getattr(found, name), getattr(expected, of_ranks)
+        np.testing.assert_allclose(
+            values[tuple(found.pairs.T)], others[tuple(found.pairs.T)], atol=2e-6
+        )
+
+
+def test_two_values_with_gaps_of_their_own_are_tested_exactly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rank_tests, "RANKED_AGAIN", 0)
+    rng = np.random.default_rng(5)
+    x = (rng.random((60, 3)) < 0.3).astype(np.float32)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    found = scan(x)
+    assert set(upper(found.pvalue_source)) == {"exact"}
+    is_the_test_of_each_pair(found, x)

@@ -31,6 +31,9 @@ def raw() -> np.ndarray:
     return x.astype(np.float32)
 
 
+COLUMNS = [field.name for field in dataclasses.fields(Pair) if field.name != "standard_error"]
+
+
 @pytest.fixture(scope="module")
 def found() -> Scan:
     return scan(raw(), names=NAMES, h=3, k=2)
@@ -97,8 +100,7 @@ def test_the_name_of_a_pair_with_a_category(mixed: Scan) -> None:
 
 @pytest.mark.parametrize("by", ["rank_excess", "correlation", "excess", "pvalue"])
 def test_frames(found: Scan, by: str) -> None:
-    columns = [field.name for field in dataclasses.fields(Pair)]
-    listed = [dataclasses.asdict(pair) for pair in found.top(by=by)]
+    listed = [{name: getattr(pair, name) for name in COLUMNS} for pair in found.top(by=by)]
     frames = {
         "pandas": found.to_frame(by=by, library="pandas"),
         "polars": found.to_frame(by=by, library="polars"),
@@ -113,10 +115,10 @@ def test_frames(found: Scan, by: str) -> None:
         "pyarrow": frames["pyarrow"].to_pylist(),
     }
     for library, table in rows.items():
-        assert list(table[0]) == columns, library
+        assert list(table[0]) == COLUMNS, library
         assert table == listed, library
     assert isinstance(found.to_frame(), pd.DataFrame)
-    assert set(found.to_dict()) == set(columns)
+    assert set(found.to_dict()) == set(COLUMNS)
     with pytest.raises(ValueError, match="library must be one of"):
         found.to_frame(library="numpy")
 
@@ -281,8 +283,7 @@ def test_results_without_a_pair(tmp_path: Path) -> None:
         assert len(found) == 0
         assert found.top() == []
         frame = found.to_frame()
-        assert len(frame) == 0
-        assert list(frame.columns) == [field.name for field in dataclasses.fields(Pair)]
+        assert (len(frame), list(frame.columns)) == (0, COLUMNS)
         found.save(tmp_path / "scan.npz")
         assert len(Scan.load(tmp_path / "scan.npz")) == 0
 
@@ -315,7 +316,7 @@ def test_values_of_extreme_size(x64: bool) -> None:
     ("options", "error", "message"),
     [
         ({"h": 0}, ValueError, "h must be at least 1"),
-        ({"k": 2.5}, TypeError, "k must be an int"),
+        ({"k": 2.5}, TypeError, "k must be a degree"),
         ({"method": "best"}, ValueError, "method must be a function of two vectors or one of"),
         ({"method": 3}, ValueError, "method must be .*; got 3"),
         ({"method": "kb_fit"}, ValueError, "method must be"),

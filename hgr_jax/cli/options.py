@@ -197,6 +197,7 @@ def _add_scan_options(scan: argparse.ArgumentParser) -> None:
     several = functools.partial(scan.add_argument, action="append", default=[], metavar="COLUMN")
     _add_file(scan)
     several("--target", help="only pairs with this column; may be given several times")
+    several("--given", help="take out what this column explains; may be given several times")
     several(
         "--categories", help="a column of numbers to read as a category; may be given several times"
     )
@@ -230,6 +231,13 @@ def _add_fair_options(fair: argparse.ArgumentParser) -> None:
     _add_choice_of_columns(fair, "the only inputs")
     _add_reading(fair)
     add("--penalty", str, "kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
+    add(
+        "--guarantee",
+        _share,
+        None,
+        "confidence, as 0.95, with which the threshold is to hold on new rows",
+        metavar="LEVEL",
+    )
     add("--steps", _positive, 500, "gradient steps", metavar="N")
     add("--batch-size", _batch, None, "rows of a step, at least 2; all if not given", metavar="N")
     add(

@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCAN_FILES = ("report.html", "pairs.csv", "pairs.parquet", "scan.npz", "heat_map.png")
-FAIR_FILES = ("model.npz", "model.json", "history.csv", "history.png", "predictions.png")
+FAIR_FILES = (
+    "model.npz",
+    "model.json",
+    "history.csv",
+    "history.png",
+    "predictions.png",
+    "certificate.png",
+)
 WRITTEN = {
     "scan": SCAN_FILES,
-    "demo": (*SCAN_FILES, "top_pair.png", "fairness.png"),
+    "demo": (*SCAN_FILES, "top_pair.png", "fairness.png", "certificate.png"),
     "fair": FAIR_FILES,
 }
 """What a command may write into its folder."""

@@ -59,7 +59,11 @@ HEADERS = {
     "rows": ("n_obs", "rows where both columns are present"),
     "p-value from": (
         "pvalue_source",
-        "a law of ranks, of several degrees at once; beside a category, Roy's law; or permutations",
+        (
+            "a law of ranks, of several degrees at once; beside a category, Roy's law; exact of"
+            " two columns of two values; permutations of ranks; or, given other columns, random"
+            " signs"
+        ),
     ),
 }
 """Headers of the table of pairs: the attribute of a `Pair` below each, and what it means."""
@@ -125,6 +129,8 @@ def as_report(
     }
     if settings["transform"]:
         summary["transform"] = "ranks"
+    if settings["given"]:
+        summary["given"] = ", ".join(settings["given"])
     messages = (("left out", found.skipped), ("note", found.notes))
     groups = copies_of(found)
     sample = _rows_to_draw(np.arange(settings["rows"]), ())
@@ -180,10 +186,14 @@ def as_detail(
     values = [found.values(name, beside=other) for name, other in beside]
     categories = [found.category(name, beside=other) for name, other in beside]
     present = ~(np.isnan(values[0]) | np.isnan(values[1]))
+    if shown.left is not None:
+        present &= ~np.isnan(shown.left[0])
     influence = shown.influence
     rows = _rows_to_draw(np.flatnonzero(present), influence.rows)
     transforms = (shown.f, shown.g)
     transformed = [t(v[rows]) for t, v in zip(transforms, values, strict=True)]
+    if shown.left is not None:
+        transformed = [values[rows] for values in shown.left]
     points = [_points(v[rows], category) for v, category in zip(values, categories, strict=True)]
     curves = [
         _curve(t, v[present], category)
@@ -203,7 +213,7 @@ def as_detail(
     if influence.dominates:
         marked = int(np.searchsorted(rows, influence.row))
     signed = None
-    if not any(categories):
+    if not any(categories) and shown.left is None:
         with np.errstate(invalid="ignore"):  # of a column that is constant on these rows
             signed = float(np.corrcoef(values[0][present], values[1][present])[0, 1])
     return Detail(

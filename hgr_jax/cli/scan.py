@@ -39,6 +39,7 @@ class ScanOptions:
     h: int = 5
     k: int = 5
     target: Sequence[str] = ()
+    given: Sequence[str] = ()
     categories: Sequence[str] = ()
     rank: bool = False
     top: int = 20
@@ -52,6 +53,8 @@ def report_file(
     path: Path, settings: ScanOptions, folder: Path, reading: Reading | None = None
 ) -> None:
     """Scan the columns of a file: a ranked table in the terminal, and all pairs in a folder."""
+    if reading is not None and reading.columns:
+        reading = dataclasses.replace(reading, columns=(*reading.columns, *settings.given))
     with step_shown(f"reading {path}"):
         frame = read_any(path, reading)
     report_scan(frame, Path(frame.source).name, settings, folder)
@@ -67,6 +70,7 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
             h=settings.h,
             k=settings.k,
             target=list(settings.target) or None,
+            given=list(settings.given) or None,
             transform="rank" if settings.rank else None,
             permutations=settings.permutations,
             key=jax.random.key(settings.seed),
@@ -104,6 +108,11 @@ def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> Non
         f" {_count(found.settings['rows'], 'row')},"
         f" polynomials of degree {settings.h} and {settings.k}"
         + (" of ranks" if settings.rank else "")
+        + (
+            f", given {', '.join(map(printable, dict.fromkeys(settings.given)))}"
+            if settings.given
+            else ""
+        )
     )
     for label, messages in (("skipped", found.skipped), ("note", found.notes)):
         for name, reason in messages.items():

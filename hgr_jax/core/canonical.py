@@ -32,6 +32,7 @@ from jax.custom_derivatives import SymbolicZero
 from hgr_jax.core.basis import Basis, FeatureBasis, PolynomialBasis
 from hgr_jax.core.kernels import Encoder, KernelLike, encode
 from hgr_jax.core.numerics import equal_weights, normalised, without_dropped_rows
+from hgr_jax.core.ridge import Ridge, ridged_pair
 from hgr_jax.core.sketch import WHOLE_SKETCH
 from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
@@ -54,10 +55,46 @@ class CCAProblem:
 
 
 @dataclasses.dataclass(frozen=True)
+class FunctionsOf:
+    """Functions of one variable: ``rows (r, 1 + m)`` on ``[1, basis]`` of its features.
+
+    Attributes:
+      features: what its kernel makes of the data, ``(n,)`` or ``(n, m)``.
+    """
+
+    encoder: Encoder
+    basis: Basis
+    rows: Array
+    features: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Residuals:
+    """What given variables left of the functions of two others, as `partial` found it.
+
+    Coordinate i of what is left of a variable is row i of its ``sides`` less row i of its
+    ``explained``, on ``[1, basis]`` of the given variables.
+
+    Attributes:
+      sides: of a and of b.
+      explained: ``(m, 1 + r)`` of either.
+      known: orthonormal functions of what is given, 1 among them.
+      well_conditioned: whether the bases of all three are.
+    """
+
+    sides: tuple[FunctionsOf, FunctionsOf]
+    explained: tuple[Array, Array]
+    known: FunctionsOf
+    well_conditioned: Array
+
+
+@dataclasses.dataclass(frozen=True)
 class PreparedPair:
     """Two variables, ready to be solved: see `prepare`.
 
-    ``given`` has them before their kernels, without what dropped rows held.
+    ``variables`` has them before their kernels, without what dropped rows held; ``residuals``
+    says where ``a`` and ``b`` are what given variables leave, and is None elsewhere; so is
+    ``ridge``, where transformations are to be regularised.
     """
 
     problem: CCAProblem
@@ -66,7 +103,9 @@ class PreparedPair:
     b: Array
     weights: Array | None
     count: Array | None
-    given: tuple[Array, Array]
+    variables: tuple[Array, Array]
+    residuals: Residuals | None = None
+    ridge: Ridge | None = None
 
 
 def prepare(
@@ -102,8 +141,8 @@ def prepare(
         method=method,
         linear=(encoder_a.variables or 1, encoder_b.variables or 1),
     )
-    encoders, given = (encoder_a, encoder_b), (a, b)
-    return PreparedPair(problem, encoders, features_a, features_b, weights, count, given)
+    encoders, variables = (encoder_a, encoder_b), (a, b)
+    return PreparedPair(problem, encoders, features_a, features_b, weights, count, variables)
 
 
 def _degree(encoder: Encoder, features: Array) -> int | None:
@@ -190,6 +229,7 @@ def solve(
     weights: Array | None,
     start: Array | None,
     count: Array | None = None,
+    ridge: Ridge | None = None,
 ) -> Solution:
     """Find the most correlated transformations of ``a`` and ``b``; differentiable.
 
@@ -199,6 +239,7 @@ def solve(
       weights: ``(n,)``, summing to 1, or None.
       start: values ``(n,)`` of a first guess of g at the rows of ``b``, or None.
       count: how many of the rows are data; None for all.
+      ridge: None for the largest correlation; then no start, and no single kernel.
     """
     fitted = whitened(problem.degrees, a, b, weights, count)
     bases, whitener = fitted.bases, fitted.whitener
@@ -207,6 +248,13 @@ def solve(
     direction = jnp.zeros((), jnp.int32)
     if problem.method == SINGLE_KERNEL:
         pair, direction = best_row_or_column(m, *problem.linear)
+    elif ridge is not None:
+        loadings = [
+            mean_products(fitted.basis(v, None), fitted.rows(v), x, weights, count, features).T
+            for v, (x, features) in enumerate(zip((a, b), ridge.features, strict=True))
+        ]
+        pair, sound = ridged_pair(m, (loadings[0], loadings[1]), ridge.strength, problem.method)
+        finite &= sound
     else:
         if start is not None:
             guess = fitted.basis(1, None), fitted.rows(1), b, weights, count, start

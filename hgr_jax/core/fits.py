@@ -15,9 +15,9 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, as_weights, check_level
+from hgr_jax._checks import as_given, as_pair, as_weights, check_level
 from hgr_jax._optional import require
-from hgr_jax.core.canonical import PreparedPair, Solution, Transformation
+from hgr_jax.core.canonical import PreparedPair, Residuals, Solution, Transformation
 from hgr_jax.core.numerics import (
     equal_weights,
     normalised,
@@ -27,9 +27,10 @@ from hgr_jax.core.numerics import (
     without_dropped_rows,
 )
 from hgr_jax.core.padding import over_rows
+from hgr_jax.core.partial import on_variables
 from hgr_jax.core.showing import ShownFit
 from hgr_jax.core.status import Status, decided
-from hgr_jax.core.transforms import CopulaTransform, check_single
+from hgr_jax.core.transforms import CopulaTransform, PartialTransform, check_single
 from hgr_jax.core.uncertainty import interval, standard_error
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class TransformedPair:
         a, b = as_pair(a, b)
         weights = as_weights(weights, a.shape[0], a.dtype)
         if weights is not None:
-            a, b, weights = _counted(a, b, weights)
+            a, b, _, weights = _counted(a, b, None, weights)
         return _weighted_pearson(self.f(a), self.g(b), weights)
 
 
@@ -195,13 +196,55 @@ class SKFit(KBFit):
         return ("b = f(a)", "a = g(b)")[int(self.direction)]
 
 
-@over_rows(columns=3, weights=2)
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, repr=False)
+class PartialFit(KBFit):
+    """A fit of what given variables c leave of two others: the result of ``kb_fit(given=c)``.
+
+    As a `KBFit`, but that ``f`` and ``g`` are called with c too: ``f(a, given=c)``.
+
+    Attributes:
+      f, g: each a `PartialTransform`, a function of a (of b) less its regression on functions of c.
+        The sign is as of `KBFit`, by the function of a alone; so are ``alpha`` and ``beta``.
+      degrees: how many directions of each kernel are left.
+      effective_rows: ``1 / sum_i w_i^2``, less the number of functions of c.
+    """
+
+    f: PartialTransform
+    g: PartialTransform
+
+    def score(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        given: ArrayLike | None = None,
+    ) -> Array:
+        """Return the correlation of ``f(a, given=c)`` and ``g(b, given=c)`` on other data.
+
+        As `KBFit.score`: in [-1, 1], and on held-out rows not biased.
+
+        Args:
+          a, b, given: as in the fit, any number of rows.
+          weights: non-negative ``(n,)``, or None.
+        """
+        a, b = as_pair(a, b)
+        weights = as_weights(weights, a.shape[0], a.dtype)
+        c = as_given(given, a.shape[0], a.dtype)
+        if weights is not None:
+            a, b, c, weights = _counted(a, b, c, weights)
+        return _weighted_pearson(self.f(a, given=c), self.g(b, given=c), weights)
+
+
+@over_rows(columns=4, weights=3)
 def _counted(
-    a: Array, b: Array, weights: Array, *, count: Array | None
-) -> tuple[Array, Array, Array]:
+    a: Array, b: Array, given: Array | None, weights: Array, *, count: Array | None
+) -> tuple[Array, Array, Array | None, Array]:
     del count  # the rows that are not data have weight 0
     weights = normalised(weights)
-    return without_dropped_rows(a, weights), without_dropped_rows(b, weights), weights
+    known = None if given is None else without_dropped_rows(given, weights)
+    return without_dropped_rows(a, weights), without_dropped_rows(b, weights), known, weights
 
 
 @over_rows(columns=3, weights=2)
@@ -271,16 +314,22 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
         if pair.weights is None
         else 1 / jnp.sum(w * w)
     )
+    conditioned, residuals = solution.conditioned, pair.residuals
+    if residuals is not None:
+        rows = rows - jnp.sum(residuals.known.basis.in_span).astype(w.dtype)
+        conditioned &= residuals.well_conditioned
     dominated = is_dominant(part, weight, solution.correlation)
+    plain = [] if pair.ridge is None else [(jnp.array(True), Status.REGULARISED)]
     status = decided(
+        *plain,
         (dominated, Status.ONE_ROW),
         (tied, Status.TIED),
         (~(solution.pair.residual <= eps**0.5), Status.NOT_CONVERGED),
-        (~solution.conditioned, Status.ILL_CONDITIONED),
+        (~conditioned, Status.ILL_CONDITIONED),
         (jnp.any(degrees == 0), Status.CONSTANT),
         (~solution.finite, Status.NOT_FINITE),
     )
-    return KBFit(
+    fit = KBFit(
         correlation=solution.correlation,
         f=CopulaTransform(pair.encoders[0], solution.f),
         g=CopulaTransform(pair.encoders[1], solution.g),
@@ -293,3 +342,24 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
         standard_error=standard_error(f, g, solution.pair.correlation),
         effective_rows=rows,
     )
+    return fit if residuals is None else _on_variables(fit, pair, residuals)
+
+
+def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> PartialFit:
+    """Return a fit of coordinates of residuals as one of the variables that they are of."""
+    coordinates = fit.f.side, fit.g.side
+    own, explained, _ = on_variables(
+        pair,
+        (coordinates[0].basis, coordinates[1].basis),
+        (coordinates[0].coefficients[None, :], coordinates[1].coefficients[None, :]),
+    )
+    known = residuals.known
+    f, g = (
+        PartialTransform(
+            side.encoder,
+            Transformation(side.basis, function[0]),
+            CopulaTransform(known.encoder, Transformation(known.basis, regression[0])),
+        )
+        for side, function, regression in zip(residuals.sides, own, explained, strict=True)
+    )
+    return PartialFit(**(vars(fit) | {"f": f, "g": g}))

@@ -15,11 +15,18 @@ from hgr_jax.core.canonical import PreparedPair, Transformation
 from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.numerics import equal_weights, safe_norm, safe_sqrt
 from hgr_jax.core.padding import first_rows, over_rows
+from hgr_jax.core.partial import on_variables
 from hgr_jax.core.showing import ShownFit
 from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.solvers import CanonicalModes, all_modes
 from hgr_jax.core.status import Status, decided
-from hgr_jax.core.transforms import CopulaTransform, as_new_data, check_single
+from hgr_jax.core.transforms import (
+    CopulaTransform,
+    PartialTransform,
+    as_new_data,
+    as_new_given,
+    check_single,
+)
 from hgr_jax.core.whitened import WhitenedPair, mean_products, whitened
 
 
@@ -31,17 +38,32 @@ class SpectrumTransform:
     On the data of the fit they have zero mean and unit variance and are not correlated with each
     other; that of a mode whose correlation is 0 may be 0.  ``transform[i]`` is the one of mode i,
     a `CopulaTransform`.  Differentiable in ``x`` and, through the fit, in the data.
+
+    Of a fit given other variables c they are called with these, ``f(x, given=c)``; ``transform[i]``
+    is a `PartialTransform` then, and ``explained`` are the regressions on functions of c.
     """
 
     encoder: Encoder
     basis: Basis
     weights: Array
+    explained: SpectrumTransform | None = None
 
-    def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(n, r)`` at ``x``, of as many columns as the data of the fit."""
+    def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
+        """Return values ``(n, r)`` at ``x``, of as many columns as the data of the fit.
+
+        Args:
+          x: ``(n,)`` or ``(n, p)``.
+          given: the variables that were given to the fit, at the same rows; None where none were.
+        """
         check_single(self.weights.shape[:-2])
         x = as_new_data(x, self.encoder.variables, self.weights.dtype)
-        return first_rows(_values_of_modes(x, self), x.shape[0])
+        values = _values_of_modes(x, self)
+        known = self.explained
+        if known is not None:
+            values = values - _values_of_modes(as_new_given(given, known.encoder, x), known)
+        elif given is not None:
+            raise ValueError("given must be None: the fit was of a and b alone, given none.")
+        return first_rows(values, x.shape[0])
 
     def __len__(self) -> int:
         check_single(self.weights.shape[:-2])
@@ -50,7 +72,10 @@ class SpectrumTransform:
     def __getitem__(self, mode: int) -> CopulaTransform:
         if not -len(self) <= mode < len(self):
             raise IndexError(f"there are {len(self)} modes, counted from 0; got {mode}.")
-        return CopulaTransform(self.encoder, Transformation(self.basis, self.weights[mode]))
+        side = Transformation(self.basis, self.weights[mode])
+        if self.explained is None:
+            return CopulaTransform(self.encoder, side)
+        return PartialTransform(self.encoder, side, self.explained[mode])
 
 
 @over_rows(columns=1)
@@ -73,6 +98,8 @@ class SpectrumFit(ShownFit):
       loadings: the means of ``g_i(b) b`` over the rows, ``(r,)`` or ``(r, p)``.
       degrees: ``(2,)`` how many directions of each kernel the data supports.
       status: a `Status`, as an int array; TIED where any two modes tie.
+      base: the regression of b, less its mean, on functions of given variables, ``(n, 1)`` or
+        ``(n, p)``; None where none were given.
     """
 
     correlations: Array
@@ -82,6 +109,7 @@ class SpectrumFit(ShownFit):
     loadings: Array
     degrees: Array
     status: Array
+    base: SpectrumTransform | None = None
 
     shown: ClassVar = ("correlations", "total", "mutual_information", "degrees")
 
@@ -101,24 +129,30 @@ class SpectrumFit(ShownFit):
         squares = self.correlations * self.correlations
         return -jnp.sum(jnp.log1p(-squares), axis=-1) / 2
 
-    def predict(self, a: ArrayLike) -> Array:
+    def predict(self, a: ArrayLike, given: ArrayLike | None = None) -> Array:
         """Return the regression of b on a that the modes give, at other values of a.
 
             mean + sum_i correlations_i f_i(a) loadings_i
 
         Where b itself is in the span of its kernel, as it is for every degree, this is least
-        squares of b on the kernel of a: with degrees, polynomial regression of degree h.
+        squares of b on the kernel of a: with degrees, polynomial regression of degree h.  Given
+        other variables c, ``base(c)`` is added: least squares on the kernels of a and of c.
 
         Args:
           a: as in the fit, any number of rows.
+          given: the variables that were given to the fit, at the same rows; None where none were.
 
         Returns:
           ``(n,)``, or ``(n, p)`` where b is ``(n, p)``.
         """
-        values = self.f(a)
+        values = self.f(a, given=given)
         r, *columns = self.loadings.shape
         scaled = self.correlations.reshape(r, *[1] * len(columns)) * self.loadings
-        return matmul(values, scaled) + (self.mean[None, :] if self.mean.ndim else self.mean)
+        found = matmul(values, scaled) + (self.mean[None, :] if self.mean.ndim else self.mean)
+        if self.base is None or given is None:
+            return found
+        base = self.base(given)
+        return found + (base if columns else base[:, 0])
 
 
 def root_mean_square(correlations: Array) -> Array:
@@ -148,7 +182,7 @@ def total_correlation(pair: PreparedPair) -> Array:
 
 def fit_modes(pair: PreparedPair) -> SpectrumFit:
     """Fit all modes."""
-    _, b = pair.given
+    _, b = pair.variables
     fitted, m, finite = _whitened_pair(pair)
     modes = _with_fixed_signs(all_modes(m))
     degrees = pair.problem.degrees
@@ -165,6 +199,24 @@ def fit_modes(pair: PreparedPair) -> SpectrumFit:
     centred = near - (mean[None, :] if mean.ndim else mean)
     loadings = mean_products(g.basis, g.weights, pair.b, pair.weights, pair.count, centred)
     in_span = jnp.stack([jnp.sum(side.basis.in_span) for side in (f, g)])
+    conditioned, base, left = fitted.well_conditioned, None, pair.residuals
+    if left is not None:
+        known = left.known
+        conditioned &= left.well_conditioned
+        regression = mean_products(known.basis, known.rows, known.features, w, None, centred)
+        slopes = matmul(regression.T, known.rows).reshape(-1, known.rows.shape[1])
+        base = SpectrumTransform(known.encoder, known.basis, slopes)
+        own, explained, sign = on_variables(pair, (f.basis, g.basis), (f.weights, g.weights))
+        f, g = (
+            SpectrumTransform(
+                side.encoder,
+                side.basis,
+                weights,
+                SpectrumTransform(known.encoder, known.basis, regressions),
+            )
+            for side, weights, regressions in zip(left.sides, own, explained, strict=True)
+        )
+        loadings = sign.reshape(-1, *[1] * (loadings.ndim - 1)) * loadings
     return SpectrumFit(
         correlations=jnp.where(finite, jnp.minimum(modes.correlations, 1), jnp.nan),
         f=f,
@@ -174,10 +226,11 @@ def fit_modes(pair: PreparedPair) -> SpectrumFit:
         degrees=in_span.astype(jnp.int32),
         status=decided(
             (modes.tied, Status.TIED),
-            (~fitted.well_conditioned, Status.ILL_CONDITIONED),
+            (~conditioned, Status.ILL_CONDITIONED),
             (jnp.any(in_span == 0), Status.CONSTANT),
             (~fitted.finite, Status.NOT_FINITE),
         ),
+        base=base,
     )
 
 

@@ -21,11 +21,13 @@ class Status(enum.IntEnum):
     ILL_CONDITIONED = 3
     """No well-conditioned basis was found: the value may be too low."""
     CONSTANT = 4
-    """A variable does not vary: the value is 0."""
+    """A variable does not vary, or only with what is given: the value is 0."""
     NOT_FINITE = 5
     """NaN or infinity in data or weights: the value is NaN."""
     ONE_ROW = 6
     """The maximum, of which one row makes a large part: f and g single it out."""
+    REGULARISED = 7
+    """The maximum of the regularised correlation, where a ridge was asked for."""
 
 
 MESSAGES = {
@@ -33,6 +35,10 @@ MESSAGES = {
     Status.TIED: (
         "optimal, but several pairs of transformations reach the same correlation:"
         " f and g are one choice among them"
+    ),
+    Status.REGULARISED: (
+        "optimal for the ridge: f and g are the global maximum of the regularised correlation, and"
+        " the correlation is theirs"
     ),
     Status.ONE_ROW: (
         "optimal, but f and g single out one row, fit.influential_row, which makes a large part of"
@@ -47,10 +53,13 @@ MESSAGES = {
         " nearly depend on each other): the correlation may be too low; use lower degrees,"
         " a rank transform, or float64"
     ),
-    Status.CONSTANT: "a or b does not vary over the rows of positive weight: the correlation is 0",
+    Status.CONSTANT: (
+        "a or b does not vary over the rows of positive weight, or what is given explains all of"
+        " it: the correlation is 0"
+    ),
     Status.NOT_FINITE: (
-        "NaN or infinity in a or b, a negative or NaN weight, or no weight above 0:"
-        " the correlation is NaN"
+        "NaN or infinity in a, b or what is given, a negative or NaN weight, or none above 0"
+        " (or degrees too high for the digits of the data): the correlation is NaN"
     ),
 }
 

@@ -57,7 +57,7 @@ class CopulaTransform:
 
     def _expanded(self) -> tuple[Array, Array]:
         check_single(self.side.coefficients.shape[:-1])
-        return _expansion(self)
+        return expansion(self)
 
     def formula(self, *names: str, digits: int = 3) -> str:
         """Return the polynomial as text that can be computed with.
@@ -87,9 +87,40 @@ class CopulaTransform:
         return formula(self.encoder, self.side, [str(name) for name in names], digits)
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PartialTransform(CopulaTransform):
+    """What functions of given variables c leave of a function of x: called with both.
+
+        transform(x, given=c) = f(x) - explained(c)
+
+    It has zero mean and unit variance (with the weights of the fit) on the data it was fitted to,
+    and correlates with no function of the kernel of c there, unless the correlation is 0; then it
+    may be 0.  ``coefficients``, ``intercept`` and ``formula`` are those of f, a function of x
+    alone.
+
+    Attributes:
+      explained: the regression of f on functions of c, a `CopulaTransform`, with a formula of its
+        own.
+    """
+
+    explained: CopulaTransform
+
+    def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
+        """Return values ``(n,)`` at the same rows of ``x`` and ``given``.
+
+        Args:
+          x, given: ``(n,)`` or ``(n, p)``, of as many columns as the data of the fit.
+        """
+        check_single(self.side.coefficients.shape[:-1])
+        x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
+        c = as_new_given(given, self.explained.encoder, x)
+        return first_rows(_evaluate(x, self) - _evaluate(c, self.explained), x.shape[0])
+
+
 @jax.jit
-def _expansion(transform: CopulaTransform) -> tuple[Array, Array]:
-    """Return the constant and the mixing coefficients."""
+def expansion(transform: CopulaTransform) -> tuple[Array, Array]:
+    """Return the constant and the mixing coefficients, on the columns of the kernel."""
     basis, coefficients = transform.side.basis, transform.side.coefficients
     if isinstance(basis, PolynomialBasis):
         expansion = matmul(basis.monomials(), coefficients)
@@ -111,15 +142,28 @@ def check_single(batch: tuple[int, ...]) -> None:
         )
 
 
-def as_new_data(x: ArrayLike, columns: int | None, dtype: DTypeLike) -> Array:
+def as_new_data(x: ArrayLike, columns: int | None, dtype: DTypeLike, *, name: str = "x") -> Array:
     """Return data for a transform, of as many columns as it was fitted to (None: any number)."""
-    x = as_real_array("x", x).astype(dtype)
+    x = as_real_array(name, x).astype(dtype)
     if columns not in (None, 1 if x.ndim == 1 else x.shape[1]):
         raise ValueError(
-            f"x must have {columns} column(s), as the data of the fit had;"
+            f"{name} must have {columns} column(s), as the data of the fit had;"
             f" got shape {tuple(x.shape)}."
         )
     return x
+
+
+def as_new_given(given: ArrayLike | None, encoder: Encoder, x: Array) -> Array:
+    """Return given variables at the rows of ``x``, for a transform."""
+    if given is None:
+        raise ValueError(
+            "given is missing: the fit is of what other variables leave of two. Pass these at the"
+            " same rows, as in fit.f(a, given=c) and fit.score(a, b, given=c)."
+        )
+    given = as_new_data(given, encoder.variables, x.dtype, name="given")
+    if given.shape[0] != x.shape[0]:
+        raise ValueError(f"given must have {x.shape[0]} rows, as x; got {given.shape[0]}.")
+    return given
 
 
 @over_rows(columns=1)

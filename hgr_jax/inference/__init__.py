@@ -6,7 +6,7 @@
 * `adjust`: many p-values at once;
 * `cross_fitted`, `bootstrap`: a value without the upward bias, and an interval;
 * `upper_bound`: a differentiable bound of the value in the population;
-* `select_degrees`: degrees by cross-validation.
+* `select_degrees`, `select_ridge`: degrees, or a ridge, by cross-validation.
 
 All of them are functions of data on the host; `hgr_jax.scan` uses them for whole tables.
 """
@@ -19,12 +19,14 @@ from hgr_jax.inference.independence import IndependenceTest, independence_test
 from hgr_jax.inference.multiplicity import adjust
 from hgr_jax.inference.permutation import PermutationTest, permutation_test
 from hgr_jax.inference.resampling import BootstrapInterval, bootstrap, cross_fitted
+from hgr_jax.inference.ridges import RidgeSelection, select_ridge
 
 __all__ = [
     "BootstrapInterval",
     "DegreeSelection",
     "IndependenceTest",
     "PermutationTest",
+    "RidgeSelection",
     "adjust",
     "bootstrap",
     "corrected",
@@ -33,5 +35,6 @@ __all__ = [
     "permutation_test",
     "roys_root",
     "select_degrees",
+    "select_ridge",
     "upper_bound",
 ]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
-from hgr_jax.core.kernels import Indicators
+from hgr_jax.core.kernels import Indicators, KernelLike, encode
 from hgr_jax.inference._polynomials import (
     centred_indicators,
     polynomials_at,
@@ -64,7 +65,7 @@ class PolynomialPair:
         return m, left[1], right[1]
 
 
-def _orthonormal(functions: Floats, shares: Floats) -> Floats:
+def orthonormal(functions: Floats, shares: Floats) -> Floats:
     """Make functions ``(m, n)`` orthonormal one after the other; 0 where nothing is left."""
     both = np.concatenate([np.ones((1, len(shares))), functions])
     moments = ((both * shares) @ both.T)[..., None]
@@ -72,8 +73,17 @@ def _orthonormal(functions: Floats, shares: Floats) -> Floats:
     return transform[..., 0] @ (functions - mean)
 
 
+def _functions_at(x: Floats, shares: Floats, kernel: KernelLike) -> Floats:
+    if isinstance(kernel, Indicators):
+        return orthonormal(centred_indicators(x, shares, kernel.count), shares)
+    if callable(kernel):
+        features = np.asarray(encode(kernel, jnp.asarray(x), None, "h or k")[1], np.float64)
+        return orthonormal(features.T, shares)
+    return polynomials_at(x, shares, kernel)
+
+
 def fit_pair(
-    a: Floats, b: Floats, weights: Floats, kernels: tuple[int | Indicators, int | Indicators]
+    a: Floats, b: Floats, weights: Floats, kernels: tuple[KernelLike, KernelLike]
 ) -> PolynomialPair:
     """Return the functions of finite ``a`` and ``b (n,)``, with weights that are not all 0.
 
@@ -82,11 +92,6 @@ def fit_pair(
     """
     shares = np.asarray(weights, np.float64)
     shares = shares / shares.sum()
-    f, g = (
-        _orthonormal(centred_indicators(x, shares, kernel.count), shares)
-        if isinstance(kernel, Indicators)
-        else polynomials_at(x, shares, kernel)
-        for x, kernel in zip((a, b), kernels, strict=True)
-    )
+    f, g = (_functions_at(x, shares, kernel) for x, kernel in zip((a, b), kernels, strict=True))
     functions = np.concatenate([np.ones((1, len(shares))), f, g])
     return PolynomialPair(functions, (len(f), len(g)), shares)

@@ -155,11 +155,11 @@ def stieltjes(
         if j:
             coupling[j] = np.where(lives, norm, 0)
             v -= coupling[j][:, None] * p[j - 1]
+        before = p[: j + 1].swapaxes(0, 1)
         for _ in range(passes):
-            left = np.einsum("icn,cn->ic", p[: j + 1], weights * v)
-            correction[j, : j + 1] += left
-            for i in range(j + 1):
-                v -= left[i][:, None] * p[i]
+            left = np.matmul(before, (weights * v)[..., None])[..., 0]
+            correction[j, : j + 1] += left.T
+            v -= np.matmul(left[:, None], before)[:, 0]
         square = np.einsum("cn,cn,cn->c", weights, v, v, optimize=False)
         lives = lives & (square > tolerance**2 * product)
         norm = np.sqrt(square)

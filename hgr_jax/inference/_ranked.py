@@ -51,10 +51,13 @@ class RankedColumn:
     def of_codes(cls, codes: Integers, weights: Floats | None = None) -> RankedColumn:
         """Return the column of integers ``(n,)``, in the order of its values."""
         rows, counts = len(codes), np.bincount(codes)
+        enough = weights is None and rows > LARGEST_DEGREE
+        if enough and len(counts) == 2 * rows - 1 and (counts[::2] == 1).all():
+            return cls(codes, untied(rows), LARGEST_DEGREE, 1.0, 0.0)
         tied = counts[counts > 1].astype(np.float64)
         log_orders = float(np.sum(special.gammaln(tied + 1)))
         few_ties = np.sum(tied**3 - tied) <= FEW_TIES * rows**3
-        if weights is None and few_ties and rows > LARGEST_DEGREE:
+        if enough and few_ties:
             places = 2 * np.cumsum(counts) - counts - 1
             return cls(places[codes], untied(rows), LARGEST_DEGREE, 1.0, log_orders)
         there = counts > 0
@@ -111,7 +114,7 @@ def untied(rows: int) -> Floats:
     return found
 
 
-def trusted_degree(f: Floats, rows: float, heaviest: npt.ArrayLike = 1.0) -> tuple[int, float]:
+def trusted_degree(f: Floats, rows: float, heaviest: Floats) -> tuple[int, float]:
     """Return up to which degree polynomials ``f (d, n)`` behave as those of untied ranks do.
 
     Of one row ``L = max sum_j f_j^2`` is at most ``(d + 1)^2 - 1`` without ties.  A row of r times
@@ -127,7 +130,7 @@ def trusted_degree(f: Floats, rows: float, heaviest: npt.ArrayLike = 1.0) -> tup
       The degree, 0 where not even the first is trusted, and 1 / r for it.
     """
     degrees = np.arange(1, len(f) + 1)
-    largest = np.max(np.cumsum(f**2, axis=0) * np.asarray(heaviest), axis=1, initial=0)
+    largest = np.max(np.cumsum(f**2, axis=0) * heaviest, axis=1, initial=0)
     worth = np.minimum(((degrees + 1) ** 2 - 1) / largest, 1)
     trusted = is_worth(rows, worth)
     degree = len(f) if trusted.all() else int(np.argmin(trusted))

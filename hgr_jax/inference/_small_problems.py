@@ -30,18 +30,20 @@ def product(left: Floats, right: Floats) -> Floats:
     return total
 
 
-def inverse_choleskies(s: Floats) -> tuple[Floats, Floats]:
+def inverse_choleskies(s: Floats, least: Floats | float = ROUNDING_PIVOT) -> tuple[Floats, Floats]:
     """Return the inverse Cholesky factors of ``s (d, d, ...)``, and their pivots ``(d, ...)``.
 
-    The pivot of a row that depends on those before it is 0, and so is its row of the factor.
+    The pivot of a row that depends on those before it, to ``least`` (or that of each, ``(d,
+    ...)``), is 0, and so is its row of the factor.
     """
     size = len(s)
     identity = np.eye(size).reshape(size, size, *[1] * (s.ndim - 2))
     rows = np.concatenate([s, np.broadcast_to(identity, s.shape)], axis=1)
     pivots = np.empty(s.shape[1:])
+    floor = np.broadcast_to(np.maximum(least, ROUNDING_PIVOT), pivots.shape)
     for j in range(size):
         pivot = rows[j, j].copy()
-        lives = pivot > ROUNDING_PIVOT
+        lives = pivot > floor[j]
         pivots[j] = np.where(lives, pivot, 0)
         pivot = np.where(lives, pivot, 1)
         # Columns beyond size + j are still those of the identity.

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from jax import Array
 
 from hgr_jax._arrays import Floats
-from hgr_jax._checks import as_key, as_pair, as_weights, check_choice, check_count, one_or_pair
-from hgr_jax.inference._gram import folds_of
-from hgr_jax.inference._pairs import PolynomialPair, fit_pair
+from hgr_jax._checks import check_choice, check_count, one_or_pair
+from hgr_jax.inference._folds import RULES, FoldMoments, folded, near_the_best, summed_up
+from hgr_jax.inference._pairs import fit_pair
 from hgr_jax.inference._polynomials import tolerance
 from hgr_jax.inference._small_problems import top_singular_values
-from hgr_jax.inference.resampling import check_folds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-RULES = ("one_standard_error", "best")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -111,43 +107,20 @@ def select_degrees(
       >>> found.values.shape
       (3, 3)
     """
-    a, b = as_pair(a, b, max_ndim=1)
-    weights = as_weights(weights, a.shape[0], a.dtype)
     if isinstance(largest, tuple | list) and len(largest) != 2:
         raise ValueError(f"largest must be a degree, or a pair of degrees; got {largest!r}.")
     top = one_or_pair("largest", largest, check_count)
     check_choice("rule", rule, RULES)
-    folds = check_folds(folds, a.shape[0])
-    order = folds_of(as_key(key), a.shape[0], folds)
-    x, y = np.asarray(a), np.asarray(b)
-    w = np.ones(len(x)) if weights is None else np.asarray(weights, np.float64)
-    kept = np.flatnonzero(w)
-    sound = np.isfinite(w).all() and (w >= 0).all() and len(kept) > 0
-    if not (sound and np.isfinite(x[kept]).all() and np.isfinite(y[kept]).all()):
-        raise ValueError(
-            "degrees can be selected only on finite a and b and weights >= 0, not all 0;"
-            " drop the other rows, or give them weight 0."
-        )
-    pair = fit_pair(x[kept], y[kept], w[kept], top)
-    inside = np.zeros((len(x), folds))
-    for fold, rows in enumerate(order):
-        inside[rows, fold] = w[rows] / w.sum()
-    rounding = tolerance(x.dtype) * sum(top)
-    scored, values, counted = _cross_validated(pair, inside[kept], top, rounding)
-    if counted.sum() < 2:
-        raise ValueError("weights must leave rows in at least two folds; use fewer folds.")
-    scores_by_fold = scored[counted]
-    scores = scores_by_fold.mean(axis=0)
-    errors = scores_by_fold.std(axis=0, ddof=1) / np.sqrt(len(scores_by_fold))
-    rounding = float(jnp.finfo(a.dtype).eps) ** (2 / 3)
-    h, k = _choose(scores, errors, rule, rounding)
+    rows = folded(a, b, weights, key, folds)
+    pair = fit_pair(rows.a, rows.b, rows.weights, top)
+    moments = FoldMoments(pair, rows.inside)
+    scored, values = _cross_validated(moments, top, tolerance(rows.dtype) * sum(top))
+    scores, errors, rounding = summed_up(scored[moments.counted], rows.dtype)
+    h, k = _choose(scores, near_the_best(scores, errors, rule, rounding), rounding)
     return DegreeSelection(h, k, scores, errors, values, rule)
 
 
-def _choose(scores: Floats, errors: Floats, rule: str, rounding: float) -> tuple[int, int]:
-    best = np.unravel_index(np.argmax(scores), scores.shape)
-    allowance = errors[best] if rule == "one_standard_error" else 0.0
-    near = scores >= scores[best] - allowance - rounding
+def _choose(scores: Floats, near: npt.NDArray[np.bool_], rounding: float) -> tuple[int, int]:
     order = np.add.outer(np.arange(scores.shape[0]), np.arange(scores.shape[1]))
     smallest = near & (order == order[near].min())
     tied = smallest & (scores >= scores[smallest].max() - rounding)
@@ -156,52 +129,25 @@ def _choose(scores: Floats, errors: Floats, rule: str, rounding: float) -> tuple
 
 
 def _cross_validated(
-    pair: PolynomialPair, inside: Floats, largest: tuple[int, int], tolerance: float
-) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-    """Return held-out scores ``(folds, H, K)``, values ``(H, K)``, and which folds hold any weight.
-
-    ``inside (n, folds)`` are the weights of the rows in each fold.
-    """
-    grams = pair.grams(inside)
-    folds = grams.shape[2]
-    # The rows outside a fold: summed, as a difference would cancel.
-    training = grams @ (1 - np.eye(folds))
-    m, *maps = pair.whitened(training)
+    moments: FoldMoments, largest: tuple[int, int], rounding: float
+) -> tuple[Floats, Floats]:
+    """Return held-out scores ``(folds, H, K)``, and values ``(H, K)``."""
+    pair, folds = moments.pair, moments.inside.shape[2]
+    m, *maps = pair.whitened(moments.training)
     h = pair.directions[0]
     rows, columns = (np.arange(size) for size in largest)
     within = (np.arange(h)[:, None, None, None] <= rows[None, None, :, None]) & (
         np.arange(pair.directions[1])[None, :, None, None] <= columns[None, None, None, :]
     )
-    whole, *_ = pair.whitened(grams.sum(axis=2, keepdims=True))
+    whole, *_ = pair.whitened(moments.inside.sum(axis=2, keepdims=True))
     blocks = (whole[..., None] * within).reshape(*whole.shape[:2], rows.size * columns.size)
     values = np.minimum(top_singular_values(blocks), 1).reshape(largest)
     # Monotone but for rounding as they are.
     values = np.maximum.accumulate(np.maximum.accumulate(values, 0), 1)
     scores = np.zeros((folds, *largest))
-    means, trained = (_quotient(part[0], part[0, 0]) for part in (grams, training))
     for fold in range(folds) if min(pair.directions) else ():
         blocks = np.moveaxis(m[..., fold, None, None] * within, (0, 1), (-2, -1))
         left, _, right = np.linalg.svd(blocks, full_matrices=False)
-        mean = means[1:, fold]
-        covariance = _quotient(grams[1:, 1:, fold], grams[0, 0, fold]) - np.outer(mean, mean)
-        moved = mean - trained[1:, fold]
-        sides = []
-        for part, w, transform in (
-            (slice(None, h), left[..., :, 0], maps[0]),
-            (slice(h, None), right[..., 0, :], maps[1]),
-        ):
-            w = w @ transform[..., fold]
-            variance = np.einsum("hki,ij,hkj->hk", w, covariance[part, part], w)
-            varies = variance > tolerance * (variance + (w @ moved[part]) ** 2)
-            sides.append((w, np.where(varies, variance, 0)))
-        (f, spread_f), (g, spread_g) = sides
-        product = np.einsum("hki,ij,hkj->hk", f, covariance[:h, h:], g)
-        norm = np.sqrt(spread_f * spread_g)
-        scores[fold] = np.clip(_quotient(product, norm), -1, 1)
-    return scores, values, grams[0, 0] > 0
-
-
-def _quotient(numerator: Floats, denominator: Any) -> Floats:
-    """Return the ratio, and 0 where the denominator is not positive."""
-    positive = denominator > 0
-    return np.where(positive, numerator / np.where(positive, denominator, 1), 0)
+        f, g = left[..., :, 0] @ maps[0][..., fold], right[..., 0, :] @ maps[1][..., fold]
+        scores[fold] = moments.scores(fold, f, g, rounding)
+    return scores, values

@@ -109,7 +109,7 @@ def independence_test(
 
     With ``weights`` the ranks, their polynomials and all means are weighted, and n is the effective
     number of rows ``(sum w)^2 / sum w^2``.  Where single weights are too large for that, the ranks
-    have no weights, and those of b are permuted: exact where the weights depend on a or b only.
+    have no weights, and those of b are permuted: exact where b is independent of the weights too.
 
     With ``given`` the polynomials of the ranks of a and b are replaced by what polynomials of the
     ranks of c leave of them.  A dependence that c explains that way is none; what the polynomials
@@ -158,7 +158,6 @@ def independence_test(
         check_count("given_degree", given_degree)
     if key is not None:
         as_key(key)
-    key = jax.random.key(0) if key is None else key
     # Ranks of the numbers as they are: in float32 some would be equal.
     x, y = (np.asarray(value, np.float64) for value in (a, b))
     w = as_host_weights(weights, len(x))
@@ -170,47 +169,98 @@ def independence_test(
     if any(np.isnan(values).any() for values in (x, y, *([] if c is None else [c]))):
         return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
     sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
-    if method == "auto" and c is None and w is None and all(len(s.table) == 1 for s in sides):
+    if c is not None:
+        basis = polynomials_given(c, given_degree, w)
+        return conditional_test(sides, basis, w, key=key, most=count, method=method)
+    if method == "auto" and w is None and all(len(s.table) == 1 for s in sides):
         return _of_table(*sides)
     rows, rarest = rows_worth(len(x), w), rarest_order(*sides)
     f, g = (side.polynomials() for side in sides)
     (h, worth_f), (k, worth_g) = ((side.trusted, side.worth) for side in sides)
     if method == "auto":
         f, g = f[: max(h, 1)], g[: max(k, 1)]
-    if c is not None:
-        basis = _polynomials_given(c, given_degree or _affordable_degree(*c.shape), w)
-        f, g = residuals(f, basis, w), residuals(g, basis, w)
-        rows = max(rows - len(basis), 2.0)
     if not len(f) or not len(g):
         return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
-    trusted = min(h, k) > 0 and rows >= LEAST_ROWS and c is None
-    by_law = method == "rank" or (method == "auto" and trusted)
+    trusted = min(h, k) > 0 and rows >= LEAST_ROWS
     share = None if w is None else w / w.sum()
-    if by_law:
-        log_p, degrees, values = combined_pvalues(cross_moments(f, g[:, None], share), rows)
-        worth = max(rows * worth_f * worth_g, LEAST_ROWS)
-        log_p = np.maximum(log_probability(log_p, worth), rarest)
-        return _found(values[0], np.exp(log_p[0]), "rank", degrees[:, 0], rows)
-    size = min(count + 1, max(1, RANKS_AT_ONCE // len(x)))
-    chunks = -(-(count + 1) // size)
-    if c is not None:
-        # What is left of n rows varies as n - r of them do, of which signs know nothing.
-        scale = math.sqrt((rows + len(basis)) / (rows - 1))
-        drawn = _under_signs(f, g, share, _signs(key, len(x), chunks, size, scale))
-        return _sampled(drawn, "signs", rows, -len(x) * math.log(2), count)
+    if method == "rank" or (method == "auto" and trusted):
+        worth = rows * worth_f * worth_g
+        return _by_law(cross_moments(f, g[:, None], share), rows, worth, rarest)
     if share is not None:
         # Ranks without weights, as those of b must not change where its rows are permuted.
         f, g = (RankedColumn.of_values(v).polynomials()[: len(old)] for v, old in ((x, f), (y, g)))
         f = f - (f @ share)[:, None]
+    chunks, size = chunks_of(count, len(x))
+    key = jax.random.key(0) if key is None else key
     drawn = (cross_moments(f, g[:, order], share) for order in orders(key, len(x), chunks, size))
     return _sampled(drawn, "permutation", rows, rarest, count)
 
 
-def _signs(key: Array, rows: int, chunks: int, size: int, scale: float) -> Iterator[Floats]:
-    """Yield random signs ``(size, rows)`` times ``scale``; the first of all are 1."""
+def conditional_test(
+    sides: tuple[RankedColumn, RankedColumn],
+    basis: Floats,
+    weights: Floats | None,
+    *,
+    key: Array | None,
+    most: int,
+    method: str = "auto",
+) -> IndependenceTest:
+    """Test what orthonormal functions ``basis (r, n)`` leave of the ranks of two variables.
+
+    Args:
+      sides: the variables, of the same rows as ``basis``.
+      weights: ``(n,)`` or None.
+      key, most, method: the options ``key``, ``permutations`` and ``method`` of
+        `independence_test`.
+    """
+    f, g = (
+        residuals(
+            s.polynomials()[: max(s.trusted, 1) if method == "auto" else None], basis, weights
+        )
+        for s in sides
+    )
+    count = basis.shape[1]
+    rows = max(rows_worth(count, weights) - len(basis), 2.0)
+    if not len(f) or not len(g):
+        return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+    share = None if weights is None else weights / weights.sum()
+    if method == "rank":
+        worth = rows * sides[0].worth * sides[1].worth
+        return _by_law(cross_moments(f, g[:, None], share), rows, worth, rarest_order(*sides))
+    drawn = _under_signs(f, g, share, random_signs(key, count, most, rows, len(basis)))
+    return _sampled(drawn, "signs", rows, -count * math.log(2), most)
+
+
+def _by_law(m: Floats, rows: float, worth: float, rarest: float) -> IndependenceTest:
+    """Return the test of a matrix ``(h, k, 1)`` by the law of ranks."""
+    log_p, degrees, values = combined_pvalues(m, rows)
+    log_p = np.maximum(log_probability(log_p, max(worth, LEAST_ROWS)), rarest)
+    return _found(values[0], np.exp(log_p[0]), "rank", degrees[:, 0], rows)
+
+
+def chunks_of(most: int, rows: int) -> tuple[int, int]:
+    """Return in how many parts so many permutations of rows are drawn, and how many in each."""
+    size = min(most + 1, max(1, RANKS_AT_ONCE // rows))
+    return -(-(most + 1) // size), size
+
+
+def random_signs(
+    key: Array | None, count: int, most: int, rows: float, explained: int
+) -> Iterator[Floats]:
+    """Yield random signs ``(size, count)`` of rows, scaled; the first of all are 1.
+
+    Args:
+      key: a random key, or None.
+      count: of the rows, of which ``rows`` are left beside ``explained`` functions.
+      most: of the signs of all rows, beside the first.
+    """
+    # What is left of n rows varies as n - r of them do, of which signs know nothing.
+    scale = math.sqrt((rows + explained) / (rows - 1))
+    key = jax.random.key(0) if key is None else key
     generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    chunks, size = chunks_of(most, count)
     for chunk in range(chunks):
-        signs = scale * (1.0 - 2.0 * generator.integers(0, 2, (size, rows), np.int8))
+        signs = scale * (1.0 - 2.0 * generator.integers(0, 2, (size, count), np.int8))
         if not chunk:
             signs[0] = 1
         yield signs
@@ -235,8 +285,12 @@ def _affordable_degree(rows: int, variables: int) -> int:
     return max(few, default=1)
 
 
-def _polynomials_given(c: Floats, degree: int, weights: Floats | None) -> Floats:
-    """Return orthonormal polynomials ``(r, n)`` of the ranks of all columns of ``c (n, p)``."""
+def polynomials_given(c: Floats, degree: int | None, weights: Floats | None) -> Floats:
+    """Return orthonormal polynomials ``(r, n)`` of the ranks of all columns of ``c (n, p)``.
+
+    Of total degree ``degree``; None for the largest up to `GIVEN_DEGREE` that the rows afford.
+    """
+    degree = degree or _affordable_degree(*c.shape)
     rank = ranks(c)
     if weights is not None:
         codes = [codes_of(column) for column in rank.T]
@@ -253,14 +307,17 @@ def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
     """
     w = np.ones(f.shape[1]) if weights is None else weights
     root = np.sqrt(w / w.sum())
-    known = [root, *(basis * root)]
-    for new in f * root:
-        before = np.linalg.norm(new)
+    found = np.concatenate([[root], basis * root, f * root])
+    start = count = 1 + len(basis)
+    for new in found[start:].copy():
+        before, known = np.linalg.norm(new), found[:count]
         for _ in range(2):
-            new = new - np.array(known).T @ (np.array(known) @ new)
-        if np.linalg.norm(new) > LEAST_UNEXPLAINED * before:
-            known.append(new / np.linalg.norm(new))
-    return np.array(known[1 + len(basis) :]).reshape(-1, len(root)) / root
+            new -= known.T @ (known @ new)
+        left = np.linalg.norm(new)
+        if left > LEAST_UNEXPLAINED * before:
+            found[count] = new / left
+            count += 1
+    return np.asarray(found[start:count] / root)
 
 
 def _found(

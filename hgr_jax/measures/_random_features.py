@@ -103,7 +103,7 @@ def of_functions(features: tuple[Array, Array], count: Array | None) -> tuple[Ar
 
     In float32 what rounding leaves counts as dependent.
     """
-    parts = jnp.stack(sequential_vmap(_triangles)(*features))
+    parts = jnp.stack(sequential_vmap(triangles)(*features))
     k, dtype = parts.shape[2], parts.dtype
     tolerance = max(LEAST_LEFT, 1000 * float(jnp.finfo(dtype).eps))
     bases, exists, loadings = jax.vmap(lambda part: _independent_columns(part, tolerance))(parts)
@@ -217,7 +217,7 @@ def _independent_columns(g: Array, tolerance: float) -> tuple[Array, Array, Arra
     return basis, exists, safe_divide(loadings[:, :k], scale[:, None])
 
 
-def _triangles(f: Array, g: Array) -> tuple[Array, Array]:
+def triangles(f: Array, g: Array) -> tuple[Array, Array]:
     """Return ``f`` and ``g (n, k)`` in a basis that they share.
 
     LAPACK takes one pair after the other under `jax.vmap`: see `hgr_jax.core.small_matrices`.

@@ -19,6 +19,7 @@ from hgr_jax.measures._random_features import (
     has_expansion,
     of_functions,
     of_sinusoids,
+    triangles,
 )
 
 Functions = str | Callable[[Array], Array]
@@ -26,6 +27,7 @@ Functions = str | Callable[[Array], Array]
 
 
 def random_functions(shares: Array, weights: Array, functions: Functions) -> Array:
+    """Return functions of random combinations of ranks and 1, ``(n, k)``."""
     arguments = matmul(shares, weights[:-1]) + weights[-1][None, :]
     if not callable(functions):
         return {"sin": jnp.sin, "cos": jnp.cos}[functions](arguments)
@@ -60,6 +62,16 @@ def best_pair(
     functions: Functions,
     count: Array | None,
 ) -> tuple[CanonicalPair, tuple[RandomSide, RandomSide]]:
+    """Return the top canonical pair of both variables' random functions, and what they combine.
+
+    Args:
+      shares: of either variable, ranks over n, ``(n, p)``.
+      weights: of either, ``(p + 1, k)``, the last of 1.
+      regularization: the ridge, of the largest variance; None to leave out dependent functions.
+      functions: static.
+      count: number of rows that are data, or None.
+    """
+
     def centred() -> tuple[list[Array], list[Array]]:
         features = [random_functions(u, w, functions) for u, w in zip(shares, weights, strict=True)]
         means = [row_mean(f, count) for f in features]
@@ -127,8 +139,5 @@ def _factorised(f: Array, g: Array) -> tuple[Factors, Factors]:
     themselves are factorised.  With one triangle for both, nothing else of size n is needed.
     LAPACK takes one pair after the other under `jax.vmap`: see `hgr_jax.core.small_matrices`.
     """
-    triangle = jnp.linalg.qr(jnp.concatenate([f, g], axis=1), mode="r")
-    first, second = (
-        jnp.linalg.svd(part, full_matrices=False) for part in jnp.split(triangle, 2, axis=1)
-    )
+    first, second = (jnp.linalg.svd(part, full_matrices=False) for part in triangles(f, g))
     return tuple(first), tuple(second)

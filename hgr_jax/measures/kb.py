@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, overload
 
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import check_choice
-from hgr_jax.core.canonical import correlation, prepare, solve
-from hgr_jax.core.fits import KBFit, as_fit
+from hgr_jax._arrays import is_traced
+from hgr_jax._checks import as_nonnegative, check_choice
+from hgr_jax.core.canonical import PreparedPair, Solution, correlation, solve
+from hgr_jax.core.fits import KBFit, PartialFit, as_fit
 from hgr_jax.core.kernels import KernelLike, check_given, check_two_kernels
+from hgr_jax.core.numerics import equal_weights
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.partial import prepare_given
+from hgr_jax.core.ridge import Ridge, standardised_features
 from hgr_jax.core.solvers import SOLVERS
 
 
@@ -26,6 +31,7 @@ def kb(
     weights: ArrayLike | None = None,
     given: ArrayLike | None = None,
     given_degree: KernelLike = 5,
+    ridge: ArrayLike = 0.0,
     init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> Array:
@@ -47,6 +53,14 @@ def kb(
     E[f(a) | c] or E[g(b) | c] are polynomials of that degree; where it is 0, they may depend on
     each other in ways that vary with c and cancel.
 
+    With a ``ridge`` it is the correlation of the f = alpha . x and g = beta . y that maximise the
+    regularised one, where x and y are the features of both kernels (of a degree the powers of the
+    standardised variable), each of zero mean and unit variance:
+
+        cov(f, g) / sqrt((var f + ridge |alpha|^2) (var g + ridge |beta|^2)).
+
+    Kernels of many functions follow the noise of few rows; a ridge keeps them from it.
+
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.  Integers
         and booleans are converted to floats; half precision is computed in float32.
@@ -60,6 +74,8 @@ def kb(
       given: c, ``(n,)`` or ``(n, p)``, traced, or None.
       given_degree: kernel of c, static, as h and k.  Where it is below both of them, it leaves
         some of what c explains: the powers of a and b have powers of c as their means.
+      ridge: a number >= 0, traced; 0, unless it is traced, is the plain estimate, without its
+        cost.  0.01 to 10 are typical; `hgr_jax.inference.select_ridge` chooses.
       init: a previous fit of the same kernels, traced; its g, carried over to the basis of
         these data, is where the projected gradient starts (the warm start of the paper).  The
         result does not depend on it, and the closed form is at hand anyway: it saves no time.
@@ -78,7 +94,8 @@ def kb(
 
     Derivatives: with respect to ``a``, ``b``, c and ``weights``, forward and reverse, of every
     order.  The first is that of the correlation with the coefficients held fixed (the envelope
-    theorem), an elementwise pass over the data.
+    theorem), an elementwise pass over the data.  With a ridge, by which there is one too, it goes
+    through the coefficients, which takes a simple top value.
 
     Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; m distinct values
     count as degree m - 1; NaN or infinity gives NaN.  On n <= h + k rows the value is 1
@@ -88,13 +105,14 @@ def kb(
 
     Cost: one pass over the data (a few more where far outliers need them) in blocks, and the
     SVD of an h x k matrix; nothing of size n x (h + k) is allocated for ``(n,)`` arrays (with
-    weights, several arrays of size n are; with ``given`` all functions at all rows).  In float32
-    an outlier beyond some 10^6 standard deviations of the other rows hides them, and numbers
-    below the smallest normal one count as 0; of what is ill conditioned the status of `kb_fit`
-    says so.
+    weights, several arrays of size n are; with ``given`` or ``ridge`` all functions at all rows).
+    In float32 an outlier beyond some 10^6 standard deviations of the other rows hides them, and
+    numbers below the smallest normal one count as 0; of what is ill conditioned the status of
+    `kb_fit` says so.
 
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression";
-    Hotelling, "Relations between two sets of variates" (1936), for the closed form.
+    Hotelling, "Relations between two sets of variates" (1936), for the closed form; Vinod,
+    "Canonical ridge and econometrics of joint production" (1976), for the ridge.
 
     Example:
       >>> import jax, jax.numpy as jnp, hgr_jax
@@ -106,11 +124,42 @@ def kb(
       0.0000
       >>> gradient = jax.jit(jax.grad(lambda b: hgr_jax.kb(a, b)))(a**2 - b / 2)
     """
-    (x, y, w, start), static = _checked_arguments(a, b, h, k, weights, init, solver)
-    c, static["given_degree"] = check_given(given, given_degree, x)
-    if c is not None and init is not None:
-        raise ValueError("init is a fit of a and b alone: expected none with given.")
-    return _kb(x, y, w, c, start, **static)
+    traced, static = _checked_arguments(
+        a, b, h, k, weights, given, given_degree, ridge, init, solver
+    )
+    return _kb(*traced, **static)
+
+
+@overload
+def kb_fit(
+    a: ArrayLike,
+    b: ArrayLike,
+    h: KernelLike = 5,
+    k: KernelLike = 5,
+    *,
+    weights: ArrayLike | None = None,
+    given: None = None,
+    given_degree: KernelLike = 5,
+    ridge: ArrayLike = 0.0,
+    init: KBFit | None = None,
+    solver: str = "projected_gradient",
+) -> KBFit: ...
+
+
+@overload
+def kb_fit(
+    a: ArrayLike,
+    b: ArrayLike,
+    h: KernelLike = 5,
+    k: KernelLike = 5,
+    *,
+    weights: ArrayLike | None = None,
+    given: ArrayLike,
+    given_degree: KernelLike = 5,
+    ridge: ArrayLike = 0.0,
+    init: None = None,
+    solver: str = "projected_gradient",
+) -> PartialFit: ...
 
 
 def kb_fit(
@@ -120,6 +169,9 @@ def kb_fit(
     k: KernelLike = 5,
     *,
     weights: ArrayLike | None = None,
+    given: ArrayLike | None = None,
+    given_degree: KernelLike = 5,
+    ridge: ArrayLike = 0.0,
     init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> KBFit:
@@ -128,7 +180,7 @@ def kb_fit(
     Degenerate data, cost and source as in `kb`, whose value is the ``correlation`` of the result.
 
     Args:
-      a, b, h, k, weights, init, solver: as in `kb`.
+      a, b, h, k, weights, given, given_degree, ridge, init, solver: as in `kb`.
 
     Returns:
       A `KBFit`, a frozen pytree: ``correlation``; ``f`` and ``g``, callable on new data, of zero
@@ -137,6 +189,18 @@ def kb_fit(
       ``degrees``, ``residual``, ``iterations``, ``status`` and ``message``; and ``score`` for
       held-out data.  Differentiable: coefficients and transformations by the implicit function
       theorem, wherever the top canonical correlation is simple.
+
+      With ``given`` a `PartialFit`, whose transformations are what polynomials of c leave:
+
+          fit.f(a, given=c) = f(a) - E_c[f(a)],   fit.g(b, given=c) = g(b) - E_c[g(b)],
+
+      of zero mean and unit variance, and of the correlation of the fit, on these data.
+      ``fit.alpha`` and ``fit.f.formula()`` are of f, ``fit.f.explained`` is E_c[f(a)], a function
+      of c, with a formula of its own; and ``fit.score(a, b, given=c)`` takes c too.
+
+      With a ``ridge`` the standard error and the interval are those of the correlation of f and g
+      as if they had been fixed beforehand, and the interval's lower end is corrected for as many
+      functions as there are without it: it is rather too low.
 
     Raises:
       TypeError, ValueError: as `kb` does; ``status`` says what is wrong with values.
@@ -151,20 +215,47 @@ def kb_fit(
       'optimal: the correlation is the global maximum over the two kernels'
       >>> print(f"{fit.score(a + 1, (a + 1) ** 2 - (a + 1)):.3f}")
       1.000
+      >>> c = jnp.cos(9 * a)
+      >>> fit = hgr_jax.kb_fit(a + 3 * c, a**2 - c, h=1, k=1, given=c, given_degree=1)
+      >>> print(fit.f.formula("a", digits=2), "less", fit.f.explained.formula("c", digits=2))
+      -1.555 + 1.726 a less 0.165 + 5.02 c
     """
-    traced, static = _checked_arguments(a, b, h, k, weights, init, solver)
+    traced, static = _checked_arguments(
+        a, b, h, k, weights, given, given_degree, ridge, init, solver
+    )
     return _kb_fit(*traced, **static)
 
 
 def _checked_arguments(
-    a: ArrayLike, b: ArrayLike, h: Any, k: Any, weights: ArrayLike | None, init: Any, solver: Any
+    a: ArrayLike,
+    b: ArrayLike,
+    h: Any,
+    k: Any,
+    weights: ArrayLike | None,
+    given: ArrayLike | None,
+    given_degree: Any,
+    ridge: Any,
+    init: Any,
+    solver: Any,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the traced and the static arguments of `kb` and `kb_fit`."""
     (a, b, w), kernels = check_two_kernels(a, b, h, k, weights)
-    return (a, b, w, check_init(init, b)), {
-        **kernels,
-        "solver": check_choice("solver", solver, SOLVERS),
-    }
+    start = check_init(init, b)
+    solver = check_choice("solver", solver, SOLVERS)
+    c, known = check_given(given, given_degree, a)
+    strength = as_ridge(ridge, a.dtype)
+    if init is not None and (c is not None or strength is not None):
+        raise ValueError("init is a fit of a and b alone: expected none with given or ridge.")
+    static = {**kernels, "given_degree": known, "solver": solver}
+    return (a, b, w, c, start, strength), static
+
+
+def as_ridge(ridge: Any, dtype: DTypeLike) -> Array | None:
+    """Return a ridge as an array ``()``; None for one that is known to be 0."""
+    if type(ridge) in (int, float) and ridge == 0:
+        return None
+    strength = as_nonnegative("ridge", ridge, dtype)
+    return None if not is_traced(strength) and strength == 0 else strength
 
 
 def check_init(init: Any, b: Array) -> KBFit | None:
@@ -175,6 +266,8 @@ def check_init(init: Any, b: Array) -> KBFit | None:
         raise TypeError(
             f"init must be a fit (the result of kb_fit) or None; got {type(init).__name__}."
         )
+    if isinstance(init, PartialFit):
+        raise ValueError("init must be a fit of a and b alone; got one given other variables.")
     columns = 1 if b.ndim == 1 else b.shape[1]
     if init.g.encoder.variables not in (None, columns):
         raise ValueError(
@@ -191,6 +284,7 @@ def _kb(
     weights: Array | None,
     given: Array | None,
     init: KBFit | None,
+    ridge: Array | None,
     *,
     h: KernelLike,
     k: KernelLike,
@@ -199,26 +293,47 @@ def _kb(
     count: Array | None,
 ) -> Array:
     pair = prepare_given((h, k), solver, a, b, weights, given, given_degree, count)
+    if ridge is not None:
+        return _with_ridge(pair, (h, k), None, ridge)[0].correlation
     start = _start(init, b, weights)
     return correlation(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
 
 
-@over_rows(columns=3, static=("h", "k", "solver"), weights=2)
+@over_rows(columns=4, static=("h", "k", "given_degree", "solver"), weights=2)
 def _kb_fit(
     a: Array,
     b: Array,
     weights: Array | None,
+    given: Array | None,
     init: KBFit | None,
+    ridge: Array | None,
     *,
     h: KernelLike,
     k: KernelLike,
+    given_degree: KernelLike,
     solver: str,
     count: Array | None,
 ) -> KBFit:
-    pair = prepare((h, k), solver, a, b, weights, count)
-    start = _start(init, b, weights)
-    solution = solve(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
-    return as_fit(solution, pair)
+    pair = prepare_given((h, k), solver, a, b, weights, given, given_degree, count)
+    return as_fit(*_with_ridge(pair, (h, k), _start(init, b, weights), ridge))
+
+
+def _with_ridge(
+    pair: PreparedPair,
+    kernels: tuple[KernelLike, KernelLike],
+    start: Array | None,
+    strength: Array | None,
+) -> tuple[Solution, PreparedPair]:
+    """Return the solution of a pair, and the pair with its ridge."""
+    if strength is not None:
+        w = equal_weights(pair.count, pair.a) if pair.weights is None else pair.weights
+        first, second = (
+            standardised_features(kernel, x, w, name)
+            for kernel, x, name in zip(kernels, pair.variables, ("h", "k"), strict=True)
+        )
+        ridge = Ridge(strength, (first, second))
+        pair = dataclasses.replace(pair, weights=w, count=None, ridge=ridge)
+    return solve(pair.problem, pair.a, pair.b, pair.weights, start, pair.count, pair.ridge), pair
 
 
 def _start(init: KBFit | None, b: Array, weights: Array | None) -> Array | None:

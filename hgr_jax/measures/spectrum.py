@@ -137,13 +137,15 @@ def spectrum_fit(
     k: KernelLike = 5,
     *,
     weights: ArrayLike | None = None,
+    given: ArrayLike | None = None,
+    given_degree: KernelLike = 5,
 ) -> SpectrumFit:
     """Fit all modes: their correlations, their transformations, and the regression they give.
 
     Degenerate data, cost and source as in `spectrum`, whose values are the ``correlations``.
 
     Args:
-      a, b, h, k, weights: as in `spectrum`.
+      a, b, h, k, weights, given, given_degree: as in `spectrum`.
 
     Returns:
       A `SpectrumFit`, a frozen pytree: ``correlations``; ``f`` and ``g``, callable on new data, to
@@ -151,6 +153,8 @@ def spectrum_fit(
       ``mutual_information`` under the normal model; ``predict``, the regression of b on a: with
       degrees, polynomial least squares; ``degrees``, ``status`` and ``message``.
       Differentiable, the transformations wherever the correlations are distinct and above 0.
+      With ``given`` they take c too: ``f(a, given=c)``, as in `kb_fit`, and
+      ``predict(a, given=c)``, the regression of b on a and c.
 
     Raises:
       TypeError, ValueError: as `spectrum` does; ``status`` says what is wrong with values.
@@ -165,7 +169,8 @@ def spectrum_fit(
       6.00
     """
     (x, y, w), static = check_two_kernels(a, b, h, k, weights)
-    return _of_modes(x, y, w, None, **static, given_degree=1, of_modes=fit_modes)
+    c, static["given_degree"] = check_given(given, given_degree, x)
+    return _of_modes(x, y, w, c, **static, of_modes=fit_modes)
 
 
 @over_rows(columns=4, static=("h", "k", "given_degree", "of_modes"), weights=2)

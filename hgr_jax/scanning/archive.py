@@ -31,6 +31,9 @@ ARRAYS = (
     "source",
     "pairs",
 )
+OPTIONAL = ("standard_error",)
+"""Arrays that are there where they were asked for."""
+
 ROUNDING = 1e-5
 """By which a correlation in float32 may exceed 1."""
 
@@ -41,7 +44,8 @@ def write_scan(path: str | Path, scan: Any) -> None:
     """Keep everything but the data of a `Scan`."""
     metadata = {name: dict(getattr(scan, name)) for name in METADATA}
     text = json.dumps({"format": FORMAT, "names": list(scan.names)} | metadata)
-    arrays = {name: getattr(scan, name) for name in ARRAYS}
+    arrays = {name: getattr(scan, name) for name in (*ARRAYS, *OPTIONAL)}
+    arrays = {name: array for name, array in arrays.items() if array is not None}
     with atomic_write(path) as partial, partial.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays, words=np.array(text))
 
@@ -57,7 +61,8 @@ def read_scan(path: str | Path) -> dict[str, Any]:
         try:
             with np.load(file, allow_pickle=False) as kept:
                 metadata = json.loads(str(kept["words"]))
-                arrays = {name: kept[name] for name in ARRAYS}
+                there = [name for name in OPTIONAL if name in kept]
+                arrays = {name: kept[name] for name in (*ARRAYS, *there)}
             if metadata["format"] != FORMAT:
                 raise ValueError(f"format {metadata['format']}, where {FORMAT} was expected")
             names = tuple(metadata["names"])
@@ -90,6 +95,8 @@ def _check(arrays: Mapping[str, NDArray[Any]], count: int, settings: Mapping[str
         if array.shape != shape or array.dtype.kind != kinds.get(name, "f"):
             raise ValueError(f"{name} has shape {array.shape} and dtype {array.dtype}")
     for name, (low, high) in _ranges(count, settings).items():
+        if name not in arrays:
+            continue
         values = arrays[name][~np.isnan(arrays[name])]
         wrong = values[(values < low) | (values > high)]
         if len(wrong):
@@ -114,4 +121,4 @@ def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, f
     ranges |= dict.fromkeys((*of_ranks, "pearson", "pvalue", "adjusted_pvalue"), share)
     largest = {"n_obs": settings["rows"], "source": len(SOURCES) - 1, "pairs": count - 1}
     ranges |= {name: (0, high) for name, high in largest.items()}
-    return ranges | {"degrees": (0, np.inf)}
+    return ranges | dict.fromkeys(("degrees", "standard_error"), (0, np.inf))

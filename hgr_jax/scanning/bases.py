@@ -8,6 +8,7 @@ rows of their column.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,12 @@ from hgr_jax.core.fitting import MAX_NORM, MIN_REMAINDER
 from hgr_jax.core.sketch import SKETCH_GROUPS, SKETCH_ROWS
 from hgr_jax.inference._polynomials import Polynomials, stieltjes, tolerance
 from hgr_jax.inference._small_problems import inverse_choleskies
+from hgr_jax.scanning.features import chunks
+from hgr_jax.scanning.functions import ColumnPolynomials, RowFunctions
+from hgr_jax.scanning.products import own_moments
+
+MeasuredBy = Callable[[RowFunctions, Floats | None], Floats]
+"""The moments of functions of columns, with those with others of the rows, as of `own_moments`."""
 
 
 def sketched(x: Floats, weights: Floats | None, *, degree: int) -> Polynomials:
@@ -94,6 +101,33 @@ def repaired(
     basis, _ = stieltjes(points, each, degree, tolerance=tolerance(x.dtype))
     expected = np.minimum(count_distinct(x) - 1, degree)
     return basis.pruned(), basis.in_span.sum(axis=0) >= expected
+
+
+def polynomials_of(
+    x: Floats,
+    weights: Floats | None,
+    degree: int,
+    memory: int,
+    measure: MeasuredBy,
+    beside: Floats | None,
+) -> tuple[ColumnPolynomials, Floats, NDArray[np.bool_], bool]:
+    """Return polynomials of every column of ``x (n, c)``, near-orthonormal on its rows.
+
+    And their moments, as ``measure(functions, beside)`` has them; for which columns ``(c,)`` such
+    polynomials were found; and whether some are other ones than were measured.
+    """
+    basis = sketched(x, weights, degree=degree)
+    moments = measure(ColumnPolynomials(x, basis), beside)
+    basis, wrong = assessed(basis, moments[:, : 1 + degree], x)
+    fine = np.ones(x.shape[1], bool)
+    if wrong.any():
+        each = 16 * degree * len(x)
+        for part in chunks(np.flatnonzero(wrong), int(np.clip(memory // each, 1, 64))):
+            better, fine[part] = repaired(x[:, part], weights, degree=degree)
+            basis = basis.replaced(part, better)
+            own = ColumnPolynomials(x[:, part], better)
+            moments[..., part] = own_moments(own, weights, beside)
+    return ColumnPolynomials(x, basis), moments, fine, bool(wrong.any())
 
 
 def count_distinct(x: Floats) -> Integers:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.inference._pairs import fit_pair
 from hgr_jax.inference._small_problems import top_correlations
+from hgr_jax.scanning.errors import error_of_pair
 from hgr_jax.scanning.features import Features, Kernels
+from hgr_jax.scanning.given import known_on, left_of
 
 
 def estimate_separately(
-    features: Features, kernels: Kernels, pairs: Integers
-) -> tuple[Floats, Floats, Integers]:
+    features: Features, kernels: Kernels, pairs: Integers, *, errors: bool = False
+) -> tuple[Floats, Floats, Integers, Floats]:
     """Estimate HGR, HGR of linear functions and directions ``(N, 2)`` of ``pairs (N, 2)``.
 
-    Each on its own; see `Estimates`.
+    And, with ``errors``, standard errors.  Each on its own; see `Estimates`.
     """
-    value, of_linear = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
+    value, of_linear, error = (np.full(len(pairs), np.nan) for _ in range(3))
     degrees = np.zeros((len(pairs), 2), np.intp)
     for place, (i, j) in enumerate(pairs):
         rows = np.flatnonzero(features.present(i) & features.present(j))
@@ -28,11 +31,14 @@ def estimate_separately(
         fitted = fit_pair(features.values(i)[rows], features.values(j)[rows], w, kernel_of_each)
         category = pairs[place] >= features.n_numeric
         counts = np.array(fitted.directions)
-        # Of the indicators of a category one depends on the others.
-        degrees[place] = counts - category
-        m = (fitted.functions[1 : counts[0] + 1] * fitted.shares) @ fitted.functions[
-            counts[0] + 1 :
-        ].T
+        f, g = fitted.functions[1 : counts[0] + 1], fitted.functions[counts[0] + 1 :]
+        if features.known is not None:
+            known = known_on(features.known, rows, w)
+            least = EXPLAINED[str(features.x.dtype)]
+            f, g = (left_of(side, known, fitted.shares, least)[0] for side in (f, g))
+        # Those that depend on others, as one of the indicators of a category does, are 0.
+        degrees[place] = f.any(axis=1).sum(), g.any(axis=1).sum()
+        m = (f * fitted.shares) @ g.T
         value[place] = of_linear[place] = 0
         if m.size:
             linear = np.where(category, counts, 1)[None]
@@ -40,4 +46,8 @@ def estimate_separately(
                 m[..., None], counts[None], linear, single=kernels.single
             )[0]
             of_linear[place] = top_correlations(m[..., None], linear, linear, single=False)[0]
-    return value, of_linear, degrees
+            if errors:
+                error[place] = error_of_pair(
+                    f, g, fitted.shares, counts, linear[0], single=kernels.single
+                )
+    return value, of_linear, degrees, error

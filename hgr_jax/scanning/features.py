@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.kernels import Indicators
+from hgr_jax.core.kernels import Indicators, encode
+from hgr_jax.inference._ranks import ranks
+from hgr_jax.tables.columns import Columns
+
+RANK_DEGREE = 5
+"""Of the polynomials of ranks, where the values have a kernel of their own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +29,15 @@ class Features:
       codes: ``(n, q)``, the level of every category, -1 where missing.
       levels: ``(q,)``, how many levels each has.
       weights: ``(n,)`` non-negative, or None.
+      known: ``(1 + r, n)``, 1 and orthonormal functions of given columns, of which only what they
+        leave of the others counts; None for none.
     """
 
     x: Floats
     codes: Integers
     levels: tuple[int, ...]
     weights: Floats | None
+    known: NDArray[np.float64] | None = None
 
     @property
     def rows(self) -> int:
@@ -49,25 +59,91 @@ class Features:
         values = self.values(column)
         return ~np.isnan(values) if column < self.n_numeric else values >= 0
 
-    def kernel(self, column: int, degree: int) -> int | Indicators:
-        """Return the kernel of a column: polynomials of a degree, or indicators of its levels."""
+    def kernel(self, column: int, degree: Any) -> Any:
+        """Return the kernel of a column: that of a number, or indicators of its levels."""
         if column < self.n_numeric:
             return degree
         return Indicators(self.levels[column - self.n_numeric])
 
 
+def as_features(
+    columns: Columns, weights: Any, *, ranked: bool, as_they_are: bool = False
+) -> Features:
+    """Return the columns in the dtype of the computation, shifted to 0 where that keeps digits."""
+    x = columns.numbers
+    dropped = None if weights is None or weights.all() else weights == 0
+    if dropped is not None:
+        x = np.where(dropped[:, None], np.nan, np.asarray(x))
+    if ranked:
+        x = ranks(np.asarray(x))
+    wanted = x.dtype if x.dtype == np.float32 else jnp.result_type(float)
+    if x.size and not as_they_are:
+        x = _within_range(x)
+        if isinstance(x, np.ndarray) and x.dtype == np.float64 and wanted == jnp.float32:
+            # float32 has too few digits for values far from 0; no affine map changes a correlation.
+            x = x - np.nanmean(x, axis=0)
+            x = _within_range(x, least=0)
+    codes = [category.codes for category in columns.categories]
+    whole = np.stack(codes, axis=1) if codes else np.zeros((columns.rows, 0), np.int32)
+    if dropped is not None:
+        whole = np.where(dropped[:, None], -1, whole)
+    return Features(
+        x=np.ascontiguousarray(x, wanted),
+        codes=np.asarray(whole, np.int32),
+        levels=tuple(len(category.levels) for category in columns.categories),
+        weights=None if weights is None else np.asarray(weights, wanted),
+    )
+
+
+def _within_range(x: ArrayLike, *, least: int = 30) -> Any:
+    """Scale columns by powers of 2, which is exact, if some reach beyond ``2 ** least`` or less.
+
+    Their powers neither overflow nor vanish, and none are denormal, which XLA takes for 0.
+    """
+    host = np.asarray(x)
+    reach = np.maximum(np.fmax.reduce(host, axis=0), -np.fmin.reduce(host, axis=0))
+    exponent = np.frexp(reach)[1]
+    return x if (np.abs(exponent) <= least).all() else np.ldexp(host, -exponent)
+
+
 @dataclasses.dataclass(frozen=True)
 class Kernels:
-    """Degrees of the first and of the second column of a pair, and which measure."""
+    """Kernels of the first and of the second column of a pair, and which measure.
 
-    h: int
-    k: int
+    Degrees, or callables as `hgr_jax.kb` takes them.
+    """
+
+    h: Any
+    k: Any
     single: bool = False
 
     @property
+    def plain(self) -> bool:
+        """Whether both are degrees."""
+        return not (callable(self.h) or callable(self.k))
+
+    @property
+    def differ(self) -> bool:
+        """Whether both sides have other functions, not only fewer or more."""
+        return not self.plain and self.h != self.k
+
+    @functools.cached_property
     def largest(self) -> int:
-        """The degree that both sides need at most."""
-        return max(self.h, self.k)
+        """The number of functions that both sides need at most."""
+        return max(width_of(self.h, "h"), width_of(self.k, "k"))
+
+    def of_ranks(self) -> Kernels:
+        """Return the kernels of ranks: of those that are no degrees, the values alone know."""
+        if self.plain:
+            return self
+        h, k = (RANK_DEGREE if callable(x) else x for x in (self.h, self.k))
+        return Kernels(h, k)
+
+
+@functools.lru_cache(maxsize=64)
+def width_of(kernel: Any, name: str) -> int:
+    """Return how many functions the kernel called ``name`` has."""
+    return int(encode(kernel, jnp.zeros(1), None, name)[1].shape[1]) if callable(kernel) else kernel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +153,8 @@ class Estimates:
     Further ``linear``, HGR of functions that are linear on numbers and any on a category: |Pearson|
     of two numbers, of a number and a category the correlation ratio.  And the smallest pivot of
     what makes the columns' own features orthonormal on the pair's rows: 1 where these are all or a
-    random part of the column's rows, near 0 where they are another kind.
+    random part of the column's rows, near 0 where they are another kind.  And standard ``error``s,
+    NaN where they were not asked for.
     """
 
     correlation: Floats
@@ -86,13 +163,24 @@ class Estimates:
     degrees: Integers
     rows: Integers
     pivot: Floats
+    error: Floats
 
     @staticmethod
     def none(count: int) -> Estimates:
         """Return estimates of ``count`` pairs that know nothing of any."""
-        absent = np.full(count, np.nan)
-        nothing = np.zeros(count, np.intp)
-        return Estimates(absent, absent, absent, np.zeros((count, 2), np.intp), nothing, absent)
+        values, linear, pearson, pivot, error = np.full((5, count), np.nan)
+        directions, rows = np.zeros((count, 2), np.intp), np.zeros(count, np.intp)
+        return Estimates(values, pearson, linear, directions, rows, pivot, error)
+
+    def put(self, places: Integers, found: Estimates) -> None:
+        """Replace the estimates of some of the pairs."""
+        for field in dataclasses.fields(self):
+            getattr(self, field.name)[places] = getattr(found, field.name)
+
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """Which pairs have a value."""
+        return np.asarray(np.isfinite(self.correlation) & (self.degrees > 0).all(axis=1))
 
     def select(self, chosen: NDArray[np.bool_]) -> Estimates:
         """Return the estimates of some of the pairs."""

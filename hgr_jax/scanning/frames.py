@@ -39,6 +39,16 @@ def as_square(matrix: NDArray[Any], names: Sequence[str], library: str) -> Any:
     return as_rows(columns | {name: matrix[:, i] for i, name in enumerate(names)}, library)
 
 
+def scan_title(scan: Any) -> str:
+    """Return what a `Scan` is of, in a line."""
+    settings, used = scan.settings, len(scan.names) - len(scan.skipped)
+    given = f", given {', '.join(settings['given'])}" if settings.get("given") else ""
+    return (
+        f"Scan of {len(scan):,} pairs of {used:,} columns, {settings['rows']:,} rows"
+        f" ({settings['method']}, h={settings['h']}, k={settings['k']}{given})"
+    )
+
+
 def pairs_as_text(title: str, pairs: Sequence[Any], count: int) -> str:
     """Return pairs, the first of so many, in a line each."""
     lines = [

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference.bias import corrected_on_host
 from hgr_jax.inference.multiplicity import adjust
-from hgr_jax.scanning.features import Estimates
+from hgr_jax.scanning.features import Estimates, Kernels
 from hgr_jax.scanning.pvalues import Significance
 from hgr_jax.scanning.result import Scan
 from hgr_jax.tables.columns import Columns
@@ -30,11 +30,16 @@ def as_scan(
     notes: Mapping[str, str],
     settings: Mapping[str, Any],
     exact: Sequence[tuple[int, int]] = (),
+    known: Floats | None = None,
+    kernels: Kernels | None = None,
+    *,
+    errors: bool = False,
 ) -> Scan:
     """Gather estimates and tests of ``pairs (N, 2)`` of columns, worth ``rows`` rows each.
 
     ``of_ranks`` are the estimates of the columns' ranks, ``exact`` the pairs whose relation
-    pooling would hide.
+    pooling would hide, ``known`` the functions that are given, ``kernels`` those of
+    both sides; ``errors`` says whether there are standard errors.
     """
     count = len(columns.names)
     used = [i for i, name in enumerate(columns.names) if name not in skipped]
@@ -77,7 +82,10 @@ def as_scan(
         notes=notes,
         settings=settings,
         pairs=pairs,
+        standard_error=square(found.error, np.nan) if errors else None,
         _columns=columns,
         _weights=weights,
+        _known=known,
+        _kernels=kernels,
         _exact=frozenset((columns.names[i], columns.names[j]) for i, j in exact),
     )

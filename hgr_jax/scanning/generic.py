@@ -63,4 +63,6 @@ def estimate_measure(
             varies = np.ptp(first) > 0 and np.ptp(second) > 0
             pearson[place] = abs(np.corrcoef(first, second)[0, 1]) if varies else 0.0
     directions = np.ones((len(pairs), 2), np.intp)
-    return Estimates(value, pearson, pearson, directions, rows, np.ones(len(pairs)))
+    absent = np.full(len(pairs), np.nan)
+    pivot = np.ones(len(pairs))
+    return Estimates(value, pearson, pearson, directions, rows, pivot, absent)

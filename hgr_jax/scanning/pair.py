@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 MATRICES = (
     *("correlation", "rank_correlation", "ranks_disagree", "pearson", "spearman", "rank_excess"),
     *("pvalue", "adjusted_pvalue", "pvalue_source", "corrected", "null_mean", "null_95", "n_obs"),
+    "standard_error",
 )
 """Attributes of a `Scan` of a number for each two columns."""
 
@@ -16,7 +18,10 @@ MEASURED = tuple(name for name in MATRICES if name != "pvalue_source")
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """One pair of a scan; the attributes are those of `Scan`, of this pair."""
+    """One pair of a scan; the attributes are those of `Scan`, of this pair.
+
+    ``standard_error`` is NaN where it was not asked for.
+    """
 
     a: str
     b: str
@@ -36,3 +41,4 @@ class Pair:
     n_obs: int
     degrees_a: int
     degrees_b: int
+    standard_error: float = math.nan

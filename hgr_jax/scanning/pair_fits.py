@@ -80,7 +80,7 @@ class ColumnsToFit:
     """
 
     values: tuple[Floats, Floats]
-    kernels: tuple[int | Indicators, int | Indicators]
+    kernels: tuple[Any, Any]
     places: tuple[Integers | None, Integers | None] = (None, None)
 
 
@@ -114,6 +114,12 @@ def columns_to_fit(scan: Any, a: str, b: str) -> ColumnsToFit:
 def fit_of(scan: Any, a: str, b: str) -> KBFit:
     """Fit the transformations of one pair of a `Scan`; its method says how."""
     check_fitted(scan)
+    if scan.settings["given"]:
+        given = ", ".join(scan.settings["given"])
+        raise ValueError(
+            f"fit is of two columns alone, and this scan is given {given}: in_full has the"
+            " transformations, and what is left of them."
+        )
     columns = columns_to_fit(scan, a, b)
     (first, second), kernels = columns.values, columns.kernels
     keep = ~(np.isnan(first) | np.isnan(second))
@@ -169,7 +175,7 @@ def check_fitted(scan: Any) -> None:
         raise ValueError(f"fit is for a scan of 'kb' or 'sk'; got {scan.settings['method']!r}.")
 
 
-def _kernels_of(scan: Any, a: str, b: str) -> tuple[int | Indicators, int | Indicators]:
+def _kernels_of(scan: Any, a: str, b: str) -> tuple[Any, Any]:
     """Return the kernels of two columns, categories with as many levels as any has."""
     own = scan.category(a), scan.category(b)
     sizes = [len(category.levels) for category in scan._columns.categories]
@@ -180,9 +186,9 @@ def _kernels_of(scan: Any, a: str, b: str) -> tuple[int | Indicators, int | Indi
     )
 
 
-def _degrees_of(scan: Any, a: str, b: str) -> tuple[int, int]:
-    """Return degrees h and k; k and h where the scan has ``b`` as the first of the two."""
+def _degrees_of(scan: Any, a: str, b: str) -> tuple[Any, Any]:
+    """Return kernels h and k; k and h where the scan has ``b`` as the first of the two."""
     i, j = scan.names.index(a), scan.names.index(b)
     asked, turned = ((scan.pairs == pair).all(axis=1).any() for pair in ((i, j), (j, i)))
-    h, k = scan.settings["h"], scan.settings["k"]
+    h, k = scan._kernels.h, scan._kernels.k
     return (k, h) if turned or (i > j and not asked) else (h, k)

@@ -17,6 +17,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference._small_problems import top_correlations
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.features import Features, Kernels
+from hgr_jax.tables.encoding import memberships
 
 TOLERANCE = 1e-5
 """Difference below which two values count as equal, relative to the larger of the data's value and
@@ -234,6 +235,8 @@ class _Draws:
         for side in (0, 1):
             columns, position = np.unique(self.pairs[:, side], return_inverse=True)
             features, index = _whitened_features(engine, columns)
+            self.counts[:, side] = np.minimum(self.counts[:, side], len(index))
+            self.linear[:, side] = np.minimum(self.linear[:, side], len(index))
             sides.append((features, index[:, position]))
         (self.left, self.index_a), (self.right, self.index_b) = sides
         self.rows = float(engine.shared[0, 0])
@@ -276,8 +279,9 @@ class _Draws:
 
     def __call__(self, orders: NDArray[np.integer]) -> Floats:
         """Return values ``(m, N)`` for orders ``(m, n)``."""
-        moved = np.take(self.left, orders, axis=1).reshape(-1, orders.shape[1])
-        cross = (moved @ self.right.T).reshape(len(self.left), len(orders), -1)
+        moved = np.take(self.left[:-1], orders, axis=1).reshape(-1, orders.shape[1])
+        cross = np.zeros((len(self.left), len(orders), len(self.right)), np.float32)
+        np.matmul(moved, self.right.T, out=cross[:-1].reshape(len(moved), -1))
         m = cross[self.index_a[:, None], :, self.index_b[None, :]] / self.rows  # (r, s, N, m)
         pairs = np.repeat(np.arange(m.shape[2]), len(orders))
         return self._top(m.reshape(*m.shape[:2], -1), pairs).reshape(-1, len(orders)).T
@@ -290,18 +294,46 @@ class _Draws:
 def _whitened_features(engine: Engine, columns: Integers) -> tuple[Floats, Integers]:
     """Return orthonormal features ``(m, n)`` of columns, 0 where missing and in the last row.
 
-    And where the features of each column stand, ``(width, c)``, filled up with the last.
+    Without directions that the data do not support.  And where the features of each column stand,
+    ``(width, c)``, filled up with the last.
     """
     numbers = columns[columns < engine.features.n_numeric]
     categories = columns[columns >= engine.features.n_numeric]
     parts, places, start = [], [], 0
     for chosen in (numbers, categories):
         if len(chosen):
-            values = engine.whitened(chosen)
+            values = _whitened(engine, chosen)
             parts.append(values.reshape(-1, values.shape[-1]))
             places.append(start + np.arange(len(parts[-1])).reshape(len(chosen), -1))
             start += len(parts[-1])
     width = max(place.shape[1] for place in places)
     places = [np.pad(p, ((0, 0), (0, width - p.shape[1])), constant_values=start) for p in places]
     parts.append(np.zeros((1, engine.features.rows), np.float32))
-    return np.concatenate(parts), np.concatenate(places).T
+    features, index = np.concatenate(parts), np.concatenate(places, axis=0).T
+    varies = np.asarray(features.any(axis=1))
+    place = np.where(varies, np.cumsum(varies) - 1, varies.sum())
+    varies[-1] = True
+    wide = varies[index] & (index < start)
+    used = 1 + np.max(np.flatnonzero(wide.any(axis=1)), initial=0)
+    return features[varies], place[index][:used]
+
+
+def _whitened(engine: Engine, columns: Integers) -> NDArray[np.float32]:
+    """Return orthonormal features ``(c, width, n)`` of columns of one kind.
+
+    On the rows where they are present (the same for all: see `Engine.alike`), and 0 elsewhere.
+    """
+    side = engine.side(columns, np.zeros(1, np.intp))
+    features = engine.features
+    found = np.empty((len(columns), side.width, features.rows), np.float32)
+    for place, column in enumerate(columns):
+        mean, each = side.mean[:, place], side.map[..., place, 0]
+        if column < features.n_numeric:
+            present = ~np.isnan(features.x[None, :, column])
+            values = engine.functions.take(columns[place : place + 1])(slice(None))[1:, 0]
+            found[place] = each @ np.where(present, values - mean, 0)
+        else:
+            codes = features.codes[:, column - features.n_numeric]
+            held = memberships(codes, engine.width)
+            found[place] = each[:, None] * np.where(codes >= 0, held - mean, 0)
+    return found

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.padding import jitted
-from hgr_jax.inference._polynomials import Polynomials
+from hgr_jax.scanning.functions import RowFunctions
 
 TILE_ROWS = 2048
 """Rows whose features are in memory at a time."""
@@ -124,17 +124,17 @@ def _upper(f: Array) -> Array:
 
 
 def number_products(
-    left: Polynomials, x: Floats, right: Polynomials, y: Floats, weights: Floats | None
+    left: RowFunctions, right: RowFunctions, weights: Floats | None
 ) -> NDArray[np.float64]:
     """Sum ``w p_a(x_i) p_b(y_j)`` over rows, ``(d c, d e)``, by degree, then by column."""
 
     def both(rows: slice) -> tuple[Floats, Floats]:
-        f, g = _evaluated(left, x[rows])[1:], _evaluated(right, y[rows])[1:]
+        f, g = left(rows)[1:], right(rows)[1:]
         g = _weighted(g.reshape(-1, g.shape[-1]), weights, rows)
         return f.reshape(-1, f.shape[-1]), g
 
-    widths = left.degree * x.shape[1], right.degree * y.shape[1]
-    return _row_products(both, len(x), widths, x.dtype)
+    widths = left.count * left.shape[1], right.count * right.shape[1]
+    return _row_products(both, left.shape[0], widths, left.dtype)
 
 
 def _row_products(
@@ -154,47 +154,58 @@ def _row_products(
     return sum_in_blocks(block, rows, max(widths))
 
 
-def own_products(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArray[np.float64]:
+def own_products(functions: RowFunctions, weights: Floats | None) -> NDArray[np.float64]:
     """Return `number_products` of a tile with itself, p_0 = 1 first: ``(1 + d c, 1 + d c)``.
 
     All columns are present in the same rows.
     """
-    columns = x.shape[1]
+    n, columns = functions.shape
 
     def both(rows: slice) -> tuple[Floats, Floats | None]:
-        p = _evaluated(basis, x[rows])
+        p = functions(rows)
         f = p.reshape(-1, p.shape[-1])[columns - 1 :]
         return (f, None) if weights is None else (f, f * weights[rows])
 
-    return _row_products(both, len(x), (1 + basis.degree * columns,) * 2, x.dtype)
+    return _row_products(both, n, (1 + functions.count * columns,) * 2, functions.dtype)
 
 
-def own_moments(basis: Polynomials, x: Floats, weights: Floats | None) -> NDArray[np.float64]:
-    """Sum ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``."""
+def own_moments(
+    functions: RowFunctions, weights: Floats | None, known: Floats | None = None
+) -> NDArray[np.float64]:
+    """Sum ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``.
+
+    And with ``known (m, n)``, functions of the rows, ``w p_a z_k`` beside them,
+    ``(d + 1, d + 1 + m, c)``.
+    """
 
     def block(rows: slice) -> Floats:
-        p = _evaluated(basis, x[rows]).swapaxes(0, 1)
-        return np.matmul(p, _weighted(p, weights, rows).swapaxes(1, 2))
+        p = functions(rows).swapaxes(0, 1)
+        weighted = _weighted(p, weights, rows)
+        found = np.matmul(p, weighted.swapaxes(1, 2))
+        if known is None:
+            return found
+        return np.concatenate([found, np.matmul(weighted, known[:, rows].T)], axis=2)
 
-    return np.moveaxis(sum_in_blocks(block, len(x), (basis.degree + 1) * x.shape[1]), 0, -1)
+    n, columns = functions.shape
+    return np.moveaxis(sum_in_blocks(block, n, (functions.count + 1) * columns), 0, -1)
 
 
-def pattern_moments(basis: Polynomials, x: Floats, patterns: Block, count: int) -> Floats:
+def pattern_moments(functions: RowFunctions, patterns: Block, count: int) -> Floats:
     """Sum ``w_u p_a p_b`` of each column over rows, ``(d + 1, d + 1, c, u)``, with p_0 = 1.
 
     ``patterns`` of some rows are the weights ``(u, rows)`` that each of ``count`` gives them.
     """
-    degree, columns = basis.degree, x.shape[1]
+    degree, (n, columns) = functions.count, functions.shape
     upper = list(itertools.combinations_with_replacement(range(degree + 1), 2))
 
     def block(rows: slice) -> Floats:
-        p = _evaluated(basis, x[rows])
+        p = functions(rows)
         products = np.empty((len(upper), *p.shape[1:]), p.dtype)
         for (a, b), out in zip(upper, products, strict=True):
             np.multiply(p[a], p[b], out=out)
         return products.reshape(-1, p.shape[-1]) @ patterns(rows).T
 
-    sums = sum_in_blocks(block, len(x), len(upper) * columns).reshape(len(upper), columns, count)
+    sums = sum_in_blocks(block, n, len(upper) * columns).reshape(len(upper), columns, count)
     found = np.empty((degree + 1, degree + 1, columns, count))
     for (a, b), part in zip(upper, sums, strict=True):
         found[a, b] = found[b, a] = part
@@ -202,8 +213,7 @@ def pattern_moments(basis: Polynomials, x: Floats, patterns: Block, count: int) 
 
 
 def mixed_products(
-    basis: Polynomials,
-    x: Floats,
+    functions: RowFunctions,
     codes: Integers,
     levels: tuple[Integers, Integers],
     weights: Floats | None,
@@ -211,11 +221,12 @@ def mixed_products(
     """Sum ``w p_a(x_i) [level l]`` over rows, ``(d c, m)``."""
 
     def block(rows: slice) -> Floats:
-        f = _evaluated(basis, x[rows])[1:]
-        g = _weighted(_indicators(codes[rows], levels, x.dtype), weights, rows)
+        f = functions(rows)[1:]
+        g = _weighted(level_features(codes[rows], levels, functions.dtype), weights, rows)
         return f.reshape(-1, f.shape[-1]) @ g.T
 
-    return sum_in_blocks(block, len(x), basis.degree * x.shape[1] + len(levels[0]))
+    n, columns = functions.shape
+    return sum_in_blocks(block, n, functions.count * columns + len(levels[0]))
 
 
 def category_products(
@@ -228,8 +239,8 @@ def category_products(
     """Sum the weights over rows of level l and level r, ``(m, q)``."""
 
     def block(rows: slice) -> Floats:
-        g = _weighted(_indicators(codes[rows], right, dtype), weights, rows)
-        return _indicators(codes[rows], left, dtype) @ g.T
+        g = _weighted(level_features(codes[rows], right, dtype), weights, rows)
+        return level_features(codes[rows], left, dtype) @ g.T
 
     return sum_in_blocks(block, len(codes), len(left[0]) + len(right[0]))
 
@@ -241,17 +252,12 @@ def category_counts(
 
     def block(rows: slice) -> Floats:
         weights = patterns(rows)
-        return _indicators(codes[rows], levels, weights.dtype) @ weights.T
+        return level_features(codes[rows], levels, weights.dtype) @ weights.T
 
     return sum_in_blocks(block, len(codes), len(levels[0]))
 
 
-def _evaluated(basis: Polynomials, x: Floats) -> Floats:
-    """Return ``(d + 1, c, rows)`` of every column of ``x (rows, c)``, p_0 first; 0 for NaN."""
-    return basis(np.ascontiguousarray(x.T))
-
-
-def _indicators(codes: Integers, levels: tuple[Integers, Integers], dtype: np.dtype) -> Floats:
+def level_features(codes: Integers, levels: tuple[Integers, Integers], dtype: np.dtype) -> Floats:
     """Return features ``(m, rows)``: feature l is 1 where ``codes[:, column[l]] == level[l]``."""
     column, level = levels
     return (codes.T[column] == level.astype(codes.dtype)[:, None]).astype(dtype)

@@ -23,10 +23,12 @@ from hgr_jax.inference.roys_root.asymptotics import (
 )
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features, Kernels
+from hgr_jax.scanning.given import GivenColumns
 from hgr_jax.scanning.permutations import permutation_null
 from hgr_jax.scanning.rank_tests import MIN_PIVOT, RankTests
+from hgr_jax.scanning.sign_tests import sign_tests
 
-SOURCES = ("", "rank", "asymptotic", "permutation", "exact")
+SOURCES = ("", "rank", "asymptotic", "permutation", "exact", "signs")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,36 +56,52 @@ def significance(
     found: Estimates,
     of_ranks: Estimates,
     rows: Floats,
+    by_ranks: RankTests | None,
     *,
     source: str,
     permutations: int,
     key: Array | None,
     memory: int,
     progress: Callable[[int], None] = lambda done: None,
+    given: GivenColumns | None = None,
 ) -> Significance:
     """Test ``pairs``, whose values are ``found`` and ``of_ranks``, from `effective_rows`.
 
-    ``in_ranks`` are the features by their ranks; ``source`` and ``key`` are as in `scan`.
+    ``in_ranks`` are the features by their ranks, ``by_ranks`` the tests of pairs of numbers by
+    these, for ``source="auto"``; ``source`` and ``key`` are as in `scan`; with ``given`` all tests
+    are by signs.
     """
+    ranked = kernels.of_ranks()
     tests = Significance.none(len(pairs))
-    usable = np.isfinite(found.correlation) & (found.degrees > 0).all(axis=1)
+    usable = found.varies
     if measure is None and usable.any():
         tests.null_mean[usable] = roys_root.mean(rows[usable], *found.degrees[usable].T)
         tests.null_95[usable] = roys_root.quantile(0.95, rows[usable], *found.degrees[usable].T)
-    rest = usable
+    if given is not None:
+        tests.pvalue[:] = sign_tests(
+            features,
+            given,
+            ranked,
+            pairs,
+            usable,
+            permutations=permutations,
+            key=key,
+            progress=progress,
+        )
+        tests.source[usable] = SOURCES.index("signs")
+        return tests
+    if by_ranks is not None:
+        known = by_ranks.known
+        tests.pvalue[known] = np.exp(by_ranks.log_p[known])
+        tests.source[known] = np.where(
+            by_ranks.exact[known], SOURCES.index("exact"), SOURCES.index("rank")
+        )
+        progress(int(known.sum()))
+    rest = usable & (tests.source == 0)
     if source == "auto":
-        of_numbers = np.flatnonzero(usable & (pairs < features.n_numeric).all(axis=1))
-        by_ranks = RankTests(in_ranks, pairs[of_numbers], rows[of_numbers])
-        by_ranks.run(memory, progress)
-        known, of_numbers = of_numbers[by_ranks.known], of_numbers[~by_ranks.known]
-        tests.pvalue[known] = np.exp(by_ranks.log_p[by_ranks.known])
-        exact = by_ranks.exact[by_ranks.known]
-        tests.source[known] = np.where(exact, SOURCES.index("exact"), SOURCES.index("rank"))
-        rest = usable & (tests.source == 0)
-        by_law = rest.copy()
-        by_law[of_numbers] = False
+        by_law = rest & (pairs >= features.n_numeric).any(axis=1)
         if by_law.any():
-            by_law[by_law] = _law_is_valid(features, kernels, pairs[by_law], found.select(by_law))
+            by_law[by_law] = _law_is_valid(features, ranked, pairs[by_law], found.select(by_law))
     else:
         by_law = usable & (source in ("rank", "asymptotic"))
     if by_law.any():
@@ -101,11 +119,11 @@ def significance(
         key = jax.random.key(0)
     if key is None:
         return tests
-    permuted = in_ranks if source == "auto" else features
-    if len(left) and (measure is None and features.weights is None):
+    permuted, own = (in_ranks, ranked) if source == "auto" else (features, kernels)
+    if len(left) and (measure is None and features.weights is None and own.plain):
         seed = np.asarray(jax.random.key_data(key))
         mean, point, exceed, drawn, _ = permutation_null(
-            permuted, kernels, memory, pairs[left], permutations, seed, progress
+            permuted, own, memory, pairs[left], permutations, seed, progress
         )
         if source != "auto":  # of ranks, the law of the values is not that of the permutations
             tests.null_mean[left], tests.null_95[left] = mean, point
@@ -114,7 +132,7 @@ def significance(
         _test_each(
             tests,
             permuted,
-            kernels,
+            own,
             measure,
             pairs,
             left,

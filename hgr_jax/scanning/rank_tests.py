@@ -1,7 +1,8 @@
 """`independence_test` of many pairs of columns, from products of their ranks' polynomials.
 
-What a pair needs is narrow: cross moments of the first two polynomials of one column with all of
-the other, the other way round, and those of both third ones.
+What a test needs is narrow: cross moments of the first two polynomials of one column with all of
+the other, the other way round, and those of both third ones.  With those of both up to the degrees
+of the scan, the same product has HGR of the ranks.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._rank_blocks import combined_pvalues, in_blocks
+from hgr_jax.inference._rank_blocks import NARROW, combined_pvalues, in_blocks
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, codes_of, is_worth
+from hgr_jax.inference._small_problems import top_correlations
 from hgr_jax.inference.independence import exact_pvalue
 from hgr_jax.scanning.engine import Engine
-from hgr_jax.scanning.features import Features, Kernels, chunks, groups, patterns_of
+from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, groups, patterns_of
 
 FIRST = 2
 """Polynomials of one column that are in a block with all of the other."""
@@ -28,7 +30,7 @@ FIRST = 2
 TILE = 128
 """Columns of which the products are taken at a time."""
 
-BLOCK = 2**22
+BLOCK = 2**23
 """Numbers that the polynomials of some rows of a tile take."""
 
 SETTLED_AT_ONCE = 2**11
@@ -57,46 +59,70 @@ class Moments(NamedTuple):
 
 
 class RankTests:
-    """Tests of pairs of numeric columns.
+    """Tests of pairs of numeric columns, and HGR of their ranks where the same product has it.
 
     Attributes:
       log_p: ``(N,)``.
       known: ``(N,)``, False where only permutations would do.
       exact: ``(N,)``, which are Fisher's of two columns of two values.
+      estimated: ``(N,)``, of which pairs ``of_ranks`` is known.
+      of_ranks: estimates of the columns' ranks.
     """
 
-    def __init__(self, in_ranks: Features, pairs: Integers, rows: Floats) -> None:
-        """Prepare tests of ``pairs (N, 2)``, worth ``rows (N,)`` of even weight."""
-        self.in_ranks, self.rows = in_ranks, rows
+    def __init__(
+        self,
+        in_ranks: Features,
+        kernels: Kernels,
+        pairs: Integers,
+        rows: Floats,
+        found: Estimates,
+    ) -> None:
+        """Prepare tests of those of ``pairs (N, 2)``, of estimates ``found``, that are of numbers.
+
+        ``rows (N,)`` of even weight they are worth.
+        """
+        self.in_ranks, self.kernels, self.rows = in_ranks, kernels, rows
+        numbers = (pairs < in_ranks.n_numeric).all(axis=1)
+        self.wanted = np.flatnonzero(numbers & found.varies)
+        self.flips = pairs[:, 0] > pairs[:, 1]
         self.pairs = np.sort(pairs, axis=1)
         self.log_p, self.known = np.full(len(pairs), np.nan), np.zeros(len(pairs), bool)
-        self.exact = self.known.copy()
+        self.exact, self.estimated = self.known.copy(), self.known.copy()
+        self.of_ranks = Estimates.none(len(pairs))
         self.patterns = patterns_of(in_ranks)
         x = in_ranks.x
         self.codes: Integers = np.zeros(x.shape, np.int32, order="F")
-        for column in np.unique(pairs):
-            there = ~np.isnan(x[:, column])
-            self.codes[there, column] = codes_of(x[there, column])
+        for column in np.unique(pairs[self.wanted]):
+            there = self.patterns.present[:, self.patterns.pattern_index[column]]
+            own = slice(None) if there.all() else there
+            self.codes[own, column] = codes_of(x[own, column])
 
     def run(self, memory: int, progress: Callable[[int], None]) -> None:
-        """Test all; ``progress`` is called with the number of pairs that a step has done."""
+        """Test all; ``progress`` is called with the number of pairs that a step has estimated."""
         count = self.patterns.present.shape[1]
-        of = np.sort(self.patterns.pattern_index[self.pairs], axis=1)
+        of = np.sort(self.patterns.pattern_index[self.pairs[self.wanted]], axis=1)
         found = sorted(groups(of[:, 0] * count + of[:, 1]), key=lambda item: -len(item[1]))
         direct: list[Integers] = []
         rest: list[Integers] = []
         left = float(RANKED_AGAIN)
-        for key, group in found:
-            one, other = divmod(key, count)
+        for key, places in found:
+            (one, other), group = divmod(key, count), self.wanted[places]
             left -= self.rows[group[0]] if one != other else 0
             (direct if left >= 0 or one == other else rest).append(group)
-        for moments in _gathered(itertools.chain.from_iterable(map(self._among_shared, direct))):
-            self._settle(moments)
-            progress(len(moments.places))
+        moments = (each for group in direct for each in self._among_shared(group, progress))
+        for some in _gathered(moments):
+            self._settle(some)
         if rest:
-            group = np.concatenate(rest)
-            self._among_own(group, memory)
-            progress(int(self.known[group].sum()))
+            self._among_own(np.concatenate(rest), memory)
+
+    def completed(self, memory: int, progress: Callable[[int], None]) -> Estimates:
+        """Return estimates of the ranks of all pairs, those that the tests have not made too."""
+        rest = np.flatnonzero(~self.estimated)
+        if len(rest):
+            pairs = np.where(self.flips[:, None], self.pairs[:, ::-1], self.pairs)[rest]
+            engine = Engine(self.in_ranks, self.kernels, memory)
+            self.of_ranks.put(rest, engine.estimate(pairs, progress))
+        return self.of_ranks
 
     def _settle(self, found: Moments) -> None:
         combined, _, _ = combined_pvalues(found.m, self.rows[found.places], found.degrees)
@@ -121,7 +147,7 @@ class RankTests:
         rows = slice(None) if there.all() else there
         return [RankedColumn.of_codes(self.codes[rows, c], weights) for c in columns], weights
 
-    def _among_shared(self, group: Integers) -> Iterator[Moments]:
+    def _among_shared(self, group: Integers, progress: Callable[[int], None]) -> Iterator[Moments]:
         """Yield moments of pairs of the same rows, by ranks among those; test tables of 2 x 2."""
         there = self._rows_of(self.pairs[group[0]])
         used, local = np.unique(self.pairs[group], return_inverse=True)
@@ -130,20 +156,58 @@ class RankTests:
         count = len(columns[0].codes)
         if count < 2:
             return
-        directions = np.array([len(column.table) for column in columns])[pairs]
         if weights is None:
-            for place in np.flatnonzero((directions == 1).all(axis=1)):
-                pvalue = exact_pvalue(*(columns[c] for c in pairs[place]))
-                self.log_p[group[place]] = np.log(pvalue)
-                self.known[group[place]] = self.exact[group[place]] = True
-        degrees = np.array([column.trusted for column in columns])[pairs].T
-        sure = (degrees > 0).all(axis=0) & (self.rows[group] >= LEAST_ROWS) & ~self.known[group]
+            self._exactly(group, columns, pairs)
+        trusted, directions = (
+            np.array(each)[pairs].T
+            for each in ([c.trusted for c in columns], [len(c.table) for c in columns])
+        )
+        sure = (trusted > 0).all(axis=0) & (self.rows[group] >= LEAST_ROWS) & ~self.known[group]
         share = np.array([column.worth for column in columns])[pairs].prod(axis=1)
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         rarest = orders - special.gammaln(count + 1)
-        for part, m in _products_of_pairs(columns, pairs, weights, np.flatnonzero(sure)):
+        # HGR of ranks is of those among each column's own rows, without weights.
+        of_own = weights is None and np.ptp(self.patterns.pattern_index[self.pairs[group[0]]]) == 0
+        both = self.kernels.largest if of_own and self.kernels.largest <= LARGEST_DEGREE else 0
+        wanted = np.arange(len(group)) if both else np.flatnonzero(sure)
+        beyond = bool((trusted < np.minimum(directions, both)).any())
+        for part, m in _products_of_pairs(
+            columns, pairs, weights, wanted, both, self.in_ranks.x.dtype
+        ):
+            if both:
+                self._estimate(group[part], directions[:, part], m)
+                progress(len(part))
+                m, part = (m, part) if sure[part].all() else (m[..., sure[part]], part[sure[part]])
+            if beyond:
+                h, k = np.arange(LARGEST_DEGREE)[:, None] < trusted[:, part][:, None]
+                m = m * (h[:, None] & k)
             worth = self.rows[group[part]] * share[part]
-            yield Moments(group[part], m, degrees[:, part], worth, rarest[part])
+            yield Moments(group[part], m, trusted[:, part], worth, rarest[part])
+
+    def _estimate(self, places: Integers, directions: Integers, m: Floats) -> None:
+        """Keep HGR of ranks of some pairs, of which each side ``(2, N)`` has so many directions."""
+        kernels, found = self.kernels, self.of_ranks
+        limits = np.array([[kernels.h, kernels.k]])
+        degrees = np.minimum(
+            np.where(self.flips[places, None], limits[:, ::-1], limits), directions.T
+        )
+        m = m[: kernels.largest, : kernels.largest]
+        value = top_correlations(m, degrees, np.ones_like(degrees), single=kernels.single)
+        linear = np.minimum(np.abs(m[0, 0]), 1)
+        varies = (degrees > 0).all(axis=1)
+        found.correlation[places] = np.where(varies, value, np.nan)
+        found.linear[places] = found.pearson[places] = np.where(varies, linear, np.nan)
+        found.degrees[places] = np.where(self.flips[places, None], degrees[:, ::-1], degrees)
+        found.rows[places], found.pivot[places] = self.rows[places], 1
+        self.estimated[places] = True
+
+    def _exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:
+        """Test those pairs of which both columns have two values on the rows of all."""
+        binary = np.array([len(column.table) == 1 for column in columns])[pairs].all(axis=1)
+        for place in np.flatnonzero(binary):
+            pvalue = exact_pvalue(*(columns[c] for c in pairs[place]))
+            self.log_p[group[place]] = np.log(pvalue)
+            self.known[group[place]] = self.exact[group[place]] = True
 
     def _among_own(self, group: Integers, memory: int) -> None:
         """Test pairs of columns that are missing in many different rows.
@@ -153,9 +217,11 @@ class RankTests:
         """
         pairs, rows = self.pairs[group], self.rows[group]
         degree, worth = np.zeros(self.in_ranks.n_numeric, np.intp), np.zeros(len(self.codes[0]))
+        binary = np.zeros(len(degree), bool)
         for c in np.unique(pairs):
             (column,), _ = self._ranked(np.array([c]), self._rows_of(np.array([c])))
             degree[c], worth[c] = min(column.trusted, OTHER_DEGREE), column.worth
+            binary[c] = len(column.table) == 1
         engine = Engine(self.in_ranks, Kernels(OTHER_DEGREE, OTHER_DEGREE), memory)
         narrow = in_blocks(OTHER_DEGREE, OTHER_DEGREE)
 
@@ -171,6 +237,10 @@ class RankTests:
         sure = (found.pivot >= MIN_PIVOT) & (found.degrees > 0).all(axis=1) & (rows >= LEAST_ROWS)
         sure &= (degree[pairs] > 0).all(axis=1) & is_worth(rows, worth[pairs].min(axis=1))
         self.known[group] = sure
+        for place in group[binary[pairs].all(axis=1)]:
+            columns, weights = self._ranked(self.pairs[place], self._rows_of(self.pairs[place]))
+            if weights is None and len(columns[0].codes) >= 2:
+                self._exactly(np.array([place]), columns, np.array([[0, 1]]))
 
 
 def _gathered(found: Iterable[Moments]) -> Iterator[Moments]:
@@ -186,71 +256,96 @@ def _gathered(found: Iterable[Moments]) -> Iterator[Moments]:
 
 
 def _products_of_pairs(
-    columns: list[RankedColumn], pairs: Integers, weights: Floats | None, wanted: Integers
+    columns: list[RankedColumn],
+    pairs: Integers,
+    weights: Floats | None,
+    wanted: Integers,
+    both: int,
+    dtype: np.dtype,
 ) -> Iterator[tuple[Integers, Floats]]:
-    """Yield positions of some of the ``wanted`` pairs, and their M ``(16, 16, N)``."""
+    """Yield positions of some of the ``wanted`` pairs, and their M ``(16, 16, N)``.
+
+    Of polynomials of either column of degrees up to ``both``, M has all, also those not trusted.
+    """
     tiles = pairs[wanted] // TILE
+    most = max(both, NARROW)
     for _, group in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
         chosen = wanted[group]
         left, right = (np.unique(pairs[chosen, side]) for side in (0, 1))
         if tiles[group[0], 0] == tiles[group[0], 1]:
             left = right = np.union1d(left, right)
-        one, third = _narrow_products(columns, left, right, weights)
-        other = one if left is right else _narrow_products(columns, right, left, weights)[0]
+        inner, one = _narrow_products(columns, left, right, weights, both, dtype)
+        other = one
+        if left is not right:
+            _, other = _narrow_products(columns, right, left, weights, both, dtype)
         for part in chunks(chosen, SETTLED_AT_ONCE):
             i = np.searchsorted(left, pairs[part, 0])
             j = np.searchsorted(right, pairs[part, 1])
             m = np.zeros((LARGEST_DEGREE, LARGEST_DEGREE, len(part)))
-            m[:FIRST] = np.moveaxis(one[i, :, j], 0, -1)
-            m[:, :FIRST] = np.moveaxis(other[j, :, i], 0, -1).swapaxes(0, 1)
-            m[FIRST, FIRST] = third[i, j]
+            m[:most, :most] = np.moveaxis(inner[i, :, j], 0, -1)
+            m[:FIRST, most:] = np.moveaxis(one[i, :, j], 0, -1)
+            m[most:, :FIRST] = np.moveaxis(other[j, :, i], 0, -1).swapaxes(0, 1)
             yield part, m
 
 
 def _narrow_products(
-    columns: list[RankedColumn], left: Integers, right: Integers, weights: Floats | None
+    columns: list[RankedColumn],
+    left: Integers,
+    right: Integers,
+    weights: Floats | None,
+    both: int,
+    dtype: np.dtype,
 ) -> tuple[Floats, Floats]:
-    """Return mean products of the first polynomials of some columns with all of others.
+    """Return mean products of the polynomials of some columns with those of others.
 
-    ``(len(left), 2, len(right), 16)``; and of the third ones, ``(len(left), len(right))``.
+    Up to degree d, the larger of 3 and ``both``, of all with all, ``(len(left), d, len(right),
+    d)``; and of the first two with those beyond, ``(len(left), 2, len(right), 16 - d)``.
     """
     rows, p, q = len(columns[0].codes), len(left), len(right)
-    total, third = np.zeros((p * FIRST, q * LARGEST_DEGREE)), np.zeros((p, q))
-    size = max(1, BLOCK // (LARGEST_DEGREE * (p + q)))
-    table, codes = _lookup(columns, right)
-    table_left, codes_left = (table, codes) if left is right else _lookup(columns, left)
+    d, size = max(both, NARROW), max(1, BLOCK // (LARGEST_DEGREE * (p + q)))
+    inner, outer = np.zeros((p * d, q * d)), np.zeros((p * FIRST, q * (LARGEST_DEGREE - d)))
+    table, codes = _lookup(columns, right, both, dtype)
+    of_left, codes_left = (table, codes) if left is right else _lookup(columns, left, both, dtype)
+    # A product of one array with itself takes half as long.
+    low = np.ascontiguousarray(table[:, :d])
+    low_left = low if left is right else np.ascontiguousarray(of_left[:, :d])
+    first, high = (np.ascontiguousarray(t) for t in (of_left[:, :FIRST], table[:, d:]))
     for start in range(0, rows, size):
         block = slice(start, start + size)
-        wide = table.take(codes[block], axis=0)
-        narrow = wide if left is right else table_left.take(codes_left[block], axis=0)
-        narrow = narrow[..., : FIRST + 1]
-        if weights is not None:
-            narrow = narrow * weights[block, None, None].astype(np.float32)
-        first = np.ascontiguousarray(narrow[..., :FIRST]).reshape(len(wide), -1)
-        total += first.T @ wide.reshape(len(wide), -1)
-        third += narrow[..., FIRST].T @ wide[..., FIRST]
+        for values, others, total in ((low_left, low, inner), (first, high, outer)):
+            side = wide = others.take(codes[block], axis=0).reshape(-1, total.shape[1])
+            if values is not others:
+                side = values.take(codes_left[block], axis=0).reshape(-1, total.shape[0])
+            if weights is not None:
+                side = side * weights[block, None].astype(dtype)
+            total += side.T @ wide
     count = rows if weights is None else weights.sum()
-    return (total / count).reshape(p, FIRST, q, LARGEST_DEGREE), third / count
+    return (
+        (inner / count).reshape(p, d, q, d),
+        (outer / count).reshape(p, FIRST, q, LARGEST_DEGREE - d),
+    )
 
 
 def _lookup(
-    columns: list[RankedColumn], chosen: Integers
-) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-    """Return trusted polynomials of all levels of some columns, ``(levels, 16)``, 0 elsewhere.
+    columns: list[RankedColumn], chosen: Integers, both: int, dtype: np.dtype
+) -> tuple[Floats, NDArray[np.intp]]:
+    """Return polynomials of all levels of some columns, ``(levels, 16)``.
 
-    And which of these levels each row has, ``(rows, columns)``.  Columns without ties share theirs.
+    They are those that are trusted and those up to degree ``both``, and 0 beyond.  And which of
+    the levels each row has, ``(rows, columns)``.  Columns without ties share theirs.
     """
     known: dict[tuple[int, int], int] = {}
-    parts: list[NDArray[np.float32]] = []
+    parts: list[Floats] = []
     codes = np.empty((len(columns[0].codes), len(chosen)), np.intp)
     levels = 0
     for place, c in enumerate(chosen):
-        table, trusted = columns[c].table, columns[c].trusted
-        if (id(table), trusted) not in known:
-            part = np.zeros((table.shape[1], LARGEST_DEGREE), np.float32)
-            part[:, :trusted] = table[:trusted].T
-            known[id(table), trusted] = levels
+        table = columns[c].table
+        degree = min(max(columns[c].trusted, both), len(table))
+        if (id(table), degree) not in known:
+            part = np.zeros((table.shape[1], LARGEST_DEGREE), dtype)
+            part[:, :degree] = table[:degree].T
+            known[id(table), degree] = levels
             levels += len(part)
             parts.append(part)
-        codes[:, place] = columns[c].codes + known[id(table), trusted]
+        codes[:, place] = columns[c].codes + known[id(table), degree]
     return np.concatenate(parts), codes

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
-from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
 from hgr_jax.core.fits import KBFit
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.bias import corrected_on_host
 from hgr_jax.scanning import archive
-from hgr_jax.scanning.frames import as_rows, as_square, pairs_as_html, pairs_as_text
+from hgr_jax.scanning.clusters import clustered_columns
+from hgr_jax.scanning.frames import as_rows, as_square, pairs_as_html, pairs_as_text, scan_title
 from hgr_jax.scanning.pair import MATRICES, MEASURED, Pair
 from hgr_jax.scanning.pair_fits import check_fitted, columns_to_fit, fit_of
 from hgr_jax.scanning.pvalues import SOURCES
@@ -66,13 +66,15 @@ class Scan:
       n_obs: rows where both columns are present (and of positive weight); 0 on the diagonal.
       degrees: ``(p, p, 2)``, directions that the pair's rows support of column i and of column
         j; so ``degrees[j, i]`` is ``degrees[i, j]`` reversed.
-      source: where a p-value is from, 0 to 4 for none, ``"rank"`` (a law of ranks),
+      source: where a p-value is from, 0 to 5 for none, ``"rank"`` (a law of ranks),
         ``"asymptotic"`` (Roy's law, of categories or of the values as they are),
-        ``"permutation"`` and ``"exact"``, as in `hgr_jax.scan`; in words: `pvalue_source`.
+        ``"permutation"``, ``"exact"`` and ``"signs"``, as in `hgr_jax.scan`; in words:
+        `pvalue_source`.
       skipped: names of the columns that were left out, with the reason.
       notes: names of columns that were used, but not quite as they are, with a remark.
       settings: of the scan.
       pairs: ``(N, 2)``, positions of the columns of every pair that was asked for.
+      standard_error: of `correlation`, as `KBFit.standard_error`; None where it was not asked for.
     """
 
     names: tuple[str, ...]
@@ -93,8 +95,11 @@ class Scan:
     notes: Mapping[str, str]
     settings: Mapping[str, Any]
     pairs: Integers
+    standard_error: Floats | None = None
     _columns: Columns | None = dataclasses.field(default=None, repr=False)
     _weights: Any = dataclasses.field(default=None, repr=False)
+    _known: Any = dataclasses.field(default=None, repr=False)
+    _kernels: Any = dataclasses.field(default=None, repr=False)
     _exact: frozenset[tuple[str, str]] = dataclasses.field(default=frozenset(), repr=False)
 
     def __len__(self) -> int:
@@ -116,22 +121,15 @@ class Scan:
         return self._pairs_of(np.array([[i, j]]))[0]
 
     def __repr__(self) -> str:
-        return pairs_as_text(self._title(), self.top(3), len(self))
+        return pairs_as_text(scan_title(self), self.top(3), len(self))
 
     def _repr_html_(self) -> str:
         """Return the first pairs as a table, for notebooks."""
-        return pairs_as_html(self._title(), self.top(10))
-
-    def _title(self) -> str:
-        settings, used = self.settings, len(self.names) - len(self.skipped)
-        return (
-            f"Scan of {len(self):,} pairs of {used:,} columns, {settings['rows']:,} rows"
-            f" ({settings['method']}, h={settings['h']}, k={settings['k']})"
-        )
+        return pairs_as_html(scan_title(self), self.top(10))
 
     @property
     def pvalue_source(self) -> NDArray[np.str_]:
-        """Where each p-value is from ``(p, p)``: "", "rank", "asymptotic" or "permutation"."""
+        """Where each p-value is from ``(p, p)``, in words: see ``source``."""
         return np.array(SOURCES)[self.source]
 
     @property
@@ -188,14 +186,18 @@ class Scan:
         return [Pair(**dict(zip(columns, row, strict=True))) for row in zip(*lists, strict=True)]
 
     def to_dict(self, *, by: str = "rank_excess") -> dict[str, NDArray[Any]]:
-        """Return all pairs as columns, sorted as in `order`; the names are those of `Pair`."""
+        """Return all pairs as columns, sorted as in `order`; the names are those of `Pair`.
+
+        Standard errors are among them where they were asked for.
+        """
         return self._columns_of(self.order(by))
 
     def _columns_of(self, pairs: Integers) -> dict[str, NDArray[Any]]:
         first, second = pairs.T
         names = np.array(self.names, dtype=object)
         sources = np.array(SOURCES, dtype=object)
-        measured = {name: getattr(self, name)[first, second] for name in MEASURED}
+        known = [name for name in MEASURED if getattr(self, name) is not None]
+        measured = {name: getattr(self, name)[first, second] for name in known}
         columns = measured | {
             "a": names[first],
             "b": names[second],
@@ -204,7 +206,8 @@ class Scan:
             "degrees_a": self.degrees[first, second, 0],
             "degrees_b": self.degrees[first, second, 1],
         }
-        return {field.name: columns[field.name] for field in dataclasses.fields(Pair)}
+        fields = [field.name for field in dataclasses.fields(Pair)]
+        return {name: columns[name] for name in fields if name in columns}
 
     def to_frame(self, *, by: str = "rank_excess", library: str | None = None) -> Any:
         """Return all pairs as a data frame, a row each, sorted as in `order`.
@@ -243,8 +246,12 @@ class Scan:
         """
         check_choice("which", which, MATRICES)
         used = [i for i, name in enumerate(self.names) if name not in self.skipped]
-        matrix = getattr(self, which)[np.ix_(used, used)]
-        return as_square(matrix, [self.names[i] for i in used], self._library(library))
+        matrix = getattr(self, which)
+        if matrix is None:
+            raise ValueError(f"{which} was not asked for: scan with standard_errors=True.")
+        return as_square(
+            matrix[np.ix_(used, used)], [self.names[i] for i in used], self._library(library)
+        )
 
     def _library(self, library: str | None) -> str:
         """Return the library of frames: that of the table which was scanned, if None."""
@@ -289,10 +296,12 @@ class Scan:
         None where there is no correlation.  Raises as `fit` does.
         """
         check_fitted(self)
+        if self._kernels is not None and not self._kernels.plain:
+            raise ValueError("in_full and influence are of degrees; fit is of any kernels.")
         weights = None if self._weights is None else np.asarray(self._weights, np.float64)
         columns = columns_to_fit(self, a, b)
         single = self.settings["method"] == "sk"
-        pair = in_full(*columns.values, weights, columns.kernels, single=single)
+        pair = in_full(*columns.values, weights, columns.kernels, single=single, known=self._known)
         return pair if pair is None else pair.of_levels(*columns.places)
 
     def values(self, name: str, *, beside: str | None = None) -> Floats:
@@ -347,14 +356,7 @@ class Scan:
 
         Average linkage on ``1 - correlation`` (SciPy).
         """
-        used = np.flatnonzero(np.isfinite(np.diagonal(self.correlation)))
-        if len(used) < 3:
-            return used
-        hierarchy = require("scipy.cluster.hierarchy", "table")
-        apart = 1 - np.nan_to_num(self.correlation[np.ix_(used, used)])
-        first, second = np.triu_indices(len(used), 1)
-        tree = hierarchy.linkage(np.maximum(apart[first, second], 0), "average")
-        return used[hierarchy.leaves_list(tree)]
+        return clustered_columns(self.correlation)
 
     def plot(self, *, ax: Axes | None = None, annotate: bool | None = None) -> Figure:
         """Draw a heat map of the columns that were used, clustered: HGR above, |Pearson| below.

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.basis import PolynomialBasis
@@ -17,8 +18,10 @@ from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.fits import is_dominant
 from hgr_jax.core.formulas import formula
 from hgr_jax.core.kernels import Encoder, Indicators
+from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.inference._pairs import PolynomialPair, fit_pair
 from hgr_jax.inference._polynomials import Polynomials, stieltjes, tolerance
+from hgr_jax.scanning.given import known_on, left_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,11 +83,16 @@ class HostTransformation:
 
 @dataclasses.dataclass(frozen=True)
 class SinglePair:
-    """A pair in full; None of the parts is where there is no correlation."""
+    """A pair in full; None of the parts is where there is no correlation.
+
+    With given columns, ``left`` is what they leave of f and of g, ``(n,)`` each, NaN in rows that
+    are not used; None without.
+    """
 
     f: HostTransformation
     g: HostTransformation
     influence: Influence
+    left: tuple[Floats, Floats] | None = None
 
     def of_levels(self, first: Integers | None, second: Integers | None) -> SinglePair:
         """Return this of levels at places in those that were fitted; None for the same."""
@@ -99,6 +107,7 @@ def in_full(
     *,
     single: bool,
     listed: int = 20,
+    known: Floats | None = None,
 ) -> SinglePair | None:
     """Fit ``a`` and ``b (n,)``, and find the rows that make most of their correlation.
 
@@ -108,6 +117,7 @@ def in_full(
       kernels: of a and of b.
       single: whether one side is linear, as in HGR-SK.
       listed: how many rows are named.
+      known: ``(1 + r, n)``, 1 and orthonormal functions of given columns, or None.
 
     Returns:
       None where there is no correlation.
@@ -125,6 +135,11 @@ def in_full(
     f, g = fitted.functions[1 : 1 + count], fitted.functions[1 + count :]
     if not (len(f) and len(g)):
         return None
+    maps: tuple[Floats, Floats] = np.eye(len(f)), np.eye(len(g))
+    functions = f, g
+    if known is not None:
+        (f, of_f), (g, of_g) = _left(functions, known_on(known, rows, w), fitted.shares)
+        maps = of_f, of_g
     linear = [
         len(part) if isinstance(kernel, Indicators) else 1
         for part, kernel in zip((f, g), kernels, strict=True)
@@ -135,22 +150,58 @@ def in_full(
         return None
     sign = 1 if u[np.argmax(np.abs(u))] > 0 else -1  # as a fit has it
     both = sign * u @ f[: len(u)], sign * v @ g[: len(v)]
+    u, v = (x @ of[: len(x)] for x, of in zip((u, v), maps, strict=True))
     parts = fitted.shares * both[0] * both[1]
     most = np.argsort(-parts)[:listed]
     w[most[0]] = 0
     part = float(parts[most[0]] / correlation)
+    if known is None:
+        without = _value_with(fitted, w, blocks)
+    else:
+        others = np.arange(len(rows)) != most[0]
+        without = _value_given(functions, known[:, rows], w, others, blocks)
     influence = Influence(
         part=part,
         row=int(rows[most[0]]),
-        without=_value_with(fitted, w, blocks),
+        without=without,
         rows=tuple(rows[most].tolist()),
         dominates=bool(is_dominant(part, fitted.shares[most[0]], correlation)),
     )
     sides = [
-        _transformation(x, values, fitted.shares, sign * vector, kernel)
-        for x, values, vector, kernel in zip(columns, both, (u, v), kernels, strict=True)
+        _transformation(
+            x, sign * vector @ basis[: len(vector)], fitted.shares, sign * vector, kernel
+        )
+        for x, basis, vector, kernel in zip(columns, functions, (u, v), kernels, strict=True)
     ]
-    return SinglePair(sides[0], sides[1], influence)
+    left = None
+    if known is not None:
+        left = np.full(len(a), np.nan), np.full(len(b), np.nan)
+        left[0][rows], left[1][rows] = both
+    return SinglePair(sides[0], sides[1], influence, left)
+
+
+def _left(
+    functions: tuple[Floats, Floats], known: Floats, shares: Floats
+) -> list[tuple[Floats, Floats]]:
+    """Return what known functions leave of both variables', and the maps that make it."""
+    return [left_of(side, known, shares, EXPLAINED["float64"]) for side in functions]
+
+
+def _value_given(
+    functions: tuple[Floats, Floats],
+    known: Floats,
+    weights: Floats,
+    chosen: NDArray[np.bool_],
+    blocks: list[tuple[int, int]],
+) -> float:
+    """Return the correlation of what is left on some of the rows."""
+    rows = np.flatnonzero(chosen)
+    if len(rows) < 2:
+        return 0.0
+    shares = weights[rows] / weights[rows].sum()
+    sides = functions[0][:, rows], functions[1][:, rows]
+    (f, _), (g, _) = _left(sides, known_on(known, rows, weights[rows]), shares)
+    return min(_best((f * shares) @ g.T, blocks)[0], 1.0)
 
 
 def _value_with(fitted: PolynomialPair, weights: Floats, blocks: list[tuple[int, int]]) -> float:

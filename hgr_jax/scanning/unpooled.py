@@ -55,6 +55,10 @@ def with_exact(
     known = [min(pair) * count + max(pair) for pair in exact]
     ones = np.isin(pairs.min(axis=1) * count + pairs.max(axis=1), known)
     return [
-        dataclasses.replace(each, correlation=np.where(ones, 1.0, each.correlation))
+        dataclasses.replace(
+            each,
+            correlation=np.where(ones, 1.0, each.correlation),
+            error=np.where(ones & ~np.isnan(each.error), 0.0, each.error),
+        )
         for each in estimates
     ]

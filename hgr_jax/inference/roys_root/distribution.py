@@ -180,8 +180,9 @@ def mean(n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike) -> npt.NDArray[np
 def _means(problem: Roots) -> Floats:
     """Return the integral of the survival function, (D,), with no more than 1 in 10^16 left out."""
     column = np.arange(problem.a.size)
-    ends: list[Floats] = [np.zeros(column.size)]
-    ends += [_solve(np.full(column.size, logit), problem, column) for logit in _MEAN_LOGITS]
+    logits = np.repeat(_MEAN_LOGITS, column.size)
+    found = _solve(logits, problem, np.tile(column, len(_MEAN_LOGITS)))
+    ends = [np.zeros(column.size), *found.reshape(-1, column.size)]
     total = np.zeros(column.size)
     for start, end, count in zip(ends[:-1], ends[1:], _MEAN_NODES, strict=True):
         nodes, weights = np.polynomial.legendre.leggauss(count)

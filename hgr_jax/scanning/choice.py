@@ -1,0 +1,109 @@
+"""Which columns of a table a scan takes, as what: the pairs, and those that are given."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hgr_jax._arrays import Integers
+from hgr_jax.tables.columns import Columns
+from hgr_jax.tables.convert import add_note
+
+GIVEN = "it is given"
+"""Why a column that is given is in no pair."""
+
+
+def as_positions(option: str, value: Any, names: Sequence[str]) -> list[int] | None:
+    """Return positions of the columns that an option of a scan names; None for None."""
+    if value is None:
+        return None
+    several = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    found = []
+    for one in several:
+        if str(one) in names:
+            found.append(list(names).index(str(one)))
+        elif isinstance(one, int | np.integer) and not isinstance(one, bool):
+            if not -len(names) <= one < len(names):
+                raise ValueError(f"{option} {one} is not a position of the {len(names)} columns.")
+            found.append(int(one) % len(names))
+        else:
+            raise ValueError(
+                f"{option} {one!r} is not a column; there are {', '.join(names[:20])}."
+            )
+    return sorted(set(found))
+
+
+def pairs_of(columns: Columns, targets: list[int] | None) -> tuple[Integers, Integers]:
+    """Return pairs ``(N, 2)`` of columns, as the engine counts them and as the table does."""
+    place = np.concatenate([columns.number_positions, columns.category_positions])
+    engine = np.full(len(columns.names), -1)
+    engine[place] = np.arange(len(place))
+    used = np.sort(place)
+    if targets is None:
+        first, second = np.triu_indices(len(used), 1)
+        positions = np.stack([used[first], used[second]], axis=1)
+    else:
+        wanted = [t for t in targets if engine[t] >= 0]
+        rest = [u for u in used if u not in wanted]
+        listed = [*itertools.product(rest, wanted), *itertools.combinations(wanted, 2)]
+        positions = np.array(listed, np.intp).reshape(-1, 2)
+    return engine[positions], positions
+
+
+def without_given(
+    columns: Columns, given: Sequence[int], targets: list[int] | None
+) -> tuple[Columns, Columns]:
+    """Return the columns that are in pairs, and those at the positions ``given``.
+
+    Where a given column is missing, a row counts in none of the others.
+
+    Raises:
+      ValueError: for a given column that cannot be used, or is a target too, and where no row has
+        all given columns.
+    """
+    for position in given:
+        name = columns.names[position]
+        if name in columns.skipped:
+            raise ValueError(f"given column {name!r} cannot be used: {columns.skipped[name]}.")
+        if position in (targets or ()):
+            raise ValueError(f"column {name!r} is given, and so in no pair: take it off target.")
+    of_numbers = np.isin(columns.number_positions, given)
+    of_categories = np.isin(columns.category_positions, given)
+    numbers = np.asarray(columns.numbers)
+    parts = [
+        dataclasses.replace(
+            columns,
+            numbers=numbers[:, which],
+            number_positions=columns.number_positions[which],
+            categories=tuple(itertools.compress(columns.categories, levels)),
+            category_positions=columns.category_positions[levels],
+        )
+        for which, levels in ((~of_numbers, ~of_categories), (of_numbers, of_categories))
+    ]
+    rest, taken = parts
+    missing = np.isnan(taken.numbers)
+    codes = [category.codes[:, None] < 0 for category in taken.categories]
+    lost = np.concatenate([missing, *codes], axis=1)
+    skipped = columns.skipped | {columns.names[i]: GIVEN for i in given}
+    notes = dict(columns.notes)
+    there = np.asarray(~lost.any(axis=1))
+    if not there.any():
+        raise ValueError("no row has a value in each of the given columns.")
+    if not there.all():
+        places = [*taken.number_positions, *taken.category_positions]
+        for position, count in zip(places, lost.sum(axis=0), strict=True):
+            if count:
+                rows = f"{count:,} row{'s' if count > 1 else ''}"
+                remark = f"it is given, and missing in {rows}, which are left out of all pairs"
+                add_note(notes, columns.names[position], remark)
+        blank = np.where(there[:, None], rest.numbers, np.nan).astype(rest.numbers.dtype)
+        hidden = tuple(
+            dataclasses.replace(each, codes=np.where(there, each.codes, -1))
+            for each in rest.categories
+        )
+        rest = dataclasses.replace(rest, numbers=blank, categories=hidden)
+    return dataclasses.replace(rest, skipped=skipped, notes=notes), taken

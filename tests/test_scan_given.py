@@ -1,0 +1,309 @@
+"""Scans given some of the columns: each pair is `kb` of what those leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scan_support import ROWS
+from scipy.stats import rankdata
+
+import hgr_jax
+from hgr_jax import Scan, scan
+
+
+def table(rng: np.random.Generator) -> np.ndarray:
+    """Two columns that explain much of the four others, one of them nearly all."""
+    x = rng.normal(size=(ROWS, 6))
+    x[:, 2] += x[:, 0] ** 2
+    x[:, 3] += x[:, 0] + 0.5 * x[:, 1]
+    x[:, 4] += x[:, 3] ** 2
+    x[:, 5] = x[:, 0] + 1e-3 * x[:, 5]
+    return x
+
+
+def with_holes(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x[:20, 3] = np.nan
+    x[15:50, 4] = np.nan
+    x[100:110, 0] = np.nan
+    return x
+
+
+def polynomials(c: np.ndarray, degree: int) -> np.ndarray:
+    """1 and all monomials ``(n, m)`` of standardised columns."""
+    c = (c - c.mean(axis=0)) / c.std(axis=0)
+    powers = np.indices((degree + 1,) * c.shape[1]).reshape(c.shape[1], -1).T
+    chosen = [power for power in powers if power.sum() <= degree]
+    return np.stack([np.prod(c**power, axis=1) for power in chosen], axis=1)
+
+
+def left(features: np.ndarray, known: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Orthonormal functions of what least squares leaves."""
+    root = np.sqrt(w)[:, None]
+    features, known = (np.linalg.svd(x * root, full_matrices=False) for x in (features, known))
+    f, z = (u[:, s > 1e-9 * s[0]] for u, s, _ in (features, known))
+    for _ in range(2):
+        f = f - z @ (z.T @ f)
+    u, s, _ = np.linalg.svd(f, full_matrices=False)
+    return u[:, s > 1e-6]
+
+
+def canonical(a: np.ndarray, b: np.ndarray, known: np.ndarray, w: Any = None) -> float:
+    """The largest correlation of what is left of features ``(n, m)``."""
+    w = np.ones(len(a)) if w is None else w
+    sides = [left(x, known, w) for x in (a, b)]
+    return float(np.linalg.svd(sides[0].T @ sides[1], compute_uv=False)[0])
+
+
+def agrees(found: Scan, x: np.ndarray, given: list[int], w: Any = None) -> None:
+    """Every pair of a scan of a matrix is `kb` given the columns, on the rows with all of them."""
+    settings = found.settings
+    h, k, degree = settings["h"], settings["k"], settings["given_degree"]
+    assert len(found.pairs)
+    for i, j in found.pairs:
+        assert i not in given
+        assert j not in given
+        keep = ~np.isnan(x[:, [i, j, *given]]).any(axis=1)
+        options = {"given": x[keep][:, given], "given_degree": degree}
+        options["weights"] = None if w is None else w[keep]
+        choices = [(h, 1), (1, k)] if settings["method"] == "sk" else [(h, k)]
+        values = [hgr_jax.kb(x[keep, i], x[keep, j], *c, **options) for c in choices]
+        expected = float(max(values))
+        np.testing.assert_allclose(found.correlation[i, j], expected, atol=1e-9, err_msg=f"{i} {j}")
+        counted = keep if w is None else keep & (w > 0)
+        assert found.n_obs[i, j] == counted.sum()
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ([0], {"h": 5, "k": 5, "given_degree": 5}),
+        ([0, 1], {"h": 3, "k": 2, "given_degree": 3}),
+        ([1], {"h": 2, "k": 3, "given_degree": 2, "method": "sk"}),
+    ],
+)
+def test_every_value_is_that_of_kb(
+    rng: np.random.Generator, holes: bool, given: list[int], options: dict[str, Any]
+) -> None:
+    x = with_holes(table(rng)) if holes else table(rng)
+    w = rng.exponential(size=ROWS)
+    w[40:50] = 0
+    for weights in (None, w):
+        found = scan(x, given=given, weights=weights, pvalues=None, **options)
+        agrees(found, x, given, weights)
+
+
+@pytest.mark.usefixtures("x64")
+def test_degree_1_is_partial_correlation(rng: np.random.Generator) -> None:
+    x = table(rng)
+    found = scan(x, given=["x0", "x1"], h=1, k=1, given_degree=1, pvalues=None)
+    precision = np.linalg.inv(np.cov(x[:, [2, 3, 0, 1]].T))
+    partial = precision[0, 1] / np.sqrt(precision[0, 0] * precision[1, 1])
+    assert found.correlation[2, 3] == pytest.approx(abs(partial), abs=1e-9)
+    assert found.pearson[2, 3] == pytest.approx(abs(partial), abs=1e-9)
+
+
+@pytest.mark.usefixtures("x64")
+def test_columns_in_several_tiles(rng: np.random.Generator) -> None:
+    x = np.concatenate([table(rng), rng.normal(size=(ROWS, 7))], axis=1)
+    x[:, 9] += x[:, 0] ** 3
+    for y in (x, with_holes(x)):
+        one = scan(y, given=0, pvalues=None)
+        several = scan(y, given=0, pvalues=None, memory=2**20)
+        np.testing.assert_allclose(several.correlation, one.correlation, atol=1e-12)
+
+
+def test_values_in_float32(rng: np.random.Generator) -> None:
+    x = table(rng).astype(np.float32)
+    x[:, 5] = x[:, 0] + 0.05 * rng.normal(size=ROWS)
+    for y in (x, with_holes(x)):
+        found = scan(y, given=[0], h=3, k=2, given_degree=3, pvalues=None)
+        for i, j in found.pairs:
+            keep = ~np.isnan(y[:, [i, j, 0]]).any(axis=1)
+            a, b, c = (y[keep, q : q + 1].astype(np.float64) for q in (i, j, 0))
+            value = canonical(polynomials(a, 3), polynomials(b, 2), polynomials(c, 3))
+            assert found.correlation[i, j] == pytest.approx(value, abs=2e-4)
+
+
+def mixed(rng: np.random.Generator, holes: bool) -> pd.DataFrame:
+    age = rng.normal(size=ROWS)
+    town = rng.choice(["a", "b", "c"], ROWS)
+    frame = pd.DataFrame({"age": age, "town": town})
+    frame["size"] = age**2 + (town == "a") + rng.normal(size=ROWS)
+    frame["kind"] = np.where(age + rng.normal(size=ROWS) > 0, "x", rng.choice(["y", "z"], ROWS))
+    frame["weight"] = frame["size"] ** 2 + rng.normal(size=ROWS)
+    frame["color"] = np.where(town == "b", "red", rng.choice(["red", "blue", "gray"], ROWS))
+    if holes:
+        frame.loc[3:9, "age"] = None
+        frame.loc[20:40, "size"] = None
+        frame.loc[30:60, "kind"] = None
+        frame.loc[70:74, "town"] = None
+    return frame
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("given", [["age", "town"], ["town"], ["age"]])
+def test_categories_by_their_indicators(
+    rng: np.random.Generator, holes: bool, given: list[str]
+) -> None:
+    frame = mixed(rng, holes)
+    w = rng.uniform(0.5, 1.5, ROWS)
+    for weights in (None, w):
+        found = scan(frame, given=given, h=3, k=2, given_degree=2, pvalues=None, weights=weights)
+        assert all(found.skipped[name] == "it is given" for name in given)
+
+        def functions(name: str, keep: np.ndarray, degree: int) -> np.ndarray:
+            column = frame[name][keep]
+            if column.dtype == np.float64:
+                return polynomials(column.to_numpy()[:, None], degree)
+            return np.stack([column == level for level in sorted(set(column))], axis=1) * 1.0
+
+        for i, j in found.pairs:
+            names = [found.names[q] for q in (i, j)]
+            keep = frame[[*names, *given]].notna().all(axis=1).to_numpy()
+            known = np.concatenate([functions(name, keep, 2) for name in given], axis=1)
+            sides = [functions(n, keep, d) for n, d in zip(names, (3, 2), strict=True)]
+            known = np.concatenate([np.ones((keep.sum(), 1)), known], axis=1)
+            value = canonical(*sides, known, None if weights is None else weights[keep])
+            assert found.correlation[i, j] == pytest.approx(value, abs=1e-9), names
+            assert found.n_obs[i, j] == keep.sum()
+            full = found.in_full(*names)
+            assert full is not None
+            assert full.left is not None
+            f, g = (values[keep] for values in full.left)
+            shares = np.ones(keep.sum()) if weights is None else weights[keep]
+            shares = shares / shares.sum()
+            assert np.sum(shares * f * g) == pytest.approx(value, abs=1e-9)
+            np.testing.assert_allclose(
+                [np.sum(shares * f), np.sum(shares * f**2)], [0, 1], atol=1e-8
+            )
+            assert np.isnan(full.left[0]).sum() == (~keep).sum()
+
+
+@pytest.mark.usefixtures("x64")
+def test_what_one_row_makes(rng: np.random.Generator) -> None:
+    x = table(rng)
+    x[7, [2, 3]] = 30
+    found = scan(x, given=0, h=2, k=2, given_degree=2, pvalues=None)
+    one = found.influence("x2", "x3")
+    assert one is not None
+    assert one.row == 7
+    without = scan(np.delete(x, 7, axis=0), given=0, h=2, k=2, given_degree=2, pvalues=None)
+    assert one.without == pytest.approx(without.correlation[2, 3], abs=1e-9)
+
+
+def test_what_is_explained_has_no_value(rng: np.random.Generator) -> None:
+    x = table(rng)
+    x[:, 2] = x[:, 0] ** 2
+    found = scan(x, given=0, h=2, k=2, given_degree=4)
+    assert np.isnan(found.correlation[2, 3:]).all()
+    assert np.isnan(found.pvalue[2, 3:]).all()
+    assert found.notes["x2"].startswith("is explained by what is given, or constant, on the rows")
+    assert np.isfinite(found.correlation[3, 4])
+    lower = scan(x, given=0, h=2, k=2, given_degree=2, pvalues=None)
+    assert np.isfinite(lower.correlation[2, 3])  # x0^4 is left
+    assert lower.degrees[2, 3, 0] == 1
+
+
+def test_pvalues_are_those_of_the_test_of_each_pair(rng: np.random.Generator) -> None:
+    x = with_holes(table(rng))[:, [0, 2, 3, 4]]
+    for w in (None, rng.uniform(0.5, 1.5, ROWS)):
+        found = scan(x, given=0, h=2, k=2, weights=w, target="x3")
+        assert (found.pvalue_source[found.pairs[:, 0], 3] == "signs").all()
+        for i, j in found.pairs:
+            keep = ~np.isnan(x[:, [i, j, 0]]).any(axis=1)
+            weights = None if w is None else w[keep]
+            test = hgr_jax.independence_test(
+                x[keep, i], x[keep, j], given=x[keep, 0], weights=weights
+            )
+            assert found.pvalue[i, j] == pytest.approx(test.pvalue, rel=1e-6), (i, j)
+    assert found.pvalue[2, 3] < 1e-3  # x3^2 is in x4
+
+
+def test_signs_of_pairs_with_a_category() -> None:
+    few = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        frame = mixed(rng, holes=False)[["age", "kind", "color"]]
+        frame["size"] = frame["age"] ** 2 + rng.normal(size=ROWS)  # depends on kind by age alone
+        frame["more"] = (frame["kind"] == "y") + rng.normal(size=ROWS)
+        found = scan(frame, given="age", h=2, k=2, permutations=199, target="kind")
+        few.append([found["kind", name].pvalue for name in ("size", "color", "more")])
+    small = np.mean(np.array(few) <= 0.05, axis=0)
+    assert small[0] <= 0.15
+    assert small[1] <= 0.15
+    assert small[2] >= 0.9
+
+
+def test_ranks(rng: np.random.Generator) -> None:
+    x = np.exp(table(rng))
+    ranks = rankdata(x, axis=0)
+    of_ranks = scan(ranks, given=0, h=3, k=2, target=3, pvalues=None)
+    found = scan(x, given=0, h=3, k=2, target=3, transform="rank", pvalues=None)
+    np.testing.assert_allclose(found.correlation[3, 4], of_ranks.correlation[3, 4], atol=1e-4)
+    beside = scan(x, given=0, h=3, k=2, target=3)
+    np.testing.assert_allclose(beside.rank_correlation[3, 4], of_ranks.correlation[3, 4], atol=1e-4)
+
+
+def test_what_is_shown_and_kept(rng: np.random.Generator, tmp_path: Path) -> None:
+    x = with_holes(table(rng))
+    found = scan(x, given=["x0", 1], h=2, k=1, target=[4, 5])
+    assert "(kb, h=2, k=1, given x0, x1)" in repr(found)
+    assert found.notes["x0"] == (
+        "it is given, and missing in 10 rows, which are left out of all pairs"
+    )
+    assert list(found.to_matrix().columns) == ["x2", "x3", "x4", "x5"]
+    found.save(tmp_path / "s.npz")
+    kept = Scan.load(tmp_path / "s.npz")
+    assert kept.settings["given"] == ["x0", "x1"]
+    assert repr(kept) == repr(found)
+    with pytest.raises(ValueError, match="this scan is given x0, x1: in_full has"):
+        found.fit("x2", "x4")
+    with pytest.raises(KeyError, match="'x0' was skipped: it is given"):
+        found["x0", "x4"]
+    matrix = hgr_jax.hgr_matrix(x, given=["x0", 1], h=2, k=1)
+    assert matrix.loc["x2", "x4"] == found["x2", "x4"].correlation
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"given": "age"}, "given 'age' is not a column; there are x0, "),
+        ({"given": 9}, "given 9 is not a position of the 3 columns"),
+        (
+            {"given": 0, "target": "x0"},
+            "column 'x0' is given, and so in no pair: take it off target",
+        ),
+        ({"given": 2}, "given column 'x2' cannot be used: every value that is present is 5"),
+        ({"given": 0, "method": "spearman"}, "given is for method='kb' or 'sk'; got method='spear"),
+        ({"given": 0, "pvalues": "rank"}, "pvalues='rank' is not for given columns"),
+        ({"given": 0, "given_degree": 0}, "given_degree must be at least 1; got 0"),
+        ({"given": 0, "given_degree": 51}, "given_degree must be at most 50; got 51"),
+    ],
+)
+def test_refusals(options: dict[str, Any], message: str) -> None:
+    x = np.random.default_rng(0).normal(size=(ROWS, 3))
+    x[:, 2] = 5
+    with pytest.raises(ValueError, match=message):
+        scan(x, **options)
+
+
+def test_no_row_has_all_given_columns(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(ROWS, 4))
+    x[::2, 0] = np.nan
+    x[1::2, 1] = np.nan
+    with pytest.raises(ValueError, match="no row has a value in each of the given columns"):
+        scan(x, given=[0, 1])
+
+
+def test_more_known_functions_than_rows() -> None:
+    x = np.random.default_rng(0).normal(size=(12, 4))
+    found = scan(x, given=[0, 1], h=2, k=2, given_degree=5)
+    assert np.isnan(found.correlation[2, 3])
