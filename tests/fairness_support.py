@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import optax
+import pytest
 from flax import nnx
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from hgr_jax.fairness import (
     MLP,
@@ -31,6 +33,17 @@ QUICK = Penalty("pearson", threshold=0.3, h=2, k=2)
 
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def scikit_learn_checks(*models: Any) -> list[Any]:
+    """scikit-learn's own checks of estimators, as parameters of a test."""
+    found = []
+    for model in models:
+        of = getattr(model, "estimator", model)
+        for checked, check in estimator_checks_generator(model, mark="skip"):
+            name = getattr(check, "func", check).__name__
+            found.append(pytest.param(checked, check, id=f"{type(of).__name__}-{name}"))
+    return found
 
 
 def some_data(seed: int = 0, rows: int = ROWS) -> Data:

@@ -102,6 +102,28 @@ def test_regression(diabetes: Path, tmp_path: Path) -> None:
     assert [row["step"] for row in rows] == ["25", "50"] * 2
 
 
+def test_a_guarantee_is_kept_shown_and_refused(
+    diabetes: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = (
+        *("d.csv", "--target", "progression", "--protected", "age", *SMALL),
+        *("--drop", "patient", "worse", "generation", "--guarantee", "0.9"),
+    )
+    done = run(*options, "--threshold", "0.6", cwd=tmp_path)
+    said = " ".join(done.stdout.split())
+    assert "HGR-KB(2, 3) of age and the prediction in the population: at most 0.6" in said
+    assert "88 rows held back" in said  # 40% of the training rows
+    assert (tmp_path / "hgr-jax-fair/certificate.png").read_bytes().startswith(b"\x89PNG")
+    kept = json.loads((tmp_path / "hgr-jax-fair/model.json").read_text())["certificate"]
+    assert (kept["bound"] <= 0.6, kept["name"]) == (True, "age")
+    monkeypatch.chdir(tmp_path)
+    assert main(["fair", *options, "--threshold", "0.01", "--force"]) == 2
+    assert "no model was found whose HGR-KB is at most 0.01" in capsys.readouterr().err
+
+
 def test_classification_of_text_with_a_category_protected(diabetes: Path, tmp_path: Path) -> None:
     done = run(
         *("d.csv", "--target", "worse", "--protected", "generation", "--threshold", "0.3", *SMALL),
@@ -256,7 +278,10 @@ def test_target_missing_and_no_such_file(
 
 
 def test_a_folder_that_cannot_be_written(
-    diabetes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    diabetes: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
     for out in (diabetes, diabetes / "in"):
@@ -283,7 +308,10 @@ def test_no_model_stands_beside_the_description_of_another(
 
 
 def test_a_training_that_diverges_keeps_nothing(
-    diabetes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    diabetes: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
     options += ("--drop", "patient", "worse", "--learning-rate", "0.99", "--steps", "3")

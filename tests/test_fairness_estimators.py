@@ -13,11 +13,11 @@ import numpy as np
 import optax
 import pandas as pd
 import pytest
+from fairness_support import scikit_learn_checks
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import hgr_jax
 from hgr_jax.datasets import load_diabetes
@@ -27,7 +27,7 @@ from hgr_jax.fairness import (
     FairnessScorer,
     Penalty,
     TrainingError,
-    estimators,
+    estimator_base,
 )
 from hgr_jax.fairness.steps import _run_steps
 
@@ -37,18 +37,12 @@ X, Y, Z = DATA.x[HALF], DATA.y[HALF], DATA.z[HALF]
 LABEL = np.where(np.median(Y) < Y, "worse", "better")
 
 
-def checks() -> list[Any]:
-    found = []
-    for estimator in (FairMLPRegressor(steps=300), FairMLPClassifier(steps=300)):
-        for checked, check in estimator_checks_generator(estimator, mark="skip"):
-            name = getattr(check, "func", check).__name__
-            found.append(pytest.param(checked, check, id=f"{type(estimator).__name__}-{name}"))
-    return found
+CHECKS = scikit_learn_checks(FairMLPRegressor(steps=300), FairMLPClassifier(steps=300))
 
 
 @pytest.mark.filterwarnings("ignore:no protected attribute was given")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.parametrize(("estimator", "check"), checks())
+@pytest.mark.parametrize(("estimator", "check"), CHECKS)
 def test_scikit_learn_accepts_it(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -290,7 +284,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> dict[str, Any]:
         found.update(options, rows=rows)
         raise Asked
 
-    monkeypatch.setattr(estimators, "FairTrainer", made)
+    monkeypatch.setattr(estimator_base, "FairTrainer", made)
     with pytest.raises(Asked):
         FairMLPRegressor(random_state=0, **settings).fit(X, Y, protected=Z)
     return found

@@ -112,7 +112,7 @@ class TestGradientThroughANetwork:
         @jax.jit
         @functools.partial(jax.value_and_grad, has_aux=True)
         def whole(parameters: Any) -> Any:
-            loss, (_, task_loss, *_) = objective(program, penalties, state, rows, parameters)
+            loss, (_, task_loss, *_) = objective(program, penalties, state, rows, None, parameters)
             return loss, task_loss
 
         (loss, task_loss), gradient = whole(state.parameters)
@@ -131,7 +131,7 @@ class TestGradientThroughANetwork:
         def gradient(penalties: Any, rows: Rows) -> Any:
             chosen = dataclasses.replace(program, groups=(1,) * len(penalties))
             kept = dataclasses.replace(state, penalties=state.penalties[: len(penalties)])
-            function = functools.partial(objective, chosen, penalties, kept, rows)
+            function = functools.partial(objective, chosen, penalties, kept, rows, None)
             return jax.grad(lambda p: function(p)[0])(state.parameters)
 
         bare = gradient((), rows._replace(z=(), group=()))

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import tempfile
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from hgr_jax._optional import require
 from hgr_jax._version import __version__
 from hgr_jax.cli.outputs import save_shown, step_shown
 from hgr_jax.datasets import load_diabetes
-from hgr_jax.fairness import FairnessReport, Penalty, report
-from hgr_jax.fairness.estimators import split_rows
+from hgr_jax.fairness import Certificate, FairnessReport, NoSolutionFound, Penalty, report
+from hgr_jax.fairness.estimator_base import split_rows
 from hgr_jax.fairness.evaluation import measured
 from hgr_jax.plotting import plot_history
 from hgr_jax.tables.encoding import Category, encode_known
@@ -46,6 +47,7 @@ class FairOptions:
     protected: str
     threshold: float
     penalty: str = "kb"
+    guarantee: float | None = None
     h: int = 5
     k: int = 5
     hidden: tuple[int, ...] = (32, 32)
@@ -106,6 +108,10 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     print(f"model: {folder / 'model.npz'}, its inputs in {folder / 'model.json'}")
     print(f"history: {folder / 'history.csv'}")
     save_shown(lambda: plot_history(after.history_), folder / "history.png")
+    if options.guarantee is None:  # that of an earlier training would be wrong
+        (folder / "certificate.png").unlink(missing_ok=True)
+    else:
+        save_shown(_certificate(after, options).plot, folder / "certificate.png")
     if problem.levels is None:
         save_shown(found.plot, folder / "predictions.png")
     else:  # that of an earlier training would be wrong
@@ -115,20 +121,22 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
 def report_training_demo(folder: Path) -> None:
     """Train on the diabetes table of scikit-learn; a report on validation rows, and a picture."""
     data = load_diabetes()
-    options = FairOptions(data.target, data.protected, threshold=0.2, steps=200, validation=0.5)
+    # Few patients: only low degrees leave something to say of others.
+    options = FairOptions(data.target, data.protected, threshold=0.35, guarantee=0.95, h=2, k=2)
     columns = {name: data[name] for name in (*data.features, data.target)}
     train, test = split(
         encode_supervised(Frame(data.name, columns), options.target, options.protected), options
     )
     print(
         f"\nA network that predicts {data.target} in {len(data.y)} {data.name} patients, before and"
-        f" after\nHGR of its prediction and {data.protected} is bounded by {options.threshold} in"
-        f" training, on {len(train.y)} rows",
+        f" after\nHGR of its prediction and {data.protected} is bounded by {options.threshold} for"
+        f" patients like these, from {len(train.y)} of them",
         flush=True,
     )
     before, after = train_both(train, options)
     found = _print_comparison(before, after, train, test, options, shown=("validation",))
     save_shown(found.plot, folder / "fairness.png")
+    save_shown(_certificate(after, options).plot, folder / "certificate.png")
 
 
 def split(table: SupervisedTable, options: FairOptions) -> tuple[SupervisedTable, SupervisedTable]:
@@ -166,12 +174,13 @@ def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
         verbose=True,
     )
     models = []
-    for penalty in (None, options.penalty):
+    for penalty, guarantee in ((None, None), (options.penalty, options.guarantee)):
         what = "without a constraint" if penalty is None else f"with {options.measure} constrained"
         print(f"training {what}", flush=True)
+        model = estimator(penalty=penalty, guarantee=guarantee)
         try:
-            models.append(estimator(penalty=penalty).fit(train.x, train.y, protected=train.z))
-        except ValueError as error:
+            models.append(model.fit(train.x, train.y, protected=train.z))
+        except (ValueError, NoSolutionFound) as error:
             raise TableError(printable(str(error))) from error
     return models[0], models[1]
 
@@ -190,6 +199,10 @@ def compare(before: Any, after: Any, rows: SupervisedTable, options: FairOptions
     return dataclasses.replace(found, figures=figures)
 
 
+def _certificate(model: Any, options: FairOptions) -> Certificate:
+    return dataclasses.replace(model.certificate_, name=options.protected)
+
+
 def _print_comparison(
     before: Any,
     after: Any,
@@ -203,6 +216,9 @@ def _print_comparison(
     with step_shown("measuring both models"):
         reports = {part: compare(before, after, rows, options) for part, rows in parts.items()}
         concluded = verdict(reports, options)
+    if options.guarantee is not None:
+        text = f"certificate: {printable(str(_certificate(after, options)))}"
+        concluded += "\n" + "\n".join(textwrap.wrap(text, 100))
     print()
     for part in shown:
         print(f"{part} rows ({reports[part].rows})\n{reports[part]}\n")
@@ -258,6 +274,9 @@ def _description(
         "target_levels": problem.classes,
         "protected_levels": problem.levels,
         "settings": dataclasses.asdict(options),
+        "certificate": None
+        if options.guarantee is None
+        else dataclasses.asdict(_certificate(model, options)),
     }
 
 

@@ -8,8 +8,10 @@ it says nothing of errors, of harms, or of attributes that were not measured.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from hgr_jax.fairness.certificate import Candidate, Certificate, NoSolutionFound, certify
 from hgr_jax.fairness.dual import DualState, LagrangianDual
 from hgr_jax.fairness.evaluation import FairnessReport, didi, report
+from hgr_jax.fairness.guarantee import fit_certified
 from hgr_jax.fairness.history import History
 from hgr_jax.fairness.penalties import Penalty, PenaltyState, excess, within
 from hgr_jax.fairness.steps import TrainingError
@@ -20,26 +22,33 @@ from hgr_jax.inference.bias import corrected
 
 if TYPE_CHECKING:
     from hgr_jax.fairness.estimators import FairMLPClassifier, FairMLPRegressor
+    from hgr_jax.fairness.postprocessor import FairPostprocessor
     from hgr_jax.fairness.scorer import FairnessScorer
 
 __all__ = [
     "MLP",
+    "Candidate",
+    "Certificate",
     "CheckpointError",
     "DualState",
     "FairMLPClassifier",
     "FairMLPRegressor",
+    "FairPostprocessor",
     "FairTrainer",
     "FairnessReport",
     "FairnessScorer",
     "History",
     "LagrangianDual",
+    "NoSolutionFound",
     "Penalty",
     "PenaltyState",
     "Task",
     "TrainingError",
+    "certify",
     "corrected",
     "didi",
     "excess",
+    "fit_certified",
     "report",
     "within",
 ]
@@ -48,6 +57,7 @@ __all__ = [
 _NEED_SCIKIT_LEARN = {
     "FairMLPClassifier": "estimators",
     "FairMLPRegressor": "estimators",
+    "FairPostprocessor": "postprocessor",
     "FairnessScorer": "scorer",
 }
 """Names by their modules."""

@@ -17,6 +17,8 @@ from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.steps import Rows
 from hgr_jax.tables.encoding import Category, encode_known
 
+Protected = ArrayLike | Mapping[str, ArrayLike] | None
+
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
@@ -325,6 +327,41 @@ def make_rows(
         group=tuple(None if group is None else jax.device_put(group) for group in groups),
     )
     return rows, tuple(attributes)
+
+
+def make_constraint(
+    given: tuple[ArrayLike, Protected],
+    rows: Rows,
+    penalties: Sequence[Penalty],
+    attributes: Sequence[Attribute],
+) -> Rows:
+    """Return rows for the penalties alone, which need no targets.
+
+    Args:
+      given: ``(x, protected)``, as `FairTrainer.fit` takes them.
+      rows: that are trained on.
+      penalties, attributes: of the training.
+
+    Raises:
+      TypeError, ValueError: for other rows, and penalties that need more of them.
+    """
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise ValueError("constraint_rows must be (x, protected), of rows not trained on.")
+    for penalty in penalties:
+        if penalty.given is not None or penalty.memory > 1:
+            raise ValueError(
+                "constraint_rows are for penalties without given and memory; got"
+                f" given={penalty.given!r} and memory={penalty.memory} of {penalty.name!r}."
+            )
+    x, protected = given
+    targets = np.zeros(len(np.asarray(x)))
+    found, _ = make_rows(x, targets, protected, penalties, attributes, rows.x.dtype)
+    if found.x.shape[1] != rows.x.shape[1]:
+        raise ValueError(
+            f"constraint_rows must have the {rows.x.shape[1]} inputs of the training rows; got x"
+            f" of shape {found.x.shape}."
+        )
+    return found
 
 
 def check_sizes(

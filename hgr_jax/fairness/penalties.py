@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ from hgr_jax._checks import as_estimate, as_key, check_count, check_flag, check_
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.fairness.batches import Past, empty_past, remembered
 from hgr_jax.inference.bias import corrected
-from hgr_jax.measures import kb, kb_fit, sk
+from hgr_jax.measures import kb, sk
 
 DIFFERENTIABLE = (
     "ace",
@@ -130,9 +130,8 @@ class Penalty:
         "kb" and "sk".
       memory: measure on the last so many batches, of which the present one has the gradient
         (scaled up as if all were the present one).  1 for this batch alone.
-      warm_start: "kb" and "neural" start from the transformations of the step before.  For
-        "neural" it is on by default: 50 steps instead of 1000.  "kb" is exact without it, which
-        is also faster, so there it is off.
+      warm_start: of "neural", whose networks go on from those of the step before: 50 steps instead
+        of 1000.  False trains them anew in every step.
       name: of the protected attribute, for history and messages.
 
     Raises:
@@ -157,7 +156,7 @@ class Penalty:
     given: str | int | None = None
     bias_corrected: bool = False
     memory: int = 1
-    warm_start: bool | None = None
+    warm_start: bool = True
     name: str = "z"
 
     def __post_init__(self) -> None:
@@ -188,12 +187,10 @@ class Penalty:
                 "given needs the measure 'kb', 'sk' or a function (z, prediction, weights=...),"
                 f" with 'polynomials' (z, prediction, given=...); got {self.measure!r}."
             )
-        if self.warm_start is not None:
-            check_flag("warm_start", self.warm_start)
-        if self.warm_start and (self.measure not in ("kb", "neural") or self.given is not None):
+        if not check_flag("warm_start", self.warm_start) and self.measure != "neural":
             raise ValueError(
-                "warm_start is for the measures 'kb' and 'neural' without given; got the measure"
-                f" {self.measure!r} and given {self.given!r}."
+                "warm_start is of the measure 'neural', others have none; got the measure"
+                f" {self.measure!r}."
             )
         if not isinstance(self.name, str):
             raise TypeError(f"name must be a text; got {self.name!r}.")
@@ -212,8 +209,6 @@ class Penalty:
             key = jax.random.key(0) if key is None else as_key(key)
             fit = functools.partial(measures.neural_fit, key=key)
             fits = _over_columns(lambda p: fit(z, p), columns)
-        elif self.measure == "kb" and self.warm_start:
-            fits = _over_columns(lambda p: kb_fit(z, p, self._h(z), self.k), columns)
         past = None
         if self.memory > 1:
             groups = jnp.zeros(len(z), columns.dtype if self._given_polynomials else jnp.int32)
@@ -256,20 +251,14 @@ class Penalty:
     def _measured(
         self, fits: Any, z: Array, columns: Array, group: Array | None, groups: int
     ) -> tuple[Array, Any]:
-        h, k = self._h(z), self.k
         if self.measure == "neural":
             key = jax.random.key(0)  # of the networks that are trained anew
             fit = functools.partial(measures.neural_fit, key=key)
-            if self.warm_start is False:
-                fits = _over_columns(lambda p: fit(z, p), columns)
-            else:
+            if self.warm_start:
                 fits = _over_columns(lambda p, fitted: fit(z, p, init=fitted), columns, fits)
+            else:
+                fits = _over_columns(lambda p: fit(z, p), columns)
             return fits.correlation, lax.stop_gradient(fits)
-        if self.measure == "kb" and self.warm_start:
-            values = _over_columns(lambda p, fit: kb(z, p, h, k, init=fit), columns, fits)
-            still = lax.stop_gradient(columns)
-            fits = _over_columns(lambda p, fit: kb_fit(z, p, h, k, init=fit), still, fits)
-            return values, fits
         return self._dependence(self._function(z), z, columns, group, groups), fits
 
     def hgr(
@@ -361,6 +350,21 @@ def _over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -
 def _prediction_columns(prediction: Array) -> Array:
     """Return predictions ``(columns, n)``."""
     return prediction[None, :] if prediction.ndim == 1 else prediction.T
+
+
+def as_penalties(penalties: Penalty | Sequence[Penalty]) -> tuple[Penalty, ...]:
+    """Return the penalties of a training, each with a threshold and a name of its own."""
+    found = (penalties,) if isinstance(penalties, Penalty) else tuple(penalties)
+    for penalty in found:
+        if not isinstance(penalty, Penalty):
+            raise TypeError(f"penalties must be Penalty objects; got {penalty!r}.")
+        if penalty.threshold is None:
+            raise TypeError("threshold must be a number in (0, 1]; got None.")
+        check_threshold(np.asarray(penalty.threshold))
+    names = [penalty.name for penalty in found]
+    if len(set(names)) != len(names):
+        raise ValueError(f"penalties must have different names; got {names}.")
+    return found
 
 
 def check_threshold(threshold: Any) -> None:

@@ -127,6 +127,7 @@ def run_steps(
     rows: Rows,
     batches: NDArray[np.int32] | None,
     steps: int,
+    constraint: Rows | None = None,
 ) -> tuple[TrainState, StepFigures]:
     """Run some steps, in one loop that is compiled for few numbers of steps.
 
@@ -137,12 +138,13 @@ def run_steps(
       rows: all rows, on the device; where batches are taken of them, `padded`.
       batches: indices ``(steps, batch)`` of the rows of each step; None for all rows.
       steps: how many.
+      constraint: rows on which penalties are measured too, all in every step.
     """
     length = padded_length(steps)
     if batches is not None:
         batches = pad_rows(batches, length)
     state, figures = _run_steps(
-        program, penalties, state, rows, batches, np.int32(steps), length=length
+        program, penalties, state, rows, batches, np.int32(steps), constraint, length=length
     )
     return state, jax.tree.map(lambda of_steps: np.asarray(of_steps)[:steps], figures)
 
@@ -163,6 +165,7 @@ def _run_steps(
     rows: Rows,
     batches: Array | None,
     steps: Array,
+    constraint: Rows | None,
     *,
     length: int,
 ) -> tuple[TrainState, StepFigures]:
@@ -170,9 +173,9 @@ def _run_steps(
 
     def step(state: TrainState, i: Array | int) -> tuple[TrainState, StepFigures]:
         if batches is None:
-            return one_step(program, penalties, state, rows)
+            return one_step(program, penalties, state, rows, constraint)
         part = jax.tree.map(lambda leaf: leaf[batches[i]], rows)
-        return one_step(program, penalties, state, part)
+        return one_step(program, penalties, state, part, constraint)
 
     def advance(i: Array, carried: tuple[TrainState, StepFigures]) -> Any:
         state, figures = carried
@@ -185,11 +188,15 @@ def _run_steps(
 
 
 def one_step(
-    program: Program, penalties: tuple[Penalty, ...], state: TrainState, rows: Rows
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    state: TrainState,
+    rows: Rows,
+    constraint: Rows | None = None,
 ) -> tuple[TrainState, StepFigures]:
     """Take a step of descent of the parameters and of ascent of the multipliers."""
     gradient, (loss, task_loss, values, violations, variables, states) = jax.grad(
-        functools.partial(objective, program, penalties, state, rows), has_aux=True
+        functools.partial(objective, program, penalties, state, rows, constraint), has_aux=True
     )(state.parameters)
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer
         updates, optimizer_state = program.optimizer.update(
@@ -214,19 +221,27 @@ def objective(
     penalties: tuple[Penalty, ...],
     state: TrainState,
     rows: Rows,
+    constraint: Rows | None,
     parameters: Any,
 ) -> tuple[Array, Any]:
     """Return the task's loss plus multipliers times violations, and what else a step needs."""
+    elsewhere = None
+    if constraint is not None:
+        elsewhere = lax.stop_gradient(predict(program, parameters, state.variables, constraint.x))
     output, variables = forward(program.training, parameters, state.variables, rows.x)
     task_loss = program.task.loss(output, rows.y)
     prediction = program.task.prediction(output)
     values, excesses, violations, states = [], [], [], []
-    for penalty, kept, z, group, groups in zip(
-        penalties, state.penalties, rows.z, rows.group, program.groups, strict=True
+    for place, (penalty, kept, z, group, groups) in enumerate(
+        zip(penalties, state.penalties, rows.z, rows.group, program.groups, strict=True)
     ):
         following = kept
         if penalty.measure is not None:
             measured, following = penalty.values(kept, z, prediction, group, groups)
+            if constraint is not None and elsewhere is not None:
+                there, _ = penalty.values(kept, constraint.z[place], elsewhere)
+                # The level of the rows where it is higher, the gradient of those trained on.
+                measured += lax.stop_gradient(jnp.maximum(there - measured, 0))
             values.append(measured)
             excesses.append(penalty.excess(measured))
             violations.append(measured - jnp.asarray(penalty.threshold, measured.dtype))

@@ -18,10 +18,17 @@ from numpy.typing import ArrayLike
 from hgr_jax._checks import check_count
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.padding import first_rows, pad_rows, padded_length
-from hgr_jax.fairness.attributes import Attribute, check_sizes, make_rows, numbers
+from hgr_jax.fairness.attributes import (
+    Attribute,
+    Protected,
+    check_sizes,
+    make_constraint,
+    make_rows,
+    numbers,
+)
 from hgr_jax.fairness.dual import LagrangianDual
 from hgr_jax.fairness.history import Best, History, better
-from hgr_jax.fairness.penalties import Penalty, check_threshold
+from hgr_jax.fairness.penalties import Penalty, as_penalties
 from hgr_jax.fairness.steps import (
     Program,
     Rows,
@@ -46,8 +53,6 @@ from hgr_jax.fairness.storage import (
     write_training,
 )
 from hgr_jax.fairness.tasks import Task, as_task
-
-Protected = ArrayLike | Mapping[str, ArrayLike] | None
 
 _adam = optax.adam(1e-3)
 _default_dual = LagrangianDual()
@@ -107,20 +112,10 @@ class FairTrainer:
     ) -> None:
         if not isinstance(network, nnx.Module):
             raise TypeError(f"network must be a flax.nnx.Module; got {type(network).__name__}.")
-        penalties = (penalties,) if isinstance(penalties, Penalty) else tuple(penalties)
-        for penalty in penalties:
-            if not isinstance(penalty, Penalty):
-                raise TypeError(f"penalties must be Penalty objects; got {penalty!r}.")
-            if penalty.threshold is None:
-                raise TypeError("threshold must be a number in (0, 1]; got None.")
-            check_threshold(np.asarray(penalty.threshold))
-        names = [penalty.name for penalty in penalties]
-        if len(set(names)) != len(names):
-            raise ValueError(f"penalties must have different names; got {names}.")
         if batch_size is not None:
             check_count("batch_size", batch_size, least=2)
         self.task: Task = as_task(task)
-        self.penalties = penalties
+        self.penalties = as_penalties(penalties)
         self.batch_size = batch_size
         self.seed = check_count("seed", seed, least=0)
         self.optimizer = _adam if optimizer is None else optimizer
@@ -131,6 +126,7 @@ class FairTrainer:
         self._initial = nnx.clone(network)
         leaves = jax.tree.leaves(in_mode(network, training=True)[1])
         self._dtype = leaves[0].dtype if leaves else jnp.result_type(float)
+        self.limits: tuple[float, float] | None = None
         self._suited: tuple[Penalty, ...] = ()
         self._program: Program | None = None
         self._best: Best | None = None
@@ -157,6 +153,8 @@ class FairTrainer:
     def predict(self, x: ArrayLike) -> Array:
         """Return predictions ``(n,)`` or ``(n, columns)`` at inputs ``x (n, p)``.
 
+        They are within ``limits``, where `fit_certified` has set some.
+
         Raises:
           ValueError: before training.
         """
@@ -166,6 +164,7 @@ class FairTrainer:
         kept = self._chosen or self.state
         filled = pad_rows(x, padded_length(len(x)))  # so that few numbers of rows are compiled
         found = predict(self._program, kept.parameters, kept.variables, filled)
+        found = found if self.limits is None else jnp.clip(found, *self.limits)
         return first_rows(found, len(x))
 
     def fit(
@@ -176,6 +175,7 @@ class FairTrainer:
         *,
         steps: int = 500,
         validation: tuple[Any, ...] | None = None,
+        constraint_rows: tuple[ArrayLike, Protected] | None = None,
         evaluate_every: int = 25,
         patience: int | None = None,
         progress: bool = False,
@@ -191,6 +191,11 @@ class FairTrainer:
             ``(n, c)``, for a categorical attribute.
           steps: in all.
           validation: ``(x, y)`` or ``(x, y, protected)`` of rows to evaluate on, not to train on.
+          constraint_rows: ``(x, protected)`` of rows that the network is not trained on, and that
+            need no targets.  What is penalised, and what moves the multipliers, is then the larger
+            of the measures on both sets; its gradient is that of the training rows.  So a network
+            that memorises these does not hide the dependence on others.  All are measured in
+            every step.  Not for penalties with ``given`` or ``memory``.
           evaluate_every: steps between evaluations, which are also where progress is shown and
             checkpoints are written.
           patience: stop after so many evaluations on ``validation`` without a better one, and go
@@ -218,12 +223,15 @@ class FairTrainer:
         if patience is not None and validation is None:
             raise ValueError("patience needs validation=(x, y, protected): rows to stop by.")
         rows = self._rows(x, y, protected, learn=self.state is None)
-        self._chosen = None
+        self._chosen = self.limits = None
         test = None
         if validation is not None:
             if not isinstance(validation, tuple) or len(validation) not in (2, 3):
                 raise ValueError("validation must be (x, y) or (x, y, protected).")
             test = self._rows(*validation, *(None,) * (3 - len(validation)), learn=False)
+        constraint = None
+        if constraint_rows is not None:
+            constraint = make_constraint(constraint_rows, rows, self.penalties, self.attributes)
         self._start(rows)
         assert self.state is not None
         self._describe(rows)
@@ -237,6 +245,7 @@ class FairTrainer:
                 "validation rows": validated,
                 "evaluate_every": evaluate_every,
                 "patience": patience,
+                "constraint rows": "" if constraint is None else digest(constraint),
             }
             self._restore(folder, belongs)
             self._chosen = None
@@ -249,7 +258,7 @@ class FairTrainer:
                 best = self._best
                 if patience is not None and best is not None and best.waited >= patience:
                     break
-                self._advance(rows, drawn, test, end)
+                self._advance(rows, drawn, test, constraint, end)
                 if folder is not None:
                     self._write(folder, belongs)
                 last = {n: v for n, v in self.history.last.items() if n != "step"}
@@ -295,21 +304,19 @@ class FairTrainer:
             raise
         return self
 
-    # How a training starts, advances and is kept.
-
     def _rows(self, x: ArrayLike, y: ArrayLike, protected: Any, *, learn: bool) -> Rows:
         known = None if learn else self.attributes
         rows, self.attributes = make_rows(x, y, protected, self.penalties, known, self._dtype)
         return rows
 
     def _start(self, rows: Rows, *, anew: bool = False) -> None:
-        if self.state is not None and not anew:
-            return
-        size = self._batch(rows)
         self._suited = tuple(
             attribute.suited(penalty)
             for penalty, attribute in zip(self.penalties, self.attributes, strict=True)
         )
+        if self.state is not None and not anew:
+            return
+        size = self._batch(rows)
         check_sizes(self._suited, self.attributes, rows, size)
         graph, parameters, variables = in_mode(self._initial, training=True)
         self._program = Program(
@@ -347,7 +354,9 @@ class FairTrainer:
         size = self.batch_size
         return None if size is None or size >= rows.x.shape[0] else size
 
-    def _advance(self, rows: Rows, drawn: Rows, test: Rows | None, end: int) -> None:
+    def _advance(
+        self, rows: Rows, drawn: Rows, test: Rows | None, constraint: Rows | None, end: int
+    ) -> None:
         assert self.state is not None
         assert self._program is not None
         done = int(self.state.step)
@@ -356,7 +365,7 @@ class FairTrainer:
         if size is not None:
             batches = batch_rows(self.seed, rows.x.shape[0], size, done, end - done)
         state, figures = run_steps(
-            self._program, self._suited, self.state, drawn, batches, end - done
+            self._program, self._suited, self.state, drawn, batches, end - done, constraint
         )
         sets = {"train": rows} | ({} if test is None else {"validation": test})
         measured = {
@@ -369,18 +378,10 @@ class FairTrainer:
         if test is not None:
             self._best = better(self._best, state, measured["validation"], self.history.limits)
 
-    # What is kept of a training, and what it belongs to.
-
     def _describe(self, rows: Rows) -> None:
-        self._description = description(
-            in_mode(self._initial, training=True)[1:],
-            self.penalties,
-            self.task,
-            self.dual.two_sided,
-            self.batch_size,
-            self.seed,
-            rows,
-        )
+        initial = in_mode(self._initial, training=True)[1:]
+        settings = (self.penalties, self.task, self.dual.two_sided, self.batch_size, self.seed)
+        self._description = description(initial, *settings, rows)
 
     def _write(self, folder: Path, belongs: Mapping[str, Any]) -> None:
         assert self.state is not None

@@ -1,0 +1,355 @@
+"""What the constrained estimators share: parameters, training, and files."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpy.typing import ArrayLike, NDArray
+
+from hgr_jax._checks import (
+    as_nonnegative,
+    as_positive,
+    check_choice,
+    check_count,
+    check_fraction,
+    check_level,
+)
+from hgr_jax._optional import require
+from hgr_jax.fairness.attributes import as_column, named_column, numbers, standardisation
+from hgr_jax.fairness.certificate import Certificate
+from hgr_jax.fairness.dual import LagrangianDual
+from hgr_jax.fairness.guarantee import fit_certified
+from hgr_jax.fairness.history import History
+from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.saved_models import read_estimator, write_estimator
+from hgr_jax.fairness.steps import TrainingError
+from hgr_jax.fairness.tasks import ACTIVATIONS, initialised_mlp
+from hgr_jax.fairness.trainer import FairTrainer
+
+base = require("sklearn.base", "fairness")
+validation = require("sklearn.utils.validation", "fairness")
+sklearn_utils = require("sklearn.utils", "fairness")
+
+DIVERGED = 2.0
+"""A loss that ends at more than so many times the first; trainings that learn end below it."""
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
+    """The common base of the two estimators."""
+
+    _task: ClassVar[str]
+    _kept: ClassVar[tuple[str, ...]] = (
+        "n_features_in_",
+        "feature_names_in_",
+        "coefs_",
+        "intercepts_",
+        "n_iter_",
+        "multipliers_",
+        "_center",
+        "_scale",
+        "_limits",
+    )
+    _limits = (-np.inf, np.inf)
+
+    hidden_layer_sizes: Sequence[int] = (32, 32)
+    activation: str = "relu"
+    _: dataclasses.KW_ONLY
+    penalty: Any = "kb"
+    threshold: float = 0.2
+    h: int = 5
+    k: int = 5
+    given: str | int | None = None
+    bias_corrected: bool = False
+    alpha: float = 0.0
+    steps: int = 500
+    batch_size: int | None = None
+    learning_rate: float = 1e-3
+    multiplier_learning_rate: float = 2e-3
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    guarantee: float | None = None
+    guarantee_fraction: float = 0.4
+    constraint_fraction: float | None = None
+    random_state: Any = None
+    verbose: bool = False
+
+    def fit(self, X: ArrayLike, y: ArrayLike, protected: ArrayLike | str | None = None) -> Self:  # noqa: N803
+        """Train on inputs ``X (n, p)``, targets ``y (n,)`` and a protected attribute.
+
+        Args:
+          X: array or data frame of numbers.
+          y: numbers; of a classifier, labels.
+          protected: ``(n,)`` numbers or text, or the name of a column of the data frame X (which
+            stays an input).  Without it nothing is constrained, and a warning says so.
+
+        Returns:
+          The estimator itself.
+
+        Raises:
+          ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
+          TrainingError: if the training diverges: its loss stops being finite, or ends far above
+            where it began.
+          NoSolutionFound: with ``guarantee``, if no model has it.
+        """
+        protected = named_column(X, protected)
+        numeric = self._task == "squared_error"
+        x, y = validation.validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
+        labels, held_out = np.asarray(y), None
+        if protected is not None:
+            protected = as_column("protected", protected, len(x))
+        # Where this fails, neither a part of another model nor its certificate stays.
+        for name in {*self._kept, "certificate_"} - {"n_features_in_", "feature_names_in_"}:
+            self.__dict__.pop(name, None)
+        random = sklearn_utils.check_random_state(self.random_state)
+        seed = int(random.randint(np.iinfo(np.int32).max))
+        # Of all inputs: a column that hardly varies among fewer rows would be far off on others.
+        self._center, self._scale = standardisation(x)
+        if self.guarantee is not None:
+            train, held = self._hold_back(labels, protected, seed)
+            z = np.asarray(protected)
+            held_out = x[held], z[held]
+            x, labels, protected = x[train], labels[train], z[train]
+        targets, outputs = self._learn_targets(labels)
+        self._train(x, targets, protected, outputs, seed, held_out)
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Keep the fitted model in one ``.npz`` file: arrays and JSON, nothing that executes.
+
+        What it needs to predict: not ``history_`` and ``certificate_``.
+
+        Raises:
+          ValueError: where the penalty is a function, which a file cannot hold.
+        """
+        validation.check_is_fitted(self, "coefs_")
+        write_estimator(path, self, self._kept)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Load the model that `save` kept.
+
+        Raises:
+          ValueError: if the file is not a model of this class.
+        """
+        return read_estimator(path, cls, cls._kept)
+
+    @abc.abstractmethod
+    def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
+        """Return what the network is trained to, and the number of its outputs."""
+
+    def _hold_back(
+        self, y: NDArray[Any], protected: Any, seed: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the rows to train on, and those to test a guarantee on."""
+        if protected is None or self.penalty is None:
+            raise ValueError(
+                "a guarantee needs fit(X, y, protected=...) and a penalty; got"
+                f" {'no protected attribute' if protected is None else 'penalty=None'}."
+            )
+        if self.early_stopping:
+            raise ValueError(
+                "guarantee and early_stopping exclude each other: a training with a guarantee"
+                " stops where it no longer holds."
+            )
+        share = checked_share("guarantee_fraction", self.guarantee_fraction)
+        labels = y if self._task == "log_loss" else None
+        return split_rows(np.arange(len(y)), share, seed, labels)
+
+    def _train(
+        self,
+        x: NDArray[Any],
+        y: NDArray[Any],
+        protected: Any,
+        outputs: int,
+        seed: int,
+        held_out: tuple[NDArray[Any], NDArray[Any]] | None,
+    ) -> None:
+        penalty = self._penalty(protected)
+        x = self._scaled(x)
+        network = initialised_mlp(
+            x.shape[1],
+            _widths(self.hidden_layer_sizes),
+            outputs,
+            check_choice("activation", self.activation, tuple(ACTIVATIONS)),
+            jax.random.key(seed),
+        )
+        trainer = FairTrainer(
+            network,
+            penalties=() if penalty is None else penalty,
+            task=self._task,
+            optimizer=_optimizer(
+                _checked_number("learning_rate", self.learning_rate),
+                _checked_number("alpha", self.alpha, as_nonnegative),
+            ),
+            dual=_dual(_checked_number("multiplier_learning_rate", self.multiplier_learning_rate)),
+            batch_size=self.batch_size,
+            seed=seed,
+        )
+        rows, test = (x, y, protected), None
+        steps, progress = check_count("steps", self.steps), bool(self.verbose)
+        if self.early_stopping:
+            share = checked_share("validation_fraction", self.validation_fraction)
+            labels = y if self._task == "log_loss" else None
+            parts = split_rows(np.arange(len(x)), share, seed, labels)
+            z = None if protected is None else np.asarray(protected)
+            rows, test = ((x[i], y[i], None if z is None else z[i]) for i in parts)
+        constraint, certificates = None, tuple[Certificate, ...]()
+        if self.constraint_fraction is not None and penalty is not None:
+            share = checked_share("constraint_fraction", self.constraint_fraction)
+            labels = rows[1] if self._task == "log_loss" else None
+            kept, other = split_rows(np.arange(len(rows[0])), share, seed, labels)
+            constraint = rows[0][other], np.asarray(rows[2])[other]
+            rows = rows[0][kept], rows[1][kept], np.asarray(rows[2])[kept]
+        if held_out is None:
+            patience = check_count("n_iter_no_change", self.n_iter_no_change)
+            trainer.fit(
+                *rows,
+                steps=steps,
+                validation=test,
+                patience=patience if self.early_stopping else None,
+                constraint_rows=constraint,
+                progress=progress,
+            )
+        else:
+            certificates = fit_certified(
+                trainer,
+                *rows,
+                held_out=(self._scaled(held_out[0]), held_out[1]),
+                constraint_rows=constraint,
+                level=check_level("guarantee", self.guarantee),
+                steps=steps,
+                progress=progress,
+            )
+        assert trainer.state is not None
+        layers = trainer.network.layers
+        coefs = [np.asarray(layer.kernel[...]) for layer in layers]
+        intercepts = [np.asarray(layer.bias[...]) for layer in layers]
+        output = _forward(self.activation, coefs, intercepts, rows[0])
+        _check_not_diverged(
+            trainer.history, float(trainer.task.loss(jnp.asarray(output), jnp.asarray(rows[1])))
+        )
+        self.coefs_, self.intercepts_ = coefs, intercepts
+        self.history_, self.multipliers_ = trainer.history, trainer.multipliers
+        self.n_iter_ = int(trainer.state.step)
+        if certificates:
+            (self.certificate_,) = certificates
+            if output.ndim == 1:  # as `fit_certified` keeps them
+                self._limits = float(output.min()), float(output.max())
+
+    def _penalty(self, protected: Any) -> Penalty | None:
+        if self.penalty is None or protected is None:
+            if protected is None and self.penalty is not None:
+                warnings.warn(
+                    "no protected attribute was given, so nothing is constrained; give"
+                    " fit(X, y, protected=...), or set penalty=None",
+                    UserWarning,
+                    stacklevel=4,
+                )
+            return (
+                None if protected is None else Penalty(None, h=self.h, k=self.k, given=self.given)
+            )
+        return Penalty(
+            self.penalty,
+            self.threshold,
+            h=self.h,
+            k=self.k,
+            given=self.given,
+            bias_corrected=self.bias_corrected,
+        )
+
+    def _scaled(self, x: NDArray[Any]) -> NDArray[Any]:
+        return numbers("X", (x - self._center) / self._scale, np.float32)
+
+    def _output(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+        validation.check_is_fitted(self, "coefs_")
+        x = self._scaled(validation.validate_data(self, X, reset=False, dtype=np.float64))
+        return np.clip(_forward(self.activation, self.coefs_, self.intercepts_, x), *self._limits)
+
+
+def _forward(
+    activation: str, coefs: Sequence[Any], intercepts: Sequence[Any], x: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the output of a network with these weights."""
+    for i, (kernel, bias) in enumerate(zip(coefs, intercepts, strict=True)):
+        x = x @ kernel + bias
+        if i + 1 < len(coefs):
+            x = np.asarray(ACTIVATIONS[activation](x))
+    return x[:, 0] if x.shape[1] == 1 else x
+
+
+def _check_not_diverged(history: History, loss: float) -> None:
+    """Raise a TrainingError if a training ended far above where it began, on the training rows.
+
+    Such a network often gives one value to all rows, so that no threshold is broken.
+    """
+    first = float(history.steps["task_loss"][0])
+    if not loss <= DIVERGED * first:
+        raise TrainingError(
+            f"the training diverged: the loss on the training rows was {first:.3g} at first and is"
+            f" {loss:.3g} at the end. A smaller learning rate usually helps."
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def _optimizer(learning_rate: float, alpha: float) -> optax.GradientTransformation:
+    """Return one object for equal settings, so that like fits compile nothing."""
+    if alpha == 0:
+        return optax.adam(learning_rate)
+    return optax.adamw(learning_rate, weight_decay=alpha)
+
+
+@functools.lru_cache(maxsize=64)
+def _dual(learning_rate: float) -> LagrangianDual:
+    return LagrangianDual(optax.adam(learning_rate))
+
+
+def split_rows(
+    rows: NDArray[np.intp], share: float, seed: int, labels: NDArray[Any] | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Split rows at random, with equal shares of each label.
+
+    Args:
+      rows: positions ``(n,)``.
+      share: of the second part, or the number of its rows.
+      seed: of the choice.
+      labels: ``(n,)``, or None.
+    """
+    split = require("sklearn.model_selection", "fairness").train_test_split
+    try:
+        first, second = split(rows, test_size=share, random_state=seed, stratify=labels)
+    except ValueError as error:
+        raise ValueError(
+            f"{len(rows)} rows cannot be split into parts with a share of {share:g} for the second:"
+            f" both need rows, of a classification of every class ({error})"
+        ) from error
+    return first, second
+
+
+def _widths(value: Any) -> tuple[int, ...]:
+    widths = (value,) if isinstance(value, int | np.integer) else tuple(value)
+    return tuple(check_count("hidden_layer_sizes", width) for width in widths)
+
+
+def checked_share(name: str, value: Any) -> float:
+    """Return a share of the rows that leaves some on either side."""
+    share = check_fraction(name, value)
+    if share in (0, 1):
+        raise ValueError(f"{name} must be between 0 and 1; got {value!r}.")
+    return share
+
+
+def _checked_number(name: str, value: Any, check: Any = as_positive) -> float:
+    check(name, value, np.float32)
+    return float(value)

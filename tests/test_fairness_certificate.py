@@ -1,0 +1,375 @@
+"""Certificates, and trainings that end with one."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fairness_support import DUAL, some_data
+from flax import nnx
+from scipy import stats
+from sklearn.exceptions import NotFittedError
+
+import hgr_jax
+from bench import reference
+from hgr_jax.fairness import (
+    MLP,
+    Candidate,
+    Certificate,
+    FairMLPClassifier,
+    FairMLPRegressor,
+    FairTrainer,
+    NoSolutionFound,
+    Penalty,
+    certify,
+    fit_certified,
+)
+
+ROWS = 300
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=ROWS)
+    return 0.4 * z**2 + rng.normal(size=ROWS), z
+
+
+def test_the_bound_is_its_formula(sample: tuple[np.ndarray, np.ndarray]) -> None:
+    prediction, z = sample
+    found = certify(prediction, z, 0.6, level=0.9, h=4, k=3, name="age")
+    value = reference.kb(z, prediction, 4, 3)
+    fit = hgr_jax.kb_fit(z.astype(np.float32), prediction.astype(np.float32), 4, 3)
+    less = np.sqrt(1 - (1 - value**2) * (ROWS - 1) / (ROWS - 1 - 3))  # m = max(4, 3) - 1
+    bound = less + stats.norm.ppf(0.9) * float(fit.standard_error)
+    assert found.value == pytest.approx(value, abs=1e-5)
+    assert found.bound == pytest.approx(bound, abs=1e-5)
+    assert found.standard_error == pytest.approx(float(fit.standard_error), abs=1e-6)
+    assert (found.rows, found.degrees, found.level, found.name) == (ROWS, (4, 3), 0.9, "age")
+    assert found.holds == (bound <= 0.6)
+    assert not certify(prediction, z, found.bound - 1e-6, level=0.9, h=4, k=3).holds
+    # At degree 1 there is no bias to take away: the bound is that of the correlation.
+    linear = certify(prediction, z, 0.6, h=1, k=1)
+    r = abs(np.corrcoef(prediction, z)[0, 1])
+    assert linear.bound == pytest.approx(r + 1.645 * linear.standard_error, abs=1e-3)
+
+
+def test_several_columns_are_bounded_at_once(sample: tuple[np.ndarray, np.ndarray]) -> None:
+    prediction, z = sample
+    both = np.stack([z + 3 * prediction, prediction], axis=1)
+    found = certify(both, z, 0.9, h=2, k=2)
+    single = [certify(column, z, 0.9, h=2, k=2, level=0.975) for column in both.T]
+    assert found.bound == pytest.approx(max(each.bound for each in single))
+    assert found.level == 0.95
+
+
+def test_categories_and_scales(sample: tuple[np.ndarray, np.ndarray]) -> None:
+    prediction, z = sample
+    text = np.where(z > 0.5, "old", np.where(z > -0.5, "middle", "young"))
+    found = certify(prediction, text, 0.6, k=2)
+    levels = text[:, None] == np.unique(text)
+    expected = reference.canonical_correlation(
+        reference.orthonormal_features(levels.astype(float), np.ones(ROWS)),
+        reference.orthonormal_polynomials(prediction, 2, np.ones(ROWS)),
+    )
+    assert found.value == pytest.approx(expected, abs=1e-5)
+    assert found.degrees == (2, 2)
+    assert certify(prediction, levels.astype(int), 0.6, k=2).bound == pytest.approx(found.bound)
+    moved = certify(1e6 + 1e3 * prediction, 1e9 * z - 7, 0.6)
+    assert moved.bound == pytest.approx(certify(prediction, z, 0.6).bound, abs=1e-3)
+
+
+def test_degenerate_predictions(sample: tuple[np.ndarray, np.ndarray]) -> None:
+    _, z = sample
+    constant = certify(np.full(ROWS, 7.0), z, 0.1)
+    assert (constant.value, constant.bound, constant.holds) == (0, 0, True)
+    few = certify(z[:8], z[:8] ** 3, 0.9)
+    assert (few.bound, few.holds) == (1, False)
+
+
+def test_what_float32_cannot_tell_is_not_certified(
+    sample: tuple[np.ndarray, np.ndarray],
+) -> None:
+    """Predictions that are the attribute itself, far from 0, with an outlier, or of a huge unit."""
+    _, z = sample
+    assert certify(z + 1e9, z, 0.3).bound == pytest.approx(1, abs=1e-2)
+    outlier = z.copy()
+    outlier[0] = 1e8
+    assert certify(outlier, z, 0.3).bound == 1
+    assert certify(z * 1e39, z, 0.3).bound == pytest.approx(1, abs=1e-3)
+
+
+def test_rows_that_would_do() -> None:
+    rng = np.random.default_rng(1)
+    z, noise = rng.normal(size=(2, ROWS))
+    found = certify(0.3 * z + noise, z, 0.35)
+    assert not found.holds
+    assert found.rows_needed is not None
+    assert found.rows_needed > ROWS
+    # With as many rows of the same kind the bound is near the threshold.
+    z, noise = rng.normal(size=(2, found.rows_needed))
+    assert certify(0.3 * z + noise, z, 0.35).bound == pytest.approx(0.35, abs=0.07)
+    assert certify(0.3 * z + noise, z, 0.2).rows_needed is None  # the value itself is above
+
+
+def test_a_bound_covers_the_population() -> None:
+    """Of 300 samples of a known correlation; a bound that forgot its margin covers half of them."""
+    rng = np.random.default_rng(2)
+    z, noise = rng.normal(size=(2, 300, ROWS))
+    covered = [
+        certify(0.3 * a + np.sqrt(1 - 0.09) * b, a, 0.9, h=2, k=2).bound >= 0.3
+        for a, b in zip(z, noise, strict=True)
+    ]
+    assert 0.92 <= np.mean(covered) <= 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"z": np.ones(ROWS)}, ValueError, "z must vary"),
+        ({"z": np.ones(4)}, ValueError, "z must have one value for each of the 300 rows"),
+        ({"threshold": 1.5}, ValueError, "threshold"),
+        ({"level": 1.0}, ValueError, "level must be above 0 and below 1"),
+        ({"prediction": np.full(ROWS, np.nan)}, ValueError, "prediction has 300 value"),
+        ({"prediction": np.zeros((0,))}, ValueError, r"prediction must have shape \(n,\)"),
+        ({"prediction": np.zeros((ROWS, 0))}, ValueError, "n and columns >= 1"),
+        ({"threshold": None}, TypeError, "threshold must be a number"),
+        ({"h": lambda x: x[:, None]}, TypeError, "h must be"),
+        ({"prediction": ["a"] * ROWS}, TypeError, "prediction must hold real numbers"),
+        ({"h": 0}, ValueError, "h must be"),
+    ],
+)
+def test_refusals(
+    sample: tuple[np.ndarray, np.ndarray], changed: Any, error: type[Exception], message: str
+) -> None:
+    options = {"prediction": sample[0], "z": sample[1], "threshold": 0.3} | changed
+    with pytest.raises(error, match=message):
+        certify(options.pop("prediction"), options.pop("z"), **options)
+
+
+def test_texts_and_pictures(sample: tuple[np.ndarray, np.ndarray]) -> None:
+    tried = (Candidate(0.1, 50, 0.1, 0.2, True), Candidate(0.2, 75, 0.2, 0.4, False))
+    found = Certificate(0.3, 0.95, 0.1, 0.2, 0.05, 1500, 300, (5, 4), "<age>", tried)
+    assert "at most 0.3, with 95% confidence" in str(found)
+    assert "candidates tried: 2, accepted: 1" in repr(found)
+    assert "with 99.9% confidence" in str(certify(*sample, 0.3, level=0.999))
+    assert certify(*sample, 0.3, level=0.001).bound >= 0
+    assert "&lt;age&gt;" in found._repr_html_()
+    assert "<age>" not in found._repr_html_()
+    (axes,) = found.plot().axes
+    assert [line.get_label() for line in axes.lines][:4] == [
+        "bound",
+        "value",
+        "accepted",
+        "not accepted",
+    ]
+    with pytest.raises(ValueError, match="no candidates to draw"):
+        certify(*sample, 0.3).plot()
+
+
+SETTINGS: dict[str, Any] = {"threshold": 0.6, "h": 2, "k": 2, "guarantee": 0.95, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=900)
+    x = rng.normal(size=(900, 3))
+    x[:, 0] += z
+    return x, z + 2 * x[:, 1] + 0.3 * rng.normal(size=900), z
+
+
+@pytest.fixture(scope="module")
+def regressor(table: Any) -> FairMLPRegressor:
+    x, y, z = table
+    return FairMLPRegressor(**SETTINGS).fit(x, y, protected=z)
+
+
+def test_an_estimator_has_the_last_candidate_that_was_accepted(
+    regressor: FairMLPRegressor, table: Any
+) -> None:
+    x, y, z = table
+    found = regressor.certificate_
+    assert found.holds
+    assert found.threshold == 0.6
+    *accepted, last = found.candidates
+    assert all(candidate.accepted for candidate in accepted)
+    settings = [candidate.setting for candidate in found.candidates]
+    assert settings == sorted(settings)
+    assert last.accepted == (len(found.candidates) == 19)
+    model = [candidate for candidate in found.candidates if candidate.accepted][-1]
+    assert (found.value, found.bound, regressor.n_iter_) == (model.value, model.bound, model.steps)
+    # The bound is that of `certify` on the rows held back, which are 40% of all.
+    assert found.rows == 360
+    again = certify(regressor.predict(x), z, 0.6, h=2, k=2)
+    assert again.value == pytest.approx(found.value, abs=0.12)  # on all rows
+    assert regressor.score(x, y) > 0.3
+    assert regressor.history_.thresholds == {"z": pytest.approx(0.6)}
+
+
+def test_the_same_seed_gives_the_same_model_and_certificate(
+    regressor: FairMLPRegressor, table: Any
+) -> None:
+    x, y, z = table
+    again = FairMLPRegressor(**SETTINGS).fit(x, y, protected=z)
+    assert again.certificate_ == regressor.certificate_
+    np.testing.assert_array_equal(again.predict(x), regressor.predict(x))
+
+
+def test_rows_held_back_have_no_part_in_the_model(table: Any) -> None:
+    """The bound is of rows that are not trained on: other values of theirs, the same weights."""
+    x, y, z = table
+    rng = np.random.default_rng(4)
+    models = []
+    for shuffled in (False, True):
+        trainer = FairTrainer(
+            MLP(3, (8,), rngs=nnx.Rngs(0)), penalties=Penalty("kb", 0.9, h=2, k=2), dual=DUAL
+        )
+        held = x[500:], rng.permutation(z[500:]) if shuffled else z[500:]
+        (found,) = fit_certified(trainer, x[:500], y[:500] / 9, z[:500], held_out=held, steps=40)
+        models.append((trainer, found))
+    (first, of_first), (second, of_second) = models
+    assert of_second.value < of_first.value
+    steps = min(of_first.candidates[-1].steps, of_second.candidates[-1].steps)
+    np.testing.assert_array_equal(
+        first.history.steps["loss"][:steps], second.history.steps["loss"][:steps]
+    )
+
+
+def test_a_classifier_has_a_certificate_of_its_probabilities(table: Any) -> None:
+    x, y, z = table
+    label = np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    for labels in (label > 0, label):
+        model = FairMLPClassifier(**SETTINGS).fit(x, labels, protected=z)
+        found = model.certificate_
+        assert found.holds
+        values = [certify(column, z, 0.6, h=2, k=2).value for column in model.predict_proba(x).T]
+        assert found.value == pytest.approx(max(values), abs=0.12)
+
+
+def test_no_certificate_of_another_model_stays(table: Any) -> None:
+    x, y, z = table
+    model = FairMLPRegressor(**SETTINGS).fit(x, y, protected=z)
+    with pytest.raises(NoSolutionFound):
+        model.set_params(threshold=0.02).fit(x, y, protected=z)
+    assert not hasattr(model, "certificate_")
+    with pytest.raises(NotFittedError):  # of the model before, but for what it was scaled by
+        model.predict(x)
+    model.set_params(threshold=0.6).fit(x, y, protected=z)
+    assert model.certificate_.holds
+    model.set_params(guarantee=None, steps=5).fit(x, y, protected=z)
+    assert not hasattr(model, "certificate_")
+
+
+def test_no_solution_says_what_would_do(table: Any) -> None:
+    x, y, z = table
+    with pytest.raises(NoSolutionFound, match="no model was found whose HGR-KB is at most") as info:
+        FairMLPRegressor(**SETTINGS | {"threshold": 0.02}).fit(x, y, protected=z)
+    found = info.value.certificate
+    again = pickle.loads(pickle.dumps(info.value))  # as a search hands it on from a process
+    assert (str(again), again.certificate) == (str(info.value), found)
+    assert not found.holds
+    assert len(found.candidates) == 1
+    number = re.search(r"about ([\d,]+) rows held back would do", str(info.value))
+    if found.rows_needed is None:
+        assert "no number of rows would do" in str(info.value)
+    else:
+        assert number is not None
+        assert int(number[1].replace(",", "")) == found.rows_needed > 360
+
+
+def test_shares_of_the_rows(table: Any) -> None:
+    """Held back for the test, and of the rest for the constraint: the others are trained on."""
+    x, y, z = table
+    options = SETTINGS | {"guarantee_fraction": 0.2, "threshold": 0.9}
+    found = FairMLPRegressor(**options).fit(x, y, protected=z)
+    assert found.certificate_.rows == 180
+    constrained = FairMLPRegressor(**options, constraint_fraction=0.5).fit(x, y, protected=z)
+    assert constrained.certificate_.rows == 180
+    assert not np.array_equal(found.predict(x), constrained.predict(x))
+
+
+def test_several_penalties_have_a_certificate_each() -> None:
+    x, y, z = some_data()
+    penalties = (Penalty("kb", 1.0, h=2, k=2, name="a"), Penalty("sk", 0.9, h=1, k=1, name="b"))
+    trainer = FairTrainer(MLP(3, (8,), rngs=nnx.Rngs(0)), penalties=penalties)
+    protected = {"a": z, "b": x[:, 2]}
+    first, second = fit_certified(
+        trainer, x, y, protected, held_out=(x, protected), steps=5, level=0.9
+    )
+    assert [(each.name, each.threshold) for each in (first, second)] == [("a", 1.0), ("b", 0.9)]
+    for found, attribute, degree in ((first, z, 2), (second, x[:, 2], 1)):
+        assert found.level == pytest.approx(0.95)
+        again = certify(trainer.predict(x), attribute, 1.0, level=0.95, h=degree, k=degree)
+        assert found.bound == pytest.approx(again.bound, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"guarantee": 1.0}, "guarantee must be above 0 and below 1"),
+        ({"guarantee_fraction": 0.0}, "guarantee_fraction must be between 0 and 1"),
+        ({"guarantee_fraction": 0.9999}, "900 rows cannot be split"),
+        ({"early_stopping": True}, "exclude each other"),
+        ({"penalty": None}, "a guarantee needs fit"),
+        ({"given": 2}, "without given"),
+    ],
+)
+def test_settings_that_have_no_guarantee(table: Any, options: Any, message: str) -> None:
+    x, y, z = table
+    with pytest.raises(ValueError, match=message):
+        FairMLPRegressor(**SETTINGS | options).fit(x, y, protected=z)
+
+
+def test_a_guarantee_needs_a_protected_attribute(table: Any) -> None:
+    x, y, _ = table
+    with pytest.raises(ValueError, match="no protected attribute"):
+        FairMLPRegressor(**SETTINGS).fit(x, y)
+
+
+def test_predictions_stay_within_those_of_the_training_rows(
+    regressor: FairMLPRegressor, table: Any, tmp_path: Path
+) -> None:
+    x, _, _ = table
+    far = np.concatenate([100 * x, x])
+    found = regressor.predict(far)
+    assert np.ptp(found) <= np.ptp(regressor.predict(x)) * (1 + 1e-6)
+    regressor.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(FairMLPRegressor.load(tmp_path / "model.npz").predict(far), found)
+
+
+def test_few_steps_are_one_candidate_of_the_whole_threshold() -> None:
+    x, y, z = some_data()
+    trainer = FairTrainer(MLP(3, (8,), rngs=nnx.Rngs(0)), penalties=Penalty("kb", 1.0, h=2, k=2))
+    (found,) = fit_certified(trainer, x, y, z, held_out=(x, z), steps=5)
+    assert [candidate.setting for candidate in found.candidates] == [1.0]
+    limits = trainer.limits
+    assert limits is not None
+    assert limits[0] <= float(trainer.predict(100 * x).min())
+    trainer.fit(x, y, z, steps=20)  # goes on, without limits
+    assert trainer.limits is None
+
+
+def test_refusals_of_fit_certified() -> None:
+    x, y, z = some_data()
+    network = MLP(3, (8,), rngs=nnx.Rngs(0))
+    penalty = Penalty("kb", 0.9, h=2, k=2)
+
+    def fit(*penalties: Penalty, trainer: FairTrainer | None = None, **options: Any) -> Any:
+        trainer = trainer or FairTrainer(network, penalties=penalties)
+        return fit_certified(trainer, x, y, z, **{"held_out": (x, z), "steps": 10} | options)
+
+    with pytest.raises(ValueError, match="nothing to guarantee"):
+        fit()
+    with pytest.raises(ValueError, match="held_out must be"):
+        fit(penalty, held_out=x)
+    with pytest.raises(ValueError, match="level must be"):
+        fit(penalty, level=2)
+    used = FairTrainer(network, penalties=penalty)
+    used.fit(x, y, z, steps=10)
+    with pytest.raises(ValueError, match="fitted before"):
+        fit(trainer=used)
