@@ -124,7 +124,7 @@ def within(
 
 def calibration(report: MarkdownReport, quick: bool) -> bool:
     """Rejections by the p-values that a scan picks, of independent columns of two kinds."""
-    columns, tables = (32, 1) if quick else (COLUMNS, TABLES)
+    tables = 1 if quick else TABLES
     kinds = ("normal", "zero-inflated") if quick else tuple(MARGINALS)
     sizes = (300,) if quick else (80, 300, 2000)
     cells = [*itertools.product(itertools.combinations_with_replacement(kinds, 2), sizes)]
@@ -132,7 +132,7 @@ def calibration(report: MarkdownReport, quick: bool) -> bool:
 
     def lines() -> Iterator[tuple[list[str], bool]]:
         for pair, rows in tqdm(cells, desc="null tables", leave=False):
-            count, rates, source = rejections(pair, rows, tables, columns)
+            count, rates, source = rejections(pair, rows, tables, COLUMNS)
             figures = (f"{rate:.2%}" for rate in rates.values())
             line = [", ".join(pair), f"{rows:,}", source, f"{count:,}", *figures]
             yield line, within(rates, RATES, count)

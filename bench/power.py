@@ -3,11 +3,13 @@
 ``python -m bench.power [--quick] [--write]``: the simulations of hyppo, with its noise, and
 relations of two papers on tests of independence, by which nothing was chosen.
 `hgr_jax.independence_test` rejects by its own p-value; for the others the critical value is the
-95% point of the statistic on as many samples whose rows of b are permuted.
+95% point of the statistic on as many samples whose rows of b are permuted.  MGC, which takes 5 ms
+at 100 rows and 70 at 500, sees the first third of the samples only.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import warnings
@@ -27,6 +29,9 @@ Relation = Callable[[int, Generator], tuple[Column, Column]]
 Statistic = Callable[[Column, Column], float]
 
 LEVEL = 0.05
+
+SHARES = {"MGC (a third of the samples)": 3}
+"""Of how many samples a slow contestant sees one."""
 
 
 def hyppo_relations() -> dict[str, Relation]:
@@ -98,11 +103,35 @@ def other_relations() -> dict[str, Relation]:
     return found | {"circle (C)": circle, "spread (C)": spread}
 
 
+def interdependence(a: Column, b: Column, terms: int = 6) -> float:
+    """InterDependence Score (IDS-max): the largest correlation of two of so many features each.
+
+        phi_i(x) = exp(-x^2 / 2) x^i / sqrt(i!),   i = 0 .. terms - 1,
+
+    which are the first of an expansion of the Gaussian kernel.  Radhakrishnan and others' code
+    takes columns as they come; here they have zero mean and unit variance first, as the kernel has
+    a fixed width and some of these simulations are in other units.
+    """
+    powers = np.arange(terms)
+    scale = np.sqrt([math.factorial(i) for i in powers])
+    sides = []
+    for x in (a, b):
+        z = (x - x.mean()) / x.std()
+        features = np.exp(-(z**2) / 2)[:, None] * z[:, None] ** powers / scale
+        centred = features - features.mean(axis=0)
+        # A feature that does not vary (of two equally frequent values) correlates with nothing.
+        norm = np.linalg.norm(centred, axis=0)
+        varies = norm > 1e-9 * np.linalg.norm(features, axis=0)
+        sides.append(np.where(varies, centred / np.where(varies, norm, 1), 0))
+    return float(np.abs(sides[0].T @ sides[1]).max())
+
+
 def contestants() -> dict[str, Statistic]:
     """Statistics, larger for more dependence."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import dcor
+        from hyppo.independence import MGC
 
     def kernel(x: Column) -> Column:
         distance = np.abs(x[:, None] - x[None, :])
@@ -121,6 +150,8 @@ def contestants() -> dict[str, Statistic]:
         "HSIC": hsic,
         "xi (Chatterjee)": lambda a, b: max(xi(a, b), xi(b, a)),
         "Pearson": lambda a, b: abs(float(np.corrcoef(a, b)[0, 1])),
+        "IDS": interdependence,
+        "MGC (a third of the samples)": lambda a, b: float(MGC().statistic(a[:, None], b[:, None])),
     }
 
 
@@ -132,13 +163,14 @@ def powers(
     samples = [relation(rows, rng) for _ in range(repeats)]
     started = time.perf_counter()
     rejected = [hgr_jax.independence_test(a, b).pvalue <= LEVEL for a, b in samples]
-    per_sample = 1e3 / repeats
-    found = {"independence_test": (np.mean(rejected), per_sample * (time.perf_counter() - started))}
+    taken = 1e3 / repeats * (time.perf_counter() - started)
+    found = {"independence_test": (np.mean(rejected), taken)}
     for name, statistic in contestants().items():
-        null = [statistic(a, rng.permutation(b)) for a, b in samples]
+        seen = samples[: math.ceil(repeats / SHARES.get(name, 1))]
+        null = [statistic(a, rng.permutation(b)) for a, b in seen]
         started = time.perf_counter()
-        values = [statistic(a, b) for a, b in samples]
-        taken = per_sample * (time.perf_counter() - started)
+        values = [statistic(a, b) for a, b in seen]
+        taken = 1e3 / len(seen) * (time.perf_counter() - started)
         found[name] = np.mean(values > np.quantile(null, 1 - LEVEL)), taken
     return {name: (float(share), taken) for name, (share, taken) in found.items()}
 

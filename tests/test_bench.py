@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import hgr_jax
 from bench import (
@@ -16,6 +18,7 @@ from bench import (
     calibration,
     coverage,
     first_use,
+    guarantee,
     measures,
     pair,
     peers,
@@ -165,6 +168,15 @@ def test_coverage_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert row.endswith("| yes |")
 
 
+def test_guarantee_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarantee.main(["--quick"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 1,000")]
+    assert [line.split(" | ")[0] for line in lines] == [
+        "| 1,000, network, 0.2",
+        "| 1,000, network, 0.3",
+    ]
+
+
 def test_coverage_knows_the_population() -> None:
     assert coverage.population("normal", 0.3, 5) == pytest.approx(0.3, abs=1e-9)
     closed_form = (np.exp(0.6) - 1) / (np.e - 1)
@@ -185,6 +197,24 @@ def test_power_quick(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "| linear | 1.00 |" in printed
     assert printed.count("mean of dependent ones") == 2
+    (header,) = {line for line in printed.splitlines() if line.startswith("| relation |")}
+    assert header.endswith("| Pearson | IDS | MGC (a third of the samples) |")
+
+
+def test_power_knows_the_interdependence_score() -> None:
+    rng = np.random.default_rng(0)
+    x = 5 + 3 * rng.standard_normal(80)
+    y = np.cos(x) + 0.5 * rng.standard_normal(80)
+    columns: list[list[list[float]]] = [[], []]
+    for column, values in zip(columns, (stats.zscore(x), stats.zscore(y)), strict=True):
+        for i in range(6):
+            column.append([stats.norm.pdf(v) * v**i / math.gamma(i + 1) ** 0.5 for v in values])
+    expected = max(abs(stats.pearsonr(f, g)[0]) for f in columns[0] for g in columns[1])
+    assert power.interdependence(x, y) == pytest.approx(expected, abs=1e-12)
+    # Of two equally frequent values only the odd features vary.
+    coin = np.tile([0.0, 1.0], 40)
+    assert power.interdependence(coin, coin) == pytest.approx(1, abs=1e-12)
+    assert power.interdependence(coin, np.repeat([0.0, 1.0], 40)) == pytest.approx(0, abs=1e-12)
 
 
 def test_calibration_quick(
@@ -199,7 +229,7 @@ def test_calibration_quick(
     assert [row[0].strip("| ") for row in rows] == pairs
     for row in rows:
         assert row[2].startswith("rank")
-        assert 1 < float(row[4].rstrip("%")) < 9  # of 256 pairs
+        assert 2.5 < float(row[4].rstrip("%")) < 8
     assert "| linear | " in printed
     assert "| weights, lognormal | 80 | permutation | " in printed
     assert "| given c, a = c + e | 80 | signs | " in printed
