@@ -42,6 +42,13 @@ class Polynomials:
     correction: Floats
     in_span: NDArray[np.bool_]
 
+    @classmethod
+    def none(cls, degree: int) -> Polynomials:
+        """Return the polynomials of no variable."""
+        one, two = np.zeros(0), np.zeros((degree, 0))
+        three = np.zeros((degree, degree, 0))
+        return cls(one, one, two, two, two, three, np.zeros((degree, 0), bool))
+
     @property
     def degree(self) -> int:
         """The largest degree."""

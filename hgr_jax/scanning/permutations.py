@@ -164,7 +164,7 @@ class _RandomOrders:
 
 def _columns_at_once(engine: Engine, memory: int) -> int:
     """Return how many columns a side may have for their features to take a quarter of memory."""
-    width = max(engine.kernels.largest if engine.features.n_numeric else 0, engine.width)
+    width = max(engine.kernels.largest if engine.features.n_numeric else 0, engine.layout.width)
     return max(1, memory // (16 * engine.features.rows * width))
 
 
@@ -226,8 +226,8 @@ class _Draws:
         often = np.bincount(pairs.ravel())[pairs]
         flips = (often[:, 1] > often[:, 0])[:, None]
         category = pairs >= numbers
-        counts = np.where(category, engine.width, np.array([[kernels.h, kernels.k]]))
-        linear = np.where(category, engine.width, 1)
+        counts = np.where(category, engine.layout.width, np.array([[kernels.h, kernels.k]]))
+        linear = np.where(category, engine.layout.width, 1)
         self.pairs, self.counts, self.linear = (
             np.where(flips, x[:, ::-1], x) for x in (pairs, counts, linear)
         )
@@ -334,6 +334,6 @@ def _whitened(engine: Engine, columns: Integers) -> NDArray[np.float32]:
             found[place] = each @ np.where(present, values - mean, 0)
         else:
             codes = features.codes[:, column - features.n_numeric]
-            held = memberships(codes, engine.width)
+            held = memberships(codes, engine.layout.width)
             found[place] = each[:, None] * np.where(codes >= 0, held - mean, 0)
     return found

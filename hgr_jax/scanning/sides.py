@@ -8,7 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.scanning.given import Explained
+from hgr_jax.core.partial import EXPLAINED
+from hgr_jax.inference._small_problems import whitenings
+from hgr_jax.scanning.given import Explained, less_explained, orthonormalising
+from hgr_jax.scanning.layout import Layout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,3 +57,57 @@ class Side:
         if not self.redundant:
             used = used & (np.arange(self.width)[:, None] < limit)
         return np.maximum(used.sum(axis=0) - self.redundant, 0)
+
+
+def side_of_numbers(
+    layout: Layout,
+    moments: Floats,
+    in_span: NDArray[np.bool_],
+    explained: Explained | None = None,
+    *,
+    fitted: bool = False,
+) -> Side:
+    """Whiten the functions of some numbers on the rows of each of some patterns.
+
+    Args:
+      layout: of all columns.
+      moments: as of `own_sums`.
+      in_span: ``(d, c)``, directions that the data support.
+      explained: what known functions explain of them.
+      fitted: whether the functions are known to be near-orthonormal on these very rows.
+    """
+    kept: Floats = np.ones(())
+    if explained is not None:
+        moments, kept = less_explained(moments, explained.orthonormal)
+    span = np.broadcast_to(in_span[:, :, None], moments[0, 1:].shape)
+    mean, inverse, pivot = whitenings(moments, span)
+    least = np.ones(pivot.shape) if fitted else pivot * kept
+    count = moments.shape[2]
+    feature = np.arange(layout.degree)[:, None] * count + np.arange(count)[None, :]
+    return Side(mean, inverse, feature, least, span, 0, explained)
+
+
+def filled(layout: Layout, columns: Integers, sums: Floats) -> Floats:
+    """Return sums ``(m, ...)`` of the levels of categories by column, ``(width, c, ...)``."""
+    _, _, index = layout.levels_of(columns)
+    return np.concatenate([sums, np.zeros_like(sums[:1])])[index]
+
+
+def side_of_levels(
+    layout: Layout, columns: Integers, counts: Floats, explained: Explained | None = None
+) -> Side:
+    """Whiten the indicators of categories, of so many rows ``(m, u)``, on those of patterns."""
+    _, _, index = layout.levels_of(columns)
+    share = filled(layout, columns, counts)
+    total = share.sum(axis=0)
+    share = share / np.where(total > 0, total, 1)
+    supported = share > 0
+    scale = np.where(supported, 1 / np.sqrt(np.where(supported, share, 1)), 0)
+    least = np.ones(total.shape)
+    if explained is None:
+        return Side(share, scale, index, least, supported, redundant=1)
+    left = np.eye(layout.width)[:, :, None, None] * share[None] - share[:, None] * share[None]
+    coordinates = explained.orthonormal
+    left -= np.einsum("kicu,kjcu->ijcu", coordinates, coordinates)
+    transform, alive = orthonormalising(left, share, EXPLAINED[str(layout.dtype)])
+    return Side(share, transform, index, least, alive, 0, explained)

@@ -1,0 +1,122 @@
+"""Sums over rows, from which the pairs of two tiles are estimated: they add up over batches.
+
+A table in memory is one batch; a stream has many.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.scanning import products
+from hgr_jax.scanning.functions import RowFunctions
+from hgr_jax.scanning.layout import Layout
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Rows of a table, as sums are taken over them.
+
+    Attributes:
+      functions: of the numeric columns.
+      codes: ``(n, q)``, the level of every category, -1 where missing.
+      weights: ``(n,)`` or None.
+      present: ``(n, u)``, the rows of each pattern of missing values.
+    """
+
+    functions: RowFunctions
+    codes: Integers
+    weights: Floats | None
+    present: NDArray[np.bool_]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.present)
+
+    def weights_of(self, patterns: Integers) -> products.Block:
+        """Return weights ``(u, rows)`` of some rows in each of some patterns."""
+        present, weights, dtype = self.present, self.weights, self.functions.dtype
+
+        def block(rows: slice) -> Floats:
+            found = np.ascontiguousarray(present[rows, patterns].T, dtype)
+            return found if weights is None else found * weights[rows]
+
+        return block
+
+
+@dataclasses.dataclass(frozen=True)
+class TileSums:
+    """Sums over rows of two tiles, or of one with itself.
+
+    Attributes:
+      cross: cross moments of their features, ``(features + 1, features + 1)``: the last row and
+        column are 0, for what fills up a shorter list of features.
+      own: as of `own_sums`, of the left tile in the patterns of the right one, and of the right one
+        in those of the left one; of a tile with itself, one alone.
+    """
+
+    cross: Floats
+    own: tuple[Floats, ...]
+
+    def __add__(self, other: TileSums) -> TileSums:
+        """Return the sums over the rows of both."""
+        own = tuple(a + b for a, b in zip(self.own, other.own, strict=True))
+        return TileSums(self.cross + other.cross, own)
+
+
+def tile_sums(layout: Layout, batch: Batch, left: Integers, right: Integers) -> TileSums:
+    """Return the sums over some rows of the columns of two tiles; the same one twice for itself."""
+    own = [own_sums(layout, batch, left, layout.patterns_of(right))]
+    if left[0] != right[0]:
+        own.append(own_sums(layout, batch, right, layout.patterns_of(left)))
+    return TileSums(cross_sums(layout, batch, left, right), tuple(own))
+
+
+def own_sums(layout: Layout, batch: Batch, columns: Integers, patterns: Integers) -> Floats:
+    """Return moments of each column of a tile over the rows of each of some patterns.
+
+    Of numbers ``(d + 1, d + 1, c, u)``; of categories the weight of each level, ``(m, u)``.
+    """
+    weights = batch.weights_of(patterns)
+    if layout.is_number(columns):
+        own = batch.functions.take(columns)
+        return products.pattern_moments(own, weights, len(patterns))
+    column, level, _ = layout.levels_of(columns)
+    return products.category_counts(batch.codes, (column, level), weights)
+
+
+def cross_sums(layout: Layout, batch: Batch, left: Integers, right: Integers) -> Floats:
+    """Return cross moments of the features of two tiles, as `TileSums` has them."""
+    functions, codes, weights = batch.functions, batch.codes, batch.weights
+    if layout.is_number(right):
+        own = functions.take(left)
+        if left[0] == right[0]:
+            return products.own_products(own, weights)[1:, 1:]
+        return products.number_products(own, functions.take(right), weights)
+    column, level, _ = layout.levels_of(right)
+    if layout.is_number(left):
+        own = functions.take(left)
+        cross = products.mixed_products(own, codes, (column, level), weights)
+    else:
+        first, second, _ = layout.levels_of(left)
+        cross = products.category_products(
+            codes, (first, second), (column, level), weights, functions.dtype
+        )
+    return np.pad(cross, (0, 1))
+
+
+def shared_weights(batch: Batch, left: Integers, right: Integers, power: int = 1) -> Floats:
+    """Return sums of a power of the weights over the rows that two patterns share."""
+    present = batch.present
+    weights = None if batch.weights is None else np.asarray(batch.weights, np.float64) ** power
+
+    def block(rows: slice) -> Floats:
+        there = np.ascontiguousarray(present[rows, left].T, np.float64)
+        weighted = there if weights is None else there * weights[rows]
+        return weighted @ present[rows, right].astype(np.float64)
+
+    return products.sum_in_blocks(block, batch.rows, len(left) + len(right))
