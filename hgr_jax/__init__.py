@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from hgr_jax.scanning.matrix import hgr_matrix
     from hgr_jax.scanning.pair import Pair
     from hgr_jax.scanning.result import Scan
+    from hgr_jax.scanning.state import ScanState
 
 _HOMES = {
     "CopulaTransform": "core.transforms",
@@ -71,6 +72,7 @@ _HOMES = {
     "PartialTransform": "core.transforms",
     "SKFit": "core.fits",
     "Scan": "scanning.result",
+    "ScanState": "scanning.state",
     "SpectrumFit": "core.modes",
     "SpectrumTransform": "core.modes",
     "Status": "core.status",
@@ -109,6 +111,7 @@ __all__ = [
     "RDCTransform",
     "SKFit",
     "Scan",
+    "ScanState",
     "SpectrumFit",
     "SpectrumTransform",
     "Status",

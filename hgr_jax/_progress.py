@@ -13,13 +13,13 @@ Advance = Callable[..., None]
 
 @contextlib.contextmanager
 def progress_bar(
-    shown: bool, total: int, *, unit: str, extra: str, label: str = "", leave: bool = True
+    shown: bool, total: int | None, *, unit: str, extra: str, label: str = "", leave: bool = True
 ) -> Iterator[Advance]:
     """Yield what to call as the work goes on; it does nothing if no bar is shown.
 
     Args:
       shown: whether there is a bar.
-      total: of ``unit``, when all is done.
+      total: of ``unit``, when all is done; None where no one knows.
       unit: what is counted.
       extra: of the package, that installs tqdm.
       label: before the bar.

@@ -23,10 +23,10 @@ from hgr_jax.core.canonical import correlation, prepare
 from hgr_jax.core.padding import over_rows
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.independence import independence_test
-from hgr_jax.scanning.api import MEMORY
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.features import Kernels, as_features
 from hgr_jax.scanning.pvalues import significance
+from hgr_jax.scanning.size import MEMORY
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category
 

@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from hgr_jax import measures
 from hgr_jax._arrays import Integers
 from hgr_jax._checks import (
     as_host_weights,
@@ -23,36 +22,37 @@ from hgr_jax._checks import (
     check_count,
     check_degree,
     check_flag,
-    check_kernel,
 )
 from hgr_jax._forks import refuse_forked
 from hgr_jax._progress import progress_bar
-from hgr_jax._texts import shortened
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.scanning.choice import as_positions, pairs_of, without_given
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.estimate import estimate_pairs
-from hgr_jax.scanning.features import Estimates, Kernels, as_features
+from hgr_jax.scanning.features import Estimates, as_features
 from hgr_jax.scanning.gather import as_scan
 from hgr_jax.scanning.generic import estimate_measure
 from hgr_jax.scanning.given import GivenColumns
 from hgr_jax.scanning.notes import note_constants, with_ill_conditioned
+from hgr_jax.scanning.options import (
+    Measure,
+    as_measure,
+    check_given,
+    check_streamed,
+    checked_kernels,
+    named_kernel,
+)
 from hgr_jax.scanning.pvalues import Significance, effective_rows, significance
 from hgr_jax.scanning.rank_tests import RankTests
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.size import check_size
+from hgr_jax.scanning.size import MEMORY, check_size
+from hgr_jax.scanning.streamed import scan_source
 from hgr_jax.scanning.unpooled import exact_pairs, with_exact
 from hgr_jax.tables.columns import Columns, as_columns
-
-Measure = Callable[[Any, Any], Any]
+from hgr_jax.tables.sources import as_source
 
 PVALUES = ("auto", "rank", "asymptotic", "permutation")
-
-MEMORY = 2**29
-
-KERNEL_LETTERS = 60
-"""Of a kernel among the settings of a scan."""
 
 
 def scan(
@@ -65,7 +65,7 @@ def scan(
     given: str | int | Sequence[str | int] | None = None,
     given_degree: int = 5,
     transform: str | None = None,
-    weights: ArrayLike | None = None,
+    weights: ArrayLike | str | None = None,
     pvalues: str | None = "auto",
     standard_errors: bool = False,
     permutations: int = 999,
@@ -75,6 +75,7 @@ def scan(
     low_cardinality: int = 0,
     memory: int = MEMORY,
     progress: bool = False,
+    checkpoint: str | Path | None = None,
 ) -> Scan:
     """Estimate HGR of every pair of columns of a table, with p-values.
 
@@ -121,6 +122,15 @@ def scan(
     and k, from ``permutations`` signs.  Both are given ranks of c, of the degree that test chooses
     (up to 8), whatever ``given_degree`` is.
 
+    A table that is *read batch by batch* need not fit in memory: a path to a CSV or Parquet file, a
+    pattern such as ``"year=*/part-*.parquet"``, a folder of such files, a dataset of pyarrow, a
+    `LazyFrame` of polars, a relation of DuckDB, or anything else with ``__arrow_c_stream__`` that
+    can be read more than once.  It is read twice: first for levels, ends, and a sample of 65,536
+    rows, then for the sums of `ScanState` (and up to twice more where a column has far outliers).
+    Values, |Pearson| and counts are those of all rows; ranks, p-values, and what can be drawn and
+    fitted afterwards are as `ScanState.result` says.  Columns are what their types say: text is a
+    category, whatever it holds.  The files must have the same columns, of the same kinds.
+
     ``"rank"`` asks for Roy's law of ranks at h and k throughout, ``"asymptotic"`` for the same law
     of the values as they are, ``"permutation"`` for permutations of the values, None for no
     p-values.  Measures other than ``"kb"`` are tested by permutations of the values.
@@ -128,7 +138,10 @@ def scan(
     Args:
       table: a NumPy or JAX matrix ``(n, p)``, a mapping of names to columns, or a data frame
         (pandas, polars, pyarrow; through narwhals, the extra ``table``).  A float32 or JAX matrix
-        is computed in its own dtype, the rest in JAX's default one.
+        is computed in its own dtype, the rest in JAX's default one.  Or what is read batch by
+        batch, see above (the extra ``stream``); of the options it has ``h`` and ``k`` (degrees),
+        ``method`` (``"kb"``, ``"sk"``), ``target``, ``weights``, ``pvalues`` (``"auto"``, None),
+        ``permutations``, ``key``, ``categories``, ``memory``, ``progress`` and ``checkpoint``.
       h, k: degrees, ints from 1 to 50, or kernels of the numeric columns as `kb` takes them (of
         `hgr_jax.kernels`, or your own).  With these, `rank_correlation` and p-values, which are of
         ranks, have degree 5 in their place where they need one, and nothing is shifted or scaled.
@@ -141,7 +154,8 @@ def scan(
         Where it is below h and k, it leaves some of what they explain (see `kb`).
       transform: None, or ``"rank"``: every numeric column is replaced by the ranks of its values
         (of ties, their mean), which no outlier can dominate.
-      weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
+      weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.  Of
+        a table that is read batch by batch, the name of the column that holds them.
         P-values then take the effective number of rows ``(sum w)^2 / sum w^2``.
       pvalues: see above; with kernels ``"auto"``, ``"permutation"`` or None.
       standard_errors: whether `Scan.standard_error` is asked for, of ``"kb"`` and ``"sk"``: that of
@@ -154,7 +168,12 @@ def scan(
       low_cardinality: integer columns of at most so many values are read as categories.
       memory: bytes that features and their products may take, about, beside the data and a few
         copies of it.  More columns than fit are done in blocks.
-      progress: show a bar on stderr (tqdm), of the values and then of the p-values.
+      progress: show a bar on stderr (tqdm), of the values and then of the p-values; of a table
+        that is read batch by batch, of its rows.
+      checkpoint: a folder for what has been summed of a table that is read batch by batch: a run
+        that was killed, at whatever moment, goes on from there when it is started again with the
+        same arguments, and its result is the same, bit for bit.  (A first pass that was not
+        finished begins anew.)  Remove the folder when the table has changed.
 
     Returns:
       A `Scan`.
@@ -189,7 +208,7 @@ def scan(
       speed drag 0.99 0.03 True
     """
     refuse_forked()
-    kernels = _checked_kernels(h, k, method, pvalues)
+    kernels = checked_kernels(h, k, method, pvalues)
     if isinstance(categories, str) or not isinstance(categories, Collection):
         raise TypeError(f"categories must be a sequence of names; got {categories!r}.")
     given_degree = check_degree("given_degree", given_degree)
@@ -199,19 +218,51 @@ def scan(
         check_choice("transform", transform, ("rank",))
     if pvalues is not None:
         check_choice("pvalues", pvalues, PVALUES)
-    measure = _as_measure(method)
+    measure = as_measure(method)
     if check_flag("standard_errors", standard_errors) and measure is not None:
         raise ValueError(f"standard_errors are of method='kb' or 'sk'; got method={method!r}.")
     if pvalues in ("rank", "asymptotic") and method != "kb":
         raise ValueError(f"pvalues={pvalues!r} is for method='kb'; got method={method!r}.")
     key = None if key is None else as_key(key)
+    source = as_source(table)
+    if source is not None:
+        check_streamed(
+            {
+                "given": given is not None,
+                "transform": transform is not None,
+                "names": names is not None,
+                "standard_errors": standard_errors,
+                "low_cardinality": low_cardinality != 0,
+                "kernels as h or k": not kernels.plain,
+                f"method={method!r}": method not in ("kb", "sk"),
+                f"pvalues={pvalues!r}": pvalues not in ("auto", None),
+            }
+        )
+        return scan_source(
+            source,
+            h=kernels.h,
+            k=kernels.k,
+            method=str(method),
+            target=target,
+            weights=cast(Any, weights),
+            pvalues=pvalues,
+            permutations=permutations,
+            key=key,
+            categories=categories,
+            memory=memory,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+    if checkpoint is not None or isinstance(weights, str):
+        option = "checkpoint" if checkpoint is not None else "the name of a column as weights"
+        raise ValueError(f"{option} is for tables that are read batch by batch; this is in memory.")
     columns = as_columns(table, names=names, categories=categories, low_cardinality=low_cardinality)
     weights = as_host_weights(weights, columns.rows)
     targets = as_positions("target", target, columns.names)
     taken = as_positions("given", given, columns.names)
     known: GivenColumns | None = None
     if taken:
-        _check_given(method, pvalues)
+        check_given(method, pvalues)
         columns, alone = without_given(columns, taken, targets)
         of_given = as_features(alone, weights, ranked=transform == "rank")
         known = GivenColumns(of_given, given_degree)
@@ -286,8 +337,8 @@ def scan(
         notes = dict(notes)
         found, of_ranks = with_exact(columns, positions, exact, notes, found, of_ranks)
     settings = {
-        "h": _named_kernel(h),
-        "k": _named_kernel(k),
+        "h": named_kernel(h),
+        "k": named_kernel(k),
         "method": method if isinstance(method, str) else getattr(method, "__name__", "measure"),
         "transform": transform,
         "pvalues": pvalues,
@@ -314,63 +365,6 @@ def scan(
         kernels,
         errors=standard_errors,
     )
-
-
-def _as_measure(method: Any) -> Measure | None:
-    """Return a function of two vectors; None for those that the engine does."""
-    if callable(method):
-        return method
-    if isinstance(method, str) and method in ("kb", "sk"):
-        return None
-    known = [n for n in measures.__all__ if n.islower() and not n.endswith("_fit")]
-    known = [n for n in known if _takes_two_vectors(getattr(measures, n))]
-    if not isinstance(method, str) or method not in known:
-        raise ValueError(
-            f"method must be a function of two vectors or one of {', '.join(sorted(known))};"
-            f" got {method!r}."
-        )
-    found: Measure = getattr(measures, method)
-    return found
-
-
-def _checked_kernels(h: Any, k: Any, method: Any, pvalues: str | None) -> Kernels:
-    """Return the kernels of both sides, if the other options go with them."""
-    h, k = (
-        kernel if callable(check_kernel(name, kernel)) else check_degree(name, kernel)
-        for name, kernel in (("h", h), ("k", k))
-    )
-    kernels = Kernels(h, k, single=method == "sk")
-    if not kernels.plain and method != "kb":
-        raise ValueError(f"kernels are for method='kb'; got method={method!r}: take degrees.")
-    if not kernels.plain and pvalues in ("rank", "asymptotic"):
-        raise ValueError(
-            f"pvalues={pvalues!r} is Roy's law at degrees h and k, which other kernels have not:"
-            " take 'auto', 'permutation' or None."
-        )
-    return kernels
-
-
-def _named_kernel(kernel: KernelLike) -> int | str:
-    """Return a kernel as a setting: a degree, or the words of it."""
-    if not callable(kernel):
-        return kernel
-    return shortened(getattr(kernel, "__name__", repr(kernel)), KERNEL_LETTERS)
-
-
-def _check_given(method: Any, pvalues: str | None) -> None:
-    """Raise unless the other options go with given columns."""
-    if method not in ("kb", "sk"):
-        raise ValueError(f"given is for method='kb' or 'sk'; got method={method!r}.")
-    if pvalues not in ("auto", None):
-        raise ValueError(
-            f"pvalues={pvalues!r} is not for given columns, as neither those laws nor permutations"
-            " hold beside them: take 'auto', by random signs, or None."
-        )
-
-
-def _takes_two_vectors(measure: Measure) -> bool:
-    parameters = inspect.signature(measure).parameters.values()
-    return sum(p.default is p.empty and p.kind != p.VAR_KEYWORD for p in parameters) == 2
 
 
 def _numeric_only(

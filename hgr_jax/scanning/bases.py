@@ -31,15 +31,23 @@ def sketched(x: Floats, weights: Floats | None, *, degree: int) -> Polynomials:
     rows = len(x)
     w: Floats = np.ones(rows) if weights is None else weights
     if rows <= 2 * SKETCH_ROWS:
-        points, each, extra = x, w, None
-    else:
-        stride = rows // SKETCH_ROWS
-        sample = slice(None, stride * SKETCH_ROWS, stride)
-        points, each = x[sample], w[sample]
-        grouped = rows // SKETCH_GROUPS * SKETCH_GROUPS
-        groups = x[:grouped].reshape(-1, SKETCH_GROUPS, x.shape[1])
-        extra = np.concatenate([np.fmax.reduce(groups), np.fmin.reduce(groups), x[grouped:]])
-    points, each = _on_their_rows(points, each)
+        return on_sample(x, w, None, rows, degree=degree)
+    stride = rows // SKETCH_ROWS
+    sample = slice(None, stride * SKETCH_ROWS, stride)
+    grouped = rows // SKETCH_GROUPS * SKETCH_GROUPS
+    groups = x[:grouped].reshape(-1, SKETCH_GROUPS, x.shape[1])
+    extra = np.concatenate([np.fmax.reduce(groups), np.fmin.reduce(groups), x[grouped:]])
+    return on_sample(x[sample], w[sample], extra, rows, degree=degree)
+
+
+def on_sample(
+    x: Floats, weights: Floats, extra: Floats | None, rows: int, *, degree: int
+) -> Polynomials:
+    """Return polynomials of every column, orthonormal on a sample ``x (m, c)`` of so many rows.
+
+    With ``extra (e, c)``, far values that a sample has too few of, each as one of the rows.
+    """
+    points, each = _on_their_rows(x, weights)
     center: Floats = np.einsum("cn,cn->c", np.broadcast_to(each, points.shape), points)
     if extra is not None:
         beyond, some = _on_their_rows(extra, np.ones(len(extra)))
@@ -62,7 +70,7 @@ def assessed(
     """Return the bases with their dead directions, and which of them must be repaired ``(c,)``.
 
     Those are the ones that are ill conditioned on all the rows, whose moments are ``(d + 1,
-    d + 1, c)``, and those with fewer directions than the column has values for.
+    d + 1, c)``, and those with fewer directions than a sample ``x (m, c)`` has values for.
     """
     total = moments[0, 0]
     gram = moments / np.where(total > 0, total, 1)

@@ -28,7 +28,10 @@ from hgr_jax.scanning.permutations import permutation_null
 from hgr_jax.scanning.rank_tests import MIN_PIVOT, RankTests
 from hgr_jax.scanning.sign_tests import sign_tests
 
-SOURCES = ("", "rank", "asymptotic", "permutation", "exact", "signs")
+SAMPLED = "sampled permutation"
+"""Of a table that was read batch by batch: permutations of a sample of its rows."""
+
+SOURCES = ("", "rank", "asymptotic", "permutation", "exact", "signs", SAMPLED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,34 +118,67 @@ def significance(
         if source == "auto":
             by_law[by_law] = tested.pivot >= MIN_PIVOT
     left = np.flatnonzero(rest & ~by_law)
-    if key is None and len(left):
-        key = jax.random.key(0)
-    if key is None:
-        return tests
-    permuted, own = (in_ranks, ranked) if source == "auto" else (features, kernels)
-    if len(left) and (measure is None and features.weights is None and own.plain):
+    in_order, own = (in_ranks, ranked) if source == "auto" else (features, kernels)
+    permuted(
+        tests,
+        in_order,
+        own,
+        measure,
+        pairs,
+        left,
+        permutations=permutations,
+        key=key,
+        memory=memory,
+        progress=progress,
+        of_ranks=measure is None and source == "auto",
+    )
+    return tests
+
+
+def permuted(
+    tests: Significance,
+    features: Features,
+    kernels: Kernels,
+    measure: Callable[[Any, Any], Any] | None,
+    pairs: Integers,
+    left: Integers,
+    *,
+    permutations: int,
+    key: Array | None,
+    memory: int,
+    progress: Callable[[int], None] = lambda done: None,
+    of_ranks: bool,
+) -> None:
+    """Test the pairs at the positions ``left`` by permutations, in place.
+
+    ``of_ranks`` says that the features are ranks, whose permutations do not have the law of the
+    values.
+    """
+    if not len(left):
+        return
+    key = jax.random.key(0) if key is None else key
+    if measure is None and features.weights is None and kernels.plain:
         seed = np.asarray(jax.random.key_data(key))
         mean, point, exceed, drawn, _ = permutation_null(
-            permuted, own, memory, pairs[left], permutations, seed, progress
+            features, kernels, memory, pairs[left], permutations, seed, progress
         )
-        if source != "auto":  # of ranks, the law of the values is not that of the permutations
+        if not of_ranks:
             tests.null_mean[left], tests.null_95[left] = mean, point
         tests.pvalue[left] = (exceed + 1) / (drawn + 1)
-    elif len(left):
+    else:
         _test_each(
             tests,
-            permuted,
-            own,
+            features,
+            kernels,
             measure,
             pairs,
             left,
             permutations,
             key,
             progress,
-            of_ranks=measure is None and source == "auto",
+            of_ranks=of_ranks,
         )
     tests.source[left] = SOURCES.index("permutation")
-    return tests
 
 
 def effective_rows(features: Features, pairs: Integers, found: Estimates) -> Floats:
@@ -165,19 +201,29 @@ def _sums(features: Features, pairs: Integers, power: int) -> Floats:
 def _law_is_valid(
     features: Features, kernels: Kernels, pairs: Integers, found: Estimates
 ) -> NDArray[np.bool_]:
-    moments: dict[int, ColumnMoments] = {}
-    for column in np.unique(pairs):
+    def shape_of(column: int) -> ColumnMoments:
         values = features.values(column)
         if column < features.n_numeric:
             _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-            moments[column] = moments_of_ranks(counts, kernels.largest)
-        else:
-            levels = features.levels[column - features.n_numeric]
-            moments[column] = moments_of_levels(np.bincount(values[values >= 0], minlength=levels))
-    first, second = ([moments[i] for i in side] for side in pairs.T)
+            return moments_of_ranks(counts, kernels.largest)
+        levels = features.levels[column - features.n_numeric]
+        return moments_of_levels(np.bincount(values[values >= 0], minlength=levels))
+
     rows: Floats = found.rows.astype(np.float64)
     if features.weights is not None:
         rows = _sums(features, pairs, 2) / float(np.max(features.weights)) ** 2
+    return law_is_valid(shape_of, pairs, rows)
+
+
+def law_is_valid(
+    shape_of: Callable[[int], ColumnMoments], pairs: Integers, rows: Floats
+) -> NDArray[np.bool_]:
+    """Return whether Roy's law holds for pairs ``(N, 2)`` of columns of such moments.
+
+    ``rows`` are as of `is_valid`.
+    """
+    moments = {int(column): shape_of(int(column)) for column in np.unique(pairs)}
+    first, second = ([moments[i] for i in side.tolist()] for side in pairs.T)
     return is_valid(first, second, rows)
 
 

@@ -8,7 +8,7 @@ of the scan, the same product has HGR of the ranks.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -125,9 +125,7 @@ class RankTests:
         return self.of_ranks
 
     def _settle(self, found: Moments) -> None:
-        combined, _, _ = combined_pvalues(found.m, self.rows[found.places], found.degrees)
-        log_p = log_probability(combined, np.maximum(found.worth, LEAST_ROWS))
-        self.log_p[found.places] = np.maximum(log_p, found.rarest)
+        self.log_p[found.places] = log_pvalues(found, self.rows[found.places])
         self.known[found.places] = True
 
     def _rows_of(self, columns: Integers) -> NDArray[np.bool_]:
@@ -216,31 +214,69 @@ class RankTests:
         of a pair.
         """
         pairs, rows = self.pairs[group], self.rows[group]
-        degree, worth = np.zeros(self.in_ranks.n_numeric, np.intp), np.zeros(len(self.codes[0]))
-        binary = np.zeros(len(degree), bool)
-        for c in np.unique(pairs):
-            (column,), _ = self._ranked(np.array([c]), self._rows_of(np.array([c])))
-            degree[c], worth[c] = min(column.trusted, OTHER_DEGREE), column.worth
-            binary[c] = len(column.table) == 1
+        used = {
+            c: self._ranked(np.array([c]), self._rows_of(np.array([c])))[0][0]
+            for c in np.unique(pairs)
+        }
         engine = Engine(self.in_ranks, Kernels(OTHER_DEGREE, OTHER_DEGREE), memory)
-        narrow = in_blocks(OTHER_DEGREE, OTHER_DEGREE)
 
-        def settle(part: Integers, m: Floats) -> None:
-            h, k = degree[pairs[part]].T
-            within = np.arange(OTHER_DEGREE)[:, None]
-            m = np.where(narrow[..., None] & (within < h)[:, None] & (within < k), m, 0)
-            share = worth[pairs[part]].prod(axis=1)
-            rarest = -special.gammaln(rows[part] + 1)
-            self._settle(Moments(group[part], m, np.stack([h, k]), rows[part] * share, rarest))
+        def estimate(blocks: Callable[[Integers, Floats], None]) -> Estimates:
+            return engine.estimate(pairs, blocks=blocks)
 
-        found = engine.estimate(pairs, blocks=settle)
-        sure = (found.pivot >= MIN_PIVOT) & (found.degrees > 0).all(axis=1) & (rows >= LEAST_ROWS)
-        sure &= (degree[pairs] > 0).all(axis=1) & is_worth(rows, worth[pairs].min(axis=1))
-        self.known[group] = sure
-        for place in group[binary[pairs].all(axis=1)]:
-            columns, weights = self._ranked(self.pairs[place], self._rows_of(self.pairs[place]))
-            if weights is None and len(columns[0].codes) >= 2:
-                self._exactly(np.array([place]), columns, np.array([[0, 1]]))
+        _, self.log_p[group], self.known[group] = among_own(used, pairs, rows, estimate)
+        for place in group:
+            if all(len(used[c].table) == 1 for c in self.pairs[place]):
+                columns, weights = self._ranked(self.pairs[place], self._rows_of(self.pairs[place]))
+                if weights is None and len(columns[0].codes) >= 2:
+                    self._exactly(np.array([place]), columns, np.array([[0, 1]]))
+
+
+def among_own(
+    columns: Mapping[int, RankedColumn],
+    pairs: Integers,
+    rows: Floats,
+    estimate: Callable[[Callable[[Integers, Floats], None]], Estimates],
+) -> tuple[Estimates, Floats, NDArray[np.bool_]]:
+    """Test ``pairs (N, 2)`` by ranks among the rows of each column, orthonormal on those of a pair.
+
+    Args:
+      columns: each by its ranks.
+      pairs: of columns in rising order.
+      rows: ``(N,)``, of even weight that they are worth.
+      estimate: calls its argument as `Engine.estimate` does ``blocks``, of polynomials of the ranks
+        of degree `OTHER_DEGREE` or more, and returns their estimates.
+
+    Returns:
+      The estimates; logarithms of p-values ``(N,)``; and which of these can be trusted ``(N,)``.
+    """
+    size = 1 + int(pairs.max(initial=-1))
+    degree, worth = np.zeros(size, np.intp), np.zeros(size)
+    for c, column in columns.items():
+        degree[c], worth[c] = min(column.trusted, OTHER_DEGREE), column.worth
+    narrow = in_blocks(OTHER_DEGREE, OTHER_DEGREE)
+    log_p = np.full(len(pairs), np.nan)
+
+    def settle(part: Integers, m: Floats) -> None:
+        h, k = degree[pairs[part]].T
+        within = np.arange(OTHER_DEGREE)[:, None]
+        m = m[:OTHER_DEGREE, :OTHER_DEGREE]
+        m = np.where(narrow[..., None] & (within < h)[:, None] & (within < k), m, 0)
+        share = worth[pairs[part]].prod(axis=1)
+        rarest = -special.gammaln(rows[part] + 1)
+        moments = Moments(part, m, np.stack([h, k]), rows[part] * share, rarest)
+        log_p[part] = log_pvalues(moments, rows[part])
+
+    found = estimate(settle)
+    sure = (found.pivot >= MIN_PIVOT) & (found.degrees > 0).all(axis=1) & (rows >= LEAST_ROWS)
+    sure &= (degree[pairs] > 0).all(axis=1) & is_worth(rows, worth[pairs].min(axis=1))
+    return found, log_p, sure
+
+
+def log_pvalues(found: Moments, rows: Floats) -> Floats:
+    """Return the logarithms of the p-values ``(N,)`` of pairs of so many rows."""
+    combined, _, _ = combined_pvalues(found.m, rows, found.degrees)
+    log_p = log_probability(combined, np.maximum(found.worth, LEAST_ROWS))
+    return np.maximum(log_p, found.rarest)
 
 
 def _gathered(found: Iterable[Moments]) -> Iterator[Moments]:

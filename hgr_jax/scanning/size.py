@@ -7,6 +7,9 @@ import os
 import re
 from pathlib import Path
 
+MEMORY = 2**29
+"""Bytes that features and their products may take, unless a caller says otherwise."""
+
 BYTES_OF_AN_ENTRY = 105
 """Bytes that the matrices of a `Scan` take for each two columns, in either order."""
 

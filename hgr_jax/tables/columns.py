@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -180,9 +180,9 @@ def _matrix(names: Sequence[str], table: Any, notes: dict[str, str]) -> Columns:
         with np.errstate(all="ignore"):
             low, high = np.fmin.reduce(host, axis=0), np.fmax.reduce(host, axis=0)
         for position in map(int, np.flatnonzero(infinite)):
-            _tell_infinite(notes, names[position], int(infinite[position]))
+            tell_infinite(notes, names[position], int(infinite[position]))
     for position in map(int, np.flatnonzero(~(low < high))):
-        skipped[names[position]] = _constant(low[position])
+        skipped[names[position]] = constant_reason(low[position])
         notes.pop(names[position], None)
     used = np.array([i for i, name in enumerate(names) if name not in skipped], np.intp)
     numbers = table if len(used) == len(names) else host[:, used]
@@ -234,41 +234,30 @@ class _Builder:
         infinite = np.isinf(values)
         if infinite.any():
             values = np.where(infinite, np.nan, values)
-            _tell_infinite(self.notes, name, int(infinite.sum()))
+            tell_infinite(self.notes, name, int(infinite.sum()))
         present = values[~np.isnan(values)]
         if not len(present) or present.min() == present.max():
-            self._skip(name, _constant(present[0] if len(present) else np.nan))
+            self._skip(name, constant_reason(present[0] if len(present) else np.nan))
             return
         self.numbers[name] = values
 
     def _add_category(self, name: str, column: Category) -> None:
         counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
-        present, distinct = counts.sum(), np.count_nonzero(counts)
-        if distinct < 2:
-            single = column.levels[int(counts.argmax())] if present else np.nan
-            self._skip(name, _constant(single))
+        pooled = pooled_levels(counts, column.levels)
+        if isinstance(pooled.kept, str):
+            self._skip(name, pooled.kept)
             return
-        rare = (counts > 0) & ((counts < MIN_LEVEL_ROWS) | (counts < MIN_LEVEL_SHARE * present))
-        if counts[rare].sum() > MAX_POOLED_SHARE * present:
-            self._skip(
-                name,
-                f"text with {distinct} levels, most of them in fewer than"
-                f" {max(MIN_LEVEL_ROWS, int(np.ceil(MIN_LEVEL_SHARE * present)))} rows",
-            )
-            return
-        kept = np.flatnonzero((counts > 0) & ~rare)
+        kept, rare = pooled.kept, pooled.rare
         new = np.full(len(counts) + 1, -1, np.int32)
         new[kept] = np.arange(len(kept))
         levels = [column.levels[i] for i in kept]
-        pooled = np.flatnonzero(rare)
-        new[pooled] = len(kept)
-        if len(pooled) > 1:
+        new[rare] = len(kept)
+        if len(rare) > 1:
             levels.append(OTHER)
-            remark = f"{len(pooled)} rare levels ({counts[rare].sum()} rows) are pooled"
-            add_note(self.notes, name, remark)
+            add_note(self.notes, name, pooled.remark)
         else:
-            levels += [column.levels[i] for i in pooled]
-        unpooled = column if len(pooled) > 1 else None
+            levels += [column.levels[i] for i in rare]
+        unpooled = column if len(rare) > 1 else None
         self.categories[name] = Category(new[column.codes], tuple(levels), unpooled)
 
     def _skip(self, name: str, reason: str) -> None:
@@ -297,14 +286,45 @@ class _Builder:
         )
 
 
-def _constant(value: float | str) -> str:
+class PooledLevels(NamedTuple):
+    """Positions of the levels that are kept, or why the column is left out; and of the rare ones.
+
+    ``remark`` is what is said of these where they are more than one.
+    """
+
+    kept: NDArray[np.intp] | str
+    rare: NDArray[np.intp]
+    remark: str
+
+
+def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
+    """Return which levels of a category, of so many rows each, are pooled; see `as_columns`."""
+    none = np.zeros(0, np.intp)
+    present, distinct = counts.sum(), np.count_nonzero(counts)
+    if distinct < 2:
+        single = levels[int(counts.argmax())] if present else np.nan
+        return PooledLevels(constant_reason(single), none, "")
+    rare = (counts > 0) & ((counts < MIN_LEVEL_ROWS) | (counts < MIN_LEVEL_SHARE * present))
+    if counts[rare].sum() > MAX_POOLED_SHARE * present:
+        least = max(MIN_LEVEL_ROWS, int(np.ceil(MIN_LEVEL_SHARE * present)))
+        reason = f"text with {distinct} levels, most of them in fewer than {least} rows"
+        return PooledLevels(reason, none, "")
+    pooled = np.flatnonzero(rare)
+    remark = f"{len(pooled)} rare levels ({counts[rare].sum()} rows) are pooled"
+    return PooledLevels(
+        np.flatnonzero((counts > 0) & ~rare), pooled, remark if len(pooled) > 1 else ""
+    )
+
+
+def constant_reason(value: float | str) -> str:
     """Return why a column of one value is left out, or, if that is NaN, of none."""
     if isinstance(value, str):
         return f"every value that is present is {value!r}"
     return "no value is present" if np.isnan(value) else f"every value that is present is {value:g}"
 
 
-def _tell_infinite(notes: dict[str, str], name: str, count: int) -> None:
+def tell_infinite(notes: dict[str, str], name: str, count: int) -> None:
+    """Add a remark on infinite values of a column."""
     add_note(notes, name, f"{count} infinite value{'s' if count > 1 else ''} counted as missing")
 
 

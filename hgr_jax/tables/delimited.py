@@ -227,7 +227,7 @@ def _read_header(body: bytes, shown: str, point: str | None) -> tuple[int, int, 
     if left_open:  # a quote that is a letter, or one never closed
         end = first
     text = body[begin:end].decode()
-    delimiter = _find_delimiter(re.sub(r'"[^"]*"', "", text), point)
+    delimiter = find_delimiter(re.sub(r'"[^"]*"', "", text), point)
     if told and told[1] != b'"':
         delimiter = told[1].decode()
     _check_quotes(body, begin, shown, delimiter, end)
@@ -237,7 +237,7 @@ def _read_header(body: bytes, shown: str, point: str | None) -> tuple[int, int, 
     return begin, end, [re.sub(r"\s*[\r\n]+\s*", " ", name.strip()) for name in cells], delimiter
 
 
-def _find_delimiter(text: str, point: str | None) -> str:
+def find_delimiter(text: str, point: str | None) -> str:
     """Return the delimiter that occurs most, but a comma only where it is no decimal point."""
     others = max(DELIMITERS[1:], key=text.count)
     cells = text.split(others)

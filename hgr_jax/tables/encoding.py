@@ -61,7 +61,7 @@ def encode_numbers(array: NDArray[Any]) -> Category:
     """Return the distinct values of a column of numbers as levels; infinite ones are missing."""
     missing = ~np.isfinite(array)
     levels, codes = np.unique(array[~missing], return_inverse=True)
-    return _category([_shortest(level) for level in levels], codes, missing)
+    return _category([number_as_text(level) for level in levels], codes, missing)
 
 
 def encode_known(texts: NDArray[Any], levels: Sequence[str]) -> NDArray[np.intp]:
@@ -80,7 +80,7 @@ def _category(
     return Category(of_all, tuple(levels))
 
 
-def _shortest(number: Any) -> str:
+def number_as_text(number: Any) -> str:
     """Return a NumPy number in the few digits that tell it from all others of its type."""
     short = f"{float(number):g}"
     read = number.dtype.type(short) if number.dtype.kind == "f" else float(short)

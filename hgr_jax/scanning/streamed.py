@@ -1,0 +1,168 @@
+"""The scan of a table that is read batch by batch: its passes, and where an earlier run got to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from jax import Array
+
+from hgr_jax._progress import Advance, progress_bar
+from hgr_jax.scanning import state_archive
+from hgr_jax.scanning.result import Scan
+from hgr_jax.scanning.state import ScanState, check_options
+from hgr_jax.scanning.survey import Survey
+from hgr_jax.tables.arrow_columns import decoded
+from hgr_jax.tables.faults import TableError
+from hgr_jax.tables.sources import Source
+
+BATCH_ROWS = 2**16
+"""Rows that are decoded at a time, with fewer where memory is short."""
+
+BYTES_OF_A_VALUE = 64
+"""Of a batch: as it is read, decoded, scaled, ranked and waiting."""
+
+REPAIRS = 2
+"""Further passes, at most, where the sample was too little to fit bases to."""
+
+SAVED_EVERY = 20.0
+"""Seconds between two checkpoints."""
+
+CHECKPOINT = "state.npz"
+
+Bar = Callable[[str], AbstractContextManager[Advance]]
+
+
+def scan_source(
+    source: Source,
+    *,
+    h: int,
+    k: int,
+    method: str,
+    target: Any,
+    weights: str | None,
+    pvalues: str | None,
+    permutations: int,
+    key: Array | None,
+    categories: Collection[str],
+    memory: int,
+    progress: bool,
+    checkpoint: str | Path | None,
+    columns: Sequence[str] | None = None,
+) -> Scan:
+    """Scan a source in two passes, or up to two more where its values reach far beyond a sample.
+
+    ``columns`` are those to read, with the weights; the rest are as of `hgr_jax.scan`.
+    """
+    kinds = {n: kind for n, kind in source.kinds.items() if columns is None or n in columns}
+    if not kinds:
+        raise TableError(f"{source.name} has no column of numbers or text")
+    check_options(h, k, method, pvalues, kinds, weights, categories)
+    rows = max(2**10, min(BATCH_ROWS, memory // (BYTES_OF_A_VALUE * len(kinds))))
+
+    def bar(label: str) -> AbstractContextManager[Advance]:
+        return progress_bar(
+            progress, source.rows, unit="row", extra="stream", label=label, leave=False
+        )
+
+    options = [h, k, method, weights, pvalues, sorted(categories), memory]
+    run = Run(source, kinds, rows, bar, None if checkpoint is None else Path(checkpoint), options)
+    state = run.resumed()
+    if state is None:
+        survey = Survey(kinds, categories=categories, weights=weights)
+        with bar("levels and a sample") as advance:
+            for where, table in source.batches(list(kinds), rows):
+                survey.update(decoded(table, kinds, where), where)
+                advance(table.num_rows)
+        state = ScanState.of_survey(
+            survey, h, k, method, tested=pvalues is not None, exact=True, memory=memory
+        ).in_order([n for n in source.order if columns is None or n in columns])
+        run.save(state)
+    state = run.finished(state)
+    while not state.well_conditioned and run.repairs < REPAIRS:
+        run.repairs, run.tables = run.repairs + 1, 0
+        state = run.finished(state.repaired())
+    return state.result(target=target, permutations=permutations, key=key, memory=memory)
+
+
+class Run:
+    """Passes over a source, with what is kept of them in a folder, if any.
+
+    Attributes:
+      repairs: passes that took other bases than those of the sample.
+      tables: how many the present pass has taken.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        kinds: dict[str, str],
+        rows: int,
+        bar: Bar,
+        folder: Path | None,
+        options: list[Any],
+    ) -> None:
+        self.source, self.kinds, self.rows, self.bar = source, kinds, rows, bar
+        self.path = None if folder is None else folder / CHECKPOINT
+        self.repairs = self.tables = 0
+        told = json.dumps([source.name, source.stamp, kinds, rows, options])
+        self.stamp = hashlib.sha256(told.encode()).hexdigest()
+        self.saved = time.monotonic()
+
+    def resumed(self) -> ScanState | None:
+        """Return the state that an earlier run has kept, or None.
+
+        Raises:
+          TableError: if that was of another table, or had other options.
+        """
+        if self.path is None or not self.path.exists():
+            return None
+        plan, sums, beside = state_archive.read_state(self.path)
+        if beside.get("stamp") != self.stamp:
+            raise TableError(
+                f"{self.path.parent} holds the checkpoint of another scan (another table, one that"
+                " has changed since, or other options): remove it, or name another folder"
+            )
+        self.repairs, self.tables = int(beside["repairs"]), int(beside["tables"])
+        return ScanState(plan, sums)
+
+    def save(self, state: ScanState) -> None:
+        """Keep a state, if there is a folder."""
+        if self.path is not None:
+            beside = {"stamp": self.stamp, "repairs": self.repairs, "tables": self.tables}
+            state_archive.write_state(self.path, *state.parts, beside)
+            self.saved = time.monotonic()
+
+    def finished(self, state: ScanState) -> ScanState:
+        """Return the state with all rows that it does not have yet.
+
+        Raises:
+          TableError: if there are other rows than in the first pass.
+        """
+        label = f"sums, pass {1 + self.repairs}" if self.repairs else "sums"
+        with self.bar(label) as advance:
+            advance(state.rows)
+            for where, table in self._left(state):
+                state = state.update(table, name=where)
+                self.tables += 1
+                advance(table.num_rows)
+                if time.monotonic() - self.saved > SAVED_EVERY:
+                    self.save(state)
+        expected = state.parts[0].expected
+        if state.rows != expected:
+            raise TableError(
+                f"{self.source.name} had {expected:,} rows at first, and {state.rows:,} when it was"
+                " read again: it has changed, or can be read once only"
+            )
+        self.save(state)
+        return state
+
+    def _left(self, state: ScanState) -> Iterator[tuple[str, Any]]:
+        if state.rows == state.parts[0].expected:
+            return iter(())
+        return self.source.batches(list(state.columns), self.rows, skip=self.tables)

@@ -1,0 +1,124 @@
+"""From the sums of a stream to a `Scan`."""
+
+from __future__ import annotations
+
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from hgr_jax._arrays import Integers
+from hgr_jax.scanning.choice import pairs_of
+from hgr_jax.scanning.features import Estimates
+from hgr_jax.scanning.gather import as_scan
+from hgr_jax.scanning.notes import note_constants, with_ill_conditioned
+from hgr_jax.scanning.plan import Plan
+from hgr_jax.scanning.pvalues import Significance
+from hgr_jax.scanning.result import Scan
+from hgr_jax.scanning.stream_sums import StreamSums, estimated, spans
+from hgr_jax.scanning.streamed_tests import effective_rows_of, sample_features, tests_of_pairs
+from hgr_jax.tables.arrow_columns import DATE
+from hgr_jax.tables.columns import OTHER, Columns
+from hgr_jax.tables.convert import add_note
+from hgr_jax.tables.encoding import Category
+
+SECONDS = 86_400.0
+
+
+def scan_of(
+    plan: Plan,
+    sums: StreamSums,
+    targets: list[int] | None,
+    *,
+    permutations: int,
+    key: Array,
+    memory: int,
+) -> Scan:
+    """Return the scan of sums; see `ScanState.result`."""
+    columns = sample_columns(plan)
+    pairs, positions = pairs_of(columns, targets)
+    found, lost = estimated(plan, sums, pairs)
+    fine = ~spans(plan, sums)[1]
+    notes = with_ill_conditioned(columns, fine)
+    _note_lost(columns, positions[lost & _of_fine(fine, pairs)], notes)
+    for name, count in zip(plan.levels, sums.strange.tolist(), strict=True):
+        if count and plan.expected is None:
+            remark = f"{count:,} rows have texts that the sample does not have: {OTHER!r}"
+            add_note(notes, name, remark)
+    note_constants(columns, positions[~lost], found.select(~lost), notes, given=False)
+    rows = effective_rows_of(plan, sums, pairs)
+    tests, of_ranks = Significance.none(len(pairs)), Estimates.none(len(pairs))
+    if plan.tested:
+        tests, of_ranks = tests_of_pairs(
+            plan, sums, pairs, found, rows, permutations=permutations, key=key, memory=memory
+        )
+    settings = {
+        "h": plan.kernels.h,
+        "k": plan.kernels.k,
+        "method": "sk" if plan.kernels.single else "kb",
+        "transform": None,
+        "pvalues": "auto" if plan.tested else None,
+        "permutations": permutations,
+        "weighted": plan.weights is not None,
+        "given": [],
+        "given_degree": 5,
+        "rows": sums.seen,
+        "sample_rows": columns.rows,
+        "dtype": str(plan.dtype),
+    }
+    weights = None if plan.weights is None else plan.sample[""]
+    return as_scan(
+        columns,
+        positions,
+        found,
+        of_ranks,
+        rows,
+        tests,
+        weights,
+        plan.skipped,
+        notes,
+        settings,
+        kernels=plan.kernels,
+    )
+
+
+def sample_columns(plan: Plan) -> Columns:
+    """Return the rows of the sample as the columns of a table."""
+    sample = sample_features(plan)
+    position = {name: place for place, name in enumerate(plan.names)}
+    numbers, dates = sample.x, dict[str, float]()
+    for place, name in enumerate(plan.numbers):
+        if plan.kinds[name] == DATE and not np.isnan(numbers[:, place]).all():
+            first = float(np.nanmin(numbers[:, place]))
+            numbers[:, place] -= first
+            dates[name] = first * SECONDS
+    return Columns(
+        names=plan.names,
+        numbers=numbers,
+        number_positions=np.array([position[name] for name in plan.numbers], np.intp),
+        categories=tuple(
+            Category(codes, levels)
+            for codes, levels in zip(sample.codes.T, plan.levels.values(), strict=True)
+        ),
+        category_positions=np.array([position[name] for name in plan.levels], np.intp),
+        skipped=dict(plan.skipped),
+        notes=dict(plan.notes),
+        dates=dates,
+    )
+
+
+def _of_fine(fine: NDArray[np.bool_], pairs: Integers) -> NDArray[np.bool_]:
+    """Return which pairs have no numeric column of an ill-conditioned basis."""
+    numbers = len(fine)
+    return np.asarray(
+        ((pairs >= numbers) | np.append(fine, True)[np.minimum(pairs, numbers)]).all(axis=1)
+    )
+
+
+def _note_lost(columns: Columns, pairs: Integers, notes: dict[str, str]) -> None:
+    """Add a remark on columns with pairs whose rows leave their bases ill conditioned."""
+    for first, second in pairs.tolist():
+        remark = (
+            f"beside {columns.names[second]} it has other values than elsewhere, on which its"
+            " polynomials are ill conditioned: no value; scan these two in memory"
+        )
+        add_note(notes, columns.names[first], remark)

@@ -1,0 +1,205 @@
+"""The first pass over a table that is read batch by batch: what a plan of the sums needs to know.
+
+Counts, levels, the ends of every column, rows in which two columns are present, and a sample.
+Which rows are in the sample depends on their positions alone, so it is the same however the table
+is cut into batches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._arrays import Floats
+from hgr_jax.tables.arrow_columns import TEXT, Chunk
+from hgr_jax.tables.encoding import number_as_text
+from hgr_jax.tables.faults import TableError, printable
+
+SAMPLE_ROWS = 2**16
+"""Rows of the sample: on them bases are fitted, and ranks found."""
+
+ENDS = 64
+"""Largest and smallest values of a column that are kept: a sample has too few far outliers."""
+
+MAX_TEXTS = 100_000
+"""Texts of a column that are counted; one with more is left out."""
+
+
+@dataclasses.dataclass
+class Levels:
+    """The texts of a category, in the order in which they came, and the rows of each."""
+
+    place: dict[str, int]
+    counts: NDArray[np.int64]
+
+    def codes_of(self, codes: NDArray[np.integer], levels: list[str]) -> NDArray[np.intp]:
+        """Return positions ``(n,)`` among all texts, from those among ``levels``; count them."""
+        mapped = [self.place.setdefault(text, len(self.place)) for text in levels]
+        found = np.array([*mapped, -1], np.intp)[codes]
+        counts = np.bincount(found[found >= 0], minlength=len(self.place))
+        counts[: len(self.counts)] += self.counts
+        self.counts = counts
+        return found
+
+
+class Survey:
+    """What is known of the rows so far.
+
+    Attributes:
+      kinds: of the columns by name, without that of the weights.
+      rows: their number, with those of weight 0.
+      counted: rows of positive weight.
+      weights: of the rows: their sum, that of their squares, and the largest.
+      shared: ``(c, c)``, rows in which two columns are present.
+      infinite: infinite values of each column.
+      levels: of each category; None of one that has too many.
+      lowest, highest: the ends of each column of numbers, sorted.
+    """
+
+    def __init__(
+        self,
+        kinds: Mapping[str, str],
+        *,
+        categories: Collection[str] = (),
+        weights: str | None = None,
+        sample_rows: int = SAMPLE_ROWS,
+    ) -> None:
+        """Begin with no row; numbers among ``categories`` are counted as texts."""
+        self.kinds = {name: kind for name, kind in kinds.items() if name != weights}
+        self.as_text = frozenset(
+            name for name, kind in self.kinds.items() if kind == TEXT or name in categories
+        )
+        self.weights_name, self.sample_rows = weights, sample_rows
+        self.rows = self.counted = 0
+        self.weights = np.zeros(3)
+        count = len(self.kinds)
+        self.shared = np.zeros((count, count))
+        self.infinite = dict.fromkeys(self.kinds, 0)
+        self.levels: dict[str, Levels | None] = {
+            name: Levels({}, np.zeros(0, np.int64)) for name in self.as_text
+        }
+        numbers = [name for name in self.kinds if name not in self.as_text]
+        self.lowest = {name: np.zeros(0) for name in numbers}
+        self.highest = {name: np.zeros(0) for name in numbers}
+        self._keys = np.zeros(0, np.uint64)
+        self._places = np.zeros(0, np.intp)
+        self._values = {name: np.zeros(0) for name in [*self.kinds, ""]}
+
+    def update(self, chunk: Chunk, where: str) -> None:
+        """Take some more rows into account."""
+        w = weights_of(chunk, self.weights_name, where)
+        places = self.rows + np.arange(chunk.rows)
+        self.rows += chunk.rows
+        if w is not None:
+            places, chunk, w = places[w > 0], chunk.take(w > 0), w[w > 0]
+            heaviest = max(self.weights[2], w.max(initial=0))
+            self.weights = np.array([self.weights[0] + w.sum(), self.weights[1] + w @ w, heaviest])
+        self.counted += chunk.rows
+        present = np.empty((len(self.kinds), chunk.rows), np.float32)
+        columns: dict[str, NDArray[np.floating]] = {}
+        for place, name in enumerate(self.kinds):
+            if name in self.as_text:
+                codes = self._codes(name, chunk)
+                columns[name] = np.where(codes >= 0, codes, np.nan)
+            else:
+                columns[name] = chunk.numbers[name]
+                self._widen(name, columns[name])
+            np.logical_not(np.isnan(columns[name]), out=present[place], casting="unsafe")
+            self.infinite[name] += chunk.infinite.get(name, 0)
+        counts = present.sum(axis=1, dtype=np.float64)
+        whole = counts == chunk.rows
+        holes = np.flatnonzero(~whole)
+        shared = np.where(whole[:, None], counts, counts[:, None])
+        shared[np.ix_(holes, holes)] = present[holes] @ present[holes].T
+        self.shared += shared
+        self._draw(places, columns, np.ones(chunk.rows) if w is None else w)
+
+    def _codes(self, name: str, chunk: Chunk) -> NDArray[np.intp]:
+        levels = self.levels[name]
+        if levels is None:
+            return np.full(chunk.rows, -1)
+        found = levels.codes_of(*texts_of(chunk, name))
+        if len(levels.place) > MAX_TEXTS:
+            self.levels[name] = None
+        return found
+
+    def _widen(self, name: str, values: Floats) -> None:
+        """Keep the ends of a column."""
+        for ends, sign in ((self.lowest, 1), (self.highest, -1)):
+            known = ends[name]
+            beyond = values[~np.isnan(values)] if len(known) < ENDS else values
+            if len(known) >= ENDS:
+                last = known[-1] if sign == 1 else known[0]
+                beyond = values[values < last] if sign == 1 else values[values > last]
+            if len(beyond):
+                if len(beyond) > ENDS:
+                    beyond = np.partition(sign * beyond, ENDS - 1)[:ENDS] * sign
+                both = np.sort(np.concatenate([known, beyond]))
+                ends[name] = both[:ENDS] if sign == 1 else both[-ENDS:]
+
+    def _draw(
+        self, places: NDArray[np.intp], columns: Mapping[str, Floats], weights: Floats
+    ) -> None:
+        """Keep the rows of the sample: those of the smallest keys."""
+        keys = random_keys(places)
+        if len(self._keys) >= self.sample_rows:
+            some = np.flatnonzero(keys < self._keys.max())
+        else:
+            some = np.arange(len(keys))
+        if not len(some):
+            return
+        whole = np.concatenate([self._keys, keys[some]])
+        kept = np.arange(len(whole))
+        if len(whole) > self.sample_rows:
+            kept = np.argpartition(whole, self.sample_rows - 1)[: self.sample_rows]
+        self._keys = whole[kept]
+        self._places = np.concatenate([self._places, places[some]])[kept]
+        for name, values in {**columns, "": weights}.items():
+            self._values[name] = np.concatenate([self._values[name], values[some]])[kept]
+
+    def sample(self) -> dict[str, NDArray[np.float64]]:
+        """Return the rows of the sample in their order: numbers, positions of texts, by name.
+
+        And under ``""`` the weights.
+        """
+        order = np.argsort(self._places)
+        return {name: values[order] for name, values in self._values.items()}
+
+
+def random_keys(places: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """Return a pseudo-random number for each position (SplitMix64; Steele, Lea & Flood, 2014)."""
+    with np.errstate(over="ignore"):
+        z = (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def texts_of(chunk: Chunk, name: str) -> tuple[NDArray[np.integer], list[str]]:
+    """Return a column as texts: those of `Chunk`, or its numbers as texts."""
+    if name in chunk.texts:
+        return chunk.texts[name]
+    values = chunk.numbers[name]
+    there = ~np.isnan(values)
+    found, codes = np.unique(values[there], return_inverse=True)
+    whole = np.full(len(values), -1)
+    whole[there] = codes
+    return whole, [number_as_text(value) for value in found]
+
+
+def weights_of(chunk: Chunk, name: str | None, where: str) -> NDArray[np.float64] | None:
+    """Return the weights of rows, 0 where one is missing; None if no column holds them."""
+    if name is None:
+        return None
+    values = chunk.numbers[name]
+    if (values < 0).any():
+        low = values[values < 0][0]
+        raise TableError(
+            f"{where}: weights must not be negative; got {low:g} in column {printable(name)!r}"
+        )
+    if chunk.infinite.get(name):
+        raise TableError(f"{where}: column {printable(name)!r} of weights holds infinite values")
+    return np.where(np.isnan(values), 0, values)

@@ -1,0 +1,175 @@
+"""Columns of Arrow batches as numbers or texts, by their types alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax.tables.delimited import arrow
+from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.texts import MISSING
+
+NUMBER, FLAG, DATE, TIME, SPAN, TEXT = (
+    "numbers",
+    "true and false",
+    "dates",
+    "times of day",
+    "durations",
+    "text",
+)
+"""Kinds of columns; all but text are numbers."""
+
+EMPTY = ""
+"""Kind of a column without any value: it goes with every other."""
+
+_DAY = 86_400e6
+"""Microseconds."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """Some rows of a table.
+
+    Attributes:
+      rows: their number.
+      numbers: columns of numbers by name, ``(n,)`` float64, NaN where missing or infinite: true and
+        false are 1 and 0, dates days since 1970, times of day hours, durations days.
+      texts: of columns of text the position ``(n,)`` of every row's text in a list, -1 where it
+        is missing, and that list.
+      infinite: of columns of numbers that have infinite values, how many.
+    """
+
+    rows: int
+    numbers: Mapping[str, NDArray[np.float64]]
+    texts: Mapping[str, tuple[NDArray[np.integer], list[str]]]
+    infinite: Mapping[str, int]
+
+    def take(self, rows: NDArray[np.bool_]) -> Chunk:
+        """Return some of the rows."""
+        numbers = {name: values[rows] for name, values in self.numbers.items()}
+        texts = {name: (codes[rows], levels) for name, (codes, levels) in self.texts.items()}
+        return Chunk(int(rows.sum()), numbers, texts, self.infinite)
+
+
+def kind_of(dtype: Any) -> str | None:
+    """Return the kind of a column of an Arrow type, None for one that no scan can use."""
+    types = arrow().types
+    if types.is_dictionary(dtype):
+        return kind_of(dtype.value_type)
+    if types.is_null(dtype):
+        return EMPTY
+    if types.is_boolean(dtype):
+        return FLAG
+    if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
+        return NUMBER
+    if types.is_date(dtype) or types.is_timestamp(dtype):
+        return DATE
+    if types.is_time(dtype):
+        return TIME
+    if types.is_duration(dtype):
+        return SPAN
+    texts = types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
+    return TEXT if texts else None
+
+
+def decoded(table: Any, kinds: Mapping[str, str], where: str) -> Chunk:
+    """Return the columns of an Arrow table that have a kind, as numbers or texts.
+
+    Raises:
+      TableError: for a column that is not there, or is of another kind, naming ``where``.
+    """
+    numbers, texts, infinite = {}, {}, {}
+    known = set(table.column_names)
+    for name, kind in kinds.items():
+        if name not in known:
+            raise TableError(f"{where} has no column {printable(name)!r}, which others have")
+        column = table.column(table.column_names.index(name))
+        check_kind(name, kind, kind_of(column.type), where)
+        if kind == TEXT:
+            texts[name] = _texts(column)
+            continue
+        values = _numbers(column, kind)
+        wrong = np.isinf(values)
+        if wrong.any():
+            infinite[name] = int(wrong.sum())
+            values = np.where(wrong, np.nan, values)
+        numbers[name] = values
+    return Chunk(table.num_rows, numbers, texts, infinite)
+
+
+def check_kind(name: str, expected: str, got: str | None, where: str) -> None:
+    """Raise a TableError where a column is of another kind than elsewhere."""
+    if got not in (expected, EMPTY):
+        raise TableError(
+            f"{where}: column {printable(name)!r} holds {got or 'neither numbers nor text'}, and"
+            f" {expected or 'nothing'} in what was read before it: convert one of them"
+        )
+
+
+def _numbers(column: Any, kind: str) -> NDArray[np.float64]:
+    compute, pa = arrow().compute, arrow()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    unit = 1.0
+    if kind == DATE:
+        column, unit = column.cast(pa.timestamp("us", getattr(column.type, "tz", None))), _DAY
+    elif kind == SPAN:
+        column, unit = column.cast(pa.duration("us")), _DAY
+    elif kind == TIME:
+        column, unit = column.cast(pa.time64("us")), _DAY / 24
+    if kind in (DATE, SPAN, TIME):
+        column = column.cast(pa.int64())
+    # Digits that float64 has not are lost, as they are of a column of a frame.
+    column = compute.cast(column, pa.float64(), safe=False)
+    values = column.to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
+    return np.asarray(values, np.float64) / unit if unit != 1 else np.asarray(values, np.float64)
+
+
+def _texts(column: Any) -> tuple[NDArray[np.integer], list[str]]:
+    pa = arrow()
+    if pa.types.is_null(column.type):
+        return np.full(len(column), -1), []
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.large_string()).dictionary_encode()
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    words = [None if text is None else text.strip() for text in column.dictionary.to_pylist()]
+    levels: dict[str, int] = {}
+    place = [
+        -1 if text is None or text.lower() in MISSING else levels.setdefault(text, len(levels))
+        for text in words
+    ]
+    return np.array([*place, -1], np.int64)[codes], list(levels)
+
+
+def as_arrow(table: Any) -> Any:
+    """Return a batch as an Arrow table: a matrix, a mapping of names to columns, or a frame.
+
+    Raises:
+      TypeError: for what is no table.
+      TableError: for values that no Arrow column can hold.
+    """
+    pa = arrow()
+    try:
+        if isinstance(table, pa.Table):
+            return table
+        if isinstance(table, pa.RecordBatch):
+            return pa.Table.from_batches([table])
+        if isinstance(table, Mapping):
+            return pa.table({str(name): np.asarray(values) for name, values in table.items()})
+        if hasattr(table, "__arrow_c_stream__"):
+            return pa.table(table)
+        matrix = np.asarray(table)
+        if matrix.ndim == 2 and matrix.dtype.kind in "fiub":
+            return pa.table({f"x{i}": np.ascontiguousarray(x) for i, x in enumerate(matrix.T)})
+    except pa.ArrowException as error:
+        raise TableError(f"the batch cannot be read: {printable(str(error))}") from None
+    raise TypeError(
+        "a batch must be a matrix (n, p) of numbers, a mapping of names to columns, or a frame"
+        f" (Arrow, pandas, polars); got {type(table).__name__}."
+    )

@@ -1,0 +1,339 @@
+"""Tables that are read again and again, batch by batch: files, folders, datasets, queries."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import glob
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hgr_jax._optional import require
+from hgr_jax.tables.arrow_columns import EMPTY, NUMBER, TEXT, check_kind, kind_of
+from hgr_jax.tables.delimited import arrow, find_delimiter
+from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.texts import MISSING
+
+PARQUET = (".parquet", ".pq")
+DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+
+CSV_BLOCK = 2**23
+"""Bytes of a CSV file that are read at a time; the types of its columns are those of the first."""
+
+MISSING_IN_FILES = sorted({*MISSING, *(text.upper() for text in MISSING), "NaN", "None", "Null"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One file of a source, or all of it.
+
+    Attributes:
+      name: for messages.
+      kinds: of its columns by name, in their order; None for what no scan can use.
+      rows: their number, None where no one knows it yet.
+      read: yields its record batches, of some columns and at most so many rows, given the kinds
+        that these have in all parts.
+      stamp: changes when the part does; None where no one can tell.
+    """
+
+    name: str
+    kinds: Mapping[str, str | None]
+    rows: int | None
+    read: Callable[[Mapping[str, str], int], Iterator[Any]]
+    stamp: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A table in parts, each of which can be read more than once, in the same order.
+
+    Attributes:
+      name: of the whole.
+      parts: in their order.
+      kinds: of the columns that a scan can use, by name.
+      order: names of all columns.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    kinds: Mapping[str, str]
+    order: Sequence[str]
+
+    @classmethod
+    def of(cls, name: str, parts: Sequence[Part]) -> Source:
+        """Return a source of parts, which must have the same columns.
+
+        Raises:
+          TableError: naming the part and the column where they do not.
+        """
+        first = parts[0]
+        kinds = dict(first.kinds)
+        for part in parts[1:]:
+            for missing, here, there in (
+                (first.kinds.keys() - part.kinds.keys(), part, first),
+                (part.kinds.keys() - first.kinds.keys(), first, part),
+            ):
+                if missing:
+                    column = printable(min(missing))
+                    raise TableError(
+                        f"{here.name} has no column {column!r}, which {there.name} has"
+                    )
+            for column, kind in part.kinds.items():
+                known = kinds[column]
+                if known == EMPTY:
+                    kinds[column] = kind
+                elif kind != known and known is not None:
+                    check_kind(column, known, kind, part.name)
+        # A column without any value so far may have numbers further on, or else is told apart.
+        usable = {n: kind or NUMBER for n, kind in kinds.items() if kind is not None}
+        return cls(name, tuple(parts), usable, list(kinds))
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, None where no one knows it yet."""
+        known = [part.rows for part in self.parts]
+        return None if None in known else sum(rows or 0 for rows in known)
+
+    @property
+    def stamp(self) -> Any:
+        """What changes when the source does; None where no one can tell."""
+        stamps = [part.stamp for part in self.parts]
+        return None if None in stamps else stamps
+
+    def batches(
+        self, columns: Sequence[str], rows: int, *, skip: int = 0
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield Arrow tables of ``rows`` rows each, or what is left of a part, and its name.
+
+        Args:
+          columns: which.
+          rows: of a table.
+          skip: so many of the first tables are left out.
+        """
+        kinds = {name: self.kinds[name] for name in columns}
+        for part in self.parts:
+            known = -(-part.rows // rows) if part.rows is not None else None
+            if known is not None and skip >= known:
+                skip -= known
+                continue
+            with _faults_of(part.name):
+                for table in _of_size(part.read(kinds, rows), rows):
+                    if skip:
+                        skip -= 1
+                    else:
+                        yield part.name, table
+
+
+def _of_size(batches: Iterator[Any], rows: int) -> Iterator[Any]:
+    """Yield tables of exactly so many rows, but the last, of record batches of any size."""
+    table, waiting, count = arrow().Table, [], 0
+    for batch in batches:
+        while len(batch):
+            part = batch.slice(0, rows - count)
+            batch = batch.slice(len(part))
+            waiting.append(part)
+            count += len(part)
+            if count == rows:
+                yield table.from_batches(waiting)
+                waiting, count = [], 0
+    if waiting:
+        yield table.from_batches(waiting)
+
+
+@contextlib.contextmanager
+def _faults_of(name: str) -> Iterator[None]:
+    """Say in one line why a part cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise TableError(f"no such file: {name}") from None
+    except (OSError, arrow().ArrowException) as error:
+        reason = printable(" ".join(str(error).split()))
+        raise TableError(f"{name} cannot be read: {reason}") from None
+
+
+def as_source(table: Any) -> Source | None:
+    """Return what is read batch by batch; None for a table that is in memory.
+
+    Args:
+      table: a path, a pattern or a folder of CSV and Parquet files, a dataset of pyarrow, a lazy
+        frame of polars, a relation of DuckDB, or anything else with ``__arrow_c_stream__`` that can
+        be read more than once.
+
+    Raises:
+      TableError: for files that cannot be read, or do not have the same columns.
+      TypeError: for a stream that can be read once only.
+    """
+    if isinstance(table, str | Path):
+        return of_files(table)
+    module, kind = type(table).__module__.partition(".")[0].lstrip("_"), type(table).__name__
+    if module == "polars" and kind == "LazyFrame":
+        return _of_lazy_frame(table)
+    if module == "pyarrow" and hasattr(table, "get_fragments"):
+        return _of_dataset(table)
+    if module == "pyarrow" and kind == "RecordBatchReader":
+        raise TypeError(
+            "a RecordBatchReader can be read once, and a scan reads its table more often: write it"
+            " to a Parquet file, or pass what makes such readers."
+        )
+    if not hasattr(table, "__arrow_c_stream__"):
+        return None
+    narwhals = require("narwhals.stable.v2", "table")
+    native = narwhals.from_native(table, pass_through=True)
+    return None if isinstance(native, narwhals.DataFrame) else _of_stream(table)
+
+
+def of_files(path: str | Path) -> Source:
+    """Return a source of a file, of those that a pattern matches, or of those in a folder."""
+    shown = printable(str(path))
+    place = Path(path)
+    if place.is_dir():
+        files = sorted(
+            file
+            for file in place.rglob("*")
+            if file.is_file()
+            and file.name.lower().endswith((*PARQUET, *DELIMITED))
+            and not any(part.startswith((".", "_")) for part in file.relative_to(place).parts)
+        )
+        by = next((p for f in files for p in f.relative_to(place).parts[:-1] if "=" in p), None)
+        if by is not None:
+            raise TableError(
+                f"the files of {shown} lie in folders such as {printable(by)!r}, whose names are"
+                " values: pass pyarrow.dataset.dataset(folder, partitioning='hive')"
+            )
+        if not files:
+            raise TableError(f"{shown} holds no Parquet or CSV file")
+    elif place.exists():
+        files = [place]
+    else:
+        files = sorted(map(Path, glob.glob(str(path), recursive=True)))
+        if not files:
+            raise TableError(f"no such file: {shown}")
+    parts = []
+    for file in files:
+        with _faults_of(printable(str(file))):
+            parts.append(_part_of_file(file))
+    return Source.of(shown, parts)
+
+
+def _part_of_file(file: Path) -> Part:
+    told = file.stat()
+    stamp = [str(file), told.st_size, told.st_mtime_ns]
+    name = file.name.lower()
+    if name.endswith(PARQUET):
+        return _part_of_parquet(file, stamp)
+    if name.endswith((*DELIMITED, ".txt")):
+        return _part_of_csv(file, stamp)
+    raise TableError(
+        f"{printable(str(file))} is read whole, not batch by batch: expected Parquet or CSV, by"
+        f" its ending ({', '.join((*PARQUET, *DELIMITED))})"
+    )
+
+
+def _part_of_parquet(file: Path, stamp: Any) -> Part:
+    reader = require("pyarrow.parquet", "stream")
+    with reader.ParquetFile(file) as opened:
+        kinds = _kinds(opened.schema_arrow)
+        rows = opened.metadata.num_rows
+
+    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+        with reader.ParquetFile(file) as opened:
+            yield from opened.iter_batches(size, columns=list(kinds))
+
+    return Part(printable(str(file)), kinds, rows, read, stamp)
+
+
+def _part_of_csv(file: Path, stamp: Any) -> Part:
+    csv = require("pyarrow.csv", "stream")
+    pa = arrow()
+    with pa.input_stream(str(file), compression="detect") as stream:
+        line = stream.read(2**16).split(b"\n")[0].decode(errors="replace")
+    if not line.strip():
+        raise TableError(f"{printable(str(file))} is empty: expected a line of column names")
+    parse = csv.ParseOptions(delimiter=find_delimiter(line, None))
+    options = csv.ReadOptions(block_size=CSV_BLOCK)
+
+    def opened(convert: Any) -> Any:
+        return csv.open_csv(
+            str(file), read_options=options, parse_options=parse, convert_options=convert
+        )
+
+    missing = {"null_values": MISSING_IN_FILES, "strings_can_be_null": True}
+    with opened(csv.ConvertOptions(**missing)) as stream:
+        schema = stream.schema
+    kinds = _kinds(schema)
+
+    def read(chosen: Mapping[str, str], size: int) -> Iterator[Any]:
+        # Whole numbers may be followed by others, and a column that begins without a value has
+        # the type that it has in other files.
+        types = {
+            name: pa.float64()
+            if kind == NUMBER
+            else pa.string()
+            if kind == TEXT
+            else schema.field(name).type
+            for name, kind in chosen.items()
+        }
+        convert = csv.ConvertOptions(column_types=types, include_columns=list(chosen), **missing)
+        try:
+            with opened(convert) as stream:
+                yield from stream
+        except pa.ArrowInvalid as error:
+            reason = printable(" ".join(str(error).split()))
+            raise TableError(
+                f"{printable(str(file))}: {reason}; the types of its columns are those of its first"
+                f" {CSV_BLOCK // 2**20} MB, or of the files before it"
+            ) from None
+
+    return Part(printable(str(file)), kinds, None, read, stamp)
+
+
+def _kinds(schema: Any) -> dict[str, str | None]:
+    if len(set(schema.names)) < len(schema.names):
+        twice = next(name for name in schema.names if schema.names.count(name) > 1)
+        raise TableError(f"two columns are called {printable(twice)!r}: rename one of them")
+    return {field.name: kind_of(field.type) for field in schema}
+
+
+def _of_dataset(dataset: Any) -> Source:
+    schema = dataset.schema
+    parts = []
+    for place, fragment in enumerate(dataset.get_fragments()):
+        name = printable(str(getattr(fragment, "path", "") or f"part {place} of the dataset"))
+
+        def read(kinds: Mapping[str, str], size: int, own: Any = fragment) -> Iterator[Any]:
+            yield from own.to_batches(schema=schema, columns=list(kinds), batch_size=size)
+
+        with _faults_of(name):
+            parts.append(Part(name, _kinds(schema), fragment.count_rows(), read))
+    if not parts:
+        raise TableError("the dataset has no files")
+    return Source.of("the dataset", parts)
+
+
+def _of_lazy_frame(frame: Any) -> Source:
+    if not hasattr(frame, "collect_batches"):
+        raise TypeError(
+            "batches of a LazyFrame need polars 1.34 or newer: update it, or write the frame to"
+            " Parquet (sink_parquet) and pass that file."
+        )
+    schema = frame.limit(0).collect().to_arrow().schema
+
+    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+        for some in frame.select(list(kinds)).collect_batches(chunk_size=size):
+            yield from some.to_arrow().to_batches()
+
+    return Source.of("the lazy frame", [Part("the lazy frame", _kinds(schema), None, read)])
+
+
+def _of_stream(table: Any) -> Source:
+    pa = arrow()
+    name = f"the {type(table).__name__}"
+    schema = pa.RecordBatchReader.from_stream(table).schema
+
+    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+        for batch in pa.RecordBatchReader.from_stream(table):
+            yield batch.select(list(kinds))
+
+    return Source.of(name, [Part(name, _kinds(schema), None, read)])
