@@ -41,11 +41,18 @@ def sketched(x: Floats, weights: Floats | None, *, degree: int) -> Polynomials:
 
 
 def on_sample(
-    x: Floats, weights: Floats, extra: Floats | None, rows: int, *, degree: int
+    x: Floats,
+    weights: Floats,
+    extra: Floats | None,
+    rows: int,
+    *,
+    degree: int,
+    noise: float = 32 * float(np.finfo(np.float64).eps),
 ) -> Polynomials:
     """Return polynomials of every column, orthonormal on a sample ``x (m, c)`` of so many rows.
 
-    With ``extra (e, c)``, far values that a sample has too few of, each as one of the rows.
+    With ``extra (e, c)``, far values that a sample has too few of, each as one of the rows.  Of
+    ``noise``, relative, is what rounding leaves of a direction that the sample does not have.
     """
     points, each = _on_their_rows(x, weights)
     center: Floats = np.einsum("cn,cn->c", np.broadcast_to(each, points.shape), points)
@@ -60,7 +67,6 @@ def on_sample(
         each, some = (np.broadcast_to(v, (shape[0], v.shape[1])) for v in (each, some))
         each = np.concatenate([each, some], axis=1)
         each = each / np.maximum(each.sum(axis=1, keepdims=True), 1e-300)
-    noise = tolerance(np.dtype(np.float64))
     return stieltjes(points, each, degree, tolerance=noise, passes=0, center=center)[0]
 
 

@@ -133,7 +133,9 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit:
     fits = [kb_fit(*on_device, *choice, weights=weights) for choice in choices]
     best = max(fits, key=lambda fit: float(fit.correlation))
     scanned = scan.correlation[scan.names.index(a), scan.names.index(b)]
-    if not abs(float(best.correlation) - scanned) <= FIT_TOLERANCE and np.isfinite(scanned):
+    of_all = scan.settings.get("sample_rows", scan.settings["rows"]) == scan.settings["rows"]
+    apart = not abs(float(best.correlation) - scanned) <= FIT_TOLERANCE
+    if of_all and apart and np.isfinite(scanned):
         warnings.warn(
             f"the fit of {a!r} and {b!r} has correlation {float(best.correlation):.4f}, where"
             f" the scan found {scanned:.4f}: {best.alpha.dtype} has too few digits for the"

@@ -31,6 +31,9 @@ from hgr_jax.tables.faults import TableError, printable
 UNBOUNDED = 2**62
 """Bytes: all numbers of a stream are one tile, and all its categories another."""
 
+NOISE = 1e-11
+"""Of the polynomials of a sample: many rows leave more rounding than few."""
+
 FAR = 30
 """Powers of 2 beyond which a column is scaled; see `as_features`."""
 
@@ -273,15 +276,14 @@ def _fitted(
     far = np.stack([np.pad(e, (0, size - len(e)), constant_values=np.nan) for e in ends], axis=1)
     extra = plan.scaled(far).astype(np.float64) if survey.counted > rows else None
     w = sample[""]
-    values = on_sample(
-        plan.scaled(x).astype(np.float64), w, extra, survey.counted, degree=kernels.largest
-    )
+    scaled = plan.scaled(x).astype(np.float64)
+    values = on_sample(scaled, w, extra, survey.counted, degree=kernels.largest, noise=NOISE)
     if not tested:
         return dataclasses.replace(plan, values=values)
     maps = tuple(RankMap.of(sample[n], low[i], high[i]) for i, n in enumerate(numbers))
     rank = np.stack([to(sample[n]) for to, n in zip(maps, numbers, strict=True)], axis=1)
     degree = plan.layout(ranked=True).degree
-    of_ranks = on_sample(rank, w, None, survey.counted, degree=degree)
+    of_ranks = on_sample(rank, w, None, survey.counted, degree=degree, noise=NOISE)
     return dataclasses.replace(plan, maps=maps, values=values, ranks=of_ranks)
 
 

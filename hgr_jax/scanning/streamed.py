@@ -24,6 +24,8 @@ from hgr_jax.tables.sources import Source
 BATCH_ROWS = 2**16
 """Rows that are decoded at a time, with fewer where memory is short."""
 
+LEAST_ROWS_AT_ONCE = 2**10
+
 BYTES_OF_A_VALUE = 64
 """Of a batch: as it is read, decoded, scaled, ranked and waiting."""
 
@@ -63,7 +65,7 @@ def scan_source(
     if not kinds:
         raise TableError(f"{source.name} has no column of numbers or text")
     check_options(h, k, method, pvalues, kinds, weights, categories)
-    rows = max(2**10, min(BATCH_ROWS, memory // (BYTES_OF_A_VALUE * len(kinds))))
+    rows = max(LEAST_ROWS_AT_ONCE, min(BATCH_ROWS, memory // (BYTES_OF_A_VALUE * len(kinds))))
 
     def bar(label: str) -> AbstractContextManager[Advance]:
         return progress_bar(

@@ -65,14 +65,15 @@ class Survey:
         *,
         categories: Collection[str] = (),
         weights: str | None = None,
-        sample_rows: int = SAMPLE_ROWS,
+        sample_rows: int | None = None,
     ) -> None:
         """Begin with no row; numbers among ``categories`` are counted as texts."""
         self.kinds = {name: kind for name, kind in kinds.items() if name != weights}
         self.as_text = frozenset(
             name for name, kind in self.kinds.items() if kind == TEXT or name in categories
         )
-        self.weights_name, self.sample_rows = weights, sample_rows
+        self.weights_name = weights
+        self.sample_rows = SAMPLE_ROWS if sample_rows is None else sample_rows
         self.rows = self.counted = 0
         self.weights = np.zeros(3)
         count = len(self.kinds)

@@ -161,7 +161,8 @@ def as_arrow(table: Any) -> Any:
         if isinstance(table, pa.RecordBatch):
             return pa.Table.from_batches([table])
         if isinstance(table, Mapping):
-            return pa.table({str(name): np.asarray(values) for name, values in table.items()})
+            arrays = {str(name): np.asarray(values) for name, values in table.items()}
+            return pa.table({n: pa.array(x, from_pandas=True) for n, x in arrays.items()})
         if hasattr(table, "__arrow_c_stream__"):
             return pa.table(table)
         matrix = np.asarray(table)

@@ -1,0 +1,69 @@
+"""Tables for scans that read batch by batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hgr_jax import Scan
+from hgr_jax.scanning import streamed, survey
+
+ROWS = 3000
+
+
+def mixed(seed: int = 0, rows: int = ROWS, *, holes: bool = True) -> pd.DataFrame:
+    """Numbers, one of them far from 0 and one skewed, and categories, with holes of their own."""
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=rows)
+    kinds = np.array(["one", "two", "three"], object)
+    table = pd.DataFrame(
+        {
+            "a": a,
+            "square": a**2 + rng.normal(size=rows),
+            "skewed": rng.lognormal(size=rows),
+            "few": rng.integers(0, 3, rows),
+            "kind": kinds[(a > 0).astype(int) + rng.integers(0, 2, rows)],
+            "far": 1e6 + 10 * a + rng.normal(size=rows),
+            "side": np.array(["left", "right"], object)[(rng.random(rows) < 0.3).astype(int)],
+        }
+    )
+    if holes:
+        for name in ("a", "skewed", "kind", "far"):
+            table.loc[rng.random(rows) < 0.05, name] = None
+    return table
+
+
+def of_batches(rows: int, monkeypatch: pytest.MonkeyPatch, sample: int | None = None) -> None:
+    """Read so many rows at a time, and keep a sample of so many."""
+    monkeypatch.setattr(streamed, "BATCH_ROWS", rows)
+    monkeypatch.setattr(streamed, "LEAST_ROWS_AT_ONCE", 1)
+    if sample is not None:
+        monkeypatch.setattr(survey, "SAMPLE_ROWS", sample)
+
+
+def same(one: Scan, other: Scan, tolerance: float = 0) -> None:
+    """All matrices of two scans are the same."""
+    assert (one.names, one.skipped, one.notes) == (other.names, other.skipped, other.notes)
+    for name in ("n_obs", "degrees", "source", "pairs"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
+    for name in ("correlation", "pearson", "rank_correlation", "spearman", "pvalue", "null_95"):
+        first, second = getattr(one, name), getattr(other, name)
+        np.testing.assert_allclose(first, second, atol=tolerance, rtol=0, err_msg=name)
+
+
+def near(found: Scan, whole: Scan, tolerance: float = 2e-6) -> None:
+    """Values of a scan of batches are those of a scan of the whole table in memory."""
+    assert found.names == whole.names
+    np.testing.assert_array_equal(found.n_obs, whole.n_obs)
+    np.testing.assert_array_equal(found.degrees, whole.degrees)
+    for name in ("correlation", "pearson", "corrected", "null_mean", "null_95"):
+        first, second = getattr(found, name), getattr(whole, name)
+        np.testing.assert_allclose(first, second, atol=tolerance, rtol=0, err_msg=name)
+
+
+def parts_of(table: Any, *ends: int) -> list[Any]:
+    """The rows of a frame between some positions."""
+    return [table.iloc[i:j] for i, j in zip([0, *ends], [*ends, len(table)], strict=True)]

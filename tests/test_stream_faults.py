@@ -1,0 +1,166 @@
+"""What is said of sources that cannot be scanned batch by batch: never a wrong number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import hgr_jax
+from hgr_jax.tables import sources
+from tests.stream_support import mixed, of_batches
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    for place in range(2):
+        mixed(place, 300).to_parquet(tmp_path / f"p{place}.parquet")
+    return tmp_path
+
+
+def written(folder: Path, name: str, table: pd.DataFrame) -> None:
+    if name.endswith("csv"):
+        table.to_csv(folder / name, index=False)
+    else:
+        table.to_parquet(folder / name)
+
+
+@pytest.mark.parametrize("name", ["p2.csv", "p2.parquet"])
+def test_files_of_other_columns(parts: Path, name: str) -> None:
+    table = mixed(2, 300)
+    written(parts, name, table.assign(far="high"))
+    with pytest.raises(ValueError, match=rf"{name}: column 'far' holds text, and numbers"):
+        hgr_jax.scan(parts)
+    written(parts, name, table.drop(columns="square"))
+    with pytest.raises(ValueError, match=rf"{name} has no column 'square', which .*p0.parquet has"):
+        hgr_jax.scan(parts)
+    written(parts, name, table.assign(more=1.0))
+    with pytest.raises(ValueError, match=rf"p0.parquet has no column 'more', which .*{name} has"):
+        hgr_jax.scan(parts)
+    written(parts, name, table.assign(few=table["few"].isna()))
+    with pytest.raises(
+        ValueError, match=rf"{name}: column 'few' holds true and false, and numbers"
+    ):
+        hgr_jax.scan(parts)
+    written(parts, name, table.assign(few=np.nan, far=table["far"].round()))  # no value is no kind
+    assert hgr_jax.scan(parts, pvalues=None).settings["rows"] == 900
+
+
+def test_files_that_break_off(parts: Path) -> None:
+    whole = (parts / "p1.parquet").read_bytes()
+    (parts / "p1.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"p1.parquet cannot be read"):
+        hgr_jax.scan(parts)
+    damaged = bytearray(whole)
+    damaged[8:2000] = bytes(1992)
+    (parts / "p1.parquet").write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"p1.parquet cannot be read"):
+        hgr_jax.scan(parts)
+
+
+def test_csv_that_changes_further_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "CSV_BLOCK", 4096)
+    path = tmp_path / "t.csv"
+    lines = ["x,y", *(f"{i},{i % 7}" for i in range(2000))]
+    path.write_text("\n".join([*lines, "0.5,1"]) + "\n")
+    assert hgr_jax.scan(path, pvalues=None).settings["rows"] == 2001  # 0.5 is a number too
+    path.write_text("\n".join([*lines, "many,1"]) + "\n")
+    with pytest.raises(ValueError, match=r"t.csv: .*CSV conversion error.*'many'.*first"):
+        hgr_jax.scan(path)
+    path.write_text("\n".join([*lines, "3"]) + "\n")
+    with pytest.raises(ValueError, match=r"t.csv: .*Expected 2 columns, got 1"):
+        hgr_jax.scan(path)
+    path.write_bytes("\n".join([*lines, "\xe4,1"]).encode("latin-1"))
+    with pytest.raises(ValueError, match=r"t.csv: "):
+        hgr_jax.scan(path)
+
+
+def test_what_is_no_source(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no such file"):
+        hgr_jax.scan(tmp_path / "none.parquet")
+    with pytest.raises(ValueError, match="no such file"):
+        hgr_jax.scan(str(tmp_path / "*.parquet"))
+    with pytest.raises(ValueError, match="holds no Parquet or CSV file"):
+        hgr_jax.scan(tmp_path)
+    (tmp_path / "t.json").write_text("{}")
+    with pytest.raises(ValueError, match="is read whole, not batch by batch"):
+        hgr_jax.scan(tmp_path / "t.json")
+    (tmp_path / "t.csv").write_text("")
+    with pytest.raises(ValueError, match="is empty"):
+        hgr_jax.scan(tmp_path / "t.csv")
+    pd.DataFrame({"x": np.zeros(0)}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="the table has no rows"):
+        hgr_jax.scan(tmp_path / "t.parquet")
+    pd.DataFrame({"x": [[1], [2]]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="has no column of numbers or text"):
+        hgr_jax.scan(tmp_path / "t.parquet")
+    pa.parquet.write_table(pa.table([[1.0], [2.0]], names=["x", "x"]), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="two columns are called 'x'"):
+        hgr_jax.scan(tmp_path / "t.parquet")
+
+
+class Once:
+    """A stream that has its rows the first two times: for its columns, and a first pass."""
+
+    def __init__(self, table: pa.Table, *, then: pa.Table) -> None:
+        self.tables = [table, table, then]
+
+    def __arrow_c_stream__(self, schema: Any = None) -> Any:
+        return self.tables.pop(0).__arrow_c_stream__(schema)
+
+
+def test_sources_that_are_another_table_when_they_are_read_again() -> None:
+    table = pa.Table.from_pandas(mixed(3, 300), preserve_index=False)
+    with pytest.raises(TypeError, match="a RecordBatchReader can be read once"):
+        hgr_jax.scan(table.to_reader())
+    with pytest.raises(ValueError, match="had 300 rows at first, and 0 when it was read again"):
+        hgr_jax.scan(Once(table, then=table.slice(0, 0)))
+    moved = table.set_column(0, "a", pa.array(np.roll(table["a"].to_numpy(), 1), from_pandas=True))
+    with pytest.raises(
+        ValueError, match="'a' is missing in other rows than when it was first read"
+    ):
+        hgr_jax.scan(Once(table, then=moved))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"given": "a"}, "given: not for a table that is read batch by batch"),
+        ({"transform": "rank"}, "transform: not for"),
+        ({"names": ["a"]}, "names: not for"),
+        ({"standard_errors": True}, "standard_errors: not for"),
+        ({"low_cardinality": 3}, "low_cardinality: not for"),
+        ({"method": "hsic", "pvalues": None}, "method='hsic': not for"),
+        ({"pvalues": "permutation"}, "pvalues='permutation': not for"),
+        ({"h": hgr_jax.kernels.hats([0.0, 1.0, 2.0])}, "kernels as h or k: not for"),
+        ({"method": "sk"}, "take pvalues=None"),
+        ({"target": "none"}, "target 'none' is not a column"),
+        ({"weights": "kind"}, "'kind' is text"),
+        ({"categories": ["none"]}, "name no column"),
+        ({"h": 50, "memory": 2**20}, "memory is 1 MB"),
+    ],
+)
+def test_options_of_tables_in_memory(parts: Path, options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        hgr_jax.scan(parts, **options)
+
+
+def test_options_of_tables_in_batches(parts: Path) -> None:
+    for option in ({"checkpoint": "folder"}, {"weights": "far"}):
+        with pytest.raises(ValueError, match="for tables that are read batch by batch"):
+            hgr_jax.scan(mixed(4, 100), **option)
+    with pytest.raises(TypeError, match="must be the name of a column"):
+        hgr_jax.scan(parts, weights=np.ones(600))
+
+
+def test_a_text_with_too_many_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_batches(100, monkeypatch)
+    monkeypatch.setattr("hgr_jax.scanning.survey.MAX_TEXTS", 150)
+    table = mixed(5, 300).assign(name=[f"n{i}" for i in range(300)])
+    table.to_parquet(tmp_path / "t.parquet")
+    found = hgr_jax.scan(tmp_path / "t.parquet", pvalues=None)
+    assert found.skipped["name"] == "text with more levels than a scan of batches counts"

@@ -1,0 +1,281 @@
+"""Scans of files, folders, datasets and queries, batch by batch."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import importlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+
+import hgr_jax
+from hgr_jax.scanning import streamed
+from hgr_jax.scanning.state import ScanState
+from hgr_jax.scanning.survey import Survey
+from hgr_jax.tables.arrow_columns import decoded
+from hgr_jax.tables.sources import as_source
+from tests.stream_support import mixed, near, of_batches, parts_of, same
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return mixed()
+
+
+@pytest.fixture(scope="module")
+def folder(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("parts")
+    for place, part in enumerate(parts_of(table, 900, 1000)):
+        part.to_parquet(path / f"part-{place}.parquet")
+    (path / "_SUCCESS").write_text("")
+    (path / ".part-9.parquet").write_text("being written")
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(table: pd.DataFrame) -> hgr_jax.Scan:
+    return hgr_jax.scan(table)
+
+
+class Stream:
+    """What only has Arrow's stream of a table, as often as it is asked for."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(schema)
+
+
+def sources(folder: Path, table: pd.DataFrame) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "folder": folder,
+        "pattern": str(folder / "part-*.parquet"),
+        "dataset": pyarrow.dataset.dataset(folder, exclude_invalid_files=True),
+        "stream": Stream(pa.Table.from_pandas(table, preserve_index=False)),
+    }
+    for library in ("polars", "duckdb"):
+        try:
+            module = importlib.import_module(library)
+        except ImportError:
+            continue
+        query = f"{folder}/part-*.parquet"
+        scans = {"polars": "scan_parquet", "duckdb": "read_parquet"}
+        found[library] = getattr(module, scans[library])(query)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["folder", "pattern", "dataset", "stream", "polars", "duckdb"])
+def test_every_source_is_scanned_as_the_table_is(
+    kind: str, folder: Path, table: pd.DataFrame, whole: hgr_jax.Scan
+) -> None:
+    known = sources(folder, table)
+    if kind not in known:
+        pytest.skip(f"{kind} is not installed")
+    found = hgr_jax.scan(known[kind])
+    near(found, whole)
+    np.testing.assert_allclose(found.rank_correlation, whole.rank_correlation, atol=2e-6)
+    assert found.settings["rows"] == found.settings["sample_rows"] == len(table)
+
+
+def test_one_file_of_csv_and_one_of_parquet(
+    tmp_path: Path, table: pd.DataFrame, whole: hgr_jax.Scan
+) -> None:
+    table.to_csv(tmp_path / "a.csv", index=False)
+    table.to_csv(tmp_path / "b.csv.gz", index=False)
+    table.to_csv(tmp_path / "c.tsv", index=False, sep="\t", na_rep="NA")
+    table.to_parquet(tmp_path / "d.parquet")
+    for name in ("a.csv", "b.csv.gz", "c.tsv", "d.parquet"):
+        near(hgr_jax.scan(tmp_path / name), whole)
+
+
+def test_a_folder_in_partitions(tmp_path: Path, table: pd.DataFrame, whole: hgr_jax.Scan) -> None:
+    arrow = pa.Table.from_pandas(table.assign(part=np.arange(len(table)) % 3), preserve_index=False)
+    schema = pa.schema([("part", pa.int32())])
+    by = pyarrow.dataset.partitioning(schema, flavor="hive")
+    pyarrow.dataset.write_dataset(arrow, tmp_path, format="parquet", partitioning=by)
+    with pytest.raises(ValueError, match=r"'part=0'.*partitioning='hive'"):
+        hgr_jax.scan(tmp_path)
+    found = hgr_jax.scan(pyarrow.dataset.dataset(tmp_path, partitioning="hive"))
+    assert found.names[-1] == "part"
+    i = slice(0, len(whole.names))
+    np.testing.assert_allclose(found.correlation[i, i], whole.correlation, atol=2e-6)
+
+
+@pytest.mark.parametrize("rows", [100, 777])
+def test_small_batches_and_a_sample_that_is_not_the_table(
+    rows: int, monkeypatch: pytest.MonkeyPatch, folder: Path, whole: hgr_jax.Scan
+) -> None:
+    of_batches(rows, monkeypatch, sample=800)
+    found = hgr_jax.scan(folder)
+    near(found, whole)
+    assert found.settings["sample_rows"] == 800
+    apart = np.abs(found.spearman - whole.spearman)
+    assert 1e-6 < np.nanmax(apart) < 0.01
+
+
+def test_the_sample_does_not_depend_on_the_batches(table: pd.DataFrame) -> None:
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    kinds = dict(as_source(Stream(arrow)).kinds)
+    samples = []
+    for size in (3000, 1000, 17):
+        survey = Survey(kinds, sample_rows=500)
+        for batch in arrow.to_batches(size):
+            survey.update(decoded(pa.Table.from_batches([batch]), kinds, ""), "")
+        samples.append(survey.sample())
+    for other in samples[1:]:
+        for name, values in samples[0].items():
+            np.testing.assert_array_equal(values, other[name], name)
+    places = np.flatnonzero(np.isin(table["square"], samples[0]["square"]))
+    assert len(places) == 500
+    assert 1350 < places.mean() < 1650  # of 3,000 rows, standard error 39
+
+
+def test_kinds_of_columns() -> None:
+    rng = np.random.default_rng(8)
+    n = 400
+    x = rng.normal(size=n)
+    days = np.datetime64("2020-01-01") + np.round(20 * x + 100).astype("m8[D]")
+    table = {
+        "x": x,
+        "whole": np.round(3 * x).astype(np.int64),
+        "flag": rng.random(n) < 1 / (1 + np.exp(-x)),
+        "day": days.astype("M8[us]"),
+        "span": (days - days[0]).astype("m8[s]"),
+        "single": x.astype(np.float32) ** 2,
+        "code": rng.integers(0, 3, n),
+        "infinite": np.where(x > 2, np.inf, x + rng.normal(size=n)),
+        "constant": np.full(n, 3.5),
+        "rare": np.where(x < 0, "low", "high").astype(object),
+        "unique": np.array([f"id {i}" for i in range(n)]),
+    }
+    table["rare"][:3], table["rare"][5:8] = "once", "again"
+    whole = hgr_jax.scan(table, categories=["code"], pvalues=None)
+    exact = {name: pa.array(values) for name, values in table.items()}
+    exact["cents"] = pa.array([decimal.Decimal(int(v)) / 100 for v in 100 * x])
+    exact["hour"] = pa.array([datetime.time(int(v) % 24) for v in 10 + 3 * x])
+    exact["list"] = pa.array([[1]] * n)
+    exact["none"] = pa.nulls(n)
+    exact["rare"] = exact["rare"].dictionary_encode()
+    found = hgr_jax.scan(Stream(pa.table(exact)), categories=["code"], pvalues=None)
+    common = [found.names.index(name) for name in whole.names]
+    i = np.ix_(common, common)
+    np.testing.assert_allclose(found.correlation[i], whole.correlation, atol=2e-5)
+    assert found.skipped["list"] == "neither numbers nor text"
+    assert found.skipped["none"] == "no value is present"
+    for name in ("constant", "unique"):
+        assert found.skipped[name] == whole.skipped[name]
+    for name in ("infinite", "rare"):
+        assert found.notes[name] == whole.notes[name]
+    assert found["x", "cents"].correlation > 0.9999
+    assert found["x", "hour"].correlation > 0.9
+    assert found.category("code").levels[:3] == ("0", "1", "2")
+
+
+def test_weights_targets_and_no_pvalues(tmp_path: Path, table: pd.DataFrame) -> None:
+    w = np.random.default_rng(9).uniform(0, 2, len(table))
+    table.assign(w=w).to_parquet(tmp_path / "t.parquet")
+    options: dict[str, Any] = {"h": 3, "k": 2, "pvalues": None, "target": "kind"}
+    found = hgr_jax.scan(tmp_path / "t.parquet", weights="w", **options)
+    near(found, hgr_jax.scan(table, weights=w, **options))
+    assert found.settings["weighted"]
+    assert "w" not in found.names
+
+
+def test_far_outliers_take_another_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_batches(1000, monkeypatch, sample=200)
+    monkeypatch.setattr("hgr_jax.scanning.survey.ENDS", 2)
+    rng = np.random.default_rng(10)
+    x = rng.normal(size=4000)
+    x[::400] *= 60
+    table = pd.DataFrame({"x": x, "y": np.abs(x) / 10 + rng.normal(size=4000)})
+    table.to_parquet(tmp_path / "t.parquet")
+    passes = []
+    finished = streamed.Run.finished
+    monkeypatch.setattr(
+        streamed.Run, "finished", lambda run, state: (passes.append(1), finished(run, state))[1]
+    )
+    near(
+        hgr_jax.scan(tmp_path / "t.parquet", pvalues=None), hgr_jax.scan(table, pvalues=None), 1e-5
+    )
+    assert 2 <= len(passes) <= 3
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("after", [1, 3, 30, 34, 45, 60])
+def test_a_run_that_is_killed_goes_on(
+    after: int, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_batches(100, monkeypatch, sample=800)
+    monkeypatch.setattr(streamed, "SAVED_EVERY", -1)
+    expected = hgr_jax.scan(folder)
+    source = type(as_source(folder))
+    batches, taken = source.batches, []
+
+    def counted(self: Any, *args: Any, **options: Any) -> Any:
+        for each in batches(self, *args, **options):
+            taken.append(1)
+            if len(taken) == after:
+                raise KilledError
+            yield each
+
+    with monkeypatch.context() as patch:
+        patch.setattr(source, "batches", counted)
+        with pytest.raises(KilledError):
+            hgr_jax.scan(folder, checkpoint=tmp_path)
+        del taken[:]
+        taken += [1] * after
+        same(hgr_jax.scan(folder, checkpoint=tmp_path), expected)
+        done = len(taken) - after
+    assert done == (60 if after <= 30 else 61 - after)  # 30 of each pass, but those that were kept
+    with pytest.raises(ValueError, match="checkpoint of another scan"):
+        hgr_jax.scan(folder, checkpoint=tmp_path, h=2)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_goes_on(tmp_path: Path, folder: Path) -> None:
+    program = (
+        "import sys, hgr_jax\nfrom hgr_jax.scanning import streamed\n"
+        "streamed.BATCH_ROWS, streamed.LEAST_ROWS_AT_ONCE, streamed.SAVED_EVERY = 20, 1, -1\n"
+        "found = hgr_jax.scan(sys.argv[1], checkpoint=sys.argv[2])\nfound.save(sys.argv[3])\n"
+    )
+
+    def started(checkpoint: str, out: str) -> subprocess.Popen[bytes]:
+        arguments = [str(folder), str(tmp_path / checkpoint), str(tmp_path / out)]
+        return subprocess.Popen([sys.executable, "-c", program, *arguments])
+
+    assert started("whole", "whole.npz").wait() == 0
+    killed = started("part", "part.npz")
+    state = tmp_path / "part" / streamed.CHECKPOINT
+    while not state.exists():
+        time.sleep(0.01)
+    time.sleep(0.2)
+    killed.kill()
+    assert killed.wait() != 0
+    assert 0 < ScanState.load(state).rows < 3000
+    assert started("part", "part.npz").wait() == 0
+    loaded = [hgr_jax.Scan.load(tmp_path / name) for name in ("whole.npz", "part.npz")]
+    same(*loaded)
+
+
+def test_a_bar_of_rows(
+    folder: Path, capsys: pytest.CaptureFixture[str], whole: hgr_jax.Scan
+) -> None:
+    near(hgr_jax.scan(folder, progress=True, pvalues=None), hgr_jax.scan(mixed(), pvalues=None))
+    shown = capsys.readouterr().err
+    assert "levels and a sample" in shown
+    assert "sums" in shown
+    assert "0/3000" in shown
