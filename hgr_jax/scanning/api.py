@@ -28,6 +28,7 @@ from hgr_jax._progress import progress_bar
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.scanning.choice import as_positions, pairs_of, without_given
+from hgr_jax.scanning.distributed import as_cluster, scan_cluster
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.estimate import estimate_pairs
 from hgr_jax.scanning.features import Estimates, as_features
@@ -131,6 +132,12 @@ def scan(
     fitted afterwards are as `ScanState.result` says.  Columns are what their types say: text is a
     category, whatever it holds.  The files must have the same columns, of the same kinds.
 
+    A data frame or array of Dask, or a data frame of Spark (the extras ``dask``, ``spark``), is
+    scanned where it lies: in three passes over its partitions (rows; the survey; the sums), of
+    which only sums come back.  The result is that of a table that is read batch by batch, however
+    it is partitioned, and whichever partitions a cluster computes again; but it must be the same
+    table each time (persist what is random).  Workers need this package.
+
     ``"rank"`` asks for Roy's law of ranks at h and k throughout, ``"asymptotic"`` for the same law
     of the values as they are, ``"permutation"`` for permutations of the values, None for no
     p-values.  Measures other than ``"kb"`` are tested by permutations of the values.
@@ -224,8 +231,9 @@ def scan(
     if pvalues in ("rank", "asymptotic") and method != "kb":
         raise ValueError(f"pvalues={pvalues!r} is for method='kb'; got method={method!r}.")
     key = None if key is None else as_key(key)
-    source = as_source(table)
-    if source is not None:
+    cluster = as_cluster(table)
+    source = as_source(table) if cluster is None else None
+    if cluster is not None or source is not None:
         check_streamed(
             {
                 "given": given is not None,
@@ -236,23 +244,25 @@ def scan(
                 "kernels as h or k": not kernels.plain,
                 f"method={method!r}": method not in ("kb", "sk"),
                 f"pvalues={pvalues!r}": pvalues not in ("auto", None),
+                "checkpoint": checkpoint is not None and cluster is not None,
             }
         )
-        return scan_source(
-            source,
-            h=kernels.h,
-            k=kernels.k,
-            method=str(method),
-            target=target,
-            weights=cast(Any, weights),
-            pvalues=pvalues,
-            permutations=permutations,
-            key=key,
-            categories=categories,
-            memory=memory,
-            progress=progress,
-            checkpoint=checkpoint,
-        )
+        options = {
+            "h": kernels.h,
+            "k": kernels.k,
+            "method": method,
+            "target": target,
+            "weights": weights,
+            "pvalues": pvalues,
+            "permutations": permutations,
+            "key": key,
+            "categories": categories,
+            "memory": memory,
+        }
+        if source is not None:
+            options |= {"progress": progress, "checkpoint": checkpoint}
+            return scan_source(source, **cast(Any, options))
+        return scan_cluster(cast(Any, cluster), **cast(Any, options))
     if checkpoint is not None or isinstance(weights, str):
         option = "checkpoint" if checkpoint is not None else "the name of a column as weights"
         raise ValueError(f"{option} is for tables that are read batch by batch; this is in memory.")

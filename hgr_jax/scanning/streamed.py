@@ -65,7 +65,7 @@ def scan_source(
     if not kinds:
         raise TableError(f"{source.name} has no column of numbers or text")
     check_options(h, k, method, pvalues, kinds, weights, categories)
-    rows = max(LEAST_ROWS_AT_ONCE, min(BATCH_ROWS, memory // (BYTES_OF_A_VALUE * len(kinds))))
+    rows = rows_at_once(memory, len(kinds))
 
     def bar(label: str) -> AbstractContextManager[Advance]:
         return progress_bar(
@@ -90,6 +90,11 @@ def scan_source(
         run.repairs, run.tables = run.repairs + 1, 0
         state = run.finished(state.repaired())
     return state.result(target=target, permutations=permutations, key=key, memory=memory)
+
+
+def rows_at_once(memory: int, columns: int) -> int:
+    """Return how many rows of so many columns are decoded at a time."""
+    return max(LEAST_ROWS_AT_ONCE, min(BATCH_ROWS, memory // (BYTES_OF_A_VALUE * columns)))
 
 
 class Run:

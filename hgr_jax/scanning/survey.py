@@ -7,6 +7,7 @@ is cut into batches.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Collection, Mapping
 
@@ -44,6 +45,15 @@ class Levels:
         self.counts = counts
         return found
 
+    def added(self, other: Levels) -> NDArray[np.intp]:
+        """Count the rows of other texts, and return the position here of each."""
+        place = np.array([self.place.setdefault(t, len(self.place)) for t in other.place], np.intp)
+        counts = np.zeros(len(self.place), np.int64)
+        counts[: len(self.counts)] = self.counts
+        counts[place] += other.counts
+        self.counts = counts
+        return place
+
 
 class Survey:
     """What is known of the rows so far.
@@ -66,15 +76,19 @@ class Survey:
         categories: Collection[str] = (),
         weights: str | None = None,
         sample_rows: int | None = None,
+        first: int = 0,
     ) -> None:
-        """Begin with no row; numbers among ``categories`` are counted as texts."""
+        """Begin with no row; numbers among ``categories`` are counted as texts.
+
+        ``first`` is the position of the first row to come, in the whole table.
+        """
         self.kinds = {name: kind for name, kind in kinds.items() if name != weights}
         self.as_text = frozenset(
             name for name, kind in self.kinds.items() if kind == TEXT or name in categories
         )
         self.weights_name = weights
         self.sample_rows = SAMPLE_ROWS if sample_rows is None else sample_rows
-        self.rows = self.counted = 0
+        self.first, self.rows, self.counted = first, 0, 0
         self.weights = np.zeros(3)
         count = len(self.kinds)
         self.shared = np.zeros((count, count))
@@ -92,7 +106,7 @@ class Survey:
     def update(self, chunk: Chunk, where: str) -> None:
         """Take some more rows into account."""
         w = weights_of(chunk, self.weights_name, where)
-        places = self.rows + np.arange(chunk.rows)
+        places = self.first + self.rows + np.arange(chunk.rows)
         self.rows += chunk.rows
         if w is not None:
             places, chunk, w = places[w > 0], chunk.take(w > 0), w[w > 0]
@@ -150,16 +164,55 @@ class Survey:
             some = np.flatnonzero(keys < self._keys.max())
         else:
             some = np.arange(len(keys))
-        if not len(some):
-            return
-        whole = np.concatenate([self._keys, keys[some]])
+        if len(some):
+            values = {name: each[some] for name, each in {**columns, "": weights}.items()}
+            self._keep(keys[some], places[some], values)
+
+    def _keep(
+        self, keys: NDArray[np.uint64], places: NDArray[np.intp], values: Mapping[str, Floats]
+    ) -> None:
+        """Keep the rows of the smallest keys, of those of the sample and of others."""
+        whole = np.concatenate([self._keys, keys])
         kept = np.arange(len(whole))
         if len(whole) > self.sample_rows:
             kept = np.argpartition(whole, self.sample_rows - 1)[: self.sample_rows]
         self._keys = whole[kept]
-        self._places = np.concatenate([self._places, places[some]])[kept]
-        for name, values in {**columns, "": weights}.items():
-            self._values[name] = np.concatenate([self._values[name], values[some]])[kept]
+        self._places = np.concatenate([self._places, places])[kept]
+        for name, each in values.items():
+            self._values[name] = np.concatenate([self._values[name], each])[kept]
+
+    def joined(self, other: Survey) -> Survey:
+        """Return what is known of these rows and of those that come after them."""
+        found = copy.copy(self)
+        found.rows, found.counted = self.rows + other.rows, self.counted + other.counted
+        heaviest = max(self.weights[2], other.weights[2])
+        found.weights = np.append((self.weights + other.weights)[:2], heaviest)
+        found.shared = self.shared + other.shared
+        found.infinite = {n: count + other.infinite[n] for n, count in self.infinite.items()}
+        found.lowest = {
+            n: np.sort(np.concatenate([ends, other.lowest[n]]))[:ENDS]
+            for n, ends in self.lowest.items()
+        }
+        found.highest = {
+            n: np.sort(np.concatenate([ends, other.highest[n]]))[-ENDS:]
+            for n, ends in self.highest.items()
+        }
+        found.levels, values = {}, dict(other._values)
+        for name, levels in self.levels.items():
+            added = other.levels[name]
+            found.levels[name] = None
+            if levels is None or added is None:
+                values[name] = np.full(len(values[name]), np.nan)
+                continue
+            joined = Levels(dict(levels.place), levels.counts)
+            place = joined.added(added)
+            if len(joined.place) <= MAX_TEXTS:
+                found.levels[name] = joined
+            codes = np.nan_to_num(values[name], nan=-1).astype(np.intp)
+            values[name] = np.append(place, np.nan)[codes]
+        found._values = dict(self._values)
+        found._keep(other._keys, other._places, values)
+        return found
 
     def sample(self) -> dict[str, NDArray[np.float64]]:
         """Return the rows of the sample in their order: numbers, positions of texts, by name.
