@@ -27,7 +27,7 @@ from hgr_jax._forks import refuse_forked
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference._ranks import ranks
-from hgr_jax.scanning.choice import as_positions, pairs_of, without_given
+from hgr_jax.scanning.choice import as_positions, columns_of, pairs_of, without_given
 from hgr_jax.scanning.distributed import as_cluster, scan_cluster
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.estimate import estimate_pairs
@@ -50,7 +50,7 @@ from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import MEMORY, check_size
 from hgr_jax.scanning.streamed import scan_source
 from hgr_jax.scanning.unpooled import exact_pairs, with_exact
-from hgr_jax.tables.columns import Columns, as_columns
+from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.sources import as_source
 
 PVALUES = ("auto", "rank", "asymptotic", "permutation")
@@ -63,6 +63,7 @@ def scan(
     k: KernelLike = 5,
     method: str | Measure = "kb",
     target: str | int | Sequence[str | int] | None = None,
+    other: Any = None,
     given: str | int | Sequence[str | int] | None = None,
     given_degree: int = 5,
     transform: str | None = None,
@@ -156,6 +157,9 @@ def scan(
         another measure of this package, or any function of two vectors that JAX can trace; those
         take the numeric columns only, and one program for every number of rows that occurs.
       target: a name, or where no column has it a position, or several: only pairs with it.
+      other: another table of the same rows, in memory; then the pairs are those of a column of the
+        first with one of ``other`` (``y0, y1, ...`` if it is a matrix), and matrices have the
+        columns of both.
       given: names or positions, as of ``target``, of columns whose effect is taken out of all.
       given_degree: total degree of the polynomials of the given numbers, an int from 1 to 50.
         Where it is below h and k, it leaves some of what they explain (see `kb`).
@@ -237,6 +241,7 @@ def scan(
         check_streamed(
             {
                 "given": given is not None,
+                "other": other is not None,
                 "transform": transform is not None,
                 "names": names is not None,
                 "standard_errors": standard_errors,
@@ -266,7 +271,9 @@ def scan(
     if checkpoint is not None or isinstance(weights, str):
         option = "checkpoint" if checkpoint is not None else "the name of a column as weights"
         raise ValueError(f"{option} is for tables that are read batch by batch; this is in memory.")
-    columns = as_columns(table, names=names, categories=categories, low_cardinality=low_cardinality)
+    columns, split = columns_of(table, other, names, categories, low_cardinality)
+    if split is not None and target is not None:
+        raise ValueError("target and other exclude each other: pairs are of both tables.")
     weights = as_host_weights(weights, columns.rows)
     targets = as_positions("target", target, columns.names)
     taken = as_positions("given", given, columns.names)
@@ -278,8 +285,13 @@ def scan(
         known = GivenColumns(of_given, given_degree)
     used = len(columns.number_positions) + len(columns.category_positions)
     wanted = None if targets is None else len(targets)
-    check_size(len(columns.names), used, wanted, tested=pvalues is not None)
-    pairs, positions = pairs_of(columns, targets)
+    others: int | None = None
+    if split is not None:
+        others = sum(
+            (p >= split).sum() for p in (columns.number_positions, columns.category_positions)
+        )
+    check_size(len(columns.names), used, wanted, tested=pvalues is not None, others=others)
+    pairs, positions = pairs_of(columns, targets, split)
     ranked = transform == "rank"
     as_they_are = measure is not None or not kernels.plain
     features = as_features(columns, weights, ranked=ranked, as_they_are=as_they_are)

@@ -4,17 +4,54 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from jax import Array
 
 from hgr_jax._arrays import Integers
-from hgr_jax.tables.columns import Columns
+from hgr_jax.tables.columns import Columns, as_columns, beside
 from hgr_jax.tables.convert import add_note
 
 GIVEN = "it is given"
 """Why a column that is given is in no pair."""
+
+
+def columns_of(
+    table: Any,
+    other: Any,
+    names: Sequence[str] | None,
+    categories: Collection[str],
+    low_cardinality: int,
+) -> tuple[Columns, int | None]:
+    """Return the columns of one table, or of two and where those of the second begin."""
+    if other is None:
+        found = as_columns(
+            table, names=names, categories=categories, low_cardinality=low_cardinality
+        )
+        return found, None
+    # Of two matrices the second has names of its own.
+    own = isinstance(other, np.ndarray | Array) and other.ndim == 2
+    of_other = [f"y{i}" for i in range(other.shape[1])] if own else None
+    first, second = (
+        as_columns(each, names=given, low_cardinality=low_cardinality)
+        for each, given in ((table, names), (other, of_other))
+    )
+    wanted = [name for name in categories if name not in first.names + second.names]
+    if wanted:
+        raise ValueError(f"categories name no column of either table: {wanted}.")
+    if categories:
+        first, second = (
+            as_columns(
+                each,
+                names=given,
+                categories=[name for name in categories if name in known.names],
+                low_cardinality=low_cardinality,
+            )
+            for each, given, known in ((table, names, first), (other, of_other, second))
+        )
+    return beside(first, second), len(first.names)
 
 
 def as_positions(option: str, value: Any, names: Sequence[str]) -> list[int] | None:
@@ -37,13 +74,22 @@ def as_positions(option: str, value: Any, names: Sequence[str]) -> list[int] | N
     return sorted(set(found))
 
 
-def pairs_of(columns: Columns, targets: list[int] | None) -> tuple[Integers, Integers]:
-    """Return pairs ``(N, 2)`` of columns, as the engine counts them and as the table does."""
+def pairs_of(
+    columns: Columns, targets: list[int] | None, split: int | None = None
+) -> tuple[Integers, Integers]:
+    """Return pairs ``(N, 2)`` of columns, as the engine counts them and as the table does.
+
+    All; those with a target; or those of a column before the position ``split`` with one from it
+    on.
+    """
     place = np.concatenate([columns.number_positions, columns.category_positions])
     engine = np.full(len(columns.names), -1)
     engine[place] = np.arange(len(place))
     used = np.sort(place)
-    if targets is None:
+    if split is not None:
+        listed = [*itertools.product(used[used < split], used[used >= split])]
+        positions = np.array(listed, np.intp).reshape(-1, 2)
+    elif targets is None:
         first, second = np.triu_indices(len(used), 1)
         positions = np.stack([used[first], used[second]], axis=1)
     else:

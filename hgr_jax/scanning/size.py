@@ -18,7 +18,9 @@ TEST = 70
 """Bytes of a pair beside them while it is estimated, and more while it is tested; as measured."""
 
 
-def check_size(columns: int, used: int, targets: int | None, *, tested: bool) -> None:
+def check_size(
+    columns: int, used: int, targets: int | None, *, tested: bool, others: int | None = None
+) -> None:
     """Raise for a scan whose result takes more than the memory that is available.
 
     Args:
@@ -26,17 +28,19 @@ def check_size(columns: int, used: int, targets: int | None, *, tested: bool) ->
       used: those that are not skipped.
       targets: how many of them are targets; None for all pairs.
       tested: whether there are p-values.
+      others: how many of those that are used are in another table, of which each is in a pair with
+        all of the first; None for no such table.
 
     Raises:
       ValueError: with the number of pairs, what they take, and what can be done.
     """
     free = available_memory()
-    need = _bytes_of(columns, used, targets, tested=tested)
+    pairs = _pairs_of(used, targets) if others is None else others * (used - others)
+    need = BYTES_OF_AN_ENTRY * columns**2 + (PAIR + TEST * tested) * pairs
     if free is None or need <= free:
         return
-    pairs = _pairs_of(used, targets)
     advice = "scan fewer columns (--columns or --drop of the command)"
-    if targets is None and _bytes_of(columns, used, 1, tested=tested) <= free:
+    if targets is None and others is None and _bytes_of(columns, used, 1, tested=tested) <= free:
         advice += ", or only the pairs with one of them (target=)"
     most = columns
     while _bytes_of(most, most, None, tested=tested) > free:

@@ -191,6 +191,36 @@ def _matrix(names: Sequence[str], table: Any, notes: dict[str, str]) -> Columns:
     return Columns(tuple(names), numbers, used, (), none, skipped, notes)
 
 
+def beside(first: Columns, second: Columns) -> Columns:
+    """Return the columns of two tables of the same rows, those of the second after the others.
+
+    Raises:
+      ValueError: for another number of rows, or a name that both have.
+    """
+    if first.rows != second.rows:
+        raise ValueError(
+            f"other must have the rows of the table, {first.rows:,}; got {second.rows:,}."
+        )
+    both = [name for name in second.names if name in set(first.names)]
+    if both:
+        raise ValueError(
+            f"columns of other must have names of their own; {', '.join(map(repr, both[:5]))}"
+            f" {'is' if len(both) == 1 else 'are'} in both tables: rename them."
+        )
+    start = len(first.names)
+    return Columns(
+        names=first.names + second.names,
+        numbers=np.concatenate([np.asarray(each.numbers) for each in (first, second)], axis=1),
+        number_positions=np.append(first.number_positions, start + second.number_positions),
+        categories=first.categories + second.categories,
+        category_positions=np.append(first.category_positions, start + second.category_positions),
+        skipped=first.skipped | second.skipped,
+        notes=first.notes | second.notes,
+        frame=first.frame,
+        dates={**first.dates, **second.dates},
+    )
+
+
 class _Builder:
     """Columns of any kind, one after the other."""
 
