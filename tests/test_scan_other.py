@@ -24,7 +24,9 @@ def frames() -> tuple[pd.DataFrame, pd.DataFrame]:
     return one, other
 
 
-@pytest.mark.parametrize("options", [{}, {"categories": ["few"]}, {"method": "sk", "pvalues": None}])
+@pytest.mark.parametrize(
+    "options", [{}, {"categories": ["few"]}, {"method": "sk", "pvalues": None}]
+)
 def test_pairs_are_those_of_one_table_with_the_columns_of_both(options: dict[str, Any]) -> None:
     one, other = frames()
     found = scan(one, other=other, permutations=99, **options)

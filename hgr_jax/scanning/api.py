@@ -10,11 +10,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import jax
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import Integers
 from hgr_jax._checks import (
     as_host_weights,
     as_key,
@@ -27,7 +27,7 @@ from hgr_jax._forks import refuse_forked
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference._ranks import ranks
-from hgr_jax.scanning.choice import as_positions, columns_of, pairs_of, without_given
+from hgr_jax.scanning.choice import as_positions, columns_of, numeric_only, pairs_of, without_given
 from hgr_jax.scanning.distributed import as_cluster, scan_cluster
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.estimate import estimate_pairs
@@ -39,18 +39,19 @@ from hgr_jax.scanning.notes import note_constants, with_ill_conditioned
 from hgr_jax.scanning.options import (
     Measure,
     as_measure,
+    check_devices,
     check_given,
     check_streamed,
     checked_kernels,
     named_kernel,
 )
+from hgr_jax.scanning.products import on_devices
 from hgr_jax.scanning.pvalues import Significance, effective_rows, significance
 from hgr_jax.scanning.rank_tests import RankTests
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import MEMORY, check_size
 from hgr_jax.scanning.streamed import scan_source
 from hgr_jax.scanning.unpooled import exact_pairs, with_exact
-from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.sources import as_source
 
 PVALUES = ("auto", "rank", "asymptotic", "permutation")
@@ -76,6 +77,7 @@ def scan(
     categories: Collection[str] = (),
     low_cardinality: int = 0,
     memory: int = MEMORY,
+    devices: Sequence[jax.Device] | None = None,
     progress: bool = False,
     checkpoint: str | Path | None = None,
 ) -> Scan:
@@ -179,6 +181,8 @@ def scan(
       low_cardinality: integer columns of at most so many values are read as categories.
       memory: bytes that features and their products may take, about, beside the data and a few
         copies of it.  More columns than fit are done in blocks.
+      devices: of JAX, as ``jax.devices()``, that share the rows of the products of values (of some
+        50 columns or more); None for its default one.
       progress: show a bar on stderr (tqdm), of the values and then of the p-values; of a table
         that is read batch by batch, of its rows.
       checkpoint: a folder for what has been summed of a table that is read batch by batch: a run
@@ -229,6 +233,7 @@ def scan(
         check_choice("transform", transform, ("rank",))
     if pvalues is not None:
         check_choice("pvalues", pvalues, PVALUES)
+    check_devices(devices)
     measure = as_measure(method)
     if check_flag("standard_errors", standard_errors) and measure is not None:
         raise ValueError(f"standard_errors are of method='kb' or 'sk'; got method={method!r}.")
@@ -250,6 +255,7 @@ def scan(
                 f"method={method!r}": method not in ("kb", "sk"),
                 f"pvalues={pvalues!r}": pvalues not in ("auto", None),
                 "checkpoint": checkpoint is not None and cluster is not None,
+                "devices": devices is not None and cluster is not None,
             }
         )
         options = {
@@ -266,7 +272,8 @@ def scan(
         }
         if source is not None:
             options |= {"progress": progress, "checkpoint": checkpoint}
-            return scan_source(source, **cast(Any, options))
+            with on_devices(devices):
+                return scan_source(source, **cast(Any, options))
         return scan_cluster(cast(Any, cluster), **cast(Any, options))
     if checkpoint is not None or isinstance(weights, str):
         option = "checkpoint" if checkpoint is not None else "the name of a column as weights"
@@ -300,7 +307,7 @@ def scan(
     show = functools.partial(
         progress_bar, progress, len(pairs), unit="pair", extra="table", leave=False
     )
-    with show(label="values") as advance:
+    with show(label="values") as advance, on_devices(devices):
         if measure is None:
             found, fine = estimate_pairs(
                 features, kernels, pairs, memory, advance, errors=standard_errors
@@ -308,7 +315,7 @@ def scan(
             notes = with_ill_conditioned(columns, fine)
             note_constants(columns, positions, found, notes, given=known is not None)
         else:
-            pairs, positions = _numeric_only(columns, pairs, positions)
+            pairs, positions = numeric_only(columns, pairs, positions)
             found = estimate_measure(features, measure, pairs, memory, advance)
             notes = columns.notes
     skipped = dict(columns.skipped)
@@ -387,10 +394,3 @@ def scan(
         kernels,
         errors=standard_errors,
     )
-
-
-def _numeric_only(
-    columns: Columns, pairs: Integers, positions: Integers
-) -> tuple[Integers, Integers]:
-    keep = (pairs < columns.numbers.shape[1]).all(axis=1)
-    return pairs[keep], positions[keep]

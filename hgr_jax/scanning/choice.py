@@ -100,6 +100,14 @@ def pairs_of(
     return engine[positions], positions
 
 
+def numeric_only(
+    columns: Columns, pairs: Integers, positions: Integers
+) -> tuple[Integers, Integers]:
+    """Return those of the pairs, as `pairs_of` has them, that are of two numbers."""
+    keep = (pairs < columns.numbers.shape[1]).all(axis=1)
+    return pairs[keep], positions[keep]
+
+
 def without_given(
     columns: Columns, given: Sequence[int], targets: list[int] | None
 ) -> tuple[Columns, Columns]:

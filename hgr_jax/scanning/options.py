@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import jax
 
 from hgr_jax import measures
 from hgr_jax._checks import check_degree, check_kernel
@@ -26,6 +28,18 @@ def check_streamed(asked: Mapping[str, bool]) -> None:
             f"{wrong[0]}: not for a table that is read batch by batch. Leave it out, or read the"
             " table (or a sample of its rows) into a data frame and scan that."
         )
+
+
+def check_devices(devices: Any) -> None:
+    """Raise unless this is a sequence of JAX's devices, or None."""
+    if devices is None:
+        return
+    if (
+        not isinstance(devices, Sequence)
+        or not devices
+        or not all(isinstance(device, jax.Device) for device in devices)
+    ):
+        raise TypeError(f"devices must be a sequence of jax.Device, or None; got {devices!r}.")
 
 
 def as_measure(method: Any) -> Measure | None:

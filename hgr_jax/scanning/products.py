@@ -15,15 +15,19 @@ Blocks are computed in the dtype of the data, and summed in double precision.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
@@ -77,10 +81,13 @@ def _wide_products(
     total: NDArray[np.float64] | None = None
     pending: Array | None = None
     shapes = (0, 0)
+    devices = _DEVICES.get()
+    own, both = _shared(devices) if devices else (_upper, _full)
+    each = -(-TILE_ROWS // max(len(devices), 1)) * max(len(devices), 1)
 
     def padded(f: Floats) -> Floats:
-        """Return ``f`` padded with 0 to a multiple of 64 features and `TILE_ROWS` rows."""
-        found = np.empty((-(-len(f) // 64) * 64, TILE_ROWS), dtype)
+        """Return ``f`` padded with 0 to a multiple of 64 features and the rows of a block."""
+        found = np.empty((-(-len(f) // 64) * 64, each), dtype)
         found[: len(f), : f.shape[1]] = f
         found[: len(f), f.shape[1] :] = 0
         found[len(f) :] = 0
@@ -90,11 +97,11 @@ def _wide_products(
         part = np.asarray(found)[: shapes[0], : shapes[1]]
         return part.astype(np.float64) if total is None else np.add(total, part, out=total)
 
-    for start in range(0, rows, TILE_ROWS):
-        f, g = features(slice(start, min(start + TILE_ROWS, rows)))
+    for start in range(0, rows, each):
+        f, g = features(slice(start, min(start + each, rows)))
         shapes = len(f), len(f if g is None else g)
         # The features of a block are made while the products of the one before it are computed.
-        following = _upper(padded(f)) if g is None else _full(padded(f), padded(g))
+        following = own(padded(f)) if g is None else both(padded(f), padded(g))
         total = total if pending is None else done(pending)
         pending = following
     assert pending is not None
@@ -112,8 +119,7 @@ _transposed = functools.partial(
 _full = jitted(_transposed)
 
 
-@jitted
-def _upper(f: Array) -> Array:
+def _upper_half(f: Array) -> Array:
     """Return ``f f^T`` on and above its diagonal, and 0 in most of what is below."""
     size = len(f) // PARTS
     rows = [
@@ -121,6 +127,43 @@ def _upper(f: Array) -> Array:
         for i in range(PARTS)
     ]
     return jnp.concatenate(rows)
+
+
+_upper = jitted(_upper_half)
+
+_DEVICES: ContextVar[tuple[jax.Device, ...]] = ContextVar("devices", default=())
+"""Those of the wide products.  Products are asked for in many places; where they are computed
+concerns none of them."""
+
+
+@contextlib.contextmanager
+def on_devices(devices: Sequence[jax.Device] | None) -> Iterator[None]:
+    """Share the rows of wide products among devices, within; None for JAX's default one."""
+    token = _DEVICES.set(tuple(devices or ()))
+    try:
+        yield
+    finally:
+        _DEVICES.reset(token)
+
+
+@functools.lru_cache(maxsize=8)
+def _shared(devices: tuple[jax.Device, ...]) -> tuple[Callable[..., Array], Callable[..., Array]]:
+    """Return `_upper` and `_full` of features whose rows are shared among devices."""
+    mesh = Mesh(np.array(devices), ("rows",))
+    rows = PartitionSpec(None, "rows")
+
+    def summed(product: Callable[..., Array], count: int) -> Callable[..., Array]:
+        local = jax.shard_map(
+            lambda *f: lax.psum(product(*f), "rows"),
+            mesh=mesh,
+            in_specs=(rows,) * count,
+            out_specs=PartitionSpec(),
+        )
+        placed = NamedSharding(mesh, rows)
+        program = jax.jit(local)
+        return lambda *f: program(*(jax.device_put(each, placed) for each in f))
+
+    return summed(_upper_half, 1), summed(_transposed, 2)
 
 
 def number_products(
