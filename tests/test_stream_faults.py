@@ -84,7 +84,7 @@ def test_what_is_no_source(tmp_path: Path) -> None:
         hgr_jax.scan(tmp_path / "none.parquet")
     with pytest.raises(ValueError, match="no such file"):
         hgr_jax.scan(str(tmp_path / "*.parquet"))
-    with pytest.raises(ValueError, match="holds no Parquet or CSV file"):
+    with pytest.raises(ValueError, match="Is a directory without a Parquet or CSV file"):
         hgr_jax.scan(tmp_path)
     (tmp_path / "t.json").write_text("{}")
     with pytest.raises(ValueError, match="is read whole, not batch by batch"):

@@ -156,6 +156,7 @@ class Plan:
             new = np.array([*(word not in known for word in words), False])
             strange[place] = np.count_nonzero(new[own]) if new.any() else 0
         present = self._present(whole, codes, where)
+        codes = np.asarray(codes, np.int32)
         batch = Batch(self.functions(self.scaled(whole)), codes, w, present)
         if not self.tested:
             return batch, None, strange
