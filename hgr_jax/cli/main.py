@@ -15,6 +15,7 @@ from hgr_jax.cli.options import command_parser
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading
 from hgr_jax.tables.formats import check_readable
+from hgr_jax.tables.sources import names_several
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -57,7 +58,8 @@ def _run(options: argparse.Namespace) -> int:
 
     read = [getattr(options, name) for name in ("model", "file") if hasattr(options, name)]
     for path in read:
-        check_readable(path)
+        if options.command != "scan" or not names_several(path):
+            check_readable(path)
     if options.command in outputs.WRITTEN:
         written = outputs.WRITTEN[options.command]
         for name in written:

@@ -133,12 +133,13 @@ def _completed(action: Any, by: Mapping[str, str]) -> None:
     action.complete = by
 
 
-def _add_file(command: argparse.ArgumentParser) -> None:
+def _add_file(command: argparse.ArgumentParser, *, also: str = "") -> None:
     file = command.add_argument(
         "file",
         type=Path,
         metavar="FILE",
-        help="CSV, Parquet, Feather, JSON or .xlsx, perhaps in .gz or .zip; - for standard input",
+        help="CSV, Parquet, Feather, JSON or .xlsx, perhaps in .gz or .zip; - for standard input"
+        + also,
     )
     _completed(file, _FILES)
 
@@ -195,7 +196,9 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
 def _add_scan_options(scan: argparse.ArgumentParser) -> None:
     add = functools.partial(_option, scan)
     several = functools.partial(scan.add_argument, action="append", default=[], metavar="COLUMN")
-    _add_file(scan)
+    _add_file(
+        scan, also="; or a folder of CSV and Parquet files, or a pattern such as 'part-*.csv'"
+    )
     several("--target", help="only pairs with this column; may be given several times")
     several("--given", help="take out what this column explains; may be given several times")
     several(

@@ -61,8 +61,8 @@ HEADERS = {
         "pvalue_source",
         (
             "a law of ranks, of several degrees at once; beside a category, Roy's law; exact of"
-            " two columns of two values; permutations of ranks; or, given other columns, random"
-            " signs"
+            " two columns of two values; permutations of ranks (sampled: of a sample of the rows);"
+            " or, given other columns, random signs"
         ),
     ),
 }
@@ -127,13 +127,15 @@ def as_report(
         "more than chance": f"{more_than_chance(found):,}",
         "degrees": f"{settings['h']} and {settings['k']}",
     }
+    if "sample_rows" in settings:
+        summary["pictures"] = f"of {settings['sample_rows']:,} rows"
     if settings["transform"]:
         summary["transform"] = "ranks"
     if settings["given"]:
         summary["given"] = ", ".join(settings["given"])
     messages = (("left out", found.skipped), ("note", found.notes))
     groups = copies_of(found)
-    sample = _rows_to_draw(np.arange(settings["rows"]), ())
+    sample = _rows_to_draw(np.arange(columns_of(found).rows), ())
     skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
     return HtmlPage(
         title=title,

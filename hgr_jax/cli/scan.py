@@ -26,10 +26,16 @@ from hgr_jax.cli.report import (
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
 from hgr_jax.scanning.single_pair import Influence
+from hgr_jax.scanning.size import MEMORY, available_memory
+from hgr_jax.scanning.streamed import scan_source
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Reading, read_any
+from hgr_jax.tables.files import Reading, chosen_names, read_any
+from hgr_jax.tables.sources import names_several, of_files
 
 WIDEST_NAME = 32
+
+LARGE = 1 / 8
+"""Of the memory that is available: a larger file is read batch by batch."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,18 +58,75 @@ class ScanOptions:
 def report_file(
     path: Path, settings: ScanOptions, folder: Path, reading: Reading | None = None
 ) -> None:
-    """Scan the columns of a file: a ranked table in the terminal, and all pairs in a folder."""
-    if reading is not None and reading.columns:
+    """Scan the columns of a file: a ranked table in the terminal, and all pairs in a folder.
+
+    A folder, a pattern, and a file that takes more than `LARGE` of the memory that is available are
+    read batch by batch.
+    """
+    reading = reading or Reading()
+    if reading.columns:
         reading = dataclasses.replace(reading, columns=(*reading.columns, *settings.given))
+    if names_several(path) or _is_large(path):
+        _report_batches(path, settings, folder, reading)
+        return
     with step_shown(f"reading {path}"):
         frame = read_any(path, reading)
     report_scan(frame, Path(frame.source).name, settings, folder)
 
 
-def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> Scan:
-    """Scan a table that has been read, and report as `report_file` does."""
+def _is_large(path: Path) -> bool:
+    free = available_memory()
+    return free is not None and path.is_file() and path.stat().st_size > LARGE * free
+
+
+def _report_batches(path: Path, settings: ScanOptions, folder: Path, reading: Reading) -> None:
+    """Scan files batch by batch, and report as `report_file` does."""
+    options = {
+        "--given": settings.given,
+        "--rank": settings.rank,
+        "--na": reading.na,
+        "--decimal": reading.decimal,
+        "--no-header": not reading.header,
+    }
+    wrong = [option for option, value in options.items() if value]
+    if wrong:
+        raise TableError(
+            f"{wrong[0]} is for a file that is read whole, and {printable(str(path))} is read batch"
+            " by batch: leave it out"
+        )
+    _check_folder(folder)
+    source = of_files(path)
+    columns = chosen_names(source.name, source.order, reading)
+    try:
+        found = scan_source(
+            source,
+            h=settings.h,
+            k=settings.k,
+            method="kb",
+            target=list(settings.target) or None,
+            weights=None,
+            pvalues="auto",
+            permutations=settings.permutations,
+            key=jax.random.key(settings.seed),
+            categories=settings.categories,
+            memory=MEMORY,
+            progress=sys.stderr.isatty(),
+            checkpoint=None,
+            columns=columns,
+        )
+    except ValueError as error:
+        raise TableError(printable(str(error))) from error
+    _report(found, path.name, settings, folder)
+
+
+def _check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise TableError(f"cannot write to {printable(str(folder))}: it is a file")
+
+
+def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> Scan:
+    """Scan a table that has been read, and report as `report_file` does."""
+    _check_folder(folder)
     try:
         found = scan(
             table,
@@ -79,6 +142,13 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
         )
     except ValueError as error:
         raise TableError(printable(str(error))) from error
+    return _report(found, title, settings, folder, table)
+
+
+def _report(
+    found: Scan, title: str, settings: ScanOptions, folder: Path, table: Any = None
+) -> Scan:
+    """Print and write what was found, of a ``table`` if it is in memory."""
     # All but what prints before what is printed: a reader such as `head` may end that early.
     shown = found.top(max(settings.top, DETAILS), by=settings.sort)
     with step_shown(f"looking at {_count(len(shown), 'pair')} in full"):
@@ -117,6 +187,11 @@ def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> Non
     for label, messages in (("skipped", found.skipped), ("note", found.notes)):
         for name, reason in messages.items():
             print(f"{label}: {printable(name)}: {printable(reason)}")
+    sample = found.settings.get("sample_rows")
+    if sample is not None:
+        print(
+            f"read batch by batch: ranks, pictures and single rows are by {_count(sample, 'row')}"
+        )
     if not len(found):
         print("no pair of columns is left to scan")
         return

@@ -39,8 +39,8 @@ from hgr_jax.scanning.notes import note_constants, with_ill_conditioned
 from hgr_jax.scanning.options import (
     Measure,
     as_measure,
+    check_beside_given,
     check_devices,
-    check_given,
     check_streamed,
     checked_kernels,
     named_kernel,
@@ -286,7 +286,7 @@ def scan(
     taken = as_positions("given", given, columns.names)
     known: GivenColumns | None = None
     if taken:
-        check_given(method, pvalues)
+        check_beside_given(method, pvalues)
         columns, alone = without_given(columns, taken, targets)
         of_given = as_features(alone, weights, ranked=transform == "rank")
         known = GivenColumns(of_given, given_degree)

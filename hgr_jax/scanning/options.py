@@ -83,7 +83,7 @@ def named_kernel(kernel: KernelLike) -> int | str:
     return shortened(getattr(kernel, "__name__", repr(kernel)), KERNEL_LETTERS)
 
 
-def check_given(method: Any, pvalues: str | None) -> None:
+def check_beside_given(method: Any, pvalues: str | None) -> None:
     """Raise unless the other options go with given columns."""
     if method not in ("kb", "sk"):
         raise ValueError(f"given is for method='kb' or 'sk'; got method={method!r}.")

@@ -31,10 +31,10 @@ from hgr_jax.tables.faults import TableError, printable
 UNBOUNDED = 2**62
 """Bytes: all numbers of a stream are one tile, and all its categories another."""
 
-NOISE = 1e-11
+SAMPLE_NOISE = 1e-11
 """Of the polynomials of a sample: many rows leave more rounding than few."""
 
-FAR = 30
+MOST_POWERS = 30
 """Powers of 2 beyond which a column is scaled; see `as_features`."""
 
 
@@ -156,6 +156,7 @@ class Plan:
             new = np.array([*(word not in known for word in words), False])
             strange[place] = np.count_nonzero(new[own]) if new.any() else 0
         present = self._present(whole, codes, where)
+        codes = np.asarray(codes, np.int32)
         batch = Batch(self.functions(self.scaled(whole)), codes, w, present)
         if not self.tested:
             return batch, None, strange
@@ -249,7 +250,7 @@ def _fitted(
         for ends, i in ((survey.lowest, 0), (survey.highest, -1))
     )
     power = np.frexp(np.maximum(high - center, center - low))[1]
-    exponent = np.where(np.abs(power) > FAR, power, 0).astype(np.intp)
+    exponent = np.where(np.abs(power) > MOST_POWERS, power, 0).astype(np.intp)
     plan = Plan(
         survey.kinds,
         skipped,
@@ -277,13 +278,13 @@ def _fitted(
     extra = plan.scaled(far).astype(np.float64) if survey.counted > rows else None
     w = sample[""]
     scaled = plan.scaled(x).astype(np.float64)
-    values = on_sample(scaled, w, extra, survey.counted, degree=kernels.largest, noise=NOISE)
+    values = on_sample(scaled, w, extra, survey.counted, degree=kernels.largest, noise=SAMPLE_NOISE)
     if not tested:
         return dataclasses.replace(plan, values=values)
     maps = tuple(RankMap.of(sample[n], low[i], high[i]) for i, n in enumerate(numbers))
     rank = np.stack([to(sample[n]) for to, n in zip(maps, numbers, strict=True)], axis=1)
     degree = plan.layout(ranked=True).degree
-    of_ranks = on_sample(rank, w, None, survey.counted, degree=degree, noise=NOISE)
+    of_ranks = on_sample(rank, w, None, survey.counted, degree=degree, noise=SAMPLE_NOISE)
     return dataclasses.replace(plan, maps=maps, values=values, ranks=of_ranks)
 
 

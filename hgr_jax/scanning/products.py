@@ -282,8 +282,9 @@ def category_products(
     """Sum the weights over rows of level l and level r, ``(m, q)``."""
 
     def block(rows: slice) -> Floats:
-        g = _weighted(level_features(codes[rows], right, dtype), weights, rows)
-        return level_features(codes[rows], left, dtype) @ g.T
+        g = level_features(codes[rows], right, dtype)
+        f = g if left is right else level_features(codes[rows], left, dtype)
+        return f @ _weighted(g, weights, rows).T
 
     return sum_in_blocks(block, len(codes), len(left[0]) + len(right[0]))
 

@@ -17,7 +17,7 @@ from hgr_jax.scanning.features import Kernels
 from hgr_jax.scanning.plan import Plan, plan_of
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import MEMORY
-from hgr_jax.scanning.stream_sums import StreamSums, bytes_of, repaired, spans
+from hgr_jax.scanning.stream_sums import StreamSums, bytes_of, repaired_plan, spans
 from hgr_jax.scanning.streamed_result import scan_of
 from hgr_jax.scanning.survey import Survey
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, as_arrow, decoded, kind_of
@@ -26,7 +26,7 @@ from hgr_jax.tables.faults import TableError, printable
 BATCH = "the batch"
 """How messages call rows that have no file."""
 
-PVALUES = ("auto",)
+STREAMED_PVALUES = ("auto",)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ class ScanState:
         """
         if self._sums is None:
             return self
-        return ScanState(repaired(self._plan, self._sums))
+        return ScanState(repaired_plan(self._plan, self._sums))
 
     def result(
         self,
@@ -279,7 +279,7 @@ def check_options(
         check_degree(name, degree)
     check_choice("method", method, ("kb", "sk"))
     if pvalues is not None:
-        check_choice("pvalues", pvalues, PVALUES)
+        check_choice("pvalues", pvalues, STREAMED_PVALUES)
         if method == "sk":
             raise ValueError("p-values of batches are of method='kb'; take pvalues=None with 'sk'.")
     if isinstance(categories, str) or not isinstance(categories, Collection):

@@ -34,7 +34,7 @@ WORDS = (
 )
 ARRAYS_OF_PLAN = ("center", "exponent", "patterns")
 
-Arrays = dict[str, NDArray[Any]]
+ArraysByName = dict[str, NDArray[Any]]
 
 
 def write_state(
@@ -65,7 +65,7 @@ def read_state(path: str | Path) -> tuple[Plan, StreamSums | None, dict[str, Any
             plan = _as_plan(arrays)
             sums = None if words["seen"] is None else _as_sums(arrays, int(words["seen"]))
             if sums is not None:
-                _check(plan, sums)
+                _check_sums(plan, sums)
             return plan, sums, dict(words["beside"])
         except Exception as error:  # of whatever a damaged archive makes its readers do
             reason = "it is damaged" if "pickle" in str(error) else error
@@ -82,7 +82,7 @@ def same_plan(one: Plan, other: Plan) -> bool:
     )
 
 
-def _of_plan(plan: Plan) -> Arrays:
+def _of_plan(plan: Plan) -> ArraysByName:
     words = {name: getattr(plan, name) for name in WORDS}
     words |= {
         "kernels": [plan.kernels.h, plan.kernels.k, plan.kernels.single],
@@ -103,7 +103,7 @@ def _of_plan(plan: Plan) -> Arrays:
     return arrays
 
 
-def _as_plan(arrays: Arrays) -> Plan:
+def _as_plan(arrays: ArraysByName) -> Plan:
     words = json.loads(str(arrays["plan"]))
     bases = [
         Polynomials(*(arrays[f"{name}.{field.name}"] for field in dataclasses.fields(Polynomials)))
@@ -130,7 +130,7 @@ def _as_plan(arrays: Arrays) -> Plan:
     )
 
 
-def _of_sums(sums: StreamSums) -> Arrays:
+def _of_sums(sums: StreamSums) -> ArraysByName:
     arrays = {f"sums.{name}": getattr(sums, name) for name in COUNTS}
     for kind in ("values", "ranks"):
         for name, tile in getattr(sums, kind).items():
@@ -142,7 +142,7 @@ def _of_sums(sums: StreamSums) -> Arrays:
 COUNTS = ("rows", "weights", "squares", "strange")
 
 
-def _as_sums(arrays: Arrays, seen: int) -> StreamSums:
+def _as_sums(arrays: ArraysByName, seen: int) -> StreamSums:
     tiles: dict[str, dict[str, TileSums]] = {"values": {}, "ranks": {}}
     for key in arrays:
         kind, _, rest = key.partition(":")
@@ -155,7 +155,7 @@ def _as_sums(arrays: Arrays, seen: int) -> StreamSums:
     return StreamSums(seen, **counts, values=tiles["values"], ranks=tiles["ranks"])
 
 
-def _check(plan: Plan, sums: StreamSums) -> None:
+def _check_sums(plan: Plan, sums: StreamSums) -> None:
     """Check that the shapes of sums are those of their plan."""
     count = plan.layout().count
     for name in ("rows", "weights", "squares"):

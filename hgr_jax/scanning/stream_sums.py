@@ -57,14 +57,15 @@ class StreamSums:
         ]
         rows, weights, squares = shared * (3 // len(shared))
         of_tiles = {
-            name: tile_sums(layout, values, *columns) for name, columns in tiles_of(layout).items()
+            name: tile_sums(layout, values, *columns)
+            for name, columns in pairs_of_tiles(layout).items()
         }
         of_ranks = {}
         if ranks is not None:
             layout = plan.layout(ranked=True)
             of_ranks = {
                 name: tile_sums(layout, ranks, *columns)
-                for name, columns in tiles_of(layout).items()
+                for name, columns in pairs_of_tiles(layout).items()
                 if name != CATEGORIES
             }
         return cls(chunk.rows, rows, weights, squares, strange, of_tiles, of_ranks)
@@ -87,7 +88,7 @@ class StreamSums:
         )
 
 
-def tiles_of(layout: Layout) -> dict[str, tuple[Integers, Integers]]:
+def pairs_of_tiles(layout: Layout) -> dict[str, tuple[Integers, Integers]]:
     """Return the columns of the pairs of tiles of a stream, by name."""
     count = len(layout.patterns)
     numbers, categories = np.arange(layout.n_numeric), np.arange(layout.n_numeric, count)
@@ -132,7 +133,7 @@ def spans(plan: Plan, sums: StreamSums) -> tuple[NDArray[np.bool_], NDArray[np.b
     return basis.in_span, wrong
 
 
-def repaired(plan: Plan, sums: StreamSums) -> Plan:
+def repaired_plan(plan: Plan, sums: StreamSums) -> Plan:
     """Return a plan whose polynomials are near-orthonormal on the rows of some sums of another.
 
     Those that must be are replaced by what the moments of the old ones make orthonormal.

@@ -73,13 +73,13 @@ def tests_of_pairs(
     usable &= of_ranks.varies
     numbers = usable & (pairs < len(plan.numbers)).all(axis=1)
     if numbers.any():
-        log_p, sure = _of_numbers(plan, sums, pairs[numbers], rows[numbers], sample)
+        log_p, sure = _rank_pvalues(plan, sums, pairs[numbers], rows[numbers], sample)
         places = np.flatnonzero(numbers)[sure]
         tests.pvalue[places] = np.exp(log_p[sure])
         tests.source[places] = SOURCES.index("rank")
     mixed = usable & ~numbers
     if mixed.any():
-        mixed[mixed] = _law_is_valid(plan, sums, pairs[mixed], rows[mixed], sample)
+        mixed[mixed] = _law_holds(plan, sums, pairs[mixed], rows[mixed], sample)
         mixed &= of_ranks.pivot >= MIN_PIVOT
         tested = of_ranks.select(mixed)
         tests.pvalue[mixed] = roys_root.survival(tested.correlation, rows[mixed], *tested.degrees.T)
@@ -127,7 +127,7 @@ def _some_rows(sample: Features) -> Features:
     return Features(x, sample.codes[::stride].astype(np.int32), sample.levels, weights)
 
 
-def _of_numbers(
+def _rank_pvalues(
     plan: Plan, sums: StreamSums, pairs: Integers, rows: Floats, sample: Features
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return logarithms of p-values ``(N,)`` of two numbers, and which can be trusted."""
@@ -150,7 +150,7 @@ def _of_numbers(
     return log_p, sure
 
 
-def _law_is_valid(
+def _law_holds(
     plan: Plan, sums: StreamSums, pairs: Integers, rows: Floats, sample: Features
 ) -> NDArray[np.bool_]:
     """Return whether Roy's law holds for pairs with a category."""

@@ -97,15 +97,13 @@ def cross_sums(layout: Layout, batch: Batch, left: Integers, right: Integers) ->
         if left[0] == right[0]:
             return products.own_products(own, weights)[1:, 1:]
         return products.number_products(own, functions.take(right), weights)
-    column, level, _ = layout.levels_of(right)
+    of_right = layout.levels_of(right)[:2]
     if layout.is_number(left):
         own = functions.take(left)
-        cross = products.mixed_products(own, codes, (column, level), weights)
+        cross = products.mixed_products(own, codes, of_right, weights)
     else:
-        first, second, _ = layout.levels_of(left)
-        cross = products.category_products(
-            codes, (first, second), (column, level), weights, functions.dtype
-        )
+        of_left = of_right if left[0] == right[0] else layout.levels_of(left)[:2]
+        cross = products.category_products(codes, of_left, of_right, weights, functions.dtype)
     return np.pad(cross, (0, 1))
 
 

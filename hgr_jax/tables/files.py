@@ -215,7 +215,7 @@ def _settled(
     found, skipped, forms = {}, {}, {}
     also = [text.strip().lower() for text in reading.na]
     places = {name: place for place, name in enumerate(names)}
-    for name in _chosen(shown, names, reading):
+    for name in chosen_names(shown, names, reading):
         values, note, form = settle(
             column(places[name]),
             point=reading.decimal,
@@ -279,7 +279,7 @@ def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
     notes = {shown if name == "" else name: note for name, note in notes.items()}
     if remark:
         add_note(notes, shown, remark)
-    chosen = _chosen(shown, names, reading)
+    chosen = chosen_names(shown, names, reading)
     all_places = {name: place for place, name in enumerate(names)}
     places = {name: all_places[name] for name in chosen}
     also = [text.strip().lower() for text in reading.na]
@@ -360,7 +360,7 @@ def _check_names(shown: str, known: Sequence[str], names: Sequence[str]) -> None
             raise TableError(f"{shown} has no column {name!r}; {near_names(name, known)}")
 
 
-def _chosen(shown: str, names: Sequence[str], reading: Reading) -> list[str]:
+def chosen_names(shown: str, names: Sequence[str], reading: Reading) -> list[str]:
     """Return the names of the columns to read, in the order of the file.
 
     Raises:

@@ -203,7 +203,7 @@ def of_files(path: str | Path) -> Source:
                 " values: pass pyarrow.dataset.dataset(folder, partitioning='hive')"
             )
         if not files:
-            raise TableError(f"{shown} holds no Parquet or CSV file")
+            raise TableError(f"cannot read {shown}: Is a directory without a Parquet or CSV file")
     elif place.exists():
         files = [place]
     else:
@@ -215,6 +215,11 @@ def of_files(path: str | Path) -> Source:
         with _faults_of(printable(str(file))):
             parts.append(_part_of_file(file))
     return Source.of(shown, parts)
+
+
+def names_several(path: Path) -> bool:
+    """Return whether a path is a folder, or a pattern of several files."""
+    return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
 
 
 def _part_of_file(file: Path) -> Part:

@@ -1,0 +1,210 @@
+"""A table that does not fit: time, memory and values of a scan that reads it batch by batch.
+
+    python -m bench.scale [--quick] [--rows MILLIONS] [--folder FOLDER] [--write]
+
+The bench writes a folder of Parquet files, of 30 columns of all kinds with 5% missing values, and
+scans the first of them, some, and all.  Every scan is a process of its own, whose memory is its
+peak.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+
+import hgr_jax
+from bench.machine import describe
+from bench.report import MarkdownReport, bench_parser
+
+NUMBERS, CATEGORIES = 22, 5
+"""With a column of dates, one of true and false, and one of whole numbers: 30 in all."""
+
+MISSING = 0.05
+FILE_ROWS = 500_000
+PART_ROWS = 200_000
+"""Of the table in memory beside it."""
+
+SAMPLED_PAIRS = 20
+TOLERANCE = 1e-6
+
+
+def part(seed: int, rows: int) -> pd.DataFrame:
+    """Some rows: numbers that hang together in twos, some with tails, and categories beside."""
+    rng = np.random.default_rng(seed)
+    columns: dict[str, Any] = {}
+    for i in range(NUMBERS // 2):
+        x = rng.normal(size=rows)
+        noise = rng.normal(size=rows)
+        columns[f"x{i}"] = np.exp(x) if i % 4 == 3 else x + 100 * i
+        columns[f"y{i}"] = (x**2, np.sin(2 * x), np.abs(x), x)[i % 4] + (0.3 + i / 5) * noise
+    base = columns["x0"]
+    for i in range(CATEGORIES):
+        levels = np.array([f"level {j}" for j in range(2 + 4 * i)], object)
+        own = rng.integers(0, len(levels), rows)
+        columns[f"kind {i}"] = levels[np.where(base > 1, own // 2, own)]
+    columns["day"] = np.datetime64("2015-01-01") + rng.integers(0, 3000, rows).astype("m8[D]")
+    columns["flag"] = rng.random(rows) < 1 / (1 + np.exp(-base))
+    columns["count"] = rng.poisson(np.exp(np.clip(columns["x1"] - 100, -2, 2)))
+    table = pd.DataFrame(columns)
+    for name in table.columns:
+        table[name] = table[name].mask(rng.random(rows) < MISSING)
+    table["day"] = table["day"].astype("datetime64[us]")
+    table["flag"] = table["flag"].astype("boolean")
+    return table
+
+
+def written(folder: Path, files: int, rows: int) -> list[Path]:
+    """Files of so many rows each, written where they are not there yet."""
+    paths = [folder / f"part-{i:04d}.parquet" for i in range(files)]
+    for seed, path in enumerate(paths):
+        if not path.exists():
+            part(seed, rows).to_parquet(path)
+    return paths
+
+
+def peak() -> int:
+    """The largest memory of this process so far, in bytes."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _read(paths: Sequence[str]) -> None:
+    import pyarrow.parquet as parquet
+
+    for path in paths:
+        with parquet.ParquetFile(path) as file:
+            for _ in file.iter_batches(2**16):
+                pass
+
+
+def _scanned(pvalues: str | None) -> Callable[[Sequence[str]], hgr_jax.Scan]:
+    def scan(paths: Sequence[str]) -> hgr_jax.Scan:
+        import pyarrow.dataset as dataset
+
+        return hgr_jax.scan(dataset.dataset(list(paths)), pvalues=pvalues)
+
+    return scan
+
+
+def _in_memory(pvalues: str | None) -> Callable[[Sequence[str]], hgr_jax.Scan]:
+    def scan(paths: Sequence[str]) -> hgr_jax.Scan:
+        return hgr_jax.scan(pd.concat(map(pd.read_parquet, paths)), pvalues=pvalues)
+
+    return scan
+
+
+WORK: dict[str, Callable[[Sequence[str]], Any]] = {
+    "pyarrow reads the files": _read,
+    "`scan(files, pvalues=None)`": _scanned(None),
+    "`scan(files)`": _scanned("auto"),
+    "`scan(frame, pvalues=None)`, and reading it": _in_memory(None),
+    "`scan(frame)`, and reading it": _in_memory("auto"),
+}
+
+
+def child(name: str, paths: Sequence[str]) -> None:
+    """Do some work in this process, and print its seconds and its memory."""
+    warm = paths[0] + ".warm"
+    WORK[name]([warm])  # imports and compilation, which do not grow with the rows
+    start = time.perf_counter()
+    WORK[name](paths)
+    print(json.dumps([time.perf_counter() - start, peak()]))
+
+
+def measured(name: str, paths: Sequence[Path]) -> tuple[float, int]:
+    """Seconds and bytes of some work in a process of its own."""
+    command = [sys.executable, "-m", "bench.scale", "--child", name, *map(str, paths)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds, size = json.loads(done.stdout.splitlines()[-1])
+    return seconds, size
+
+
+def growth(report: MarkdownReport, paths: Sequence[Path], rows: int, whole: int) -> None:
+    """Time and memory of more and more files; of tables in memory the first ``whole`` alone."""
+    counts = sorted({max(1, len(paths) // 4), max(1, len(paths) // 2), len(paths)})
+    part(10**6, 5000).to_parquet(f"{paths[0]}.warm")
+
+    def lines() -> Any:
+        for name in WORK:
+            for count in counts if "frame" not in name else [min(whole, len(paths))]:
+                seconds, size = measured(name, paths[:count])
+                total = count * rows
+                yield (
+                    name,
+                    f"{total:,}",
+                    f"{seconds:.1f} s",
+                    f"{1e6 * seconds / total:.2f} \N{MICRO SIGN}s",
+                    f"{size / 2**20:,.0f} MB",
+                )
+
+    report.table(["work", "rows", "time", "a row", "peak memory"], lines())
+
+
+def same_values(report: MarkdownReport, path: Path, folder: Path, rows: int) -> bool:
+    """Values of a part beside those of the table in memory, and of `kb` on the rows of pairs.
+
+    Both of these in double precision.
+    """
+    table = pd.read_parquet(path).iloc[:rows]
+    table.to_parquet(folder / "some.parquet")
+    found = hgr_jax.scan(folder / "some.parquet")
+    rng = np.random.default_rng(0)
+    numbers = [f"{side}{i}" for i in range(NUMBERS // 2) for side in "xy"]
+    errors = []
+    with jax.enable_x64(True):
+        whole = hgr_jax.scan(table, pvalues=None)
+        for _ in range(SAMPLED_PAIRS):
+            a, b = rng.choice(numbers, 2, replace=False)
+            both = table[[a, b]].dropna().to_numpy()
+            errors.append(abs(float(hgr_jax.kb(*both.T)) - found[a, b].correlation))
+    apart = {
+        name: float(np.nanmax(np.abs(getattr(found, name) - getattr(whole, name))))
+        for name in ("correlation", "pearson")
+    }
+    apart[f"`kb` of {SAMPLED_PAIRS} pairs of numbers"] = max(errors)
+    return report.judged_table(
+        ["largest difference of a float32 scan from float64 in memory", "is", "at most"],
+        (
+            ([name, f"{value:.1e}", f"{TOLERANCE:.0e}"], value <= TOLERANCE)
+            for name, value in apart.items()
+        ),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, and keep the tables if asked."""
+    parser = bench_parser("scale", __doc__, quick="a few thousand rows")
+    parser.add_argument("--rows", type=float, default=20, help="millions of rows")
+    parser.add_argument("--folder", type=Path, help="where the files are, or are written to")
+    parser.add_argument("--child", nargs="+", help="(what one of its processes does)")
+    options = parser.parse_args(arguments)
+    if options.child:
+        child(options.child[0], options.child[1:])
+        return 0
+    rows = 5000 if options.quick else FILE_ROWS
+    files = 2 if options.quick else max(1, round(options.rows * 1e6 / rows))
+    report = MarkdownReport()
+    report.say(describe())
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = written(folder, files, rows)
+        growth(report, paths, rows, whole=2)
+        fine = same_values(report, paths[0], Path(temporary), min(rows, PART_ROWS))
+    if options.write:
+        report.keep("scale")
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""The command on folders, patterns and large files: read batch by batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hgr_jax import Scan
+from hgr_jax.cli import scan as command
+from hgr_jax.cli.main import main
+from tests.cli_scan_support import folder as folder
+from tests.stream_support import mixed, parts_of
+
+
+@pytest.fixture
+def parts(folder: Path) -> Path:
+    path = folder / "parts"
+    path.mkdir()
+    for place, part in enumerate(parts_of(mixed(rows=600), 250)):
+        part.to_parquet(path / f"p{place}.parquet")
+    return path
+
+
+def test_a_folder_and_a_pattern(parts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", "parts", "--out", "one", "--drop", "skewed", "--h", "3", "--k", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "parts: 15 pairs of 6 columns, 600 rows, polynomials of degree 3 and 3" in shown
+    assert "read batch by batch: ranks, pictures and single rows are by 600 rows" in shown
+    assert {path.name for path in Path("one").iterdir()} >= {"report.html", "pairs.csv", "scan.npz"}
+    page = Path("one/report.html").read_text(encoding="utf-8")
+    assert "of 600 rows" in page
+    assert main(["scan", "parts/p*.parquet", "--out", "other", "--target", "kind"]) == 0
+    found = Scan.load("other/scan.npz")
+    assert {"kind"} <= {name for i in found.pairs[0] for name in [found.names[i]]}
+    assert len(found) == 6
+
+
+def test_a_large_file_is_read_batch_by_batch(
+    parts: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["scan", "parts/p0.parquet", "--h", "2", "--k", "2", "--out"]
+    assert main([*arguments, "whole"]) == 0
+    assert "batch by batch" not in capsys.readouterr().out
+    monkeypatch.setattr(command, "LARGE", 0.0)
+    assert main([*arguments, "batches"]) == 0
+    assert "batch by batch" in capsys.readouterr().out
+    whole, batches = (Scan.load(f"{name}/scan.npz") for name in ("whole", "batches"))
+    np.testing.assert_allclose(batches.correlation, whole.correlation, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["parts", "--rank"], "--rank is for a file that is read whole, and parts is read batch"),
+        (["parts", "--given", "a"], "--given is for a file that is read whole"),
+        (["parts", "--na", "none"], "--na is for a file that is read whole"),
+        (["parts", "--columns", "nothing"], "has no column 'nothing'"),
+        (["parts", "--target", "nothing"], "target 'nothing' is not a column"),
+        (["none-*.csv"], "no such file: none-*.csv"),
+        (["parts", "--out", "parts/p0.parquet"], "it is a file"),
+    ],
+)
+def test_faults(
+    parts: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scan", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_of_another_kind(parts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mixed(rows=50).assign(far="text").to_parquet(parts / "p2.parquet")
+    assert main(["scan", "parts"]) == 2
+    assert "p2.parquet: column 'far' holds text, and numbers in what was read before" in (
+        capsys.readouterr().err
+    )
+    pd.DataFrame({"x": [1.0]}).to_json(parts / "t.json")  # is none of the files that are read
+    (parts / "p2.parquet").unlink()
+    assert main(["scan", "parts", "--h", "1", "--k", "1"]) == 0
