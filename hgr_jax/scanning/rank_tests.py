@@ -7,8 +7,7 @@ of the scan, the same product has HGR of the ranks.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +15,15 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._rank_blocks import NARROW, combined_pvalues, in_blocks
+from hgr_jax.inference._rank_blocks import NARROW, combined, in_blocks, top_values
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, codes_of, is_worth
+from hgr_jax.inference._ranked import (
+    LARGEST_DEGREE,
+    RankedColumn,
+    codes_of,
+    is_worth,
+    ranked_columns,
+)
 from hgr_jax.inference._small_problems import top_correlations
 from hgr_jax.inference.independence import exact_pvalue
 from hgr_jax.scanning.engine import Engine
@@ -46,13 +51,13 @@ MIN_PIVOT = 0.3
 of the column."""
 
 
-class Moments(NamedTuple):
-    """Of some of the pairs: which; M ``(h, k, N)``; the degrees to which it goes; how many rows
-    without ties they are worth; and the log of the least p-value that ranks can have.
+class Tested(NamedTuple):
+    """Of some of the pairs: which; the values of their blocks; the degrees to which these go; how
+    many rows without ties they are worth; and the log of the least p-value that ranks can have.
     """
 
     places: Integers
-    m: Floats
+    values: Floats
     degrees: Integers
     worth: Floats
     rarest: Floats
@@ -109,11 +114,11 @@ class RankTests:
             (one, other), group = divmod(key, count), self.wanted[places]
             left -= self.rows[group[0]] if one != other else 0
             (direct if left >= 0 or one == other else rest).append(group)
-        moments = (each for group in direct for each in self._among_shared(group, progress))
-        for some in _gathered(moments):
-            self._settle(some)
+        tested = [each for group in direct for each in self._among_shared(group, progress)]
         if rest:
-            self._among_own(np.concatenate(rest), memory)
+            tested += self._among_own(np.concatenate(rest), memory)
+        if tested:
+            self._settle(Tested(*(np.concatenate(x, axis=-1) for x in zip(*tested, strict=True))))
 
     def completed(self, memory: int, progress: Callable[[int], None]) -> Estimates:
         """Return estimates of the ranks of all pairs, those that the tests have not made too."""
@@ -124,11 +129,12 @@ class RankTests:
             self.of_ranks.put(rest, engine.estimate(pairs, progress))
         return self.of_ranks
 
-    def _settle(self, found: Moments) -> None:
-        combined, _, _ = combined_pvalues(found.m, self.rows[found.places], found.degrees)
-        log_p = log_probability(combined, np.maximum(found.worth, LEAST_ROWS))
-        self.log_p[found.places] = np.maximum(log_p, found.rarest)
-        self.known[found.places] = True
+    def _settle(self, found: Tested) -> None:
+        # All at once: the law of one number of rows costs as much for some hundreds as for all.
+        log_p, _, _ = combined(found.values, self.rows[found.places], found.degrees)
+        log_p = log_probability(log_p, np.maximum(found.worth, LEAST_ROWS))
+        of_law = ~self.exact[found.places]
+        self.log_p[found.places[of_law]] = np.maximum(log_p, found.rarest)[of_law]
 
     def _rows_of(self, columns: Integers) -> NDArray[np.bool_]:
         """Return the rows where all of some columns are present."""
@@ -145,10 +151,10 @@ class RankTests:
             weights = weights[there].astype(np.float64)
             weights = weights if np.ptp(weights) else None
         rows = slice(None) if there.all() else there
-        return [RankedColumn.of_codes(self.codes[rows, c], weights) for c in columns], weights
+        return ranked_columns([self.codes[rows, c] for c in columns], weights), weights
 
-    def _among_shared(self, group: Integers, progress: Callable[[int], None]) -> Iterator[Moments]:
-        """Yield moments of pairs of the same rows, by ranks among those; test tables of 2 x 2."""
+    def _among_shared(self, group: Integers, progress: Callable[[int], None]) -> Iterator[Tested]:
+        """Yield what pairs of the same rows have, by ranks among those; test tables of 2 x 2."""
         there = self._rows_of(self.pairs[group[0]])
         used, local = np.unique(self.pairs[group], return_inverse=True)
         pairs = local.reshape(-1, 2)
@@ -182,7 +188,8 @@ class RankTests:
                 h, k = np.arange(LARGEST_DEGREE)[:, None] < trusted[:, part][:, None]
                 m = m * (h[:, None] & k)
             worth = self.rows[group[part]] * share[part]
-            yield Moments(group[part], m, trusted[:, part], worth, rarest[part])
+            self.known[group[part]] = True
+            yield Tested(group[part], top_values(m), trusted[:, part], worth, rarest[part])
 
     def _estimate(self, places: Integers, directions: Integers, m: Floats) -> None:
         """Keep HGR of ranks of some pairs, of which each side ``(2, N)`` has so many directions."""
@@ -209,8 +216,8 @@ class RankTests:
             self.log_p[group[place]] = np.log(pvalue)
             self.known[group[place]] = self.exact[group[place]] = True
 
-    def _among_own(self, group: Integers, memory: int) -> None:
-        """Test pairs of columns that are missing in many different rows.
+    def _among_own(self, group: Integers, memory: int) -> list[Tested]:
+        """Return what pairs have of columns that are missing in many different rows.
 
         By ranks among the rows of each column, whose polynomials are made orthonormal on the rows
         of a pair.
@@ -231,8 +238,10 @@ class RankTests:
             m = np.where(narrow[..., None] & (within < h)[:, None] & (within < k), m, 0)
             share = worth[pairs[part]].prod(axis=1)
             rarest = -special.gammaln(rows[part] + 1)
-            self._settle(Moments(group[part], m, np.stack([h, k]), rows[part] * share, rarest))
+            degrees = np.stack([h, k])
+            tested.append(Tested(group[part], top_values(m), degrees, rows[part] * share, rarest))
 
+        tested: list[Tested] = []
         found = engine.estimate(pairs, blocks=settle)
         sure = (found.pivot >= MIN_PIVOT) & (found.degrees > 0).all(axis=1) & (rows >= LEAST_ROWS)
         sure &= (degree[pairs] > 0).all(axis=1) & is_worth(rows, worth[pairs].min(axis=1))
@@ -241,18 +250,7 @@ class RankTests:
             columns, weights = self._ranked(self.pairs[place], self._rows_of(self.pairs[place]))
             if weights is None and len(columns[0].codes) >= 2:
                 self._exactly(np.array([place]), columns, np.array([[0, 1]]))
-
-
-def _gathered(found: Iterable[Moments]) -> Iterator[Moments]:
-    """Yield moments of many pairs at a time: the law costs as much for one as for some hundreds."""
-    waiting: list[Moments] = []
-    for each in itertools.chain(found, [None]):
-        waiting += [each] if each is not None else []
-        if waiting and (
-            each is None or sum(len(known.places) for known in waiting) >= SETTLED_AT_ONCE
-        ):
-            yield Moments(*(np.concatenate(parts, axis=-1) for parts in zip(*waiting, strict=True)))
-            waiting = []
+        return tested
 
 
 def _products_of_pairs(
