@@ -187,6 +187,18 @@ CONTESTANTS: dict[str, Callable[[Task, float, int], Predict | None]] = {
     "reductions (fairlearn)": reductions,
 }
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "weight decay 0.1": {"alpha": 0.1},
+    "weight decay 1": {"alpha": 1.0},
+    "early stopping": {"early_stopping": True},
+    "constraint rows": {"constraint_fraction": 0.25},
+    "constraint rows, weight decay 0.1": {"constraint_fraction": 0.25, "alpha": 0.1},
+    "constraint rows, weight decay 1": {"constraint_fraction": 0.25, "alpha": 1.0},
+    "constraint rows, early stopping": {"constraint_fraction": 0.25, "early_stopping": True},
+}
+"""Of a network under HGR-KB, of which the defaults are one."""
+
 SLOW = ("HGR-NN penalty", "HSIC penalty", "distance correlation penalty")
 """Of which a step takes many times that of the others: batches of at most `SLOW_BATCH` rows."""
 
@@ -194,12 +206,14 @@ SLOW_BATCH = 512
 
 
 def train(name: str, task: Task, threshold: float, seed: int) -> Predict | None:
-    """The model of a contestant; None where it has none."""
+    """The model of a contestant, or of a setting; None where it has none."""
     if name in SLOW:
         task = task._replace(batch=min(SLOW_BATCH, len(task.x)))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of solvers that stop early
+            if name in SETTINGS:
+                return network(task, threshold, seed, **SETTINGS[name])
             return CONTESTANTS[name](task, threshold, seed)
     except NoSolutionFound:
         return None
@@ -253,11 +267,15 @@ def parity(z: Matrix, prediction: Matrix) -> float:
 
 
 def fronts(
-    data: Dataset, batch: int | None, seeds: int, thresholds: tuple[float, ...]
+    names: Iterable[str],
+    data: Dataset,
+    batch: int | None,
+    seeds: int,
+    thresholds: tuple[float, ...],
 ) -> dict[str, dict[float, list[Figures | None]]]:
     """Of each contestant, by threshold, the figures of all seeds; None where there is no model."""
     found: dict[str, dict[float, list[Figures | None]]] = {}
-    for name in CONTESTANTS:
+    for name in names:
         own = thresholds[-1:] if name in FREE else thresholds
         if name.startswith("reductions") and data.task != "classification":
             continue
@@ -382,10 +400,16 @@ def main(argv: list[str] | None = None) -> int:
     for name, (data, batch) in chosen.items():
         report.say()
         report.say(f"{name}: {len(data.y):,} rows, the attribute is {data.protected}.")
-        everything[name] = fronts(data, batch, seeds, thresholds)
+        everything[name] = fronts(CONTESTANTS, data, batch, seeds, thresholds)
         report.table(header, lines(everything[name]))
     shown = ("transport", "transport, guarantee") if quick else tuple(CONTESTANTS)
     failures(report, seeds, 0.3, 300 if quick else 1000, shown)
+    report.say("Settings of the training under HGR-KB; the first are the defaults.")
+    for name, (data, batch) in chosen.items():
+        report.say()
+        report.say(f"{name}:")
+        names = [*SETTINGS][: 1 if quick else None]
+        report.table(header, lines(fronts(names, data, batch, seeds, (0.3,))))
     if options.write:
         picture(everything)
         report.keep("fairness")
