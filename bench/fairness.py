@@ -202,7 +202,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SLOW = ("HGR-NN penalty", "HSIC penalty", "distance correlation penalty")
 """Of which a step takes many times that of the others: batches of at most `SLOW_BATCH` rows."""
 
-SLOW_BATCH = 512
+SLOW_BATCH = 256
 
 
 def train(name: str, task: Task, threshold: float, seed: int) -> Predict | None:
