@@ -87,6 +87,7 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.compile --write
 	$(BIN)/python -m bench.coverage --write
 	$(BIN)/python -m bench.guarantee --write
+	$(BIN)/python -m bench.fairness --write
 
 paper: $(VENV)/ready-dev
 	$(BIN)/python -m bench.paper all

@@ -17,6 +17,7 @@ from bench import (
     accuracy,
     calibration,
     coverage,
+    fairness,
     first_use,
     guarantee,
     measures,
@@ -175,6 +176,44 @@ def test_guarantee_quick(capsys: pytest.CaptureFixture[str]) -> None:
         "| 1,000, network, 0.2",
         "| 1,000, network, 0.3",
     ]
+
+
+def test_fairness_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fairness.main(["--quick"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    shown = [line.split(" | ")[0].removeprefix("| ") for line in lines]
+    assert set(fairness.CONTESTANTS) - set(shown) == {"reductions (fairlearn)"}  # of classes only
+
+
+def test_generalised_demographic_parity() -> None:
+    """Of a mean that is the attribute, and of none."""
+    z = stats.norm.ppf((np.arange(2000) + 0.5) / 2000)
+    # A kernel of width w shrinks the mean at z to z / (1 + w^2).
+    width = 1.06 * z.std() * 2000**-0.2
+    expected = math.sqrt(2 / math.pi) / (1 + width**2)
+    assert fairness.parity(z, 3 + z) == pytest.approx(expected, rel=0.02)
+    assert fairness.parity(z, np.full(2000, 7.0)) == pytest.approx(0, abs=1e-12)
+
+
+def test_residuals_know_nothing_linear_of_the_attribute(rng: np.random.Generator) -> None:
+    z, noise = rng.normal(size=(2, 500))
+    x = np.column_stack([z + noise, rng.normal(size=500)])
+    task = fairness.Task(x, x.sum(axis=1) + z, z, False, None)
+    predict = fairness.train("linear residuals", task, 0.3, 0)
+    assert predict is not None
+    assert abs(np.corrcoef(predict(x, z), z)[0, 1]) < 1e-9
+
+
+def test_reductions_of_a_classifier(rng: np.random.Generator) -> None:
+    z = rng.normal(size=400)
+    x = np.column_stack([z, rng.normal(size=(400, 2))])
+    y = (x.sum(axis=1) + rng.normal(size=400) > 0).astype(float)
+    predict = fairness.train("reductions (fairlearn)", fairness.Task(x, y, z, True, None), 0.1, 0)
+    assert predict is not None
+    p = predict(x, z)
+    assert p.min() >= -1e-9
+    assert p.max() <= 1 + 1e-9
+    assert abs(np.corrcoef(p, z)[0, 1]) < 0.3
 
 
 def test_coverage_knows_the_population() -> None:

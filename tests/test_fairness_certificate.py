@@ -161,11 +161,13 @@ def test_texts_and_pictures(sample: tuple[np.ndarray, np.ndarray]) -> None:
     assert "&lt;age&gt;" in found._repr_html_()
     assert "<age>" not in found._repr_html_()
     (axes,) = found.plot().axes
-    assert [line.get_label() for line in axes.lines][:4] == [
+    assert axes.get_xlabel() == "threshold in training"
+    assert [line.get_label() for line in axes.lines] == [
         "bound",
         "value",
         "accepted",
         "not accepted",
+        "threshold",
     ]
     with pytest.raises(ValueError, match="no candidates to draw"):
         certify(*sample, 0.3).plot()

@@ -17,13 +17,13 @@ from scipy import stats
 
 import hgr_jax
 from hgr_jax import independence_test
-from hgr_jax.inference import IndependenceTest, _rank_law, roys_root
+from hgr_jax.inference import IndependenceTest, _rank_law, _ranked, roys_root
 from hgr_jax.inference._rank_blocks import (
     BLOCKS,
     combined_pvalues,
     cross_moments,
 )
-from hgr_jax.inference._ranked import RankedColumn
+from hgr_jax.inference._ranked import RankedColumn, ranked_columns
 from hgr_jax.inference.independence import polynomials_given, residuals
 from hgr_jax.inference.roys_root import survival
 
@@ -318,6 +318,25 @@ class TestTies:
         degree, worth = trusted(skewed)
         assert 0 < degree < len(np.unique(skewed)) - 1
         assert 50 <= 500 * worth**2 <= 500
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_many_columns_are_each_as_alone(
+        self, weighted: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        x = rng.normal(size=(300, 8))
+        x[:, 1:4] = np.round(x[:, 1:4] * [1, 10, 40])
+        x[:, 5], x[:, 6], x[:, 7] = 3, x[:, 5] > 0, np.where(x[:, 7] > 2.9, 1, 0)
+        x[0, 4] = x[1, 4]
+        codes = [stats.rankdata(column, "dense") - 1 for column in x.T]
+        weights = rng.uniform(0.5, 1, 300) if weighted else None
+        alone = [RankedColumn.of_codes(each, weights) for each in codes]
+        monkeypatch.setattr(_ranked, "AT_ONCE", 700)
+        for one, other in zip(alone, ranked_columns(codes, weights), strict=True):
+            np.testing.assert_array_equal(one.codes, other.codes)
+            np.testing.assert_allclose(one.table, other.table, atol=1e-9)
+            assert one.trusted == other.trusted
+            assert one.worth == pytest.approx(other.worth)
+            assert one.log_orders == other.log_orders
 
 
 class TestDegenerateData:

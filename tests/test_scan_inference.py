@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from scan_support import is_the_test_of_each_pair
-from scipy.stats import binom, false_discovery_control
+from scipy.stats import binom, chisquare, false_discovery_control
 
 from bench import reference
 from hgr_jax import Scan, scan
@@ -16,7 +16,7 @@ from hgr_jax.inference import roys_root
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.scanning import rank_tests
-from hgr_jax.scanning.permutations import ENOUGH, _Draws
+from hgr_jax.scanning.permutations import ENOUGH, _Draws, _RandomOrders
 
 ROWS = 300
 COLUMNS = 46
@@ -241,6 +241,21 @@ def test_pairs_far_from_significant_stop_early_and_the_rate_of_errors_is_kept() 
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("rows", [5, 8])
+def test_random_orders_are_all_as_probable(rows: int) -> None:
+    draws = _RandomOrders(rows, 40_000, np.random.default_rng(0), 2**30)
+    found = draws.draw(np.arange(rows), 0, 40_000)
+    np.testing.assert_array_equal(
+        np.sort(found, axis=1)[::97], [np.arange(rows)] * len(found[::97])
+    )
+    # Where each value stands, and which comes before which.
+    for first, second in ((0, 1), (1, rows - 1)):
+        counts = np.histogram2d(found[:, first], found[:, second], bins=rows)[0]
+        assert (np.diag(counts) == 0).all()
+        others = counts[~np.eye(rows, dtype=bool)]
+        assert chisquare(others).pvalue > 1e-4
+
+
 def test_exact_pvalues_and_ties() -> None:
     """Of two columns of two values, the number in a cell is hypergeometric."""
     options: dict[str, Any] = {"h": 1, "k": 1, "pvalues": "permutation"}

@@ -9,7 +9,7 @@ import pytest
 from scan_support import is_the_test_of_each_pair
 
 from hgr_jax import scan
-from hgr_jax.inference._rank_blocks import combined_pvalues, cross_moments
+from hgr_jax.inference._rank_blocks import combined, cross_moments, top_values
 from hgr_jax.inference._rank_law import log_probability
 from hgr_jax.inference._ranked import RankedColumn
 from hgr_jax.scanning import rank_tests
@@ -86,7 +86,7 @@ def test_ranks_among_the_own_rows_of_columns(monkeypatch: pytest.MonkeyPatch) ->
         f, g = (RankedColumn.of_values(x[keep, c]) for c in (i, j))
         degrees = np.minimum([[f.trusted], [g.trusted]], 8)
         sides = f.polynomials()[: degrees[0, 0]], g.polynomials()[: degrees[1, 0], None]
-        log_p, *_ = combined_pvalues(cross_moments(*sides), keep.sum(), degrees)
+        log_p, *_ = combined(top_values(cross_moments(*sides)), keep.sum(), degrees)
         expected = log_probability(log_p, keep.sum() * f.worth * g.worth)[0]
         assert np.log(found.pvalue[i, j]) == pytest.approx(expected, rel=0.1, abs=0.1)
 

@@ -29,8 +29,8 @@ MOST_ROWS = 10**9
 class Candidate:
     """A model that was tried.
 
-    The threshold it was trained for (or the strength of what was done to its predictions), steps,
-    HGR-KB and its upper bound on the rows held back, and whether it was accepted.
+    The threshold it was trained for (or the strength of the transport of its predictions, of 0
+    steps), steps, HGR-KB and its upper bound on the rows held back, and whether it was accepted.
     """
 
     setting: float
@@ -97,11 +97,13 @@ class Certificate:
             if chosen:
                 points = [c.setting for c in chosen], [c.bound for c in chosen]
                 axes.plot(*points, marker, color="C0" if accepted else "C3", label=label)
-        axes.axhline(self.threshold, color="black", linewidth=0.8, linestyle=":")
+        axes.axhline(self.threshold, color="black", linewidth=0.8, linestyle=":", label="threshold")
+        trained = any(candidate.steps for candidate in self.candidates)
         h, k = self.degrees
         axes.set(
             title=f"HGR-KB({h}, {k}) of {literal(self.name)} on {self.rows:,} rows held back",
-            xlabel="what the candidate was made for",
+            xlabel="threshold in training" if trained else "strength of the transport",
+            ylabel="HGR-KB",
             ylim=(0, 1),
         )
         axes.legend(fontsize=8)

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference import roys_root
 from hgr_jax.inference._small_problems import top_singular_values
+from hgr_jax.inference.roys_root.interpolation import log_survival_of_many
 
 BLOCKS = ((1, 1), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16))
 """Degrees of the blocks: found by the power on relations of many kinds (`bench.power`)."""
@@ -48,36 +48,45 @@ def cross_moments(f: Floats, g: Floats, share: Floats | None = None) -> Floats:
     return m
 
 
-def combined_pvalues(
-    m: Floats, rows: npt.ArrayLike, trusted: Integers | None = None
-) -> tuple[Floats, Floats, Floats]:
-    """Return log P of matrices ``m (h, k, N)``; the block with the least p-value, and its value.
+def top_values(m: Floats) -> Floats:
+    """Return the top singular value of each block ``(blocks, N)`` of ``m (h, k, N)``.
+
+    Entries beyond the degrees of a pair are 0, and so are those beyond the blocks.
+    """
+    return np.stack([np.minimum(top_singular_values(m[:h, :k]), 1) for h, k in BLOCKS])
+
+
+def combined_pvalues(m: Floats, rows: npt.ArrayLike) -> tuple[Floats, Integers, Floats]:
+    """Return what `combined` does, of matrices ``m (h, k, N)`` that are 0 beyond the blocks."""
+    return combined(top_values(m), rows, np.array([[len(m)], [m.shape[1]]]))
+
+
+def combined(
+    values: Floats, rows: npt.ArrayLike, degrees: Integers
+) -> tuple[Floats, Integers, Floats]:
+    """Return log P of `top_values`; the block with the least p-value, and its value.
 
     Args:
-      m: 0 beyond the blocks.
+      values: ``(blocks, N)``.
       rows: of each, ``(N,)`` or a number.
-      trusted: ``(2, N)``, degrees beyond which ``m`` is 0; None where there are none.
+      degrees: ``(2, N)`` or ``(2, 1)``, to which the two sides go.
 
     Returns:
       ``(N,)``; degrees ``(2, N)``; and top singular values ``(N,)``.
     """
-    most = np.array([[len(m)], [m.shape[1]]])
-    degrees = np.minimum(
-        np.array(BLOCKS).T[:, :, None], (most if trusted is None else trusted)[:, None]
-    )
+    limits = np.minimum(np.array(BLOCKS).T[:, :, None], degrees[:, None])
     # With few degrees some blocks are the same, and count once.
     new = np.stack(
         [
-            ~(degrees[:, :i] == degrees[:, i : i + 1]).all(axis=0).any(axis=0)
+            ~(limits[:, :i] == limits[:, i : i + 1]).all(axis=0).any(axis=0)
             for i in range(len(BLOCKS))
         ]
     )
-    values = np.stack([np.minimum(top_singular_values(m[:h, :k]), 1) for h, k in BLOCKS])
-    log_p = np.where(new, roys_root.log_survival(values, rows, *degrees), np.inf)
+    log_p = np.where(new, log_survival_of_many(values, rows, *limits), np.inf)
     best = np.argmin(log_p, axis=0)
-    each = np.arange(m.shape[2])
-    degrees = np.broadcast_to(degrees, (2, *log_p.shape))
-    return _combined(log_p, new.sum(axis=0)), degrees[:, best, each], values[best, each]
+    each = np.arange(values.shape[1])
+    limits = np.broadcast_to(limits, (2, *log_p.shape))
+    return _combined(log_p, new.sum(axis=0)), limits[:, best, each], values[best, each]
 
 
 def _combined(log_p: Floats, count: Integers) -> Floats:

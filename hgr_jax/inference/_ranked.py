@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._polynomials import polynomials_at
+from hgr_jax.inference._polynomials import stieltjes, tolerance
 from hgr_jax.inference._ranks import ranks
 
 LARGEST_DEGREE = 16
@@ -18,6 +20,9 @@ LARGEST_DEGREE = 16
 LEAST_WORTH = 50
 """Rows without ties that a column with ties must be worth, for a degree of it to be trusted."""
 
+
+AT_ONCE = 2**16
+"""Levels of columns with ties, of which polynomials are made at a time."""
 
 FEW_TIES = 1e-9
 """Sum of (t^3 - t) / n^3 over groups of t equal values, up to which polynomials of untied ranks are
@@ -50,29 +55,92 @@ class RankedColumn:
     @classmethod
     def of_codes(cls, codes: Integers, weights: Floats | None = None) -> RankedColumn:
         """Return the column of integers ``(n,)``, in the order of its values."""
-        rows, counts = len(codes), np.bincount(codes)
-        enough = weights is None and rows > LARGEST_DEGREE
-        if enough and len(counts) == 2 * rows - 1 and (counts[::2] == 1).all():
-            return cls(codes, untied(rows), LARGEST_DEGREE, 1.0, 0.0)
-        tied = counts[counts > 1].astype(np.float64)
-        log_orders = float(np.sum(special.gammaln(tied + 1)))
-        few_ties = np.sum(tied**3 - tied) <= FEW_TIES * rows**3
-        if enough and few_ties:
-            places = 2 * np.cumsum(counts) - counts - 1
-            return cls(places[codes], untied(rows), LARGEST_DEGREE, 1.0, log_orders)
-        there = counts > 0
-        codes = (np.cumsum(there) - 1)[codes]
-        w = np.ones(rows) if weights is None else weights
-        rank, share = ranks_of_levels(codes, w)
-        table = polynomials_at(rank, share, LARGEST_DEGREE)
-        heaviest = np.zeros(len(share))
-        np.maximum.at(heaviest, codes, relative(w))
-        trusted, worth = trusted_degree(table, rows_worth(rows, weights), heaviest)
-        return cls(codes, table, trusted, worth, log_orders)
+        return ranked_columns([codes], weights)[0]
 
     def polynomials(self) -> Floats:
         """Return the polynomials of every row, ``(d, n)``."""
         return self.table[:, self.codes]
+
+
+def ranked_columns(
+    columns: Sequence[Integers], weights: Floats | None = None
+) -> list[RankedColumn]:
+    """Return columns of integers ``(n,)``, each in the order of its values.
+
+    Polynomials of those with ties are made of many at a time.
+    """
+    found = [_of_few_ties(codes) if weights is None else None for codes in columns]
+    tied = {i: _Levels.of(columns[i], weights) for i, column in enumerate(found) if column is None}
+    by_size = sorted(tied, key=lambda i: len(tied[i].rank))
+    while by_size:
+        widest = len(tied[by_size[-1]].rank)
+        chosen = by_size[-max(1, AT_ONCE // widest) :]
+        del by_size[-len(chosen) :]
+        points, share = np.zeros((2, len(chosen), widest))
+        for place, i in enumerate(chosen):
+            points[place, : len(tied[i].rank)] = tied[i].rank
+            share[place, : len(tied[i].rank)] = tied[i].share
+        least = tolerance(points.dtype)
+        basis, p = stieltjes(points, share, LARGEST_DEGREE, tolerance=least)
+        for place, (i, count) in enumerate(zip(chosen, basis.in_span.sum(axis=0), strict=True)):
+            found[i] = tied[i].ranked(p[1 : 1 + count, place, : len(tied[i].rank)].copy())
+    return [column for column in found if column is not None]
+
+
+def _of_few_ties(codes: Integers) -> RankedColumn | None:
+    """Return a column of rows of even weight, if polynomials of untied ranks are its own."""
+    rows, counts = len(codes), np.bincount(codes)
+    if rows <= LARGEST_DEGREE:
+        return None
+    if len(counts) == 2 * rows - 1 and (counts[::2] == 1).all():
+        return RankedColumn(codes, untied(rows), LARGEST_DEGREE, 1.0, 0.0)
+    tied = counts[counts > 1].astype(np.float64)
+    if np.sum(tied**3 - tied) > FEW_TIES * rows**3:
+        return None
+    places = (2 * np.cumsum(counts) - counts - 1)[codes]
+    return RankedColumn(places, untied(rows), LARGEST_DEGREE, 1.0, _log_orders(counts))
+
+
+def _log_orders(counts: Integers) -> float:
+    """Return the logarithm of the number of orders within levels of so many rows."""
+    return float(np.sum(special.gammaln(counts[counts > 1] + 1.0)))
+
+
+class _Levels(NamedTuple):
+    """The levels of a column with ties.
+
+    Attributes:
+      codes: ``(n,)``, of every row.
+      rank, share, heaviest: of each level; the last is the largest weight of a row of it, in those
+        of a row of equal ones.
+      rows: (effective) number of them.
+      log_orders: as of a `RankedColumn`.
+    """
+
+    codes: Integers
+    rank: Floats
+    share: Floats
+    heaviest: Floats
+    rows: float
+    log_orders: float
+
+    @classmethod
+    def of(cls, codes: Integers, weights: Floats | None) -> _Levels:
+        counts = np.bincount(codes)
+        there = counts > 0
+        codes = (np.cumsum(there) - 1)[codes]
+        rank, share = ranks_of_levels(codes, np.ones(len(codes)) if weights is None else weights)
+        heaviest = np.ones(len(share))
+        if weights is not None:
+            heaviest[:] = 0
+            np.maximum.at(heaviest, codes, relative(weights))
+        rows = rows_worth(len(codes), weights)
+        return cls(codes, rank, share, heaviest, rows, _log_orders(counts))
+
+    def ranked(self, table: Floats) -> RankedColumn:
+        """Return the column with polynomials ``(d, levels)``."""
+        trusted, worth = trusted_degree(table, self.rows, self.heaviest)
+        return RankedColumn(self.codes, table, trusted, worth, self.log_orders)
 
 
 def codes_of(rank: Floats) -> Integers:

@@ -39,13 +39,14 @@ def _ranks_of_one(x: NDArray[np.floating]) -> NDArray[Any]:
     values = x if rows is None else x[rows]
     order = np.argsort(values, kind="stable" if len(values) < 2 else None)
     ordered = values[order]
-    new = np.empty(len(values), bool)
-    new[:1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    starts = np.flatnonzero(new)
-    ends = np.append(starts[1:], len(values))
-    middle = (starts + ends - len(values)) / max(len(values), 1)
+    new = ordered[1:] != ordered[:-1]
+    count = len(values)
+    if new.all():
+        rank = np.arange(1 - count, count, 2) / max(count, 1)
+    else:
+        starts = np.concatenate([[0], 1 + np.flatnonzero(new)])
+        ends = np.append(starts[1:], count)
+        rank = np.repeat((starts + ends - count) / count, ends - starts)
     found = np.full(x.shape, np.nan, x.dtype)
-    rank = np.repeat(middle, ends - starts) if len(starts) < len(values) else middle
     found[order if rows is None else rows[order]] = rank
     return found

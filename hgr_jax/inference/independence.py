@@ -386,5 +386,5 @@ def _sampled(
 
 
 def _reached(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
-    """Return which permutations have a p-value as small, but for rounding."""
-    return null <= log_p * (1 - 1e-9)
+    """Return which permutations have a p-value as small, but for rounding and interpolation."""
+    return null <= log_p * (1 - 1e-6)

@@ -7,8 +7,7 @@ of the scan, the same product has HGR of the ranks.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +15,15 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._rank_blocks import NARROW, combined_pvalues, in_blocks
+from hgr_jax.inference._rank_blocks import NARROW, combined, in_blocks, top_values
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, codes_of, is_worth
+from hgr_jax.inference._ranked import (
+    LARGEST_DEGREE,
+    RankedColumn,
+    codes_of,
+    is_worth,
+    ranked_columns,
+)
 from hgr_jax.inference._small_problems import top_correlations
 from hgr_jax.inference.independence import exact_pvalue
 from hgr_jax.scanning.engine import Engine
@@ -46,13 +51,13 @@ MIN_PIVOT = 0.3
 of the column."""
 
 
-class Moments(NamedTuple):
-    """Of some of the pairs: which; M ``(h, k, N)``; the degrees to which it goes; how many rows
-    without ties they are worth; and the log of the least p-value that ranks can have.
+class Tested(NamedTuple):
+    """Of some of the pairs: which; the values of their blocks; the degrees to which these go; how
+    many rows without ties they are worth; and the log of the least p-value that ranks can have.
     """
 
     places: Integers
-    m: Floats
+    values: Floats
     degrees: Integers
     worth: Floats
     rarest: Floats
@@ -109,9 +114,9 @@ class RankTests:
             (one, other), group = divmod(key, count), self.wanted[places]
             left -= self.rows[group[0]] if one != other else 0
             (direct if left >= 0 or one == other else rest).append(group)
-        moments = (each for group in direct for each in self._among_shared(group, progress))
-        for some in _gathered(moments):
-            self._settle(some)
+        tested = [each for group in direct for each in self._among_shared(group, progress)]
+        if tested:
+            self._settle(joined(tested))
         if rest:
             self._among_own(np.concatenate(rest), memory)
 
@@ -124,7 +129,7 @@ class RankTests:
             self.of_ranks.put(rest, engine.estimate(pairs, progress))
         return self.of_ranks
 
-    def _settle(self, found: Moments) -> None:
+    def _settle(self, found: Tested) -> None:
         self.log_p[found.places] = log_pvalues(found, self.rows[found.places])
         self.known[found.places] = True
 
@@ -143,10 +148,10 @@ class RankTests:
             weights = weights[there].astype(np.float64)
             weights = weights if np.ptp(weights) else None
         rows = slice(None) if there.all() else there
-        return [RankedColumn.of_codes(self.codes[rows, c], weights) for c in columns], weights
+        return ranked_columns([self.codes[rows, c] for c in columns], weights), weights
 
-    def _among_shared(self, group: Integers, progress: Callable[[int], None]) -> Iterator[Moments]:
-        """Yield moments of pairs of the same rows, by ranks among those; test tables of 2 x 2."""
+    def _among_shared(self, group: Integers, progress: Callable[[int], None]) -> Iterator[Tested]:
+        """Yield what pairs of the same rows have, by ranks among those; test tables of 2 x 2."""
         there = self._rows_of(self.pairs[group[0]])
         used, local = np.unique(self.pairs[group], return_inverse=True)
         pairs = local.reshape(-1, 2)
@@ -180,7 +185,7 @@ class RankTests:
                 h, k = np.arange(LARGEST_DEGREE)[:, None] < trusted[:, part][:, None]
                 m = m * (h[:, None] & k)
             worth = self.rows[group[part]] * share[part]
-            yield Moments(group[part], m, trusted[:, part], worth, rarest[part])
+            yield Tested(group[part], top_values(m), trusted[:, part], worth, rarest[part])
 
     def _estimate(self, places: Integers, directions: Integers, m: Floats) -> None:
         """Keep HGR of ranks of some pairs, of which each side ``(2, N)`` has so many directions."""
@@ -254,7 +259,7 @@ def among_own(
     for c, column in columns.items():
         degree[c], worth[c] = min(column.trusted, OTHER_DEGREE), column.worth
     narrow = in_blocks(OTHER_DEGREE, OTHER_DEGREE)
-    log_p = np.full(len(pairs), np.nan)
+    tested: list[Tested] = []
 
     def settle(part: Integers, m: Floats) -> None:
         h, k = degree[pairs[part]].T
@@ -263,32 +268,28 @@ def among_own(
         m = np.where(narrow[..., None] & (within < h)[:, None] & (within < k), m, 0)
         share = worth[pairs[part]].prod(axis=1)
         rarest = -special.gammaln(rows[part] + 1)
-        moments = Moments(part, m, np.stack([h, k]), rows[part] * share, rarest)
-        log_p[part] = log_pvalues(moments, rows[part])
+        degrees = np.stack([h, k])
+        tested.append(Tested(part, top_values(m), degrees, rows[part] * share, rarest))
 
-    found = estimate(settle)
+    found, log_p = estimate(settle), np.full(len(pairs), np.nan)
+    if tested:
+        every = joined(tested)
+        log_p[every.places] = log_pvalues(every, rows[every.places])
     sure = (found.pivot >= MIN_PIVOT) & (found.degrees > 0).all(axis=1) & (rows >= LEAST_ROWS)
     sure &= (degree[pairs] > 0).all(axis=1) & is_worth(rows, worth[pairs].min(axis=1))
     return found, log_p, sure
 
 
-def log_pvalues(found: Moments, rows: Floats) -> Floats:
+def joined(parts: Sequence[Tested]) -> Tested:
+    """Return many pairs as one: their law costs as much for some hundreds as for all."""
+    return Tested(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
+
+
+def log_pvalues(found: Tested, rows: Floats) -> Floats:
     """Return the logarithms of the p-values ``(N,)`` of pairs of so many rows."""
-    combined, _, _ = combined_pvalues(found.m, rows, found.degrees)
-    log_p = log_probability(combined, np.maximum(found.worth, LEAST_ROWS))
+    log_p, _, _ = combined(found.values, rows, found.degrees)
+    log_p = log_probability(log_p, np.maximum(found.worth, LEAST_ROWS))
     return np.maximum(log_p, found.rarest)
-
-
-def _gathered(found: Iterable[Moments]) -> Iterator[Moments]:
-    """Yield moments of many pairs at a time: the law costs as much for one as for some hundreds."""
-    waiting: list[Moments] = []
-    for each in itertools.chain(found, [None]):
-        waiting += [each] if each is not None else []
-        if waiting and (
-            each is None or sum(len(known.places) for known in waiting) >= SETTLED_AT_ONCE
-        ):
-            yield Moments(*(np.concatenate(parts, axis=-1) for parts in zip(*waiting, strict=True)))
-            waiting = []
 
 
 def _products_of_pairs(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from hgr_jax._arrays import Floats
 from hgr_jax.inference.roys_root.pfaffian import Roots, log_tails, roots
-from hgr_jax.inference.roys_root.root_finding import bracketed_root
+from hgr_jax.inference.roys_root.root_finding import TOLERANCE, bracketed_root
 
 _SMALLEST_CORRELATION = 1e-150  # its square is still a double; below it every probability is 0 or 1
 _BLOCK = 1 << 21
@@ -18,6 +18,7 @@ _LARGEST = np.nextafter(1.0, 0.0)
 _INFINITE = 1e12
 _MEAN_LOGITS = (21.0, -38.0)
 _MEAN_NODES = (12, 64)
+_MEAN_TOLERANCE = 1e-8  # of the ends of the ranges that the nodes are spread over
 
 
 def log_survival(
@@ -181,7 +182,7 @@ def _means(problem: Roots) -> Floats:
     """Return the integral of the survival function, (D,), with no more than 1 in 10^16 left out."""
     column = np.arange(problem.a.size)
     logits = np.repeat(_MEAN_LOGITS, column.size)
-    found = _solve(logits, problem, np.tile(column, len(_MEAN_LOGITS)))
+    found = _solve(logits, problem, np.tile(column, len(_MEAN_LOGITS)), _MEAN_TOLERANCE)
     ends = [np.zeros(column.size), *found.reshape(-1, column.size)]
     total = np.zeros(column.size)
     for start, end, count in zip(ends[:-1], ends[1:], _MEAN_NODES, strict=True):
@@ -194,7 +195,12 @@ def _means(problem: Roots) -> Floats:
     return total
 
 
-def _solve(logits: Floats, problem: Roots, column: npt.NDArray[np.intp]) -> Floats:
+def _solve(
+    logits: Floats,
+    problem: Roots,
+    column: npt.NDArray[np.intp],
+    tolerance: float = TOLERANCE,
+) -> Floats:
     """Find where log P(KB > c) - log P(KB <= c) falls to ``logits`` (N,)."""
 
     def excess(c: Floats, chosen: npt.NDArray[np.intp]) -> Floats:
@@ -212,7 +218,7 @@ def _solve(logits: Floats, problem: Roots, column: npt.NDArray[np.intp]) -> Floa
         low, low_value = np.where(above, trial, low), np.where(above, value, low_value)
         below = (value <= 0) & (trial < high)
         high, high_value = np.where(below, trial, high), np.where(below, value, high_value)
-    return bracketed_root(excess, low, low_value, high, high_value)
+    return bracketed_root(excess, low, low_value, high, high_value, tolerance)
 
 
 def _tails(c: Floats, problem: Roots, column: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:

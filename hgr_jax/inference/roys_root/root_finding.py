@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hgr_jax._arrays import Floats
 
 _MOST_STEPS = 200
-_TOLERANCE = 4 * np.finfo(np.float64).eps
+TOLERANCE = 4 * np.finfo(np.float64).eps
 
 
 def bracketed_root(
@@ -19,11 +19,13 @@ def bracketed_root(
     low_value: Floats,
     high: Floats,
     high_value: Floats,
+    tolerance: float = TOLERANCE,
 ) -> Floats:
     """Find a zero of each function between ``low`` and ``high`` (N,), where it changes sign.
 
     Chandrupatla (1997): inverse quadratic interpolation where three points allow it, else
-    bisection.  ``function(x, chosen)`` evaluates those of the indices ``chosen`` at ``x``.
+    bisection.  ``function(x, chosen)`` evaluates those of the indices ``chosen`` at ``x``; the
+    zeros are found to a relative ``tolerance``.
     """
     root = np.where(np.abs(low_value) < np.abs(high_value), low, high)
     chosen = np.arange(low.size)
@@ -42,14 +44,14 @@ def bracketed_root(
         best = np.where(np.abs(newest_value) < np.abs(other_value), newest, other)
         root[chosen] = best
         width = np.abs(other - newest)
-        tolerance = _TOLERANCE * np.abs(best)
-        going = (width > 2 * tolerance) & (newest_value != 0)
+        allowed = tolerance * np.abs(best)
+        going = (width > 2 * allowed) & (newest_value != 0)
         if not np.any(going):
             break
         chosen, third, third_value = chosen[going], third[going], third_value[going]
         newest, newest_value = newest[going], newest_value[going]
         other, other_value = other[going], other_value[going]
-        least = (tolerance / np.where(going, width, 1.0))[going]
+        least = (allowed / np.where(going, width, 1.0))[going]
         interpolated = _interpolate(newest, newest_value, other, other_value, third, third_value)
         fraction = np.clip(interpolated, least, 1 - least)
     return root

@@ -1,0 +1,420 @@
+"""How much accuracy does independence cost, with each method of the field?
+
+python -m bench.fairness [--quick] [--write] [--on NAME ...] [--seeds N]
+
+Every method at several thresholds on random splits of real tables: the score of the test rows
+beside what is left between prediction and attribute there; and on simulated data, how often the
+constraint fails in the population.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.model_selection import train_test_split
+from tqdm import tqdm
+
+import hgr_jax
+from bench.guarantee import ATTRIBUTES, POPULATION, draw
+from bench.machine import describe
+from bench.paper import tables
+from bench.report import MarkdownReport, bench_parser
+from hgr_jax.datasets import Dataset, load_diabetes
+from hgr_jax.fairness import (
+    FairMLPClassifier,
+    FairMLPRegressor,
+    FairPostprocessor,
+    NoSolutionFound,
+)
+from hgr_jax.inference.bias import corrected_on_host
+
+Matrix = NDArray[np.float64]
+Predict = Callable[[Matrix, Matrix], Matrix]
+"""Of inputs and attribute, a number for each row: a prediction, or a probability."""
+
+PICTURE = Path(__file__).with_name("fairness.png")
+
+THRESHOLDS = (0.15, 0.3, 0.5)
+
+SEEDS = 10
+
+SIZE = (32, 32)
+"""Layers of all networks."""
+
+PARAMETERS = 9
+"""By which HGR-KB(5, 5) of independent variables is above 0."""
+
+GRID = 512
+"""Rows at which the mean prediction given the attribute is estimated."""
+
+
+class Task(NamedTuple):
+    """Rows to train on, and whether they have classes."""
+
+    x: Matrix
+    y: Matrix
+    z: Matrix
+    classes: bool
+    batch: int | None
+
+
+class Figures(NamedTuple):
+    """Of one model on test rows; and the seconds of its training."""
+
+    score: float
+    kb: float
+    dcor: float
+    gdp: float
+    seconds: float
+
+
+class Residuals(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear model of inputs less their regression on the attribute, the last column."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def _of(self, both: Matrix) -> Matrix:
+        x, z = both[:, :-1], both[:, -1]
+        return x - self.mean_ - np.outer(z - self.center_, self.slope_)
+
+    def fit(self, both: Matrix, y: Matrix) -> Residuals:
+        """Fit the regressions on the attribute, then the model."""
+        x, z = both[:, :-1], both[:, -1]
+        self.mean_, self.center_ = x.mean(axis=0), z.mean()
+        self.slope_ = (z - self.center_) @ (x - self.mean_) / np.sum((z - self.center_) ** 2)
+        self.model.fit(self._of(both), y)
+        return self
+
+    def predict(self, both: Matrix) -> Matrix:
+        """Return predictions, or probabilities of the second class."""
+        return _prediction(self.model, self._of(both))
+
+
+def _prediction(model: Any, x: Matrix) -> Matrix:
+    found = model.predict_proba(x)[:, 1] if hasattr(model, "predict_proba") else model.predict(x)
+    return np.asarray(found, np.float64)
+
+
+def network(task: Task, threshold: float, seed: int, **options: Any) -> Predict:
+    """A network under a penalty, or none."""
+    kind = FairMLPClassifier if task.classes else FairMLPRegressor
+    model = kind(
+        threshold=threshold,
+        hidden_layer_sizes=SIZE,
+        batch_size=task.batch,
+        random_state=seed,
+        **options,
+    )
+    model.fit(task.x, task.y, protected=task.z)
+    return lambda x, z: _prediction(model, x)
+
+
+def transported(task: Task, threshold: float, seed: int, **options: Any) -> Predict:
+    """Gradient boosting, whose predictions are moved."""
+    kind = HistGradientBoostingClassifier if task.classes else HistGradientBoostingRegressor
+    model = FairPostprocessor(
+        kind(random_state=seed), threshold=threshold, random_state=seed, **options
+    )
+    model.fit(task.x, task.y, protected=task.z)
+    if task.classes:
+        return lambda x, z: np.asarray(model.predict_proba(x, z)[:, 1])
+    return lambda x, z: np.asarray(model.predict(x, z))
+
+
+def boosting(task: Task, threshold: float, seed: int) -> Predict:
+    """Gradient boosting without a constraint."""
+    kind = HistGradientBoostingClassifier if task.classes else HistGradientBoostingRegressor
+    model = kind(random_state=seed).fit(task.x, task.y)
+    return lambda x, z: _prediction(model, x)
+
+
+def residuals(task: Task, threshold: float, seed: int) -> Predict:
+    """Linear regression on what is left of the inputs."""
+    model = Residuals(LogisticRegression(max_iter=1000) if task.classes else Ridge())
+    model.fit(np.column_stack([task.x, task.z]), task.y)
+    return lambda x, z: model.predict(np.column_stack([x, z]))
+
+
+def reductions(task: Task, threshold: float, seed: int) -> Predict | None:
+    """Agarwal et al.'s reductions to weighted classifications, of four bins of the attribute.
+
+    Their bound is on the difference of the bins' rates: the threshold stands for it.
+    """
+    from fairlearn.reductions import DemographicParity, ExponentiatedGradient
+
+    if not task.classes:
+        return None
+    edges = np.quantile(task.z, (0.25, 0.5, 0.75))
+    model = ExponentiatedGradient(
+        LogisticRegression(max_iter=1000),
+        DemographicParity(difference_bound=threshold / 2),
+        max_iter=20,
+    )
+    model.fit(task.x, task.y, sensitive_features=np.searchsorted(edges, task.z))
+    # The chance with which the random classifier says the second class.
+    return lambda x, z: np.asarray(model._pmf_predict(x)[:, 1], np.float64)
+
+
+FREE = ("none, network", "none, gradient boosting", "linear residuals")
+"""Without a threshold."""
+
+CONTESTANTS: dict[str, Callable[[Task, float, int], Predict | None]] = {
+    "none, network": functools.partial(network, penalty=None),
+    "none, gradient boosting": boosting,
+    "HGR-KB": network,
+    "HGR-KB, two data sets": functools.partial(network, constraint_fraction=0.25, alpha=1.0),
+    "HGR-KB, guarantee": functools.partial(network, guarantee=0.95),
+    "transport": transported,
+    "transport, guarantee": functools.partial(transported, guarantee=0.95),
+    "HGR-KDE penalty": functools.partial(network, penalty="kde"),
+    "HGR-NN penalty": functools.partial(network, penalty="neural"),
+    "HSIC penalty": lambda task, threshold, seed: network(task, threshold**2, seed, penalty="hsic"),
+    "distance correlation penalty": functools.partial(network, penalty="distance_correlation"),
+    "linear residuals": residuals,
+    "reductions (fairlearn)": reductions,
+}
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "weight decay 0.1": {"alpha": 0.1},
+    "weight decay 1": {"alpha": 1.0},
+    "early stopping": {"early_stopping": True},
+    "constraint rows": {"constraint_fraction": 0.25},
+    "constraint rows, weight decay 0.1": {"constraint_fraction": 0.25, "alpha": 0.1},
+    "constraint rows, weight decay 1": {"constraint_fraction": 0.25, "alpha": 1.0},
+    "constraint rows, early stopping": {"constraint_fraction": 0.25, "early_stopping": True},
+}
+"""Of a network under HGR-KB, of which the defaults are one."""
+
+SLOW = ("HGR-NN penalty", "HSIC penalty", "distance correlation penalty")
+"""Of which a step takes many times that of the others: batches of at most `SLOW_BATCH` rows."""
+
+SLOW_BATCH = 256
+
+
+def train(name: str, task: Task, threshold: float, seed: int) -> Predict | None:
+    """The model of a contestant, or of a setting; None where it has none."""
+    if name in SLOW:
+        task = task._replace(batch=min(SLOW_BATCH, len(task.x)))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of solvers that stop early
+            if name in SETTINGS:
+                return network(task, threshold, seed, **SETTINGS[name])
+            return CONTESTANTS[name](task, threshold, seed)
+    except NoSolutionFound:
+        return None
+
+
+def data_sets(names: list[str] | None, *, quick: bool) -> dict[str, tuple[Dataset, int | None]]:
+    """Tables by their names, and rows of a batch."""
+    if quick:
+        return {"diabetes": (load_diabetes(), None)}
+    batches = {"communities": None, "census": 2048, "adult": 2048}
+    found = {data.name.split()[0]: data for data in tables.load()}
+    every: dict[str, tuple[Dataset, int | None]] = {n: (found[n], b) for n, b in batches.items()}
+    every["diabetes"] = load_diabetes(), None
+    return {name: each for name, each in every.items() if not names or name in names}
+
+
+def split(data: Dataset, batch: int | None, seed: int) -> tuple[Task, Task]:
+    """Four fifths of the rows to train on, and the others; the target is scaled to [0, 1]."""
+    classes = data.task == "classification"
+    y = (data.y - data.y.min()) / np.ptp(data.y)
+    rows = train_test_split(
+        np.arange(len(y)), test_size=0.2, random_state=seed, stratify=y if classes else None
+    )
+    x, z = np.asarray(data.x, np.float64), np.asarray(data.z, np.float64)
+    first, second = (Task(x[i], y[i], z[i], classes, batch) for i in rows)
+    return first, second
+
+
+def figures(prediction: Matrix, test: Task, seconds: float) -> Figures:
+    """What test rows say of a model."""
+    score = roc_auc_score if test.classes else r2_score
+    z, p = (value.astype(np.float32) for value in (test.z, prediction))
+    kb = corrected_on_host(float(hgr_jax.kb(z, p)), len(p), PARAMETERS)
+    dcor = float(hgr_jax.distance_correlation(z, p))
+    return Figures(
+        float(score(test.y, prediction)), float(kb), dcor, parity(test.z, prediction), seconds
+    )
+
+
+def parity(z: Matrix, prediction: Matrix) -> float:
+    """Generalised demographic parity: mean |E[prediction | z] - E[prediction]|, in its own unit.
+
+    By a Gaussian kernel with Silverman's bandwidth, at `GRID` of the rows.  Source: Jiang et al.,
+    "Generalized demographic parity for group fairness" (2022).
+    """
+    width = 1.06 * z.std() * len(z) ** -0.2
+    at = np.linspace(0, len(z) - 1, min(GRID, len(z))).astype(int)
+    weight = np.exp(-0.5 * ((z[at, None] - z) / width) ** 2)
+    mean = weight @ prediction / weight.sum(axis=1)
+    return float(np.mean(np.abs(mean - prediction.mean())))
+
+
+def fronts(
+    names: Iterable[str],
+    data: Dataset,
+    batch: int | None,
+    seeds: int,
+    thresholds: tuple[float, ...],
+) -> dict[str, dict[float, list[Figures | None]]]:
+    """Of each contestant, by threshold, the figures of all seeds; None where there is no model."""
+    found: dict[str, dict[float, list[Figures | None]]] = {}
+    for name in names:
+        own = thresholds[-1:] if name in FREE else thresholds
+        if name.startswith("reductions") and data.task != "classification":
+            continue
+        found[name] = {threshold: [] for threshold in own}
+        for threshold in own:
+            for seed in tqdm(range(seeds), desc=f"{data.name}, {name}, {threshold}", leave=False):
+                first, test = split(data, batch, seed)
+                start = time.perf_counter()
+                predict = train(name, first, threshold, seed)
+                seconds = time.perf_counter() - start
+                each = predict and figures(predict(test.x, test.z), test, seconds)
+                found[name][threshold].append(each or None)
+    return found
+
+
+def lines(found: Mapping[str, Mapping[float, list[Figures | None]]]) -> Iterator[list[str]]:
+    """Rows of a table: means over the seeds of which there is a model."""
+    for name, by_threshold in found.items():
+        for threshold, runs in by_threshold.items():
+            each = np.array([run for run in runs if run is not None]).reshape(-1, 5)
+            if not len(each):
+                yield [name, f"{threshold:g}", f"0 of {len(runs)}", *[""] * 6]
+                continue
+            score, kb, dcor, gdp, _ = each.mean(axis=0)
+            kept = "" if name in FREE else f"{np.mean(each[:, 1] <= threshold):.0%}"
+            yield [
+                name,
+                "" if name in FREE else f"{threshold:g}",
+                f"{len(each)} of {len(runs)}",
+                f"{kb:.3f}",
+                f"{score:.3f} ± {each[:, 0].std():.3f}",
+                kept,
+                f"{dcor:.3f}",
+                f"{gdp:.3f}",
+                f"{np.median(each[:, 4]):.1f} s",
+            ]
+
+
+def failures(
+    report: MarkdownReport, seeds: int, threshold: float, rows: int, shown: Iterable[str]
+) -> None:
+    """How often a constraint fails in the population, from which fresh rows are drawn."""
+
+    def of_each() -> Iterator[list[str]]:
+        for name in shown:
+            if name in FREE or name.startswith("reductions"):
+                continue
+            values, scores, runs = [], [], 0
+            cells = [(seed, kind) for seed in range(seeds) for kind in ATTRIBUTES]
+            for seed, kind in tqdm(cells, desc=f"simulated, {name}", leave=False):
+                rng = np.random.default_rng([seed, rows, ATTRIBUTES.index(kind)])
+                x, y, z = draw(rng, kind, rows)
+                fresh_x, fresh_y, fresh_z = draw(rng, kind, POPULATION)
+                seen = (fresh_z >= z.min()) & (fresh_z <= z.max())
+                runs += 1
+                predict = train(name, Task(x, y, z, False, None), threshold, seed)
+                if predict is None:
+                    continue
+                p = predict(fresh_x[seen], fresh_z[seen])
+                values.append(float(hgr_jax.kb(fresh_z[seen].astype("f4"), p.astype("f4"))))
+                scores.append(r2_score(fresh_y[seen], p))
+            yield [
+                name,
+                f"{len(values)} of {runs}",
+                f"{np.mean(np.array(values) > threshold):.0%}" if values else "",
+                f"{np.mean(values):.3f}" if values else "",
+                f"{np.mean(scores):.3f}" if values else "",
+            ]
+
+    report.say(
+        f"Simulated data of {rows:,} rows, {seeds} seeds of {len(ATTRIBUTES)} kinds of attribute,"
+        f" threshold {threshold:g}: how often HGR-KB(5, 5) of the population is above it, from"
+        f" {POPULATION:,} fresh rows."
+    )
+    report.table(("", "models", "fail", "HGR-KB, mean", "R2, mean"), of_each())
+
+
+def picture(everything: Mapping[str, Mapping[str, Mapping[float, list[Figures | None]]]]) -> None:
+    """Score against what is left, a panel for each table."""
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.6 * len(everything), 4.6), layout="constrained")
+    colors = [*colormaps["tab20"].colors]  # type: ignore[attr-defined]
+    for place, (title, found) in enumerate(everything.items()):
+        axes = figure.add_subplot(1, len(everything), place + 1)
+        for color, name in zip(colors, CONTESTANTS, strict=False):
+            means = [
+                np.mean([(r.kb, r.score) for r in runs if r is not None], axis=0)
+                for runs in found.get(name, {}).values()
+                if any(r is not None for r in runs)
+            ]
+            if means:
+                kb, score = np.array(means).T
+                axes.plot(kb, score, marker="o", markersize=4, color=color, label=name)
+        axes.set(title=title, xlabel="HGR-KB of test rows, corrected", ylabel="score of test rows")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+    figure.savefig(PICTURE, dpi=110)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the bench."""
+    parser = bench_parser("fairness", __doc__, quick="one small table, split once, one threshold")
+    parser.add_argument("--on", nargs="+", metavar="NAME", help="of these tables only")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="splits of every table")
+    options = parser.parse_args(argv)
+    quick = options.quick
+    seeds, thresholds = (1, THRESHOLDS[1:2]) if quick else (options.seeds, THRESHOLDS)
+    chosen = data_sets(options.on, quick=quick)
+    report = MarkdownReport()
+    report.say(describe())
+    report.say(
+        f"Means over {seeds} random splits. HGR-KB(5, 5), corrected of its bias, distance"
+        " correlation and generalised demographic parity (GDP, in the unit of the score's target,"
+        " scaled to [0, 1]) are of test rows; a constraint is kept where the first is at most the"
+        " threshold, which is of the measure that is penalised (squared for HSIC). Scores are R2,"
+        " on Adult the AUC."
+    )
+    header = ("", "threshold", "models", "HGR-KB", "score", "kept", "dCor", "GDP", "training")
+    everything = {}
+    for name, (data, batch) in chosen.items():
+        report.say()
+        report.say(f"{name}: {len(data.y):,} rows, the attribute is {data.protected}.")
+        everything[name] = fronts(CONTESTANTS, data, batch, seeds, thresholds)
+        report.table(header, lines(everything[name]))
+    shown = ("transport", "transport, guarantee") if quick else tuple(CONTESTANTS)
+    failures(report, seeds, 0.3, 300 if quick else 1000, shown)
+    report.say("Settings of the training under HGR-KB; the first are the defaults.")
+    for name, (data, batch) in chosen.items():
+        report.say()
+        report.say(f"{name}:")
+        names = [*SETTINGS][: 1 if quick else None]
+        report.table(header, lines(fronts(names, data, batch, seeds, (0.3,))))
+    if options.write:
+        picture(everything)
+        report.keep("fairness")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
