@@ -9,65 +9,39 @@ constraint fails in the population.
 
 from __future__ import annotations
 
-import functools
 import sys
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 from tqdm import tqdm
 
 import hgr_jax
+from bench.fairness_contestants import CONTESTANTS, FREE, SETTINGS, Task, train
 from bench.guarantee import ATTRIBUTES, POPULATION, draw
 from bench.machine import describe
 from bench.paper import tables
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax.datasets import Dataset, load_diabetes
-from hgr_jax.fairness import (
-    FairMLPClassifier,
-    FairMLPRegressor,
-    FairPostprocessor,
-    NoSolutionFound,
-)
 from hgr_jax.inference.bias import corrected_on_host
 
 Matrix = NDArray[np.float64]
-Predict = Callable[[Matrix, Matrix], Matrix]
-"""Of inputs and attribute, a number for each row: a prediction, or a probability."""
-
 PICTURE = Path(__file__).with_name("fairness.png")
 
 THRESHOLDS = (0.15, 0.3, 0.5)
 
 SEEDS = 10
 
-SIZE = (32, 32)
-"""Layers of all networks."""
-
 PARAMETERS = 9
 """By which HGR-KB(5, 5) of independent variables is above 0."""
 
 GRID = 512
 """Rows at which the mean prediction given the attribute is estimated."""
-
-
-class Task(NamedTuple):
-    """Rows to train on, and whether they have classes."""
-
-    x: Matrix
-    y: Matrix
-    z: Matrix
-    classes: bool
-    batch: int | None
 
 
 class Figures(NamedTuple):
@@ -78,145 +52,6 @@ class Figures(NamedTuple):
     dcor: float
     gdp: float
     seconds: float
-
-
-class Residuals(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A linear model of inputs less their regression on the attribute, the last column."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def _of(self, both: Matrix) -> Matrix:
-        x, z = both[:, :-1], both[:, -1]
-        return x - self.mean_ - np.outer(z - self.center_, self.slope_)
-
-    def fit(self, both: Matrix, y: Matrix) -> Residuals:
-        """Fit the regressions on the attribute, then the model."""
-        x, z = both[:, :-1], both[:, -1]
-        self.mean_, self.center_ = x.mean(axis=0), z.mean()
-        self.slope_ = (z - self.center_) @ (x - self.mean_) / np.sum((z - self.center_) ** 2)
-        self.model.fit(self._of(both), y)
-        return self
-
-    def predict(self, both: Matrix) -> Matrix:
-        """Return predictions, or probabilities of the second class."""
-        return _prediction(self.model, self._of(both))
-
-
-def _prediction(model: Any, x: Matrix) -> Matrix:
-    found = model.predict_proba(x)[:, 1] if hasattr(model, "predict_proba") else model.predict(x)
-    return np.asarray(found, np.float64)
-
-
-def network(task: Task, threshold: float, seed: int, **options: Any) -> Predict:
-    """A network under a penalty, or none."""
-    kind = FairMLPClassifier if task.classes else FairMLPRegressor
-    model = kind(
-        threshold=threshold,
-        hidden_layer_sizes=SIZE,
-        batch_size=task.batch,
-        random_state=seed,
-        **options,
-    )
-    model.fit(task.x, task.y, protected=task.z)
-    return lambda x, z: _prediction(model, x)
-
-
-def transported(task: Task, threshold: float, seed: int, **options: Any) -> Predict:
-    """Gradient boosting, whose predictions are moved."""
-    kind = HistGradientBoostingClassifier if task.classes else HistGradientBoostingRegressor
-    model = FairPostprocessor(
-        kind(random_state=seed), threshold=threshold, random_state=seed, **options
-    )
-    model.fit(task.x, task.y, protected=task.z)
-    if task.classes:
-        return lambda x, z: np.asarray(model.predict_proba(x, z)[:, 1])
-    return lambda x, z: np.asarray(model.predict(x, z))
-
-
-def boosting(task: Task, threshold: float, seed: int) -> Predict:
-    """Gradient boosting without a constraint."""
-    kind = HistGradientBoostingClassifier if task.classes else HistGradientBoostingRegressor
-    model = kind(random_state=seed).fit(task.x, task.y)
-    return lambda x, z: _prediction(model, x)
-
-
-def residuals(task: Task, threshold: float, seed: int) -> Predict:
-    """Linear regression on what is left of the inputs."""
-    model = Residuals(LogisticRegression(max_iter=1000) if task.classes else Ridge())
-    model.fit(np.column_stack([task.x, task.z]), task.y)
-    return lambda x, z: model.predict(np.column_stack([x, z]))
-
-
-def reductions(task: Task, threshold: float, seed: int) -> Predict | None:
-    """Agarwal et al.'s reductions to weighted classifications, of four bins of the attribute.
-
-    Their bound is on the difference of the bins' rates: the threshold stands for it.
-    """
-    from fairlearn.reductions import DemographicParity, ExponentiatedGradient
-
-    if not task.classes:
-        return None
-    edges = np.quantile(task.z, (0.25, 0.5, 0.75))
-    model = ExponentiatedGradient(
-        LogisticRegression(max_iter=1000),
-        DemographicParity(difference_bound=threshold / 2),
-        max_iter=20,
-    )
-    model.fit(task.x, task.y, sensitive_features=np.searchsorted(edges, task.z))
-    # The chance with which the random classifier says the second class.
-    return lambda x, z: np.asarray(model._pmf_predict(x)[:, 1], np.float64)
-
-
-FREE = ("none, network", "none, gradient boosting", "linear residuals")
-"""Without a threshold."""
-
-CONTESTANTS: dict[str, Callable[[Task, float, int], Predict | None]] = {
-    "none, network": functools.partial(network, penalty=None),
-    "none, gradient boosting": boosting,
-    "HGR-KB": network,
-    "HGR-KB, two data sets": functools.partial(network, constraint_fraction=0.25, alpha=1.0),
-    "HGR-KB, guarantee": functools.partial(network, guarantee=0.95),
-    "transport": transported,
-    "transport, guarantee": functools.partial(transported, guarantee=0.95),
-    "HGR-KDE penalty": functools.partial(network, penalty="kde"),
-    "HGR-NN penalty": functools.partial(network, penalty="neural"),
-    "HSIC penalty": lambda task, threshold, seed: network(task, threshold**2, seed, penalty="hsic"),
-    "distance correlation penalty": functools.partial(network, penalty="distance_correlation"),
-    "linear residuals": residuals,
-    "reductions (fairlearn)": reductions,
-}
-
-SETTINGS: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "weight decay 0.1": {"alpha": 0.1},
-    "weight decay 1": {"alpha": 1.0},
-    "early stopping": {"early_stopping": True},
-    "constraint rows": {"constraint_fraction": 0.25},
-    "constraint rows, weight decay 0.1": {"constraint_fraction": 0.25, "alpha": 0.1},
-    "constraint rows, weight decay 1": {"constraint_fraction": 0.25, "alpha": 1.0},
-    "constraint rows, early stopping": {"constraint_fraction": 0.25, "early_stopping": True},
-}
-"""Of a network under HGR-KB, of which the defaults are one."""
-
-SLOW = ("HGR-NN penalty", "HSIC penalty", "distance correlation penalty")
-"""Of which a step takes many times that of the others: batches of at most `SLOW_BATCH` rows."""
-
-SLOW_BATCH = 256
-
-
-def train(name: str, task: Task, threshold: float, seed: int) -> Predict | None:
-    """The model of a contestant, or of a setting; None where it has none."""
-    if name in SLOW:
-        task = task._replace(batch=min(SLOW_BATCH, len(task.x)))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of solvers that stop early
-            if name in SETTINGS:
-                return network(task, threshold, seed, **SETTINGS[name])
-            return CONTESTANTS[name](task, threshold, seed)
-    except NoSolutionFound:
-        return None
 
 
 def data_sets(names: list[str] | None, *, quick: bool) -> dict[str, tuple[Dataset, int | None]]:

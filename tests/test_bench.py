@@ -18,6 +18,7 @@ from bench import (
     calibration,
     coverage,
     fairness,
+    fairness_contestants,
     first_use,
     guarantee,
     measures,
@@ -182,7 +183,9 @@ def test_fairness_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert fairness.main(["--quick"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     shown = [line.split(" | ")[0].removeprefix("| ") for line in lines]
-    assert set(fairness.CONTESTANTS) - set(shown) == {"reductions (fairlearn)"}  # of classes only
+    assert set(fairness_contestants.CONTESTANTS) - set(shown) == {
+        "reductions (fairlearn)"
+    }  # of classes only
 
 
 def test_generalised_demographic_parity() -> None:
@@ -198,8 +201,8 @@ def test_generalised_demographic_parity() -> None:
 def test_residuals_know_nothing_linear_of_the_attribute(rng: np.random.Generator) -> None:
     z, noise = rng.normal(size=(2, 500))
     x = np.column_stack([z + noise, rng.normal(size=500)])
-    task = fairness.Task(x, x.sum(axis=1) + z, z, False, None)
-    predict = fairness.train("linear residuals", task, 0.3, 0)
+    task = fairness_contestants.Task(x, x.sum(axis=1) + z, z, False, None)
+    predict = fairness_contestants.train("linear residuals", task, 0.3, 0)
     assert predict is not None
     assert abs(np.corrcoef(predict(x, z), z)[0, 1]) < 1e-9
 
@@ -208,7 +211,9 @@ def test_reductions_of_a_classifier(rng: np.random.Generator) -> None:
     z = rng.normal(size=400)
     x = np.column_stack([z, rng.normal(size=(400, 2))])
     y = (x.sum(axis=1) + rng.normal(size=400) > 0).astype(float)
-    predict = fairness.train("reductions (fairlearn)", fairness.Task(x, y, z, True, None), 0.1, 0)
+    predict = fairness_contestants.train(
+        "reductions (fairlearn)", fairness_contestants.Task(x, y, z, True, None), 0.1, 0
+    )
     assert predict is not None
     p = predict(x, z)
     assert p.min() >= -1e-9

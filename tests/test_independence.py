@@ -330,7 +330,7 @@ class TestTies:
         codes = [stats.rankdata(column, "dense") - 1 for column in x.T]
         weights = rng.uniform(0.5, 1, 300) if weighted else None
         alone = [RankedColumn.of_codes(each, weights) for each in codes]
-        monkeypatch.setattr(_ranked, "AT_ONCE", 700)
+        monkeypatch.setattr(_ranked, "LEVELS_AT_ONCE", 700)
         for one, other in zip(alone, ranked_columns(codes, weights), strict=True):
             np.testing.assert_array_equal(one.codes, other.codes)
             np.testing.assert_allclose(one.table, other.table, atol=1e-9)

@@ -15,7 +15,6 @@ from scipy import special, stats
 
 from hgr_jax.inference.roys_root import beta, distribution, pfaffian, root_finding
 from hgr_jax.inference.roys_root.distribution import log_survival, mean, quantile, survival
-from hgr_jax.inference.roys_root.interpolation import MANY, log_survival_of_many
 
 EIGHTHS = [Fraction(k, 8) for k in range(1, 8)]
 NEAR_ONE = [1 - Fraction(1, 2**k) for k in (4, 6, 10, 20, 35, 50)]
@@ -313,31 +312,6 @@ def test_blocks_do_not_change_values(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = log_survival(c, n, 4, 5), quantile(c, n, 4, 5), mean(n, 4, 5)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("n", "p", "q", "error"),
-    [(20, 1, 1, 1e-6), (1000, 3, 3, 1e-6), (10**6, 16, 2, 1e-6), (10**6, 16, 16, 2e-5)],
-)
-def test_many_values_are_interpolated(n: int, p: int, q: int, error: float) -> None:
-    """Of one law and of several at once, from 0 to a dependence without noise."""
-    rng = np.random.default_rng(0)
-    bulk = np.abs(rng.normal(size=2 * MANY)) * (math.sqrt(p) + math.sqrt(q)) / math.sqrt(n)
-    c = np.concatenate([np.minimum(bulk, 0.999), rng.uniform(0, 1, MANY), [0, 1e-200, 1, np.nan]])
-    expected, found = log_survival(c, n, p, q), log_survival_of_many(c, n, p, q)
-    np.testing.assert_allclose(found, expected, rtol=error, atol=error)
-    assert not np.array_equal(found, expected, equal_nan=True)
-    rows = np.where(np.arange(len(c)) % 3, n, 50)
-    of_two = log_survival_of_many(c, rows, p, q)
-    np.testing.assert_allclose(of_two, log_survival(c, rows, p, q), rtol=error, atol=error)
-    few = log_survival_of_many(c[:9].reshape(3, 3), rows[:9].reshape(3, 3), p, q)
-    np.testing.assert_array_equal(few, log_survival(c[:9], rows[:9], p, q).reshape(3, 3))
-
-
-def test_many_values_where_there_is_one_or_nothing_to_correlate() -> None:
-    c = np.full(MANY, 0.3)
-    for n, p, q in ((100, 2, 3), (5, 3, 3), (100, 0, 3)):
-        np.testing.assert_allclose(log_survival_of_many(c, n, p, q), log_survival(0.3, n, p, q))
 
 
 def test_degenerate_cases() -> None:

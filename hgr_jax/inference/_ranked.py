@@ -21,7 +21,7 @@ LEAST_WORTH = 50
 """Rows without ties that a column with ties must be worth, for a degree of it to be trusted."""
 
 
-AT_ONCE = 2**16
+LEVELS_AT_ONCE = 2**16
 """Levels of columns with ties, of which polynomials are made at a time."""
 
 FEW_TIES = 1e-9
@@ -74,7 +74,7 @@ def ranked_columns(
     by_size = sorted(tied, key=lambda i: len(tied[i].rank))
     while by_size:
         widest = len(tied[by_size[-1]].rank)
-        chosen = by_size[-max(1, AT_ONCE // widest) :]
+        chosen = by_size[-max(1, LEVELS_AT_ONCE // widest) :]
         del by_size[-len(chosen) :]
         points, share = np.zeros((2, len(chosen), widest))
         for place, i in enumerate(chosen):

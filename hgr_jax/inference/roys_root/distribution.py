@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from hgr_jax._arrays import Floats
 from hgr_jax.inference.roys_root.pfaffian import Roots, log_tails, roots
-from hgr_jax.inference.roys_root.root_finding import TOLERANCE, bracketed_root
+from hgr_jax.inference.roys_root.root_finding import ROOT_TOLERANCE, bracketed_root
 
 _SMALLEST_CORRELATION = 1e-150  # its square is still a double; below it every probability is 0 or 1
 _BLOCK = 1 << 21
@@ -199,7 +199,7 @@ def _solve(
     logits: Floats,
     problem: Roots,
     column: npt.NDArray[np.intp],
-    tolerance: float = TOLERANCE,
+    tolerance: float = ROOT_TOLERANCE,
 ) -> Floats:
     """Find where log P(KB > c) - log P(KB <= c) falls to ``logits`` (N,)."""
 

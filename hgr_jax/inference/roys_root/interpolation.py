@@ -11,7 +11,7 @@ from hgr_jax.inference.roys_root.distribution import log_survival
 NODES = 320
 """At which the law of one number of rows is evaluated."""
 
-POINTS = 6
+NEIGHBOURS = 6
 """Nodes by which a value is interpolated."""
 
 MANY = 2 * NODES
@@ -47,11 +47,11 @@ def log_survival_of_many(
         result[few] = log_survival(c[few], n[few], p[few], q[few])
     for law in np.flatnonzero(counts >= MANY):
         chosen, one = np.flatnonzero(place == law), first[law]
-        result[chosen] = _interpolated(c[chosen], n[one], small[one], large[one])
+        result[chosen] = _between_nodes(c[chosen], n[one], small[one], large[one])
     return result.reshape(shape)
 
 
-def _interpolated(c: Floats, n: float, p: float, q: float) -> Floats:
+def _between_nodes(c: Floats, n: float, p: float, q: float) -> Floats:
     found = np.where(c >= 1, -np.inf, 0 * c)
     inside = (c > 0) & (c < 1)
     if not inside.any() or min(p, q) == 0 or n <= p + q:
@@ -62,11 +62,11 @@ def _interpolated(c: Floats, n: float, p: float, q: float) -> Floats:
     values = log_survival(np.sqrt(-np.expm1(-(np.expm1(nodes) ** 2) / n)), n, p, q)
     step = (end - start) / (NODES - 1)
     where = (at - start) / (step if step > 0 else 1)
-    first = np.clip(where.astype(np.intp) - (POINTS // 2 - 1), 0, NODES - POINTS)
+    first = np.clip(where.astype(np.intp) - (NEIGHBOURS // 2 - 1), 0, NODES - NEIGHBOURS)
     left = where - first
     total = np.zeros(len(at))
-    for i in range(POINTS):
-        others = [j for j in range(POINTS) if j != i]
+    for i in range(NEIGHBOURS):
+        others = [j for j in range(NEIGHBOURS) if j != i]
         weight = np.prod([(left - j) / (i - j) for j in others], axis=0)
         total += weight * values[first + i]
     found[inside] = np.minimum(total, 0)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hgr_jax._arrays import Floats
 
 _MOST_STEPS = 200
-TOLERANCE = 4 * np.finfo(np.float64).eps
+ROOT_TOLERANCE = 4 * np.finfo(np.float64).eps
 
 
 def bracketed_root(
@@ -19,7 +19,7 @@ def bracketed_root(
     low_value: Floats,
     high: Floats,
     high_value: Floats,
-    tolerance: float = TOLERANCE,
+    tolerance: float = ROOT_TOLERANCE,
 ) -> Floats:
     """Find a zero of each function between ``low`` and ``high`` (N,), where it changes sign.
 
