@@ -4,7 +4,8 @@
 
 The bench writes a folder of Parquet files, of 30 columns of all kinds with 5% missing values, and
 scans the first of them, some, and all.  Every scan is a process of its own, whose memory is its
-peak.
+peak.  Then it compares values with those of the table in memory, and counts rejections of
+independent columns.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ PART_ROWS = 200_000
 """Of the table in memory beside it."""
 
 SAMPLED_PAIRS = 20
+NULL_COLUMNS = 64
 TOLERANCE = 1e-6
 
 
@@ -181,6 +183,49 @@ def same_values(report: MarkdownReport, path: Path, folder: Path, rows: int) -> 
     )
 
 
+def null_table(rng: np.random.Generator, rows: int, holes: float) -> dict[str, Any]:
+    """Independent columns: without ties, skewed, of few values; each with holes of its own."""
+    columns: dict[str, Any] = {}
+    for i in range(NULL_COLUMNS):
+        x = (rng.normal(size=rows), rng.lognormal(size=rows), rng.poisson(2, rows))[i % 3]
+        columns[f"x{i}"] = np.where(rng.random(rows) < holes, np.nan, x)
+    return columns
+
+
+def summed(table: Mapping[str, Any], sample: int) -> hgr_jax.Scan:
+    """The scan of a table by bases and ranks of its first rows."""
+    state = hgr_jax.ScanState.prepare({name: x[:sample] for name, x in table.items()}).update(table)
+    for _ in range(2):
+        state = state if state.well_conditioned else state.repaired().update(table)
+    return state.result()
+
+
+def rejections(report: MarkdownReport, rows: int, samples: Sequence[int], repeats: int) -> None:
+    """How often independent columns are found dependent, with ranks by samples of the rows."""
+
+    def rate(scans: Sequence[hgr_jax.Scan], level: float) -> str:
+        pvalues = np.concatenate([s.pvalue[s.pairs[:, 0], s.pairs[:, 1]] for s in scans])
+        return f"{np.mean(pvalues[np.isfinite(pvalues)] <= level):.2%}"
+
+    def lines() -> Any:
+        for holes in (0.0, MISSING):
+            tables = [
+                null_table(np.random.default_rng(seed), rows, holes) for seed in range(repeats)
+            ]
+            contestants: dict[str, list[hgr_jax.Scan]] = {
+                "in memory": list(map(hgr_jax.scan, tables))
+            }
+            for sample in samples:
+                contestants[f"by {sample:,} rows"] = [summed(table, sample) for table in tables]
+            for name, scans in contestants.items():
+                count = sum(int(np.isfinite(s.pvalue).sum() // 2) for s in scans)
+                rates = [rate(scans, level) for level in (0.05, 0.01, 0.001)]
+                yield (f"{holes:.0%} missing, ranks {name}", f"{count:,}", *rates)
+
+    report.say(f"Rejections of independent columns, {rows:,} rows.")
+    report.table(["", "pairs", "5%", "1%", "0.1%"], lines())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, and keep the tables if asked."""
     parser = bench_parser("scale", __doc__, quick="a few thousand rows")
@@ -201,6 +246,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths = written(folder, files, rows)
         growth(report, paths, rows, whole=2)
         fine = same_values(report, paths[0], Path(temporary), min(rows, PART_ROWS))
+        if options.quick:
+            rejections(report, 400, (200,), 1)
+        else:
+            rejections(report, 20_000, (1024, 4096), 4)
     if options.write:
         report.keep("scale")
     return 0 if fine else 1

@@ -28,6 +28,7 @@ from bench import (
     rank_law,
     reference,
     robustness,
+    scale,
     scan,
     training,
 )
@@ -97,6 +98,14 @@ def test_a_process_that_fails_is_told(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no such table')"]
     with pytest.raises(RuntimeError, match="ended with 1: no such table"):
         first_use.cost_of(command, tmp_path)
+
+
+def test_scale_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    assert scale.main(["--quick"]) == 0
+    shown = capsys.readouterr().out
+    assert "| `scan(files)` | 10,000 |" in shown
+    assert shown.count("| 1e-06 | yes |") == 3
+    assert "ranks by 200 rows" in shown
 
 
 def test_pair_quick(capsys: pytest.CaptureFixture[str]) -> None:

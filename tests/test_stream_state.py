@@ -242,6 +242,7 @@ def test_batches_of_every_kind(table: pd.DataFrame, empty: ScanState) -> None:
         arrow,
         arrow.combine_chunks().to_batches()[0],
         columns,
+        table.set_axis(np.arange(len(table)) + 7),
         table[table.columns[::-1]],
     ):
         same(empty.update(batch).result(), expected)

@@ -94,7 +94,7 @@ def _report_batches(path: Path, settings: ScanOptions, folder: Path, reading: Re
             f"{wrong[0]} is for a file that is read whole, and {printable(str(path))} is read batch"
             " by batch: leave it out"
         )
-    _check_folder(folder)
+    _check_out(folder)
     source = of_files(path)
     columns = chosen_names(source.name, source.order, reading)
     try:
@@ -119,14 +119,14 @@ def _report_batches(path: Path, settings: ScanOptions, folder: Path, reading: Re
     _report(found, path.name, settings, folder)
 
 
-def _check_folder(folder: Path) -> None:
+def _check_out(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise TableError(f"cannot write to {printable(str(folder))}: it is a file")
 
 
 def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> Scan:
     """Scan a table that has been read, and report as `report_file` does."""
-    _check_folder(folder)
+    _check_out(folder)
     try:
         found = scan(
             table,

@@ -34,17 +34,19 @@ class RankMap:
         if not len(values):
             return cls(np.array([low, high]), np.array([-1.0, 1.0]))
         rank = ranks(present[:, None])[places, 0]
+        share = np.diff(np.append(places, len(present))) / len(present)
+        tied = np.flatnonzero(share > 1 / KNOTS)
+        steps = np.concatenate([np.nextafter(values[tied], end) for end in (-np.inf, np.inf)])
+        sides = np.concatenate([rank[tied] - share[tied], rank[tied] + share[tied]])
         if len(values) > 2 * KNOTS:
-            counts = np.diff(np.append(places, len(present)))
-            tied = np.flatnonzero(counts > len(present) / KNOTS)
-            even = np.searchsorted(rank, np.linspace(-1, 1, KNOTS))
-            # A value that many rows hold has a step on both of its sides.
-            beside = np.concatenate([tied - 1, tied, tied + 1, even])
-            kept = np.unique(np.clip(beside, 0, len(values) - 1))
+            even = np.searchsorted(rank, np.linspace(-1, 1, KNOTS)).clip(max=len(values) - 1)
+            kept = np.union1d(tied, even)
             values, rank = values[kept], rank[kept]
-        beyond = [end for end in (low, high) if not values[0] <= end <= values[-1]]
-        values = np.concatenate([values, beyond])
+        # A value that many rows hold has a step on both of its sides.
+        values, rank = np.concatenate([values, steps]), np.concatenate([rank, sides])
+        beyond = [end for end in (low, high) if not values.min() <= end <= values.max()]
         rank = np.concatenate([rank, np.sign(np.array(beyond) - values[0])])
+        values = np.concatenate([values, beyond])
         order = np.argsort(values)
         return cls(values[order], rank[order])
 

@@ -163,6 +163,8 @@ def as_arrow(table: Any) -> Any:
         if isinstance(table, Mapping):
             arrays = {str(name): np.asarray(values) for name, values in table.items()}
             return pa.table({n: pa.array(x, from_pandas=True) for n, x in arrays.items()})
+        if type(table).__module__.startswith("pandas"):
+            return pa.Table.from_pandas(table, preserve_index=False)
         if hasattr(table, "__arrow_c_stream__"):
             return pa.table(table)
         matrix = np.asarray(table)

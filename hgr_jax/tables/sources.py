@@ -21,6 +21,9 @@ DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 CSV_BLOCK = 2**23
 """Bytes of a CSV file that are read at a time; the types of its columns are those of the first."""
 
+READ_AHEAD = 2
+"""Batches of a dataset that wait while another is worked on."""
+
 MISSING_IN_FILES = sorted({*MISSING, *(text.upper() for text in MISSING), "NaN", "None", "Null"})
 
 
@@ -308,7 +311,9 @@ def _of_dataset(dataset: Any) -> Source:
         name = printable(str(getattr(fragment, "path", "") or f"part {place} of the dataset"))
 
         def read(kinds: Mapping[str, str], size: int, own: Any = fragment) -> Iterator[Any]:
-            yield from own.to_batches(schema=schema, columns=list(kinds), batch_size=size)
+            yield from own.to_batches(
+                schema=schema, columns=list(kinds), batch_size=size, batch_readahead=READ_AHEAD
+            )
 
         with _faults_of(name):
             parts.append(Part(name, _kinds(schema), fragment.count_rows(), read))
