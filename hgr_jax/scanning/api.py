@@ -27,7 +27,13 @@ from hgr_jax._forks import refuse_forked
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference._ranks import ranks
-from hgr_jax.scanning.choice import as_positions, columns_of, numeric_only, pairs_of, without_given
+from hgr_jax.scanning.choice import (
+    as_positions,
+    chosen_columns,
+    numeric_only,
+    pairs_of,
+    without_given,
+)
 from hgr_jax.scanning.distributed import as_cluster, scan_cluster
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.estimate import estimate_pairs
@@ -278,7 +284,7 @@ def scan(
     if checkpoint is not None or isinstance(weights, str):
         option = "checkpoint" if checkpoint is not None else "the name of a column as weights"
         raise ValueError(f"{option} is for tables that are read batch by batch; this is in memory.")
-    columns, split = columns_of(table, other, names, categories, low_cardinality)
+    columns, split = chosen_columns(table, other, names, categories, low_cardinality)
     if split is not None and target is not None:
         raise ValueError("target and other exclude each other: pairs are of both tables.")
     weights = as_host_weights(weights, columns.rows)

@@ -18,7 +18,7 @@ GIVEN = "it is given"
 """Why a column that is given is in no pair."""
 
 
-def columns_of(
+def chosen_columns(
     table: Any,
     other: Any,
     names: Sequence[str] | None,

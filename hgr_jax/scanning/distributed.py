@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hgr_jax.scanning.passes import Cluster, FirstPass, SecondPass, described
+from hgr_jax.scanning.passes import Cluster, FirstPass, SecondPass, rows_and_kinds
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.state import ScanState, check_options
 from hgr_jax.scanning.stream_sums import StreamSums
@@ -53,7 +53,7 @@ def scan_cluster(
 
     The options are those of `hgr_jax.scan`; ``memory`` is that of one machine for one part.
     """
-    parts = cluster.each(described)
+    parts = cluster.each(rows_and_kinds)
     counts = [rows for rows, _ in parts]
     known = [
         Part(f"part {place} of {cluster.name}", kinds, rows, lambda *_: iter(()))

@@ -40,7 +40,7 @@ class Cluster(Protocol):
         """Return what all parts give, joined in their order; None if none gives anything."""
 
 
-def described(tables: Tables, part: int) -> tuple[int, dict[str, str | None]]:
+def rows_and_kinds(tables: Tables, part: int) -> tuple[int, dict[str, str | None]]:
     """Return the number of rows of a part, and the kinds of its columns."""
     rows, kinds = 0, dict[str, str | None]()
     for table in tables:
