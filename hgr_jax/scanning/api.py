@@ -187,8 +187,7 @@ def scan(
       low_cardinality: integer columns of at most so many values are read as categories.
       memory: bytes that features and their products may take, about, beside the data and a few
         copies of it.  More columns than fit are done in blocks.
-      devices: of JAX, as ``jax.devices()``, that share the rows of the products of values (of some
-        50 columns or more); None for its default one.
+      devices: of JAX, to share the rows of the products of values of 50 columns or so; or None.
       progress: show a bar on stderr (tqdm), of the values and then of the p-values; of a table
         that is read batch by batch, of its rows.
       checkpoint: a folder for what has been summed of a table that is read batch by batch: a run
@@ -296,14 +295,10 @@ def scan(
         columns, alone = without_given(columns, taken, targets)
         of_given = as_features(alone, weights, ranked=transform == "rank")
         known = GivenColumns(of_given, given_degree)
-    used = len(columns.number_positions) + len(columns.category_positions)
+    used = np.concatenate([columns.number_positions, columns.category_positions])
     wanted = None if targets is None else len(targets)
-    others: int | None = None
-    if split is not None:
-        others = sum(
-            (p >= split).sum() for p in (columns.number_positions, columns.category_positions)
-        )
-    check_size(len(columns.names), used, wanted, tested=pvalues is not None, others=others)
+    others = None if split is None else int((used >= split).sum())
+    check_size(len(columns.names), len(used), wanted, tested=pvalues is not None, others=others)
     pairs, positions = pairs_of(columns, targets, split)
     ranked = transform == "rank"
     as_they_are = measure is not None or not kernels.plain

@@ -55,13 +55,13 @@ def _of_part(made: Pass, batches: Iterator[Any]) -> Iterator[Any]:
     pa, context = arrow(), require("pyspark", "spark").TaskContext.get()
     part = 0 if context is None else context.partitionId()
     found = made((pa.Table.from_batches([batch]) for batch in batches), part)
-    yield pa.RecordBatch.from_pylist([_row(part, found)], schema=_schema())
+    yield pa.RecordBatch.from_pylist([_spark_row(part, found)], schema=_schema())
 
 
 def _joined(join: Callable[[Any, Any], Any], table: Any) -> Any:
     rows = table.to_pylist()
     return arrow().Table.from_pylist(
-        [_row(min(row["part"] for row in rows), _total(rows, join))], schema=_schema()
+        [_spark_row(min(row["part"] for row in rows), _total(rows, join))], schema=_schema()
     )
 
 
@@ -70,7 +70,7 @@ def _total(rows: list[dict[str, Any]], join: Callable[[Any, Any], Any]) -> Any:
     return functools.reduce(join, (pickle.loads(row["found"]) for row in in_order))
 
 
-def _row(part: int, found: Any) -> dict[str, Any]:
+def _spark_row(part: int, found: Any) -> dict[str, Any]:
     return {"part": part, "found": pickle.dumps(found)}
 
 

@@ -51,7 +51,7 @@ MIN_PIVOT = 0.3
 of the column."""
 
 
-class Tested(NamedTuple):
+class TestedPairs(NamedTuple):
     """Of some of the pairs: which; the values of their blocks; the degrees to which these go; how
     many rows without ties they are worth; and the log of the least p-value that ranks can have.
     """
@@ -129,7 +129,7 @@ class RankTests:
             self.of_ranks.put(rest, engine.estimate(pairs, progress))
         return self.of_ranks
 
-    def _settle(self, found: Tested) -> None:
+    def _settle(self, found: TestedPairs) -> None:
         self.log_p[found.places] = log_pvalues(found, self.rows[found.places])
         self.known[found.places] = True
 
@@ -150,7 +150,9 @@ class RankTests:
         rows = slice(None) if there.all() else there
         return ranked_columns([self.codes[rows, c] for c in columns], weights), weights
 
-    def _among_shared(self, group: Integers, progress: Callable[[int], None]) -> Iterator[Tested]:
+    def _among_shared(
+        self, group: Integers, progress: Callable[[int], None]
+    ) -> Iterator[TestedPairs]:
         """Yield what pairs of the same rows have, by ranks among those; test tables of 2 x 2."""
         there = self._rows_of(self.pairs[group[0]])
         used, local = np.unique(self.pairs[group], return_inverse=True)
@@ -185,7 +187,7 @@ class RankTests:
                 h, k = np.arange(LARGEST_DEGREE)[:, None] < trusted[:, part][:, None]
                 m = m * (h[:, None] & k)
             worth = self.rows[group[part]] * share[part]
-            yield Tested(group[part], top_values(m), trusted[:, part], worth, rarest[part])
+            yield TestedPairs(group[part], top_values(m), trusted[:, part], worth, rarest[part])
 
     def _estimate(self, places: Integers, directions: Integers, m: Floats) -> None:
         """Keep HGR of ranks of some pairs, of which each side ``(2, N)`` has so many directions."""
@@ -259,7 +261,7 @@ def among_own(
     for c, column in columns.items():
         degree[c], worth[c] = min(column.trusted, OTHER_DEGREE), column.worth
     narrow = in_blocks(OTHER_DEGREE, OTHER_DEGREE)
-    tested: list[Tested] = []
+    tested: list[TestedPairs] = []
 
     def settle(part: Integers, m: Floats) -> None:
         h, k = degree[pairs[part]].T
@@ -269,7 +271,7 @@ def among_own(
         share = worth[pairs[part]].prod(axis=1)
         rarest = -special.gammaln(rows[part] + 1)
         degrees = np.stack([h, k])
-        tested.append(Tested(part, top_values(m), degrees, rows[part] * share, rarest))
+        tested.append(TestedPairs(part, top_values(m), degrees, rows[part] * share, rarest))
 
     found, log_p = estimate(settle), np.full(len(pairs), np.nan)
     if tested:
@@ -280,12 +282,12 @@ def among_own(
     return found, log_p, sure
 
 
-def joined(parts: Sequence[Tested]) -> Tested:
+def joined(parts: Sequence[TestedPairs]) -> TestedPairs:
     """Return many pairs as one: their law costs as much for some hundreds as for all."""
-    return Tested(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
+    return TestedPairs(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
 
 
-def log_pvalues(found: Tested, rows: Floats) -> Floats:
+def log_pvalues(found: TestedPairs, rows: Floats) -> Floats:
     """Return the logarithms of the p-values ``(N,)`` of pairs of so many rows."""
     log_p, _, _ = combined(found.values, rows, found.degrees)
     log_p = log_probability(log_p, np.maximum(found.worth, LEAST_ROWS))
