@@ -19,7 +19,7 @@ from sklearn.model_selection import KFold
 import hgr_jax
 from bench.paper import tables
 from hgr_jax.datasets import Dataset
-from hgr_jax.fairness import MLP, FairTrainer, LagrangianDual, Penalty
+from hgr_jax.fairness import KB, MLP, FairTrainer, LagrangianDual, Penalty
 from hgr_jax.fairness.attributes import standardisation
 from hgr_jax.fairness.tasks import auc_or_accuracy, r2
 
@@ -147,12 +147,10 @@ def run(
 
 
 def _own(penalty: Penalty, trainer: FairTrainer, prediction: Any, part: Part) -> float:
-    """The dependence by the measure that was penalised."""
-    z, p = jnp.asarray(part.z), jnp.asarray(prediction)
-    if penalty.measure == "neural":
-        assert trainer.state is not None
-        fit = jax.tree.map(lambda leaf: leaf[0], trainer.state.penalties[0].fits)
-        return float(fit.score(z, p))
-    if penalty.measure == "sk":
-        return float(hgr_jax.sk(z, p, d=penalty.k))
-    return float(hgr_jax.kb(z, p, h=penalty.h, k=penalty.k))
+    """The dependence by the measure that was penalised; HGR-KB where none was."""
+    assert trainer.state is not None
+    statistic, carried = penalty.statistic, trainer.state.penalties[0].carried
+    if statistic is None:
+        statistic = KB(penalty.h, penalty.k)
+    kept = jax.tree.map(lambda leaf: leaf[0], carried)
+    return float(statistic.held_out(kept, jnp.asarray(part.z), jnp.asarray(prediction)))

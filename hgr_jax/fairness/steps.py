@@ -236,7 +236,7 @@ def objective(
         zip(penalties, state.penalties, rows.z, rows.group, program.groups, strict=True)
     ):
         following = kept
-        if penalty.measure is not None:
+        if penalty.statistic is not None:
             measured, following = penalty.values(kept, z, prediction, group, groups)
             if constraint is not None and elsewhere is not None:
                 there, _ = penalty.values(kept, constraint.z[place], elsewhere)

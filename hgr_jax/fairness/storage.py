@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hgr_jax._optional import require
 from hgr_jax.fairness.history import Best, History
 from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.statistic import Statistic
 from hgr_jax.fairness.steps import TrainState
 from hgr_jax.fairness.tasks import Task
 
@@ -264,6 +265,8 @@ def described(value: Any) -> Any:
         return {str(name): described(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
         return [described(item) for item in value]
+    if isinstance(value, Statistic):
+        return [f"{type(value).__module__}.{type(value).__qualname__}", described(vars(value))]
     if callable(value):
         kind = value if hasattr(value, "__qualname__") else type(value)
         return f"{kind.__module__}.{kind.__qualname__}"

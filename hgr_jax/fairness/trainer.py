@@ -334,7 +334,7 @@ class FairTrainer:
         check_output(self.task, prediction, part.y, rows.y)
         count = 1 if prediction.ndim == 1 else prediction.shape[1]
         thresholds = {
-            name: None if penalty.measure is None else float(np.asarray(penalty.threshold))
+            name: None if penalty.statistic is None else float(np.asarray(penalty.threshold))
             for penalty, attribute in zip(self.penalties, self.attributes, strict=True)
             for name in attribute.value_names(count)
         }
