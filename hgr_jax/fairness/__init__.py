@@ -14,6 +14,7 @@ from hgr_jax.fairness.evaluation import FairnessReport, didi, report
 from hgr_jax.fairness.groups import within
 from hgr_jax.fairness.guarantee import fit_certified
 from hgr_jax.fairness.history import History
+from hgr_jax.fairness.loggers import TensorBoardLogger, WandbLogger
 from hgr_jax.fairness.penalties import Penalty, PenaltyState, excess
 from hgr_jax.fairness.statistic import Statistic
 from hgr_jax.fairness.statistics import KB, SK, Function, Neural, Total
@@ -51,8 +52,10 @@ __all__ = [
     "PenaltyState",
     "Statistic",
     "Task",
+    "TensorBoardLogger",
     "Total",
     "TrainingError",
+    "WandbLogger",
     "certify",
     "corrected",
     "didi",

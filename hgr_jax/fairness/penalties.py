@@ -113,7 +113,7 @@ class Penalty:
         if not (known or callable(self.measure) or self.measure in DIFFERENTIABLE):
             names = ", ".join(repr(name) for name in DIFFERENTIABLE)
             raise ValueError(
-                f"measure must be a statistic as KB(5, 5), one of {names}, a function"
+                f"measure must be one of {names}, a statistic as KB(5, 5), a function"
                 f" (z, prediction) -> scalar, or None; got {self.measure!r}."
             )
         if isinstance(self.measure, type):

@@ -129,8 +129,8 @@ class Statistic(abc.ABC):
         Args:
           levels: as in `parameters`.
         """
-        del levels
-        return 2
+        parameters = self.parameters(levels)
+        return 2 if parameters is None else parameters + 3
 
     def suited(self, distinct: int) -> Statistic:
         """Return this with no higher degree of the attribute than its distinct values support."""

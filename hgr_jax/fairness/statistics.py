@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,13 @@ class Projection(Statistic):
     def partial(self) -> bool:
         """Whether `value` takes given variables."""
         return True
+
+    def suited(self, distinct: int) -> Statistic:
+        """Return this with no higher degree of the attribute than its distinct values support."""
+        h = self.kernels[0]
+        if h is None or callable(h):
+            return self
+        return dataclasses.replace(cast(Any, self), h=min(h, distinct - 1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,14 +99,16 @@ class KB(Projection):
             _set(self, bound=check_level("bound", self.bound))
 
     @property
-    def partial(self) -> bool:  # noqa: D102
+    def partial(self) -> bool:
+        """Whether `value` takes given variables."""
         return self.bound is None
 
     @property
-    def kernels(self) -> tuple[KernelLike, KernelLike]:  # noqa: D102
+    def kernels(self) -> tuple[KernelLike, KernelLike]:
+        """Kernels of z and of the prediction."""
         return self.h, self.k
 
-    def value(  # noqa: D102
+    def value(
         self,
         state: Any,
         z: Array,
@@ -108,20 +117,20 @@ class KB(Projection):
         weights: Array | None = None,
         given: Array | None = None,
     ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
         h, k = _of_attribute(self.h, z), self.k
         if self.bound is not None:
             return upper_bound(z, prediction, h, k, level=self.bound, weights=weights), state
         return kb(z, prediction, h, k, weights=weights, **_given(given, k)), state
 
-    def parameters(self, levels: int | None) -> int | None:  # noqa: D102
+    def parameters(self, levels: int | None) -> int | None:
+        """Return the parameters of the upward bias."""
         return None if self.bound is not None else self._functions(levels)
 
-    def least_rows(self, levels: int | None) -> int:  # noqa: D102
+    def least_rows(self, levels: int | None) -> int:
+        """Return the number of rows below which it constrains nothing."""
         functions = self._functions(levels)
         return 2 if functions is None else functions + 3
-
-    def suited(self, distinct: int) -> KB:  # noqa: D102
-        return dataclasses.replace(self, h=_supported(self.h, distinct))
 
     def _functions(self, levels: int | None) -> int | None:
         if callable(self.h) or callable(self.k):
@@ -154,10 +163,11 @@ class SK(Projection):
         _set(self, d=check_kernel("d", self.d))
 
     @property
-    def kernels(self) -> tuple[None, KernelLike]:  # noqa: D102
+    def kernels(self) -> tuple[None, KernelLike]:
+        """Kernels of z and of the prediction."""
         return None, self.d
 
-    def value(  # noqa: D102
+    def value(
         self,
         state: Any,
         z: Array,
@@ -166,14 +176,12 @@ class SK(Projection):
         weights: Array | None = None,
         given: Array | None = None,
     ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
         return sk(z, prediction, d=self.d, weights=weights, **_given(given, self.d)), state
 
-    def parameters(self, levels: int | None) -> int | None:  # noqa: D102
+    def parameters(self, levels: int | None) -> int | None:
+        """Return the parameters of the upward bias."""
         return None if callable(self.d) else max(self.d, 1 if levels is None else levels - 1)
-
-    def least_rows(self, levels: int | None) -> int:  # noqa: D102
-        parameters = self.parameters(levels)
-        return 2 if parameters is None else parameters + 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,7 +206,7 @@ class Total(Projection):
       >>> z = jnp.linspace(-1, 1, 200)
       >>> values, _ = penalty.values(penalty.init(z, z), z, z**2)
       >>> print(f"{values[0]:.3f}")
-      0.801
+      0.707
     """
 
     h: KernelLike = 5
@@ -208,10 +216,11 @@ class Total(Projection):
         _set(self, h=check_kernel("h", self.h), k=check_kernel("k", self.k))
 
     @property
-    def kernels(self) -> tuple[KernelLike, KernelLike]:  # noqa: D102
+    def kernels(self) -> tuple[KernelLike, KernelLike]:
+        """Kernels of z and of the prediction."""
         return self.h, self.k
 
-    def value(  # noqa: D102
+    def value(
         self,
         state: Any,
         z: Array,
@@ -220,21 +229,16 @@ class Total(Projection):
         weights: Array | None = None,
         given: Array | None = None,
     ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
         h = _of_attribute(self.h, z)
         return total(z, prediction, h, self.k, weights=weights, **_given(given, self.k)), state
 
-    def parameters(self, levels: int | None) -> int | None:  # noqa: D102
+    def parameters(self, levels: int | None) -> int | None:
+        """Return the parameters of the upward bias."""
         if callable(self.h) or callable(self.k):
             return None
         # Under independence the sum of squares is h k / (n - 1) on average (Pillai).
         return max(self.h if levels is None else levels - 1, self.k)
-
-    def least_rows(self, levels: int | None) -> int:  # noqa: D102
-        parameters = self.parameters(levels)
-        return 2 if parameters is None else parameters + 3
-
-    def suited(self, distinct: int) -> Total:  # noqa: D102
-        return dataclasses.replace(self, h=_supported(self.h, distinct))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,7 +278,8 @@ class Neural(Statistic):
         check_flag("warm_start", self.warm_start)
 
     @property
-    def categorical(self) -> bool:  # noqa: D102
+    def categorical(self) -> bool:
+        """Whether `value` takes one-hot columns."""
         return True
 
     def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> Any:
@@ -289,7 +294,7 @@ class Neural(Statistic):
         key = jax.random.key(0) if key is None else as_key(key)
         return self._fit(z, prediction, key=key)
 
-    def value(  # noqa: D102
+    def value(
         self,
         state: Any,
         z: Array,
@@ -298,6 +303,7 @@ class Neural(Statistic):
         weights: Array | None = None,
         given: Array | None = None,
     ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
         options = {"init": state} if self.warm_start else {}
         key = jax.random.key(0)  # of the networks that are trained anew
         fit = self._fit(z, prediction, key=key, steps=self.steps, **options)
@@ -362,7 +368,7 @@ class Function(Statistic):
         for name in ("categorical", "weighted", "partial"):
             check_flag(name, getattr(self, name))
 
-    def value(  # noqa: D102
+    def value(
         self,
         state: Any,
         z: Array,
@@ -371,6 +377,7 @@ class Function(Statistic):
         weights: Array | None = None,
         given: Array | None = None,
     ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
         options = {"weights": weights, "given": given}
         named = {name: option for name, option in options.items() if option is not None}
         return as_estimate(self.function, z, prediction, named), state
@@ -379,10 +386,6 @@ class Function(Statistic):
 def _of_attribute(h: KernelLike, z: Array) -> KernelLike:
     """Return the kernel of the attribute: of one-hot columns the columns themselves."""
     return 1 if z.ndim == 2 and not callable(h) else h
-
-
-def _supported(h: KernelLike, distinct: int) -> KernelLike:
-    return h if callable(h) else min(h, distinct - 1)
 
 
 def _given(given: Array | None, degree: KernelLike) -> dict[str, Any]:

@@ -287,7 +287,7 @@ def description(
     network: Any,
     penalties: Sequence[Penalty],
     task: Task,
-    two_sided: bool,
+    ascent: Mapping[str, Any],
     batch_size: int | None,
     seed: int,
     rows: Any,
@@ -296,7 +296,7 @@ def description(
 
     Args:
       network: its initial arrays.
-      penalties, task, two_sided, batch_size, seed: settings of the training.
+      penalties, task, ascent (of multipliers), batch_size, seed: settings of the training.
       rows: to train on.
     """
     names = sorted(field.name for field in dataclasses.fields(Penalty))
@@ -306,7 +306,7 @@ def description(
             described({name: getattr(penalty, name) for name in names}) for penalty in penalties
         ],
         "task": described(dataclasses.astuple(task)),
-        "dual": {"two_sided": two_sided},
+        "dual": dict(ascent),
         "batch size": batch_size,
         "seed": seed,
         "training rows": digest(rows),
