@@ -84,8 +84,8 @@ class KB(Projection):
       >>> for statistic in (KB(2, 2), KB(2, 2, bound=0.95)):
       ...     value, _ = statistic.value((), z, prediction)
       ...     print(f"{value:.2f}")
-      0.05
-      0.10
+      0.07
+      0.12
     """
 
     h: KernelLike = 5
