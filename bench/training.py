@@ -19,6 +19,7 @@ from bench.paper.enforcement import CHUNK, Setting
 from bench.report import MarkdownReport, bench_parser
 from bench.timing import Timing, race, seconds
 from hgr_jax.fairness import Penalty
+from hgr_jax.fairness.starting import batch_of
 from hgr_jax.fairness.steps import batch_rows, run_steps
 
 ALLOWED = {"communities": 1.10, "adult": 1.30, "census": 1.60}
@@ -37,7 +38,7 @@ def ours(setting: Setting, penalty: Penalty) -> Callable[[], Any]:
     trainer = setting.trainer(penalty)
     trainer.fit(*part, steps=CHUNK)
     rows = trainer._rows(*part, learn=False)
-    size, batches = trainer._batch(rows), None
+    size, batches = batch_of(trainer.batch_size, rows), None
     if size is not None:
         batches = batch_rows(0, len(part.x), size, CHUNK, CHUNK)
     assert trainer._program is not None

@@ -73,8 +73,11 @@ def test_public_names_are_documented(name: str, value: object) -> None:
 MODULES_WITH_EXAMPLES = [
     "datasets.synthetic",
     *(f"datasets.{name}" for name in ("adult", "census", "communities", "diabetes")),
-    *(f"fairness.{n}" for n in ("dual", "estimators", "evaluation", "penalties", "scorer")),
-    *(f"fairness.{n}" for n in ("postprocessor", "trainer")),
+    *(f"fairness.{n}" for n in ("dual", "estimators", "evaluation", "groups", "scorer")),
+    *(
+        f"fairness.{n}"
+        for n in ("penalties", "postprocessor", "statistic", "statistics", "trainer")
+    ),
     *(f"inference.{n}" for n in ("bias", "degrees", "roys_root.distribution", "multiplicity")),
     *(f"inference.{n}" for n in ("permutation", "resampling")),
     "tables.convert",

@@ -227,6 +227,7 @@ def absolute_error(output: jax.Array, y: jax.Array) -> jax.Array:
         ({"optimizer": optax.sgd(1e-2)}, {}, "optimiser"),
         ({"dual": LagrangianDual(optax.sgd(0.3), two_sided=False)}, {}, "dual"),
         ({"dual": LagrangianDual(optax.adam(0.3))}, {}, "optimiser"),
+        ({"dual": None, "penalty_weight": 2.0}, {}, "dual"),
         ({"task": absolute_error}, {}, "task"),
     ],
 )

@@ -22,11 +22,13 @@ from sklearn.preprocessing import StandardScaler
 import hgr_jax
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import (
+    KB,
     FairMLPClassifier,
     FairMLPRegressor,
     FairnessScorer,
     Penalty,
     TrainingError,
+    corrected,
     estimator_base,
 )
 from hgr_jax.fairness.steps import _run_steps
@@ -190,7 +192,30 @@ def test_early_stopping_holds_rows_out() -> None:
         random_state=0,
     ).fit(X, Y, protected=Z)
     assert model.n_iter_ < 200
-    assert "hgr_validation_z" in model.history_.evaluations
+    evaluations = model.history_.evaluations
+    expected = [corrected(v, 60, 9) for v in evaluations["hgr_validation_z"]]
+    np.testing.assert_allclose(evaluations["held_out_z"], expected, atol=1e-6)
+
+
+def test_weight_decay_shrinks_the_weights() -> None:
+    settings = {"penalty_weight": 0.5, "steps": 60, "learning_rate": 0.01, "random_state": 0}
+    sizes = []
+    for alpha in (0.0, 5.0):
+        model = FairMLPRegressor((8,), alpha=alpha, **settings).fit(X, Y, protected=Z)
+        sizes.append(sum(float(np.sum(kernel**2)) for kernel in model.coefs_))
+    assert sizes[1] < 0.5 * sizes[0]
+
+
+def test_a_fixed_weight(tmp_path: Path) -> None:
+    settings = {"steps": 30, "batch_size": 100, "random_state": 0}
+    model = FairMLPClassifier((4,), penalty=KB(2, 2), penalty_weight=1.5, **settings)
+    model.fit(X, LABEL, protected=Z)
+    assert model.multipliers_ == {"z": 1.5}
+    np.testing.assert_array_equal(model.history_.steps["multiplier_z"], 1.5)
+    model.save(tmp_path / "model.npz")
+    loaded = FairMLPClassifier.load(tmp_path / "model.npz")
+    assert (loaded.penalty, loaded.penalty_weight) == (KB(2, 2), 1.5)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
 @pytest.mark.parametrize("kind", ["regressor", "classifier"])
@@ -245,6 +270,7 @@ def test_without_an_attribute_it_warns() -> None:
         ({"steps": 0}, "steps must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0"),
         ({"alpha": -1.0}, "alpha must be at least 0"),
+        ({"penalty_weight": -1.0}, "penalty_weight must be at least 0"),
         ({"batch_size": 1}, "batch_size must be at least 2"),
         ({"hidden_layer_sizes": (0,)}, "hidden_layer_sizes must be at least 1"),
         ({"early_stopping": True, "validation_fraction": 1.5}, "validation_fraction must be"),

@@ -15,7 +15,7 @@ from penalties_support import ROWS, exact_kb, kb, measured, some_pair
 import hgr_jax
 from bench import reference
 from hgr_jax.fairness import Penalty, PenaltyState, corrected, excess, within
-from hgr_jax.fairness.penalties import DIFFERENTIABLE
+from hgr_jax.fairness.statistic_names import DIFFERENTIABLE
 
 
 class TestExcess:
@@ -263,7 +263,7 @@ class TestWarmStart:
             values, state = penalty.values(state, z, prediction)
             before = hgr_jax.neural_fit(z, prediction, key=key, init=before)
             np.testing.assert_allclose(values, [before.correlation], atol=1e-5)
-        carried = jax.tree.map(lambda leaf: leaf[0], state.fits)
+        carried = jax.tree.map(lambda leaf: leaf[0], state.carried)
         chex.assert_trees_all_close(carried.f(z), before.f(z), atol=1e-3)
 
 

@@ -240,6 +240,9 @@ class TestErrors:
             (KB, {"evaluate_every": 0}, "evaluate_every"),
             (KB, {"batch_size": 1}, "batch_size"),
             (KB, {"seed": -1}, "seed"),
+            (KB, {"dual": None, "penalty_weight": -1.0}, "penalty_weight must be at least 0"),
+            (KB, {"dual": None, "penalty_weight": np.inf}, "penalty_weight must be"),
+            (KB, {"penalty_weight": 2.0}, "give one of them"),
             (KB, {"task": "hinge"}, "task must be one of"),
         ):
             with pytest.raises(ValueError, match=message):

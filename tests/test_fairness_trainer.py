@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from fairness_support import ADAM, KB, QUICK, ROWS, parameters, some_data, trained
+from fairness_support import ADAM, DUAL, KB, QUICK, ROWS, parameters, some_data, trained
 from flax import nnx
 
 import hgr_jax
@@ -22,6 +22,8 @@ from hgr_jax.fairness import (
     FairTrainer,
     History,
     Penalty,
+    Total,
+    corrected,
 )
 from hgr_jax.fairness.history import better
 from hgr_jax.fairness.steps import Figures, _run_steps, batch_rows, evaluate, predict
@@ -38,7 +40,8 @@ def unconstrained() -> FairTrainer:
 
 
 class TestTraining:
-    def test_against_a_loop(self) -> None:
+    @pytest.mark.parametrize("weight", [None, 0.7])
+    def test_against_a_loop(self, weight: float | None) -> None:
         x, y, z = map(jnp.asarray, some_data())
         graph, weights = nnx.split(MLP(3, (8,), rngs=nnx.Rngs(0)))
 
@@ -53,22 +56,34 @@ class TestTraining:
             (total, (task, value)), gradient = jax.value_and_grad(loss, has_aux=True)(weights)
             with jax.numpy_dtype_promotion("standard"):
                 updates, optimizer_state = ADAM.update(gradient, optimizer_state)
-            following = jnp.maximum(0, multiplier + 0.3 * (value - 0.3))
+            following = multiplier
+            if weight is None:
+                following = jnp.maximum(0, multiplier + 0.3 * (value - 0.3))
             weights = optax.apply_updates(weights, updates)
             return weights, optimizer_state, following, (total, task, value, multiplier)
 
-        optimizer_state, multiplier, figures = ADAM.init(weights), jnp.zeros(()), []
+        optimizer_state, multiplier, figures = ADAM.init(weights), jnp.asarray(weight or 0.0), []
         for _ in range(10):
             weights, optimizer_state, multiplier, figure = step(
                 weights, optimizer_state, multiplier
             )
             figures.append(figure)
-        trainer = trained(KB)
+        trainer = trained(KB, dual=DUAL if weight is None else None, penalty_weight=weight)
         chex.assert_trees_all_close(parameters(trainer), weights, atol=1e-5)
         names = ("loss", "task_loss", "value_z", "multiplier_z")
         for name, expected in zip(names, np.transpose(figures), strict=True):
             np.testing.assert_allclose(trainer.history.steps[name], expected, atol=1e-5)
         np.testing.assert_allclose(trainer.multipliers["z"], multiplier, atol=1e-5)
+
+    def test_another_weight_has_the_same_program(
+        self, compilations: Callable[[], AbstractContextManager[list[str]]]
+    ) -> None:
+        first = trained(KB, dual=None, penalty_weight=0.7)
+        with compilations() as programs:
+            other = trained(KB, dual=None, penalty_weight=2)
+        assert not [name for name in programs if "run_steps" in name]
+        assert other.multipliers == {"z": 2.0}
+        assert np.any(first.history.steps["loss"] != other.history.steps["loss"])
 
     def test_constraint_is_kept(self, long_run: FairTrainer, unconstrained: FairTrainer) -> None:
         x, _, z = some_data()
@@ -145,7 +160,10 @@ class TestStopping:
         trainer = trained(KB, steps=300, validation=test, patience=3)
         history = trainer.history
         evaluations = history.evaluations
-        excess = np.maximum(0, evaluations["hgr_validation_z"] - 0.3)
+        held_out = evaluations["held_out_z"]
+        expected = [corrected(v, ROWS, 3) for v in evaluations["hgr_validation_z"]]
+        np.testing.assert_allclose(held_out, expected, atol=1e-6)
+        excess = np.maximum(0, held_out - 0.3)
         ranks = list(zip(-excess, evaluations["score_validation"], strict=True))
         best = ranks.index(max(ranks))
         assert len(ranks) == best + 1 + 3 < 30
@@ -156,11 +174,31 @@ class TestStopping:
         chex.assert_trees_all_equal(parameters(trainer), before)
         assert len(trainer.history.evaluations["step"]) == len(ranks)
 
+    def test_what_is_penalised_ranks(self) -> None:
+        held = some_data(1)
+        trainer = trained(Penalty(Total(2, 2), 0.3), steps=20, validation=held)
+        found = trainer.history.evaluations["held_out_z"][-1]
+        z = held[2] - some_data()[2].mean()
+        raw = hgr_jax.total(z, trainer.predict(held[0]), 2, 2)
+        np.testing.assert_allclose(found, corrected(raw, ROWS, 2), atol=1e-5)
+        assert trainer._best is not None
+        assert trainer._best.rank[0] <= 0
+        both = [(x, y, {"z": z, "y": y}) for x, y, z in (some_data(), held)]
+        two = Penalty(None, h=2, k=2), Penalty("pearson", 0.3, h=2, k=2, name="y")
+        watched = trained(*two, steps=20, validation=both[1], data=both[0])
+        assert "held_out_y" in watched.history.evaluations
+        assert "held_out_z" not in watched.history.evaluations
+        expected = np.abs(np.corrcoef(held[1], watched.predict(held[0]))[0, 1])
+        np.testing.assert_allclose(
+            watched.history.evaluations["held_out_y"][-1], expected, atol=1e-5
+        )
+
     def test_order_of_evaluations(self) -> None:
-        limits = np.array([0.3, np.inf])
+        limits = np.array([0.3, 0.8])
 
         def figures(score: float, *values: float) -> Figures:
-            return Figures(np.float32(0), np.float32(score), (np.array(values),))
+            hgr = (np.ones(2),)  # it is not what ranks
+            return Figures(np.float32(0), np.float32(score), hgr, np.array(values))
 
         state = trained(QUICK).state
         assert state is not None
@@ -169,7 +207,8 @@ class TestStopping:
             (0, 0.9, 0.5, 0.1),  # violates by 0.2
             (0, 0.1, 0.4, 0.1),  # by less, though the score is worse
             (1, 0.9, 0.45, 0.1),
-            (0, 0.2, 0.29, 0.9),  # keeps the constraint; the other value is only watched
+            (2, 0.9, 0.3, 0.95),  # violates the other by 0.15
+            (0, 0.2, 0.29, 0.8),  # keeps both
             (1, 0.1, 0.1, 0.1),
             (2, 0.2, 0.2, 0.1),
             (0, 0.3, 0.3, 0.1),
@@ -180,7 +219,7 @@ class TestStopping:
     def test_an_undefined_score_is_not_the_best(self) -> None:
         state = trained(QUICK).state
         assert state is not None
-        undefined = Figures(np.float32(0), np.float32(np.nan), (np.array([0.1]),))
+        undefined = Figures(np.float32(0), np.float32(np.nan), (), np.array([0.1]))
         best = better(None, state, undefined, np.array([0.3]))
         best = better(best, state, undefined._replace(score=np.float32(0.1)), np.array([0.3]))
         assert best.waited == 0

@@ -20,10 +20,12 @@ from bench.paper import __main__ as paper
 from bench.paper import enforcement, grid, heldout, tables
 from bench.paper.output import Output
 
-NEED_TABLES = {"monotonicity", "importance", "causality", "results", "heldout"}
+NEED_TABLES = {
+    *("monotonicity", "importance", "causality", "results", "heldout", "calibration", "history"),
+}
 
 
-SLOW = {"correlations", "determinism", "heldout", "properties", "results"}
+SLOW = {"correlations", "determinism", "heldout", "history", "properties", "results"}
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ import numpy as np
 import optax
 from flax import nnx
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
 import hgr_jax
 from bench.paper import tables
+from bench.paper.output import ExperimentError
 from hgr_jax.datasets import Dataset
-from hgr_jax.fairness import MLP, FairTrainer, LagrangianDual, Penalty
+from hgr_jax.fairness import KB, MLP, SK, FairTrainer, LagrangianDual, Neural, Penalty, didi
 from hgr_jax.fairness.attributes import standardisation
 from hgr_jax.fairness.tasks import auc_or_accuracy, r2
 
@@ -36,12 +37,26 @@ class Part(NamedTuple):
     z: NDArray[np.float32]
 
 
-class Figures(NamedTuple):
-    """Of one training: on training and validation rows, and the seconds of its steps."""
+MEASURES = ("score", "HGR-KB", "HGR-SK", "HGR-NN", "DIDI")
+"""Figures of a prediction on some rows; DIDI is that of a group that stands for the attribute."""
 
-    score: tuple[float, float]
+SURROGATES = {
+    "census": "Unemployment",
+    "communities": "race",
+    "adult": "marital-status=Never-married",
+    "diabetes": "sex",
+}
+"""Columns of two groups, one for each table; of the paper's tables as its authors chose them."""
+
+
+class Figures(NamedTuple):
+    """Of one training: by measure on training and validation rows, and the seconds of its steps.
+
+    ``own`` is the measure that was penalised, HGR-KB where none was.
+    """
+
+    values: dict[str, tuple[float, float]]
     own: tuple[float, float]
-    kb: tuple[float, float]
     seconds: float
 
 
@@ -66,7 +81,8 @@ class Setting:
 
     def rows(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Training and validation rows of one fold."""
-        splits = KFold(FOLDS, shuffle=True, random_state=0).split(self.data.x)
+        kind = StratifiedKFold if self.data.task == "classification" else KFold
+        splits = kind(FOLDS, shuffle=True, random_state=0).split(self.data.x, self.data.y)
         train, validation = list(splits)[index]
         return train, validation
 
@@ -103,14 +119,45 @@ class Setting:
             score = auc_or_accuracy if self.data.task == "classification" else r2
             return float(score(p, y)), float(hgr_jax.kb(z, p, h=5, k=5))
 
+    def measured(
+        self, prediction: NDArray[Any], part: Part, *, neural_steps: int = 1000
+    ) -> dict[str, float]:
+        """Every one of `MEASURES` of a prediction.
 
-def settings(*, quick: bool = False, tract: Path | None = None) -> dict[str, Setting]:
+        HGR-NN is that of networks trained afresh on these rows, as the paper's authors do; DIDI
+        that of decisions in a classification.
+        """
+        score, kb = self.scores(prediction, part)
+        with jax.enable_x64(True):
+            p, z = (jnp.asarray(v, jnp.float64) for v in (prediction, part.z))
+            sk = float(hgr_jax.sk(z, p, d=5))
+        z, p = jnp.asarray(part.z), jnp.asarray(prediction)
+        neural = float(hgr_jax.neural(z, p, key=jax.random.key(0), steps=neural_steps))
+        return {
+            "score": score,
+            "HGR-KB": kb,
+            "HGR-SK": sk,
+            "HGR-NN": neural,
+            "DIDI": self.didi(prediction, part),
+        }
+
+    def didi(self, prediction: NDArray[Any], part: Part) -> float:
+        """DIDI of the groups that stand for the attribute."""
+        column = SURROGATES[self.data.name.split()[0]]
+        decided = prediction.round() if self.data.task == "classification" else prediction
+        return didi(decided, part.x[:, self.data.features.index(column)])
+
+
+def settings(
+    chosen: Sequence[str] | None = None, *, quick: bool = False, tract: Path | None = None
+) -> dict[str, Setting]:
     """Census, Communities and Adult with the paper's networks, batches and thresholds."""
-    found = {data.name.split()[0]: data for data in tables.load(quick=quick, tract=tract)}
+    found = {data.name.split()[0]: data for data in tables.load(chosen, quick=quick, tract=tract)}
     known: Mapping[str, Any] = {
         "census": ((32,), 2048, 0.4),
         "communities": ((256, 256), None, 0.3),
         "adult": ((32, 32), 2048, 0.2),
+        "diabetes": ((32, 32), None, 0.2),
     }
     return {name: Setting(data, *known[name]) for name, data in found.items()}
 
@@ -119,17 +166,35 @@ def penalties(threshold: float) -> dict[str, Penalty]:
     """What the paper compares."""
     return {
         "none": Penalty(None),
-        "HGR-KB": Penalty("kb", threshold),
-        "HGR-SK": Penalty("sk", threshold),
-        "HGR-NN": Penalty("neural", threshold),
+        "HGR-KB": Penalty(KB(5, 5), threshold),
+        "HGR-SK": Penalty(SK(5), threshold),
+        "HGR-NN": Penalty(Neural(), threshold),
     }
+
+
+def penaliser(name: str, threshold: float) -> Penalty:
+    """One of `penalties`, or "HGR-KDE".
+
+    Raises:
+      ExperimentError: for another name.
+    """
+    known = penalties(threshold) | {"HGR-KDE": Penalty("kde", threshold)}
+    if name not in known:
+        raise ExperimentError(f"penalisers are {', '.join(known)}; got {name!r}")
+    return known[name]
 
 
 PAPER_DUAL = LagrangianDual(optax.adam(1e-3), two_sided=False)
 
 
 def run(
-    setting: Setting, penalty: Penalty, index: int, *, steps: int = STEPS, **options: Any
+    setting: Setting,
+    penalty: Penalty,
+    index: int,
+    *,
+    steps: int = STEPS,
+    neural_steps: int = 1000,
+    **options: Any,
 ) -> Figures:
     """Train on one fold; the programs are compiled before the clock starts."""
     train, validation = setting.fold(index)
@@ -141,18 +206,17 @@ def run(
     seconds = time.perf_counter() - start
     predictions = [np.asarray(trainer.predict(part.x)) for part in (train, validation)]
     both = list(zip(predictions, (train, validation), strict=True))
-    (score, kb), (score_held, kb_held) = (setting.scores(p, part) for p, part in both)
+    first, second = (setting.measured(p, part, neural_steps=neural_steps) for p, part in both)
     own = [_own(penalty, trainer, p, part) for p, part in both]
-    return Figures((score, score_held), (own[0], own[1]), (kb, kb_held), seconds)
+    values = {name: (first[name], second[name]) for name in MEASURES}
+    return Figures(values, (own[0], own[1]), seconds)
 
 
 def _own(penalty: Penalty, trainer: FairTrainer, prediction: Any, part: Part) -> float:
-    """The dependence by the measure that was penalised."""
-    z, p = jnp.asarray(part.z), jnp.asarray(prediction)
-    if penalty.measure == "neural":
-        assert trainer.state is not None
-        fit = jax.tree.map(lambda leaf: leaf[0], trainer.state.penalties[0].fits)
-        return float(fit.score(z, p))
-    if penalty.measure == "sk":
-        return float(hgr_jax.sk(z, p, d=penalty.k))
-    return float(hgr_jax.kb(z, p, h=penalty.h, k=penalty.k))
+    """The dependence by the measure that was penalised; HGR-KB where none was."""
+    assert trainer.state is not None
+    statistic, carried = penalty.statistic, trainer.state.penalties[0].carried
+    if statistic is None:
+        statistic = KB(penalty.h, penalty.k)
+    kept = jax.tree.map(lambda leaf: leaf[0], carried)
+    return float(statistic.held_out(kept, jnp.asarray(part.z), jnp.asarray(prediction)))

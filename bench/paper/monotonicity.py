@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -13,21 +14,23 @@ from bench.paper import tables
 from bench.paper.output import ExperimentError, Output, new_figure
 
 
-def run(output: Output, *, quick: bool) -> str:
-    """KB of protected attribute and target over h and k from 1 to 7."""
-    degrees = range(1, 4 if quick else 8)
+def run(
+    output: Output, *, quick: bool, chosen: Sequence[str] | None = None, degree: int | None = None
+) -> str:
+    """KB of protected attribute and target over h and k from 1 to 7, or to ``degree``."""
+    degrees = range(1, (degree or (3 if quick else 7)) + 1)
     rows, largest_fall, flat = [], 0.0, []
-    chosen = tables.load(quick=quick)
+    found = tables.load(chosen, quick=quick)
     figure = new_figure(12.5, 3.8)
-    panels = figure.subplots(1, len(chosen), squeeze=False)[0]
-    for table, axes in zip(chosen, panels, strict=True):
+    panels = figure.subplots(1, len(found), squeeze=False)[0]
+    for table, axes in zip(found, panels, strict=True):
         a, b = (jnp.asarray(x) for x in tables.pair(table))
         program = jax.jit(functools.partial(_all_degrees, degrees=degrees))
         values = np.asarray(program(a, b))
         jax.clear_caches()
         for axis in (0, 1):
             largest_fall = min(largest_fall, float(np.diff(values, axis=axis).min()))
-        flat.append((table.name, values[2, 2], values[-1, -1]))
+        flat.append((table.name, values[:3, :3][-1, -1], values[-1, -1]))
         rows += [
             (table.name, h, k, values[i, j])
             for i, h in enumerate(degrees)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from bench.paper import enforcement
-from bench.paper.enforcement import FOLDS, PAPER_DUAL, STEPS, Figures, Setting
+from bench.paper.enforcement import FOLDS, MEASURES, PAPER_DUAL, STEPS, Figures, Setting
 from bench.paper.output import ExperimentError, Output, new_figure, part_name, sources
 
 PAPER: dict[tuple[str, str], tuple[float, float, float, float, float]] = {
@@ -40,87 +41,119 @@ ALLOWED = 0.01
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Figures of all folds, ``(folds, 7)``: score, own measure and KB, twice; seconds."""
+    """Figures of all folds ``(folds, 13)``, in the order of `COLUMNS`."""
 
     table: str
     method: str
     figures: NDArray[np.float64]
 
+    def mean(self, kind: str) -> NDArray[np.float64]:
+        """Of a figure, on training and validation rows."""
+        return self.figures[:, _place(kind)].mean(axis=0)
 
-def run(output: Output, *, quick: bool, tract: Path | None = None, peer: bool = False) -> str:
+    def spread(self, kind: str) -> NDArray[np.float64]:
+        """Standard deviation over folds, likewise."""
+        return self.figures[:, _place(kind)].std(axis=0)
+
+    @property
+    def seconds(self) -> float:
+        """Of a training."""
+        return float(np.median(self.figures[:, -1]))
+
+
+COLUMNS = (*MEASURES, "own measure")
+"""Each on training and validation rows; after them the seconds."""
+
+
+def _place(kind: str) -> slice:
+    start = 2 * COLUMNS.index(kind)
+    return slice(start, start + 2)
+
+
+def run(
+    output: Output,
+    *,
+    quick: bool,
+    chosen: Sequence[str] | None = None,
+    penalisers: Sequence[str] | None = None,
+    folds: int | None = None,
+    steps: int | None = None,
+    tract: Path | None = None,
+    peer: bool = False,
+) -> str:
     """Every method on every table; an interrupted run goes on with the fold it was in."""
-    chosen = enforcement.settings(quick=quick, tract=tract)
-    folds, steps = (1, 25) if quick else (FOLDS, STEPS)
-    jobs = list(_jobs(chosen, quick=quick))
+    tasks = enforcement.settings(chosen, quick=quick, tract=tract)
+    plain = (folds, steps, penalisers) == (None, None, None) and not quick
+    folds, steps = folds or (1 if quick else FOLDS), steps or (25 if quick else STEPS)
+    jobs = list(_jobs(tasks, penalisers or (("none", "HGR-KB") if quick else METHODS)))
+    neural_steps = 20 if quick else 1000
     rows = []
     with tqdm(total=len(jobs) * folds, unit="fold") as bar:
         for name, method, train in jobs:
             figures = []
-            for index in range(folds):
+            for index in range(min(folds, FOLDS)):
                 bar.set_postfix_str(f"{name}, {method}")
-                table, digest = chosen[name].data.name, sources("enforcement", "results")
-                key = part_name("results", table, method, index, steps, digest)
-                figures.append(_cached(output, key, functools.partial(train, index, steps)))
+                table, digest = tasks[name].data.name, sources("enforcement", "results")
+                key = part_name("results", table, method, index, steps, neural_steps, digest)
+                one = functools.partial(train, index, steps=steps, neural_steps=neural_steps)
+                figures.append(_cached(output, key, one))
                 bar.update()
             rows.append(Row(name, method, np.array(figures)))
             jax.clear_caches()
     if peer:
-        rows += _peers(output, chosen, steps)
-    output.table("results", HEADER, [_cells(chosen[row.table], row) for row in rows])
-    figure = new_figure(4.2 * len(chosen), 3.8)
-    panels = figure.subplots(1, len(chosen), squeeze=False)[0]
-    for (name, setting), axes in zip(chosen.items(), panels, strict=True):
+        rows += _peers(output, tasks, steps)
+    output.table("results", HEADER, [_cells(tasks[row.table], row) for row in rows])
+    output.latex("results", LATEX, [_latex_cells(tasks[row.table], row) for row in rows])
+    figure = new_figure(4.2 * len(tasks), 3.8)
+    panels = figure.subplots(1, len(tasks), squeeze=False)[0]
+    for (name, setting), axes in zip(tasks.items(), panels, strict=True):
         _draw(axes, name, setting, [row for row in rows if row.table == name])
     output.figure("results", figure)
-    return _line(chosen, rows, check=not quick)
+    return _line(tasks, rows, check=plain)
+
+
+METHODS = ("none", "HGR-KB", "HGR-SK", "HGR-NN", PAPER_ASCENT)
 
 
 def _jobs(
-    chosen: dict[str, Setting], *, quick: bool
-) -> Iterable[tuple[str, str, Callable[[int, int], Figures]]]:
-    for name, setting in chosen.items():
-        for method, penalty in enforcement.penalties(setting.threshold).items():
-            if quick and method in ("HGR-SK", "HGR-NN"):
-                continue
-
-            def train(i: int, steps: int, s: Setting = setting, p: object = penalty) -> Figures:
-                return enforcement.run(s, p, i, steps=steps)  # type: ignore[arg-type]
-
-            yield name, method, train
-        if not quick:
-            kb = enforcement.penalties(setting.threshold)["HGR-KB"]
-
-            def rising(i: int, steps: int, s: Setting = setting, p: object = kb) -> Figures:
-                return enforcement.run(s, p, i, steps=steps, dual=PAPER_DUAL)  # type: ignore[arg-type]
-
-            yield name, PAPER_ASCENT, rising
+    tasks: dict[str, Setting], methods: Sequence[str]
+) -> Iterable[tuple[str, str, Callable[..., Figures]]]:
+    for name, setting in tasks.items():
+        for method in methods:
+            options: dict[str, Any] = {}
+            if method == PAPER_ASCENT:
+                options["dual"] = PAPER_DUAL
+            penalty = enforcement.penaliser(method.partition(",")[0], setting.threshold)
+            yield name, method, functools.partial(enforcement.run, setting, penalty, **options)
 
 
 def _cached(output: Output, key: str, train: Callable[[], Figures]) -> NDArray[np.float64]:
     values = output.cached(key)
     if values is None:
         found = train()
-        values = np.array([*found.score, *found.own, *found.kb, found.seconds])
+        pairs = [found.values[name] for name in MEASURES]
+        values = np.array([x for pair in (*pairs, found.own) for x in pair] + [found.seconds])
         output.keep(key, values)
     return values
 
 
-def _peers(output: Output, chosen: dict[str, Setting], steps: int) -> list[Row]:
+def _peers(output: Output, tasks: dict[str, Setting], steps: int) -> list[Row]:
     """The first fold of the same trainings with torch, penalised by maxcorr: minutes each."""
     from bench import torch_training
 
     def train(setting: Setting, method: str) -> Figures:
         parts = setting.fold(0)
         found = torch_training.train(setting, *parts, method, steps)
-        (score, kb), (score_held, kb_held) = (
-            setting.scores(p, part) for p, part in zip(found.predictions, parts, strict=True)
+        first, second = (
+            setting.measured(p, part) for p, part in zip(found.predictions, parts, strict=True)
         )
-        return Figures((score, score_held), (np.nan, np.nan), (kb, kb_held), found.seconds)
+        values = {name: (first[name], second[name]) for name in MEASURES}
+        return Figures(values, (np.nan, np.nan), found.seconds)
 
     rows = []
-    jobs = [(name, method) for name in chosen for method in torch_training.PENALISERS]
+    jobs = [(name, method) for name in tasks for method in torch_training.PENALISERS]
     for name, method in tqdm(jobs, unit="training"):
-        setting = chosen[name]
+        setting = tasks[name]
         digest = hashlib.sha256(Path(torch_training.__file__).read_bytes()).hexdigest()[:16]
         key = part_name("torch", setting.data.name, method, steps, digest)
         figures = _cached(output, key, functools.partial(train, setting, method))
@@ -135,7 +168,7 @@ HEADER = (
     "score",
     *(
         f"{kind} {part}{spread}"
-        for kind in ("score", "own measure", "HGR-KB")
+        for kind in COLUMNS
         for part in ("train", "validation")
         for spread in ("", " sd")
     ),
@@ -145,22 +178,43 @@ HEADER = (
 )
 
 
+LATEX = (
+    "dataset",
+    "regularizer",
+    *(f"{kind} ({part})" for kind in MEASURES for part in ("train", "val")),
+    "time (s)",
+)
+
+
 def _cells(setting: Setting, row: Row) -> list[object]:
-    mean, spread = row.figures.mean(axis=0), row.figures.std(axis=0)
-    pairs = [value for i in range(6) for value in (mean[i], spread[i])]
+    pairs = [
+        value
+        for kind in COLUMNS
+        for pair in zip(row.mean(kind), row.spread(kind), strict=True)
+        for value in pair
+    ]
     paper = PAPER.get((row.table, row.method), (np.nan,) * 5)
     head = [setting.data.name, setting.threshold, row.method, setting.score_name]
-    return [*head, *pairs, float(np.median(row.figures[:, 6])), *paper]
+    return [*head, *pairs, row.seconds, *paper]
+
+
+def _latex_cells(setting: Setting, row: Row) -> list[str]:
+    pairs = [
+        f"{mean:.2f} ± {spread:.2f}"
+        for kind in MEASURES
+        for mean, spread in zip(row.mean(kind), row.spread(kind), strict=True)
+    ]
+    return [setting.data.name, row.method, *pairs, f"{row.seconds:.1f}"]
 
 
 def _draw(axes: Axes, name: str, setting: Setting, rows: list[Row]) -> None:
     axes.axvline(setting.threshold, color="black", linewidth=0.8, linestyle=":")
     for i, row in enumerate(rows):
-        mean = row.figures.mean(axis=0)
+        kb, score = row.mean("HGR-KB"), row.mean("score")
         color = f"C{i % 10}"
-        axes.plot(mean[4:6], mean[:2], color=color, linewidth=0.8)
-        axes.plot(mean[4], mean[0], "o", color=color, label=row.method)
-        axes.plot(mean[5], mean[1], "o", color=color, markerfacecolor="white")
+        axes.plot(kb, score, color=color, linewidth=0.8)
+        axes.plot(kb[0], score[0], "o", color=color, label=row.method)
+        axes.plot(kb[1], score[1], "o", color=color, markerfacecolor="white")
         paper = PAPER.get((name, row.method))
         if paper is not None:
             axes.plot(paper[2], paper[0], "x", color=color)
@@ -169,20 +223,20 @@ def _draw(axes: Axes, name: str, setting: Setting, rows: list[Row]) -> None:
     axes.legend(fontsize=7)
 
 
-def _line(chosen: dict[str, Setting], rows: list[Row], *, check: bool) -> str:
+def _line(tasks: dict[str, Setting], rows: list[Row], *, check: bool) -> str:
     found, broken = [], []
     for row in rows:
         if row.method != "HGR-KB":
             continue
-        threshold, mean = chosen[row.table].threshold, row.figures.mean(axis=0)
+        threshold, kb, scores = tasks[row.table].threshold, row.mean("HGR-KB"), row.mean("score")
         found.append(
-            f"{chosen[row.table].data.name} {mean[4]:.3f} (threshold {threshold:g}; validation"
-            f" {mean[5]:.3f}), {chosen[row.table].score_name} {mean[0]:.3f} and {mean[1]:.3f} on"
-            f" validation, {np.median(row.figures[:, 6]):.1f} s"
+            f"{tasks[row.table].data.name} {kb[0]:.3f} (threshold {threshold:g}; validation"
+            f" {kb[1]:.3f}), {tasks[row.table].score_name} {scores[0]:.3f} and {scores[1]:.3f} on"
+            f" validation, {row.seconds:.1f} s"
         )
-        if mean[4] > threshold + ALLOWED:
-            broken.append(f"{row.table}: HGR-KB {mean[4]:.3f} > {threshold:g} + {ALLOWED:g}")
-        for score, papers in zip(mean[:2], PAPER[row.table, row.method], strict=False):
+        if kb[0] > threshold + ALLOWED:
+            broken.append(f"{row.table}: HGR-KB {kb[0]:.3f} > {threshold:g} + {ALLOWED:g}")
+        for score, papers in zip(scores, PAPER[row.table, row.method], strict=False):
             if round(score, 2) < papers:
                 broken.append(f"{row.table}: score {score:.3f} < {papers:g}, the paper's")
     if check and broken:

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 from hgr_jax.fairness.certificate import Candidate, Certificate, NoSolutionFound, certify
 from hgr_jax.fairness.dual import DualState, LagrangianDual
 from hgr_jax.fairness.evaluation import FairnessReport, didi, report
+from hgr_jax.fairness.groups import within
 from hgr_jax.fairness.guarantee import fit_certified
 from hgr_jax.fairness.history import History
-from hgr_jax.fairness.penalties import Penalty, PenaltyState, excess, within
+from hgr_jax.fairness.loggers import TensorBoardLogger, WandbLogger
+from hgr_jax.fairness.penalties import Penalty, PenaltyState, excess
+from hgr_jax.fairness.statistic import Statistic
+from hgr_jax.fairness.statistics import KB, SK, Function, Neural, Total
 from hgr_jax.fairness.steps import TrainingError
 from hgr_jax.fairness.storage import CheckpointError
 from hgr_jax.fairness.tasks import MLP, Task
@@ -26,7 +30,9 @@ if TYPE_CHECKING:
     from hgr_jax.fairness.scorer import FairnessScorer
 
 __all__ = [
+    "KB",
     "MLP",
+    "SK",
     "Candidate",
     "Certificate",
     "CheckpointError",
@@ -37,13 +43,19 @@ __all__ = [
     "FairTrainer",
     "FairnessReport",
     "FairnessScorer",
+    "Function",
     "History",
     "LagrangianDual",
+    "Neural",
     "NoSolutionFound",
     "Penalty",
     "PenaltyState",
+    "Statistic",
     "Task",
+    "TensorBoardLogger",
+    "Total",
     "TrainingError",
+    "WandbLogger",
     "certify",
     "corrected",
     "didi",

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._forks import refuse_forked
 from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.statistic_names import CATEGORICAL_MEASURES
 from hgr_jax.fairness.steps import Rows
 from hgr_jax.tables.encoding import Category, encode_known
 
@@ -59,9 +60,7 @@ class Attribute:
 
     def suited(self, penalty: Penalty) -> Penalty:
         """Return the penalty with no higher degree of the attribute than its values support."""
-        if callable(penalty.h) or not self.distinct:
-            return penalty
-        return dataclasses.replace(penalty, h=min(penalty.h, self.distinct - 1))
+        return penalty.suited(self.distinct) if self.distinct else penalty
 
     def encode(self, z: ArrayLike, rows: int) -> NDArray[Any]:
         """Encode the attribute as ``(n,)``, or one-hot ``(n, c)`` if it is categorical.
@@ -122,14 +121,10 @@ def learn_attribute(penalty: Penalty, z: ArrayLike, y: NDArray[Any]) -> Attribut
             " of one categorical attribute. Give each of several attributes a penalty of its own."
         )
     categorical = levels is not None or values.ndim == 2
-    if (
-        categorical
-        and penalty.measure not in CATEGORICAL_MEASURES
-        and not callable(penalty.measure)
-    ):
+    if categorical and penalty.statistic is not None and not penalty.statistic.categorical:
         raise ValueError(
             f"{name} is categorical, which {penalty.measure!r} does not take; the measures that"
-            f" do are {', '.join(repr(m) for m in CATEGORICAL_MEASURES if m)}, or a function of"
+            f" do are {', '.join(map(repr, CATEGORICAL_MEASURES))}, or a function of"
             " one-hot columns."
         )
     if not varies:
@@ -274,9 +269,6 @@ def levels_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
     return np.array([str(value) for value in values.tolist()])
 
 
-CATEGORICAL_MEASURES = (None, "kb", "sk", "neural", "distance_correlation", "hsic", "kernel_cca")
-"""Measures that take the one-hot columns of a categorical attribute."""
-
 _MEND = "drop these rows or fill them in before training."
 
 
@@ -383,7 +375,7 @@ def check_sizes(
         raise ValueError("memory is for batches, but every step has all rows; leave it at 1.")
     n = rows.x.shape[0]
     for penalty, attribute, z, group in zip(penalties, attributes, rows.z, rows.group, strict=True):
-        if penalty.measure is None:
+        if penalty.statistic is None:
             continue
         least, share, where = penalty.least_rows(z), 1.0, ""
         if attribute.group_names:

@@ -12,7 +12,7 @@ from jax import Array
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_real_array, check_count
+from hgr_jax._checks import as_nonnegative, as_real_array, check_count
 
 
 @jax.tree_util.register_dataclass
@@ -101,3 +101,11 @@ class LagrangianDual:
 
 
 _default = optax.adam(2e-3)
+
+
+def check_weight(weight: Any) -> float | None:
+    """Return a constant weight of penalties, a finite number >= 0, or None."""
+    if weight is None:
+        return None
+    as_nonnegative("penalty_weight", weight, jnp.float32)
+    return float(weight)

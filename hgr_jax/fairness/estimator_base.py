@@ -76,6 +76,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     batch_size: int | None = None
     learning_rate: float = 1e-3
     multiplier_learning_rate: float = 2e-3
+    penalty_weight: float | None = None
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
@@ -185,6 +186,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             check_choice("activation", self.activation, tuple(ACTIVATIONS)),
             jax.random.key(seed),
         )
+        dual = _dual(_checked_number("multiplier_learning_rate", self.multiplier_learning_rate))
         trainer = FairTrainer(
             network,
             penalties=() if penalty is None else penalty,
@@ -193,7 +195,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
                 _checked_number("learning_rate", self.learning_rate),
                 _checked_number("alpha", self.alpha, as_nonnegative),
             ),
-            dual=_dual(_checked_number("multiplier_learning_rate", self.multiplier_learning_rate)),
+            dual=None if self.penalty_weight is not None else dual,
+            penalty_weight=self.penalty_weight,
             batch_size=self.batch_size,
             seed=seed,
         )

@@ -18,21 +18,24 @@ _PARAMETERS = """
     Args:
       hidden_layer_sizes: widths of the hidden layers.
       activation: "relu", "tanh", "logistic" or "identity".
-      penalty: "kb", "sk" or any other measure of `Penalty`, or a function ``(z, prediction) ->
-        scalar``; None for no constraint.
+      penalty: "kb", "sk" or any other measure of `Penalty`, a statistic as ``KB(3, 3)``, or a
+        function ``(z, prediction) -> scalar``; None for no constraint.
       threshold: in (0, 1], of the penalty.
-      h, k: degrees, for "kb" (and ``k`` for "sk").
+      h, k: degrees, for "kb" (and ``k`` for "sk"); a statistic has its own.
       given: None, "classes", a number of bins of y, or "polynomials": constrain what is left
         given y, see `Penalty`.
       bias_corrected: see `Penalty`.
-      alpha: decoupled weight decay (AdamW), in units of the learning rate.
+      alpha: decoupled weight decay (AdamW): every step takes ``alpha * learning_rate`` of each
+        weight away; 0 for none.  What a network cannot memorise, it cannot hide a dependence in.
       steps: gradient steps.
       batch_size: rows of a step; None for all.
       learning_rate: of Adam.
       multiplier_learning_rate: of the ascent of the multiplier.
+      penalty_weight: a constant weight of the penalty in place of a multiplier, see `FairTrainer`.
       early_stopping: hold out ``validation_fraction`` of the rows and go back to the best
-        evaluation on them: the one that violates the threshold least, then that of the highest
-        score; stop after ``n_iter_no_change`` evaluations (one every 25 steps) without a better.
+        evaluation on them: the one where the measure that is penalised, with less of its upward
+        bias, violates the threshold least, then that of the highest score; stop after
+        ``n_iter_no_change`` evaluations (one every 25 steps) without a better.
       guarantee: a level as 0.95: hold back ``guarantee_fraction`` of the rows, and return the most
         accurate model of which they say, with that confidence, that its HGR-KB in the population
         is at most ``threshold`` (see `fit_certified`), or raise `NoSolutionFound`.  ``steps`` are

@@ -103,7 +103,7 @@ def fit_certified(
     asked = trainer.penalties
     if trainer.state is not None:
         raise ValueError("the trainer has been fitted before; make a new one.")
-    if not any(penalty.measure is not None for penalty in asked):
+    if not any(penalty.statistic is not None for penalty in asked):
         raise ValueError("there is nothing to guarantee: the trainer has no penalty.")
     for penalty in asked:
         if penalty.given is not None or callable(penalty.h) or callable(penalty.k):
@@ -113,7 +113,7 @@ def fit_certified(
             )
     if not isinstance(held_out, tuple) or len(held_out) != 2:
         raise ValueError("held_out must be (x, protected), of rows that are not trained on.")
-    penalised = [penalty for penalty in asked if penalty.measure is not None]
+    penalised = [penalty for penalty in asked if penalty.statistic is not None]
     each_level = 1 - (1 - level) / len(penalised)
     count = max(1, min(CANDIDATES, steps // LEAST_STEPS))
     each, shares = steps // count, np.linspace(*SHARES, max(count, 2))[-count:]

@@ -26,7 +26,9 @@ class History:
         ``multiplier_NAME``.
       evaluations: of the model after some steps, on all training rows: ``step``, ``loss_train``
         (the task's), ``score_train``, ``hgr_train_NAME`` (HGR-KB); the same with ``validation``
-        where there are such rows.
+        where there are such rows, and of these ``held_out_NAME``: the measure that is penalised,
+        with less of its upward bias where `corrected` knows it (that of `Neural` under its
+        networks as they are).  By these early stopping ranks.
       thresholds: of each value by name, None where it is only watched.
     """
 
@@ -57,6 +59,9 @@ class History:
             evaluation[f"score_{part}"] = np.asarray(found.score)[None]
             for name, value in zip(self.thresholds, hgr_values(found), strict=True):
                 evaluation[f"hgr_{part}_{name}"] = np.array([value])
+            if found.held_out is not None:
+                for name, value in zip(self.penalised, np.asarray(found.held_out), strict=True):
+                    evaluation[f"held_out_{name}"] = np.array([value])
         return dataclasses.replace(
             self,
             steps=_appended(self.steps, steps),
@@ -70,9 +75,9 @@ class History:
 
     @property
     def limits(self) -> NDArray[Any]:
-        """The threshold of each value, infinite where it is only watched."""
+        """The threshold of each value that has one."""
         limits = self.thresholds.values()
-        return np.array([np.inf if limit is None else limit for limit in limits], np.float64)
+        return np.array([limit for limit in limits if limit is not None], np.float64)
 
     @property
     def last(self) -> dict[str, float]:
@@ -119,10 +124,11 @@ def better(best: Best | None, state: TrainState, figures: Figures, limits: NDArr
     Args:
       best: before, or None.
       state: of the training.
-      figures: of its network on the validation rows.
-      limits: thresholds of the HGR-KB values, infinite where there is none.
+      figures: of its network on the validation rows, ``held_out`` among them.
+      limits: thresholds of these values.
     """
-    excess = float(np.max(hgr_values(figures) - limits, initial=0.0))
+    assert figures.held_out is not None
+    excess = float(np.max(np.asarray(figures.held_out) - limits, initial=0.0))
     rank = (
         -np.inf if np.isnan(excess) else -excess,
         float(np.nan_to_num(figures.score, nan=-np.inf)),

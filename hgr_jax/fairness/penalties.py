@@ -13,26 +13,14 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax import measures
-from hgr_jax._checks import as_estimate, as_key, check_count, check_flag, check_kernel
+from hgr_jax._checks import check_count, check_flag, check_kernel
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.fairness.batches import Past, empty_past, remembered
+from hgr_jax.fairness.groups import over_columns, prediction_columns, within
+from hgr_jax.fairness.statistic import Statistic
+from hgr_jax.fairness.statistic_names import DIFFERENTIABLE, statistic_by_name
+from hgr_jax.fairness.statistics import KB, Function
 from hgr_jax.inference.bias import corrected
-from hgr_jax.measures import kb, sk
-
-DIFFERENTIABLE = (
-    "ace",
-    "chi2",
-    "distance_correlation",
-    "hsic",
-    "kb",
-    "kde",
-    "kernel_cca",
-    "neural",
-    "pearson",
-    "sk",
-)
-"""Measures that can be penalised by name: on a scale from 0 to 1, with a derivative."""
 
 
 def excess(value: ArrayLike, threshold: ArrayLike) -> Array:
@@ -57,47 +45,6 @@ def excess(value: ArrayLike, threshold: ArrayLike) -> Array:
     return jnp.where(difference <= 0, 0, difference)
 
 
-def within(
-    measure: Callable[..., Array],
-    z: Array,
-    prediction: Array,
-    group: Array,
-    groups: int,
-) -> Array:
-    """Measure within each group of rows: the conditional dependence of equalised odds.
-
-    Args:
-      measure: ``(z, prediction, weights=...) -> scalar``, static: `hgr_jax.kb`, `hgr_jax.sk`, or
-        one of your own that takes observation weights.
-      z, prediction: ``(n,)`` or ``(n, p)``, traced.
-      group: ``(n,)`` integers from 0 to ``groups - 1``, traced; any other value is in no group.
-      groups: how many there are, static.
-
-    Returns:
-      Values ``(groups,)``; 0, with zero derivatives, for a group of fewer than two rows here.
-
-    Raises:
-      TypeError, ValueError: as the measure does.
-
-    Example:
-      >>> import jax.numpy as jnp, hgr_jax
-      >>> from hgr_jax.fairness import within
-      >>> z = jnp.linspace(-1, 1, 100)
-      >>> group = (jnp.arange(100) % 2 == 0).astype(jnp.int32)
-      >>> prediction = jnp.where(group == 1, z, 0.0)
-      >>> print(within(hgr_jax.kb, z, prediction, group, 2).round(3))
-      [0. 1.]
-    """
-
-    def value(label: Array) -> Array:
-        mask = group == label
-        enough = jnp.sum(mask) >= 2
-        weights = jnp.where(enough, mask, True).astype(prediction.dtype)
-        return jnp.where(enough, measure(z, prediction, weights=weights), 0)
-
-    return jax.vmap(value)(jnp.arange(groups))
-
-
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["threshold"],
@@ -114,20 +61,22 @@ class Penalty:
     has one value, and one multiplier, for each; so has each group of ``given``.
 
     Args:
-      measure: the name of a differentiable measure of this package ("kb", "sk", "neural",
-        "kde", "hsic", ...) with its default options, or a function ``(z, prediction) -> scalar``;
-        None to have HGR-KB in the history of a training, and nothing penalised.
+      measure: a statistic (`KB`, `SK`, `Total`, `Neural`, `Function`, or your own `Statistic`);
+        the name of a differentiable measure of this package ("kb", "sk", "neural", "kde",
+        "hsic", ...) with its default options; or a function ``(z, prediction) -> scalar``.  None to
+        have HGR-KB in the history of a training, and nothing penalised.
       threshold: in (0, 1].
       h, k: kernels of z and of the prediction, for "kb" (as in `hgr_jax.kb`); "sk" has the
-        degree ``k``.  Where z is categorical, one-hot encoded ``(n, c)``, h is 1.
+        degree ``k``.  Where z is categorical, one-hot encoded ``(n, c)``, h is 1.  They are those
+        of the yardstick `hgr` too.  A statistic that has kernels brings them along.
       given: None, or penalise the dependence that is left *given y* (equalised odds):
         ``"classes"`` within each value of y, an int within so many quantile bins of y; of these
-        "kb", "sk" or a function with a keyword ``weights``.  For a continuous y without bins,
-        ``"polynomials"`` penalises what polynomials of y of the degree ``k`` leave, as ``given``
-        of `hgr_jax.kb` (so that a prediction equal to y has 0): "kb", "sk" or a function with a
-        keyword ``given``.
+        `KB`, `SK`, `Total` or a function with a keyword ``weights``.  For a continuous y without
+        bins, ``"polynomials"`` penalises what polynomials of y of the degree ``k`` leave, as
+        ``given`` of `hgr_jax.kb` (so that a prediction equal to y has 0): `KB` without a bound,
+        `SK`, `Total` or a function with a keyword ``given``.
       bias_corrected: take away part of the upward bias of a sample value, see `corrected`; for
-        "kb" and "sk".
+        `KB` without a bound, `SK` and `Total`, of degrees.
       memory: measure on the last so many batches, of which the present one has the gradient
         (scaled up as if all were the present one).  1 for this batch alone.
       warm_start: of "neural", whose networks go on from those of the step before: 50 steps instead
@@ -148,7 +97,7 @@ class Penalty:
       1.000 0.700
     """
 
-    measure: str | Callable[..., Array] | None = "kb"
+    measure: Statistic | str | Callable[..., Array] | None = "kb"
     threshold: ArrayLike = 0.2
     _: dataclasses.KW_ONLY
     h: KernelLike = 5
@@ -160,33 +109,38 @@ class Penalty:
     name: str = "z"
 
     def __post_init__(self) -> None:
-        named = isinstance(self.measure, str)
-        if not (self.measure is None or callable(self.measure)) and (
-            not named or self.measure not in DIFFERENTIABLE
-        ):
-            known = ", ".join(repr(name) for name in DIFFERENTIABLE)
+        known = self.measure is None or isinstance(self.measure, Statistic)
+        if not (known or callable(self.measure) or self.measure in DIFFERENTIABLE):
+            names = ", ".join(repr(name) for name in DIFFERENTIABLE)
             raise ValueError(
-                f"measure must be one of {known}, a function (z, prediction) -> scalar, or None;"
-                f" got {self.measure!r}."
+                f"measure must be one of {names}, a statistic as KB(5, 5), a function"
+                f" (z, prediction) -> scalar, or None; got {self.measure!r}."
             )
+        if isinstance(self.measure, type):
+            raise ValueError(f"measure is a class; make one of it: {self.measure.__name__}().")
         check_threshold(self.threshold)
         check_kernel("h", self.h)
         check_kernel("k", self.k)
+        self._take_kernels()
         check_count("memory", self.memory)
         check_flag("bias_corrected", self.bias_corrected)
         if self.given not in (None, "classes", "polynomials"):
             check_count("given", self.given, least=2)
-        degrees = not callable(self.h) and not callable(self.k)
-        if self.bias_corrected and not (self.measure in ("kb", "sk") and degrees):
+        statistic = self.statistic
+        if self.bias_corrected and (statistic is None or statistic.parameters(None) is None):
             raise ValueError(
-                "bias_corrected needs the measure 'kb' or 'sk' with degrees; got the measure"
-                f" {self.measure!r}, h {self.h!r} and k {self.k!r}."
+                "bias_corrected needs the measure 'kb', 'sk' or Total, with degrees and without a"
+                f" bound; got the measure {self.measure!r}, h {self.h!r} and k {self.k!r}."
             )
-        if self.given is not None and named and self.measure not in ("kb", "sk"):
-            raise ValueError(
-                "given needs the measure 'kb', 'sk' or a function (z, prediction, weights=...),"
-                f" with 'polynomials' (z, prediction, given=...); got {self.measure!r}."
-            )
+        if self.given is not None and statistic is not None:
+            polynomials = self._given_polynomials
+            if not (statistic.partial if polynomials else statistic.weighted):
+                raise ValueError(
+                    f"given={self.given!r} needs a measure that takes"
+                    f" {'given' if polynomials else 'weights'}: 'kb', 'sk', Total, or a function"
+                    f" (z, prediction, {'given' if polynomials else 'weights'}=...); got"
+                    f" {self.measure!r}."
+                )
         if not check_flag("warm_start", self.warm_start) and self.measure != "neural":
             raise ValueError(
                 "warm_start is of the measure 'neural', others have none; got the measure"
@@ -195,25 +149,56 @@ class Penalty:
         if not isinstance(self.name, str):
             raise TypeError(f"name must be a text; got {self.name!r}.")
 
+    def _take_kernels(self) -> None:
+        """Let h and k be those of a statistic that has some; others would say something else."""
+        if not isinstance(self.measure, Statistic):
+            return
+        for name, own in zip("hk", self.measure.kernels, strict=True):
+            given = getattr(self, name)
+            if own is not None and given != own:
+                if given != _DEFAULTS[name]:
+                    raise ValueError(
+                        f"{name}={given!r} differs from that of the measure {self.measure!r}; give"
+                        " it there alone."
+                    )
+                object.__setattr__(self, name, own)
+
+    @property
+    def statistic(self) -> Statistic | None:
+        """What is penalised, or None where HGR-KB is only watched."""
+        measure = self.measure
+        if isinstance(measure, str):
+            return statistic_by_name(measure, self.h, self.k, warm_start=self.warm_start)
+        if measure is None or isinstance(measure, Statistic):
+            return measure
+        return Function(measure)
+
+    def suited(self, distinct: int) -> Penalty:
+        """Return this with no higher degree of the attribute than its distinct values support."""
+        if callable(self.h):
+            return self
+        measure = self.measure
+        if isinstance(measure, Statistic):
+            measure = measure.suited(distinct)
+        return dataclasses.replace(self, measure=measure, h=min(self.h, distinct - 1))
+
     def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> PenaltyState:
         """Return the state that is carried from step to step, from a first batch.
 
         Args:
           z: ``(n,)``, or ``(n, c)`` for a categorical attribute.
           prediction: ``(n,)`` or ``(n, columns)``.
-          key: for "neural", whose networks are trained to the first batch here; key 0 if None.
+          key: for what the statistic draws, as the networks of `Neural` that are trained to the
+            first batch here; key 0 if None.
         """
-        z, columns = lax.stop_gradient(z), lax.stop_gradient(_prediction_columns(prediction))
-        fits: Any = ()
-        if self.measure == "neural":
-            key = jax.random.key(0) if key is None else as_key(key)
-            fit = functools.partial(measures.neural_fit, key=key)
-            fits = _over_columns(lambda p: fit(z, p), columns)
+        z, columns = lax.stop_gradient(z), lax.stop_gradient(prediction_columns(prediction))
+        init = self._penalised.init
+        carried = over_columns(lambda p: init(z, p, key=key), columns)
         past = None
         if self.memory > 1:
             groups = jnp.zeros(len(z), columns.dtype if self._given_polynomials else jnp.int32)
             past = empty_past(self.memory, z, columns, groups)
-        return PenaltyState(fits, past)
+        return PenaltyState(carried, past)
 
     def values(
         self,
@@ -233,33 +218,50 @@ class Penalty:
             ``"polynomials"`` y itself.
           groups: how many groups there are, static.
         """
-        columns, past = _prediction_columns(prediction), state.past
+        columns, past = prediction_columns(prediction), state.past
         share: Any = 1.0
         if past is not None:
             z, columns, group, past, share = remembered(past, z, columns, group)
-        values, fits = self._measured(state.fits, z, columns, group, groups)
-        if self.bias_corrected:
-            if group is None or self._given_polynomials:
-                rows = jnp.full(1, z.shape[0], values.dtype)
-            else:
-                members = group[:, None] == jnp.arange(groups)[None, :]
-                rows = jnp.sum(members, axis=0).astype(values.dtype)
-            sizes = jnp.tile(rows * share - self._known(), columns.shape[0])
-            values = corrected(values, sizes, self._parameters(z))
-        return values, PenaltyState(fits, past)
+        statistic = self._penalised
 
-    def _measured(
-        self, fits: Any, z: Array, columns: Array, group: Array | None, groups: int
-    ) -> tuple[Array, Any]:
-        if self.measure == "neural":
-            key = jax.random.key(0)  # of the networks that are trained anew
-            fit = functools.partial(measures.neural_fit, key=key)
-            if self.warm_start:
-                fits = _over_columns(lambda p, fitted: fit(z, p, init=fitted), columns, fits)
-            else:
-                fits = _over_columns(lambda p: fit(z, p), columns)
-            return fits.correlation, lax.stop_gradient(fits)
-        return self._dependence(self._function(z), z, columns, group, groups), fits
+        def one(p: Array, kept: Any, **conditions: Array) -> tuple[Array, Any]:
+            return statistic.value(kept, z, p, **conditions)
+
+        values, carried = self._over_groups(one, z, columns, group, groups, state.carried)
+        if self.bias_corrected:
+            values = self._corrected(values, z, group, groups, share)
+        return values, PenaltyState(carried, past)
+
+    def held_out(
+        self,
+        state: PenaltyState,
+        z: Array,
+        prediction: Array,
+        group: Array | None = None,
+        groups: int = 1,
+        *,
+        hgr: Array | None = None,
+    ) -> Array:
+        """Return the dependences of rows not trained on, with less upward bias where it is known.
+
+        Args:
+          state: of the training.
+          z, prediction, group, groups: as in `values`, of other rows.
+          hgr: what `hgr` returns of them, where that is at hand.
+        """
+        statistic = self._penalised
+        if hgr is not None and statistic == KB(self.h, self.k):
+            values = hgr
+        else:
+
+            def one(p: Array, kept: Any, **conditions: Array) -> tuple[Array, Any]:
+                return statistic.held_out(kept, z, p, **conditions), kept
+
+            columns = prediction_columns(prediction)
+            values, _ = self._over_groups(one, z, columns, group, groups, state.carried)
+        if statistic.parameters(None) is None:
+            return values
+        return self._corrected(values, z, group, groups)
 
     def hgr(
         self, z: Array, prediction: Array, group: Array | None = None, groups: int = 1
@@ -269,87 +271,93 @@ class Penalty:
         Args:
           z, prediction, group, groups: as in `values`.
         """
-        measure = functools.partial(kb, h=self._h(z), k=self.k, **self._given_degree)
-        return self._dependence(measure, z, _prediction_columns(prediction), group, groups)
+        yardstick = KB(self.h, self.k)
 
-    def _dependence(
-        self, measure: Any, z: Array, columns: Array, group: Array | None, groups: int
-    ) -> Array:
+        def one(p: Array, kept: Any, **conditions: Array) -> tuple[Array, Any]:
+            return yardstick.value(kept, z, p, **conditions)
+
+        columns = prediction_columns(prediction)
+        return self._over_groups(one, z, columns, group, groups, ())[0]
+
+    def _over_groups(
+        self,
+        one: Callable[..., tuple[Array, Any]],
+        z: Array,
+        columns: Array,
+        group: Array | None,
+        groups: int,
+        carried: Any,
+    ) -> tuple[Array, Any]:
+        """Map ``(prediction, state) -> (value, state)`` over columns and groups of rows."""
         if group is None:
-            return _over_columns(lambda p: as_estimate(measure, z, p, {}), columns)
+            return over_columns(one, columns, carried)
         if self._given_polynomials:
-            return _over_columns(lambda p: as_estimate(measure, z, p, {"given": group}), columns)
-        return _over_columns(lambda p: within(measure, z, p, group, groups), columns).ravel()
+            return over_columns(functools.partial(one, given=group), columns, carried)
+
+        def in_groups(p: Array, kept: Any) -> tuple[Array, Any]:
+            def measure(_: Array, p: Array, *, weights: Array) -> Array:
+                return one(p, kept, weights=weights)[0]
+
+            return within(measure, z, p, group, groups), kept
+
+        values, carried = over_columns(in_groups, columns, carried)
+        return values.ravel(), carried
+
+    def _corrected(
+        self, values: Array, z: Array, group: Array | None, groups: int, share: Any = 1.0
+    ) -> Array:
+        """Return values with less of their upward bias; ``share`` of the rows are no repetition."""
+        if group is None or self._given_polynomials:
+            rows = jnp.full(1, z.shape[0], values.dtype)
+        else:
+            members = group[:, None] == jnp.arange(groups)[None, :]
+            rows = jnp.sum(members, axis=0).astype(values.dtype)
+        sizes = jnp.tile(rows * share - self._known(), values.shape[0] // rows.shape[0])
+        parameters = self._penalised.parameters(_levels(z))
+        assert parameters is not None
+        return corrected(values, sizes, parameters)
 
     def excess(self, values: Array) -> Array:
         """Return how far each value is above the threshold, see `hgr_jax.fairness.excess`."""
         return excess(values, self.threshold)
 
-    def _h(self, z: Array) -> Any:
-        return 1 if z.ndim == 2 and not callable(self.h) else self.h
-
-    def _function(self, z: Array) -> Callable[..., Array]:
-        if callable(self.measure):
-            return self.measure
-        if self.measure == "kb":
-            return functools.partial(kb, h=self._h(z), k=self.k, **self._given_degree)
-        if self.measure == "sk":
-            return functools.partial(sk, d=self.k, **self._given_degree)
-        if self.measure == "pearson":
-            return lambda z, p: jnp.abs(measures.pearson(z, p))
-        return getattr(measures, str(self.measure))
+    @property
+    def _penalised(self) -> Statistic:
+        """The statistic; where nothing is penalised, one that carries nothing."""
+        return self.statistic or KB(self.h, self.k)
 
     @property
     def _given_polynomials(self) -> bool:
         return self.given == "polynomials"
 
-    @property
-    def _given_degree(self) -> dict[str, Any]:
-        # Of a lower degree, polynomials of y would leave some of those of a prediction equal to y.
-        return {"given_degree": self.k} if self._given_polynomials else {}
-
     def _known(self) -> int:
         """Return how many functions of y are taken out."""
         return self.k if self._given_polynomials and not callable(self.k) else 0
 
-    def _parameters(self, z: Array) -> int:
-        levels = 1 if z.ndim == 1 else z.shape[1] - 1
-        h, k = self.h, self.k
-        assert not callable(h)
-        assert not callable(k)
-        return max(k, levels) if self.measure == "sk" else (h if z.ndim == 1 else levels) + k - 1
-
     def least_rows(self, z: Array) -> int:
-        """Return the number of rows below which "kb" and "sk" are 1 and constrain nothing.
+        """Return the number of rows below which the measure is 1 and constrains nothing.
 
         Args:
           z: as `values` takes it.
         """
-        if self.measure not in ("kb", "sk") or callable(self.h) or callable(self.k):
-            return 2
-        return self._parameters(z) + 3 + self._known()
+        least = self._penalised.least_rows(_levels(z))
+        return least if least == 2 else least + self._known()
+
+
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Penalty)}
+
+
+def _levels(z: Array) -> int | None:
+    return None if z.ndim == 1 else z.shape[1]
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PenaltyState:
-    """Transformations of the step before, and the batches before this one."""
+    """What the statistic carries for each column, and the batches before this one."""
 
-    fits: Any
+    carried: Any
     past: Past | None
-
-
-def _over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -> Any:
-    """Map `function` over columns (and what is carried for each); one without `jax.vmap`."""
-    if columns.shape[0] > 1:
-        return jax.vmap(function)(columns, *carried)
-    first = jax.tree.map(lambda leaf: leaf[0], (columns, *carried))
-    return jax.tree.map(lambda leaf: leaf[None], function(*first))
-
-
-def _prediction_columns(prediction: Array) -> Array:
-    """Return predictions ``(columns, n)``."""
-    return prediction[None, :] if prediction.ndim == 1 else prediction.T
 
 
 def as_penalties(penalties: Penalty | Sequence[Penalty]) -> tuple[Penalty, ...]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._files import atomic_write
 from hgr_jax._version import __version__
+from hgr_jax.fairness.statistic_names import from_plain, to_plain
 
 EXPECTED = "a file that `hgr-jax fair` (model.npz) or `save` of an estimator wrote"
 
@@ -22,10 +23,11 @@ def write_estimator(path: str | Path, estimator: Any, attributes: Sequence[str])
     """Keep the parameters and fitted attributes of an estimator.
 
     Raises:
-      ValueError: where a parameter is not a number, a text or a list of these.
+      ValueError: where a parameter is not a number, a text or a list of these, nor a statistic of
+        this package with degrees.
     """
     parameters = {
-        name: value.item() if isinstance(value, np.generic) else value
+        name: value.item() if isinstance(value, np.generic) else to_plain(value)
         for name, value in estimator.get_params().items()
     }
     try:
@@ -35,7 +37,8 @@ def write_estimator(path: str | Path, estimator: Any, attributes: Sequence[str])
     except TypeError:
         wrong = [name for name, value in parameters.items() if not _is_plain(value)]
         raise ValueError(
-            f"a file can hold numbers and texts only; set {', '.join(wrong)} to one before saving."
+            "a file can hold numbers, texts, and statistics with degrees only; set"
+            f" {', '.join(wrong)} to one before saving."
         ) from None
     arrays: dict[str, Any] = {"about": np.array(text)}
     for name in attributes:
@@ -65,7 +68,11 @@ def read_estimator(path: str | Path, kind: type[Any], attributes: Sequence[str])
     unknown = set(about["parameters"]) - set(kind().get_params())
     if unknown:
         raise ValueError(f"{path} has parameters that {kind.__name__} does not: {unknown}.")
-    estimator = kind(**about["parameters"])
+    try:
+        parameters = {name: from_plain(value) for name, value in about["parameters"].items()}
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} has a parameter that cannot be read: {error}") from error
+    estimator = kind(**parameters)
     for name in attributes:
         parts = sorted(
             (key for key in arrays if key.startswith(f"{name}.") and key[-1].isdigit()),

@@ -24,14 +24,14 @@ from hgr_jax.fairness.tasks import Task
 class Program:
     """The static part of a training: equal programs share their compiled code.
 
-    ``groups`` counts the groups of y of each penalty.
+    ``groups`` counts the groups of y of each penalty.  Without a dual, multipliers stay.
     """
 
     training: nnx.GraphDef[Any]
     inference: nnx.GraphDef[Any]
     task: Task
     optimizer: optax.GradientTransformation
-    dual: LagrangianDual
+    dual: LagrangianDual | None
     groups: tuple[int, ...]
 
 
@@ -73,11 +73,15 @@ class StepFigures(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Of a model on some rows: loss, score and the HGR-KB of each penalty's values."""
+    """Of a model on some rows: loss, score and the HGR-KB of each penalty's values.
+
+    ``held_out`` has what is penalised ``(m,)``, of rows that are not trained on.
+    """
 
     loss: Array
     score: Array
     hgr: tuple[Array, ...]
+    held_out: Array | None = None
 
 
 def hgr_values(figures: Figures) -> NDArray[Any]:
@@ -112,7 +116,7 @@ def first_state(
         parameters=parameters,
         variables=variables,
         optimizer_state=program.optimizer.init(parameters),
-        dual=program.dual.init(values, dtype=rows.x.dtype),
+        dual=(program.dual or LagrangianDual()).init(values, dtype=rows.x.dtype),
         penalties=tuple(
             penalty.init(z, prediction, key=key)
             for penalty, z, key in zip(penalties, rows.z, keys, strict=False)
@@ -203,7 +207,7 @@ def one_step(
             gradient, state.optimizer_state, state.parameters
         )
     dual = state.dual
-    if values.shape[0]:
+    if values.shape[0] and program.dual is not None:
         dual = program.dual.update(violations, dual)
     following = TrainState(
         step=state.step + 1,
@@ -236,7 +240,7 @@ def objective(
         zip(penalties, state.penalties, rows.z, rows.group, program.groups, strict=True)
     ):
         following = kept
-        if penalty.measure is not None:
+        if penalty.statistic is not None:
             measured, following = penalty.values(kept, z, prediction, group, groups)
             if constraint is not None and elsewhere is not None:
                 there, _ = penalty.values(kept, constraint.z[place], elsewhere)
@@ -298,19 +302,40 @@ def evaluate(
     parameters: Any,
     variables: Any,
     rows: Rows,
+    kept: tuple[PenaltyState, ...] | None = None,
 ) -> Figures:
-    """Return the figures of a model on all rows, in inference mode."""
+    """Return the figures of a model on all rows, in inference mode.
+
+    Args:
+      program: static.
+      penalties: as in the steps.
+      parameters, variables: of the network.
+      rows: all of them.
+      kept: what the penalties carry, for rows that are not trained on.
+    """
     output, _ = forward(program.inference, parameters, variables, rows.x)
     prediction = program.task.prediction(output)
+    seen = list(zip(penalties, rows.z, rows.group, program.groups, strict=True))
+    hgr = tuple(penalty.hgr(z, prediction, group, groups) for penalty, z, group, groups in seen)
+    held_out = None
+    if kept is not None:
+        held_out = jnp.concatenate(
+            [
+                jnp.zeros(0, prediction.dtype),
+                *(
+                    penalty.held_out(state, z, prediction, group, groups, hgr=known)
+                    for (penalty, z, group, groups), state, known in zip(
+                        seen, kept, hgr, strict=True
+                    )
+                    if penalty.statistic is not None
+                ),
+            ]
+        )
     return Figures(
         loss=program.task.loss(output, rows.y),
         score=program.task.score(prediction, rows.y),
-        hgr=tuple(
-            penalty.hgr(z, prediction, group, groups)
-            for penalty, z, group, groups in zip(
-                penalties, rows.z, rows.group, program.groups, strict=True
-            )
-        ),
+        hgr=hgr,
+        held_out=held_out,
     )
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hgr_jax._optional import require
 from hgr_jax.fairness.history import Best, History
 from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.statistic import Statistic
 from hgr_jax.fairness.steps import TrainState
 from hgr_jax.fairness.tasks import Task
 
@@ -264,6 +265,8 @@ def described(value: Any) -> Any:
         return {str(name): described(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
         return [described(item) for item in value]
+    if isinstance(value, Statistic):
+        return [f"{type(value).__module__}.{type(value).__qualname__}", described(vars(value))]
     if callable(value):
         kind = value if hasattr(value, "__qualname__") else type(value)
         return f"{kind.__module__}.{kind.__qualname__}"
@@ -284,7 +287,7 @@ def description(
     network: Any,
     penalties: Sequence[Penalty],
     task: Task,
-    two_sided: bool,
+    ascent: Mapping[str, Any],
     batch_size: int | None,
     seed: int,
     rows: Any,
@@ -293,7 +296,7 @@ def description(
 
     Args:
       network: its initial arrays.
-      penalties, task, two_sided, batch_size, seed: settings of the training.
+      penalties, task, ascent (of multipliers), batch_size, seed: settings of the training.
       rows: to train on.
     """
     names = sorted(field.name for field in dataclasses.fields(Penalty))
@@ -303,7 +306,7 @@ def description(
             described({name: getattr(penalty, name) for name in names}) for penalty in penalties
         ],
         "task": described(dataclasses.astuple(task)),
-        "dual": {"two_sided": two_sided},
+        "dual": dict(ascent),
         "batch size": batch_size,
         "seed": seed,
         "training rows": digest(rows),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from flax import nnx
 from jax import Array
@@ -21,24 +19,23 @@ from hgr_jax.core.padding import first_rows, pad_rows, padded_length
 from hgr_jax.fairness.attributes import (
     Attribute,
     Protected,
-    check_sizes,
     make_constraint,
     make_rows,
     numbers,
 )
-from hgr_jax.fairness.dual import LagrangianDual
+from hgr_jax.fairness.dual import LagrangianDual, check_weight
 from hgr_jax.fairness.history import Best, History, better
+from hgr_jax.fairness.loggers import Logger, logged
 from hgr_jax.fairness.penalties import Penalty, as_penalties
+from hgr_jax.fairness.starting import Plan, batch_of, start_training
 from hgr_jax.fairness.steps import (
     Program,
     Rows,
     TrainState,
     batch_rows,
     check_finite,
-    check_output,
     evaluate,
     evaluation_steps,
-    first_state,
     in_mode,
     padded,
     predict,
@@ -77,9 +74,16 @@ class FairTrainer:
       optimizer: of the network, any optax optimiser; Adam of 1e-3 if None.  Pass the same object
         again, and another trainer of the same shapes compiles nothing.
       dual: ascent of the multipliers; ``LagrangianDual()`` if None.
+      penalty_weight: one constant weight of all penalties in place of multipliers and their ascent:
+        minimise ``loss + penalty_weight * sum of max(0, measure_i - threshold_i)``, the paper's
+        penalty with a fixed weight, which has to be tuned.  None for the dual.
       batch_size: rows of a step, drawn without replacement in every epoch (rows that do not
         fill a batch wait for the next epoch); None, or as many as there are rows, for all.
       seed: of the order of the rows and of "neural"; the network's own randomness is in it.
+      logger: called at every evaluation as ``logger(step, figures)``, with the `History.last`
+        evaluation, and loss, values and multipliers of the step before it, as numbers by name:
+        `TensorBoardLogger`, `WandbLogger` or a function.  One that raises is told in a warning, and
+        not called again; the training goes on.
 
     Raises:
       TypeError, ValueError: for anything else.
@@ -107,8 +111,10 @@ class FairTrainer:
         task: Task | str | Callable[[Array, Array], Array] = "squared_error",
         optimizer: optax.GradientTransformation | None = None,
         dual: LagrangianDual | None = None,
+        penalty_weight: float | None = None,
         batch_size: int | None = None,
         seed: int = 0,
+        logger: Logger | None = None,
     ) -> None:
         if not isinstance(network, nnx.Module):
             raise TypeError(f"network must be a flax.nnx.Module; got {type(network).__name__}.")
@@ -120,6 +126,12 @@ class FairTrainer:
         self.seed = check_count("seed", seed, least=0)
         self.optimizer = _adam if optimizer is None else optimizer
         self.dual = _default_dual if dual is None else dual
+        self.penalty_weight = check_weight(penalty_weight)
+        if dual is not None and penalty_weight is not None:
+            raise ValueError("dual moves multipliers, penalty_weight keeps them; give one of them.")
+        if not (logger is None or callable(logger)):
+            raise TypeError(f"logger must be a function (step, figures); got {logger!r}.")
+        self.logger = logger
         self.history = History({}, {}, {})
         self.state: TrainState | None = None
         self.attributes: tuple[Attribute, ...] = ()
@@ -199,7 +211,8 @@ class FairTrainer:
           evaluate_every: steps between evaluations, which are also where progress is shown and
             checkpoints are written.
           patience: stop after so many evaluations on ``validation`` without a better one, and go
-            back to the best: one whose HGR-KB exceed their thresholds less; of those that do not
+            back to the best: one whose penalised measures, with less of their upward bias
+            (``held_out_NAME`` of the history), exceed their thresholds less; of those that do not
             exceed them, the one with the highest score.  Never if None.
           progress: show a bar (the extra ``fairness``).
           checkpoint: a folder: the training is kept there at every evaluation, and where there
@@ -249,9 +262,9 @@ class FairTrainer:
             }
             self._restore(folder, belongs)
             self._chosen = None
-        drawn = rows if self._batch(rows) is None else padded(rows)
+        drawn = rows if batch_of(self.batch_size, rows) is None else padded(rows)
         ends = evaluation_steps(int(self.state.step), steps, evaluate_every)
-        shown = 0
+        shown, logger = 0, self.logger
         total = ends[-1] if ends else 0
         with progress_bar(progress, total, unit="step", extra="fairness") as advance:
             for end in ends:
@@ -261,6 +274,7 @@ class FairTrainer:
                 self._advance(rows, drawn, test, constraint, end)
                 if folder is not None:
                     self._write(folder, belongs)
+                logger = logger and logged(logger, self.history, end)
                 last = {n: v for n, v in self.history.last.items() if n != "step"}
                 advance(end - shown, {n: f"{v:.3g}" for n, v in last.items() if "loss" not in n})
                 shown = end
@@ -316,43 +330,19 @@ class FairTrainer:
         )
         if self.state is not None and not anew:
             return
-        size = self._batch(rows)
-        check_sizes(self._suited, self.attributes, rows, size)
-        graph, parameters, variables = in_mode(self._initial, training=True)
-        self._program = Program(
-            training=graph,
-            inference=in_mode(self._initial, training=False)[0],
+        plan = Plan(
+            network=self._initial,
             task=self.task,
             optimizer=self.optimizer,
             dual=self.dual,
-            groups=tuple(attribute.groups for attribute in self.attributes),
+            weight=self.penalty_weight,
+            batch_size=self.batch_size,
+            seed=self.seed,
         )
-        part = rows if size is None else jax.tree.map(lambda leaf: first_rows(leaf, size), rows)
-        prediction = jax.eval_shape(
-            functools.partial(predict, self._program), parameters, variables, part.x
-        )
-        check_output(self.task, prediction, part.y, rows.y)
-        count = 1 if prediction.ndim == 1 else prediction.shape[1]
-        thresholds = {
-            name: None if penalty.measure is None else float(np.asarray(penalty.threshold))
-            for penalty, attribute in zip(self.penalties, self.attributes, strict=True)
-            for name in attribute.value_names(count)
-        }
-        self.history = History({}, {}, thresholds)
         self._best = None
-        self.state = first_state(
-            self._program,
-            self._suited,
-            parameters,
-            variables,
-            part,
-            jax.random.key(self.seed),
-            values=len(self.history.penalised),
+        self._program, self.state, self.history = start_training(
+            plan, self._suited, self.attributes, rows
         )
-
-    def _batch(self, rows: Rows) -> int | None:
-        size = self.batch_size
-        return None if size is None or size >= rows.x.shape[0] else size
 
     def _advance(
         self, rows: Rows, drawn: Rows, test: Rows | None, constraint: Rows | None, end: int
@@ -360,18 +350,17 @@ class FairTrainer:
         assert self.state is not None
         assert self._program is not None
         done = int(self.state.step)
-        size = self._batch(rows)
+        size = batch_of(self.batch_size, rows)
         batches = None
         if size is not None:
             batches = batch_rows(self.seed, rows.x.shape[0], size, done, end - done)
         state, figures = run_steps(
             self._program, self._suited, self.state, drawn, batches, end - done, constraint
         )
-        sets = {"train": rows} | ({} if test is None else {"validation": test})
-        measured = {
-            name: evaluate(self._program, self._suited, state.parameters, state.variables, part)
-            for name, part in sets.items()
-        }
+        network = self._program, self._suited, state.parameters, state.variables
+        measured = {"train": evaluate(*network, rows)}
+        if test is not None:
+            measured["validation"] = evaluate(*network, test, state.penalties)
         check_finite(figures, measured["train"], done)
         self.history = self.history.extended(figures, measured, end)
         self.state = state
@@ -380,7 +369,10 @@ class FairTrainer:
 
     def _describe(self, rows: Rows) -> None:
         initial = in_mode(self._initial, training=True)[1:]
-        settings = (self.penalties, self.task, self.dual.two_sided, self.batch_size, self.seed)
+        ascent: Mapping[str, Any] = {"two_sided": self.dual.two_sided}
+        if self.penalty_weight is not None:
+            ascent = {"weight": self.penalty_weight}
+        settings = (self.penalties, self.task, ascent, self.batch_size, self.seed)
         self._description = description(initial, *settings, rows)
 
     def _write(self, folder: Path, belongs: Mapping[str, Any]) -> None:

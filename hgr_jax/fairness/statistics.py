@@ -1,0 +1,398 @@
+"""Statistics: KB, SK, Total, Neural and functions of one's own.
+
+Each is a frozen, hashable object (static under `jax.jit`) with two pure methods: ``init`` makes the
+state that is carried from step to step, ``value`` returns the dependence and the next state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from hgr_jax import measures
+from hgr_jax._checks import (
+    as_estimate,
+    as_key,
+    as_positive,
+    check_count,
+    check_flag,
+    check_kernel,
+    check_level,
+)
+from hgr_jax.core.kernels import KernelLike
+from hgr_jax.fairness.statistic import Statistic
+from hgr_jax.inference.bounds import upper_bound
+from hgr_jax.measures import kb, sk, total
+
+
+class Projection(Statistic):
+    """What the statistics by projections on kernels have in common: they take all there is."""
+
+    @property
+    def categorical(self) -> bool:
+        """Whether `value` takes one-hot columns."""
+        return True
+
+    @property
+    def weighted(self) -> bool:
+        """Whether `value` takes weights."""
+        return True
+
+    @property
+    def partial(self) -> bool:
+        """Whether `value` takes given variables."""
+        return True
+
+    def suited(self, distinct: int) -> Statistic:
+        """Return this with no higher degree of the attribute than its distinct values support."""
+        h = self.kernels[0]
+        if h is None or callable(h):
+            return self
+        return dataclasses.replace(cast(Any, self), h=min(h, distinct - 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class KB(Projection):
+    """HGR-KB as a statistic: `hgr_jax.kb`, or with ``bound`` what bounds it from above.
+
+        KB(h, k) = sigma_1            KB(h, k, bound=0.95) = sigma_1 + z se
+
+    A penalty on the upper bound (`hgr_jax.inference.upper_bound`) keeps what HGR-KB may be in the
+    population below the threshold, as far as the rows of a step tell: the fewer they are, the
+    lower it keeps the value.  (It is a penalty, and no guarantee: the rows are those trained on.)
+
+    Args:
+      h, k: kernels of z and of the prediction, static.  Where z is categorical, one-hot encoded
+        ``(n, c)``, h is 1.
+      bound: level of the upper bound, above 0 and below 1, static; None for the value itself.
+
+    Raises:
+      TypeError, ValueError: for anything else.
+
+    Degenerate data: as `hgr_jax.kb`, and `hgr_jax.inference.upper_bound`.
+
+    Example:
+      >>> import numpy as np
+      >>> from hgr_jax.fairness import KB
+      >>> z, prediction = np.random.default_rng(0).normal(size=(2, 1000))  # independent
+      >>> for statistic in (KB(2, 2), KB(2, 2, bound=0.95)):
+      ...     value, _ = statistic.value((), z, prediction)
+      ...     print(f"{value:.2f}")
+      0.07
+      0.12
+    """
+
+    h: KernelLike = 5
+    k: KernelLike = 5
+    _: dataclasses.KW_ONLY
+    bound: float | None = None
+
+    def __post_init__(self) -> None:
+        _set(self, h=check_kernel("h", self.h), k=check_kernel("k", self.k))
+        if self.bound is not None:
+            _set(self, bound=check_level("bound", self.bound))
+
+    @property
+    def partial(self) -> bool:
+        """Whether `value` takes given variables."""
+        return self.bound is None
+
+    @property
+    def kernels(self) -> tuple[KernelLike, KernelLike]:
+        """Kernels of z and of the prediction."""
+        return self.h, self.k
+
+    def value(
+        self,
+        state: Any,
+        z: Array,
+        prediction: Array,
+        *,
+        weights: Array | None = None,
+        given: Array | None = None,
+    ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
+        h, k = _of_attribute(self.h, z), self.k
+        if self.bound is not None:
+            return upper_bound(z, prediction, h, k, level=self.bound, weights=weights), state
+        return kb(z, prediction, h, k, weights=weights, **_given(given, k)), state
+
+    def parameters(self, levels: int | None) -> int | None:
+        """Return the parameters of the upward bias."""
+        return None if self.bound is not None else self._functions(levels)
+
+    def least_rows(self, levels: int | None) -> int:
+        """Return the number of rows below which it constrains nothing."""
+        functions = self._functions(levels)
+        return 2 if functions is None else functions + 3
+
+    def _functions(self, levels: int | None) -> int | None:
+        if callable(self.h) or callable(self.k):
+            return None
+        return (self.h if levels is None else levels - 1) + self.k - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class SK(Projection):
+    """HGR-SK as a statistic: `hgr_jax.sk`.
+
+    Args:
+      d: kernel of either variable, the other as it is, static.
+
+    Raises:
+      TypeError, ValueError: for anything else.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from hgr_jax.fairness import SK
+      >>> z = jnp.linspace(-1, 1, 200)
+      >>> value, _ = SK(2).value((), z, z**2)
+      >>> print(f"{value:.3f}")
+      1.000
+    """
+
+    d: KernelLike = 5
+
+    def __post_init__(self) -> None:
+        _set(self, d=check_kernel("d", self.d))
+
+    @property
+    def kernels(self) -> tuple[None, KernelLike]:
+        """Kernels of z and of the prediction."""
+        return None, self.d
+
+    def value(
+        self,
+        state: Any,
+        z: Array,
+        prediction: Array,
+        *,
+        weights: Array | None = None,
+        given: Array | None = None,
+    ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
+        return sk(z, prediction, d=self.d, weights=weights, **_given(given, self.d)), state
+
+    def parameters(self, levels: int | None) -> int | None:
+        """Return the parameters of the upward bias."""
+        return None if callable(self.d) else max(self.d, 1 if levels is None else levels - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Total(Projection):
+    """The root mean square of all canonical correlations as a statistic: `hgr_jax.total`.
+
+        Total(h, k) = sqrt( sum_i sigma_i^2 / r ),   r = min(h, k)
+
+    Smooth where the first two modes tie, and a push on all of them at once.  It is at most HGR-KB
+    and at least HGR-KB / sqrt(r), so its threshold is to be lower by about that.
+
+    Args:
+      h, k: as of `KB`.
+
+    Raises:
+      TypeError, ValueError: for anything else.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from hgr_jax.fairness import Penalty, Total
+      >>> penalty = Penalty(Total(2, 2), threshold=0.2)
+      >>> z = jnp.linspace(-1, 1, 200)
+      >>> values, _ = penalty.values(penalty.init(z, z), z, z**2)
+      >>> print(f"{values[0]:.3f}")
+      0.707
+    """
+
+    h: KernelLike = 5
+    k: KernelLike = 5
+
+    def __post_init__(self) -> None:
+        _set(self, h=check_kernel("h", self.h), k=check_kernel("k", self.k))
+
+    @property
+    def kernels(self) -> tuple[KernelLike, KernelLike]:
+        """Kernels of z and of the prediction."""
+        return self.h, self.k
+
+    def value(
+        self,
+        state: Any,
+        z: Array,
+        prediction: Array,
+        *,
+        weights: Array | None = None,
+        given: Array | None = None,
+    ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
+        h = _of_attribute(self.h, z)
+        return total(z, prediction, h, self.k, weights=weights, **_given(given, self.k)), state
+
+    def parameters(self, levels: int | None) -> int | None:
+        """Return the parameters of the upward bias."""
+        if callable(self.h) or callable(self.k):
+            return None
+        # Under independence the sum of squares is h k / (n - 1) on average (Pillai).
+        return max(self.h if levels is None else levels - 1, self.k)
+
+
+@dataclasses.dataclass(frozen=True)
+class Neural(Statistic):
+    """HGR-NN as a statistic: `hgr_jax.neural`, whose networks are the state.
+
+    Args:
+      steps: of the networks' training at each step, static; None for 50 from the networks before,
+        1000 for new ones.
+      learning_rate: of their Adam, static.
+      warm_start: go on from the networks of the step before (at first from ones trained for 1000
+        steps to a first batch).  False trains new ones, from the same initial weights, every time.
+
+    Raises:
+      TypeError, ValueError: for anything else.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from hgr_jax.fairness import Neural
+      >>> z = jnp.linspace(-1, 1, 101)
+      >>> statistic = Neural(20)
+      >>> value, state = statistic.value(statistic.init(z, z), z, z + z**2)
+      >>> bool(value > 0.8)
+      True
+    """
+
+    steps: int | None = None
+    _: dataclasses.KW_ONLY
+    learning_rate: float = 5e-4
+    warm_start: bool = True
+
+    def __post_init__(self) -> None:
+        if self.steps is not None:
+            _set(self, steps=check_count("steps", self.steps))
+        as_positive("learning_rate", self.learning_rate, np.float32)
+        _set(self, learning_rate=float(self.learning_rate))
+        check_flag("warm_start", self.warm_start)
+
+    @property
+    def categorical(self) -> bool:
+        """Whether `value` takes one-hot columns."""
+        return True
+
+    def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> Any:
+        """Return networks trained to a first batch, where later ones go on from them.
+
+        Args:
+          z, prediction: of the batch.
+          key: of their initial weights; key 0 if None.
+        """
+        if not self.warm_start:
+            return ()
+        key = jax.random.key(0) if key is None else as_key(key)
+        return self._fit(z, prediction, key=key)
+
+    def value(
+        self,
+        state: Any,
+        z: Array,
+        prediction: Array,
+        *,
+        weights: Array | None = None,
+        given: Array | None = None,
+    ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
+        options = {"init": state} if self.warm_start else {}
+        key = jax.random.key(0)  # of the networks that are trained anew
+        fit = self._fit(z, prediction, key=key, steps=self.steps, **options)
+        return fit.correlation, lax.stop_gradient(fit) if self.warm_start else ()
+
+    def held_out(
+        self,
+        state: Any,
+        z: Array,
+        prediction: Array,
+        *,
+        weights: Array | None = None,
+        given: Array | None = None,
+    ) -> Array:
+        """Return |correlation| of other rows under the networks of the state.
+
+        Without ``warm_start`` there are none, and new ones are trained to these rows.
+        """
+        if not self.warm_start:
+            return self.value(state, z, prediction)[0]
+        return jnp.abs(state.score(z, prediction))
+
+    def _fit(self, z: Array, prediction: Array, **options: Any) -> Any:
+        rate = self.learning_rate
+        return measures.neural_fit(z, prediction, learning_rate=rate, **options)
+
+
+@dataclasses.dataclass(frozen=True)
+class Function(Statistic):
+    """A function ``(z, prediction) -> scalar`` as a statistic, without a state.
+
+    A function that is given to `Penalty` becomes one of these, of which everything is expected;
+    say what it does not take, and a penalty that would need it is refused before a training.
+
+    Args:
+      function: static; with keywords ``weights`` and ``given`` as the following say.
+      categorical, weighted, partial: as of `Statistic`.
+
+    Raises:
+      TypeError: for what is no function, or has no hash.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from hgr_jax.fairness import Function
+      >>> covariance = Function(lambda z, p: jnp.abs(jnp.mean((z - z.mean()) * p)), weighted=False)
+      >>> value, _ = covariance.value((), jnp.array([0.0, 1.0]), jnp.array([0.0, 1.0]))
+      >>> print(value)
+      0.25
+    """
+
+    function: Callable[..., Array]
+    _: dataclasses.KW_ONLY
+    categorical: bool = True
+    weighted: bool = True
+    partial: bool = True
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(
+                f"function must be callable, (z, prediction) -> scalar; got {self.function!r}."
+            )
+        for name in ("categorical", "weighted", "partial"):
+            check_flag(name, getattr(self, name))
+
+    def value(
+        self,
+        state: Any,
+        z: Array,
+        prediction: Array,
+        *,
+        weights: Array | None = None,
+        given: Array | None = None,
+    ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
+        options = {"weights": weights, "given": given}
+        named = {name: option for name, option in options.items() if option is not None}
+        return as_estimate(self.function, z, prediction, named), state
+
+
+def _of_attribute(h: KernelLike, z: Array) -> KernelLike:
+    """Return the kernel of the attribute: of one-hot columns the columns themselves."""
+    return 1 if z.ndim == 2 and not callable(h) else h
+
+
+def _given(given: Array | None, degree: KernelLike) -> dict[str, Any]:
+    # Of a lower degree, polynomials of y would leave some of those of a prediction equal to y.
+    return {} if given is None else {"given": given, "given_degree": degree}
+
+
+def _set(statistic: Statistic, **checked: Any) -> None:
+    for name, value in checked.items():
+        object.__setattr__(statistic, name, value)
