@@ -30,7 +30,7 @@ from hgr_jax.fairness.tasks import Task
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What a training is made of, but for its rows.
 
     ``weight`` is that of all penalties, constant; None where the dual moves multipliers.
@@ -46,7 +46,7 @@ class Plan:
 
 
 def start_training(
-    plan: Plan, penalties: Sequence[Penalty], attributes: Sequence[Attribute], rows: Rows
+    plan: TrainingPlan, penalties: Sequence[Penalty], attributes: Sequence[Attribute], rows: Rows
 ) -> tuple[Program, TrainState, History]:
     """Return the compiled part of a training, its state before the first step, and its history.
 

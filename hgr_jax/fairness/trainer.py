@@ -27,7 +27,7 @@ from hgr_jax.fairness.dual import LagrangianDual, check_weight
 from hgr_jax.fairness.history import Best, History, better
 from hgr_jax.fairness.loggers import Logger, logged
 from hgr_jax.fairness.penalties import Penalty, as_penalties
-from hgr_jax.fairness.starting import Plan, batch_of, start_training
+from hgr_jax.fairness.starting import TrainingPlan, batch_of, start_training
 from hgr_jax.fairness.steps import (
     Program,
     Rows,
@@ -330,7 +330,7 @@ class FairTrainer:
         )
         if self.state is not None and not anew:
             return
-        plan = Plan(
+        plan = TrainingPlan(
             network=self._initial,
             task=self.task,
             optimizer=self.optimizer,
