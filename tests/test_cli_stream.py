@@ -47,6 +47,8 @@ def test_a_large_file_is_read_batch_by_batch(
     monkeypatch.setattr(command, "LARGE", 0.0)
     assert main([*arguments, "batches"]) == 0
     assert "batch by batch" in capsys.readouterr().out
+    assert main([*arguments, "ranked", "--rank"]) == 0  # which needs the whole file
+    assert "batch by batch" not in capsys.readouterr().out
     whole, batches = (Scan.load(f"{name}/scan.npz") for name in ("whole", "batches"))
     np.testing.assert_allclose(batches.correlation, whole.correlation, atol=1e-9)
 

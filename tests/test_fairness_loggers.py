@@ -44,6 +44,16 @@ def test_every_evaluation_is_told() -> None:
             assert value == pytest.approx(float(column))
 
 
+def test_a_logger_may_be_empty() -> None:
+    class Collected(list[int]):
+        def __call__(self, step: int, figures: Mapping[str, float]) -> None:
+            self.append(step)
+
+    logger = Collected()
+    trained(QUICK, steps=10, logger=logger)
+    assert logger == [10]
+
+
 def test_a_failure_loses_nothing() -> None:
     plain, logger = trained(QUICK, steps=30), Recorder(fails_at=20)
     with pytest.warns(RuntimeWarning, match=r"step 20 \(ConnectionError: no network\)") as told:

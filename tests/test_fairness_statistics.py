@@ -31,6 +31,7 @@ from hgr_jax.fairness import (
 )
 from hgr_jax.fairness.statistic_names import DIFFERENTIABLE
 from hgr_jax.inference import upper_bound
+from hgr_jax.kernels import fourier
 
 PAIR = some_pair(1)
 WEIGHTS = jnp.asarray(np.arange(ROWS) % 4, jnp.float32)
@@ -213,6 +214,21 @@ class Counted(Statistic):
         return state.astype(z.dtype) / 10 + 0 * prediction.sum(), state + 1
 
 
+@dataclasses.dataclass(frozen=True)
+class WithKernels(Counted):
+    """One that has degrees, whatever the attribute."""
+
+    kernels = (5, 5)
+
+
+def test_a_statistic_with_degrees_takes_an_attribute_of_two_values() -> None:
+    x, y, z = some_data()
+    penalty = Penalty(WithKernels(), 0.5)
+    assert penalty.suited(2).h == 5
+    trainer = trained(penalty, data=(x, y, z > 0), steps=1)
+    assert len(trainer.history.steps["step"]) == 1
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
@@ -267,7 +283,7 @@ class TestFiles:
 
     def test_what_no_file_holds(self, tmp_path: Path) -> None:
         x, y, z = some_data()
-        for penalty in (KB(jnp.atleast_2d, 1), Function(jnp.dot), Counted()):
+        for penalty in (KB(jnp.atleast_2d, 1), KB(fourier(2), 3), Function(jnp.dot), Counted()):
             model = FairMLPRegressor((4,), steps=1, random_state=0).fit(x, y, protected=z)
             model.set_params(penalty=penalty)
             with pytest.raises(ValueError, match="set penalty to one before saving"):

@@ -55,7 +55,7 @@ BOTH = ((0, 1), (1, 0))
         ("n_obs", changed(-1, *BOTH), "n_obs has -1, outside"),
         ("degrees", changed(-1, (0, 1)), "degrees has -1, outside"),
         ("degrees", changed(9, (0, 1, 0)), "degrees is not symmetric"),
-        ("source", changed(6, *BOTH), "source has 6, outside of 0 to 5"),
+        ("source", changed(7, *BOTH), "source has 7, outside of 0 to 6"),
         ("pairs", changed(3, (0, 0)), "pairs has 3, outside of 0 to 2"),
         ("pairs", changed(1, (0, 0)), "pairs has a column with itself"),
     ],

@@ -30,7 +30,7 @@ from hgr_jax.scanning.size import MEMORY, available_memory
 from hgr_jax.scanning.streamed import scan_source
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, chosen_names, read_any
-from hgr_jax.tables.sources import names_several, of_files
+from hgr_jax.tables.sources import DELIMITED, PARQUET, names_several, of_files
 
 WIDEST_NAME = 32
 
@@ -60,13 +60,14 @@ def report_file(
 ) -> None:
     """Scan the columns of a file: a ranked table in the terminal, and all pairs in a folder.
 
-    A folder, a pattern, and a file that takes more than `LARGE` of the memory that is available are
-    read batch by batch.
+    A folder and a pattern are read batch by batch, and so is a file of CSV or Parquet that takes
+    more than `LARGE` of the memory that is available, where no option needs all of it.
     """
     reading = reading or Reading()
     if reading.columns:
         reading = dataclasses.replace(reading, columns=(*reading.columns, *settings.given))
-    if names_several(path) or _is_large(path):
+    needs_all = any(_of_whole_files(settings, reading).values())
+    if names_several(path) or (_is_large(path) and not needs_all):
         _report_batches(path, settings, folder, reading)
         return
     with step_shown(f"reading {path}"):
@@ -76,19 +77,24 @@ def report_file(
 
 def _is_large(path: Path) -> bool:
     free = available_memory()
-    return free is not None and path.is_file() and path.stat().st_size > LARGE * free
+    in_batches = path.is_file() and path.name.lower().endswith((*PARQUET, *DELIMITED))
+    return free is not None and in_batches and path.stat().st_size > LARGE * free
+
+
+def _of_whole_files(settings: ScanOptions, reading: Reading) -> dict[str, bool]:
+    """Return which of the options that need a whole file are given."""
+    return {
+        "--given": bool(settings.given),
+        "--rank": settings.rank,
+        "--na": bool(reading.na),
+        "--decimal": bool(reading.decimal),
+        "--no-header": not reading.header,
+    }
 
 
 def _report_batches(path: Path, settings: ScanOptions, folder: Path, reading: Reading) -> None:
     """Scan files batch by batch, and report as `report_file` does."""
-    options = {
-        "--given": settings.given,
-        "--rank": settings.rank,
-        "--na": reading.na,
-        "--decimal": reading.decimal,
-        "--no-header": not reading.header,
-    }
-    wrong = [option for option, value in options.items() if value]
+    wrong = [option for option, given in _of_whole_files(settings, reading).items() if given]
     if wrong:
         raise TableError(
             f"{wrong[0]} is for a file that is read whole, and {printable(str(path))} is read batch"

@@ -178,9 +178,11 @@ class Penalty:
         if callable(self.h):
             return self
         measure = self.measure
+        h: KernelLike = min(self.h, distinct - 1)
         if isinstance(measure, Statistic):
             measure = measure.suited(distinct)
-        return dataclasses.replace(self, measure=measure, h=min(self.h, distinct - 1))
+            h = h if measure.kernels[0] is None else measure.kernels[0]
+        return dataclasses.replace(self, measure=measure, h=h)
 
     def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> PenaltyState:
         """Return the state that is carried from step to step, from a first batch.

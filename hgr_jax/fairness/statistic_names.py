@@ -62,7 +62,9 @@ def to_plain(value: Any) -> Any:
     """Return the class and options of a statistic as a dictionary, and anything else as it is."""
     if type(value) not in _IN_FILES.values():
         return value
-    return {_MARK: type(value).__name__} | dataclasses.asdict(value)
+    # Not `asdict`, which would make dictionaries of kernels too: those no file can hold.
+    options = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {_MARK: type(value).__name__} | options
 
 
 def from_plain(value: Any) -> Any:

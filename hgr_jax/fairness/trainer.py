@@ -274,7 +274,8 @@ class FairTrainer:
                 self._advance(rows, drawn, test, constraint, end)
                 if folder is not None:
                     self._write(folder, belongs)
-                logger = logger and logged(logger, self.history, end)
+                if logger is not None:
+                    logger = logged(logger, self.history, end)
                 last = {n: v for n, v in self.history.last.items() if n != "step"}
                 advance(end - shown, {n: f"{v:.3g}" for n, v in last.items() if "loss" not in n})
                 shown = end

@@ -189,7 +189,7 @@ def scan(
         copies of it.  More columns than fit are done in blocks.
       devices: of JAX, to share the rows of the products of values of 50 columns or so; or None.
       progress: show a bar on stderr (tqdm), of the values and then of the p-values; of a table
-        that is read batch by batch, of its rows.
+        that is read batch by batch, of its rows; not of one on a cluster, which has its own.
       checkpoint: a folder for what has been summed of a table that is read batch by batch: a run
         that was killed, at whatever moment, goes on from there when it is started again with the
         same arguments, and its result is the same, bit for bit.  (A first pass that was not

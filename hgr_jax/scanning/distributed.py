@@ -15,7 +15,7 @@ from jax import Array
 
 from hgr_jax.scanning.passes import Cluster, FirstPass, SecondPass, rows_and_kinds
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.state import ScanState, check_options
+from hgr_jax.scanning.state import ScanState, check_options, check_result_options
 from hgr_jax.scanning.stream_sums import StreamSums
 from hgr_jax.scanning.streamed import REPAIRS, rows_at_once
 from hgr_jax.scanning.survey import Survey
@@ -67,6 +67,7 @@ def scan_cluster(
     if not kinds:
         raise TableError(f"{cluster.name} has no column of numbers or text")
     check_options(h, k, method, pvalues, kinds, weights, categories)
+    check_result_options(target, permutations, [n for n in source.order if n != weights])
     rows = rows_at_once(memory, len(kinds))
     first = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()
     survey = cluster.total(

@@ -11,7 +11,7 @@ import jax
 from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.stream_sums import StreamSums
 from hgr_jax.scanning.survey import Survey
-from hgr_jax.tables.arrow_columns import decoded, kind_of
+from hgr_jax.tables.arrow_columns import decoded, kinds_of
 
 Tables = Iterable[Any]
 """The rows of one part, as Arrow tables of any size."""
@@ -45,7 +45,7 @@ def rows_and_kinds(tables: Tables, part: int) -> tuple[int, dict[str, str | None
     rows, kinds = 0, dict[str, str | None]()
     for table in tables:
         rows += table.num_rows
-        kinds = kinds or {field.name: kind_of(field.type) for field in table.schema}
+        kinds = kinds or kinds_of(table.schema)
     return rows, kinds
 
 

@@ -23,7 +23,7 @@ from hgr_jax.scanning.layout import Layout
 from hgr_jax.scanning.rank_maps import RankMap
 from hgr_jax.scanning.rank_tests import OTHER_DEGREE
 from hgr_jax.scanning.sums import Batch
-from hgr_jax.scanning.survey import Survey, texts_of, weights_of
+from hgr_jax.scanning.survey import OF_WEIGHTS, Survey, texts_of, weights_of
 from hgr_jax.tables.arrow_columns import NUMBER, Chunk
 from hgr_jax.tables.columns import OTHER, constant_reason, pooled_levels, tell_infinite
 from hgr_jax.tables.faults import TableError, printable
@@ -62,7 +62,7 @@ class Plan:
       center, exponent: ``(p,)``; features are of ``(x - center) 2^-exponent``.
       patterns: ``(p + q,)``, which pattern of missing values each column has.
       expected: the number of rows of the table; None for one that nobody has counted.
-      sample: rows of the table by name, and under ``""`` their weights.
+      sample: rows of the table by name, and under `OF_WEIGHTS` their weights.
       maps: to ranks, one for each number.
       values, ranks: polynomials of the numbers, and of their ranks.
       repair: of the former, where the sample was too little to go by.
@@ -143,6 +143,8 @@ class Plan:
         w = weights_of(chunk, self.weights, where)
         if w is not None:
             chunk, w = chunk.take(w > 0), w[w > 0].astype(self.dtype)
+            if not chunk.rows:  # sums over nothing are those over a row without a value
+                chunk, w = chunk.blank(), np.ones(1, self.dtype)
         numbers = [chunk.numbers[name] for name in self.numbers]
         shape = (chunk.rows, len(numbers))
         whole = np.stack(numbers, axis=1) if numbers else np.zeros(shape)
@@ -238,7 +240,7 @@ def _fitted(
     sample: dict[str, NDArray[np.float64]],
     places: Sequence[int],
 ) -> Plan:
-    rows = len(sample[""])
+    rows = len(sample[OF_WEIGHTS])
     x = np.stack([sample[name] for name in numbers], axis=1) if numbers else np.zeros((rows, 0))
     # Every column has a value, but perhaps none in the sample.
     middle = np.array([(survey.lowest[n][0] + survey.highest[n][-1]) / 2 for n in numbers])
@@ -265,7 +267,7 @@ def _fitted(
         exponent,
         _patterns(survey.shared[np.ix_(places, places)], survey.counted, exact=exact),
         survey.rows if exact else None,
-        {name: sample[name] for name in ("", *numbers, *levels)},
+        {name: sample[name] for name in (OF_WEIGHTS, *numbers, *levels)},
         (),
         Polynomials.none(kernels.largest),
         Polynomials.none(OTHER_DEGREE),
@@ -276,7 +278,7 @@ def _fitted(
     size = max(map(len, ends))
     far = np.stack([np.pad(e, (0, size - len(e)), constant_values=np.nan) for e in ends], axis=1)
     extra = plan.scaled(far).astype(np.float64) if survey.counted > rows else None
-    w = sample[""]
+    w = sample[OF_WEIGHTS]
     scaled = plan.scaled(x).astype(np.float64)
     values = on_sample(scaled, w, extra, survey.counted, degree=kernels.largest, noise=SAMPLE_NOISE)
     if not tested:
@@ -295,7 +297,7 @@ def _patterns(shared: Floats, rows: int, *, exact: bool) -> Integers:
     one knows that of the other rows: every column has a pattern of its own.
     """
     count = len(shared)
-    if not exact:
+    if not exact or not count:
         return np.arange(count)
     own = np.diagonal(shared)
     alike = (shared == own[:, None]) & (shared == own[None, :])

@@ -20,7 +20,7 @@ from hgr_jax.scanning.size import MEMORY
 from hgr_jax.scanning.stream_sums import StreamSums, bytes_of, repaired_plan, spans
 from hgr_jax.scanning.streamed_result import scan_of
 from hgr_jax.scanning.survey import Survey
-from hgr_jax.tables.arrow_columns import NUMBER, TEXT, as_arrow, decoded, kind_of
+from hgr_jax.tables.arrow_columns import NUMBER, TEXT, as_arrow, decoded, kinds_of
 from hgr_jax.tables.faults import TableError, printable
 
 BATCH = "the batch"
@@ -102,7 +102,7 @@ class ScanState:
         table = as_arrow(sample)
         if not table.num_rows:
             raise ValueError("sample must have rows; got none.")
-        kinds = {field.name: kind_of(field.type) for field in table.schema}
+        kinds = kinds_of(table.schema)
         known = {name: kind or NUMBER for name, kind in kinds.items() if kind is not None}
         check_options(h, k, method, pvalues, known, weights, categories)
         survey = Survey(known, categories=categories, weights=weights, sample_rows=table.num_rows)
@@ -127,6 +127,9 @@ class ScanState:
         if not survey.counted:
             raise TableError("the table has no rows (of positive weight)")
         plan = plan_of(survey, Kernels(h, k, method == "sk"), tested=tested, exact=exact)
+        if not plan.numbers and not plan.levels:
+            reasons = "; ".join(f"{name!r}: {why}" for name, why in [*plan.skipped.items()][:3])
+            raise TableError(f"no column of the table can be used: {reasons}")
         need = bytes_of(plan)
         if need > check_count("memory", memory, 2**20):
             raise ValueError(
@@ -298,3 +301,9 @@ def check_options(
                 f"weights must name a column of numbers; {printable(weights)!r} is"
                 f" {kinds.get(weights) or 'no column'}."
             )
+
+
+def check_result_options(target: Any, permutations: Any, names: Sequence[str]) -> None:
+    """Raise for options of `ScanState.result`, before hours of work."""
+    as_positions("target", target, names)
+    check_count("permutations", permutations)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -85,6 +86,7 @@ def same_plan(one: Plan, other: Plan) -> bool:
 def _of_plan(plan: Plan) -> ArraysByName:
     words = {name: getattr(plan, name) for name in WORDS}
     words |= {
+        "dtype": str(plan.dtype),
         "kernels": [plan.kernels.h, plan.kernels.k, plan.kernels.single],
         "sample": list(plan.sample),
         "maps": len(plan.maps),
@@ -105,6 +107,11 @@ def _of_plan(plan: Plan) -> ArraysByName:
 
 def _as_plan(arrays: ArraysByName) -> Plan:
     words = json.loads(str(arrays["plan"]))
+    if words["dtype"] != str(jnp.result_type(float)):
+        raise ValueError(
+            f"its products are of {words['dtype']}, and JAX's default dtype is"
+            f" {jnp.result_type(float)} now (jax_enable_x64)"
+        )
     bases = [
         Polynomials(*(arrays[f"{name}.{field.name}"] for field in dataclasses.fields(Polynomials)))
         for name in ("values", "ranks")

@@ -10,12 +10,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 from jax import Array
 
 from hgr_jax._progress import Advance, progress_bar
 from hgr_jax.scanning import state_archive
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.state import ScanState, check_options
+from hgr_jax.scanning.state import ScanState, check_options, check_result_options
 from hgr_jax.scanning.survey import Survey
 from hgr_jax.tables.arrow_columns import decoded
 from hgr_jax.tables.faults import TableError
@@ -65,6 +66,8 @@ def scan_source(
     if not kinds:
         raise TableError(f"{source.name} has no column of numbers or text")
     check_options(h, k, method, pvalues, kinds, weights, categories)
+    order = [n for n in source.order if columns is None or n in columns]
+    check_result_options(target, permutations, [n for n in order if n != weights])
     rows = rows_at_once(memory, len(kinds))
 
     def bar(label: str) -> AbstractContextManager[Advance]:
@@ -72,7 +75,8 @@ def scan_source(
             progress, source.rows, unit="row", extra="stream", label=label, leave=False
         )
 
-    options = [h, k, method, weights, pvalues, sorted(categories), memory]
+    dtype = str(jnp.result_type(float))
+    options = [h, k, method, weights, pvalues, sorted(categories), memory, dtype]
     run = Run(source, kinds, rows, bar, None if checkpoint is None else Path(checkpoint), options)
     state = run.resumed()
     if state is None:
@@ -83,7 +87,7 @@ def scan_source(
                 advance(table.num_rows)
         state = ScanState.of_survey(
             survey, h, k, method, tested=pvalues is not None, exact=True, memory=memory
-        ).in_order([n for n in source.order if columns is None or n in columns])
+        ).in_order(order)
         run.save(state)
     state = run.finished(state)
     while not state.well_conditioned and run.repairs < REPAIRS:
@@ -136,6 +140,9 @@ class Run:
                 " has changed since, or other options): remove it, or name another folder"
             )
         self.repairs, self.tables = int(beside["repairs"]), int(beside["tables"])
+        if self.source.stamp is None:
+            # A query may give its rows in another order: which of them are summed, no one knows.
+            self.tables, sums = 0, None
         return ScanState(plan, sums)
 
     def save(self, state: ScanState) -> None:

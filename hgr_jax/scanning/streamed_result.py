@@ -16,6 +16,7 @@ from hgr_jax.scanning.pvalues import Significance
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.stream_sums import StreamSums, estimated, spans
 from hgr_jax.scanning.streamed_tests import effective_rows_of, sample_features, tests_of_pairs
+from hgr_jax.scanning.survey import OF_WEIGHTS
 from hgr_jax.tables.arrow_columns import DATE
 from hgr_jax.tables.columns import OTHER, Columns
 from hgr_jax.tables.convert import add_note
@@ -65,7 +66,7 @@ def scan_of(
         "sample_rows": columns.rows,
         "dtype": str(plan.dtype),
     }
-    weights = None if plan.weights is None else plan.sample[""]
+    weights = None if plan.weights is None else plan.sample[OF_WEIGHTS]
     return as_scan(
         columns,
         positions,

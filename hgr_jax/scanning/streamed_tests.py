@@ -27,6 +27,7 @@ from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.pvalues import SAMPLED, SOURCES, Significance, law_is_valid, permuted
 from hgr_jax.scanning.rank_tests import MIN_PIVOT, among_own
 from hgr_jax.scanning.stream_sums import CATEGORIES, StreamSums, estimated
+from hgr_jax.scanning.survey import OF_WEIGHTS
 
 PERMUTED_ROWS = 2**14
 """Of the sample, for permutations."""
@@ -108,14 +109,14 @@ def tests_of_pairs(
 
 def sample_features(plan: Plan) -> Features:
     """Return the rows of the sample: the numbers, and the levels of the categories."""
-    rows = len(plan.sample[""])
+    rows = len(plan.sample[OF_WEIGHTS])
     x = np.empty((rows, len(plan.numbers)), np.float64)
     for place, name in enumerate(plan.numbers):
         x[:, place] = plan.sample[name]
     codes = np.empty((rows, len(plan.levels)), np.intp)
     for place, name in enumerate(plan.levels):
         codes[:, place] = np.nan_to_num(plan.sample[name], nan=-1)
-    weights = None if plan.weights is None else plan.sample[""]
+    weights = None if plan.weights is None else plan.sample[OF_WEIGHTS]
     return Features(x, codes, tuple(len(levels) for levels in plan.levels.values()), weights)
 
 

@@ -25,6 +25,9 @@ SAMPLE_ROWS = 2**16
 ENDS = 64
 """Largest and smallest values of a column that are kept: a sample has too few far outliers."""
 
+OF_WEIGHTS = "\0weights"
+"""In a sample, the weights of its rows: what no column is called."""
+
 MAX_TEXTS = 100_000
 """Texts of a column that are counted; one with more is left out."""
 
@@ -101,7 +104,7 @@ class Survey:
         self.highest = {name: np.zeros(0) for name in numbers}
         self._keys = np.zeros(0, np.uint64)
         self._places = np.zeros(0, np.intp)
-        self._values = {name: np.zeros(0) for name in [*self.kinds, ""]}
+        self._values = {name: np.zeros(0) for name in [*self.kinds, OF_WEIGHTS]}
 
     def update(self, chunk: Chunk, where: str) -> None:
         """Take some more rows into account."""
@@ -165,7 +168,7 @@ class Survey:
         else:
             some = np.arange(len(keys))
         if len(some):
-            values = {name: each[some] for name, each in {**columns, "": weights}.items()}
+            values = {name: each[some] for name, each in {**columns, OF_WEIGHTS: weights}.items()}
             self._keep(keys[some], places[some], values)
 
     def _keep(
@@ -217,7 +220,7 @@ class Survey:
     def sample(self) -> dict[str, NDArray[np.float64]]:
         """Return the rows of the sample in their order: numbers, positions of texts, by name.
 
-        And under ``""`` the weights.
+        And under `OF_WEIGHTS` the weights.
         """
         order = np.argsort(self._places)
         return {name: values[order] for name, values in self._values.items()}

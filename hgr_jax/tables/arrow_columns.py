@@ -54,6 +54,12 @@ class Chunk:
         texts = {name: (codes[rows], levels) for name, (codes, levels) in self.texts.items()}
         return Chunk(int(rows.sum()), numbers, texts, self.infinite)
 
+    def blank(self) -> Chunk:
+        """Return one row of the same columns, which has no value."""
+        numbers = dict.fromkeys(self.numbers, np.full(1, np.nan))
+        texts = {name: (np.full(1, -1), levels) for name, (_, levels) in self.texts.items()}
+        return Chunk(1, numbers, texts, {})
+
 
 def kind_of(dtype: Any) -> str | None:
     """Return the kind of a column of an Arrow type, None for one that no scan can use."""
@@ -74,6 +80,18 @@ def kind_of(dtype: Any) -> str | None:
         return SPAN
     texts = types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
     return TEXT if texts else None
+
+
+def kinds_of(schema: Any) -> dict[str, str | None]:
+    """Return the kinds of the columns of an Arrow schema, by name.
+
+    Raises:
+      TableError: for two columns of one name.
+    """
+    if len(set(schema.names)) < len(schema.names):
+        twice = next(name for name in schema.names if schema.names.count(name) > 1)
+        raise TableError(f"two columns are called {printable(twice)!r}: rename one of them")
+    return {field.name: kind_of(field.type) for field in schema}
 
 
 def decoded(table: Any, kinds: Mapping[str, str], where: str) -> Chunk:
@@ -116,11 +134,12 @@ def _numbers(column: Any, kind: str) -> NDArray[np.float64]:
         column = column.cast(column.type.value_type)
     unit = 1.0
     if kind == DATE:
-        column, unit = column.cast(pa.timestamp("us", getattr(column.type, "tz", None))), _DAY
+        zone = getattr(column.type, "tz", None)
+        column, unit = column.cast(pa.timestamp("us", zone), safe=False), _DAY
     elif kind == SPAN:
-        column, unit = column.cast(pa.duration("us")), _DAY
+        column, unit = column.cast(pa.duration("us"), safe=False), _DAY
     elif kind == TIME:
-        column, unit = column.cast(pa.time64("us")), _DAY / 24
+        column, unit = column.cast(pa.time64("us"), safe=False), _DAY / 24
     if kind in (DATE, SPAN, TIME):
         column = column.cast(pa.int64())
     # Digits that float64 has not are lost, as they are of a column of a frame.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hgr_jax._optional import require
-from hgr_jax.tables.arrow_columns import EMPTY, NUMBER, TEXT, check_kind, kind_of
+from hgr_jax.tables.arrow_columns import EMPTY, NUMBER, TEXT, check_kind, kinds_of
 from hgr_jax.tables.delimited import arrow, find_delimiter
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.texts import MISSING
@@ -242,7 +242,7 @@ def _part_of_file(file: Path) -> Part:
 def _part_of_parquet(file: Path, stamp: Any) -> Part:
     reader = require("pyarrow.parquet", "stream")
     with reader.ParquetFile(file) as opened:
-        kinds = _kinds(opened.schema_arrow)
+        kinds = kinds_of(opened.schema_arrow)
         rows = opened.metadata.num_rows
 
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
@@ -270,7 +270,7 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
     missing = {"null_values": MISSING_IN_FILES, "strings_can_be_null": True}
     with opened(csv.ConvertOptions(**missing)) as stream:
         schema = stream.schema
-    kinds = _kinds(schema)
+    kinds = kinds_of(schema)
 
     def read(chosen: Mapping[str, str], size: int) -> Iterator[Any]:
         # Whole numbers may be followed by others, and a column that begins without a value has
@@ -297,13 +297,6 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
     return Part(printable(str(file)), kinds, None, read, stamp)
 
 
-def _kinds(schema: Any) -> dict[str, str | None]:
-    if len(set(schema.names)) < len(schema.names):
-        twice = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise TableError(f"two columns are called {printable(twice)!r}: rename one of them")
-    return {field.name: kind_of(field.type) for field in schema}
-
-
 def _of_dataset(dataset: Any) -> Source:
     schema = dataset.schema
     parts = []
@@ -316,7 +309,7 @@ def _of_dataset(dataset: Any) -> Source:
             )
 
         with _faults_of(name):
-            parts.append(Part(name, _kinds(schema), fragment.count_rows(), read))
+            parts.append(Part(name, kinds_of(schema), fragment.count_rows(), read))
     if not parts:
         raise TableError("the dataset has no files")
     return Source.of("the dataset", parts)
@@ -334,16 +327,19 @@ def _of_lazy_frame(frame: Any) -> Source:
         for some in frame.select(list(kinds)).collect_batches(chunk_size=size):
             yield from some.to_arrow().to_batches()
 
-    return Source.of("the lazy frame", [Part("the lazy frame", _kinds(schema), None, read)])
+    return Source.of("the lazy frame", [Part("the lazy frame", kinds_of(schema), None, read)])
 
 
 def _of_stream(table: Any) -> Source:
     pa = arrow()
     name = f"the {type(table).__name__}"
-    schema = pa.RecordBatchReader.from_stream(table).schema
+    try:
+        schema = pa.RecordBatchReader.from_stream(table).schema
+    except pa.ArrowException as error:
+        raise TypeError(f"a table was expected; {name} is none: {printable(str(error))}") from None
 
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
         for batch in pa.RecordBatchReader.from_stream(table):
             yield batch.select(list(kinds))
 
-    return Source.of(name, [Part(name, _kinds(schema), None, read)])
+    return Source.of(name, [Part(name, kinds_of(schema), None, read)])

@@ -1,0 +1,108 @@
+"""Scans of batches at their edges: names, weights of 0, odd types, columns that say nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from hgr_jax import ScanState, scan
+from tests.stream_support import mixed, near, parts_of, same
+
+
+def test_a_column_without_a_name(tmp_path: Path) -> None:
+    """As pandas writes an index that has none."""
+    table = mixed(rows=600, holes=False)
+    table.index = pd.Index(np.random.default_rng(0).normal(size=600))
+    table.to_csv(tmp_path / "with_index.csv")
+    found = scan(tmp_path / "with_index.csv", h=2, k=2, pvalues=None)
+    expected = scan(table.reset_index(names="first"), h=2, k=2, pvalues=None)
+    np.testing.assert_allclose(found.correlation, expected.correlation, atol=2e-6)
+
+
+def test_a_file_of_rows_without_weight(tmp_path: Path) -> None:
+    table = mixed(rows=900).assign(w=1.0)
+    table.loc[300:599, "w"] = 0
+    for place, part in enumerate(parts_of(table, 300, 600)):
+        part.to_parquet(tmp_path / f"{place}.parquet")
+    found = scan(tmp_path, weights="w", pvalues=None)
+    kept = table[table["w"] > 0].drop(columns="w")
+    near(found, scan(kept, pvalues=None))
+    state = ScanState.prepare(table, weights="w")
+    assert state.update(table.assign(w=0.0)).rows == 900
+
+
+def test_nanoseconds(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=500)})
+    table["when"] = pd.Timestamp("2020") + pd.to_timedelta(rng.integers(0, 10**15, 500), unit="ns")
+    table["took"] = pd.to_timedelta(rng.integers(0, 10**12, 500), unit="ns")
+    table.to_parquet(tmp_path / "times.parquet")
+    found = scan(tmp_path / "times.parquet", pvalues=None)
+    near(found, scan(table, pvalues=None), 1e-5)
+
+
+def test_columns_that_say_nothing(tmp_path: Path) -> None:
+    pd.DataFrame({"a": np.ones(50), "b": ["same"] * 50}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="no column of the table can be used: 'a': "):
+        scan(tmp_path / "t.parquet")
+
+
+def test_two_columns_of_one_name() -> None:
+    column = pa.array(np.arange(9.0))
+    with pytest.raises(ValueError, match="two columns are called 'b'"):
+        ScanState.prepare(pa.table([column, column, column], names=["a", "b", "b"]))
+
+
+def test_another_precision_is_another_scan(tmp_path: Path) -> None:
+    mixed(rows=600).to_parquet(tmp_path / "t.parquet")
+    checkpoint = tmp_path / "checkpoint"
+    scan(tmp_path / "t.parquet", pvalues=None, checkpoint=checkpoint)
+    with jax.enable_x64(True):
+        with pytest.raises(ValueError, match="its products are of float32"):
+            ScanState.load(checkpoint / "state.npz")
+        with pytest.raises(ValueError, match=r"products are of float32|checkpoint of another scan"):
+            scan(tmp_path / "t.parquet", pvalues=None, checkpoint=checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"target": "nothing"}, "target 'nothing'"), ({"permutations": 0}, "permutations must be")],
+)
+def test_options_are_refused_before_the_rows_are_read(
+    options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixed(rows=100).to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr("hgr_jax.scanning.streamed.Survey", None)  # no pass begins
+    with pytest.raises(ValueError, match=message):
+        scan(tmp_path / "t.parquet", **options)
+
+
+def test_what_is_no_table() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match="a table was expected; the Series is none"):
+        scan(polars.Series([1.0, 2.0, 3.0]))
+
+
+def test_a_query_begins_its_sums_anew(tmp_path: Path) -> None:
+    """Its rows may come in another order the next time."""
+
+    class Shuffled:
+        def __init__(self, table: pd.DataFrame) -> None:
+            self.table, self.reads = table, 0
+
+        def __arrow_c_stream__(self, schema: Any = None) -> Any:
+            self.reads += 1
+            some = self.table.sample(frac=1, random_state=self.reads)
+            return pa.Table.from_pandas(some, preserve_index=False).__arrow_c_stream__(schema)
+
+    table = mixed(rows=600)
+    checkpoint = tmp_path / "checkpoint"
+    first = scan(Shuffled(table), pvalues=None, checkpoint=checkpoint)
+    again = scan(Shuffled(table), pvalues=None, checkpoint=checkpoint)
+    same(first, again, 2e-6)
