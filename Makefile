@@ -48,8 +48,8 @@ test-oldest:
 	rm -rf $(VENV)-oldest
 	$(MAKE) VENV=$(VENV)-oldest run-oldest
 
-# Old releases warn of newer ones below them.  The test left out compares two programs bit by bit,
-# which round alike from jax 0.9 on.
+# Old releases warn of newer ones below them.  The test left out compares two programs to the last
+# bits, which round alike from jax 0.9 on.
 run-oldest: $(VENV)/ready-oldest
 	XLA_FLAGS="$(QUICK) $(QUICK_BEFORE_0_10)" $(BIN)/python -m pytest -n 2 --dist loadfile \
 	  -m "not slow" -W ignore::DeprecationWarning \
