@@ -48,12 +48,10 @@ test-oldest:
 	rm -rf $(VENV)-oldest
 	$(MAKE) VENV=$(VENV)-oldest run-oldest
 
-# Old releases warn of newer ones below them.  The test left out compares two programs to the last
-# bits, which round alike from jax 0.9 on.
+# Old releases warn of newer ones below them.
 run-oldest: $(VENV)/ready-oldest
 	XLA_FLAGS="$(QUICK) $(QUICK_BEFORE_0_10)" $(BIN)/python -m pytest -n 2 --dist loadfile \
 	  -m "not slow" -W ignore::DeprecationWarning \
-	  --deselect tests/test_kb.py::TestSeveralVariables::test_one_column_is_one_variable \
 	  tests/test_kb.py tests/test_solvers.py tests/test_scan_tables.py tests/test_scan_lengths.py \
 	  tests/test_scan_archive.py tests/test_tables_formats.py tests/test_plotting.py \
 	  tests/test_fairness_trainer.py tests/test_fairness_checkpoints.py \

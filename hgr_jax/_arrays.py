@@ -35,3 +35,10 @@ def as_dtype(x: Array, dtype: DTypeLike) -> Array:
         return x.astype(dtype)
     with np.errstate(over="ignore"):
         return jax.device_put(np.asarray(x).astype(dtype))
+
+
+def as_vector(x: Array) -> Array:
+    """Return one column ``(n, 1)`` as ``(n,)``; a concrete one without a program, as `as_dtype`."""
+    if isinstance(x, jax.core.Tracer) or not on_host(x):
+        return x.reshape(x.shape[0])
+    return jax.device_put(np.asarray(x).reshape(x.shape[0]))

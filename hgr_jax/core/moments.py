@@ -20,8 +20,9 @@ from hgr_jax.core.numerics import row_count, row_mask
 WHOLE_ROWS = 16384
 """Up to so many rows, blocks are computed at once: their functions still fit in a core's cache."""
 
-BLOCK_ROWS = 2048
-"""Rows of a block, about.  A float32 sum of more products would lose more digits."""
+BLOCK_ROWS = 1536
+"""Rows of a block, about.  A float32 sum of more products would lose more digits: equal ones, as of
+a discrete variable, all round to the same side."""
 
 
 def sum_over_rows(

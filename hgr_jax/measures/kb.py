@@ -10,7 +10,7 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import is_traced
+from hgr_jax._arrays import as_vector, is_traced
 from hgr_jax._checks import as_nonnegative, check_choice
 from hgr_jax.core.canonical import PreparedPair, Solution, correlation, solve
 from hgr_jax.core.fits import KBFit, PartialFit, as_fit
@@ -127,7 +127,10 @@ def kb(
     traced, static = _checked_arguments(
         a, b, h, k, weights, given, given_degree, ridge, init, solver
     )
-    return _kb(*traced, **static)
+    first, second, *rest = traced
+    if init is None:  # one program, so the same digits, for both shapes of one variable
+        first, second = _one_variable(first, static["h"]), _one_variable(second, static["k"])
+    return _kb(first, second, *rest, **static)
 
 
 @overload
@@ -248,6 +251,11 @@ def _checked_arguments(
         raise ValueError("init is a fit of a and b alone: expected none with given or ridge.")
     static = {**kernels, "given_degree": known, "solver": solver}
     return (a, b, w, c, start, strength), static
+
+
+def _one_variable(x: Array, kernel: KernelLike) -> Array:
+    single = x.ndim == 2 and x.shape[1] == 1 and not callable(kernel)
+    return as_vector(x) if single else x
 
 
 def as_ridge(ridge: Any, dtype: DTypeLike) -> Array | None:
