@@ -129,7 +129,7 @@ def kb(
     )
     first, second, *rest = traced
     if init is None:  # one program, so the same digits, for both shapes of one variable
-        first, second = _one_variable(first, static["h"]), _one_variable(second, static["k"])
+        first, second = _as_one_variable(first, static["h"]), _as_one_variable(second, static["k"])
     return _kb(first, second, *rest, **static)
 
 
@@ -253,7 +253,7 @@ def _checked_arguments(
     return (a, b, w, c, start, strength), static
 
 
-def _one_variable(x: Array, kernel: KernelLike) -> Array:
+def _as_one_variable(x: Array, kernel: KernelLike) -> Array:
     single = x.ndim == 2 and x.shape[1] == 1 and not callable(kernel)
     return as_vector(x) if single else x
 

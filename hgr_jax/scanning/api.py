@@ -4,8 +4,6 @@ could be chance.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -24,40 +22,31 @@ from hgr_jax._checks import (
     check_flag,
 )
 from hgr_jax._forks import refuse_forked
-from hgr_jax._progress import progress_bar
 from hgr_jax.core.kernels import KernelLike
-from hgr_jax.inference._ranks import ranks
 from hgr_jax.scanning.choice import (
     as_positions,
     chosen_columns,
-    numeric_only,
     pairs_of,
     without_given,
 )
 from hgr_jax.scanning.distributed import as_cluster, scan_cluster
-from hgr_jax.scanning.engine import Engine
-from hgr_jax.scanning.estimate import estimate_pairs
-from hgr_jax.scanning.features import Estimates, as_features
-from hgr_jax.scanning.gather import as_scan
-from hgr_jax.scanning.generic import estimate_measure
+from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.given import GivenColumns
-from hgr_jax.scanning.notes import note_constants, with_ill_conditioned
+from hgr_jax.scanning.in_memory import Request, as_result, examine
 from hgr_jax.scanning.options import (
     Measure,
     as_measure,
     check_beside_given,
+    check_beside_top,
     check_devices,
     check_streamed,
     checked_kernels,
-    named_kernel,
 )
 from hgr_jax.scanning.products import on_devices
-from hgr_jax.scanning.pvalues import Significance, effective_rows, significance
-from hgr_jax.scanning.rank_tests import RankTests
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import MEMORY, check_size
 from hgr_jax.scanning.streamed import scan_source
-from hgr_jax.scanning.unpooled import exact_pairs, with_exact
+from hgr_jax.scanning.wide import ORDERS_OF_ALL, Wanted, scan_best
 from hgr_jax.tables.sources import as_source
 
 PVALUES = ("auto", "rank", "asymptotic", "permutation")
@@ -86,6 +75,8 @@ def scan(
     devices: Sequence[jax.Device] | None = None,
     progress: bool = False,
     checkpoint: str | Path | None = None,
+    top: int | None = None,
+    by: str = "pvalue",
 ) -> Scan:
     """Estimate HGR of every pair of columns of a table, with p-values.
 
@@ -234,6 +225,9 @@ def scan(
     given_degree = check_degree("given_degree", given_degree)
     permutations = check_count("permutations", permutations)
     memory = check_count("memory", memory, 2**20)
+    top = None if top is None else check_count("top", top)
+    if check_choice("by", by, ORDERS_OF_ALL) != "pvalue" and top is None:
+        raise ValueError(f"by={by!r} says which pairs top keeps: give top too.")
     if transform is not None:
         check_choice("transform", transform, ("rank",))
     if pvalues is not None:
@@ -261,6 +255,7 @@ def scan(
                 f"pvalues={pvalues!r}": pvalues not in ("auto", None),
                 "checkpoint": checkpoint is not None and cluster is not None,
                 "devices": devices is not None and cluster is not None,
+                "top": top is not None,
             }
         )
         options = {
@@ -280,9 +275,18 @@ def scan(
             with on_devices(devices):
                 return scan_source(source, **cast(Any, options))
         return scan_cluster(cast(Any, cluster), **cast(Any, options))
-    if checkpoint is not None or isinstance(weights, str):
-        option = "checkpoint" if checkpoint is not None else "the name of a column as weights"
-        raise ValueError(f"{option} is for tables that are read batch by batch; this is in memory.")
+    if isinstance(weights, str):
+        raise ValueError(
+            "the name of a column as weights is for tables that are read batch by batch; this is in"
+            " memory."
+        )
+    if checkpoint is not None and top is None:
+        raise ValueError(
+            "checkpoint is for tables that are read batch by batch, or with top; this is in memory."
+        )
+    folder = None if checkpoint is None else Path(checkpoint)
+    if top is not None:
+        check_beside_top(measure, given, pvalues, by)
     columns, split = chosen_columns(table, other, names, categories, low_cardinality)
     if split is not None and target is not None:
         raise ValueError("target and other exclude each other: pairs are of both tables.")
@@ -295,103 +299,28 @@ def scan(
         columns, alone = without_given(columns, taken, targets)
         of_given = as_features(alone, weights, ranked=transform == "rank")
         known = GivenColumns(of_given, given_degree)
+    request = Request(
+        kernels=kernels,
+        method=method,
+        measure=measure,
+        ranked=transform == "rank",
+        weights=weights,
+        pvalues=pvalues,
+        standard_errors=standard_errors,
+        permutations=permutations,
+        key=key,
+        memory=memory,
+        devices=devices,
+        progress=progress,
+        given_degree=given_degree,
+        known=known,
+        given=tuple(columns.names[i] for i in taken or ()),
+    )
+    if top is not None:
+        return scan_best(columns, request, Wanted(top, by, targets, split), folder)
     used = np.concatenate([columns.number_positions, columns.category_positions])
     wanted = None if targets is None else len(targets)
     others = None if split is None else int((used >= split).sum())
     check_size(len(columns.names), len(used), wanted, tested=pvalues is not None, others=others)
     pairs, positions = pairs_of(columns, targets, split)
-    ranked = transform == "rank"
-    as_they_are = measure is not None or not kernels.plain
-    features = as_features(columns, weights, ranked=ranked, as_they_are=as_they_are)
-    if known is not None:
-        features = dataclasses.replace(features, known=known.functions())
-    show = functools.partial(
-        progress_bar, progress, len(pairs), unit="pair", extra="table", leave=False
-    )
-    with show(label="values") as advance, on_devices(devices):
-        if measure is None:
-            found, fine = estimate_pairs(
-                features, kernels, pairs, memory, advance, errors=standard_errors
-            )
-            notes = with_ill_conditioned(columns, fine)
-            note_constants(columns, positions, found, notes, given=known is not None)
-        else:
-            pairs, positions = numeric_only(columns, pairs, positions)
-            found = estimate_measure(features, measure, pairs, memory, advance)
-            notes = columns.notes
-    skipped = dict(columns.skipped)
-    if measure is not None:
-        left_out = [columns.names[i] for i in columns.category_positions]
-        skipped |= dict.fromkeys(left_out, "a category; this measure takes numbers")
-    rows = effective_rows(features, pairs, found)
-    if features.known is not None:
-        rows = np.maximum(rows - (len(features.known) - 1), 2)
-    tests, of_ranks = Significance.none(len(pairs)), Estimates.none(len(pairs))
-    in_ranks, by_ranks = features, None
-    if pvalues is not None and measure is None:
-        if not ranked or not kernels.plain:
-            in_ranks = dataclasses.replace(features, x=ranks(features.x))
-            if known is not None:
-                in_ranks = dataclasses.replace(in_ranks, known=known.ranked().functions())
-        with show(label="ranks") as advance:
-            if pvalues == "auto" and method == "kb" and known is None:
-                by_ranks = RankTests(in_ranks, kernels.of_ranks(), pairs, rows, found)
-                by_ranks.run(memory, advance)
-            if in_ranks is features:
-                of_ranks = found
-            elif by_ranks is not None:
-                of_ranks = by_ranks.completed(memory, advance)
-            else:
-                of_ranks = Engine(in_ranks, kernels.of_ranks(), memory).estimate(pairs, advance)
-    if pvalues is not None:
-        with show(label="p-values") as advance:
-            tests = significance(
-                features,
-                in_ranks,
-                kernels,
-                measure,
-                pairs,
-                found,
-                of_ranks,
-                rows,
-                by_ranks,
-                source=pvalues if method == "kb" else "permutation",
-                permutations=permutations,
-                key=key,
-                memory=memory,
-                progress=advance,
-                given=known,
-            )
-    exact = exact_pairs(columns, positions, found) if measure is None else []
-    if exact:
-        notes = dict(notes)
-        found, of_ranks = with_exact(columns, positions, exact, notes, found, of_ranks)
-    settings = {
-        "h": named_kernel(h),
-        "k": named_kernel(k),
-        "method": method if isinstance(method, str) else getattr(method, "__name__", "measure"),
-        "transform": transform,
-        "pvalues": pvalues,
-        "permutations": permutations,
-        "weighted": weights is not None,
-        "given": [columns.names[i] for i in taken or ()],
-        "given_degree": given_degree,
-        "rows": columns.rows,
-        "dtype": str(features.x.dtype),
-    }
-    return as_scan(
-        columns,
-        positions,
-        found,
-        of_ranks,
-        rows,
-        tests,
-        weights,
-        skipped,
-        notes,
-        settings,
-        exact,
-        features.known,
-        kernels,
-        errors=standard_errors,
-    )
+    return as_result(columns, request, examine(columns, request, pairs, positions))

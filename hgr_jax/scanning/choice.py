@@ -82,10 +82,8 @@ def pairs_of(
     All; those with a target; or those of a column before the position ``split`` with one from it
     on.
     """
-    place = np.concatenate([columns.number_positions, columns.category_positions])
-    engine = np.full(len(columns.names), -1)
-    engine[place] = np.arange(len(place))
-    used = np.sort(place)
+    engine = _places(columns)
+    used = np.flatnonzero(engine >= 0)
     if split is not None:
         listed = [*itertools.product(used[used < split], used[used >= split])]
         positions = np.array(listed, np.intp).reshape(-1, 2)
@@ -98,6 +96,37 @@ def pairs_of(
         listed = [*itertools.product(rest, wanted), *itertools.combinations(wanted, 2)]
         positions = np.array(listed, np.intp).reshape(-1, 2)
     return engine[positions], positions
+
+
+def _places(columns: Columns) -> Integers:
+    """Return where the engine has the column at each position, -1 for one that is left out."""
+    found = np.full(len(columns.names), -1)
+    order = np.concatenate([columns.number_positions, columns.category_positions])
+    found[order] = np.arange(len(order))
+    return found
+
+
+def selected(columns: Columns, positions: Integers) -> tuple[Columns, Integers, Integers]:
+    """Return the columns that are in pairs at ``positions (N, 2)``, and the pairs among these.
+
+    As the engine counts them and as the smaller table does, as of `pairs_of`.
+    """
+    used, local = np.unique(positions, return_inverse=True)
+    numbers = np.isin(columns.number_positions, used)
+    categories = np.isin(columns.category_positions, used)
+    names = tuple(columns.names[i] for i in used)
+    part = dataclasses.replace(
+        columns,
+        names=names,
+        numbers=np.asarray(columns.numbers)[:, numbers],
+        number_positions=np.searchsorted(used, columns.number_positions[numbers]),
+        categories=tuple(itertools.compress(columns.categories, categories)),
+        category_positions=np.searchsorted(used, columns.category_positions[categories]),
+        notes={name: columns.notes[name] for name in names if name in columns.notes},
+        dates={name: columns.dates[name] for name in names if name in columns.dates},
+    )
+    local = local.reshape(-1, 2)
+    return part, _places(part)[local], local
 
 
 def numeric_only(

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference.bias import corrected_on_host
-from hgr_jax.inference.multiplicity import adjust
 from hgr_jax.scanning.features import Estimates, Kernels
 from hgr_jax.scanning.pvalues import Significance
 from hgr_jax.scanning.result import Scan
@@ -25,6 +24,7 @@ def as_scan(
     of_ranks: Estimates,
     rows: Floats,
     tests: Significance,
+    adjusted: Floats,
     weights: ArrayLike | None,
     skipped: Mapping[str, str],
     notes: Mapping[str, str],
@@ -37,9 +37,9 @@ def as_scan(
 ) -> Scan:
     """Gather estimates and tests of ``pairs (N, 2)`` of columns, worth ``rows`` rows each.
 
-    ``of_ranks`` are the estimates of the columns' ranks, ``exact`` the pairs whose relation
-    pooling would hide, ``known`` the functions that are given, ``kernels`` those of
-    both sides; ``errors`` says whether there are standard errors.
+    ``adjusted`` are the p-values among their family, ``of_ranks`` the estimates of the columns'
+    ranks, ``exact`` the pairs whose relation pooling would hide, ``known`` the functions that are
+    given, ``kernels`` those of both sides; ``errors`` says whether there are standard errors.
     """
     count = len(columns.names)
     used = [i for i, name in enumerate(columns.names) if name not in skipped]
@@ -71,7 +71,7 @@ def as_scan(
         spearman=linear[1],
         rank_linear=square(of_ranks.linear, np.nan),
         pvalue=square(tests.pvalue, np.nan),
-        adjusted_pvalue=square(adjust(tests.pvalue), np.nan),
+        adjusted_pvalue=square(adjusted, np.nan),
         corrected=square(less, np.nan),
         null_mean=square(tests.null_mean, np.nan),
         null_95=square(tests.null_95, np.nan),

@@ -94,6 +94,16 @@ def check_beside_given(method: Any, pvalues: str | None) -> None:
         )
 
 
+def check_beside_top(measure: Measure | None, given: Any, pvalues: str | None, by: str) -> None:
+    """Raise unless the other options go with keeping the first pairs only."""
+    if measure is not None:
+        raise ValueError("top is for method='kb' or 'sk'.")
+    if given is not None:
+        raise ValueError("top is for scans without given columns: leave one of them out.")
+    if pvalues is None and by == "pvalue":
+        raise ValueError("by='pvalue' takes p-values: take by='correlation' with pvalues=None.")
+
+
 def _takes_two_vectors(measure: Measure) -> bool:
     parameters = inspect.signature(measure).parameters.values()
     return sum(p.default is p.empty and p.kind != p.VAR_KEYWORD for p in parameters) == 2

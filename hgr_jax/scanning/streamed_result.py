@@ -7,6 +7,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Integers
+from hgr_jax.inference.multiplicity import adjust
 from hgr_jax.scanning.choice import pairs_of
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.gather import as_scan
@@ -74,6 +75,7 @@ def scan_of(
         of_ranks,
         rows,
         tests,
+        adjust(tests.pvalue),
         weights,
         plan.skipped,
         notes,

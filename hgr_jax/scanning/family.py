@@ -1,0 +1,104 @@
+"""What is kept of many p-values: how many there are of each size, and the pairs that come first."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._arrays import Floats, Integers
+
+STEPS = 2**11
+"""Bins for each factor e of a p-value: what is read off them is at most 0.05% too large."""
+
+LEAST = -800.0
+"""Of the logarithms that are told apart; e to this is no longer a double."""
+
+
+@dataclasses.dataclass
+class Family:
+    """How many p-values of a family there are in each of many bins of their logarithm.
+
+    Attributes:
+      counts: from the largest p-values to the least.
+    """
+
+    counts: NDArray[np.int64] = dataclasses.field(
+        default_factory=lambda: np.zeros(1 - int(LEAST * STEPS), np.int64)
+    )
+
+    @property
+    def size(self) -> int:
+        """The number of p-values."""
+        return int(self.counts.sum())
+
+    def add(self, log_p: Floats) -> None:
+        """Count some more, by their logarithms ``(N,)``, of which NaN are none."""
+        log_p = log_p[~np.isnan(log_p)]
+        if len(log_p):
+            found = np.bincount(self._bins(log_p))
+            self.counts[: len(found)] += found
+
+    def adjusted(self, pvalues: Floats) -> Floats:
+        """Return p-values ``(N,)`` of the family as Benjamini and Hochberg adjust them.
+
+        Of the p-values in a bin the largest is taken to be as large as the bin allows: what is
+        returned is too large by 0.05% at most, and never too small.
+        """
+        with np.errstate(divide="ignore"):
+            logs = np.log(pvalues)
+            upper = -np.arange(len(self.counts)) / STEPS
+            at_most = np.cumsum(self.counts[::-1])[::-1]  # p-values no larger than this bin's
+            each = np.where(self.counts > 0, upper + np.log(self.size) - np.log(at_most), np.inf)
+        least = np.minimum.accumulate(each)
+        known = ~np.isnan(logs)
+        found = np.full(len(logs), np.nan)
+        found[known] = np.exp(np.minimum(least[self._bins(logs[known])], 0))
+        return np.maximum(found, pvalues)
+
+    def discoveries(self, rate: float) -> int:
+        """Return how many have an adjusted p-value of at most ``rate``."""
+        below = np.cumsum(self.counts[::-1])[::-1]
+        with np.errstate(divide="ignore"):
+            upper = -np.arange(len(self.counts)) / STEPS
+            fine = upper + np.log(self.size) - np.log(below) <= np.log(rate)
+        fine &= self.counts > 0
+        return int(below[np.argmax(fine)]) if fine.any() else 0
+
+    @staticmethod
+    def _bins(logs: Floats) -> Integers:
+        return np.floor(-np.maximum(logs, LEAST) * STEPS).astype(np.intp)
+
+
+@dataclasses.dataclass
+class Best:
+    """The pairs of the least scores so far.
+
+    Attributes:
+      most: how many are kept.
+      scores, pairs: ``(N,)`` and ``(N, 2)`` of these; of equal scores, those that came first.
+    """
+
+    most: int
+    scores: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
+    pairs: Integers = dataclasses.field(default_factory=lambda: np.zeros((0, 2), np.intp))
+
+    @property
+    def bound(self) -> float:
+        """A score that is no longer among the first."""
+        return float(self.scores[-1]) if len(self.scores) >= self.most else np.inf
+
+    def add(self, scores: Floats, first: Integers, second: Integers) -> None:
+        """Keep those of some pairs that are among the first; of a NaN score, none.
+
+        Args:
+          scores: of any shape.
+          first, second: columns of each; they broadcast to this shape.
+        """
+        chosen = scores < self.bound
+        found = [np.broadcast_to(side, scores.shape)[chosen] for side in (first, second)]
+        scores = np.concatenate([self.scores, scores[chosen]])
+        pairs = np.concatenate([self.pairs, np.stack(found, axis=1)])
+        order = np.argsort(scores, kind="stable")[: self.most]
+        self.scores, self.pairs = scores[order], pairs[order]

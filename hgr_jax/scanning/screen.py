@@ -1,0 +1,252 @@
+"""P-values of very many pairs by ranks, a square of columns at a time.
+
+The test is that of `rank_tests`, in two programs that every table shares: products of the
+polynomials of some rows, and from these one p-value of all blocks.  Singular values are in closed
+form or by squaring, and Roy's laws are read from tables.  In float32: logarithms of p-values are
+within some 1e-5 of their size.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from scipy import special
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.padding import jitted
+from hgr_jax.inference._rank_blocks import BLOCKS, LARGEST_PVALUE
+from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
+from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn
+from hgr_jax.inference.roys_root.interpolation import log_survival_of_many
+from hgr_jax.scanning.rank_tests import FIRST
+
+SQUARE_SIDE = 512
+"""Columns on a side of a square."""
+
+PRODUCT_ROWS = 1024
+"""Of which products are taken at a time."""
+
+LAW_NODES = 4096
+"""Of the table of a law, equidistant in log(1 + t) with t = sqrt(-n log(1 - c^2))."""
+
+LARGEST_T = 250.0
+"""Of a table; log P is some -30,000 there."""
+
+FLOAT32_DIGITS = 16.0
+"""-log(1 - c^2) of a c that float32 hardly tells from 1."""
+
+SQUARINGS = 16
+"""Of a 3 x 3 matrix: of roots that differ by less than 1 in 65,536, either will do."""
+
+LAW_POINTS = 4
+"""Of a table, by which a value is interpolated."""
+
+
+class RankScreen:
+    """Columns by their ranks, without missing values, and the laws of their pairs.
+
+    Attributes:
+      columns: of which at least one degree is trusted.
+      side: how many are on a side of a square.
+    """
+
+    def __init__(self, columns: Sequence[RankedColumn], side: int = SQUARE_SIDE) -> None:
+        """Prepare the tables."""
+        self.columns, self.side = columns, side
+        self.rows = len(columns[0].codes)
+        self.trusted, self.worth, self.log_orders = (
+            np.array(each)
+            for each in zip(*((c.trusted, c.worth, c.log_orders) for c in columns), strict=True)
+        )
+        self.which, laws = _laws_of(np.unique(self.trusted))
+        self.tables = _tables(laws, self.rows)
+        self._of_untied: dict[int, Floats] = {}
+        self._polynomials = functools.lru_cache(maxsize=2)(self._polynomials_at)
+
+    @property
+    def squares(self) -> int:
+        """How many squares lie side by side."""
+        return -(-len(self.columns) // self.side)
+
+    def columns_of(self, square: int) -> Integers:
+        """Return positions ``(side,)`` of the columns of a square, also beyond the last."""
+        return np.arange(square * self.side, (square + 1) * self.side)
+
+    def start(self, left: int, right: int) -> Array:
+        """Begin with the combined p-values of a square, which `log_pvalues` takes."""
+        total: tuple[Array, ...] | None = None
+        for first in range(0, self.rows, PRODUCT_ROWS):
+            f, g = (self._polynomials(square, first) for square in (left, right))
+            total = _products(f, g) if total is None else _with_more(total, f, g)
+        assert total is not None
+        degrees = [
+            np.append(self.trusted, np.zeros(self.side, np.intp))[self.columns_of(square)]
+            for square in (left, right)
+        ]
+        return _combined_log_p(total, np.float32(self.rows), *degrees, self.which, *self.tables)
+
+    def log_pvalues(self, left: int, right: int, started: Array) -> Floats:
+        """Return the logarithms of the p-values of a square ``(side, side)``.
+
+        Beyond the last column, and of what is not above the diagonal, they are NaN.
+        """
+        i, j = self.columns_of(left)[:, None], self.columns_of(right)[None, :]
+        inside = (i < j) & (j < len(self.columns))
+        i, j = np.minimum(i, len(self.columns) - 1), np.minimum(j, len(self.columns) - 1)
+        share = (self.worth[i] * self.worth[j]).ravel()
+        worth = self.rows if (share == 1).all() else np.maximum(self.rows * share, LEAST_ROWS)
+        log_p = log_probability(np.asarray(started, np.float64).ravel(), worth)
+        orders = np.maximum(self.log_orders[i], self.log_orders[j])
+        log_p = np.maximum(log_p.reshape(inside.shape), orders - special.gammaln(self.rows + 1))
+        return np.where(inside, log_p, np.nan)
+
+    def _polynomials_at(self, square: int, first: int) -> Floats:
+        """Return polynomials ``(16, side, rows)`` of some columns at some rows, 0 beyond."""
+        found = np.zeros((LARGEST_DEGREE, self.side, PRODUCT_ROWS), np.float32)
+        start = square * self.side
+        for place, column in enumerate(self.columns[start : start + self.side]):
+            codes = column.codes[first : first + PRODUCT_ROWS]
+            table = self._of_untied.get(id(column.table))
+            if table is None:
+                table = column.table[: column.trusted].astype(np.float32)
+                if column.trusted == LARGEST_DEGREE and not column.table.flags.writeable:
+                    self._of_untied[id(column.table)] = table
+            found[: len(table), place, : len(codes)] = table[:, codes]
+        return found
+
+
+def _laws_of(degrees: Integers) -> tuple[Integers, list[tuple[int, int]]]:
+    """Return which law each block has, ``(17, 17, blocks)`` for degrees of both sides.
+
+    It is -1 for a block that is the same as one before it.  And the smaller and the larger number
+    of functions of each law.
+    """
+    which = np.full((LARGEST_DEGREE + 1, LARGEST_DEGREE + 1, len(BLOCKS)), -1, np.intp)
+    laws: dict[tuple[int, int], int] = {}
+    for h, k in itertools.product(degrees.tolist(), repeat=2):
+        limits = [(min(h, i), min(k, j)) for i, j in BLOCKS]
+        for place, limit in enumerate(limits):
+            if limit not in limits[:place]:
+                law = (min(limit), max(limit))
+                which[h, k, place] = laws.setdefault(law, len(laws))
+    return which, [*laws]
+
+
+def _tables(laws: Sequence[tuple[int, int]], rows: int) -> tuple[Floats, np.float32]:
+    """Return log P ``(laws, nodes)`` of so many rows, and the log(1 + t) of the last node."""
+    last = np.log1p(min(LARGEST_T, np.sqrt(FLOAT32_DIGITS * rows)))
+    t = np.expm1(np.linspace(0, last, LAW_NODES))
+    c = np.sqrt(-np.expm1(-(t**2) / rows))
+    small, large = np.array(laws).T[..., None]
+    found = log_survival_of_many(np.broadcast_to(c, (len(laws), len(c))), rows, small, large)
+    return found.astype(np.float32), np.float32(last)
+
+
+@jitted
+def _products(f: Array, g: Array) -> tuple[Array, ...]:
+    """Return the cross moments that blocks have, times the rows, of ``f`` and ``g (16, s, n)``.
+
+    All of f with the first two of g, ``(16, s, 2, s)``; the first two of f with all of g, ``(2, s,
+    16, s)``; and the third ones, ``(s, s)``.
+    """
+    return (
+        lax.dot_general(f, g[:FIRST], _OF_ROWS, precision=lax.Precision.HIGHEST),
+        lax.dot_general(f[:FIRST], g, _OF_ROWS, precision=lax.Precision.HIGHEST),
+        lax.dot_general(f[2], g[2], (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST),
+    )
+
+
+_OF_ROWS = (((2,), (2,)), ((), ()))
+
+
+@jitted
+def _with_more(total: tuple[Array, ...], f: Array, g: Array) -> tuple[Array, ...]:
+    return tuple(map(jnp.add, total, _products(f, g)))
+
+
+@jitted
+def _combined_log_p(
+    products: tuple[Array, ...],
+    rows: Array,
+    h: Array,
+    k: Array,
+    which: Array,
+    tables: Array,
+    last: Array,
+) -> Array:
+    """Return what `hgr_jax.inference._rank_blocks.combined` does, ``(s, s)``."""
+    laws = which[h[:, None], k[None, :]]
+    wide, tall, third = (each / rows for each in products)
+    log_p = jnp.stack(
+        [
+            _log_survival(square, laws[..., i], rows, tables, last)
+            for i, square in enumerate(_top_squares(wide, tall, third))
+        ]
+    )
+    new = jnp.moveaxis(laws, -1, 0) >= 0
+    log_p = jnp.where(new, log_p, jnp.inf)
+    count = new.sum(axis=0)
+    least = log_p.min(axis=0)
+    p = jnp.exp(jnp.clip(log_p, -30, np.log(LARGEST_PVALUE)))
+    mean = jnp.where(new, 1 / jnp.tan(jnp.pi * p), 0).sum(axis=0) / count
+    near = jnp.arctan2(1, mean) / jnp.pi
+    far = least + jnp.log(count) - jnp.log(jnp.exp(least - log_p).sum(axis=0))
+    return jnp.where(least > -25, jnp.log(near), far)
+
+
+def _top_squares(wide: Array, tall: Array, third: Array) -> list[Array]:
+    """Return the squared top singular value of each of `BLOCKS`."""
+    found = {(1, 1): wide[0, :, 0] ** 2}
+    columns = [[wide[i, :, 0] for i in range(16)], [wide[i, :, 1] for i in range(16)]]
+    rows = [[tall[0, :, i] for i in range(16)], [tall[1, :, i] for i in range(16)]]
+    for degree in (8, 16):
+        found[degree, 2] = _top_of_two(*(side[:degree] for side in columns))
+        found[2, degree] = _top_of_two(*(side[:degree] for side in rows))
+    found[3, 3] = _top_of_three(
+        [[wide[i, :, 0], wide[i, :, 1], tall[i, :, 2] if i < FIRST else third] for i in range(3)]
+    )
+    return [jnp.minimum(found[block], 1) for block in BLOCKS]
+
+
+def _top_of_two(first: list[Array], second: list[Array]) -> Array:
+    """Return the squared top singular value of two columns."""
+    a, b, c = _dot(first, first), _dot(first, second), _dot(second, second)
+    return (a + c) / 2 + jnp.hypot((a - c) / 2, b)
+
+
+def _top_of_three(m: list[list[Array]]) -> Array:
+    """Return the squared top singular value of a matrix of 3 x 3, by squaring its Gram matrix."""
+    columns = list(zip(*m, strict=True))
+    gram = [[_dot(one, other) for other in columns] for one in columns]
+    power = gram
+    for _ in range(SQUARINGS):
+        size = jnp.maximum(power[0][0] + power[1][1] + power[2][2], np.finfo(np.float32).tiny)
+        rows = [[each / size for each in row] for row in power]
+        power = [[_dot(one, other) for other in rows] for one in rows]  # they are symmetric
+    trace = power[0][0] + power[1][1] + power[2][2]
+    both = _dot([*itertools.chain(*power)], [*itertools.chain(*gram)])
+    return jnp.where(trace > 0, both / jnp.where(trace > 0, trace, 1), 0)
+
+
+def _dot(one: Sequence[Array], other: Sequence[Array]) -> Array:
+    return functools.reduce(jnp.add, map(jnp.multiply, one, other))
+
+
+def _log_survival(square: Array, law: Array, rows: Array, tables: Array, last: Array) -> Array:
+    """Return the logarithm of Roy's law at squared values, from the tables."""
+    at = jnp.log1p(jnp.sqrt(-rows * jnp.log1p(-square)))
+    place = jnp.minimum(at / last, 1) * (LAW_NODES - 1)
+    first = jnp.clip(place.astype(jnp.int32) - 1, 0, LAW_NODES - LAW_POINTS)
+    left = place - first
+    offset = jnp.maximum(law, 0) * LAW_NODES + first
+    weights = [
+        functools.reduce(jnp.multiply, [(left - j) / (i - j) for j in range(LAW_POINTS) if j != i])
+        for i in range(LAW_POINTS)
+    ]
+    values = [tables.ravel()[offset + i] for i in range(LAW_POINTS)]
+    return jnp.minimum(_dot(weights, values), 0)

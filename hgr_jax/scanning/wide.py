@@ -1,0 +1,272 @@
+"""Tables of very many columns: all pairs are tested, and only those that come first are kept.
+
+Columns are taken in parts, and pairs in squares of two parts, so that memory is bounded.  Two
+numbers without missing values are tested by `screen`; all others, and all values, by what examines
+the pairs of a small table.  What is left of a square is how many p-values there are of each size
+(`Family`) and which pairs come first (`Best`); these alone are examined in full at the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax._files import atomic_write
+from hgr_jax._progress import progress_bar
+from hgr_jax.inference._rank_law import LEAST_ROWS
+from hgr_jax.inference._ranked import RankedColumn, codes_of, ranked_columns
+from hgr_jax.inference._ranks import ranks
+from hgr_jax.scanning.choice import selected
+from hgr_jax.scanning.family import Best, Family
+from hgr_jax.scanning.in_memory import Examined, Request, as_result, examine
+from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
+from hgr_jax.scanning.screen import SQUARE_SIDE, RankScreen
+from hgr_jax.scanning.size import check_size
+from hgr_jax.tables.columns import Columns
+from hgr_jax.tables.faults import TableError
+
+ORDERS_OF_ALL = ("pvalue", "correlation", "excess")
+"""By which the pairs that come first can be told from the others one by one."""
+
+KEPT_EVERY = 20.0
+"""Seconds between two checkpoints."""
+
+WIDE_CHECKPOINT = "wide.npz"
+
+RANKED_AT_ONCE = 2**9
+"""Columns that are ranked at a time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """Which pairs are kept: the first so many by an order, of all that are asked for.
+
+    Attributes:
+      targets: positions; a pair has one of them.  None for all pairs.
+      split: position where a second table begins, if any; a pair has a column of either.
+    """
+
+    most: int
+    by: str
+    targets: list[int] | None = None
+    split: int | None = None
+
+    def asked(self, first: Integers, second: Integers) -> NDArray[np.bool_]:
+        """Return which pairs of columns, at positions of any shape, are asked for."""
+        found = np.asarray(first != second)
+        if self.targets is not None:
+            found &= np.isin(first, self.targets) | np.isin(second, self.targets)
+        if self.split is not None:
+            found &= (first < self.split) != (second < self.split)
+        return found
+
+
+def scan_best(columns: Columns, request: Request, wanted: Wanted, checkpoint: Path | None) -> Scan:
+    """Examine all pairs of a table, and return the scan of those that come first."""
+    used = np.sort(np.concatenate([columns.number_positions, columns.category_positions]))
+    most = min(2 * wanted.most, len(used))
+    check_size(most, most, None, tested=request.pvalues is not None)
+    search = _Search(columns, request, wanted)
+    search.run(None if checkpoint is None else checkpoint / WIDE_CHECKPOINT)
+    best, family = search.best, search.family
+    kept = np.sort(best.pairs, axis=1)
+    part, pairs, positions = selected(columns, kept)
+    found = as_result(
+        part,
+        request,
+        examine(part, request, pairs, positions),
+        family.adjusted,
+    )
+    told = {
+        "most": wanted.most,
+        "by": wanted.by,
+        "columns": len(used),
+        "pairs": search.pairs,
+        "tested": family.size,
+        "discoveries": family.discoveries(FALSE_DISCOVERY_RATE),
+    }
+    return dataclasses.replace(found, settings={**found.settings, "top": told})
+
+
+class _Search:
+    """The squares of a table, and what is kept of those that are done.
+
+    Attributes:
+      pairs: how many there are.
+    """
+
+    def __init__(self, columns: Columns, request: Request, wanted: Wanted) -> None:
+        self.columns, self.wanted = columns, wanted
+        self.request = dataclasses.replace(request, progress=False, standard_errors=False)
+        self.shown = request.progress
+        self.family, self.best = Family(), Best(wanted.most)
+        screened, ranked = _screened(columns, request)
+        self.screen = RankScreen(ranked) if ranked else None
+        used = np.concatenate([columns.number_positions, columns.category_positions])
+        rest = np.setdiff1d(used, screened)
+        self.parts = [*_in_parts(screened), *_in_parts(rest)]
+        self.of_screen = len(_in_parts(screened))
+        squares = [(i, j) for i in range(len(self.parts)) for j in range(i, len(self.parts))]
+        counts = [self._count(*square) for square in squares]
+        self.squares = [square for square, count in zip(squares, counts, strict=True) if count]
+        self.counts = [count for count in counts if count]
+        self.pairs = sum(counts)
+
+    def run(self, path: Path | None) -> None:
+        """Do all squares; those that an earlier run has kept at ``path`` are done."""
+        stamp = self._stamp() if path is not None else ""
+        done = self._resumed(path, stamp)
+        saved = time.monotonic()
+        with progress_bar(
+            self.shown, self.pairs, unit="pair", extra="table", label="pairs", leave=False
+        ) as advance:
+            advance(sum(self.counts[:done]))
+            for log_p, square in self._tested(done):
+                self._keep(log_p, *square)
+                advance(self.counts[done])
+                done += 1
+                if path is not None and time.monotonic() - saved > KEPT_EVERY:
+                    self._save(path, done, stamp)
+                    saved = time.monotonic()
+        if path is not None:
+            self._save(path, done, stamp)
+
+    def _tested(self, done: int) -> Iterator[tuple[Floats | None, tuple[int, int]]]:
+        """Yield squares from one on, with log p-values ``(s, s)`` of those that are screened."""
+        ahead: Any = None
+        for place in range(done, len(self.squares)):
+            square = self.squares[place]
+            if self.screen is None or max(square) >= self.of_screen:
+                yield None, square
+                continue
+            started = self.screen.start(*square) if ahead is None else ahead
+            following = (
+                self.squares[place + 1] if place + 1 < len(self.squares) else (0, len(self.parts))
+            )
+            # The next products are under way while those of this one are looked at.
+            ahead = self.screen.start(*following) if max(following) < self.of_screen else None
+            found = self.screen.log_pvalues(*square, started)
+            yield found[: len(self.parts[square[0]]), : len(self.parts[square[1]])], square
+
+    def _keep(self, log_p: Floats | None, left: int, right: int) -> None:
+        """Count the p-values of a square, and keep its pairs that are among the first."""
+        first, second = self.parts[left][:, None], self.parts[right][None, :]
+        if log_p is not None:
+            asked = self.wanted.asked(first, second)
+            log_p = log_p if asked.all() else np.where(asked, log_p, np.nan)
+            self.family.add(log_p.ravel())
+            if self.wanted.by == "pvalue":
+                self.best.add(log_p, first, second)
+                return
+        request = self.request
+        if log_p is not None or request.pvalues is None:
+            request = dataclasses.replace(request, pvalues=None)
+        pairs = self._pairs(left, right)
+        part, of_part, positions = selected(self.columns, pairs)
+        found = examine(part, request, of_part, positions)
+        logs = np.log(np.maximum(found.tests.pvalue, np.finfo(float).tiny))
+        if request.pvalues is not None:
+            self.family.add(logs)
+        self.best.add(_scores(found, logs, self.wanted.by), *pairs.T)
+
+    def _pairs(self, left: int, right: int) -> Integers:
+        """Return the pairs ``(N, 2)`` of a square that are asked for, in the order of the table."""
+        first, second = self.parts[left][:, None], self.parts[right][None, :]
+        asked = self.wanted.asked(first, second)
+        i, j = np.nonzero(np.triu(asked) if left == right else asked)
+        return np.sort(np.stack([self.parts[left][i], self.parts[right][j]], axis=1), axis=1)
+
+    def _count(self, left: int, right: int) -> int:
+        asked = self.wanted.asked(self.parts[left][:, None], self.parts[right][None, :])
+        return int(asked.sum()) // (2 if left == right else 1)
+
+    def _stamp(self) -> str:
+        """Return what the table and the options are, so that no other run goes on from this one."""
+        request, wanted = self.request, self.wanted
+        options = [request.settings(self.columns, ""), dataclasses.astuple(wanted), SQUARE_SIDE]
+        found = hashlib.sha256(json.dumps([options, self.columns.names], default=str).encode())
+        arrays = [np.asarray(self.columns.numbers), request.weights]
+        for array in [*arrays, *(each.codes for each in self.columns.categories)]:
+            found.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()
+
+    def _resumed(self, path: Path | None, stamp: str) -> int:
+        if path is None or not path.exists():
+            return 0
+        try:
+            with np.load(path, allow_pickle=False) as kept:
+                words = json.loads(str(kept["words"]))
+                arrays = {name: kept[name] for name in ("bins", "counts", "scores", "pairs")}
+            same, done = words["stamp"] == stamp, int(words["done"])
+        except Exception as error:  # of whatever a damaged archive makes its readers do
+            raise TableError(
+                f"{path} does not hold the checkpoint of a scan, or is damaged: remove it"
+            ) from error
+        if not same:
+            raise TableError(
+                f"{path.parent} holds the checkpoint of another scan (another table, or other"
+                " options): remove it, or name another folder"
+            )
+        self.family.counts[arrays["bins"]] = arrays["counts"]
+        self.best.scores, self.best.pairs = arrays["scores"], arrays["pairs"]
+        return done
+
+    def _save(self, path: Path, done: int, stamp: str) -> None:
+        bins = np.flatnonzero(self.family.counts)
+        words = np.array(json.dumps({"stamp": stamp, "done": done}))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as partial, partial.open("wb") as file:
+            np.savez(
+                file,
+                allow_pickle=False,
+                words=words,
+                bins=bins,
+                counts=self.family.counts[bins],
+                scores=self.best.scores,
+                pairs=self.best.pairs,
+            )
+
+
+def _screened(columns: Columns, request: Request) -> tuple[Integers, list[RankedColumn]]:
+    """Return positions of the columns whose pairs the screen tests, and these by their ranks.
+
+    They are numbers without missing values, and of more than two values: the law of two of two
+    values is Fisher's.
+    """
+    none = np.zeros(0, np.intp), list[RankedColumn]()
+    of_test = request.pvalues == "auto" and request.method == "kb"
+    if not of_test or request.weights is not None or columns.rows < LEAST_ROWS:
+        return none
+    x = np.asarray(columns.numbers)
+    whole = np.flatnonzero(~np.isnan(x).any(axis=0))
+    found: list[int] = []
+    ranked: list[RankedColumn] = []
+    for start in range(0, len(whole), RANKED_AT_ONCE):
+        chosen = whole[start : start + RANKED_AT_ONCE]
+        rank = ranks(x[:, chosen])
+        for place, column in zip(chosen, ranked_columns([*map(codes_of, rank.T)]), strict=True):
+            if column.trusted and len(column.table) > 1:
+                found.append(int(place))
+                ranked.append(column)
+    return columns.number_positions[found], ranked
+
+
+def _in_parts(positions: Integers) -> list[Integers]:
+    return [positions[i : i + SQUARE_SIDE] for i in range(0, len(positions), SQUARE_SIDE)]
+
+
+def _scores(found: Examined, log_p: Floats, by: str) -> Floats:
+    """Return what is least for the pairs that come first ``(N,)``; NaN for those of no value."""
+    value = found.found.correlation
+    if by == "pvalue":
+        return np.where(np.isfinite(value), log_p, np.nan)
+    return -value if by == "correlation" else found.found.pearson - value
