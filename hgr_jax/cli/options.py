@@ -208,6 +208,13 @@ def _add_scan_options(scan: argparse.ArgumentParser) -> None:
     _add_reading(scan)
     scan.add_argument("--rank", action="store_true", help="replace numbers by their ranks")
     add("--top", _positive, 20, "pairs to list")
+    scan.add_argument(
+        "--keep",
+        type=_positive,
+        metavar="N",
+        help="of a table of thousands of columns: keep only the first N pairs, by the p-value (or"
+        " by --sort correlation, excess)",
+    )
     add(
         "--sort",
         str,

@@ -122,11 +122,15 @@ def as_report(
         left_out.append(f"The heat map is of {len(order):,} columns, those of the first pairs.")
     summary = {
         "rows": f"{settings['rows']:,}",
-        "columns": f"{len(found.names) - len(found.skipped)}",
+        "columns": f"{len(found.used):,}",
         "pairs": f"{len(found):,}",
         "more than chance": f"{more_than_chance(found):,}",
         "degrees": f"{settings['h']} and {settings['k']}",
     }
+    if "top" in settings:
+        of_all = settings["top"]
+        summary["the first of"] = f"{of_all['pairs']:,} pairs of {of_all['columns']:,} columns"
+        summary["of these more than chance"] = f"{of_all['discoveries']:,}"
     if "sample_rows" in settings:
         summary["pictures"] = f"of {settings['sample_rows']:,} rows"
     if settings["transform"]:

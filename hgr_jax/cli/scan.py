@@ -28,6 +28,7 @@ from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
 from hgr_jax.scanning.single_pair import Influence
 from hgr_jax.scanning.size import MEMORY, available_memory
 from hgr_jax.scanning.streamed import scan_source
+from hgr_jax.scanning.wide import ORDERS_OF_ALL
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, chosen_names, read_any
 from hgr_jax.tables.sources import DELIMITED, PARQUET, names_several, of_files
@@ -49,10 +50,16 @@ class ScanOptions:
     categories: Sequence[str] = ()
     rank: bool = False
     top: int = 20
+    keep: int | None = None
     sort: str = "rank_excess"
     permutations: int = 999
     seed: int = 0
     open: bool = False
+
+    @property
+    def kept_by(self) -> str:
+        """By which order the pairs are kept, where not all are."""
+        return self.sort if self.keep is not None and self.sort in ORDERS_OF_ALL else "pvalue"
 
 
 def report_file(
@@ -86,6 +93,7 @@ def _of_whole_files(settings: ScanOptions, reading: Reading) -> dict[str, bool]:
     return {
         "--given": bool(settings.given),
         "--rank": settings.rank,
+        "--keep": settings.keep is not None,
         "--na": bool(reading.na),
         "--decimal": bool(reading.decimal),
         "--no-header": not reading.header,
@@ -145,6 +153,8 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
             key=jax.random.key(settings.seed),
             categories=settings.categories,
             progress=sys.stderr.isatty(),
+            top=settings.keep,
+            by=settings.kept_by,
         )
     except ValueError as error:
         raise TableError(printable(str(error))) from error
@@ -178,7 +188,7 @@ def _report(
 
 
 def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> None:
-    used = len(found.names) - len(found.skipped)
+    used = len(found.used)
     print(
         f"{printable(title)}: {_count(len(found), 'pair')} of {_count(used, 'column')},"
         f" {_count(found.settings['rows'], 'row')},"
@@ -193,6 +203,13 @@ def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> Non
     for label, messages in (("skipped", found.skipped), ("note", found.notes)):
         for name, reason in messages.items():
             print(f"{label}: {printable(name)}: {printable(reason)}")
+    of_all = found.settings.get("top")
+    if of_all is not None:
+        print(
+            f"the first by {ORDERED_BY[of_all['by']][1]}, of {_count(of_all['pairs'], 'pair')} of"
+            f" {_count(of_all['columns'], 'column')}, of which {of_all['discoveries']:,} are more"
+            f" than chance at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}"
+        )
     sample = found.settings.get("sample_rows")
     if sample is not None:
         print(

@@ -46,25 +46,29 @@ class Family:
         Of the p-values in a bin the largest is taken to be as large as the bin allows: what is
         returned is too large by 0.05% at most, and never too small.
         """
+        known = ~np.isnan(pvalues)
         with np.errstate(divide="ignore"):
-            logs = np.log(pvalues)
-            upper = -np.arange(len(self.counts)) / STEPS
-            at_most = np.cumsum(self.counts[::-1])[::-1]  # p-values no larger than this bin's
-            each = np.where(self.counts > 0, upper + np.log(self.size) - np.log(at_most), np.inf)
-        least = np.minimum.accumulate(each)
-        known = ~np.isnan(logs)
-        found = np.full(len(logs), np.nan)
-        found[known] = np.exp(np.minimum(least[self._bins(logs[known])], 0))
+            bins = self._bins(np.log(pvalues[known]))
+        found = np.full(len(pvalues), np.nan)
+        found[known] = np.exp(np.minimum(np.minimum.accumulate(self._by_bin()[0])[bins], 0))
         return np.maximum(found, pvalues)
 
     def discoveries(self, rate: float) -> int:
         """Return how many have an adjusted p-value of at most ``rate``."""
-        below = np.cumsum(self.counts[::-1])[::-1]
-        with np.errstate(divide="ignore"):
-            upper = -np.arange(len(self.counts)) / STEPS
-            fine = upper + np.log(self.size) - np.log(below) <= np.log(rate)
-        fine &= self.counts > 0
-        return int(below[np.argmax(fine)]) if fine.any() else 0
+        adjusted, at_most = self._by_bin()
+        fine = adjusted <= np.log(rate)
+        return int(at_most[np.argmax(fine)]) if fine.any() else 0
+
+    def _by_bin(self) -> tuple[Floats, Integers]:
+        """Return log(p m / j) of the largest p-value that a bin may hold, inf if it holds none.
+
+        And j, how many p-values are no larger.
+        """
+        at_most = np.cumsum(self.counts[::-1])[::-1]
+        held = np.flatnonzero(self.counts)
+        found = np.full(len(self.counts), np.inf)
+        found[held] = np.log(max(self.size, 1)) - held / STEPS - np.log(at_most[held])
+        return found, at_most
 
     @staticmethod
     def _bins(logs: Floats) -> Integers:

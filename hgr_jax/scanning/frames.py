@@ -41,12 +41,21 @@ def as_square(matrix: NDArray[Any], names: Sequence[str], library: str) -> Any:
 
 def scan_title(scan: Any) -> str:
     """Return what a `Scan` is of, in a line."""
-    settings, used = scan.settings, len(scan.names) - len(scan.skipped)
+    settings, used = scan.settings, len(scan.used)
     given = f", given {', '.join(settings['given'])}" if settings.get("given") else ""
     return (
         f"Scan of {len(scan):,} pairs of {used:,} columns, {settings['rows']:,} rows"
-        f" ({settings['method']}, h={settings['h']}, k={settings['k']}{given})"
+        f" ({settings['method']}, h={settings['h']}, k={settings['k']}{given}){_of_all(settings)}"
     )
+
+
+def _of_all(settings: Mapping[str, Any]) -> str:
+    """Return of how many pairs a scan has kept some, if it has not kept all."""
+    top = settings.get("top")
+    if not top:
+        return ""
+    found = f"; {top['discoveries']:,} are more than chance" if top["tested"] else ""
+    return f", the first of {top['pairs']:,} pairs of {top['columns']:,} columns{found}"
 
 
 def pairs_as_text(title: str, pairs: Sequence[Any], count: int) -> str:

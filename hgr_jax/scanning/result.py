@@ -56,7 +56,8 @@ class Scan:
         far the mean ranks of its levels are apart (the correlation ratio); of two categories,
         which have no order, `rank_correlation`.
       pvalue: against independence; NaN on the diagonal.
-      adjusted_pvalue: Benjamini-Hochberg over the pairs that have a p-value, each counted once.
+      adjusted_pvalue: Benjamini-Hochberg over the pairs that have a p-value, each counted once; of
+        a scan with ``top``, over those that were not kept too.
       corrected: the measure with less of its upward bias (`hgr_jax.inference.corrected`), of
         ``"kb"``.
       null_mean, null_95: mean and 95% point of the measure for independent columns: of ``"kb"`` by
@@ -72,7 +73,9 @@ class Scan:
         `pvalue_source`.
       skipped: names of the columns that were left out, with the reason.
       notes: names of columns that were used, but not quite as they are, with a remark.
-      settings: of the scan.
+      settings: of the scan; with ``top`` also, under this name, how many columns and pairs there
+        were, how many of these were tested, and how many of them are more than chance at a false
+        discovery rate of 5% (``"discoveries"``).
       pairs: ``(N, 2)``, positions of the columns of every pair that was asked for.
       standard_error: of `correlation`, as `KBFit.standard_error`; None where it was not asked for.
     """
@@ -119,6 +122,11 @@ class Scan:
         if not np.isfinite(self.correlation[i, j]) or i == j:
             raise KeyError(f"the pair of {names[0]!r} and {names[1]!r} was not measured.")
         return self._pairs_of(np.array([[i, j]]))[0]
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The names of the columns that were not left out."""
+        return tuple(name for name in self.names if name not in self.skipped)
 
     def __repr__(self) -> str:
         return pairs_as_text(scan_title(self), self.top(3), len(self))
@@ -245,13 +253,11 @@ class Scan:
           square  0.0     1.0
         """
         check_choice("which", which, MATRICES)
-        used = [i for i, name in enumerate(self.names) if name not in self.skipped]
+        used = [self.names.index(name) for name in self.used]
         matrix = getattr(self, which)
         if matrix is None:
             raise ValueError(f"{which} was not asked for: scan with standard_errors=True.")
-        return as_square(
-            matrix[np.ix_(used, used)], [self.names[i] for i in used], self._library(library)
-        )
+        return as_square(matrix[np.ix_(used, used)], list(self.used), self._library(library))
 
     def _library(self, library: str | None) -> str:
         """Return the library of frames: that of the table which was scanned, if None."""
@@ -325,11 +331,11 @@ class Scan:
 
     def _position(self, name: str) -> int:
         """Return which column has a name, of those that were used."""
+        if name in self.skipped:
+            raise KeyError(f"column {name!r} was skipped: {self.skipped[name]}.")
         if name not in self.names:
             near = near_matches(name, self.names) or "."
             raise KeyError(f"no column {name!r} was scanned{near}")
-        if name in self.skipped:
-            raise KeyError(f"column {name!r} was skipped: {self.skipped[name]}.")
         return self.names.index(name)
 
     def category(self, name: str, *, beside: str | None = None) -> Category | None:

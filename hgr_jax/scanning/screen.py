@@ -25,9 +25,6 @@ from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn
 from hgr_jax.inference.roys_root.interpolation import log_survival_of_many
 from hgr_jax.scanning.rank_tests import FIRST
 
-SQUARE_SIDE = 512
-"""Columns on a side of a square."""
-
 PRODUCT_ROWS = 1024
 """Of which products are taken at a time."""
 
@@ -55,7 +52,7 @@ class RankScreen:
       side: how many are on a side of a square.
     """
 
-    def __init__(self, columns: Sequence[RankedColumn], side: int = SQUARE_SIDE) -> None:
+    def __init__(self, columns: Sequence[RankedColumn], side: int) -> None:
         """Prepare the tables."""
         self.columns, self.side = columns, side
         self.rows = len(columns[0].codes)
@@ -68,25 +65,20 @@ class RankScreen:
         self._of_untied: dict[int, Floats] = {}
         self._polynomials = functools.lru_cache(maxsize=2)(self._polynomials_at)
 
-    @property
-    def squares(self) -> int:
-        """How many squares lie side by side."""
-        return -(-len(self.columns) // self.side)
-
-    def columns_of(self, square: int) -> Integers:
-        """Return positions ``(side,)`` of the columns of a square, also beyond the last."""
-        return np.arange(square * self.side, (square + 1) * self.side)
+    def columns_of(self, part: int) -> Integers:
+        """Return positions ``(side,)`` of the columns of a part, also beyond the last column."""
+        return np.arange(part * self.side, (part + 1) * self.side)
 
     def start(self, left: int, right: int) -> Array:
-        """Begin with the combined p-values of a square, which `log_pvalues` takes."""
+        """Begin with the combined p-values of a square of two parts, which `log_pvalues` takes."""
         total: tuple[Array, ...] | None = None
         for first in range(0, self.rows, PRODUCT_ROWS):
-            f, g = (self._polynomials(square, first) for square in (left, right))
+            f, g = (self._polynomials(part, first) for part in (left, right))
             total = _products(f, g) if total is None else _with_more(total, f, g)
         assert total is not None
         degrees = [
-            np.append(self.trusted, np.zeros(self.side, np.intp))[self.columns_of(square)]
-            for square in (left, right)
+            np.append(self.trusted, np.zeros(self.side, np.intp))[self.columns_of(part)]
+            for part in (left, right)
         ]
         return _combined_log_p(total, np.float32(self.rows), *degrees, self.which, *self.tables)
 
@@ -105,10 +97,10 @@ class RankScreen:
         log_p = np.maximum(log_p.reshape(inside.shape), orders - special.gammaln(self.rows + 1))
         return np.where(inside, log_p, np.nan)
 
-    def _polynomials_at(self, square: int, first: int) -> Floats:
+    def _polynomials_at(self, part: int, first: int) -> Floats:
         """Return polynomials ``(16, side, rows)`` of some columns at some rows, 0 beyond."""
         found = np.zeros((LARGEST_DEGREE, self.side, PRODUCT_ROWS), np.float32)
-        start = square * self.side
+        start = part * self.side
         for place, column in enumerate(self.columns[start : start + self.side]):
             codes = column.codes[first : first + PRODUCT_ROWS]
             table = self._of_untied.get(id(column.table))
@@ -147,8 +139,7 @@ def _tables(laws: Sequence[tuple[int, int]], rows: int) -> tuple[Floats, np.floa
     return found.astype(np.float32), np.float32(last)
 
 
-@jitted
-def _products(f: Array, g: Array) -> tuple[Array, ...]:
+def _cross_moments(f: Array, g: Array) -> tuple[Array, ...]:
     """Return the cross moments that blocks have, times the rows, of ``f`` and ``g (16, s, n)``.
 
     All of f with the first two of g, ``(16, s, 2, s)``; the first two of f with all of g, ``(2, s,
@@ -164,9 +155,12 @@ def _products(f: Array, g: Array) -> tuple[Array, ...]:
 _OF_ROWS = (((2,), (2,)), ((), ()))
 
 
+_products = jitted(_cross_moments)
+
+
 @jitted
 def _with_more(total: tuple[Array, ...], f: Array, g: Array) -> tuple[Array, ...]:
-    return tuple(map(jnp.add, total, _products(f, g)))
+    return tuple(map(jnp.add, total, _cross_moments(f, g)))
 
 
 @jitted
@@ -190,12 +184,12 @@ def _combined_log_p(
     )
     new = jnp.moveaxis(laws, -1, 0) >= 0
     log_p = jnp.where(new, log_p, jnp.inf)
-    count = new.sum(axis=0)
+    count = new.sum(axis=0, dtype=log_p.dtype)
     least = log_p.min(axis=0)
     p = jnp.exp(jnp.clip(log_p, -30, np.log(LARGEST_PVALUE)))
     mean = jnp.where(new, 1 / jnp.tan(jnp.pi * p), 0).sum(axis=0) / count
     near = jnp.arctan2(1, mean) / jnp.pi
-    far = least + jnp.log(count) - jnp.log(jnp.exp(least - log_p).sum(axis=0))
+    far = least + jnp.log(count) - jnp.log(jnp.exp(least[None] - log_p).sum(axis=0))
     return jnp.where(least > -25, jnp.log(near), far)
 
 
@@ -242,8 +236,8 @@ def _log_survival(square: Array, law: Array, rows: Array, tables: Array, last: A
     at = jnp.log1p(jnp.sqrt(-rows * jnp.log1p(-square)))
     place = jnp.minimum(at / last, 1) * (LAW_NODES - 1)
     first = jnp.clip(place.astype(jnp.int32) - 1, 0, LAW_NODES - LAW_POINTS)
-    left = place - first
-    offset = jnp.maximum(law, 0) * LAW_NODES + first
+    left = place - first.astype(place.dtype)
+    offset = jnp.maximum(law, 0) * LAW_NODES + first.astype(law.dtype)
     weights = [
         functools.reduce(jnp.multiply, [(left - j) / (i - j) for j in range(LAW_POINTS) if j != i])
         for i in range(LAW_POINTS)

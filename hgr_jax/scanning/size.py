@@ -42,6 +42,8 @@ def check_size(
     advice = "scan fewer columns (--columns or --drop of the command)"
     if targets is None and others is None and _bytes_of(columns, used, 1, tested=tested) <= free:
         advice += ", or only the pairs with one of them (target=)"
+    if targets is None and _bytes_of(2000, 2000, None, tested=tested) <= free:
+        advice += ", or keep only the first pairs of all (top=1000, --keep 1000 of the command)"
     most = columns
     while _bytes_of(most, most, None, tested=tested) > free:
         most //= 2

@@ -29,13 +29,16 @@ from hgr_jax.scanning.choice import selected
 from hgr_jax.scanning.family import Best, Family
 from hgr_jax.scanning.in_memory import Examined, Request, as_result, examine
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
-from hgr_jax.scanning.screen import SQUARE_SIDE, RankScreen
+from hgr_jax.scanning.screen import RankScreen
 from hgr_jax.scanning.size import check_size
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.faults import TableError
 
 ORDERS_OF_ALL = ("pvalue", "correlation", "excess")
 """By which the pairs that come first can be told from the others one by one."""
+
+SQUARE_SIDE = 512
+"""Columns of a part: pairs are looked at in squares of two parts."""
 
 KEPT_EVERY = 20.0
 """Seconds between two checkpoints."""
@@ -69,6 +72,14 @@ class Wanted:
             found &= (first < self.split) != (second < self.split)
         return found
 
+    def in_order(self, pairs: Integers) -> Integers:
+        """Return pairs ``(N, 2)`` as a scan has them: as in the table, but with a target second."""
+        pairs = np.sort(pairs, axis=1)
+        if self.targets is None:
+            return pairs
+        turned = np.isin(pairs, self.targets) @ [2, 1] == 2
+        return np.where(turned[:, None], pairs[:, ::-1], pairs)
+
 
 def scan_best(columns: Columns, request: Request, wanted: Wanted, checkpoint: Path | None) -> Scan:
     """Examine all pairs of a table, and return the scan of those that come first."""
@@ -78,8 +89,7 @@ def scan_best(columns: Columns, request: Request, wanted: Wanted, checkpoint: Pa
     search = _Search(columns, request, wanted)
     search.run(None if checkpoint is None else checkpoint / WIDE_CHECKPOINT)
     best, family = search.best, search.family
-    kept = np.sort(best.pairs, axis=1)
-    part, pairs, positions = selected(columns, kept)
+    part, pairs, positions = selected(columns, wanted.in_order(best.pairs))
     found = as_result(
         part,
         request,
@@ -110,7 +120,9 @@ class _Search:
         self.shown = request.progress
         self.family, self.best = Family(), Best(wanted.most)
         screened, ranked = _screened(columns, request)
-        self.screen = RankScreen(ranked) if ranked else None
+        # Of few columns a square is no larger than they need, up to a multiple that programs share.
+        side = min(SQUARE_SIDE, -(-len(ranked) // 64) * 64)
+        self.screen = RankScreen(ranked, side) if ranked else None
         used = np.concatenate([columns.number_positions, columns.category_positions])
         rest = np.setdiff1d(used, screened)
         self.parts = [*_in_parts(screened), *_in_parts(rest)]
@@ -145,17 +157,21 @@ class _Search:
         ahead: Any = None
         for place in range(done, len(self.squares)):
             square = self.squares[place]
-            if self.screen is None or max(square) >= self.of_screen:
+            started = self._start(place) if ahead is None else ahead
+            if self.screen is None or started is None:
                 yield None, square
                 continue
-            started = self.screen.start(*square) if ahead is None else ahead
-            following = (
-                self.squares[place + 1] if place + 1 < len(self.squares) else (0, len(self.parts))
-            )
             # The next products are under way while those of this one are looked at.
-            ahead = self.screen.start(*following) if max(following) < self.of_screen else None
+            ahead = self._start(place + 1)
             found = self.screen.log_pvalues(*square, started)
             yield found[: len(self.parts[square[0]]), : len(self.parts[square[1]])], square
+
+    def _start(self, place: int) -> Any:
+        """Begin with a square of those to be screened; None for any other."""
+        if self.screen is None or place >= len(self.squares):
+            return None
+        square = self.squares[place]
+        return self.screen.start(*square) if max(square) < self.of_screen else None
 
     def _keep(self, log_p: Floats | None, left: int, right: int) -> None:
         """Count the p-values of a square, and keep its pairs that are among the first."""
@@ -179,11 +195,11 @@ class _Search:
         self.best.add(_scores(found, logs, self.wanted.by), *pairs.T)
 
     def _pairs(self, left: int, right: int) -> Integers:
-        """Return the pairs ``(N, 2)`` of a square that are asked for, in the order of the table."""
+        """Return the pairs ``(N, 2)`` of a square that are asked for."""
         first, second = self.parts[left][:, None], self.parts[right][None, :]
         asked = self.wanted.asked(first, second)
         i, j = np.nonzero(np.triu(asked) if left == right else asked)
-        return np.sort(np.stack([self.parts[left][i], self.parts[right][j]], axis=1), axis=1)
+        return self.wanted.in_order(np.stack([self.parts[left][i], self.parts[right][j]], axis=1))
 
     def _count(self, left: int, right: int) -> int:
         asked = self.wanted.asked(self.parts[left][:, None], self.parts[right][None, :])

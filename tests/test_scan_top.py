@@ -1,0 +1,296 @@
+"""Scans that keep the first pairs only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hgr_jax import Scan, scan
+from hgr_jax.cli.main import main
+from hgr_jax.inference import adjust
+from hgr_jax.inference._ranked import codes_of, ranked_columns
+from hgr_jax.inference._ranks import ranks
+from hgr_jax.scanning import screen, wide
+from hgr_jax.scanning.family import STEPS, Best, Family
+from hgr_jax.scanning.screen import RankScreen
+
+ROWS = 300
+MATRICES = ("correlation", "rank_correlation", "pearson", "corrected", "null_95", "n_obs")
+
+
+def table() -> dict[str, Any]:
+    """Columns of all kinds: related, tied, of two values, constant, with holes, and a category."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(ROWS, 20))
+    x[:, 1] = x[:, 0] ** 2 + 0.1 * x[:, 1]
+    x[:, 3], x[:, 4] = np.round(x[:, 3] * 3), np.round(x[:, 4] * 3 + x[:, 0])
+    x[:, 7] = np.sin(6 * x[:, 6]) + 0.3 * x[:, 7]
+    x[:, 9] = x[:, 9] > 0
+    x[:, 10] = x[:, 9] + (x[:, 10] > 1.5)
+    x[:, 11] = 1
+    x[:, 12] = rng.poisson(0.3, ROWS)
+    x[:50, 8] = np.nan
+    columns: dict[str, Any] = {f"c{i}": column for i, column in enumerate(x.T)}
+    return columns | {"text": np.array(list("abcdef"))[rng.integers(0, 6, ROWS)]}
+
+
+@pytest.fixture(autouse=True)
+def small_squares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wide, "SQUARE_SIDE", 8)
+
+
+@pytest.fixture(scope="module")
+def whole() -> Scan:
+    return scan(table(), permutations=99)
+
+
+def names_of(found: Scan, count: int, by: str) -> list[tuple[str, str]]:
+    return [(pair.a, pair.b) for pair in found.top(count, by=by)]
+
+
+def assert_same(found: Scan, expected: Scan) -> None:
+    """Raise unless each pair of a scan is as in another one of more columns."""
+    order = [expected.names.index(name) for name in found.names]
+    part = np.ix_(order, order)
+    first, second = found.pairs.T
+    for name in MATRICES:
+        ours, theirs = (
+            m[first, second] for m in (getattr(found, name), getattr(expected, name)[part])
+        )
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6, err_msg=name)
+    permuted = found.pvalue_source[first, second] == "permutation"
+    ours, theirs = (m[first, second] for m in (found.pvalue, expected.pvalue[part]))
+    np.testing.assert_allclose(ours[~permuted], theirs[~permuted], rtol=1e-4)
+    np.testing.assert_allclose(ours[permuted], theirs[permuted], atol=0.25)
+
+
+def test_all_pairs_are_those_of_the_scan(whole: Scan) -> None:
+    found = scan(table(), top=1000, permutations=99)
+    assert found.names == whole.used
+    assert len(found) == len(whole) == 190
+    assert_same(found, whole)
+    told = {"most": 1000, "by": "pvalue", "columns": 20, "pairs": 190, "tested": 190}
+    assert told.items() <= found.settings["top"].items()
+    assert (
+        abs(found.settings["top"]["discoveries"] - np.sum(found.adjusted_pvalue <= 0.05) / 2) <= 1
+    )
+    assert found.skipped == whole.skipped
+    for pair in whole.top(4):  # of the others p-values are from other permutations
+        adjusted = found[pair.a, pair.b].adjusted_pvalue
+        np.testing.assert_allclose(adjusted, pair.adjusted_pvalue, rtol=2e-3)
+
+
+@pytest.mark.parametrize("by", ["pvalue", "correlation", "excess"])
+def test_the_first_pairs_come_first(whole: Scan, by: str) -> None:
+    found = scan(table(), top=4, by=by, permutations=99)
+    assert names_of(found, 9, by) == names_of(whole, 4, by)
+    assert_same(found, whole)
+    assert set(found.names) == {name for pair in names_of(whole, 4, by) for name in pair}
+    for pair in found.top(2):  # among all pairs, not among those that were kept
+        expected = whole[pair.a, pair.b].adjusted_pvalue
+        np.testing.assert_allclose(pair.adjusted_pvalue, expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "pairs"),
+    [
+        ({"target": "c0"}, 19),
+        ({"target": ["c0", "text"]}, 37),
+        ({"method": "sk", "permutations": 19}, 190),
+        ({"pvalues": None, "by": "correlation"}, 190),
+        ({"pvalues": "rank"}, 190),
+        ({"transform": "rank", "h": 3, "k": 2}, 190),
+        ({"weights": np.repeat([1.0, 1.01, 0], 100)}, 190),
+        ({"categories": ["c3"], "permutations": 19}, 190),
+    ],
+)
+def test_other_options(options: dict[str, Any], pairs: int) -> None:
+    options = {"permutations": 49, **options}
+    found = scan(table(), top=3, **options)
+    by = options.pop("by", "pvalue")
+    expected = scan(table(), **options)
+    assert found.settings["top"]["pairs"] == pairs
+    if options["permutations"] == 19:  # the least of these is the same for many
+        assert len(found) == 3
+    else:
+        assert names_of(found, 3, by) == names_of(expected, 3, by)
+    for pair in found.top(3):
+        assert pair.correlation == pytest.approx(expected[pair.a, pair.b].correlation, abs=1e-5)
+        assert np.isnan(pair.pvalue) == (options.get("pvalues", "") is None)
+
+
+def test_two_tables() -> None:
+    columns = table()
+    one, other = (
+        {n: columns[n] for n in some} for some in (["c0", "c2", "text"], ["c1", "c4", "c8"])
+    )
+    found = scan(one, other=other, top=2)
+    assert names_of(found, 2, "pvalue") == [("c0", "c1"), ("c0", "c4")]
+    assert found.settings["top"]["pairs"] == 9
+    assert found.settings["top"]["columns"] == 6
+
+
+def test_what_is_kept_can_be_used(whole: Scan, tmp_path: Path) -> None:
+    found = scan(table(), top=4, standard_errors=True)
+    assert "the first of 190 pairs of 20 columns; " in repr(found)
+    assert found.standard_error is not None
+    assert np.isfinite(found.standard_error[found.pairs[:, 0], found.pairs[:, 1]]).all()
+    assert found.fit("c0", "c1").correlation == pytest.approx(
+        whole["c0", "c1"].correlation, abs=1e-5
+    )
+    assert next(iter(found.to_frame()["a"])) == "c0"
+    with pytest.raises(KeyError, match="'c11' was skipped: every value"):
+        found["c11", "c0"]
+    found.save(tmp_path / "scan.npz")
+    assert repr(Scan.load(tmp_path / "scan.npz")) == repr(found)
+
+
+def test_no_pairs_to_keep() -> None:
+    assert len(scan({"a": np.arange(30.0), "b": np.ones(30)}, top=3)) == 0
+    few = scan(np.random.default_rng(0).normal(size=(9, 3)), top=2, permutations=19)
+    assert len(few) == 2  # too few rows for laws
+
+
+class TestScreen:
+    @staticmethod
+    def columns(x: NDArray[Any]) -> Any:
+        return ranked_columns([*map(codes_of, ranks(x).T)])
+
+    @pytest.mark.parametrize(("rows", "at_once"), [(25, 1024), (200, 64), (200, 1024)])
+    def test_pvalues(self, rows: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(screen, "PRODUCT_ROWS", at_once)
+        x = np.random.default_rng(rows).normal(size=(rows, 70))
+        x[:, 1] = x[:, 0] + 0.01 * x[:, 1]
+        x[:, 2] = x[:, 0] ** 2 + 0.1 * x[:, 2]
+        x[:, 3:9] = np.round(x[:, 3:9] * [1, 2, 3, 5, 8, 20])
+        screened = RankScreen(self.columns(x), 64)
+        expected = scan(x)
+        for left, right in ((0, 0), (0, 1), (1, 1)):
+            log_p = screened.log_pvalues(left, right, screened.start(left, right))
+            i, j = np.nonzero(np.isfinite(log_p))
+            i, j = i + 64 * left, j + 64 * right
+            assert (i < j).all()
+            assert len(i) == {(0, 0): 2016, (0, 1): 384, (1, 1): 15}[left, right]
+            by_law = expected.pvalue_source[i, j] == "rank"
+            found = log_p[np.isfinite(log_p)][by_law]
+            reference = expected.pvalue[i, j][by_law]
+            known = reference > 1e-300
+            assert by_law.sum() > 0.7 * len(i)
+            np.testing.assert_allclose(found[known], np.log(reference[known]), rtol=2e-4, atol=2e-4)
+            assert (found[~known] < -690).all()
+
+
+class TestFamily:
+    def test_adjusted_is_that_of_all(self) -> None:
+        rng = np.random.default_rng(0)
+        p = np.concatenate([rng.uniform(size=5000), rng.uniform(size=300) ** 9, [0.0, 1.0]])
+        family = Family()
+        for part in np.array_split(p, 7):
+            with np.errstate(divide="ignore"):
+                family.add(np.append(np.log(part), np.nan))
+        assert family.size == len(p)
+        found, expected = family.adjusted(p), adjust(p)
+        assert (found >= expected * (1 - 1e-12)).all()
+        np.testing.assert_allclose(found, expected, rtol=1.01 / STEPS)
+        for rate in (1e-9, 0.01, 0.05, 0.3):
+            assert abs(family.discoveries(rate) - np.sum(expected <= rate)) <= 1
+        assert np.isnan(family.adjusted(np.array([np.nan])))
+
+    def test_of_none(self) -> None:
+        assert Family().discoveries(0.05) == Family().size == 0
+        assert np.isnan(Family().adjusted(np.array([np.nan]))).all()
+
+    def test_best_are_the_least(self) -> None:
+        rng = np.random.default_rng(0)
+        scores, best = np.round(rng.normal(size=(40, 30)), 1), Best(25)
+        scores[3, 4] = np.nan
+        for rows in np.array_split(np.arange(40), 9):
+            best.add(scores[rows], rows[:, None], np.arange(30)[None])
+        order = np.argsort(scores.ravel(), kind="stable")[:25]
+        np.testing.assert_array_equal(best.scores, scores.ravel()[order])
+        np.testing.assert_array_equal(best.pairs, np.stack(np.divmod(order, 30), axis=1))
+
+
+class TestCheckpoint:
+    def test_killed_and_started_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        expected = scan(table(), top=9, permutations=49)
+        monkeypatch.setattr(wide, "KEPT_EVERY", 0.0)
+        keep, done = wide._Search._keep, []
+
+        def killed(self: Any, *square: Any) -> None:
+            done.append(square)
+            if len(done) % 4 == 0:
+                raise KeyboardInterrupt
+            keep(self, *square)
+
+        monkeypatch.setattr(wide._Search, "_keep", killed)
+        for _ in range(9):
+            try:
+                found = scan(table(), top=9, permutations=49, checkpoint=tmp_path)
+                break
+            except KeyboardInterrupt:
+                continue
+        squares = len({square[1:] for square in done})
+        assert squares < len(done) < squares + 6
+        assert squares > 6
+        assert found.settings == expected.settings
+        for name in (*MATRICES, "pvalue", "adjusted_pvalue"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
+
+    def test_of_another_scan(self, tmp_path: Path) -> None:
+        x = np.random.default_rng(0).normal(size=(50, 3))
+        scan(x, top=2, checkpoint=tmp_path / "kept")
+        for other, options in ((x, {"top": 1}), (x + 1, {"top": 2}), (x, {"top": 2, "h": 2})):
+            with pytest.raises(ValueError, match="kept holds the checkpoint of another scan"):
+                scan(other, checkpoint=tmp_path / "kept", **options)
+        (tmp_path / "kept" / "wide.npz").write_bytes(b"none")
+        with pytest.raises(ValueError, match="does not hold the checkpoint of a scan"):
+            scan(x, top=2, checkpoint=tmp_path / "kept")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"top": 0}, "top must be"),
+        ({"by": "correlation"}, "by='correlation' says which pairs top keeps"),
+        ({"top": 5, "by": "rank_excess"}, "by must be"),
+        ({"top": 5, "pvalues": None}, "by='pvalue' takes p-values"),
+        ({"top": 5, "given": "c0"}, "top is for scans without given columns"),
+        ({"top": 5, "method": "pearson"}, "top is for method='kb' or 'sk'"),
+        ({"checkpoint": "folder"}, "or with top"),
+    ],
+)
+def test_refusals(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        scan(table(), **options)
+
+
+def test_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n2,1\n")
+    with pytest.raises(ValueError, match="top: not for a table that is read batch by batch"):
+        scan(tmp_path / "table.csv", top=3)
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 12))
+    x[:, 5] = x[:, 4] ** 2
+    lines = [",".join(f"c{i}" for i in range(12)), *(",".join(map(str, row)) for row in x)]
+    (tmp_path / "wide.csv").write_text("\n".join(lines))
+    out = ["--out", str(tmp_path / "out")]
+    assert (
+        main(["scan", str(tmp_path / "wide.csv"), "--keep", "3", "--sort", "correlation", *out])
+        == 0
+    )
+    told = capsys.readouterr().out
+    assert "the first by HGR-KB, of 66 pairs of 12 columns, of which" in told
+    assert Scan.load(tmp_path / "out" / "scan.npz").settings["top"]["by"] == "correlation"
+    assert len((tmp_path / "out" / "pairs.csv").read_text().splitlines()) == 4
+    assert main(["scan", str(tmp_path), "--keep", "3", "--force", *out]) == 2
+    assert "--keep is for a file that is read whole" in capsys.readouterr().err
