@@ -79,6 +79,7 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.measures --write
 	$(BIN)/python -m bench.scan --slow --write
 	$(BIN)/python -m bench.scale --write
+	$(BIN)/python -m bench.wide --write
 	$(BIN)/python -m bench.calibration --write
 	$(BIN)/python -m bench.power --write
 	$(BIN)/python -m bench.training --write

@@ -112,18 +112,21 @@ def interdependence(a: Column, b: Column, terms: int = 6) -> float:
     takes columns as they come; here they have zero mean and unit variance first, as the kernel has
     a fixed width and some of these simulations are in other units.
     """
+    sides = [interdependence_features(x, terms) for x in (a, b)]
+    return float(np.abs(sides[0].T @ sides[1]).max())
+
+
+def interdependence_features(x: Column, terms: int = 6) -> Column:
+    """The features of a column ``(n, terms)``, centred and of norm 1, or 0 if they do not vary."""
     powers = np.arange(terms)
     scale = np.sqrt([math.factorial(i) for i in powers])
-    sides = []
-    for x in (a, b):
-        z = (x - x.mean()) / x.std()
-        features = np.exp(-(z**2) / 2)[:, None] * z[:, None] ** powers / scale
-        centred = features - features.mean(axis=0)
-        # A feature that does not vary (of two equally frequent values) correlates with nothing.
-        norm = np.linalg.norm(centred, axis=0)
-        varies = norm > 1e-9 * np.linalg.norm(features, axis=0)
-        sides.append(np.where(varies, centred / np.where(varies, norm, 1), 0))
-    return float(np.abs(sides[0].T @ sides[1]).max())
+    z = (x - x.mean()) / x.std()
+    features = np.exp(-(z**2) / 2)[:, None] * z[:, None] ** powers / scale
+    centred = features - features.mean(axis=0)
+    # A feature that does not vary (of two equally frequent values) correlates with nothing.
+    norm = np.linalg.norm(centred, axis=0)
+    varies = norm > 1e-9 * np.linalg.norm(features, axis=0)
+    return np.where(varies, centred / np.where(varies, norm, 1), 0)
 
 
 def contestants() -> dict[str, Statistic]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ import pandas as pd
 import hgr_jax
 from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
+from bench.timing import last_line_of
 
 NUMBERS, CATEGORIES = 22, 5
 """With a column of dates, one of true and false, and one of whole numbers: 30 in all."""
@@ -125,9 +125,7 @@ def child(name: str, paths: Sequence[str]) -> None:
 
 def measured(name: str, paths: Sequence[Path]) -> tuple[float, int]:
     """Seconds and bytes of some work in a process of its own."""
-    command = [sys.executable, "-m", "bench.scale", "--child", name, *map(str, paths)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    seconds, size = json.loads(done.stdout.splitlines()[-1])
+    seconds, size = last_line_of("bench.scale", "--child", name, *map(str, paths))
     return seconds, size
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,6 +26,13 @@ class Timing:
     def median(self) -> float:
         """Median of the steady times."""
         return float(np.median(self.steady))
+
+
+def last_line_of(module: str, *arguments: str) -> Any:
+    """Return what a module prints last, in JSON, when it is run in a process of its own."""
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def race(

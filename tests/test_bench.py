@@ -31,6 +31,7 @@ from bench import (
     scale,
     scan,
     training,
+    wide,
 )
 from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
@@ -98,6 +99,11 @@ def test_a_process_that_fails_is_told(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no such table')"]
     with pytest.raises(RuntimeError, match="ended with 1: no such table"):
         first_use.cost_of(command, tmp_path)
+
+
+def test_wide_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    assert wide.main(["--quick"]) == 0
+    assert "| 60 | 1,770 |" in capsys.readouterr().out
 
 
 def test_scale_quick(capsys: pytest.CaptureFixture[str]) -> None:

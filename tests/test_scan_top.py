@@ -289,7 +289,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         == 0
     )
     told = capsys.readouterr().out
-    assert "the first by HGR-KB, of 66 pairs of 12 columns, of which" in told
+    assert "the first by largest HGR-KB, of 66 pairs of 12 columns, of which" in told
     assert Scan.load(tmp_path / "out" / "scan.npz").settings["top"]["by"] == "correlation"
     assert len((tmp_path / "out" / "pairs.csv").read_text().splitlines()) == 4
     assert main(["scan", str(tmp_path), "--keep", "3", "--force", *out]) == 2

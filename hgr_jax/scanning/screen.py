@@ -186,7 +186,7 @@ def _combined_log_p(
     log_p = jnp.where(new, log_p, jnp.inf)
     count = new.sum(axis=0, dtype=log_p.dtype)
     least = log_p.min(axis=0)
-    p = jnp.exp(jnp.clip(log_p, -30, np.log(LARGEST_PVALUE)))
+    p = jnp.exp(jnp.clip(log_p, -30, float(np.log(LARGEST_PVALUE))))
     mean = jnp.where(new, 1 / jnp.tan(jnp.pi * p), 0).sum(axis=0) / count
     near = jnp.arctan2(1, mean) / jnp.pi
     far = least + jnp.log(count) - jnp.log(jnp.exp(least[None] - log_p).sum(axis=0))
