@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from hgr_jax import scan
-from hgr_jax.scanning.result import columns_of
+from hgr_jax.scanning.pair_fits import columns_of
 from hgr_jax.scanning.unpooled import exact_pairs
 
 

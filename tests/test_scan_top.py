@@ -15,7 +15,7 @@ from hgr_jax.inference import adjust
 from hgr_jax.inference._ranked import codes_of, ranked_columns
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.scanning import screen, wide
-from hgr_jax.scanning.family import STEPS, Best, Family
+from hgr_jax.scanning.family import BINS_OF_E, Family, FirstPairs
 from hgr_jax.scanning.screen import RankScreen
 
 ROWS = 300
@@ -195,7 +195,7 @@ class TestFamily:
         assert family.size == len(p)
         found, expected = family.adjusted(p), adjust(p)
         assert (found >= expected * (1 - 1e-12)).all()
-        np.testing.assert_allclose(found, expected, rtol=1.01 / STEPS)
+        np.testing.assert_allclose(found, expected, rtol=1.01 / BINS_OF_E)
         for rate in (1e-9, 0.01, 0.05, 0.3):
             assert abs(family.discoveries(rate) - np.sum(expected <= rate)) <= 1
         assert np.isnan(family.adjusted(np.array([np.nan])))
@@ -206,7 +206,7 @@ class TestFamily:
 
     def test_best_are_the_least(self) -> None:
         rng = np.random.default_rng(0)
-        scores, best = np.round(rng.normal(size=(40, 30)), 1), Best(25)
+        scores, best = np.round(rng.normal(size=(40, 30)), 1), FirstPairs(25)
         scores[3, 4] = np.nan
         for rows in np.array_split(np.arange(40), 9):
             best.add(scores[rows], rows[:, None], np.arange(30)[None])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 
-STEPS = 2**11
+BINS_OF_E = 2**11
 """Bins for each factor e of a p-value: what is read off them is at most 0.05% too large."""
 
 LEAST = -800.0
@@ -25,7 +25,7 @@ class Family:
     """
 
     counts: NDArray[np.int64] = dataclasses.field(
-        default_factory=lambda: np.zeros(1 - int(LEAST * STEPS), np.int64)
+        default_factory=lambda: np.zeros(1 - int(LEAST * BINS_OF_E), np.int64)
     )
 
     @property
@@ -67,16 +67,16 @@ class Family:
         at_most = np.cumsum(self.counts[::-1])[::-1]
         held = np.flatnonzero(self.counts)
         found = np.full(len(self.counts), np.inf)
-        found[held] = np.log(max(self.size, 1)) - held / STEPS - np.log(at_most[held])
+        found[held] = np.log(max(self.size, 1)) - held / BINS_OF_E - np.log(at_most[held])
         return found, at_most
 
     @staticmethod
     def _bins(logs: Floats) -> Integers:
-        return np.floor(-np.maximum(logs, LEAST) * STEPS).astype(np.intp)
+        return np.floor(-np.maximum(logs, LEAST) * BINS_OF_E).astype(np.intp)
 
 
 @dataclasses.dataclass
-class Best:
+class FirstPairs:
     """The pairs of the least scores so far.
 
     Attributes:

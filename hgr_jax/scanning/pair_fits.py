@@ -19,6 +19,7 @@ from hgr_jax.core.fits import KBFit
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.core.transforms import CopulaTransform
 from hgr_jax.measures import kb_fit
+from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category, encode_known
 
 FIT_TOLERANCE = 1e-3
@@ -194,3 +195,8 @@ def _degrees_of(scan: Any, a: str, b: str) -> tuple[Any, Any]:
     asked, turned = ((scan.pairs == pair).all(axis=1).any() for pair in ((i, j), (j, i)))
     h, k = scan._kernels.h, scan._kernels.k
     return (k, h) if turned or (i > j and not asked) else (h, k)
+
+
+def columns_of(scan: Any) -> Columns:
+    """Return the columns that a `Scan` read; raises a ValueError for one that was loaded."""
+    return scan._data()  # type: ignore[no-any-return]

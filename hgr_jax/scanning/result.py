@@ -73,9 +73,8 @@ class Scan:
         `pvalue_source`.
       skipped: names of the columns that were left out, with the reason.
       notes: names of columns that were used, but not quite as they are, with a remark.
-      settings: of the scan; with ``top`` also, under this name, how many columns and pairs there
-        were, how many of these were tested, and how many of them are more than chance at a false
-        discovery rate of 5% (``"discoveries"``).
+      settings: of the scan; ``"top"`` among them tells of all pairs, where only some were kept:
+        ``"discoveries"`` of them are more than chance at a false discovery rate of 5%.
       pairs: ``(N, 2)``, positions of the columns of every pair that was asked for.
       standard_error: of `correlation`, as `KBFit.standard_error`; None where it was not asked for.
     """
@@ -397,8 +396,3 @@ class Scan:
           ValueError: for a file that is none of a scan.
         """
         return Scan(**archive.read_scan(path))
-
-
-def columns_of(scan: Scan) -> Columns:
-    """Return the columns that a scan read; raises a ValueError for one that was loaded."""
-    return scan._data()

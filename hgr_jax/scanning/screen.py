@@ -74,7 +74,7 @@ class RankScreen:
         total: tuple[Array, ...] | None = None
         for first in range(0, self.rows, PRODUCT_ROWS):
             f, g = (self._polynomials(part, first) for part in (left, right))
-            total = _products(f, g) if total is None else _with_more(total, f, g)
+            total = _of_some_rows(f, g) if total is None else _with_more(total, f, g)
         assert total is not None
         degrees = [
             np.append(self.trusted, np.zeros(self.side, np.intp))[self.columns_of(part)]
@@ -155,7 +155,7 @@ def _cross_moments(f: Array, g: Array) -> tuple[Array, ...]:
 _OF_ROWS = (((2,), (2,)), ((), ()))
 
 
-_products = jitted(_cross_moments)
+_of_some_rows = jitted(_cross_moments)
 
 
 @jitted

@@ -3,7 +3,7 @@
 Columns are taken in parts, and pairs in squares of two parts, so that memory is bounded.  Two
 numbers without missing values are tested by `screen`; all others, and all values, by what examines
 the pairs of a small table.  What is left of a square is how many p-values there are of each size
-(`Family`) and which pairs come first (`Best`); these alone are examined in full at the end.
+(`Family`) and which pairs come first (`FirstPairs`); these alone are examined in full at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hgr_jax.inference._rank_law import LEAST_ROWS
 from hgr_jax.inference._ranked import RankedColumn, codes_of, ranked_columns
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.scanning.choice import selected
-from hgr_jax.scanning.family import Best, Family
+from hgr_jax.scanning.family import Family, FirstPairs
 from hgr_jax.scanning.in_memory import Examined, Request, as_result, examine
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
 from hgr_jax.scanning.screen import RankScreen
@@ -118,7 +118,7 @@ class _Search:
         self.columns, self.wanted = columns, wanted
         self.request = dataclasses.replace(request, progress=False, standard_errors=False)
         self.shown = request.progress
-        self.family, self.best = Family(), Best(wanted.most)
+        self.family, self.best = Family(), FirstPairs(wanted.most)
         screened, ranked = _screened(columns, request)
         # Of few columns a square is no larger than they need, up to a multiple that programs share.
         side = min(SQUARE_SIDE, -(-len(ranked) // 64) * 64)
@@ -192,7 +192,7 @@ class _Search:
         logs = np.log(np.maximum(found.tests.pvalue, np.finfo(float).tiny))
         if request.pvalues is not None:
             self.family.add(logs)
-        self.best.add(_scores(found, logs, self.wanted.by), *pairs.T)
+        self.best.add(_order_of(found, logs, self.wanted.by), *pairs.T)
 
     def _pairs(self, left: int, right: int) -> Integers:
         """Return the pairs ``(N, 2)`` of a square that are asked for."""
@@ -280,7 +280,7 @@ def _in_parts(positions: Integers) -> list[Integers]:
     return [positions[i : i + SQUARE_SIDE] for i in range(0, len(positions), SQUARE_SIDE)]
 
 
-def _scores(found: Examined, log_p: Floats, by: str) -> Floats:
+def _order_of(found: Examined, log_p: Floats, by: str) -> Floats:
     """Return what is least for the pairs that come first ``(N,)``; NaN for those of no value."""
     value = found.found.correlation
     if by == "pvalue":
