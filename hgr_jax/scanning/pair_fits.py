@@ -199,4 +199,5 @@ def _degrees_of(scan: Any, a: str, b: str) -> tuple[Any, Any]:
 
 def columns_of(scan: Any) -> Columns:
     """Return the columns that a `Scan` read; raises a ValueError for one that was loaded."""
-    return scan._data()  # type: ignore[no-any-return]
+    found: Columns = scan._data()
+    return found
