@@ -56,6 +56,7 @@ from hgr_jax.scanning.pvalues import Significance, effective_rows, significance
 from hgr_jax.scanning.rank_tests import RankTests
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import MEMORY, check_size
+from hgr_jax.scanning.stream_options import StreamOptions
 from hgr_jax.scanning.streamed import scan_source
 from hgr_jax.scanning.unpooled import exact_pairs, with_exact
 from hgr_jax.tables.sources import as_source
@@ -263,23 +264,22 @@ def scan(
                 "devices": devices is not None and cluster is not None,
             }
         )
-        options = {
-            "h": kernels.h,
-            "k": kernels.k,
-            "method": method,
-            "target": target,
-            "weights": weights,
-            "pvalues": pvalues,
-            "permutations": permutations,
-            "key": key,
-            "categories": categories,
-            "memory": memory,
-        }
+        options = StreamOptions(
+            h=cast(int, kernels.h),
+            k=cast(int, kernels.k),
+            method=cast(str, method),
+            target=target,
+            weights=cast(str | None, weights),  # no name is refused once columns are known
+            pvalues=pvalues,
+            permutations=permutations,
+            key=key,
+            categories=categories,
+            memory=memory,
+        )
         if source is not None:
-            options |= {"progress": progress, "checkpoint": checkpoint}
             with on_devices(devices):
-                return scan_source(source, **cast(Any, options))
-        return scan_cluster(cast(Any, cluster), **cast(Any, options))
+                return scan_source(source, options, progress=progress, checkpoint=checkpoint)
+        return scan_cluster(cast(Any, cluster), options)
     if checkpoint is not None or isinstance(weights, str):
         option = "checkpoint" if checkpoint is not None else "the name of a column as weights"
         raise ValueError(f"{option} is for tables that are read batch by batch; this is in memory.")
