@@ -104,13 +104,7 @@ class ScanState:
         kinds = kinds_of(table.schema)
         known = {name: kind or NUMBER for name, kind in kinds.items() if kind is not None}
         options = StreamOptions(
-            h=h,
-            k=k,
-            method=method,
-            weights=weights,
-            pvalues=pvalues,
-            categories=categories,
-            memory=memory,
+            h, k, method, weights=weights, pvalues=pvalues, categories=categories, memory=memory
         )
         options.check(known, list(kinds))
         survey = Survey(known, categories=categories, weights=weights, sample_rows=table.num_rows)
