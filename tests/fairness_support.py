@@ -37,12 +37,18 @@ Data = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def scikit_learn_checks(*models: Any) -> list[Any]:
     """scikit-learn's own checks of estimators, as parameters of a test."""
+    ignored = (
+        "ignore:no protected attribute was given",
+        "ignore::sklearn.exceptions.SkipTestWarning",
+    )
+    marks = [pytest.mark.filterwarnings(warning) for warning in ignored]
     found = []
     for model in models:
         of = getattr(model, "estimator", model)
         for checked, check in estimator_checks_generator(model, mark="skip"):
             name = getattr(check, "func", check).__name__
-            found.append(pytest.param(checked, check, id=f"{type(of).__name__}-{name}"))
+            label = f"{type(of).__name__}-{name}"
+            found.append(pytest.param(checked, check, id=label, marks=marks))
     return found
 
 

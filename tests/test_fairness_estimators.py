@@ -42,8 +42,6 @@ LABEL = np.where(np.median(Y) < Y, "worse", "better")
 CHECKS = scikit_learn_checks(FairMLPRegressor(steps=300), FairMLPClassifier(steps=300))
 
 
-@pytest.mark.filterwarnings("ignore:no protected attribute was given")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize(("estimator", "check"), CHECKS)
 def test_scikit_learn_accepts_it(estimator: Any, check: Any) -> None:
     check(estimator)

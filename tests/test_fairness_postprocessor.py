@@ -52,8 +52,6 @@ SETTINGS: dict[str, Any] = {"threshold": 0.4, "h": 2, "k": 2, "random_state": 0}
 CHECKS = scikit_learn_checks(*map(FairPostprocessor, (Ridge(), LogisticRegression())))
 
 
-@pytest.mark.filterwarnings("ignore:no protected attribute was given")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize(("estimator", "check"), CHECKS)
 def test_scikit_learn_accepts_it(estimator: Any, check: Any) -> None:
     check(estimator)

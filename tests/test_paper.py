@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from bench.data import data_folder
 from bench.paper import __main__ as paper
 from bench.paper import enforcement, grid, heldout, tables
+from bench.paper.folds import over_folds
 from bench.paper.output import Output
 
 NEED_TABLES = {
@@ -89,6 +91,30 @@ def test_a_grid_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     np.testing.assert_allclose(whole["sin", "ORACLE"][0], 1, atol=1e-6)
     assert whole["sin", "ORACLE"][1].std(axis=1).max() == 0
     assert whole["sin", "RDC"][1].std(axis=1).min() > 0
+
+
+def test_folds_go_on_where_they_stopped(tmp_path: Path) -> None:
+    trained: list[tuple[str, int]] = []
+
+    def train(name: str, index: int) -> list[float]:
+        if len(trained) == 3:
+            raise KeyboardInterrupt
+        trained.append((name, index))
+        return [float(len(name)), index]
+
+    output = Output(tmp_path)
+    cases = {(name,): functools.partial(train, name) for name in ("one", "three")}
+    with pytest.raises(KeyboardInterrupt):
+        over_folds(output, "history", cases, 2, "quick")
+    assert trained == [("one", 0), ("one", 1), ("three", 0)]
+    trained.clear()
+    found = over_folds(output, "history", cases, 2, "quick")
+    assert trained == [("three", 1)]
+    assert list(found) == list(cases)
+    np.testing.assert_array_equal(found["one",], [[3, 0], [3, 1]])
+    np.testing.assert_array_equal(found["three",], [[5, 0], [5, 1]])
+    over_folds(output, "history", cases, 1, "in full")  # figures of other settings are others
+    assert trained == [("three", 1), ("one", 0), ("three", 0)]
 
 
 @pytest.mark.slow

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 from flax import nnx
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from bench.paper import enforcement
 from bench.paper.enforcement import Setting
-from bench.paper.output import Output, new_figure, part_name, sources
+from bench.paper.folds import over_folds
+from bench.paper.output import Output, new_figure
 from hgr_jax.fairness import MLP, FairTrainer
 
 HIDDEN = ((32,), (256,), (32, 32), (256, 256), (32, 32, 32), (256, 256, 256))
@@ -45,23 +45,15 @@ def run(
     batches = tuple(batches or ((1, 5) if quick else BATCHES))
     folds = min(folds or (1 if quick else 3), enforcement.FOLDS)
     steps, every = steps or (10 if quick else 1000), every or (5 if quick else 25)
-    cells = [(name, b, h) for name in tasks for h in hidden for b in batches]
-    curves: dict[tuple[str, int, tuple[int, ...]], NDArray[np.float64]] = {}
-    with tqdm(total=len(cells) * folds, unit="training") as bar:
-        for name, count, widths in cells:
-            found = []
-            for index in range(folds):
-                bar.set_postfix_str(f"{name}, {widths}, {count} batches")
-                digest = sources("enforcement", "calibration")
-                key = part_name("calibration", name, count, *widths, index, steps, every, digest)
-                kept = output.cached(key)
-                if kept is None:
-                    kept = curve(tasks[name], index, count, widths, steps, every)
-                    output.keep(key, kept)
-                found.append(kept)
-                bar.update()
-            curves[name, count, widths] = np.array(found)
-        jax.clear_caches()
+    trainings = {
+        (name, count, widths): functools.partial(
+            curve, setting, batches=count, hidden=widths, steps=steps, every=every
+        )
+        for name, setting in tasks.items()
+        for widths in hidden
+        for count in batches
+    }
+    curves = over_folds(output, "calibration", trainings, folds, steps, every)
     output.table(
         "calibration",
         ("table", "batches", "hidden", "fold", *COLUMNS),

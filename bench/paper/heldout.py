@@ -8,16 +8,15 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import optax
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
-from tqdm import tqdm
 
 from bench.paper import enforcement
 from bench.paper.enforcement import CHUNK, FOLDS, STEPS, Part, Setting
-from bench.paper.output import ExperimentError, Output, new_figure, part_name, sources
+from bench.paper.folds import over_folds
+from bench.paper.output import ExperimentError, Output, new_figure
 from hgr_jax.fairness import Penalty
 
 INNER_FOLDS = 3
@@ -124,22 +123,9 @@ def run(output: Output, *, quick: bool) -> str:
     if not quick:
         ways[CHOSEN] = lambda setting, index: choose(setting, index).run(setting, index)
     folds = 1 if quick else FOLDS
-    found = {}
-    with tqdm(total=len(ways) * folds, unit="fold") as bar:
-        for name, way in ways.items():
-            values = []
-            for index in range(folds):
-                bar.set_postfix_str(name)
-                digest = sources("enforcement", "heldout")
-                key = part_name("heldout", name, index, "quick" if quick else "", digest)
-                kept = output.cached(key)
-                if kept is None:
-                    kept = np.asarray(way(setting, index), np.float64)
-                    output.keep(key, kept)
-                values.append(kept)
-                bar.update()
-            found[name] = np.array(values)
-            jax.clear_caches()
+    trainings = {(name,): functools.partial(way, setting) for name, way in ways.items()}
+    kept = over_folds(output, "heldout", trainings, folds, "quick" if quick else "")
+    found = {name: figures for (name,), figures in kept.items()}
     header = ("way", *(f"{n}{s}" for n in NAMES for s in ("", " sd")))
     output.table(
         "heldout",

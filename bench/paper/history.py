@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 import hgr_jax
 from bench.paper import enforcement
 from bench.paper.enforcement import Setting
-from bench.paper.output import Output, band, new_figure, part_name, sources
+from bench.paper.folds import over_folds
+from bench.paper.output import Output, band, new_figure
 
 PENALISERS = ("none", "HGR-KB", "HGR-SK", "HGR-NN", "HGR-KDE")
 COLUMNS = (
@@ -38,23 +38,12 @@ def run(
     names = tuple(penalisers or (("none", "HGR-KB", "HGR-KDE") if quick else PENALISERS))
     folds = min(folds or (1 if quick else 3), enforcement.FOLDS)
     steps, every = steps or (6 if quick else 600), every or (2 if quick else 10)
-    jobs = [(table, name) for table in tasks for name in names]
-    found: dict[tuple[str, str], NDArray[np.float64]] = {}
-    with tqdm(total=len(jobs) * folds, unit="training") as bar:
-        for table, name in jobs:
-            each = []
-            for index in range(folds):
-                bar.set_postfix_str(f"{table}, {name}")
-                digest = sources("enforcement", "history")
-                key = part_name("history", table, name, index, steps, every, digest)
-                kept = output.cached(key)
-                if kept is None:
-                    kept = curve(tasks[table], name, index, steps, every)
-                    output.keep(key, kept)
-                each.append(kept)
-                bar.update()
-            found[table, name] = np.array(each)
-            jax.clear_caches()
+    trainings = {
+        (table, name): functools.partial(curve, setting, name, steps=steps, every=every)
+        for table, setting in tasks.items()
+        for name in names
+    }
+    found = over_folds(output, "history", trainings, folds, steps, every)
     output.table(
         "history",
         ("table", "penaliser", "fold", *COLUMNS),

@@ -6,13 +6,13 @@ import csv
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 import hgr_jax
 from hgr_jax._files import atomic_write
@@ -93,6 +93,14 @@ class Output:
         """Keep a finished part; whole or not at all, even if interrupted."""
         with atomic_write(self._part(key)) as partial, partial.open("wb") as file:
             np.save(file, values, allow_pickle=False)
+
+    def part(self, key: str, make: Callable[[], ArrayLike]) -> NDArray[np.float64]:
+        """A finished part, which is made and kept if it is not there."""
+        values = self.cached(key)
+        if values is None:
+            values = np.asarray(make(), np.float64)
+            self.keep(key, values)
+        return values
 
     def _part(self, key: str) -> Path:
         return self.folder / "cache" / f"{key}.npy"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
@@ -17,7 +16,9 @@ from tqdm import tqdm
 
 from bench.paper import enforcement
 from bench.paper.enforcement import FOLDS, MEASURES, PAPER_DUAL, STEPS, Figures, Setting
-from bench.paper.output import ExperimentError, Output, new_figure, part_name, sources
+from bench.paper.folds import over_folds
+from bench.paper.output import ExperimentError, Output, new_figure, part_name
+from hgr_jax.fairness import Penalty
 
 PAPER: dict[tuple[str, str], tuple[float, float, float, float, float]] = {
     ("census", "none"): (0.70, 0.69, np.nan, np.nan, 32),
@@ -85,21 +86,19 @@ def run(
     tasks = enforcement.settings(chosen, quick=quick, tract=tract)
     plain = (folds, steps, penalisers) == (None, None, None) and not quick
     folds, steps = folds or (1 if quick else FOLDS), steps or (25 if quick else STEPS)
-    jobs = list(_jobs(tasks, penalisers or (("none", "HGR-KB") if quick else METHODS)))
     neural_steps = 20 if quick else 1000
-    rows = []
-    with tqdm(total=len(jobs) * folds, unit="fold") as bar:
-        for name, method, train in jobs:
-            figures = []
-            for index in range(min(folds, FOLDS)):
-                bar.set_postfix_str(f"{name}, {method}")
-                table, digest = tasks[name].data.name, sources("enforcement", "results")
-                key = part_name("results", table, method, index, steps, neural_steps, digest)
-                one = functools.partial(train, index, steps=steps, neural_steps=neural_steps)
-                figures.append(_cached(output, key, one))
-                bar.update()
-            rows.append(Row(name, method, np.array(figures)))
-            jax.clear_caches()
+    trainings = {}
+    for setting in tasks.values():
+        for method in penalisers or (("none", "HGR-KB") if quick else METHODS):
+            penalty = enforcement.penaliser(method.partition(",")[0], setting.threshold)
+            options: dict[str, Any] = {"dual": PAPER_DUAL} if method == PAPER_ASCENT else {}
+            # By its full name: a table of other rows, as the census of tracts, has one of its own.
+            trainings[setting.data.name, method] = functools.partial(
+                _train, setting, penalty, steps=steps, neural_steps=neural_steps, **options
+            )
+    found = over_folds(output, "results", trainings, min(folds, FOLDS), steps, neural_steps)
+    names = {setting.data.name: name for name, setting in tasks.items()}
+    rows = [Row(names[table], method, figures) for (table, method), figures in found.items()]
     if peer:
         rows += _peers(output, tasks, steps)
     output.table("results", HEADER, [_cells(tasks[row.table], row) for row in rows])
@@ -115,40 +114,28 @@ def run(
 METHODS = ("none", "HGR-KB", "HGR-SK", "HGR-NN", PAPER_ASCENT)
 
 
-def _jobs(
-    tasks: dict[str, Setting], methods: Sequence[str]
-) -> Iterable[tuple[str, str, Callable[..., Figures]]]:
-    for name, setting in tasks.items():
-        for method in methods:
-            options: dict[str, Any] = {}
-            if method == PAPER_ASCENT:
-                options["dual"] = PAPER_DUAL
-            penalty = enforcement.penaliser(method.partition(",")[0], setting.threshold)
-            yield name, method, functools.partial(enforcement.run, setting, penalty, **options)
+def _train(setting: Setting, penalty: Penalty, index: int, **options: Any) -> list[float]:
+    return _listed(enforcement.run(setting, penalty, index, **options))
 
 
-def _cached(output: Output, key: str, train: Callable[[], Figures]) -> NDArray[np.float64]:
-    values = output.cached(key)
-    if values is None:
-        found = train()
-        pairs = [found.values[name] for name in MEASURES]
-        values = np.array([x for pair in (*pairs, found.own) for x in pair] + [found.seconds])
-        output.keep(key, values)
-    return values
+def _listed(found: Figures) -> list[float]:
+    """In the order of `COLUMNS`, then the seconds."""
+    pairs = (*(found.values[name] for name in MEASURES), found.own)
+    return [*(x for pair in pairs for x in pair), found.seconds]
 
 
 def _peers(output: Output, tasks: dict[str, Setting], steps: int) -> list[Row]:
     """The first fold of the same trainings with torch, penalised by maxcorr: minutes each."""
     from bench import torch_training
 
-    def train(setting: Setting, method: str) -> Figures:
+    def train(setting: Setting, method: str) -> list[float]:
         parts = setting.fold(0)
         found = torch_training.train(setting, *parts, method, steps)
         first, second = (
             setting.measured(p, part) for p, part in zip(found.predictions, parts, strict=True)
         )
         values = {name: (first[name], second[name]) for name in MEASURES}
-        return Figures(values, (np.nan, np.nan), found.seconds)
+        return _listed(Figures(values, (np.nan, np.nan), found.seconds))
 
     rows = []
     jobs = [(name, method) for name in tasks for method in torch_training.PENALISERS]
@@ -156,7 +143,7 @@ def _peers(output: Output, tasks: dict[str, Setting], steps: int) -> list[Row]:
         setting = tasks[name]
         digest = hashlib.sha256(Path(torch_training.__file__).read_bytes()).hexdigest()[:16]
         key = part_name("torch", setting.data.name, method, steps, digest)
-        figures = _cached(output, key, functools.partial(train, setting, method))
+        figures = output.part(key, functools.partial(train, setting, method))
         rows.append(Row(name, f"torch and maxcorr, {method}", figures[None]))
     return rows
 

@@ -26,7 +26,8 @@ from hgr_jax.cli.report import (
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
 from hgr_jax.scanning.single_pair import Influence
-from hgr_jax.scanning.size import MEMORY, available_memory
+from hgr_jax.scanning.size import available_memory
+from hgr_jax.scanning.stream_options import StreamOptions
 from hgr_jax.scanning.streamed import scan_source
 from hgr_jax.scanning.wide import ORDERS_OF_ALL
 from hgr_jax.tables.faults import TableError, printable
@@ -112,22 +113,15 @@ def _report_batches(path: Path, settings: ScanOptions, folder: Path, reading: Re
     source = of_files(path)
     columns = chosen_names(source.name, source.order, reading)
     try:
-        found = scan_source(
-            source,
+        options = StreamOptions(
             h=settings.h,
             k=settings.k,
-            method="kb",
             target=list(settings.target) or None,
-            weights=None,
-            pvalues="auto",
             permutations=settings.permutations,
             key=jax.random.key(settings.seed),
             categories=settings.categories,
-            memory=MEMORY,
-            progress=sys.stderr.isatty(),
-            checkpoint=None,
-            columns=columns,
         )
+        found = scan_source(source, options, progress=sys.stderr.isatty(), columns=columns)
     except ValueError as error:
         raise TableError(printable(str(error))) from error
     _report(found, path.name, settings, folder)

@@ -224,12 +224,8 @@ class Penalty:
         share: Any = 1.0
         if past is not None:
             z, columns, group, past, share = remembered(past, z, columns, group)
-        statistic = self._penalised
-
-        def one(p: Array, kept: Any, **conditions: Array) -> tuple[Array, Any]:
-            return statistic.value(kept, z, p, **conditions)
-
-        values, carried = self._over_groups(one, z, columns, group, groups, state.carried)
+        value = self._penalised.value
+        values, carried = self._over_groups(value, z, columns, group, groups, state.carried)
         if self.bias_corrected:
             values = self._corrected(values, z, group, groups, share)
         return values, PenaltyState(carried, past)
@@ -256,11 +252,11 @@ class Penalty:
             values = hgr
         else:
 
-            def one(p: Array, kept: Any, **conditions: Array) -> tuple[Array, Any]:
+            def value(kept: Any, z: Array, p: Array, **conditions: Array) -> tuple[Array, Any]:
                 return statistic.held_out(kept, z, p, **conditions), kept
 
             columns = prediction_columns(prediction)
-            values, _ = self._over_groups(one, z, columns, group, groups, state.carried)
+            values, _ = self._over_groups(value, z, columns, group, groups, state.carried)
         if statistic.parameters(None) is None:
             return values
         return self._corrected(values, z, group, groups)
@@ -273,24 +269,23 @@ class Penalty:
         Args:
           z, prediction, group, groups: as in `values`.
         """
-        yardstick = KB(self.h, self.k)
-
-        def one(p: Array, kept: Any, **conditions: Array) -> tuple[Array, Any]:
-            return yardstick.value(kept, z, p, **conditions)
-
-        columns = prediction_columns(prediction)
-        return self._over_groups(one, z, columns, group, groups, ())[0]
+        value, columns = KB(self.h, self.k).value, prediction_columns(prediction)
+        return self._over_groups(value, z, columns, group, groups, ())[0]
 
     def _over_groups(
         self,
-        one: Callable[..., tuple[Array, Any]],
+        value: Callable[..., tuple[Array, Any]],
         z: Array,
         columns: Array,
         group: Array | None,
         groups: int,
         carried: Any,
     ) -> tuple[Array, Any]:
-        """Map ``(prediction, state) -> (value, state)`` over columns and groups of rows."""
+        """Map ``(state, z, prediction) -> (value, state)`` over columns and groups of rows."""
+
+        def one(p: Array, kept: Any, **conditions: Array) -> tuple[Array, Any]:
+            return value(kept, z, p, **conditions)
+
         if group is None:
             return over_columns(one, columns, carried)
         if self._given_polynomials:

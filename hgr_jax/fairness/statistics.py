@@ -6,9 +6,10 @@ state that is carried from step to step, ``value`` returns the dependence and th
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -49,16 +50,53 @@ class Projection(Statistic):
         """Whether `value` takes given variables."""
         return True
 
-    def suited(self, distinct: int) -> Statistic:
-        """Return this with no higher degree of the attribute than its distinct values support."""
-        h = self.kernels[0]
-        if h is None or callable(h):
-            return self
-        return dataclasses.replace(cast(Any, self), h=min(h, distinct - 1))
+    def value(
+        self,
+        state: Any,
+        z: Array,
+        prediction: Array,
+        *,
+        weights: Array | None = None,
+        given: Array | None = None,
+    ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
+        h, k = self.kernels
+        if z.ndim == 2 and not callable(h):
+            h = 1  # of one-hot columns the columns themselves
+        options: dict[str, Any] = {"weights": weights}
+        if given is not None and self.partial:
+            # Of a lower degree, polynomials of y would leave some of those of a prediction equal
+            # to y.
+            options |= {"given": given, "given_degree": k}
+        return self._dependence(z, prediction, h, k, **options), state
+
+    @abc.abstractmethod
+    def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
+        """Return the dependence by kernels that suit z and the prediction."""
 
 
 @dataclasses.dataclass(frozen=True)
-class KB(Projection):
+class TwoKernels(Projection):
+    """A projection on a kernel of either variable."""
+
+    h: KernelLike = 5
+    k: KernelLike = 5
+
+    def __post_init__(self) -> None:
+        _set(self, h=check_kernel("h", self.h), k=check_kernel("k", self.k))
+
+    @property
+    def kernels(self) -> tuple[KernelLike, KernelLike]:
+        """Kernels of z and of the prediction."""
+        return self.h, self.k
+
+    def suited(self, distinct: int) -> Statistic:
+        """Return this with no higher degree of the attribute than its distinct values support."""
+        return self if callable(self.h) else dataclasses.replace(self, h=min(self.h, distinct - 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class KB(TwoKernels):
     """HGR-KB as a statistic: `hgr_jax.kb`, or with ``bound`` what bounds it from above.
 
         KB(h, k) = sigma_1            KB(h, k, bound=0.95) = sigma_1 + z se
@@ -88,13 +126,11 @@ class KB(Projection):
       0.12
     """
 
-    h: KernelLike = 5
-    k: KernelLike = 5
     _: dataclasses.KW_ONLY
     bound: float | None = None
 
     def __post_init__(self) -> None:
-        _set(self, h=check_kernel("h", self.h), k=check_kernel("k", self.k))
+        super().__post_init__()
         if self.bound is not None:
             _set(self, bound=check_level("bound", self.bound))
 
@@ -103,25 +139,10 @@ class KB(Projection):
         """Whether `value` takes given variables."""
         return self.bound is None
 
-    @property
-    def kernels(self) -> tuple[KernelLike, KernelLike]:
-        """Kernels of z and of the prediction."""
-        return self.h, self.k
-
-    def value(
-        self,
-        state: Any,
-        z: Array,
-        prediction: Array,
-        *,
-        weights: Array | None = None,
-        given: Array | None = None,
-    ) -> tuple[Array, Any]:
-        """Return the dependence and the next state."""
-        h, k = _of_attribute(self.h, z), self.k
+    def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
         if self.bound is not None:
-            return upper_bound(z, prediction, h, k, level=self.bound, weights=weights), state
-        return kb(z, prediction, h, k, weights=weights, **_given(given, k)), state
+            return upper_bound(z, prediction, h, k, level=self.bound, **options)
+        return kb(z, prediction, h, k, **options)
 
     def parameters(self, levels: int | None) -> int | None:
         """Return the parameters of the upward bias."""
@@ -167,17 +188,8 @@ class SK(Projection):
         """Kernels of z and of the prediction."""
         return None, self.d
 
-    def value(
-        self,
-        state: Any,
-        z: Array,
-        prediction: Array,
-        *,
-        weights: Array | None = None,
-        given: Array | None = None,
-    ) -> tuple[Array, Any]:
-        """Return the dependence and the next state."""
-        return sk(z, prediction, d=self.d, weights=weights, **_given(given, self.d)), state
+    def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
+        return sk(z, prediction, d=k, **options)
 
     def parameters(self, levels: int | None) -> int | None:
         """Return the parameters of the upward bias."""
@@ -185,7 +197,7 @@ class SK(Projection):
 
 
 @dataclasses.dataclass(frozen=True)
-class Total(Projection):
+class Total(TwoKernels):
     """The root mean square of all canonical correlations as a statistic: `hgr_jax.total`.
 
         Total(h, k) = sqrt( sum_i sigma_i^2 / r ),   r = min(h, k)
@@ -209,29 +221,8 @@ class Total(Projection):
       0.707
     """
 
-    h: KernelLike = 5
-    k: KernelLike = 5
-
-    def __post_init__(self) -> None:
-        _set(self, h=check_kernel("h", self.h), k=check_kernel("k", self.k))
-
-    @property
-    def kernels(self) -> tuple[KernelLike, KernelLike]:
-        """Kernels of z and of the prediction."""
-        return self.h, self.k
-
-    def value(
-        self,
-        state: Any,
-        z: Array,
-        prediction: Array,
-        *,
-        weights: Array | None = None,
-        given: Array | None = None,
-    ) -> tuple[Array, Any]:
-        """Return the dependence and the next state."""
-        h = _of_attribute(self.h, z)
-        return total(z, prediction, h, self.k, weights=weights, **_given(given, self.k)), state
+    def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
+        return total(z, prediction, h, k, **options)
 
     def parameters(self, levels: int | None) -> int | None:
         """Return the parameters of the upward bias."""
@@ -381,16 +372,6 @@ class Function(Statistic):
         options = {"weights": weights, "given": given}
         named = {name: option for name, option in options.items() if option is not None}
         return as_estimate(self.function, z, prediction, named), state
-
-
-def _of_attribute(h: KernelLike, z: Array) -> KernelLike:
-    """Return the kernel of the attribute: of one-hot columns the columns themselves."""
-    return 1 if z.ndim == 2 and not callable(h) else h
-
-
-def _given(given: Array | None, degree: KernelLike) -> dict[str, Any]:
-    # Of a lower degree, polynomials of y would leave some of those of a prediction equal to y.
-    return {} if given is None else {"given": given, "given_degree": degree}
 
 
 def _set(statistic: Statistic, **checked: Any) -> None:

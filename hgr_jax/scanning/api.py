@@ -45,6 +45,7 @@ from hgr_jax.scanning.options import (
 from hgr_jax.scanning.products import on_devices
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import MEMORY, check_size
+from hgr_jax.scanning.stream_options import StreamOptions
 from hgr_jax.scanning.streamed import scan_source
 from hgr_jax.scanning.wide import ORDERS_OF_ALL, Wanted, scan_best
 from hgr_jax.tables.sources import as_source
@@ -272,23 +273,22 @@ def scan(
                 "top": top is not None,
             }
         )
-        options = {
-            "h": kernels.h,
-            "k": kernels.k,
-            "method": method,
-            "target": target,
-            "weights": weights,
-            "pvalues": pvalues,
-            "permutations": permutations,
-            "key": key,
-            "categories": categories,
-            "memory": memory,
-        }
+        options = StreamOptions(
+            h=cast(int, kernels.h),
+            k=cast(int, kernels.k),
+            method=cast(str, method),
+            target=target,
+            weights=cast(str | None, weights),  # no name is refused once columns are known
+            pvalues=pvalues,
+            permutations=permutations,
+            key=key,
+            categories=categories,
+            memory=memory,
+        )
         if source is not None:
-            options |= {"progress": progress, "checkpoint": checkpoint}
             with on_devices(devices):
-                return scan_source(source, **cast(Any, options))
-        return scan_cluster(cast(Any, cluster), **cast(Any, options))
+                return scan_source(source, options, progress=progress, checkpoint=checkpoint)
+        return scan_cluster(cast(Any, cluster), options)
     if isinstance(weights, str):
         raise ValueError(
             "the name of a column as weights is for tables that are read batch by batch; this is in"

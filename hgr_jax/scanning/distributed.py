@@ -6,16 +6,15 @@ that the result is the same however they are shared out, and whichever of them i
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from hgr_jax.scanning.passes import Cluster, FirstPass, SecondPass, rows_and_kinds
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.state import ScanState, check_options, check_result_options
+from hgr_jax.scanning.state import ScanState
+from hgr_jax.scanning.stream_options import StreamOptions
 from hgr_jax.scanning.stream_sums import StreamSums
 from hgr_jax.scanning.streamed import REPAIRS, rows_at_once
 from hgr_jax.scanning.survey import Survey
@@ -35,23 +34,10 @@ def joined_sums(one: StreamSums | None, other: StreamSums | None) -> StreamSums 
     return one + other
 
 
-def scan_cluster(
-    cluster: Cluster,
-    *,
-    h: int,
-    k: int,
-    method: str,
-    target: Any,
-    weights: str | None,
-    pvalues: str | None,
-    permutations: int,
-    key: Array | None,
-    categories: Collection[str],
-    memory: int,
-) -> Scan:
+def scan_cluster(cluster: Cluster, options: StreamOptions) -> Scan:
     """Scan a table on a cluster, in three passes: rows, a survey, sums (and up to two more).
 
-    The options are those of `hgr_jax.scan`; ``memory`` is that of one machine for one part.
+    The memory among the options is that of one machine for one part.
     """
     parts = cluster.each(rows_and_kinds)
     counts = [rows for rows, _ in parts]
@@ -66,16 +52,12 @@ def scan_cluster(
     kinds = dict(source.kinds)
     if not kinds:
         raise TableError(f"{cluster.name} has no column of numbers or text")
-    check_options(h, k, method, pvalues, kinds, weights, categories)
-    check_result_options(target, permutations, [n for n in source.order if n != weights])
-    rows = rows_at_once(memory, len(kinds))
+    options.check(kinds, source.order)
+    rows = rows_at_once(options.memory, len(kinds))
     first = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()
-    survey = cluster.total(
-        FirstPass(first, kinds, sorted(categories), weights, rows), joined_surveys
-    )
-    state = ScanState.of_survey(
-        survey, h, k, method, tested=pvalues is not None, exact=True, memory=memory
-    ).in_order(list(source.order))
+    first_pass = FirstPass(first, kinds, sorted(options.categories), options.weights, rows)
+    survey = cluster.total(first_pass, joined_surveys)
+    state = ScanState.of_survey(survey, options, exact=True).in_order(source.order)
     x64 = jnp.result_type(float) == np.float64
     for repairs in range(1 + REPAIRS):
         plan = state.parts[0]
@@ -90,7 +72,7 @@ def scan_cluster(
         if state.well_conditioned or repairs == REPAIRS:
             break
         state = state.repaired()
-    return state.result(target=target, permutations=permutations, key=key, memory=memory)
+    return state.result(**options.of_result)
 
 
 def as_cluster(table: Any) -> Cluster | None:

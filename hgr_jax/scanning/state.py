@@ -10,23 +10,22 @@ from typing import Any
 import jax
 from jax import Array
 
-from hgr_jax._checks import as_key, check_choice, check_count, check_degree
+from hgr_jax._checks import as_key, check_count
 from hgr_jax.scanning import state_archive
 from hgr_jax.scanning.choice import as_positions
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.scanning.plan import Plan, plan_of
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import MEMORY
+from hgr_jax.scanning.stream_options import StreamOptions
 from hgr_jax.scanning.stream_sums import StreamSums, bytes_of, repaired_plan, spans
 from hgr_jax.scanning.streamed_result import scan_of
 from hgr_jax.scanning.survey import Survey
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, as_arrow, decoded, kinds_of
-from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.faults import TableError
 
 BATCH = "the batch"
 """How messages call rows that have no file."""
-
-STREAMED_PVALUES = ("auto",)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -104,34 +103,27 @@ class ScanState:
             raise ValueError("sample must have rows; got none.")
         kinds = kinds_of(table.schema)
         known = {name: kind or NUMBER for name, kind in kinds.items() if kind is not None}
-        check_options(h, k, method, pvalues, known, weights, categories)
+        options = StreamOptions(
+            h, k, method, weights=weights, pvalues=pvalues, categories=categories, memory=memory
+        )
+        options.check(known, list(kinds))
         survey = Survey(known, categories=categories, weights=weights, sample_rows=table.num_rows)
         survey.update(decoded(table, known, BATCH), BATCH)
-        return cls.of_survey(
-            survey, h, k, method, tested=pvalues is not None, exact=False, memory=memory
-        ).in_order(list(kinds))
+        return cls.of_survey(survey, options, exact=False).in_order(list(kinds))
 
     @classmethod
-    def of_survey(
-        cls,
-        survey: Survey,
-        h: int,
-        k: int,
-        method: str,
-        *,
-        tested: bool,
-        exact: bool,
-        memory: int,
-    ) -> ScanState:
+    def of_survey(cls, survey: Survey, options: StreamOptions, *, exact: bool) -> ScanState:
         """Return a state without rows, from a first pass; ``exact`` if it has seen all rows."""
         if not survey.counted:
             raise TableError("the table has no rows (of positive weight)")
-        plan = plan_of(survey, Kernels(h, k, method == "sk"), tested=tested, exact=exact)
+        kernels = Kernels(options.h, options.k, options.method == "sk")
+        plan = plan_of(survey, kernels, tested=options.pvalues is not None, exact=exact)
         if not plan.numbers and not plan.levels:
             reasons = "; ".join(f"{name!r}: {why}" for name, why in [*plan.skipped.items()][:3])
             raise TableError(f"no column of the table can be used: {reasons}")
         need = bytes_of(plan)
-        if need > check_count("memory", memory, 2**20):
+        memory = check_count("memory", options.memory, 2**20)
+        if need > memory:
             raise ValueError(
                 f"the sums of {len(plan.numbers) + len(plan.levels):,} columns take"
                 f" {need / 2**20:,.0f} MB, and memory is {memory / 2**20:,.0f} MB: allow more"
@@ -261,49 +253,3 @@ class ScanState:
     def __repr__(self) -> str:
         used = len(self._plan.numbers) + len(self._plan.levels)
         return f"ScanState({self.rows:,} rows, {used} columns)"
-
-
-def check_options(
-    h: Any,
-    k: Any,
-    method: Any,
-    pvalues: Any,
-    kinds: Any,
-    weights: Any,
-    categories: Any,
-) -> None:
-    """Raise for options that a scan of batches does not have."""
-    for name, degree in (("h", h), ("k", k)):
-        if callable(degree):
-            raise ValueError(
-                f"{name} must be a degree where a table is read batch by batch; got a kernel: read"
-                " the table, or a sample of it, into memory."
-            )
-        check_degree(name, degree)
-    check_choice("method", method, ("kb", "sk"))
-    if pvalues is not None:
-        check_choice("pvalues", pvalues, STREAMED_PVALUES)
-        if method == "sk":
-            raise ValueError("p-values of batches are of method='kb'; take pvalues=None with 'sk'.")
-    if isinstance(categories, str) or not isinstance(categories, Collection):
-        raise TypeError(f"categories must be a sequence of names; got {categories!r}.")
-    unknown = sorted(set(categories) - set(kinds))
-    if unknown:
-        raise ValueError(f"categories name no column of the table: {unknown}.")
-    if weights is not None:
-        if not isinstance(weights, str):
-            raise TypeError(
-                "weights of a table that is read batch by batch must be the name of a column; got"
-                f" {type(weights).__name__}."
-            )
-        if kinds.get(weights) != NUMBER:
-            raise ValueError(
-                f"weights must name a column of numbers; {printable(weights)!r} is"
-                f" {kinds.get(weights) or 'no column'}."
-            )
-
-
-def check_result_options(target: Any, permutations: Any, names: Sequence[str]) -> None:
-    """Raise for options of `ScanState.result`, before hours of work."""
-    as_positions("target", target, names)
-    check_count("permutations", permutations)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array
 
 from hgr_jax._progress import Advance, progress_bar
 from hgr_jax.scanning import state_archive
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.state import ScanState, check_options, check_result_options
+from hgr_jax.scanning.state import ScanState
+from hgr_jax.scanning.stream_options import StreamOptions
 from hgr_jax.scanning.survey import Survey
 from hgr_jax.tables.arrow_columns import decoded
 from hgr_jax.tables.faults import TableError
@@ -43,57 +43,44 @@ Bar = Callable[[str], AbstractContextManager[Advance]]
 
 def scan_source(
     source: Source,
+    options: StreamOptions,
     *,
-    h: int,
-    k: int,
-    method: str,
-    target: Any,
-    weights: str | None,
-    pvalues: str | None,
-    permutations: int,
-    key: Array | None,
-    categories: Collection[str],
-    memory: int,
     progress: bool,
-    checkpoint: str | Path | None,
+    checkpoint: str | Path | None = None,
     columns: Sequence[str] | None = None,
 ) -> Scan:
     """Scan a source in two passes, or up to two more where its values reach far beyond a sample.
 
-    ``columns`` are those to read, with the weights; the rest are as of `hgr_jax.scan`.
+    ``columns`` are those to read, with the weights; ``progress`` and ``checkpoint`` are as of
+    `hgr_jax.scan`.
     """
     kinds = {n: kind for n, kind in source.kinds.items() if columns is None or n in columns}
     if not kinds:
         raise TableError(f"{source.name} has no column of numbers or text")
-    check_options(h, k, method, pvalues, kinds, weights, categories)
     order = [n for n in source.order if columns is None or n in columns]
-    check_result_options(target, permutations, [n for n in order if n != weights])
-    rows = rows_at_once(memory, len(kinds))
+    options.check(kinds, order)
+    rows = rows_at_once(options.memory, len(kinds))
 
     def bar(label: str) -> AbstractContextManager[Advance]:
         return progress_bar(
             progress, source.rows, unit="row", extra="stream", label=label, leave=False
         )
 
-    dtype = str(jnp.result_type(float))
-    options = [h, k, method, weights, pvalues, sorted(categories), memory, dtype]
     run = Run(source, kinds, rows, bar, None if checkpoint is None else Path(checkpoint), options)
     state = run.resumed()
     if state is None:
-        survey = Survey(kinds, categories=categories, weights=weights)
+        survey = Survey(kinds, categories=options.categories, weights=options.weights)
         with bar("levels and a sample") as advance:
             for where, table in source.batches(list(kinds), rows):
                 survey.update(decoded(table, kinds, where), where)
                 advance(table.num_rows)
-        state = ScanState.of_survey(
-            survey, h, k, method, tested=pvalues is not None, exact=True, memory=memory
-        ).in_order(order)
+        state = ScanState.of_survey(survey, options, exact=True).in_order(order)
         run.save(state)
     state = run.finished(state)
     while not state.well_conditioned and run.repairs < REPAIRS:
         run.repairs, run.tables = run.repairs + 1, 0
         state = run.finished(state.repaired())
-    return state.result(target=target, permutations=permutations, key=key, memory=memory)
+    return state.result(**options.of_result)
 
 
 def rows_at_once(memory: int, columns: int) -> int:
@@ -116,12 +103,13 @@ class Run:
         rows: int,
         bar: Bar,
         folder: Path | None,
-        options: list[Any],
+        options: StreamOptions,
     ) -> None:
         self.source, self.kinds, self.rows, self.bar = source, kinds, rows, bar
         self.path = None if folder is None else folder / CHECKPOINT
         self.repairs = self.tables = 0
-        told = json.dumps([source.name, source.stamp, kinds, rows, options])
+        dtype = str(jnp.result_type(float))
+        told = json.dumps([source.name, source.stamp, kinds, rows, dtype, options.of_sums])
         self.stamp = hashlib.sha256(told.encode()).hexdigest()
         self.saved = time.monotonic()
 
