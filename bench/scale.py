@@ -11,7 +11,6 @@ independent columns.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ import pandas as pd
 import hgr_jax
 from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
-from bench.timing import last_line_of
+from bench.timing import last_line_of, peak
 
 NUMBERS, CATEGORIES = 22, 5
 """With a column of dates, one of true and false, and one of whole numbers: 30 in all."""
@@ -73,11 +72,6 @@ def written(folder: Path, files: int, rows: int) -> list[Path]:
         if not path.exists():
             part(seed, rows).to_parquet(path)
     return paths
-
-
-def peak() -> int:
-    """The largest memory of this process so far, in bytes."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _read(paths: Sequence[str]) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -33,6 +36,19 @@ def last_line_of(module: str, *arguments: str) -> Any:
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def peak() -> int:
+    """The largest memory of this process so far, in bytes.
+
+    Of what Linux tells of the process itself: to `getrusage`, what its parent had is its own.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE)
+        assert found is not None
+        return 1024 * int(found[1])
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def race(

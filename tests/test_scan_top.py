@@ -194,11 +194,21 @@ class TestFamily:
                 family.add(np.append(np.log(part), np.nan))
         assert family.size == len(p)
         found, expected = family.adjusted(p), adjust(p)
-        assert (found >= expected * (1 - 1e-12)).all()
+        assert (found >= p).all()
         np.testing.assert_allclose(found, expected, rtol=1.01 / BINS_OF_E)
         for rate in (1e-9, 0.01, 0.05, 0.3):
             assert abs(family.discoveries(rate) - np.sum(expected <= rate)) <= 1
         assert np.isnan(family.adjusted(np.array([np.nan])))
+
+    def test_counted_with_another_rounding(self) -> None:
+        rng = np.random.default_rng(0)
+        logs = np.log(rng.uniform(size=3000)) * np.repeat([1.0, 80.0], [2900, 100])
+        family = Family()
+        family.add(logs * (1 + rng.uniform(-1e-5, 1e-5, size=len(logs))))
+        p = np.exp(np.maximum(logs, -700))
+        np.testing.assert_allclose(
+            np.log(family.adjusted(p)), np.log(adjust(p)), rtol=4e-5, atol=1.1 / BINS_OF_E
+        )
 
     def test_of_none(self) -> None:
         assert Family().discoveries(0.05) == Family().size == 0

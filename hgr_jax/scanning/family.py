@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 
 BINS_OF_E = 2**11
-"""Bins for each factor e of a p-value: what is read off them is at most 0.05% too large."""
+"""Bins for each factor e of a p-value: what is read off them is known to 0.05%."""
+
+ROUNDING = 3e-5
+"""Of a logarithm: the p-value of a pair that is kept may have been counted with another rounding,
+in a bin beside its own."""
 
 LEAST = -800.0
 """Of the logarithms that are told apart; e to this is no longer a double."""
@@ -43,12 +47,13 @@ class Family:
     def adjusted(self, pvalues: Floats) -> Floats:
         """Return p-values ``(N,)`` of the family as Benjamini and Hochberg adjust them.
 
-        Of the p-values in a bin the largest is taken to be as large as the bin allows: what is
-        returned is too large by 0.05% at most, and never too small.
+        Of the p-values in a bin the largest is taken to be as large as the bin allows, which is
+        0.05% too large at most.  What is returned may be too small by as much, and by `ROUNDING` of
+        its logarithm, but is never less than the p-value.
         """
         known = ~np.isnan(pvalues)
         with np.errstate(divide="ignore"):
-            bins = self._bins(np.log(pvalues[known]))
+            bins = self._bins(np.log(pvalues[known]) * (1 + ROUNDING) - 1 / BINS_OF_E)
         found = np.full(len(pvalues), np.nan)
         found[known] = np.exp(np.minimum(np.minimum.accumulate(self._by_bin()[0])[bins], 0))
         return np.maximum(found, pvalues)
