@@ -26,7 +26,7 @@ from hgr_jax.inference.roys_root.interpolation import log_survival_of_many
 from hgr_jax.scanning.rank_tests import FIRST
 
 PRODUCT_ROWS = 1024
-"""Of which products are taken at a time."""
+"""Of which products are taken at a time; of fewer rows, a power of two that holds them."""
 
 LAW_NODES = 4096
 """Of the table of a law, equidistant in log(1 + t) with t = sqrt(-n log(1 - c^2))."""
@@ -56,12 +56,13 @@ class RankScreen:
         """Prepare the tables."""
         self.columns, self.side = columns, side
         self.rows = len(columns[0].codes)
+        self.at_once = min(PRODUCT_ROWS, 1 << (self.rows - 1).bit_length())
         self.trusted, self.worth, self.log_orders = (
             np.array(each)
             for each in zip(*((c.trusted, c.worth, c.log_orders) for c in columns), strict=True)
         )
-        self.which, laws = _laws_of(np.unique(self.trusted))
-        self.tables = _tables(laws, self.rows)
+        self.which, laws = laws_of(np.unique(self.trusted))
+        self.tables = law_tables(laws, self.rows)
         self._of_untied: dict[int, Floats] = {}
         self._polynomials = functools.lru_cache(maxsize=2)(self._polynomials_at)
 
@@ -72,7 +73,7 @@ class RankScreen:
     def start(self, left: int, right: int) -> Array:
         """Begin with the combined p-values of a square of two parts, which `log_pvalues` takes."""
         total: tuple[Array, ...] | None = None
-        for first in range(0, self.rows, PRODUCT_ROWS):
+        for first in range(0, self.rows, self.at_once):
             f, g = (self._polynomials(part, first) for part in (left, right))
             total = _of_some_rows(f, g) if total is None else _with_more(total, f, g)
         assert total is not None
@@ -80,7 +81,7 @@ class RankScreen:
             np.append(self.trusted, np.zeros(self.side, np.intp))[self.columns_of(part)]
             for part in (left, right)
         ]
-        return _combined_log_p(total, np.float32(self.rows), *degrees, self.which, *self.tables)
+        return combined_log_p(total, np.float32(self.rows), *degrees, self.which, *self.tables)
 
     def log_pvalues(self, left: int, right: int, started: Array) -> Floats:
         """Return the logarithms of the p-values of a square ``(side, side)``.
@@ -99,10 +100,10 @@ class RankScreen:
 
     def _polynomials_at(self, part: int, first: int) -> Floats:
         """Return polynomials ``(16, side, rows)`` of some columns at some rows, 0 beyond."""
-        found = np.zeros((LARGEST_DEGREE, self.side, PRODUCT_ROWS), np.float32)
+        found = np.zeros((LARGEST_DEGREE, self.side, self.at_once), np.float32)
         start = part * self.side
         for place, column in enumerate(self.columns[start : start + self.side]):
-            codes = column.codes[first : first + PRODUCT_ROWS]
+            codes = column.codes[first : first + self.at_once]
             table = self._of_untied.get(id(column.table))
             if table is None:
                 table = column.table[: column.trusted].astype(np.float32)
@@ -112,7 +113,7 @@ class RankScreen:
         return found
 
 
-def _laws_of(degrees: Integers) -> tuple[Integers, list[tuple[int, int]]]:
+def laws_of(degrees: Integers) -> tuple[Integers, list[tuple[int, int]]]:
     """Return which law each block has, ``(17, 17, blocks)`` for degrees of both sides.
 
     It is -1 for a block that is the same as one before it.  And the smaller and the larger number
@@ -129,7 +130,7 @@ def _laws_of(degrees: Integers) -> tuple[Integers, list[tuple[int, int]]]:
     return which, [*laws]
 
 
-def _tables(laws: Sequence[tuple[int, int]], rows: int) -> tuple[Floats, np.float32]:
+def law_tables(laws: Sequence[tuple[int, int]], rows: int) -> tuple[Floats, np.float32]:
     """Return log P ``(laws, nodes)`` of so many rows, and the log(1 + t) of the last node."""
     last = np.log1p(min(LARGEST_T, np.sqrt(FLOAT32_DIGITS * rows)))
     t = np.expm1(np.linspace(0, last, LAW_NODES))
@@ -164,7 +165,7 @@ def _with_more(total: tuple[Array, ...], f: Array, g: Array) -> tuple[Array, ...
 
 
 @jitted
-def _combined_log_p(
+def combined_log_p(
     products: tuple[Array, ...],
     rows: Array,
     h: Array,
