@@ -21,7 +21,7 @@ LEAST_WORTH = 50
 """Rows without ties that a column with ties must be worth, for a degree of it to be trusted."""
 
 
-LEVELS_AT_ONCE = 2**16
+LEVELS_AT_ONCE = 2**13
 """Levels of columns with ties, of which polynomials are made at a time."""
 
 FEW_TIES = 1e-9

@@ -99,7 +99,7 @@ def independence_test(
     and any increasing transformation of a variable leaves the result as it is.
 
     The law of T' without ties depends on the number of rows alone: it was simulated
-    (``python -m bench.rank_law``), and goes on below 1e-5 as a power of the p-value, at the least
+    (``python -m bench.rank_law``), and goes on below 1e-6 as a power of the p-value, at the least
     1 / n!.  A variable with ties has the degrees at which its polynomials behave as those of at
     least 50 rows without ties do.  Where not even the first does, or of fewer than 20 rows,
     b is permuted: until 100 permutations reach T (Besag & Clifford), or
