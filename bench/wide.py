@@ -23,7 +23,7 @@ from bench.machine import describe
 from bench.power import interdependence_features
 from bench.report import MarkdownReport, bench_parser
 from bench.timing import last_line_of, peak
-from hgr_jax.scanning.family import BINS_OF_E, ROUNDING
+from hgr_jax.scanning.family import BINS_OF_E, LOG_ROUNDING
 
 ROWS, EVERY, KEPT = 1000, 20, 1000
 MINUTES, GIGABYTES = 10, 4
@@ -117,7 +117,9 @@ def same_values(report: MarkdownReport, columns: int) -> bool:
         for name in ("correlation", "pvalue")
     }
     adjusted = np.log([[max(p.adjusted_pvalue, 1e-300) for p in pair] for pair in both])
-    beyond = np.abs(adjusted[:, 0] - adjusted[:, 1]) / (1 / BINS_OF_E - ROUNDING * adjusted[:, 1])
+    beyond = np.abs(adjusted[:, 0] - adjusted[:, 1]) / (
+        1 / BINS_OF_E - LOG_ROUNDING * adjusted[:, 1]
+    )
     apart["adjusted_pvalue, of what is promised"] = float(beyond.max())
     bounds = dict(zip(apart, (1e-5, 1e-5, 1), strict=True))
     first = [{(p.a, p.b) for p in each.top(100, by="pvalue")} for each in (whole, found)]

@@ -25,6 +25,17 @@ def shortened(text: str, length: int, mark: str = ELLIPSIS) -> str:
     return text[: (kept + 1) // 2] + mark + text[len(text) - kept // 2 :]
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words.
+
+    Example:
+      >>> from hgr_jax._texts import counted
+      >>> counted(1, "pair"), counted(1000, "pair")
+      ('1 pair', '1,000 pairs')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def html_table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a small table for a notebook; texts are shown as they are, never read as markup.
 

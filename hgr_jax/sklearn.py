@@ -7,7 +7,6 @@ target depends in ways that are not monotone.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -21,7 +20,6 @@ from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
 from hgr_jax.core.canonical import correlation, prepare
 from hgr_jax.core.padding import over_rows
-from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.independence import independence_test
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.features import Kernels, as_features
@@ -155,7 +153,7 @@ def hgr_classif(
     pairs = np.stack([np.arange(width), np.full(width, width)], axis=1)
     kernels = Kernels(h, h)
     found = Engine(features, kernels, MEMORY).estimate(pairs)
-    in_ranks = dataclasses.replace(features, x=ranks(features.x))
+    in_ranks = features.ranked()
     tests = significance(
         features,
         in_ranks,

@@ -130,3 +130,8 @@ def test_adult(tmp_path: Path) -> None:
     residuals = table / np.sqrt(shares[0] * shares[1]) - np.sqrt(shares[0] * shares[1])
     expected = np.linalg.svd(residuals, compute_uv=False)[0]
     assert between(found, "relationship", "sex") == pytest.approx(expected, abs=1e-5)
+
+
+def test_frame_with_a_name_twice(rng: np.random.Generator) -> None:
+    frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "a"])
+    assert scan(frame, pvalues=None).names == ("a", "b", "a (2)")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
-from hgr_jax import Scan, scan
+from hgr_jax import Scan, independence_test, scan
 from hgr_jax.cli.main import main
 from hgr_jax.inference import adjust
 from hgr_jax.inference._ranked import codes_of, ranked_columns
@@ -287,6 +290,78 @@ def test_files_are_refused(tmp_path: Path) -> None:
         scan(tmp_path / "table.csv", top=3)
 
 
+def test_far_outlier_leaves_ranks_as_they_are() -> None:
+    """Beside 1e9 the other values of a column are all but one in float32."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    x[:, 1] += x[:, 0]
+    x[0, 0] = 1e9
+    whole, found = scan(x), scan(x, top=3)
+    pair = whole["x0", "x1"]
+    assert pair.pvalue == pytest.approx(independence_test(x[:, 0], x[:, 1]).pvalue, rel=1e-3)
+    assert pair.spearman == pytest.approx(spearmanr(x[:, 0], x[:, 1])[0], abs=1e-6)
+    np.testing.assert_allclose(
+        [p.adjusted_pvalue for p in found.top(3, by="pvalue")],
+        [p.adjusted_pvalue for p in whole.top(3, by="pvalue")],
+        rtol=2e-3,
+    )
+    given = scan(x, given="x2")["x0", "x1"].pvalue
+    alone = independence_test(x[:, 0], x[:, 1], given=x[:, 2]).pvalue
+    assert given == pytest.approx(alone, rel=1e-3)
+
+
+@pytest.mark.parametrize("missing", [[6], slice(None)])
+def test_pvalues_of_zero_are_told_apart(missing: Any) -> None:
+    rng = np.random.default_rng(0)
+    shared, other = rng.normal(size=(2, 4000, 1))
+    x = np.concatenate([shared + 0.35 * rng.normal(size=(4000, 6)), other, other], axis=1)
+    x[:, 7] += 0.001 * rng.normal(size=4000)
+    x[0, missing] = np.nan
+    found = scan(x, top=3)
+    assert found["x6", "x7"].pvalue == found.top(3)[1].pvalue == 0
+
+
+def test_pairs_without_a_value_are_not_kept() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 8))
+    x[:, 1] = x[:, 0] ** 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of powers of 50
+        whole, found = scan(x, h=50, k=50), scan(x, h=50, k=50, top=2)
+    assert len(whole) == 27
+    assert found.settings["top"]["tested"] == 27
+    expected = {(pair.a, pair.b) for pair in whole.top(2, by="pvalue")}
+    assert {(pair.a, pair.b) for pair in found.top(2)} == expected
+
+
+def test_pairs_that_were_not_kept_are_said_to_be() -> None:
+    found = scan(table(), top=3)
+    some, other = found.used[:2], "x50"
+    left = next(p for p in itertools.combinations(found.used, 2) if not _is_in(found, *p))
+    with pytest.raises(KeyError, match="was not kept"):
+        found[left]
+    with pytest.raises(KeyError, match="no column 'x50' is in a pair that was kept"):
+        found[some[0], other]
+
+
+def _is_in(found: Scan, a: str, b: str) -> bool:
+    return bool(np.isfinite(found.correlation[found.names.index(a), found.names.index(b)]))
+
+
+@pytest.mark.parametrize("checkpoint", [3, "", []])
+def test_checkpoint_is_a_path(checkpoint: Any) -> None:
+    with pytest.raises(TypeError, match="checkpoint must be the path of a folder; got"):
+        scan(np.zeros((9, 2)), top=1, checkpoint=checkpoint)
+
+
+def test_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n2,1\n")
+    for source, options in ((np.zeros((9, 2)), {"top": 1}), (tmp_path / "table.csv", {})):
+        with pytest.raises(ValueError, match=r"a folder that can be written to; got .*file \("):
+            scan(source, checkpoint=tmp_path / "file", **options)
+
+
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(80, 12))
@@ -294,13 +369,30 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [",".join(f"c{i}" for i in range(12)), *(",".join(map(str, row)) for row in x)]
     (tmp_path / "wide.csv").write_text("\n".join(lines))
     out = ["--out", str(tmp_path / "out")]
-    assert (
-        main(["scan", str(tmp_path / "wide.csv"), "--keep", "3", "--sort", "correlation", *out])
-        == 0
-    )
+    scan_it = ["scan", str(tmp_path / "wide.csv"), "--force", *out]
+    kept = ["--checkpoint", str(tmp_path / "kept")]
+    assert main([*scan_it, "--keep", "3", "--sort", "correlation", *kept]) == 0
     told = capsys.readouterr().out
-    assert "the first by largest HGR-KB, of 66 pairs of 12 columns, of which" in told
+    assert "come first by largest HGR-KB, of 66 pairs of 12 columns; more than chance" in told
+    assert "of these 3 pairs are more than chance" in told
+    assert "pairs that were kept: " in told
+    assert (tmp_path / "kept" / "wide.npz").exists()
     assert Scan.load(tmp_path / "out" / "scan.npz").settings["top"]["by"] == "correlation"
     assert len((tmp_path / "out" / "pairs.csv").read_text().splitlines()) == 4
-    assert main(["scan", str(tmp_path), "--keep", "3", "--force", *out]) == 2
-    assert "--keep is for a file that is read whole" in capsys.readouterr().err
+    for arguments, message in (
+        ([str(tmp_path), "--keep", "3"], "--keep is for a file that is read whole"),
+        ([scan_it[1], "--keep", "3", "--given", "c1"], "--keep is for scans without --given"),
+        ([scan_it[1], *kept], "--checkpoint is for files that are read batch by batch, or with"),
+        ([scan_it[1], "--keep", "2", *kept], "kept holds the checkpoint of another scan"),
+    ):
+        assert main(["scan", *arguments, "--force", *out]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_command_that_keeps_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a category no excess is known."""
+    lines = ["a,kind", *(f"{i},{'uvw'[i % 3]}" for i in range(60))]
+    (tmp_path / "few.csv").write_text("\n".join(lines))
+    out = ["--out", str(tmp_path / "out")]
+    assert main(["scan", str(tmp_path / "few.csv"), "--keep", "3", "--sort", "excess", *out]) == 0
+    assert "no pair has what they are kept by" in capsys.readouterr().out

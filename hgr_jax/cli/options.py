@@ -48,7 +48,7 @@ def command_parser() -> argparse.ArgumentParser:
         "scan",
         help="all pairs of columns of a file, with p-values",
         description=(
-            "HGR-KB of every pair of columns of a file, with p-values: a ranked table here, all"
+            "HGR-KB of every pair of columns of a file, with p-values: a ranked table here, the"
             " pairs as CSV and Parquet, a heat map, and a report to open in a browser. Dates are"
             " numbers, other text is categories; missing values are left out pair by pair."
         ),
@@ -212,8 +212,18 @@ def _add_scan_options(scan: argparse.ArgumentParser) -> None:
         "--keep",
         type=_positive,
         metavar="N",
-        help="of a table of thousands of columns: keep only the first N pairs, by the p-value (or"
-        " by --sort correlation, excess)",
+        help="of a table of thousands of columns, in memory: keep only the first N pairs, by the"
+        " p-value unless --sort is correlation or excess; the rest is tested, but not shown",
+    )
+    _completed(
+        scan.add_argument(
+            "--checkpoint",
+            type=_path,
+            metavar="FOLDER",
+            help="with --keep, or of files that are read batch by batch: keeps what was found so"
+            " far there, from which a run that was stopped goes on",
+        ),
+        _FOLDERS,
     )
     add(
         "--sort",

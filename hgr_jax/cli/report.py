@@ -74,7 +74,7 @@ PROBABILITIES = ("p-value", "adjusted p")
 ORDERED_BY = {
     "rank_excess": ("excess", "what ranks show beyond |Spearman|, those more than chance first"),
     "correlation": ("KB", "largest HGR-KB"),
-    "excess": ("KB", "HGR-KB most exceeds |Pearson|"),
+    "excess": ("KB", "largest excess of HGR-KB over |Pearson|"),
     "pvalue": ("p-value", "smallest p-value"),
 }
 """The header that an order is by, and the order in words."""

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from hgr_jax._files import atomic_write
-from hgr_jax._texts import shortened
+from hgr_jax._texts import counted, shortened
 from hgr_jax.cli.html.page import write_html
 from hgr_jax.cli.outputs import harmless, open_in_browser, save_shown, step_shown
 from hgr_jax.cli.report import (
@@ -52,6 +52,7 @@ class ScanOptions:
     rank: bool = False
     top: int = 20
     keep: int | None = None
+    checkpoint: Path | None = None
     sort: str = "rank_excess"
     permutations: int = 999
     seed: int = 0
@@ -121,7 +122,13 @@ def _report_batches(path: Path, settings: ScanOptions, folder: Path, reading: Re
             key=jax.random.key(settings.seed),
             categories=settings.categories,
         )
-        found = scan_source(source, options, progress=sys.stderr.isatty(), columns=columns)
+        found = scan_source(
+            source,
+            options,
+            progress=sys.stderr.isatty(),
+            checkpoint=settings.checkpoint,
+            columns=columns,
+        )
     except ValueError as error:
         raise TableError(printable(str(error))) from error
     _report(found, path.name, settings, folder)
@@ -135,6 +142,12 @@ def _check_out(folder: Path) -> None:
 def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> Scan:
     """Scan a table that has been read, and report as `report_file` does."""
     _check_out(folder)
+    if settings.keep is not None and settings.given:
+        raise TableError("--keep is for scans without --given: leave one of them out")
+    if settings.keep is None and settings.checkpoint is not None:
+        raise TableError(
+            "--checkpoint is for files that are read batch by batch, or with --keep: leave it out"
+        )
     try:
         found = scan(
             table,
@@ -149,6 +162,7 @@ def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> 
             progress=sys.stderr.isatty(),
             top=settings.keep,
             by=settings.kept_by,
+            checkpoint=settings.checkpoint,
         )
     except ValueError as error:
         raise TableError(printable(str(error))) from error
@@ -161,20 +175,21 @@ def _report(
     """Print and write what was found, of a ``table`` if it is in memory."""
     # All but what prints before what is printed: a reader such as `head` may end that early.
     shown = found.top(max(settings.top, DETAILS), by=settings.sort)
-    with step_shown(f"looking at {_count(len(shown), 'pair')} in full"):
+    with step_shown(f"looking at {counted(len(shown), 'pair')} in full"):
         in_full = {(pair.a, pair.b): found.in_full(pair.a, pair.b) for pair in shown}
     with step_shown("writing pairs.csv, pairs.parquet and scan.npz"):
         _write_pairs(found, in_full, settings.sort, folder)
         found.save(folder / "scan.npz")
     page, picture = folder / "report.html", folder / "heat_map.png"
-    with step_shown(f"writing report.html with {_count(min(len(shown), DETAILS), 'pair')} drawn"):
+    with step_shown(f"writing report.html with {counted(min(len(shown), DETAILS), 'pair')} drawn"):
         write_html(as_report(found, title, in_full, table, by=settings.sort), page)
     _say(found, title, in_full, settings)
     if len(found):
         save_shown(found.plot, picture)
     else:  # that of an earlier scan would be wrong
         picture.unlink(missing_ok=True)
-    print(f"all pairs: {printable(str(folder / 'pairs.csv'))} (and .parquet, scan.npz)")
+    kept = "pairs that were kept" if "top" in found.settings else "all pairs"
+    print(f"{kept}: {printable(str(folder / 'pairs.csv'))} (and .parquet, scan.npz)")
     print(f"open in a browser: {printable(str(page))}")
     if settings.open:
         open_in_browser(page)
@@ -184,8 +199,8 @@ def _report(
 def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> None:
     used = len(found.used)
     print(
-        f"{printable(title)}: {_count(len(found), 'pair')} of {_count(used, 'column')},"
-        f" {_count(found.settings['rows'], 'row')},"
+        f"{printable(title)}: {counted(len(found), 'pair')} of {counted(used, 'column')},"
+        f" {counted(found.settings['rows'], 'row')},"
         f" polynomials of degree {settings.h} and {settings.k}"
         + (" of ranks" if settings.rank else "")
         + (
@@ -200,17 +215,19 @@ def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> Non
     of_all = found.settings.get("top")
     if of_all is not None:
         print(
-            f"the first by {ORDERED_BY[of_all['by']][1]}, of {_count(of_all['pairs'], 'pair')} of"
-            f" {_count(of_all['columns'], 'column')}, of which {of_all['discoveries']:,} are more"
-            f" than chance at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}"
+            f"these come first by {ORDERED_BY[of_all['by']][1]}, of"
+            f" {counted(of_all['pairs'], 'pair')} of {counted(of_all['columns'], 'column')}; more"
+            f" than chance, at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}:"
+            f" {of_all['discoveries']:,} of all"
         )
     sample = found.settings.get("sample_rows")
     if sample is not None:
         print(
-            f"read batch by batch: ranks, pictures and single rows are by {_count(sample, 'row')}"
+            f"read batch by batch: ranks, pictures and single rows are by {counted(sample, 'row')}"
         )
     if not len(found):
-        print("no pair of columns is left to scan")
+        some = of_all is not None and of_all["pairs"]
+        print("no pair has what they are kept by" if some else "no pair of columns is left to scan")
         return
     listed = found.top(settings.top, by=settings.sort)
     width = max(
@@ -232,7 +249,8 @@ def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> Non
             f"  {pair.n_obs:>7}  {_one_row(influence_in(in_full, pair.a, pair.b))}"
         )
     print(
-        f"\n{more_than_chance(found):,} of {len(found):,} pairs are more than chance at a false"
+        f"\n{more_than_chance(found):,} of {'these ' if of_all else ''}{len(found):,} pairs are"
+        " more than chance at a false"
         f" discovery rate of {FALSE_DISCOVERY_RATE:.0%}\n"
         "null 95%: what HGR-KB of ranks stays below, 95 times of 100, where columns are independent"
     )
@@ -251,10 +269,6 @@ def _one_row(influence: Influence | None) -> str:
     if influence.dominates:
         text += f", {influence.row}: {influence.without:.3f}"
     return text
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _short_name(name: str) -> str:

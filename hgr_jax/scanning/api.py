@@ -41,6 +41,7 @@ from hgr_jax.scanning.options import (
     check_devices,
     check_streamed,
     checked_kernels,
+    checkpoint_folder,
 )
 from hgr_jax.scanning.products import on_devices
 from hgr_jax.scanning.result import Scan
@@ -298,7 +299,6 @@ def scan(
         raise ValueError(
             "checkpoint is for tables that are read batch by batch, or with top; this is in memory."
         )
-    folder = None if checkpoint is None else Path(checkpoint)
     if top is not None:
         check_beside_top(measure, given, pvalues, by)
     columns, split = chosen_columns(table, other, names, categories, low_cardinality)
@@ -331,7 +331,9 @@ def scan(
         given=tuple(columns.names[i] for i in taken or ()),
     )
     if top is not None:
-        return scan_best(columns, request, Wanted(top, by, targets, split), folder)
+        return scan_best(
+            columns, request, Wanted(top, by, targets, split), checkpoint_folder(checkpoint)
+        )
     used = np.concatenate([columns.number_positions, columns.category_positions])
     wanted = None if targets is None else len(targets)
     others = None if split is None else int((used >= split).sum())

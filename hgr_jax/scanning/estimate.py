@@ -45,6 +45,7 @@ def doubled(features: Features, pairs: Integers) -> tuple[Features, Integers]:
     And the positions of ``pairs (N, 2)`` among these columns.
     """
     numbers = features.n_numeric
-    found = dataclasses.replace(features, x=np.concatenate([features.x, features.x], axis=1))
+    twice = np.concatenate([features.x, features.x], axis=1)
+    found = dataclasses.replace(features, x=twice, unrounded=None)
     beyond = np.array([[0, numbers]])
     return found, pairs + np.where(pairs < numbers, beyond, numbers)

@@ -12,7 +12,7 @@ from hgr_jax._arrays import Floats, Integers
 BINS_OF_E = 2**11
 """Bins for each factor e of a p-value: what is read off them is known to 0.05%."""
 
-ROUNDING = 3e-5
+LOG_ROUNDING = 3e-5
 """Of a logarithm: the p-value of a pair that is kept may have been counted with another rounding,
 in a bin beside its own."""
 
@@ -48,12 +48,12 @@ class Family:
         """Return p-values ``(N,)`` of the family as Benjamini and Hochberg adjust them.
 
         Of the p-values in a bin the largest is taken to be as large as the bin allows, which is
-        0.05% too large at most.  What is returned may be too small by as much, and by `ROUNDING` of
+        0.05% too large at most.  What is returned may be too small by as much, and by `LOG_ROUNDING` of
         its logarithm, but is never less than the p-value.
         """
         known = ~np.isnan(pvalues)
         with np.errstate(divide="ignore"):
-            bins = self._bins(np.log(pvalues[known]) * (1 + ROUNDING) - 1 / BINS_OF_E)
+            bins = self._bins(np.log(pvalues[known]) * (1 + LOG_ROUNDING) - 1 / BINS_OF_E)
         found = np.full(len(pvalues), np.nan)
         found[known] = np.exp(np.minimum(np.minimum.accumulate(self._by_bin()[0])[bins], 0))
         return np.maximum(found, pvalues)

@@ -31,6 +31,7 @@ class Features:
       weights: ``(n,)`` non-negative, or None.
       known: ``(1 + r, n)``, 1 and orthonormal functions of given columns, of which only what they
         leave of the others counts; None for none.
+      unrounded: ``(n, p)``, the numbers with all their digits, where ``x`` has fewer.
     """
 
     x: Floats
@@ -38,6 +39,7 @@ class Features:
     levels: tuple[int, ...]
     weights: Floats | None
     known: NDArray[np.float64] | None = None
+    unrounded: NDArray[np.float64] | None = None
 
     @property
     def rows(self) -> int:
@@ -59,6 +61,14 @@ class Features:
         values = self.values(column)
         return ~np.isnan(values) if column < self.n_numeric else values >= 0
 
+    def ranked(self) -> Features:
+        """Return these, numbers replaced by their ranks.
+
+        Beside a far outlier, values that differ may be one in the dtype of ``x``.
+        """
+        rank = ranks(self.x if self.unrounded is None else self.unrounded)
+        return dataclasses.replace(self, x=rank.astype(self.x.dtype, copy=False), unrounded=None)
+
     def kernel(self, column: int, degree: Any) -> Any:
         """Return the kernel of a column: that of a number, or indicators of its levels."""
         if column < self.n_numeric:
@@ -77,9 +87,10 @@ def as_features(
     if ranked:
         x = ranks(np.asarray(x))
     wanted = x.dtype if x.dtype == np.float32 else jnp.result_type(float)
+    unrounded = np.asarray(x) if x.dtype == np.float64 and wanted == jnp.float32 else None
     if x.size and not as_they_are:
         x = _within_range(x)
-        if isinstance(x, np.ndarray) and x.dtype == np.float64 and wanted == jnp.float32:
+        if unrounded is not None:
             # float32 has too few digits for values far from 0; no affine map changes a correlation.
             x = x - np.nanmean(x, axis=0)
             x = _within_range(x, least=0)
@@ -92,6 +103,7 @@ def as_features(
         codes=np.asarray(whole, np.int32),
         levels=tuple(len(category.levels) for category in columns.categories),
         weights=None if weights is None else np.asarray(weights, wanted),
+        unrounded=unrounded,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-from hgr_jax._texts import html_table, shortened
+from hgr_jax._texts import counted, html_table, shortened
 from hgr_jax.tables.convert import unique_names
 
 SHOWN_LETTERS = 40
@@ -44,7 +44,8 @@ def scan_title(scan: Any) -> str:
     settings, used = scan.settings, len(scan.used)
     given = f", given {', '.join(settings['given'])}" if settings.get("given") else ""
     return (
-        f"Scan of {len(scan):,} pairs of {used:,} columns, {settings['rows']:,} rows"
+        f"Scan of {counted(len(scan), 'pair')} of {counted(used, 'column')},"
+        f" {counted(settings['rows'], 'row')}"
         f" ({settings['method']}, h={settings['h']}, k={settings['k']}{given}){_of_all(settings)}"
     )
 
@@ -54,8 +55,9 @@ def _of_all(settings: Mapping[str, Any]) -> str:
     top = settings.get("top")
     if not top:
         return ""
-    found = f"; {top['discoveries']:,} are more than chance" if top["tested"] else ""
-    return f", the first of {top['pairs']:,} pairs of {top['columns']:,} columns{found}"
+    found = f"; more than chance: {top['discoveries']:,}" if top["tested"] else ""
+    of_all = f"{counted(top['pairs'], 'pair')} of {counted(top['columns'], 'column')}"
+    return f", the first of {of_all}{found}"
 
 
 def pairs_as_text(title: str, pairs: Sequence[Any], count: int) -> str:

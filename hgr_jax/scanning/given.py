@@ -20,7 +20,6 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.kernels import check_monomials, monomial_exponents
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.inference._polynomials import centred_indicators, polynomials_at
-from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference._small_problems import inverse_choleskies
 from hgr_jax.inference.independence import residuals
 from hgr_jax.scanning.features import Features
@@ -40,8 +39,7 @@ class GivenColumns:
 
     def ranked(self) -> GivenColumns:
         """Return these, numbers replaced by their ranks."""
-        found = dataclasses.replace(self.features, x=ranks(self.features.x))
-        return GivenColumns(found, self.degree)
+        return GivenColumns(self.features.ranked(), self.degree)
 
     def functions(self) -> NDArray[np.float64]:
         """Return 1 and orthonormal functions, ``(1 + r, n)``, 0 in rows that are dropped.

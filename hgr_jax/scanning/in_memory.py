@@ -13,7 +13,6 @@ from jax import Array
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._progress import progress_bar
-from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.multiplicity import adjust
 from hgr_jax.scanning.choice import numeric_only
 from hgr_jax.scanning.engine import Engine
@@ -128,7 +127,7 @@ def examine(columns: Columns, request: Request, pairs: Integers, positions: Inte
     in_ranks, by_ranks = features, None
     if request.pvalues is not None and measure is None:
         if not request.ranked or not kernels.plain:
-            in_ranks = dataclasses.replace(features, x=ranks(features.x))
+            in_ranks = features.ranked()
             if known is not None:
                 in_ranks = dataclasses.replace(in_ranks, known=known.ranked().functions())
         with show(label="ranks") as advance:

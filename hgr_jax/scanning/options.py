@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from hgr_jax._checks import check_degree, check_kernel
 from hgr_jax._texts import shortened
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.scanning.features import Kernels
+from hgr_jax.tables.faults import TableError, printable
 
 Measure = Callable[[Any, Any], Any]
 
@@ -28,6 +30,22 @@ def check_streamed(asked: Mapping[str, bool]) -> None:
             f"{wrong[0]}: not for a table that is read batch by batch. Leave it out, or read the"
             " table (or a sample of its rows) into a data frame and scan that."
         )
+
+
+def checkpoint_folder(checkpoint: Any) -> Path | None:
+    """Return the folder of a checkpoint, which is made, or None."""
+    if checkpoint is None:
+        return None
+    if not isinstance(checkpoint, str | Path) or not str(checkpoint):
+        raise TypeError(f"checkpoint must be the path of a folder; got {checkpoint!r}.")
+    try:
+        Path(checkpoint).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TableError(
+            f"checkpoint must be a folder that can be written to; got {printable(str(checkpoint))}"
+            f" ({error.strerror})"
+        ) from error
+    return Path(checkpoint)
 
 
 def check_devices(devices: Any) -> None:

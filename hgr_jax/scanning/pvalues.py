@@ -36,9 +36,14 @@ SOURCES = ("", "rank", "asymptotic", "permutation", "exact", "signs", SAMPLED)
 
 @dataclasses.dataclass(frozen=True)
 class Significance:
-    """Of N pairs: p-value, where it came from (into `SOURCES`), null mean and null 95% point."""
+    """Of N pairs: p-value, where it came from (into `SOURCES`), null mean and null 95% point.
+
+    And the logarithms of the p-values that are from a law, of which some are 0 as numbers; NaN of
+    the others.
+    """
 
     pvalue: Floats
+    log_of_law: Floats
     source: NDArray[np.int8]
     null_mean: Floats
     null_95: Floats
@@ -47,7 +52,19 @@ class Significance:
     def none(count: int) -> Significance:
         """Return tests that know nothing of any of ``count`` pairs."""
         absent = np.full(count, np.nan)
-        return Significance(absent, np.zeros(count, np.int8), absent.copy(), absent.copy())
+        source = np.zeros(count, np.int8)
+        return Significance(absent, absent.copy(), source, absent.copy(), absent.copy())
+
+    @property
+    def log_pvalue(self) -> Floats:
+        """Logarithms of all p-values."""
+        logs = np.log(np.maximum(self.pvalue, np.finfo(np.float64).tiny))
+        return np.where(np.isnan(self.log_of_law), logs, self.log_of_law)
+
+    def put_law(self, places: NDArray[Any], log_p: Floats, source: Any) -> None:
+        """Keep the logarithms of p-values of some pairs, and where these came from."""
+        self.log_of_law[places], self.pvalue[places] = log_p, np.exp(log_p)
+        self.source[places] = source
 
 
 def significance(
@@ -82,8 +99,8 @@ def significance(
         tests.null_95[usable] = roys_root.quantile(0.95, rows[usable], *found.degrees[usable].T)
     if given is not None:
         tests.pvalue[:] = sign_tests(
-            features,
-            given,
+            in_ranks,
+            given.ranked(),
             ranked,
             pairs,
             usable,
@@ -95,26 +112,25 @@ def significance(
         return tests
     if by_ranks is not None:
         known = by_ranks.known
-        tests.pvalue[known] = np.exp(by_ranks.log_p[known])
-        tests.source[known] = np.where(
-            by_ranks.exact[known], SOURCES.index("exact"), SOURCES.index("rank")
-        )
+        exact = by_ranks.exact[known]
+        source_of = np.where(exact, SOURCES.index("exact"), SOURCES.index("rank"))
+        tests.put_law(known, by_ranks.log_p[known], source_of)
         progress(int(known.sum()))
     rest = usable & (tests.source == 0)
     if source == "auto":
         by_law = rest & (pairs >= features.n_numeric).any(axis=1)
         if by_law.any():
-            by_law[by_law] = _law_is_valid(features, ranked, pairs[by_law], found.select(by_law))
+            by_law[by_law] = _law_is_valid(in_ranks, ranked, pairs[by_law], found.select(by_law))
     else:
         by_law = usable & (source in ("rank", "asymptotic"))
     if by_law.any():
         tested = (found if source == "asymptotic" else of_ranks).select(by_law)
         progress(int(by_law.sum()))
-        pvalue = roys_root.survival(tested.correlation, rows[by_law], *tested.degrees.T)
+        log_p = roys_root.log_survival(tested.correlation, rows[by_law], *tested.degrees.T)
         categories = (pairs[by_law] >= features.n_numeric).all(axis=1)
         plain = (source == "asymptotic") | categories
-        tests.pvalue[by_law] = pvalue
-        tests.source[by_law] = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
+        source_of = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
+        tests.put_law(by_law, log_p, source_of)
         if source == "auto":
             by_law[by_law] = tested.pivot >= MIN_PIVOT
     left = np.flatnonzero(rest & ~by_law)

@@ -119,7 +119,8 @@ class Scan:
             raise TypeError(f"scan[a, b] takes the names of two columns; got {names!r}.")
         i, j = (self._position(name) for name in names)
         if not np.isfinite(self.correlation[i, j]) or i == j:
-            raise KeyError(f"the pair of {names[0]!r} and {names[1]!r} was not measured.")
+            why = "not kept" if "top" in self.settings else "not measured"
+            raise KeyError(f"the pair of {names[0]!r} and {names[1]!r} was {why}.")
         return self._pairs_of(np.array([[i, j]]))[0]
 
     @property
@@ -334,7 +335,8 @@ class Scan:
             raise KeyError(f"column {name!r} was skipped: {self.skipped[name]}.")
         if name not in self.names:
             near = near_matches(name, self.names) or "."
-            raise KeyError(f"no column {name!r} was scanned{near}")
+            where = "is in a pair that was kept" if "top" in self.settings else "was scanned"
+            raise KeyError(f"no column {name!r} {where}{near}")
         return self.names.index(name)
 
     def category(self, name: str, *, beside: str | None = None) -> Category | None:

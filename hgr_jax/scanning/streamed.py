@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from hgr_jax._progress import Advance, progress_bar
 from hgr_jax.scanning import state_archive
+from hgr_jax.scanning.options import checkpoint_folder
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.state import ScanState
 from hgr_jax.scanning.stream_options import StreamOptions
@@ -66,7 +67,7 @@ def scan_source(
             progress, source.rows, unit="row", extra="stream", label=label, leave=False
         )
 
-    run = Run(source, kinds, rows, bar, None if checkpoint is None else Path(checkpoint), options)
+    run = Run(source, kinds, rows, bar, checkpoint_folder(checkpoint), options)
     state = run.resumed()
     if state is None:
         survey = Survey(kinds, categories=options.categories, weights=options.weights)

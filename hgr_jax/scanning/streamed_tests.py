@@ -76,18 +76,16 @@ def tests_of_pairs(
     if numbers.any():
         log_p, sure = _rank_pvalues(plan, sums, pairs[numbers], rows[numbers], sample)
         places = np.flatnonzero(numbers)[sure]
-        tests.pvalue[places] = np.exp(log_p[sure])
-        tests.source[places] = SOURCES.index("rank")
+        tests.put_law(places, log_p[sure], SOURCES.index("rank"))
     mixed = usable & ~numbers
     if mixed.any():
         mixed[mixed] = _law_holds(plan, sums, pairs[mixed], rows[mixed], sample)
         mixed &= of_ranks.pivot >= MIN_PIVOT
         tested = of_ranks.select(mixed)
-        tests.pvalue[mixed] = roys_root.survival(tested.correlation, rows[mixed], *tested.degrees.T)
+        log_p = roys_root.log_survival(tested.correlation, rows[mixed], *tested.degrees.T)
         categories = (pairs[mixed] >= len(plan.numbers)).all(axis=1)
-        tests.source[mixed] = np.where(
-            categories, SOURCES.index("asymptotic"), SOURCES.index("rank")
-        )
+        source = np.where(categories, SOURCES.index("asymptotic"), SOURCES.index("rank"))
+        tests.put_law(mixed, log_p, source)
     left = np.flatnonzero(usable & (tests.source == 0))
     if len(left):
         some = _some_rows(sample)

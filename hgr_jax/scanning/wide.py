@@ -23,7 +23,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._files import atomic_write
 from hgr_jax._progress import progress_bar
 from hgr_jax.inference._rank_law import LEAST_ROWS
-from hgr_jax.inference._ranked import RankedColumn, codes_of, ranked_columns
+from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, codes_of, ranked_columns
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.scanning.choice import selected
 from hgr_jax.scanning.family import Family, FirstPairs
@@ -189,7 +189,7 @@ class _Search:
         pairs = self._pairs(left, right)
         part, of_part, positions = selected(self.columns, pairs)
         found = examine(part, request, of_part, positions)
-        logs = np.log(np.maximum(found.tests.pvalue, np.finfo(float).tiny))
+        logs = found.tests.log_pvalue
         if request.pvalues is not None:
             self.family.add(logs)
         self.best.add(_order_of(found, logs, self.wanted.by), *pairs.T)
@@ -256,10 +256,12 @@ def _screened(columns: Columns, request: Request) -> tuple[Integers, list[Ranked
     """Return positions of the columns whose pairs the screen tests, and these by their ranks.
 
     They are numbers without missing values, and of more than two values: the law of two of two
-    values is Fisher's.
+    values is Fisher's.  With kernels of higher degrees than the test's a pair may have no value,
+    which the screen would not know.
     """
     none = np.zeros(0, np.intp), list[RankedColumn]()
     of_test = request.pvalues == "auto" and request.method == "kb"
+    of_test &= request.kernels.plain and request.kernels.largest <= LARGEST_DEGREE
     if not of_test or request.weights is not None or columns.rows < LEAST_ROWS:
         return none
     x = np.asarray(columns.numbers)

@@ -183,8 +183,7 @@ def as_source(table: Any) -> Source | None:
     if not hasattr(table, "__arrow_c_stream__"):
         return None
     narwhals = require("narwhals.stable.v2", "table")
-    native = narwhals.from_native(table, pass_through=True)
-    return None if isinstance(native, narwhals.DataFrame) else _of_stream(table)
+    return None if narwhals.dependencies.is_into_dataframe(table) else _of_stream(table)
 
 
 def of_files(path: str | Path) -> Source:
