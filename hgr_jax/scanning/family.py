@@ -48,8 +48,8 @@ class Family:
         """Return p-values ``(N,)`` of the family as Benjamini and Hochberg adjust them.
 
         Of the p-values in a bin the largest is taken to be as large as the bin allows, which is
-        0.05% too large at most.  What is returned may be too small by as much, and by `LOG_ROUNDING` of
-        its logarithm, but is never less than the p-value.
+        0.05% too large at most.  What is returned may be too small by as much, and by
+        `LOG_ROUNDING` of its logarithm, but is never less than the p-value.
         """
         known = ~np.isnan(pvalues)
         with np.errstate(divide="ignore"):
