@@ -18,6 +18,9 @@ from hgr_jax.tables.encoding import memberships
 PASSES = 2
 """Times that a polynomial is made orthogonal again: rounding of the first is gone after them."""
 
+SLIGHT = 1e-6
+"""Of the norm before: less than that is all that was not orthogonal, and once is enough."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Polynomials:
@@ -167,6 +170,8 @@ def stieltjes(
             left = np.matmul(before, (weights * v)[..., None])[..., 0]
             correction[j, : j + 1] += left.T
             v -= np.matmul(left[:, None], before)[:, 0]
+            if (np.abs(left).max(axis=1) <= SLIGHT * np.sqrt(product)).all():
+                break
         square = np.einsum("cn,cn,cn->c", weights, v, v, optimize=False)
         lives = lives & (square > tolerance**2 * product)
         norm = np.sqrt(square)
