@@ -22,6 +22,9 @@ from hgr_jax.scanning.features import chunks
 from hgr_jax.scanning.functions import ColumnPolynomials, RowFunctions
 from hgr_jax.scanning.products import own_moments
 
+LOST_REMAINDER, LOST_NORM = 0.05, 1e3
+"""As `MIN_REMAINDER` and `MAX_NORM`: where no whitening would be exact any more."""
+
 MeasuredBy = Callable[[RowFunctions, Floats | None], Floats]
 """The moments of functions of columns, with those with others of the rows, as of `own_moments`."""
 
@@ -88,20 +91,34 @@ def assessed(
     residual = norms[1:] / basis.step
     product = np.sqrt(basis.diagonal**2 + basis.coupling**2 + residual**2)
     in_span = np.logical_and.accumulate(residual > tolerance(x.dtype) * product, axis=0)
-    kept = np.concatenate([np.ones_like(in_span[:1]), in_span])
-    scale = np.where(kept, norms, 1)
-    both = kept[:, None] & kept[None, :]
-    divisor = np.where(scale > 0, scale, 1)
-    identity = np.eye(len(gram))[..., None]
-    correlation = np.where(both, gram / divisor[:, None] / divisor[None, :], identity)
-    _, pivots = inverse_choleskies(correlation)
-    bad = (pivots < MIN_REMAINDER**2) | (scale > MAX_NORM) | (scale < 1 / MAX_NORM)
-    wrong = np.asarray(bad[1:].any(axis=0) | ~known)
+    wrong = np.asarray(
+        _ill_conditioned(gram, in_span, MIN_REMAINDER, MAX_NORM).any(axis=0) | ~known
+    )
     directions = in_span.sum(axis=0)
     few = np.flatnonzero((directions < basis.degree) & (total > 0))
     expected = np.minimum(count_distinct(x[:, few]) - 1, basis.degree)
     wrong[few] |= directions[few] < expected
     return dataclasses.replace(basis, in_span=in_span).pruned(), wrong & (total > 0)
+
+
+def _ill_conditioned(
+    gram: Floats, in_span: NDArray[np.bool_], remainder: float, norm: float
+) -> NDArray[np.bool_]:
+    """Return which directions ``(d, c)`` are mostly those before, or far from normal.
+
+    Of Gram matrices ``(d + 1, d + 1, c)``: where no more than a ``remainder`` of the norm is
+    orthogonal to the directions before, or it is more or less than 1 by a factor ``norm``.
+    """
+    each = np.arange(len(gram))
+    kept = np.concatenate([np.ones_like(in_span[:1]), in_span])
+    scale = np.where(kept, np.sqrt(np.maximum(gram[each, each], 0)), 1)
+    both = kept[:, None] & kept[None, :]
+    divisor = np.where(scale > 0, scale, 1)
+    identity = np.eye(len(gram))[..., None]
+    correlation = np.where(both, gram / divisor[:, None] / divisor[None, :], identity)
+    _, pivots = inverse_choleskies(correlation)
+    bad = (pivots < remainder**2) | (scale > norm) | (scale < 1 / norm)
+    return np.asarray(bad[1:])
 
 
 def repaired(
@@ -117,6 +134,7 @@ def repaired(
     return basis.pruned(), basis.in_span.sum(axis=0) >= expected
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def polynomials_of(
     x: Floats,
     weights: Floats | None,
@@ -138,9 +156,17 @@ def polynomials_of(
         each = 16 * degree * len(x)
         for part in chunks(np.flatnonzero(wrong), int(np.clip(memory // each, 1, 64))):
             better, fine[part] = repaired(x[:, part], weights, degree=degree)
-            basis = basis.replaced(part, better)
-            own = ColumnPolynomials(x[:, part], better)
-            moments[..., part] = own_moments(own, weights, beside)
+            own = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
+            gram = own[:, : 1 + degree] / np.where(own[0, 0] > 0, own[0, 0], 1)
+            # A recurrence of dozens of degrees may not follow what it was made of.
+            gram = np.where(np.isfinite(gram), gram, 0)
+            lost = _ill_conditioned(gram, better.in_span, LOST_REMAINDER, LOST_NORM)
+            lost = np.logical_or.accumulate(lost, axis=0) & better.in_span
+            if lost.any():
+                fine[part] &= ~lost.any(axis=0)
+                better = dataclasses.replace(better, in_span=better.in_span & ~lost).pruned()
+                own = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
+            basis, moments[..., part] = basis.replaced(part, better), own
     return ColumnPolynomials(x, basis), moments, fine, bool(wrong.any())
 
 
