@@ -358,3 +358,12 @@ def test_ranks_of_the_middle_of_ties() -> None:
     x = np.array([[3.0, np.nan], [1.0, 2.0], [3.0, 2.0], [7.0, 2.0]])
     expected = [[0.0, np.nan], [-0.75, 0.0], [0.0, 0.0], [0.75, 0.0]]
     np.testing.assert_allclose(ranks(x), expected)
+
+
+def test_far_tail_of_independent_columns() -> None:
+    """Of 319,600 pairs some 320 have a p-value of at most 0.001, and 32 of 0.0001."""
+    x = np.random.default_rng(0).normal(size=(100, 800)).astype(np.float32)
+    found = scan(x, top=600)
+    p = found.pvalue[tuple(found.pairs.T)]
+    for level, within in ((1e-3, 60), (1e-4, 20)):
+        assert abs(np.sum(p <= level) - 319_600 * level) < within
