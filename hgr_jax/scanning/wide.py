@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -208,8 +210,12 @@ class _Search:
     def _stamp(self) -> str:
         """Return what the table and the options are, so that no other run goes on from this one."""
         request, wanted = self.request, self.wanted
-        options = [request.settings(self.columns, ""), dataclasses.astuple(wanted), SQUARE_SIDE]
-        found = hashlib.sha256(json.dumps([options, self.columns.names], default=str).encode())
+        kernels = [getattr(f, "__name__", repr(f)) for f in (request.kernels.h, request.kernels.k)]
+        key = None if request.key is None else jax.random.key_data(request.key).tolist()
+        dtype = str(jnp.result_type(float))
+        options = [request.settings(self.columns, dtype), kernels, key, SQUARE_SIDE]
+        told = [*options, dataclasses.astuple(wanted), self.columns.names]
+        found = hashlib.sha256(json.dumps(told, default=str).encode())
         arrays = [np.asarray(self.columns.numbers), request.weights]
         for array in [*arrays, *(each.codes for each in self.columns.categories)]:
             found.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
