@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 
 BINS_OF_E = 2**11
-"""Bins for each factor e of a p-value: what is read off them is known to 0.05%."""
+"""Bins for each factor e of a p-value: what is read off them is at most 0.05% too large."""
 
-LOG_ROUNDING = 3e-5
-"""Of a logarithm: the p-value of a pair that is kept may have been counted with another rounding,
-in a bin beside its own."""
+SLACK = 1e-6
+"""Of a bin: a logarithm may have been rounded across its edge on the way through a p-value."""
 
 LEAST = -800.0
 """Of the logarithms that are told apart; e to this is no longer a double."""
@@ -39,21 +38,28 @@ class Family:
 
     def add(self, log_p: Floats) -> None:
         """Count some more, by their logarithms ``(N,)``, of which NaN are none."""
+        self._count(log_p, 1)
+
+    def replace(self, old: Floats, new: Floats) -> None:
+        """Count some, with logarithms ``old (N,)``, by ``new`` ones."""
+        self._count(old, -1)
+        self._count(new, 1)
+
+    def _count(self, log_p: Floats, times: int) -> None:
         log_p = log_p[~np.isnan(log_p)]
         if len(log_p):
             found = np.bincount(self._bins(log_p))
-            self.counts[: len(found)] += found
+            self.counts[: len(found)] += times * found
 
     def adjusted(self, pvalues: Floats) -> Floats:
         """Return p-values ``(N,)`` of the family as Benjamini and Hochberg adjust them.
 
-        Of the p-values in a bin the largest is taken to be as large as the bin allows, which is
-        0.05% too large at most.  What is returned may be too small by as much, and by
-        `LOG_ROUNDING` of its logarithm, but is never less than the p-value.
+        Of the p-values in a bin the largest is taken to be as large as the bin allows: what is
+        returned is too large by 0.05% at most.
         """
         known = ~np.isnan(pvalues)
         with np.errstate(divide="ignore"):
-            bins = self._bins(np.log(pvalues[known]) * (1 + LOG_ROUNDING) - 1 / BINS_OF_E)
+            bins = self._bins(np.log(pvalues[known]) - SLACK / BINS_OF_E)
         found = np.full(len(pvalues), np.nan)
         found[known] = np.exp(np.minimum(np.minimum.accumulate(self._by_bin()[0])[bins], 0))
         return np.maximum(found, pvalues)
@@ -86,11 +92,13 @@ class FirstPairs:
 
     Attributes:
       most: how many are kept.
-      scores, pairs: ``(N,)`` and ``(N, 2)`` of these; of equal scores, those that came first.
+      scores, log_p, pairs: ``(N,)``, ``(N,)`` and ``(N, 2)`` of these; of equal scores, those that
+        came first.
     """
 
     most: int
     scores: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
+    log_p: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     pairs: Integers = dataclasses.field(default_factory=lambda: np.zeros((0, 2), np.intp))
 
     @property
@@ -98,16 +106,17 @@ class FirstPairs:
         """A score that is no longer among the first."""
         return float(self.scores[-1]) if len(self.scores) >= self.most else np.inf
 
-    def add(self, scores: Floats, first: Integers, second: Integers) -> None:
+    def add(self, scores: Floats, log_p: Floats, first: Integers, second: Integers) -> None:
         """Keep those of some pairs that are among the first; of a NaN score, none.
 
         Args:
-          scores: of any shape.
+          scores, log_p: of one shape.
           first, second: columns of each; they broadcast to this shape.
         """
         chosen = scores < self.bound
         found = [np.broadcast_to(side, scores.shape)[chosen] for side in (first, second)]
         scores = np.concatenate([self.scores, scores[chosen]])
+        log_p = np.concatenate([self.log_p, log_p[chosen]])
         pairs = np.concatenate([self.pairs, np.stack(found, axis=1)])
         order = np.argsort(scores, kind="stable")[: self.most]
-        self.scores, self.pairs = scores[order], pairs[order]
+        self.scores, self.log_p, self.pairs = scores[order], log_p[order], pairs[order]

@@ -47,6 +47,9 @@ KEPT_EVERY = 20.0
 
 WIDE_CHECKPOINT = "wide.npz"
 
+KEPT_ARRAYS = ("scores", "log_p", "pairs")
+"""Of `FirstPairs`, in a checkpoint."""
+
 RANKED_AT_ONCE = 2**9
 """Columns that are ranked at a time."""
 
@@ -92,12 +95,10 @@ def scan_best(columns: Columns, request: Request, wanted: Wanted, checkpoint: Pa
     search.run(None if checkpoint is None else checkpoint / WIDE_CHECKPOINT)
     best, family = search.best, search.family
     part, pairs, positions = selected(columns, wanted.in_order(best.pairs))
-    found = as_result(
-        part,
-        request,
-        examine(part, request, pairs, positions),
-        family.adjusted,
-    )
+    examined = examine(part, request, pairs, positions)
+    # Of a correlation that float32 hardly tells from 1 the screen knows no digit of the p-value.
+    family.replace(best.log_p, examined.tests.log_pvalue)
+    found = as_result(part, request, examined, family.adjusted)
     told = {
         "most": wanted.most,
         "by": wanted.by,
@@ -183,25 +184,18 @@ class _Search:
             log_p = log_p if asked.all() else np.where(asked, log_p, np.nan)
             self.family.add(log_p.ravel())
             if self.wanted.by == "pvalue":
-                self.best.add(log_p, first, second)
+                self.best.add(log_p, log_p, first, second)
                 return
-        request = self.request
-        if log_p is not None or request.pvalues is None:
-            request = dataclasses.replace(request, pvalues=None)
-        pairs = self._pairs(left, right)
-        part, of_part, positions = selected(self.columns, pairs)
-        found = examine(part, request, of_part, positions)
-        logs = found.tests.log_pvalue
-        if request.pvalues is not None:
-            self.family.add(logs)
-        self.best.add(_order_of(found, logs, self.wanted.by), *pairs.T)
-
-    def _pairs(self, left: int, right: int) -> Integers:
-        """Return the pairs ``(N, 2)`` of a square that are asked for."""
-        first, second = self.parts[left][:, None], self.parts[right][None, :]
         asked = self.wanted.asked(first, second)
         i, j = np.nonzero(np.triu(asked) if left == right else asked)
-        return self.wanted.in_order(np.stack([self.parts[left][i], self.parts[right][j]], axis=1))
+        pairs = np.stack([self.parts[left][i], self.parts[right][j]], axis=1)
+        request = self.request if log_p is None else dataclasses.replace(self.request, pvalues=None)
+        part, of_part, positions = selected(self.columns, self.wanted.in_order(pairs))
+        found = examine(part, request, of_part, positions)
+        logs = found.tests.log_pvalue if log_p is None else log_p[i, j]
+        if log_p is None:
+            self.family.add(logs)
+        self.best.add(_order_of(found, logs, self.wanted.by), logs, *pairs.T)
 
     def _count(self, left: int, right: int) -> int:
         asked = self.wanted.asked(self.parts[left][:, None], self.parts[right][None, :])
@@ -227,7 +221,7 @@ class _Search:
         try:
             with np.load(path, allow_pickle=False) as kept:
                 words = json.loads(str(kept["words"]))
-                arrays = {name: kept[name] for name in ("bins", "counts", "scores", "pairs")}
+                arrays = {name: kept[name] for name in ("bins", "counts", *KEPT_ARRAYS)}
             same, done = words["stamp"] == stamp, int(words["done"])
         except Exception as error:  # of whatever a damaged archive makes its readers do
             raise TableError(
@@ -239,7 +233,8 @@ class _Search:
                 " options): remove it, or name another folder"
             )
         self.family.counts[arrays["bins"]] = arrays["counts"]
-        self.best.scores, self.best.pairs = arrays["scores"], arrays["pairs"]
+        for name in KEPT_ARRAYS:
+            setattr(self.best, name, arrays[name])
         return done
 
     def _save(self, path: Path, done: int, stamp: str) -> None:
@@ -253,8 +248,7 @@ class _Search:
                 words=words,
                 bins=bins,
                 counts=self.family.counts[bins],
-                scores=self.best.scores,
-                pairs=self.best.pairs,
+                **{name: getattr(self.best, name) for name in KEPT_ARRAYS},
             )
 
 
