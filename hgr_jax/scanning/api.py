@@ -142,13 +142,13 @@ def scan(
 
     Of *very many columns* ``top`` keeps only the pairs that come first ``by`` their p-value (the
     logarithm, which tells apart what is 0 as a number), by ``"correlation"``, or by its
-    ``"excess"`` over |Pearson| (never with a category).  All pairs are estimated and tested, in
-    squares of 512 columns, so that memory does not grow with their number.  The result is the scan
-    of the pairs that are kept, and of their columns: their values are those of a scan of the whole
-    table, and `Scan.adjusted_pvalue` is among *all* its pairs (too large by 0.05% at most, as
-    p-values are counted in bins; where they are from permutations, these are others each time).
-    P-values that only order the pairs are in float32: which of many relations that are all but
-    exact come first, these do not know.
+    ``"excess"`` over |Pearson| (never with a category).  All pairs are tested (and estimated, where
+    values decide), in squares of 512 columns, so that memory does not grow with their number.  The
+    result is the scan of the pairs that are kept, and of their columns: their values are those of a
+    scan of the whole table, and `Scan.adjusted_pvalue` is among *all* its pairs (too large by 0.05%
+    at most, as p-values are counted in bins; where they are from permutations, these are others
+    each time).  P-values that only order the pairs are in float32: which of many relations that are
+    all but exact come first, these do not know.
 
     ``"rank"`` asks for Roy's law of ranks at h and k throughout, ``"asymptotic"`` for the same law
     of the values as they are, ``"permutation"`` for permutations of the values, None for no

@@ -1,9 +1,10 @@
 """Tables of very many columns: all pairs are tested, and only those that come first are kept.
 
 Columns are taken in parts, and pairs in squares of two parts, so that memory is bounded.  Two
-numbers without missing values are tested by `screen`; all others, and all values, by what examines
-the pairs of a small table.  What is left of a square is how many p-values there are of each size
-(`Family`) and which pairs come first (`FirstPairs`); these alone are examined in full at the end.
+numbers without missing values are tested by `screen`; all others, and values by which pairs are
+kept, by what examines the pairs of a small table.  What is left of a square is how many p-values
+there are of each size (`Family`) and which pairs come first (`FirstPairs`); these alone are
+examined in full at the end.
 """
 
 from __future__ import annotations
