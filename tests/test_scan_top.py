@@ -348,7 +348,7 @@ def test_degrees_beyond_those_of_the_test() -> None:
     expected = np.array([kb(x[:, i], x[:, j], h=50, k=50) for i, j in whole.pairs])
     values = whole.correlation[tuple(whole.pairs.T)]
     np.testing.assert_allclose(values, expected, atol=0.03)
-    assert set(whole.notes) >= {"x1", "x7"}
+    assert "x1" in whole.notes
     first = {(pair.a, pair.b) for pair in whole.top(2, by="pvalue")}
     assert {(pair.a, pair.b) for pair in found.top(2)} == first
 
