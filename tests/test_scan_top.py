@@ -291,6 +291,15 @@ def test_relations_that_are_all_but_exact(by: str) -> None:
         assert found[pair].adjusted_pvalue < 1e-200
 
 
+def test_strong_relations_of_many_rows() -> None:
+    """The table of the law reaches as far as float32 does: these are e to -40,000 and less."""
+    x = np.random.default_rng(0).normal(size=(100_000, 4)).astype(np.float32)
+    for place, rho in ((1, 0.75), (3, 0.9)):
+        x[:, place] = rho * x[:, place - 1] + np.sqrt(1 - rho**2) * x[:, place]
+    (first,) = scan(x, top=1).top(1)
+    assert (first.a, first.b) == ("x2", "x3")
+
+
 def test_degrees_beyond_those_of_the_test() -> None:
     """In float32 no recurrence follows them to the end; what is left is close, and noted."""
     rng = np.random.default_rng(0)

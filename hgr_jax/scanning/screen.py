@@ -31,9 +31,6 @@ PRODUCT_ROWS = 1024
 LAW_NODES = 4096
 """Of the table of a law, equidistant in log(1 + t) with t = sqrt(-n log(1 - c^2))."""
 
-LARGEST_T = 250.0
-"""Of a table; log P is some -30,000 there."""
-
 FLOAT32_DIGITS = 16.0
 """-log(1 - c^2) of a c that float32 hardly tells from 1."""
 
@@ -132,7 +129,7 @@ def laws_of(degrees: Integers) -> tuple[Integers, list[tuple[int, int]]]:
 
 def law_tables(laws: Sequence[tuple[int, int]], rows: int) -> tuple[Floats, np.float32]:
     """Return log P ``(laws, nodes)`` of so many rows, and the log(1 + t) of the last node."""
-    last = np.log1p(min(LARGEST_T, np.sqrt(FLOAT32_DIGITS * rows)))
+    last = np.log1p(np.sqrt(FLOAT32_DIGITS * rows))
     t = np.expm1(np.linspace(0, last, LAW_NODES))
     c = np.sqrt(-np.expm1(-(t**2) / rows))
     small, large = np.array(laws).T[..., None]
