@@ -102,9 +102,9 @@ def scan(
     * ``"rank"``, of two numeric columns: that of `hgr_jax.independence_test` on the rows that both
       share, from HGR of their *ranks* at several degrees at once, whatever h and k (``"exact"``,
       Fisher's law, where both have two values).  It does not depend on the distribution of the
-      data.  (Where columns are missing in many different rows, more than 500,000 in all, ranks are
-      those among each column's own rows, made orthonormal on those of the pair, and degrees at
-      most 8.)
+      data.  (Columns may be missing in so many different sets of rows that the pairs of such sets,
+      times the rows of the table, are more than 500,000.  Ranks are then those among each column's
+      own rows where these differ, made orthonormal on those of the pair, and degrees at most 8.)
     * ``"rank"`` of a number and a category: the law of Roy's largest root for the ranks of the
       number, of degree h or k; ``"asymptotic"`` of two categories: the same law.  Both where it can
       be trusted: enough rows for the degrees, ties and levels, weights that vary little, and values

@@ -219,7 +219,7 @@ class Patterns:
 
 
 def patterns_of(features: Features) -> Patterns:
-    """Return the patterns of all columns, the complete one first if any column has it."""
+    """Return the patterns of all columns, in the order in which they come."""
     known: dict[bytes, int] = {}
     found: list[NDArray[np.bool_]] = []
     of = []

@@ -38,6 +38,7 @@ class Request:
     Attributes:
       measure: of ``method``, None where the engine has it.
       known: the given columns, if any, and ``given`` their names.
+      ranked_again: as ``again`` of `RankTests`, of a table whose pairs are examined in parts.
     """
 
     kernels: Kernels
@@ -55,6 +56,7 @@ class Request:
     given_degree: int
     known: GivenColumns | None = None
     given: tuple[str, ...] = ()
+    ranked_again: bool | None = None
 
     def settings(self, columns: Columns, dtype: str) -> dict[str, Any]:
         """Return what a `Scan` keeps of this."""
@@ -132,7 +134,9 @@ def examine(columns: Columns, request: Request, pairs: Integers, positions: Inte
                 in_ranks = dataclasses.replace(in_ranks, known=known.ranked().functions())
         with show(label="ranks") as advance:
             if request.pvalues == "auto" and request.method == "kb" and known is None:
-                by_ranks = RankTests(in_ranks, kernels.of_ranks(), pairs, rows, found)
+                by_ranks = RankTests(
+                    in_ranks, kernels.of_ranks(), pairs, rows, found, again=request.ranked_again
+                )
                 by_ranks.run(request.memory, advance)
             if in_ranks is features:
                 of_ranks = found

@@ -41,7 +41,7 @@ BLOCK = 2**23
 SETTLED_AT_ONCE = 2**11
 
 RANKED_AGAIN = 500_000
-"""Rows, in all, of pairs whose columns are ranked again among the rows that they share."""
+"""Rows, in all, up to which columns of different gaps are ranked again among those they share."""
 
 OTHER_DEGREE = 8
 """The largest degree for the other pairs, by the ranks among each column's own rows."""
@@ -81,10 +81,13 @@ class RankTests:
         pairs: Integers,
         rows: Floats,
         found: Estimates,
+        *,
+        again: bool | None = None,
     ) -> None:
         """Prepare tests of those of ``pairs (N, 2)``, of estimates ``found``, that are of numbers.
 
-        ``rows (N,)`` of even weight they are worth.
+        ``rows (N,)`` of even weight they are worth.  ``again``: whether columns of different gaps
+        are ranked again among the rows that they share; None to tell it from these pairs.
         """
         self.in_ranks, self.kernels, self.rows = in_ranks, kernels, rows
         numbers = (pairs < in_ranks.n_numeric).all(axis=1)
@@ -95,6 +98,13 @@ class RankTests:
         self.exact, self.estimated = self.known.copy(), self.known.copy()
         self.of_ranks = Estimates.none(len(pairs))
         self.patterns = patterns_of(in_ranks)
+        count = self.patterns.present.shape[1]
+        one, other = np.sort(self.patterns.pattern_index[self.pairs], axis=1).T
+        self.gaps, self.unlike = one * count + other, one != other
+        if again is None:
+            differences = np.unique(self.gaps[numbers & self.unlike])
+            again = len(differences) * in_ranks.rows <= RANKED_AGAIN
+        self.again = again
         x = in_ranks.x
         self.codes: Integers = np.zeros(x.shape, np.int32, order="F")
         for column in np.unique(pairs[self.wanted]):
@@ -104,16 +114,11 @@ class RankTests:
 
     def run(self, memory: int, progress: Callable[[int], None]) -> None:
         """Test all; ``progress`` is called with the number of pairs that a step has estimated."""
-        count = self.patterns.present.shape[1]
-        of = np.sort(self.patterns.pattern_index[self.pairs[self.wanted]], axis=1)
-        found = sorted(groups(of[:, 0] * count + of[:, 1]), key=lambda item: -len(item[1]))
         direct: list[Integers] = []
         rest: list[Integers] = []
-        left = float(RANKED_AGAIN)
-        for key, places in found:
-            (one, other), group = divmod(key, count), self.wanted[places]
-            left -= self.rows[group[0]] if one != other else 0
-            (direct if left >= 0 or one == other else rest).append(group)
+        for _, places in groups(self.gaps[self.wanted]):
+            group = self.wanted[places]
+            (direct if self.again or not self.unlike[group[0]] else rest).append(group)
         tested = [each for group in direct for each in self._among_shared(group, progress)]
         if tested:
             self._settle(joined(tested))

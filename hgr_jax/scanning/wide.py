@@ -28,6 +28,7 @@ from hgr_jax._progress import progress_bar
 from hgr_jax.inference._rank_law import LEAST_ROWS
 from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, codes_of, ranked_columns
 from hgr_jax.inference._ranks import ranks
+from hgr_jax.scanning import rank_tests
 from hgr_jax.scanning.choice import selected
 from hgr_jax.scanning.family import Family, FirstPairs
 from hgr_jax.scanning.in_memory import Examined, Request, as_result, examine
@@ -92,6 +93,7 @@ def scan_best(columns: Columns, request: Request, wanted: Wanted, checkpoint: Pa
     used = np.sort(np.concatenate([columns.number_positions, columns.category_positions]))
     most = min(2 * wanted.most, len(used))
     check_size(most, most, None, tested=request.pvalues is not None)
+    request = dataclasses.replace(request, ranked_again=_ranked_again(columns, request, wanted))
     search = _Search(columns, request, wanted)
     search.run(None if checkpoint is None else checkpoint / WIDE_CHECKPOINT)
     best, family = search.best, search.family
@@ -277,6 +279,27 @@ def _screened(columns: Columns, request: Request) -> tuple[Integers, list[Ranked
                 found.append(int(place))
                 ranked.append(column)
     return columns.number_positions[found], ranked
+
+
+def _ranked_again(columns: Columns, request: Request, wanted: Wanted) -> bool:
+    """Return what `RankTests` would tell from all pairs: whether some are ranked again."""
+    there = ~np.isnan(np.asarray(columns.numbers))
+    if request.weights is not None:
+        there &= (request.weights > 0)[:, None]
+    positions = columns.number_positions
+    _, gaps = np.unique(np.packbits(there, axis=0), axis=1, return_inverse=True)
+    target = np.isin(positions, wanted.targets or ())
+    second = positions >= (wanted.split or 0)
+    # Columns of the same gaps, of which the same is asked, are as one.
+    kinds, some = np.unique(np.stack([gaps, target, second], axis=1), axis=0, return_index=True)
+    gaps, positions = kinds[:, 0], positions[some]
+    unlike: set[tuple[int, int]] = set()
+    for gap, position in zip(gaps.tolist(), positions, strict=True):
+        others = gaps[wanted.asked(position, positions)]
+        unlike.update((min(gap, each), max(gap, each)) for each in others.tolist() if each != gap)
+        if len(unlike) * columns.rows > rank_tests.RANKED_AGAIN:
+            return False
+    return True
 
 
 def _in_parts(positions: Integers) -> list[Integers]:
