@@ -224,6 +224,15 @@ class TestCheckpoint:
         with pytest.raises(ValueError, match="does not hold the checkpoint of a scan"):
             scan(x, top=2, checkpoint=tmp_path / "kept")
 
+    def test_of_another_kernel_of_that_name(self, tmp_path: Path) -> None:
+        x = np.random.default_rng(0).normal(size=(50, 3))
+        options = {"top": 2, "by": "correlation", "pvalues": None, "checkpoint": tmp_path}
+        first, again, other = (lambda v, p=p: v[:, None] ** p for p in (1, 1, 2))
+        scan(x, h=first, k=first, **options)
+        scan(x, h=again, k=first, **options)
+        with pytest.raises(ValueError, match="holds the checkpoint of another scan"):
+            scan(x, h=first, k=other, **options)
+
 
 @pytest.mark.parametrize(
     ("options", "message"),

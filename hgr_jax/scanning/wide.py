@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._files import atomic_write
 from hgr_jax._progress import progress_bar
+from hgr_jax.core.kernels import encode
 from hgr_jax.inference._rank_law import LEAST_ROWS
 from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, codes_of, ranked_columns
 from hgr_jax.inference._ranks import ranks
@@ -51,6 +52,9 @@ WIDE_CHECKPOINT = "wide.npz"
 
 KEPT_ARRAYS = ("scores", "log_p", "pairs")
 """Of `FirstPairs`, in a checkpoint."""
+
+STAMPED_VALUES = 2**10
+"""By which the kernels of a checkpoint are known."""
 
 RANKED_AT_ONCE = 2**9
 """Columns that are ranked at a time."""
@@ -207,14 +211,14 @@ class _Search:
     def _stamp(self) -> str:
         """Return what the table and the options are, so that no other run goes on from this one."""
         request, wanted = self.request, self.wanted
-        kernels = [getattr(f, "__name__", repr(f)) for f in (request.kernels.h, request.kernels.k)]
+        x = np.asarray(self.columns.numbers)
+        kernels = [_told_of_kernel(each, x) for each in (request.kernels.h, request.kernels.k)]
         key = None if request.key is None else jax.random.key_data(request.key).tolist()
         dtype = str(jnp.result_type(float))
         options = [request.settings(self.columns, dtype), kernels, key, SQUARE_SIDE]
         told = [*options, dataclasses.astuple(wanted), self.columns.names]
         found = hashlib.sha256(json.dumps(told, default=str).encode())
-        arrays = [np.asarray(self.columns.numbers), request.weights]
-        for array in [*arrays, *(each.codes for each in self.columns.categories)]:
+        for array in [x, request.weights, *(each.codes for each in self.columns.categories)]:
             found.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
         return found.hexdigest()
 
@@ -304,6 +308,15 @@ def _ranked_again(columns: Columns, request: Request, wanted: Wanted) -> bool:
 
 def _in_parts(positions: Integers) -> list[Integers]:
     return [positions[i : i + SQUARE_SIDE] for i in range(0, len(positions), SQUARE_SIDE)]
+
+
+def _told_of_kernel(kernel: Any, x: Floats) -> Any:
+    """Return what tells a kernel from another: of a function, its values on some of the data."""
+    if not callable(kernel):
+        return kernel
+    some = x[: -(-STAMPED_VALUES // max(x.shape[1], 1))].ravel()
+    some = some[np.isfinite(some)][:STAMPED_VALUES]
+    return np.asarray(encode(kernel, jnp.asarray(some), None, "of this scan")[1]).tolist()
 
 
 def _order_of(found: Examined, log_p: Floats, by: str) -> Floats:
