@@ -11,7 +11,6 @@ import jax
 import numpy as np
 import numpy.typing as npt
 from jax import Array
-from scipy import special
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import (
@@ -23,7 +22,7 @@ from hgr_jax._checks import (
     check_count,
 )
 from hgr_jax.core.kernels import monomial_exponents
-from hgr_jax.inference import roys_root
+from hgr_jax.inference import _fisher, roys_root
 from hgr_jax.inference._rank_blocks import combined_pvalues, cross_moments, in_blocks
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.inference._ranked import RankedColumn, codes_of, ranks_of_levels, rows_worth
@@ -342,23 +341,9 @@ def rarest_order(x: RankedColumn, y: RankedColumn) -> float:
 
 def _of_table(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
     statistic = float(abs(np.mean(x.polynomials() * y.polynomials())))
-    return _found(statistic, exact_pvalue(x, y), "exact", np.array([1, 1]), len(x.codes))
-
-
-def exact_pvalue(x: RankedColumn, y: RankedColumn) -> float:
-    """Return the p-value of two variables of two values each, by Fisher's exact law."""
-    rows, both = len(x.codes), int(np.sum(x.codes & y.codes))
-    ones, others = int(x.codes.sum()), int(y.codes.sum())
-    counts = np.arange(max(0, ones + others - rows), min(ones, others) + 1)
-
-    def log_choices(n: int, k: npt.NDArray[np.integer]) -> Floats:
-        return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
-
-    log_p = log_choices(ones, counts) + log_choices(rows - ones, others - counts)
-    log_p -= log_choices(rows, np.array([others]))
-    expected = ones * others / rows
-    far = np.abs(counts - expected) >= abs(both - expected) * (1 - 1e-9)
-    return min(1.0, float(np.sum(np.exp(log_p[far]))))
+    both, ones, others = (np.sum(each) for each in (x.codes & y.codes, x.codes, y.codes))
+    pvalue = float(np.exp(_fisher.fisher_log_pvalues(len(x.codes), both, ones, others)))
+    return _found(statistic, pvalue, "exact", np.array([1, 1]), len(x.codes))
 
 
 def _sampled(

@@ -25,8 +25,8 @@ from hgr_jax.inference._ranked import (
     ranked_columns,
 )
 from hgr_jax.inference._small_problems import top_correlations
-from hgr_jax.inference.independence import exact_pvalue
 from hgr_jax.scanning.engine import Engine
+from hgr_jax.scanning.exact_tests import exact_log_pvalues
 from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, groups, patterns_of
 
 FIRST = 2
@@ -213,11 +213,11 @@ class RankTests:
 
     def _exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:
         """Test those pairs of which both columns have two values on the rows of all."""
-        binary = np.array([len(column.table) == 1 for column in columns])[pairs].all(axis=1)
-        for place in np.flatnonzero(binary):
-            pvalue = exact_pvalue(*(columns[c] for c in pairs[place]))
-            self.log_p[group[place]] = np.log(pvalue)
-            self.known[group[place]] = self.exact[group[place]] = True
+        of_two = np.array([len(column.table) == 1 for column in columns])
+        binary = np.flatnonzero(of_two[pairs].all(axis=1))
+        places = group[binary]
+        self.log_p[places] = exact_log_pvalues([column.codes for column in columns], pairs[binary])
+        self.known[places] = self.exact[places] = True
 
     def _among_own(self, group: Integers, memory: int) -> None:
         """Test pairs of columns that are missing in many different rows.
