@@ -21,7 +21,7 @@ from hgr_jax._arrays import Floats
 from hgr_jax.inference._rank_law import LEVELS, TABLE
 from hgr_jax.inference._ranked import LARGEST_DEGREE, ranked_columns
 from hgr_jax.scanning.rank_tests import FIRST
-from hgr_jax.scanning.screen import RankScreen, combined_log_p, law_tables, laws_of
+from hgr_jax.scanning.screen import RankScreen, combined_log_p, law_tables, laws_of, light
 
 MANY = 10**7
 """Rows of which the cross moments are Gaussian: the last line of the table."""
@@ -53,7 +53,8 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
     orders = rng.permuted(
         np.broadcast_to(np.arange(rows, dtype=np.int32), (parts * SIDE, rows)), axis=1
     )
-    screen = RankScreen(ranked_columns([*orders]), SIDE)
+    columns = [light(column) for column in ranked_columns([*orders])]
+    screen = RankScreen([columns[i : i + SIDE] for i in range(0, len(columns), SIDE)], SIDE)
     for left, right in itertools.islice(itertools.combinations(range(parts), 2), squares):
         yield np.asarray(screen.start(left, right)).ravel()
 

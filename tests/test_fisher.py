@@ -55,8 +55,8 @@ def test_no_rare_value_is_lost_in_the_logarithm() -> None:
 
 
 def test_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact_tests, "BLOCK", 40)
-    monkeypatch.setattr(exact_tests, "TILE", 3)
+    monkeypatch.setattr(exact_tests, "COUNTED_NUMBERS", 40)
+    monkeypatch.setattr(exact_tests, "COUNTED_AT_ONCE", 3)
     x = (np.random.default_rng(0).random((7, 101)) < 0.4).astype(np.int32)
     pairs = np.stack(np.triu_indices(7, 1), axis=1)
     expected = [fisher_log_pvalues(101, sum(x[i] & x[j]), sum(x[i]), sum(x[j])) for i, j in pairs]

@@ -3,11 +3,13 @@
 The test is that of `rank_tests`, in two programs that every table shares: products of the
 polynomials of some rows, and from these one p-value of all blocks.  Singular values are in closed
 form or by squaring, and Roy's laws are read from tables.  In float32: logarithms of p-values are
-within some 1e-5 of their size.
+within some 1e-5 of their size, and where a correlation is all but 1, as far as float32 knows
+1 - c^2.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
@@ -21,12 +23,16 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.padding import jitted
 from hgr_jax.inference._rank_blocks import BLOCKS, LARGEST_PVALUE
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn
+from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, untied
 from hgr_jax.inference.roys_root.interpolation import log_survival_of_many
+from hgr_jax.scanning.exact_tests import above_diagonal
 from hgr_jax.scanning.rank_tests import FIRST
 
 PRODUCT_ROWS = 1024
 """Of which products are taken at a time; of fewer rows, a power of two that holds them."""
+
+KEPT_BYTES = 2**29
+"""Up to which the polynomials of a part are kept while it is on the left of squares."""
 
 LAW_NODES = 4096
 """Of the table of a law, equidistant in log(1 + t) with t = sqrt(-n log(1 - c^2))."""
@@ -45,69 +51,72 @@ class RankScreen:
     """Columns by their ranks, without missing values, and the laws of their pairs.
 
     Attributes:
-      columns: of which at least one degree is trusted.
-      side: how many are on a side of a square.
+      parts: columns, of which at least one degree is trusted; best as `light` returns them.
+      side: how many columns a part has at most.
     """
 
-    def __init__(self, columns: Sequence[RankedColumn], side: int) -> None:
+    def __init__(self, parts: Sequence[Sequence[RankedColumn]], side: int) -> None:
         """Prepare the tables."""
-        self.columns, self.side = columns, side
-        self.rows = len(columns[0].codes)
+        self.parts, self.side = parts, side
+        self.rows = len(parts[0][0].codes)
         self.at_once = min(PRODUCT_ROWS, 1 << (self.rows - 1).bit_length())
-        self.trusted, self.worth, self.log_orders = (
-            np.array(each)
-            for each in zip(*((c.trusted, c.worth, c.log_orders) for c in columns), strict=True)
-        )
-        self.which, laws = laws_of(np.unique(self.trusted))
+        self.trusted = np.zeros((len(parts), side), np.intp)
+        self.worth, self.log_orders = np.zeros((2, len(parts), side))
+        for place, part in enumerate(parts):
+            for name in ("trusted", "worth", "log_orders"):
+                getattr(self, name)[place, : len(part)] = [getattr(each, name) for each in part]
+        self.which, laws = laws_of(np.unique(self.trusted[self.trusted > 0]))
         self.tables = law_tables(laws, self.rows)
-        self._of_untied: dict[int, Floats] = {}
-        self._polynomials = functools.lru_cache(maxsize=2)(self._polynomials_at)
-
-    def columns_of(self, part: int) -> Integers:
-        """Return positions ``(side,)`` of the columns of a part, also beyond the last column."""
-        return np.arange(part * self.side, (part + 1) * self.side)
+        chunks = -(-self.rows // self.at_once)
+        kept = 4 * LARGEST_DEGREE * side * self.at_once * chunks <= KEPT_BYTES
+        # Squares come row by row: the left part stays, and the right one is another each time.
+        self._of_left = functools.lru_cache(maxsize=chunks if kept else 1)(self._polynomials)
 
     def start(self, left: int, right: int) -> Array:
         """Begin with the combined p-values of a square of two parts, which `log_pvalues` takes."""
         total: tuple[Array, ...] | None = None
         for first in range(0, self.rows, self.at_once):
-            f, g = (self._polynomials(part, first) for part in (left, right))
+            f = self._of_left(left, first)
+            g = f if left == right else self._polynomials(right, first)
             total = _of_some_rows(f, g) if total is None else _with_more(total, f, g)
         assert total is not None
-        degrees = [
-            np.append(self.trusted, np.zeros(self.side, np.intp))[self.columns_of(part)]
-            for part in (left, right)
-        ]
+        degrees = self.trusted[left], self.trusted[right]
         return combined_log_p(total, np.float32(self.rows), *degrees, self.which, *self.tables)
 
     def log_pvalues(self, left: int, right: int, started: Array) -> Floats:
-        """Return the logarithms of the p-values of a square ``(side, side)``.
+        """Return the logarithms of the p-values of two parts ``(p, q)``.
 
-        Beyond the last column, and of what is not above the diagonal, they are NaN.
+        Of one part with itself, they are NaN but above the diagonal.
         """
-        i, j = self.columns_of(left)[:, None], self.columns_of(right)[None, :]
-        inside = (i < j) & (j < len(self.columns))
-        i, j = np.minimum(i, len(self.columns) - 1), np.minimum(j, len(self.columns) - 1)
-        share = (self.worth[i] * self.worth[j]).ravel()
-        worth = self.rows if (share == 1).all() else np.maximum(self.rows * share, LEAST_ROWS)
-        log_p = log_probability(np.asarray(started, np.float64).ravel(), worth)
-        orders = np.maximum(self.log_orders[i], self.log_orders[j])
-        log_p = np.maximum(log_p.reshape(inside.shape), orders - special.gammaln(self.rows + 1))
-        return np.where(inside, log_p, np.nan)
+        i, j = slice(len(self.parts[left])), slice(len(self.parts[right]))
+        found = np.asarray(started, np.float64)[i, j]
+        share = self.worth[left, i, None] * self.worth[right, j]
+        worth = np.maximum(self.rows * share, LEAST_ROWS).ravel()
+        log_p = log_probability(found.ravel(), self.rows if (share == 1).all() else worth)
+        orders = np.maximum(self.log_orders[left, i, None], self.log_orders[right, j])
+        log_p = np.maximum(log_p.reshape(found.shape), orders - special.gammaln(self.rows + 1))
+        return above_diagonal(log_p) if left == right else log_p
 
-    def _polynomials_at(self, part: int, first: int) -> Floats:
+    def _polynomials(self, part: int, first: int) -> Floats:
         """Return polynomials ``(16, side, rows)`` of some columns at some rows, 0 beyond."""
         found = np.zeros((LARGEST_DEGREE, self.side, self.at_once), np.float32)
-        start = part * self.side
-        for place, column in enumerate(self.columns[start : start + self.side]):
+        for place, column in enumerate(self.parts[part]):
             codes = column.codes[first : first + self.at_once]
-            table = self._of_untied.get(id(column.table))
-            if table is None:
-                table = column.table[: column.trusted].astype(np.float32)
-                if column.trusted == LARGEST_DEGREE and not column.table.flags.writeable:
-                    self._of_untied[id(column.table)] = table
-            found[: len(table), place, : len(codes)] = table[:, codes]
+            found[: column.trusted, place, : len(codes)] = column.table[: column.trusted, codes]
         return found
+
+
+def light(column: RankedColumn) -> RankedColumn:
+    """Return a column with what a screen needs of it."""
+    table, codes = column.table, column.codes
+    of_all = column.trusted == LARGEST_DEGREE and not table.flags.writeable
+    table = _untied(len(codes)) if of_all else table[: column.trusted].astype(np.float32)
+    return dataclasses.replace(column, codes=codes.astype(np.int32), table=table)
+
+
+@functools.lru_cache(maxsize=2)
+def _untied(rows: int) -> Floats:
+    return untied(rows).astype(np.float32)
 
 
 def laws_of(degrees: Integers) -> tuple[Integers, list[tuple[int, int]]]:

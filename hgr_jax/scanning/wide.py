@@ -1,10 +1,10 @@
 """Tables of very many columns: all pairs are tested, and only those that come first are kept.
 
 Columns are taken in parts, and pairs in squares of two parts, so that memory is bounded.  Two
-numbers without missing values are tested by `screen`; all others, and values by which pairs are
-kept, by what examines the pairs of a small table.  What is left of a square is how many p-values
-there are of each size (`Family`) and which pairs come first (`FirstPairs`); these alone are
-examined in full at the end.
+numbers without missing values are tested by `screen`, two of two values by `exact_tests`; all
+others, and values by which pairs are kept, by what examines the pairs of a small table.  What is
+left of a square is how many p-values there are of each size (`Family`) and which pairs come first
+(`FirstPairs`); these alone are examined in full at the end.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, codes_of, ra
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.scanning import rank_tests
 from hgr_jax.scanning.choice import selected
+from hgr_jax.scanning.exact_tests import ExactScreen
 from hgr_jax.scanning.family import Family, FirstPairs
 from hgr_jax.scanning.in_memory import Examined, Request, as_result, examine
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
-from hgr_jax.scanning.screen import RankScreen
+from hgr_jax.scanning.screen import RankScreen, light
 from hgr_jax.scanning.size import check_size
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.faults import TableError
@@ -129,14 +130,17 @@ class _Search:
         self.request = dataclasses.replace(request, progress=False, standard_errors=False)
         self.shown = request.progress
         self.family, self.best = Family(), FirstPairs(wanted.most)
-        screened, ranked = _screened(columns, request)
-        # Of few columns a square is no larger than they need, up to a multiple that programs share.
-        side = min(SQUARE_SIDE, -(-len(ranked) // 64) * 64)
-        self.screen = RankScreen(ranked, side) if ranked else None
+        kinds = _screened(columns, request)
         used = np.concatenate([columns.number_positions, columns.category_positions])
-        rest = np.setdiff1d(used, screened)
-        self.parts = [*_in_parts(screened), *_in_parts(rest)]
-        self.of_screen = len(_in_parts(screened))
+        rest = np.setdiff1d(used, np.concatenate([positions for positions, _ in kinds]))
+        self.parts = [part for each in (*(p for p, _ in kinds), rest) for part in _in_parts(each)]
+        more, two, rare = (_in_parts(ranked) for _, ranked in kinds)
+        self.of_ranks = range(len(more) + len(two)) if more else range(0)
+        self.of_two = range(len(more), len(more) + len(two) + len(rare))
+        # Of few columns a square is no larger than they need, up to a multiple that programs share.
+        side = min(SQUARE_SIDE, -(-sum(map(len, more + two)) // 64) * 64)
+        self.screen = RankScreen([*more, *two], side) if more else None
+        self.exact = ExactScreen([[column.codes for column in part] for part in [*two, *rare]])
         squares = [(i, j) for i in range(len(self.parts)) for j in range(i, len(self.parts))]
         counts = [self._count(*square) for square in squares]
         self.squares = [square for square, count in zip(squares, counts, strict=True) if count]
@@ -167,21 +171,25 @@ class _Search:
         ahead: Any = None
         for place in range(done, len(self.squares)):
             square = self.squares[place]
+            if all(part in self.of_two for part in square):
+                yield self.exact.log_pvalues(*(part - self.of_two.start for part in square)), square
+                continue
             started = self._start(place) if ahead is None else ahead
             if self.screen is None or started is None:
                 yield None, square
                 continue
             # The next products are under way while those of this one are looked at.
             ahead = self._start(place + 1)
-            found = self.screen.log_pvalues(*square, started)
-            yield found[: len(self.parts[square[0]]), : len(self.parts[square[1]])], square
+            yield self.screen.log_pvalues(*square, started), square
 
     def _start(self, place: int) -> Any:
-        """Begin with a square of those to be screened; None for any other."""
+        """Begin with a square of those to be tested by ranks; None for any other."""
         if self.screen is None or place >= len(self.squares):
             return None
         square = self.squares[place]
-        return self.screen.start(*square) if max(square) < self.of_screen else None
+        of_ranks = all(part in self.of_ranks for part in square)
+        of_two = all(part in self.of_two for part in square)
+        return self.screen.start(*square) if of_ranks and not of_two else None
 
     def _keep(self, log_p: Floats | None, left: int, right: int) -> None:
         """Count the p-values of a square, and keep its pairs that are among the first."""
@@ -259,30 +267,30 @@ class _Search:
             )
 
 
-def _screened(columns: Columns, request: Request) -> tuple[Integers, list[RankedColumn]]:
-    """Return positions of the columns whose pairs the screen tests, and these by their ranks.
+def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[RankedColumn]]]:
+    """Return positions of the columns whose pairs are screened, and these by their ranks.
 
-    They are numbers without missing values, and of more than two values: the law of two of two
-    values is Fisher's.  With kernels of higher degrees than the test's a pair may have no value,
-    which the screen would not know.
+    They are numbers without missing values: those of more than two values, of two values, and of
+    two of which one is too rare for a law of ranks, so that only the law of two of two is known.
+    With kernels of higher degrees than the test's a pair may have no value, which a screen would
+    not know.
     """
-    none = np.zeros(0, np.intp), list[RankedColumn]()
+    found: list[tuple[list[int], list[RankedColumn]]] = [([], []) for _ in range(3)]
     of_test = request.pvalues == "auto" and request.method == "kb"
     of_test &= request.kernels.plain and request.kernels.largest <= LARGEST_DEGREE
-    if not of_test or request.weights is not None or columns.rows < LEAST_ROWS:
-        return none
-    x = np.asarray(columns.numbers)
-    whole = np.flatnonzero(~np.isnan(x).any(axis=0))
-    found: list[int] = []
-    ranked: list[RankedColumn] = []
-    for start in range(0, len(whole), RANKED_AT_ONCE):
-        chosen = whole[start : start + RANKED_AT_ONCE]
-        rank = ranks(x[:, chosen])
-        for place, column in zip(chosen, ranked_columns([*map(codes_of, rank.T)]), strict=True):
-            if column.trusted and len(column.table) > 1:
-                found.append(int(place))
-                ranked.append(column)
-    return columns.number_positions[found], ranked
+    if of_test and request.weights is None and columns.rows >= LEAST_ROWS:
+        x = np.asarray(columns.numbers)
+        whole = np.flatnonzero(~np.isnan(x).any(axis=0))
+        for start in range(0, len(whole), RANKED_AT_ONCE):
+            chosen = whole[start : start + RANKED_AT_ONCE]
+            rank = ranks(x[:, chosen])
+            for place, column in zip(chosen, ranked_columns([*map(codes_of, rank.T)]), strict=True):
+                two = len(column.table) == 1
+                if column.trusted or two:
+                    positions, ranked = found[(1 if column.trusted else 2) if two else 0]
+                    positions.append(int(place))
+                    ranked.append(light(column))
+    return [(columns.number_positions[positions], ranked) for positions, ranked in found]
 
 
 def _ranked_again(columns: Columns, request: Request, wanted: Wanted) -> bool:
@@ -306,8 +314,8 @@ def _ranked_again(columns: Columns, request: Request, wanted: Wanted) -> bool:
     return True
 
 
-def _in_parts(positions: Integers) -> list[Integers]:
-    return [positions[i : i + SQUARE_SIDE] for i in range(0, len(positions), SQUARE_SIDE)]
+def _in_parts(columns: Any) -> list[Any]:
+    return [columns[i : i + SQUARE_SIDE] for i in range(0, len(columns), SQUARE_SIDE)]
 
 
 def _told_of_kernel(kernel: Any, x: Floats) -> Any:
