@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -24,6 +25,10 @@ from bench.data import communities
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # As `nohup ... &` leaves it, also to the processes that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("same every time", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("same every time")

@@ -46,6 +46,21 @@ def test_targets_and_pvalues_count(monkeypatch: pytest.MonkeyPatch) -> None:
     size.check_size(10**6, 10**6, None, tested=True)
 
 
+def test_first_pairs_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of these, no more than are there, and the columns that they may have."""
+    monkeypatch.setattr(size, "available_memory", lambda: 2 * 10**9)
+    size.check_size_of_first(1000, 20_000, None, tested=True)
+    with pytest.raises(ValueError, match="5,000 pairs of up to 10,000 columns take"):
+        size.check_size_of_first(5000, 20_000, None, tested=True)
+    size.check_size_of_first(10**9, 4000, 1, tested=True)
+    size.check_size_of_first(10**9, 4000, None, tested=False, others=1)
+    with pytest.raises(ValueError, match="7,998,000 pairs of up to 4,000"):
+        size.check_size_of_first(10**9, 4000, None, tested=True)
+    monkeypatch.setattr(size, "available_memory", lambda: 10**6)
+    with pytest.raises(ValueError, match="pairs of up to 300 columns"):
+        scan(np.zeros((3, 300)), top=200)
+
+
 def test_memory_is_known_where_the_tests_run() -> None:
     found = size.available_memory()
     assert found is None or 2**27 < found < 2**50

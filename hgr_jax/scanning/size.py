@@ -35,7 +35,7 @@ def check_size(
       ValueError: with the number of pairs, what they take, and what can be done.
     """
     free = available_memory()
-    pairs = _pairs_of(used, targets) if others is None else others * (used - others)
+    pairs = _pairs_of(used, targets, others)
     need = BYTES_OF_AN_ENTRY * columns**2 + (PAIR + TEST * tested) * pairs
     if free is None or need <= free:
         return
@@ -54,6 +54,22 @@ def check_size(
     )
 
 
+def check_size_of_first(
+    most: int, used: int, targets: int | None, *, tested: bool, others: int | None = None
+) -> None:
+    """Raise for a scan of which only the ``most`` first pairs are kept, as `check_size` does."""
+    free = available_memory()
+    columns = min(used, 2 * most if targets is None else most + targets)
+    pairs = min(most, _pairs_of(used, targets, others))
+    need = BYTES_OF_AN_ENTRY * columns**2 + (PAIR + TEST * tested) * pairs
+    if free is None or need <= free:
+        return
+    raise ValueError(
+        f"{pairs:,} pairs of up to {columns:,} columns take {_gigabytes(need)} of memory, and"
+        f" {_gigabytes(free)} are available: keep fewer pairs (top=, --keep of the command)."
+    )
+
+
 def available_memory() -> int | None:
     """Return the bytes that are free, at most a container's limit; None where no one tells."""
     found = []
@@ -69,7 +85,9 @@ def available_memory() -> int | None:
     return min(found, default=None)
 
 
-def _pairs_of(used: int, targets: int | None) -> int:
+def _pairs_of(used: int, targets: int | None, others: int | None = None) -> int:
+    if others is not None:
+        return others * (used - others)
     if targets is None:
         return used * (used - 1) // 2
     return targets * max(used - targets, 0) + targets * (targets - 1) // 2

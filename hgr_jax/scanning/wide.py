@@ -36,7 +36,7 @@ from hgr_jax.scanning.family import Family, FirstPairs
 from hgr_jax.scanning.in_memory import Examined, Request, as_result, examine
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
 from hgr_jax.scanning.screen import RankScreen, light
-from hgr_jax.scanning.size import check_size
+from hgr_jax.scanning.size import check_size_of_first
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.faults import TableError
 
@@ -96,8 +96,13 @@ class Wanted:
 def scan_best(columns: Columns, request: Request, wanted: Wanted, checkpoint: Path | None) -> Scan:
     """Examine all pairs of a table, and return the scan of those that come first."""
     used = np.sort(np.concatenate([columns.number_positions, columns.category_positions]))
-    most = min(2 * wanted.most, len(used))
-    check_size(most, most, None, tested=request.pvalues is not None)
+    check_size_of_first(
+        wanted.most,
+        len(used),
+        None if wanted.targets is None else len(wanted.targets),
+        tested=request.pvalues is not None,
+        others=None if wanted.split is None else int(np.sum(used >= wanted.split)),
+    )
     request = dataclasses.replace(request, ranked_again=_ranked_again(columns, request, wanted))
     search = _Search(columns, request, wanted)
     search.run(None if checkpoint is None else checkpoint / WIDE_CHECKPOINT)
