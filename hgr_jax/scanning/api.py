@@ -192,7 +192,7 @@ def scan(
         copies of it.  More columns than fit are done in blocks.  (The tests of ``top`` have their
         own: some 1 GB, and of the ranks of each column at most n times 4 to 68 bytes.)
       devices: of JAX, to share the rows of the products of values of 50 columns or so; or None.
-        P-values are the host's.
+        P-values are not shared.
       progress: show a bar on stderr (tqdm), of the values and then of the p-values; of a table
         that is read batch by batch, of its rows; not of one on a cluster, which has its own.
       checkpoint: a folder for what has been summed of a table that is read batch by batch, or has
@@ -221,8 +221,9 @@ def scan(
     others takes some 0.1 s at n = 1,000, one pair after the other.  A standard error takes some
     0.2 ms at n = 10,000.  With ``top`` by p-values, a pair of numbers takes 64 n multiplications
     and additions and some 0.5 us beside them, or if both have two values n and some 1 us; but some
-    50 to 100 us, as in a scan of all, where values are missing, rows have weights, or a column of
-    more than two values has too many ties for the law of ranks, and with a category.
+    30 to 100 us, as in a scan of all, by another order, with a category, and where values are
+    missing, rows have weights, or a column of more than two values has too many ties for the law of
+    ranks.
 
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression"; Roy,
     "On a heuristic method of test construction" (1953); Chiani, "Distribution of the largest root
