@@ -33,9 +33,8 @@ def both_counts(one: Sequence[Integers], other: Sequence[Integers]) -> Integers:
     """Return in how many rows two columns of 0 and 1 both have 1: ``(p, q)``, of p with q."""
     rows = len(one[0])
     total = np.zeros((len(one), len(other)), np.int64)
-    size = min(
-        max(1, COUNTED_NUMBERS // (len(one) + len(other))), 2**24
-    )  # float32 counts no further
+    # float32 counts no further than the latter.
+    size = min(max(1, COUNTED_NUMBERS // (len(one) + len(other))), 2**24)
     for start in range(0, rows, size):
         left, right = (
             np.array([column[start : start + size] for column in side], np.float32)

@@ -308,7 +308,9 @@ def _ranked_again(columns: Columns, request: Request, wanted: Wanted) -> bool:
     target = np.isin(positions, wanted.targets or ())
     second = positions >= (wanted.split or 0)
     # Columns of the same gaps, of which the same is asked, are as one.
-    kinds, some = np.unique(np.stack([gaps, target, second], axis=1), axis=0, return_index=True)
+    kinds, some = np.unique(
+        np.stack([gaps.ravel(), target, second], axis=1), axis=0, return_index=True
+    )
     gaps, positions = kinds[:, 0], positions[some]
     unlike: set[tuple[int, int]] = set()
     for gap, position in zip(gaps.tolist(), positions, strict=True):
