@@ -216,3 +216,11 @@ def test_calibration_of_other_networks(tmp_path: Path, capsys: Any) -> None:
     ]
     assert (tmp_path / "calibration_diabetes.png").exists()
     assert "with 2 batches an epoch" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_results_of_a_table_that_is_not_the_papers(tmp_path: Path) -> None:
+    arguments = ["--tables", "diabetes", "--penalisers", "HGR-KB", "--steps", "5", "--quick"]
+    assert paper.main(["results", *arguments, "--out", str(tmp_path)]) == 0
+    rows = rows_of(tmp_path / "results.csv")
+    assert [(row[0], row[2]) for row in rows] == [("diabetes", "HGR-KB")]

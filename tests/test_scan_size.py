@@ -58,7 +58,7 @@ def test_first_pairs_count(monkeypatch: pytest.MonkeyPatch) -> None:
         size.check_size_of_first(10**9, 4000, None, tested=True)
     monkeypatch.setattr(size, "available_memory", lambda: 10**6)
     with pytest.raises(ValueError, match="pairs of up to 300 columns"):
-        scan(np.zeros((3, 300)), top=200)
+        scan(np.arange(900.0).reshape(3, 300), top=200)
 
 
 def test_memory_is_known_where_the_tests_run() -> None:

@@ -223,7 +223,7 @@ def _line(tasks: dict[str, Setting], rows: list[Row], *, check: bool) -> str:
         )
         if kb[0] > threshold + ALLOWED:
             broken.append(f"{row.table}: HGR-KB {kb[0]:.3f} > {threshold:g} + {ALLOWED:g}")
-        for score, papers in zip(scores, PAPER[row.table, row.method], strict=False):
+        for score, papers in zip(scores, PAPER.get((row.table, row.method), ()), strict=False):
             if round(score, 2) < papers:
                 broken.append(f"{row.table}: score {score:.3f} < {papers:g}, the paper's")
     if check and broken:
