@@ -11,6 +11,7 @@ import itertools
 import sys
 from collections.abc import Iterator
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -19,16 +20,27 @@ from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax._arrays import Floats
 from hgr_jax.inference._rank_law import LEVELS, TABLE
-from hgr_jax.inference._ranked import LARGEST_DEGREE, ranked_columns
-from hgr_jax.scanning.rank_tests import FIRST
-from hgr_jax.scanning.screen import RankScreen, combined_log_p, law_tables, laws_of, light
+from hgr_jax.inference._ranked import LARGEST_DEGREE, ranked_columns, untied, waves_of
+from hgr_jax.scanning.rank_products import FIRST
+from hgr_jax.scanning.screen import (
+    WITH_WAVES,
+    Products,
+    RankScreen,
+    combined_log_p,
+    law_tables,
+    laws_of,
+    light,
+)
 
 MANY = 10**7
 """Rows of which the cross moments are Gaussian: the last line of the table."""
 
-ROWS = dict.fromkeys([20, 30, 50, 80, 120, 200, 350, 700], 100_000_000)
-ROWS |= {1500: 60_000_000, MANY: 100_000_000}
-"""Pairs of so many rows, at the least."""
+ROWS = dict.fromkeys([20, 30, 50, 80, 120], 100_000_000)
+ROWS |= dict.fromkeys([200, 350, 700, 1500, MANY], 150_000_000)
+"""Pairs of so many rows, at the least: more where small p-values are rarer."""
+
+PLACES = 10_000
+"""Ranks by which waves and polynomials of very many are compared."""
 
 ENOUGH = 50
 """Times that a level must be reached: rarer ones have the ratio of the last that is."""
@@ -43,11 +55,11 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
     rng = np.random.default_rng(rows)
     parts = next(parts for parts in itertools.count(2) if parts * (parts - 1) // 2 >= squares)
     if rows == MANY:
-        which, laws = laws_of(np.array([LARGEST_DEGREE]))
-        degrees, tables = np.full(SIDE, LARGEST_DEGREE), law_tables(laws, rows)
-        for _ in range(squares):
-            m = _gaussian_products(rng)
-            found = combined_log_p(m, np.float32(rows), degrees, degrees, which, *tables)
+        kinds = np.full(SIDE, WITH_WAVES)
+        which, laws = laws_of(kinds[:1], len(waves_of(PLACES)))
+        tables = law_tables(laws, rows)
+        for products in itertools.islice(_gaussian_products(rng), squares):
+            found = combined_log_p(products, np.float32(rows), kinds, kinds, which, *tables)
             yield np.asarray(found).ravel()
         return
     orders = rng.permuted(
@@ -59,15 +71,28 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
         yield np.asarray(screen.start(left, right)).ravel()
 
 
-def _gaussian_products(rng: np.random.Generator) -> tuple[NDArray[np.float32], ...]:
-    """Return the cross moments of a square, times the rows, of very many rows."""
+def _gaussian_products(rng: np.random.Generator) -> Iterator[Products]:
+    """Yield the cross moments of squares, times the rows, of very many rows."""
     scale = np.float32(np.sqrt(MANY))
-    wide, tall = (
-        scale * rng.standard_normal(sides, np.float32)
-        for sides in ((LARGEST_DEGREE, SIDE, FIRST, SIDE), (FIRST, SIDE, LARGEST_DEGREE, SIDE))
-    )
-    tall[:, :, :FIRST] = wide[:FIRST]
-    return wide, tall, scale * rng.standard_normal((SIDE, SIDE), np.float32)
+    # Waves are no polynomials, but nearly: what these say of them, and what is left.
+    known = waves_of(PLACES)[:, ::2] @ untied(PLACES)[:, ::2].T / PLACES
+    variances, axes = np.linalg.eigh(np.eye(len(known)) - known @ known.T)
+    left = (axes * np.sqrt(np.maximum(variances, 0))).astype(np.float32)
+    known = known.astype(np.float32)
+
+    def normal(*sides: int) -> NDArray[np.float32]:
+        return scale * rng.standard_normal(sides, np.float32)
+
+    def waves(beside: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return those of which polynomials have ``beside (16, s, s)``."""
+        flat = known @ beside.reshape(len(beside), -1) + left @ normal(len(known), SIDE**2)
+        return np.asarray(flat.reshape(-1, SIDE, SIDE))
+
+    while True:
+        wide, tall = (normal(LARGEST_DEGREE, SIDE, FIRST, SIDE) for _ in range(2))
+        tall[:FIRST] = wide[:FIRST].transpose(2, 3, 0, 1)
+        third, beside = normal(SIDE, SIDE), (waves(each[:, :, 0]) for each in (wide, tall))
+        yield Products(*map(jnp.asarray, (wide, tall, third, *beside)))
 
 
 def main(argv: list[str] | None = None) -> int:

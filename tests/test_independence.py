@@ -50,21 +50,65 @@ class TestStatistic:
         b = np.round(np.cos(3 * a) + rng.standard_normal(60), 1)
         found = independence_test(a, b)
         values = {(h, k): float(hgr_jax.kb(ranks(a), ranks(b), h, k)) for h, k in BLOCKS}
+        waves = hgr_jax.kernels.fourier(10, period=60)
+        values[20, 1] = float(hgr_jax.kb(ranks(a), ranks(b), waves, 1))
         pvalues = {block: float(survival(value, 60, *block)) for block, value in values.items()}
         assert found.degrees == min(pvalues, key=lambda block: pvalues[block])
         assert found.statistic == pytest.approx(values[found.degrees], abs=1e-9)
         mean = np.mean([math.tan((0.5 - min(p, 0.99)) * math.pi) for p in pvalues.values()])
         f, g = polynomials(a), polynomials(b)
-        log_p, *_ = combined_pvalues(cross_moments(f, g[:, None]), 60)
+        v, w = (sides.waves[:, sides.codes] for sides in map(RankedColumn.of_values, (a, b)))
+        assert (len(v), len(w)) == (20, 0)
+        log_p = combined_pvalues(cross_moments(f, g[:, None], waves=(v, w[:, None])), 60).log_p
         assert np.exp(log_p[0]) == pytest.approx(0.5 - math.atan(mean) / math.pi, rel=1e-7)
+
+
+class TestWaves:
+    @pytest.mark.parametrize(("rows", "count"), [(17, 4), (50, 16), (96, 32), (333, 32)])
+    def test_they_are_orthonormal_on_the_ranks(self, rows: int, count: int) -> None:
+        waves = _ranked.waves_of(rows)[:, ::2]
+        assert waves.shape == (count, rows)
+        np.testing.assert_allclose(waves @ waves.T / rows, np.eye(count), atol=1e-13)
+        np.testing.assert_allclose(waves.mean(axis=1), 0, atol=1e-13)
+
+    @pytest.mark.parametrize("turned", [False, True])
+    def test_they_find_what_oscillates_fast(self, turned: bool, rng: np.random.Generator) -> None:
+        a = rng.uniform(-1, 1, 200)
+        b = np.sin(14 * np.pi * a) + 0.3 * rng.standard_normal(200)
+        found = independence_test(b, a) if turned else independence_test(a, b)
+        assert found.waves
+        assert found.degrees == ((1, 32) if turned else (32, 1))
+        assert found.pvalue < 1e-10
+        # Polynomials, to which ties on both sides leave the test, do not.
+        tied = independence_test(np.round(a, 2), np.round(b, 1))
+        assert not tied.waves
+        assert tied.pvalue > 1e-4
+
+    def test_a_variable_with_ties_has_none_and_the_other_has(
+        self, rng: np.random.Generator
+    ) -> None:
+        a = rng.uniform(-1, 1, 200)
+        b = np.sin(14 * np.pi * a) > 0
+        found = independence_test(a, b)
+        assert (found.waves, found.degrees, found.source) == (True, (32, 1), "rank")
+        assert found.pvalue < 1e-10
+
+    def test_a_few_ties_among_many_rows_change_nothing(self, rng: np.random.Generator) -> None:
+        a = np.arange(3000.0)
+        b = np.sin(20 * np.pi * a / 3000) + 2 * rng.standard_normal(3000)
+        untied = independence_test(a, b)
+        a[7] = a[8]
+        tied = independence_test(a, b)
+        assert tied.waves
+        assert np.log(tied.pvalue) == pytest.approx(np.log(untied.pvalue), rel=1e-3)
 
 
 def test_exact_for_few_rows(rng: np.random.Generator) -> None:
     a, b = rng.standard_normal((2, 7))
     f, g = polynomials(a), polynomials(b)
     every = np.array(list(itertools.permutations(range(7))))
-    all_p, *_ = combined_pvalues(cross_moments(f, g[:, every]), 7)
-    observed, *_ = combined_pvalues(cross_moments(f, g[:, None]), 7)
+    all_p = combined_pvalues(cross_moments(f, g[:, every]), 7).log_p
+    observed = combined_pvalues(cross_moments(f, g[:, None]), 7).log_p
     exact = np.mean(all_p <= observed[0] + 1e-9)
     found = independence_test(a, b)
     assert found.source == "permutation"
@@ -291,7 +335,9 @@ class TestPermutations:
         assert found.source == "permutation"
         f, g = (polynomials(x) for x in (-np.sign(np.arange(60.0) // 2), np.arange(60.0)))
         orders = np.stack([np.r_[pair, np.delete(np.arange(60), pair)] for pair in pairs])
-        every, *_ = combined_pvalues(cross_moments(f[:1], g[:, orders]), 60)
+        waves = RankedColumn.of_values(np.arange(60.0)).waves[:, ::2]
+        sides = np.zeros((0, 60)), waves[:, orders]
+        every = combined_pvalues(cross_moments(f[:1], g[:, orders], waves=sides), 60).log_p
         exact = np.mean(every <= every[0] + 1e-9)  # every pair of rows is as probable
         assert found.pvalue == pytest.approx(exact, abs=4 * math.sqrt(exact / 9999))
 

@@ -168,6 +168,8 @@ class TestScreen:
         x[:, 1] = x[:, 0] + 0.01 * x[:, 1]
         x[:, 2] = x[:, 0] ** 2 + 0.1 * x[:, 2]
         x[:, 3:9] = np.round(x[:, 3:9] * [1, 2, 3, 5, 8, 20])
+        x[:, 10] = np.sin(30 * x[:, 9])
+        x[:, 68] = np.cos(30 * x[:, 67])
         columns = [light(column) for column in self.columns(x)]
         trusted = np.array([column.trusted > 0 for column in columns])
         screened = RankScreen([columns[:64], columns[64:]], 64)

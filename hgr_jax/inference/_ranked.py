@@ -17,6 +17,12 @@ from hgr_jax.inference._ranks import ranks
 
 LARGEST_DEGREE = 16
 
+MOST_PERIODS = 16
+"""Of the waves of a variable over all of its ranks."""
+
+ROWS_PER_PERIOD = 6
+"""At the least: a shorter period is hardly one."""
+
 LEAST_WORTH = 50
 """Rows without ties that a column with ties must be worth, for a degree of it to be trusted."""
 
@@ -39,6 +45,7 @@ class RankedColumn:
       trusted: up to which degree they behave as those of untied ranks do; see `trusted_degree`.
       worth: for that degree, the share of the rows that the column is worth.
       log_orders: logarithm of the number of orders of the rows that change nothing.
+      waves: ``(w, levels)``, `waves_of` untied ranks, at each; none of a column with many ties.
     """
 
     codes: Integers
@@ -46,6 +53,7 @@ class RankedColumn:
     trusted: int
     worth: float
     log_orders: float
+    waves: Floats
 
     @classmethod
     def of_values(cls, x: Floats, weights: Floats | None = None) -> RankedColumn:
@@ -92,13 +100,13 @@ def _of_few_ties(codes: Integers) -> RankedColumn | None:
     rows, counts = len(codes), np.bincount(codes)
     if rows <= LARGEST_DEGREE:
         return None
-    if len(counts) == 2 * rows - 1 and (counts[::2] == 1).all():
-        return RankedColumn(codes, untied(rows), LARGEST_DEGREE, 1.0, 0.0)
-    tied = counts[counts > 1].astype(np.float64)
-    if np.sum(tied**3 - tied) > FEW_TIES * rows**3:
-        return None
-    places = (2 * np.cumsum(counts) - counts - 1)[codes]
-    return RankedColumn(places, untied(rows), LARGEST_DEGREE, 1.0, _log_orders(counts))
+    orders = 0.0
+    if len(counts) != 2 * rows - 1 or not (counts[::2] == 1).all():
+        tied = counts[counts > 1].astype(np.float64)
+        if np.sum(tied**3 - tied) > FEW_TIES * rows**3:
+            return None
+        codes, orders = (2 * np.cumsum(counts) - counts - 1)[codes], _log_orders(counts)
+    return RankedColumn(codes, untied(rows), LARGEST_DEGREE, 1.0, orders, waves_of(rows))
 
 
 def _log_orders(counts: Integers) -> float:
@@ -140,7 +148,8 @@ class _Levels(NamedTuple):
     def ranked(self, table: Floats) -> RankedColumn:
         """Return the column with polynomials ``(d, levels)``."""
         trusted, worth = trusted_degree(table, self.rows, self.heaviest)
-        return RankedColumn(self.codes, table, trusted, worth, self.log_orders)
+        none = np.zeros((0, table.shape[1]))
+        return RankedColumn(self.codes, table, trusted, worth, self.log_orders, none)
 
 
 def codes_of(rank: Floats) -> Integers:
@@ -178,6 +187,22 @@ def untied(rows: int) -> Floats:
     for j, norm in enumerate(coupling):
         before, now = now, (x * now - (coupling[j - 1] if j else 0) * before) / norm
         found[j] = now
+    found.flags.writeable = False
+    return found
+
+
+@functools.lru_cache(maxsize=16)
+def waves_of(rows: int) -> Floats:
+    """Return sines and cosines of ranks without ties, ``(w, 2 rows - 1)``, at those of `untied`.
+
+        sqrt(2) cos(2 pi j u), sqrt(2) sin(2 pi j u),   u = (place + 1/2) / rows,   j = 1 .. w / 2
+
+    They are orthonormal on the ranks, as the polynomials are; w is 32 with 96 rows or more.
+    """
+    u = (np.arange(2 * rows - 1) + 1) / (2 * rows)
+    periods = np.arange(1, 1 + min(MOST_PERIODS, rows // ROWS_PER_PERIOD))
+    angles = 2 * np.pi * periods[:, None] * u
+    found = np.sqrt(2) * np.concatenate([np.cos(angles), np.sin(angles)])
     found.flags.writeable = False
     return found
 

@@ -23,7 +23,13 @@ from hgr_jax._checks import (
 )
 from hgr_jax.core.kernels import monomial_exponents
 from hgr_jax.inference import _fisher, roys_root
-from hgr_jax.inference._rank_blocks import combined_pvalues, cross_moments, in_blocks
+from hgr_jax.inference._rank_blocks import (
+    Combined,
+    Moments,
+    combined_pvalues,
+    cross_moments,
+    in_blocks,
+)
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.inference._ranked import RankedColumn, codes_of, ranks_of_levels, rows_worth
 from hgr_jax.inference._ranks import ranks
@@ -66,6 +72,8 @@ class IndependenceTest:
         the others follow.
       degrees: of a and of b, of the block with the least p-value.
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
+      waves: whether the larger of ``degrees`` is the number of sines and cosines of that variable,
+        and not the degree of its polynomial.
     """
 
     statistic: float
@@ -73,6 +81,7 @@ class IndependenceTest:
     source: str
     degrees: tuple[int, int]
     null_mean: float
+    waves: bool = False
 
 
 def independence_test(
@@ -89,16 +98,19 @@ def independence_test(
     """Test whether two variables are independent, by HGR-KB of their ranks at several degrees.
 
     With p_hk the p-value of HGR-KB of the ranks at degrees h and k by the law of Roy's largest
-    root, and B = {(1, 1), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16)},
+    root, and B = {(1, 1), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16), (32 waves, 1), (1, 32 waves)},
 
         T = mean over (h, k) in B of tan((1/2 - p_hk) pi),      p-value = P(T' >= T)
 
     where T' is T of independent variables.  Degrees that find plain relations with few rows are
-    among them, and those that find one that oscillates.  Only ranks count, so that no outlier does,
-    and any increasing transformation of a variable leaves the result as it is.
+    among them, and those that find one that oscillates.  Waves, sines and cosines of up to 16
+    periods over the ranks in the place of polynomials (1 period for 6 rows at the most), find those
+    that oscillate too fast for the latter; a variable with many ties has none.  Only ranks count,
+    so that no outlier does, and any increasing transformation of a variable leaves the result as it
+    is.
 
     The law of T' without ties depends on the number of rows alone: it was simulated
-    (``python -m bench.rank_law``), and goes on below 1e-6 as a power of the p-value, at the least
+    (``python -m bench.rank_law``), and goes on below 1e-7 as a power of the p-value, at the least
     1 / n!.  A variable with ties has the degrees at which its polynomials behave as those of at
     least 50 rows without ties do.  Where not even the first does, or of fewer than 20 rows,
     b is permuted: until 100 permutations reach T (Besag & Clifford), or
@@ -182,16 +194,21 @@ def independence_test(
         return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
     trusted = min(h, k) > 0 and rows >= LEAST_ROWS
     share = None if w is None else w / w.sum()
+    v, u = (side.waves[:, side.codes] for side in sides)
     if method == "rank" or (method == "auto" and trusted):
         worth = rows * worth_f * worth_g
-        return _by_law(cross_moments(f, g[:, None], share), rows, worth, rarest)
+        found = cross_moments(f, g[:, None], share, waves=(v, u[:, None]))
+        return _by_law(found, rows, worth, rarest)
     if share is not None:
         # Ranks without weights, as those of b must not change where its rows are permuted.
-        f, g = (RankedColumn.of_values(v).polynomials()[: len(old)] for v, old in ((x, f), (y, g)))
+        f, g = (RankedColumn.of_values(z).polynomials()[: len(old)] for z, old in ((x, f), (y, g)))
         f = f - (f @ share)[:, None]
     chunks, size = chunks_of(count, len(x))
     key = jax.random.key(0) if key is None else key
-    drawn = (cross_moments(f, g[:, order], share) for order in orders(key, len(x), chunks, size))
+    drawn = (
+        cross_moments(f, g[:, order], share, waves=(v, u[:, order]))
+        for order in orders(key, len(x), chunks, size)
+    )
     return _sampled(drawn, "permutation", rows, rarest, count)
 
 
@@ -230,11 +247,11 @@ def conditional_test(
     return _sampled(drawn, "signs", rows, -count * math.log(2), most)
 
 
-def _by_law(m: Floats, rows: float, worth: float, rarest: float) -> IndependenceTest:
-    """Return the test of a matrix ``(h, k, 1)`` by the law of ranks."""
-    log_p, degrees, values = combined_pvalues(m, rows)
-    log_p = np.maximum(log_probability(log_p, max(worth, LEAST_ROWS)), rarest)
-    return _found(values[0], np.exp(log_p[0]), "rank", degrees[:, 0], rows)
+def _by_law(moments: Moments, rows: float, worth: float, rarest: float) -> IndependenceTest:
+    """Return the test of moments of one pair by the law of ranks."""
+    found = combined_pvalues(moments, rows)
+    log_p = np.maximum(log_probability(found.log_p, max(worth, LEAST_ROWS)), rarest)
+    return _found(found, np.exp(log_p[0]), "rank", rows)
 
 
 def chunks_of(most: int, rows: int) -> tuple[int, int]:
@@ -267,14 +284,14 @@ def random_signs(
 
 def _under_signs(
     f: Floats, g: Floats, share: Floats | None, drawn: Iterator[Floats]
-) -> Iterator[Floats]:
-    """Yield moments ``(h, k, N)`` of rows whose products have signs ``(N, n)``."""
+) -> Iterator[Moments]:
+    """Yield moments of rows whose products have signs ``(N, n)``."""
     i, j = np.indices((len(f), len(g)))[:, in_blocks(len(f), len(g))]
     products = (f / f.shape[1] if share is None else f * share)[i] * g[j]
     for signs in drawn:
         m = np.zeros((len(f), len(g), len(signs)))
         m[i, j] = products @ signs.T
-        yield m
+        yield Moments.of_polynomials(m)
 
 
 def _affordable_degree(rows: int, variables: int) -> int:
@@ -319,11 +336,12 @@ def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
     return np.asarray(found[start:count] / root)
 
 
-def _found(
-    statistic: float, pvalue: float, source: str, degrees: npt.NDArray[np.number], rows: float
-) -> IndependenceTest:
-    h, k = (int(degree) for degree in degrees)
-    return IndependenceTest(float(statistic), float(pvalue), source, (h, k), _null_mean(rows, h, k))
+def _found(block: Combined, pvalue: float, source: str, rows: float) -> IndependenceTest:
+    """Return the result of the first of some pairs."""
+    h, k = (int(degree) for degree in block.degrees[:, 0])
+    statistic, waves = float(block.values[0]), bool(block.of_waves[0])
+    null_mean = _null_mean(rows, h, k)
+    return IndependenceTest(statistic, float(pvalue), source, (h, k), null_mean, waves)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -343,20 +361,21 @@ def _of_table(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
     statistic = float(abs(np.mean(x.polynomials() * y.polynomials())))
     both, ones, others = (np.sum(each) for each in (x.codes & y.codes, x.codes, y.codes))
     pvalue = float(np.exp(_fisher.fisher_log_pvalues(len(x.codes), both, ones, others)))
-    return _found(statistic, pvalue, "exact", np.array([1, 1]), len(x.codes))
+    return IndependenceTest(statistic, pvalue, "exact", (1, 1), _null_mean(len(x.codes), 1, 1))
 
 
 def _sampled(
-    drawn: Iterator[Floats], source: str, rows: float, rarest: float, most: int
+    drawn: Iterator[Moments], source: str, rows: float, rarest: float, most: int
 ) -> IndependenceTest:
-    """Return the test of the first of matrices ``(h, k, N)`` by the others, of no dependence."""
-    first, degrees, values = combined_pvalues(next(drawn), rows)
+    """Return the test of the first of many pairs by the others, of no dependence."""
+    found = combined_pvalues(next(drawn), rows)
+    first = found.log_p
     null = first[1 : 1 + most]
     reached = _reached(null, first[0])
     while len(null) < most and reached.sum() < REACHED:
         if len(null) >= FAR and not reached.any():
             break
-        null = np.concatenate([null, combined_pvalues(next(drawn), rows)[0]])[:most]
+        null = np.concatenate([null, combined_pvalues(next(drawn), rows).log_p])[:most]
         reached = _reached(null, first[0])
     pvalue = (1 + reached.sum()) / (1 + len(null))
     if reached.sum() >= REACHED:
@@ -367,7 +386,7 @@ def _sampled(
             slope = min(1.0, np.log(TAIL_RANKS[1] / TAIL_RANKS[0]) / (far - near))
             beyond = np.log(TAIL_RANKS[0] / len(null)) + slope * (first[0] - near)
             source, pvalue = "tail", np.exp(max(beyond, rarest))
-    return _found(values[0], pvalue, source, degrees[:, 0], rows)
+    return _found(found, pvalue, source, rows)
 
 
 def _reached(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:

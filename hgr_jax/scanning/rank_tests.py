@@ -1,9 +1,4 @@
-"""`independence_test` of many pairs of columns, from products of their ranks' polynomials.
-
-What a test needs is narrow: cross moments of the first two polynomials of one column with all of
-the other, the other way round, and those of both third ones.  With those of both up to the degrees
-of the scan, the same product has HGR of the ranks.
-"""
+"""`independence_test` of many pairs of columns, and HGR of their ranks, from the same products."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._rank_blocks import NARROW, combined, in_blocks, top_values
+from hgr_jax.inference._rank_blocks import Moments, combined, in_blocks, top_values
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.inference._ranked import (
     LARGEST_DEGREE,
@@ -27,18 +22,8 @@ from hgr_jax.inference._ranked import (
 from hgr_jax.inference._small_problems import top_correlations
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.exact_tests import exact_log_pvalues
-from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, groups, patterns_of
-
-FIRST = 2
-"""Polynomials of one column that are in a block with all of the other."""
-
-TILE = 128
-"""Columns of which the products are taken at a time."""
-
-BLOCK = 2**23
-"""Numbers that the polynomials of some rows of a tile take."""
-
-SETTLED_AT_ONCE = 2**11
+from hgr_jax.scanning.features import Estimates, Features, Kernels, groups, patterns_of
+from hgr_jax.scanning.rank_products import products_of_pairs
 
 RANKED_AGAIN = 500_000
 """Rows, in all, up to which columns of different gaps are ranked again among those they share."""
@@ -53,12 +38,14 @@ of the column."""
 
 class TestedPairs(NamedTuple):
     """Of some of the pairs: which; the values of their blocks; the degrees to which these go; how
-    many rows without ties they are worth; and the log of the least p-value that ranks can have.
+    many waves both sides have; how many rows without ties they are worth; and the log of the least
+    p-value that ranks can have.
     """
 
     places: Integers
     values: Floats
     degrees: Integers
+    waves: Integers
     worth: Floats
     rarest: Floats
 
@@ -181,18 +168,20 @@ class RankTests:
         both = self.kernels.largest if of_own and self.kernels.largest <= LARGEST_DEGREE else 0
         wanted = np.arange(len(group)) if both else np.flatnonzero(sure)
         beyond = bool((trusted < np.minimum(directions, both)).any())
-        for part, m in _products_of_pairs(
+        for part, moments in products_of_pairs(
             columns, pairs, weights, wanted, both, self.in_ranks.x.dtype
         ):
             if both:
-                self._estimate(group[part], directions[:, part], m)
+                self._estimate(group[part], directions[:, part], moments.m)
                 progress(len(part))
-                m, part = (m, part) if sure[part].all() else (m[..., sure[part]], part[sure[part]])
+                if not sure[part].all():
+                    moments, part = moments.select(sure[part]), part[sure[part]]
             if beyond:
                 h, k = np.arange(LARGEST_DEGREE)[:, None] < trusted[:, part][:, None]
-                m = m * (h[:, None] & k)
+                moments = moments._replace(m=moments.m * (h[:, None] & k))
+            values, waves = top_values(moments), moments.counts
             worth = self.rows[group[part]] * share[part]
-            yield TestedPairs(group[part], top_values(m), trusted[:, part], worth, rarest[part])
+            yield TestedPairs(group[part], values, trusted[:, part], waves, worth, rarest[part])
 
     def _estimate(self, places: Integers, directions: Integers, m: Floats) -> None:
         """Keep HGR of ranks of some pairs, of which each side ``(2, N)`` has so many directions."""
@@ -275,8 +264,9 @@ def among_own(
         m = np.where(narrow[..., None] & (within < h)[:, None] & (within < k), m, 0)
         share = worth[pairs[part]].prod(axis=1)
         rarest = -special.gammaln(rows[part] + 1)
-        degrees = np.stack([h, k])
-        tested.append(TestedPairs(part, top_values(m), degrees, rows[part] * share, rarest))
+        values, degrees = top_values(Moments.of_polynomials(m)), np.stack([h, k])
+        none = np.zeros_like(degrees)
+        tested.append(TestedPairs(part, values, degrees, none, rows[part] * share, rarest))
 
     found, log_p = estimate(settle), np.full(len(pairs), np.nan)
     if tested:
@@ -294,102 +284,6 @@ def joined(parts: Sequence[TestedPairs]) -> TestedPairs:
 
 def log_pvalues(found: TestedPairs, rows: Floats) -> Floats:
     """Return the logarithms of the p-values ``(N,)`` of pairs of so many rows."""
-    log_p, _, _ = combined(found.values, rows, found.degrees)
+    log_p = combined(found.values, rows, found.degrees, found.waves).log_p
     log_p = log_probability(log_p, np.maximum(found.worth, LEAST_ROWS))
     return np.maximum(log_p, found.rarest)
-
-
-def _products_of_pairs(
-    columns: list[RankedColumn],
-    pairs: Integers,
-    weights: Floats | None,
-    wanted: Integers,
-    both: int,
-    dtype: np.dtype,
-) -> Iterator[tuple[Integers, Floats]]:
-    """Yield positions of some of the ``wanted`` pairs, and their M ``(16, 16, N)``.
-
-    Of polynomials of either column of degrees up to ``both``, M has all, also those not trusted.
-    """
-    tiles = pairs[wanted] // TILE
-    most = max(both, NARROW)
-    for _, group in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
-        chosen = wanted[group]
-        left, right = (np.unique(pairs[chosen, side]) for side in (0, 1))
-        if tiles[group[0], 0] == tiles[group[0], 1]:
-            left = right = np.union1d(left, right)
-        inner, one = _narrow_products(columns, left, right, weights, both, dtype)
-        other = one
-        if left is not right:
-            _, other = _narrow_products(columns, right, left, weights, both, dtype)
-        for part in chunks(chosen, SETTLED_AT_ONCE):
-            i = np.searchsorted(left, pairs[part, 0])
-            j = np.searchsorted(right, pairs[part, 1])
-            m = np.zeros((LARGEST_DEGREE, LARGEST_DEGREE, len(part)))
-            m[:most, :most] = np.moveaxis(inner[i, :, j], 0, -1)
-            m[:FIRST, most:] = np.moveaxis(one[i, :, j], 0, -1)
-            m[most:, :FIRST] = np.moveaxis(other[j, :, i], 0, -1).swapaxes(0, 1)
-            yield part, m
-
-
-def _narrow_products(
-    columns: list[RankedColumn],
-    left: Integers,
-    right: Integers,
-    weights: Floats | None,
-    both: int,
-    dtype: np.dtype,
-) -> tuple[Floats, Floats]:
-    """Return mean products of the polynomials of some columns with those of others.
-
-    Up to degree d, the larger of 3 and ``both``, of all with all, ``(len(left), d, len(right),
-    d)``; and of the first two with those beyond, ``(len(left), 2, len(right), 16 - d)``.
-    """
-    rows, p, q = len(columns[0].codes), len(left), len(right)
-    d, size = max(both, NARROW), max(1, BLOCK // (LARGEST_DEGREE * (p + q)))
-    inner, outer = np.zeros((p * d, q * d)), np.zeros((p * FIRST, q * (LARGEST_DEGREE - d)))
-    table, codes = _lookup(columns, right, both, dtype)
-    of_left, codes_left = (table, codes) if left is right else _lookup(columns, left, both, dtype)
-    # A product of one array with itself takes half as long.
-    low = np.ascontiguousarray(table[:, :d])
-    low_left = low if left is right else np.ascontiguousarray(of_left[:, :d])
-    first, high = (np.ascontiguousarray(t) for t in (of_left[:, :FIRST], table[:, d:]))
-    for start in range(0, rows, size):
-        block = slice(start, start + size)
-        for values, others, total in ((low_left, low, inner), (first, high, outer)):
-            side = wide = others.take(codes[block], axis=0).reshape(-1, total.shape[1])
-            if values is not others:
-                side = values.take(codes_left[block], axis=0).reshape(-1, total.shape[0])
-            if weights is not None:
-                side = side * weights[block, None].astype(dtype)
-            total += side.T @ wide
-    count = rows if weights is None else weights.sum()
-    return (
-        (inner / count).reshape(p, d, q, d),
-        (outer / count).reshape(p, FIRST, q, LARGEST_DEGREE - d),
-    )
-
-
-def _lookup(
-    columns: list[RankedColumn], chosen: Integers, both: int, dtype: np.dtype
-) -> tuple[Floats, NDArray[np.intp]]:
-    """Return polynomials of all levels of some columns, ``(levels, 16)``.
-
-    They are those that are trusted and those up to degree ``both``, and 0 beyond.  And which of
-    the levels each row has, ``(rows, columns)``.  Columns without ties share theirs.
-    """
-    known: dict[tuple[int, int], int] = {}
-    parts: list[Floats] = []
-    codes = np.empty((len(columns[0].codes), len(chosen)), np.intp)
-    levels = 0
-    for place, c in enumerate(chosen):
-        table = columns[c].table
-        degree = min(max(columns[c].trusted, both), len(table))
-        if (id(table), degree) not in known:
-            part = np.zeros((table.shape[1], LARGEST_DEGREE), dtype)
-            part[:, :degree] = table[:degree].T
-            known[id(table), degree] = levels
-            levels += len(part)
-            parts.append(part)
-        codes[:, place] = columns[c].codes + known[id(table), degree]
-    return np.concatenate(parts), codes

@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,10 +24,14 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.padding import jitted
 from hgr_jax.inference._rank_blocks import BLOCKS, LARGEST_PVALUE
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, untied
+from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, untied, waves_of
 from hgr_jax.inference.roys_root.interpolation import log_survival_of_many
 from hgr_jax.scanning.exact_tests import above_diagonal
-from hgr_jax.scanning.rank_tests import FIRST
+from hgr_jax.scanning.rank_products import FIRST
+
+WITH_WAVES = LARGEST_DEGREE + 1
+"""The kind of a column that has waves beside polynomials of all degrees; others are of the kind of
+their trusted degree."""
 
 PRODUCT_ROWS = 1024
 """Of which products are taken at a time; of fewer rows, a power of two that holds them."""
@@ -60,28 +65,33 @@ class RankScreen:
         self.parts, self.side = parts, side
         self.rows = len(parts[0][0].codes)
         self.at_once = min(PRODUCT_ROWS, 1 << (self.rows - 1).bit_length())
-        self.trusted = np.zeros((len(parts), side), np.intp)
+        self.kinds = np.zeros((len(parts), side), np.intp)
         self.worth, self.log_orders = np.zeros((2, len(parts), side))
         for place, part in enumerate(parts):
-            for name in ("trusted", "worth", "log_orders"):
+            for name in ("worth", "log_orders"):
                 getattr(self, name)[place, : len(part)] = [getattr(each, name) for each in part]
-        self.which, laws = laws_of(np.unique(self.trusted[self.trusted > 0]))
+            self.kinds[place, : len(part)] = [
+                WITH_WAVES if len(each.waves) else each.trusted for each in part
+            ]
+        self.waves = len(waves_of(self.rows)) if (self.kinds == WITH_WAVES).any() else 0
+        self.which, laws = laws_of(np.unique(self.kinds[self.kinds > 0]), self.waves)
         self.tables = law_tables(laws, self.rows)
         chunks = -(-self.rows // self.at_once)
-        kept = 4 * LARGEST_DEGREE * side * self.at_once * chunks <= KEPT_BYTES
+        each = 4 * (LARGEST_DEGREE + self.waves) * side * self.at_once
         # Squares come row by row: the left part stays, and the right one is another each time.
-        self._of_left = functools.lru_cache(maxsize=chunks if kept else 1)(self._polynomials)
+        kept = chunks if each * chunks <= KEPT_BYTES else 1
+        self._of_left = functools.lru_cache(maxsize=kept)(self._functions)
 
     def start(self, left: int, right: int) -> Array:
         """Begin with the combined p-values of a square of two parts, which `log_pvalues` takes."""
-        total: tuple[Array, ...] | None = None
+        total: Products | None = None
         for first in range(0, self.rows, self.at_once):
             f = self._of_left(left, first)
-            g = f if left == right else self._polynomials(right, first)
+            g = f if left == right else self._functions(right, first)
             total = _of_some_rows(f, g) if total is None else _with_more(total, f, g)
         assert total is not None
-        degrees = self.trusted[left], self.trusted[right]
-        return combined_log_p(total, np.float32(self.rows), *degrees, self.which, *self.tables)
+        kinds = self.kinds[left], self.kinds[right]
+        return combined_log_p(total, np.float32(self.rows), *kinds, self.which, *self.tables)
 
     def log_pvalues(self, left: int, right: int, started: Array) -> Floats:
         """Return the logarithms of the p-values of two parts ``(p, q)``.
@@ -97,13 +107,28 @@ class RankScreen:
         log_p = np.maximum(log_p.reshape(found.shape), orders - special.gammaln(self.rows + 1))
         return above_diagonal(log_p) if left == right else log_p
 
-    def _polynomials(self, part: int, first: int) -> Floats:
-        """Return polynomials ``(16, side, rows)`` of some columns at some rows, 0 beyond."""
-        found = np.zeros((LARGEST_DEGREE, self.side, self.at_once), np.float32)
-        for place, column in enumerate(self.parts[part]):
-            codes = column.codes[first : first + self.at_once]
-            found[: column.trusted, place, : len(codes)] = column.table[: column.trusted, codes]
-        return found
+    def _functions(self, part: int, first: int) -> tuple[Floats, Floats]:
+        """Return functions of some columns at some rows, 0 beyond those that a column has.
+
+        Polynomials ``(16, side, rows)``, and waves ``(w, side, rows)``.
+        """
+        columns = self.parts[part]
+        found = []
+        for count, functions in ((LARGEST_DEGREE, "table"), (self.waves, "waves")):
+            # Those of the columns, one after the other, behind a level at which all is 0.
+            tables, starts, end = [np.zeros((count, 1), np.float32)], dict[int, int](), 1
+            levels = np.zeros((self.side, self.at_once), np.intp)
+            for place, column in enumerate(columns):
+                table = getattr(column, functions)
+                if not len(table):
+                    continue
+                if id(table) not in starts:
+                    starts[id(table)], end = end, end + table.shape[1]
+                    tables.append(np.pad(table, ((0, count - len(table)), (0, 0))))
+                codes = column.codes[first : first + self.at_once]
+                levels[place, : len(codes)] = codes + starts[id(table)]
+            found.append(np.concatenate(tables, axis=1).take(levels, axis=1))
+        return found[0], found[1]
 
 
 def light(column: RankedColumn) -> RankedColumn:
@@ -111,7 +136,8 @@ def light(column: RankedColumn) -> RankedColumn:
     table, codes = column.table, column.codes
     of_all = column.trusted == LARGEST_DEGREE and not table.flags.writeable
     table = _untied(len(codes)) if of_all else table[: column.trusted].astype(np.float32)
-    return dataclasses.replace(column, codes=codes.astype(np.int32), table=table)
+    waves = _untied_waves(len(codes)) if len(column.waves) else column.waves
+    return dataclasses.replace(column, codes=codes.astype(np.int32), table=table, waves=waves)
 
 
 @functools.lru_cache(maxsize=2)
@@ -119,20 +145,27 @@ def _untied(rows: int) -> Floats:
     return untied(rows).astype(np.float32)
 
 
-def laws_of(degrees: Integers) -> tuple[Integers, list[tuple[int, int]]]:
-    """Return which law each block has, ``(17, 17, blocks)`` for degrees of both sides.
+@functools.lru_cache(maxsize=2)
+def _untied_waves(rows: int) -> Floats:
+    return waves_of(rows).astype(np.float32)
 
-    It is -1 for a block that is the same as one before it.  And the smaller and the larger number
-    of functions of each law.
+
+def laws_of(kinds: Integers, waves: int) -> tuple[Integers, list[tuple[int, int]]]:
+    """Return which law each block has, ``(18, 18, blocks)`` for the kinds of both sides.
+
+    It is -1 for a block that is the same as one before it, and for one of waves that a side does
+    not have.  And the smaller and the larger number of functions of each law.
     """
-    which = np.full((LARGEST_DEGREE + 1, LARGEST_DEGREE + 1, len(BLOCKS)), -1, np.intp)
+    blocks = len(BLOCKS)
+    which = np.full((WITH_WAVES + 1, WITH_WAVES + 1, blocks + 2), -1, np.intp)
     laws: dict[tuple[int, int], int] = {}
-    for h, k in itertools.product(degrees.tolist(), repeat=2):
+    for h, k in itertools.product(kinds.tolist(), repeat=2):
         limits = [(min(h, i), min(k, j)) for i, j in BLOCKS]
-        for place, limit in enumerate(limits):
-            if limit not in limits[:place]:
-                law = (min(limit), max(limit))
-                which[h, k, place] = laws.setdefault(law, len(laws))
+        new = {i: limit for i, limit in enumerate(limits) if limit not in limits[:i]}
+        new |= {blocks + i: (1, waves) for i, kind in enumerate((h, k)) if kind == WITH_WAVES}
+        for place, limit in new.items():
+            law = (min(limit), max(limit))
+            which[h, k, place] = laws.setdefault(law, len(laws))
     return which, [*laws]
 
 
@@ -146,33 +179,47 @@ def law_tables(laws: Sequence[tuple[int, int]], rows: int) -> tuple[Floats, np.f
     return found.astype(np.float32), np.float32(last)
 
 
-def _cross_moments(f: Array, g: Array) -> tuple[Array, ...]:
-    """Return the cross moments that blocks have, times the rows, of ``f`` and ``g (16, s, n)``.
+class Products(NamedTuple):
+    """Sums over the rows of products of functions of two parts of s columns.
 
-    All of f with the first two of g, ``(16, s, 2, s)``; the first two of f with all of g, ``(2, s,
-    16, s)``; and the third ones, ``(s, s)``.
+    Attributes:
+      wide: ``(16, s, 2, s)``, of all polynomials of the left part with the first two of the right.
+      tall: the same, of all of the right part with the first two of the left.
+      third: ``(s, s)``, of both third ones.
+      waves: ``(w, s, s)``, of those of the left part with the first polynomial of the right.
+      backward: the same, of those of the right part with the first polynomial of the left.
     """
-    return (
-        lax.dot_general(f, g[:FIRST], _OF_ROWS, precision=lax.Precision.HIGHEST),
-        lax.dot_general(f[:FIRST], g, _OF_ROWS, precision=lax.Precision.HIGHEST),
-        lax.dot_general(f[2], g[2], (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST),
-    )
+
+    wide: Array
+    tall: Array
+    third: Array
+    waves: Array
+    backward: Array
 
 
-_OF_ROWS = (((2,), (2,)), ((), ()))
+def _products(f: tuple[Array, Array], g: tuple[Array, Array]) -> Products:
+    """Return products of polynomials ``(16, s, n)`` and waves ``(w, s, n)`` of two parts."""
+    (p, v), (q, w) = f, g
+    pairs = (p, q[:FIRST]), (q, p[:FIRST]), (p[2], q[2]), (v, q[0]), (w, p[0])
+    return Products(*(_over_rows(*pair) for pair in pairs))
 
 
-_of_some_rows = jitted(_cross_moments)
+def _over_rows(one: Array, other: Array) -> Array:
+    last = (one.ndim - 1,), (other.ndim - 1,)
+    return lax.dot_general(one, other, (last, ((), ())), precision=lax.Precision.HIGHEST)
+
+
+_of_some_rows = jitted(_products)
 
 
 @jitted
-def _with_more(total: tuple[Array, ...], f: Array, g: Array) -> tuple[Array, ...]:
-    return tuple(map(jnp.add, total, _cross_moments(f, g)))
+def _with_more(total: Products, f: tuple[Array, Array], g: tuple[Array, Array]) -> Products:
+    return Products(*map(jnp.add, total, _products(f, g)))
 
 
 @jitted
 def combined_log_p(
-    products: tuple[Array, ...],
+    products: Products,
     rows: Array,
     h: Array,
     k: Array,
@@ -180,13 +227,13 @@ def combined_log_p(
     tables: Array,
     last: Array,
 ) -> Array:
-    """Return what `hgr_jax.inference._rank_blocks.combined` does, ``(s, s)``."""
+    """Return ``log_p (s, s)`` of `hgr_jax.inference._rank_blocks.combined`, of kinds ``(s,)``."""
     laws = which[h[:, None], k[None, :]]
-    wide, tall, third = (each / rows for each in products)
+    products = Products(*(each / rows for each in products))
     log_p = jnp.stack(
         [
             _log_survival(square, laws[..., i], rows, tables, last)
-            for i, square in enumerate(_top_squares(wide, tall, third))
+            for i, square in enumerate(_top_squares(products))
         ]
     )
     new = jnp.moveaxis(laws, -1, 0) >= 0
@@ -200,18 +247,20 @@ def combined_log_p(
     return jnp.where(least > -25, jnp.log(near), far)
 
 
-def _top_squares(wide: Array, tall: Array, third: Array) -> list[Array]:
-    """Return the squared top singular value of each of `BLOCKS`."""
+def _top_squares(products: Products) -> list[Array]:
+    """Return the squared top singular value of each of `BLOCKS`, and of both of waves."""
+    wide, tall, third, waves, backward = products
     found = {(1, 1): wide[0, :, 0] ** 2}
-    columns = [[wide[i, :, 0] for i in range(16)], [wide[i, :, 1] for i in range(16)]]
-    rows = [[tall[0, :, i] for i in range(16)], [tall[1, :, i] for i in range(16)]]
     for degree in (8, 16):
-        found[degree, 2] = _top_of_two(*(side[:degree] for side in columns))
-        found[2, degree] = _top_of_two(*(side[:degree] for side in rows))
-    found[3, 3] = _top_of_three(
-        [[wide[i, :, 0], wide[i, :, 1], tall[i, :, 2] if i < FIRST else third] for i in range(3)]
-    )
-    return [jnp.minimum(found[block], 1) for block in BLOCKS]
+        found[degree, 2], right = (
+            _top_of_two(*([side[i, :, j] for i in range(degree)] for j in range(FIRST)))
+            for side in (wide, tall)
+        )
+        found[2, degree] = right.T
+    last = [*(tall[2, :, i].T for i in range(FIRST)), third]
+    found[3, 3] = _top_of_three([[wide[i, :, 0], wide[i, :, 1], last[i]] for i in range(3)])
+    of_waves = [jnp.sum(waves**2, axis=0), jnp.sum(backward**2, axis=0).T]
+    return [jnp.minimum(each, 1) for each in (*(found[block] for block in BLOCKS), *of_waves)]
 
 
 def _top_of_two(first: list[Array], second: list[Array]) -> Array:
