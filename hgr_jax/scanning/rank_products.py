@@ -54,7 +54,9 @@ def products_of_pairs(
         inner, one, waves = _narrow_products(columns, left, right, weights, both, dtype)
         other, back = one, waves
         if left is not right:
-            _, other, back = _narrow_products(columns, right, left, weights, both, dtype)
+            _, other, back = _narrow_products(
+                columns, right, left, weights, both, dtype, all_with_all=False
+            )
         for part in chunks(chosen, SETTLED_AT_ONCE):
             i = np.searchsorted(left, pairs[part, 0])
             j = np.searchsorted(right, pairs[part, 1])
@@ -72,12 +74,15 @@ def _narrow_products(
     weights: Floats | None,
     both: int,
     dtype: np.dtype,
+    *,
+    all_with_all: bool = True,
 ) -> tuple[Floats, Floats, Floats]:
     """Return mean products of the functions of some columns with those of others.
 
-    Of polynomials up to degree d, the larger of 3 and ``both``, of all with all, ``(len(left), d,
-    len(right), d)``; of the first two with those beyond, ``(len(left), 2, len(right), 16 - d)``;
-    and of the first with the waves, the root of the sum of squares ``(len(left), len(right))``.
+    Of polynomials up to degree d, the larger of 3 and ``both``, ``all_with_all`` if that is asked
+    for, ``(len(left), d, len(right), d)``; of the first two with those beyond, ``(len(left), 2,
+    len(right), 16 - d)``; and of the first with the waves, the root of the sum of squares
+    ``(len(left), len(right))``.
     """
     rows, p, q = len(columns[0].codes), len(left), len(right)
     waved = np.array([place for place, c in enumerate(right) if len(columns[c].waves)], np.intp)
@@ -88,7 +93,8 @@ def _narrow_products(
         of_waves = np.stack([columns[c].codes for c in right[waved]], axis=1)
     d, count = max(both, NARROW), waves.shape[1]
     size = max(1, BLOCK // (LARGEST_DEGREE * (p + q) + count * len(waved)))
-    inner, outer = np.zeros((p * d, q * d)), np.zeros((p * FIRST, q * (LARGEST_DEGREE - d)))
+    inner = np.zeros((p * d, q * d) if all_with_all else (0, 0))
+    outer = np.zeros((p * FIRST, q * (LARGEST_DEGREE - d)))
     beside = np.zeros((p, len(waved) * count))
     table, codes = _lookup(columns, right, both, dtype)
     of_left, codes_left = (table, codes) if left is right else _lookup(columns, left, both, dtype)
@@ -117,7 +123,7 @@ def _narrow_products(
     found = np.zeros((p, q))
     found[:, waved] = np.linalg.norm(beside.reshape(p, len(waved), count), axis=2)
     return (
-        (inner / scale).reshape(p, d, q, d),
+        (inner / scale).reshape((p, d, q, d) if all_with_all else (0, 0, 0, 0)),
         (outer / scale).reshape(p, FIRST, q, LARGEST_DEGREE - d),
         found / scale,
     )

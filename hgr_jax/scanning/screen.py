@@ -197,7 +197,7 @@ class Products(NamedTuple):
     backward: Array
 
 
-def _products(f: tuple[Array, Array], g: tuple[Array, Array]) -> Products:
+def _sums_of_products(f: tuple[Array, Array], g: tuple[Array, Array]) -> Products:
     """Return products of polynomials ``(16, s, n)`` and waves ``(w, s, n)`` of two parts."""
     (p, v), (q, w) = f, g
     pairs = (p, q[:FIRST]), (q, p[:FIRST]), (p[2], q[2]), (v, q[0]), (w, p[0])
@@ -209,12 +209,12 @@ def _over_rows(one: Array, other: Array) -> Array:
     return lax.dot_general(one, other, (last, ((), ())), precision=lax.Precision.HIGHEST)
 
 
-_of_some_rows = jitted(_products)
+_of_some_rows = jitted(_sums_of_products)
 
 
 @jitted
 def _with_more(total: Products, f: tuple[Array, Array], g: tuple[Array, Array]) -> Products:
-    return Products(*map(jnp.add, total, _products(f, g)))
+    return Products(*map(jnp.add, total, _sums_of_products(f, g)))
 
 
 @jitted
