@@ -20,7 +20,7 @@ from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax._arrays import Floats
 from hgr_jax.inference._rank_law import LEVELS, TABLE
-from hgr_jax.inference._ranked import LARGEST_DEGREE, ranked_columns, untied, waves_of
+from hgr_jax.inference._ranked import LARGEST_DEGREE, ranked_columns, untied, wave_count, waves_of
 from hgr_jax.scanning.rank_products import FIRST
 from hgr_jax.scanning.screen import (
     WITH_WAVES,
@@ -56,7 +56,7 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
     parts = next(parts for parts in itertools.count(2) if parts * (parts - 1) // 2 >= squares)
     if rows == MANY:
         kinds = np.full(SIDE, WITH_WAVES)
-        which, laws = laws_of(kinds[:1], len(waves_of(PLACES)))
+        which, laws = laws_of(kinds[:1], wave_count(PLACES))
         tables = law_tables(laws, rows)
         for products in itertools.islice(_gaussian_products(rng), squares):
             found = combined_log_p(products, np.float32(rows), kinds, kinds, which, *tables)

@@ -57,7 +57,7 @@ class TestStatistic:
         assert found.statistic == pytest.approx(values[found.degrees], abs=1e-9)
         mean = np.mean([math.tan((0.5 - min(p, 0.99)) * math.pi) for p in pvalues.values()])
         f, g = polynomials(a), polynomials(b)
-        v, w = (sides.waves[:, sides.codes] for sides in map(RankedColumn.of_values, (a, b)))
+        v, w = (column.waves() for column in map(RankedColumn.of_values, (a, b)))
         assert (len(v), len(w)) == (20, 0)
         log_p = combined_pvalues(cross_moments(f, g[:, None], waves=(v, w[:, None])), 60).log_p
         assert np.exp(log_p[0]) == pytest.approx(0.5 - math.atan(mean) / math.pi, rel=1e-7)
@@ -295,7 +295,7 @@ class TestPermutations:
         assert found.source == "permutation"
         f, g = (polynomials(x) for x in (-np.sign(np.arange(60.0) // 2), np.arange(60.0)))
         orders = np.stack([np.r_[pair, np.delete(np.arange(60), pair)] for pair in pairs])
-        waves = RankedColumn.of_values(np.arange(60.0)).waves[:, ::2]
+        waves = RankedColumn.of_values(np.arange(60.0)).waves()
         sides = np.zeros((0, 60)), waves[:, orders]
         every = combined_pvalues(cross_moments(f[:1], g[:, orders], waves=sides), 60).log_p
         exact = np.mean(every <= every[0] + 1e-9)  # every pair of rows is as probable

@@ -45,7 +45,7 @@ class RankedColumn:
       trusted: up to which degree they behave as those of untied ranks do; see `trusted_degree`.
       worth: for that degree, the share of the rows that the column is worth.
       log_orders: logarithm of the number of orders of the rows that change nothing.
-      waves: ``(w, levels)``, `waves_of` untied ranks, at each; none of a column with many ties.
+      has_waves: whether `waves_of` untied ranks are orthonormal on its own: not with many ties.
     """
 
     codes: Integers
@@ -53,7 +53,7 @@ class RankedColumn:
     trusted: int
     worth: float
     log_orders: float
-    waves: Floats
+    has_waves: bool
 
     @classmethod
     def of_values(cls, x: Floats, weights: Floats | None = None) -> RankedColumn:
@@ -68,6 +68,11 @@ class RankedColumn:
     def polynomials(self) -> Floats:
         """Return the polynomials of every row, ``(d, n)``."""
         return self.table[:, self.codes]
+
+    def waves(self) -> Floats:
+        """Return the waves of every row, ``(w, n)``, of which there may be none."""
+        rows = len(self.codes)
+        return waves_of(rows)[:, self.codes] if self.has_waves else np.zeros((0, rows))
 
 
 def ranked_columns(
@@ -106,7 +111,7 @@ def _of_few_ties(codes: Integers) -> RankedColumn | None:
         if np.sum(tied**3 - tied) > FEW_TIES * rows**3:
             return None
         codes, orders = (2 * np.cumsum(counts) - counts - 1)[codes], _log_orders(counts)
-    return RankedColumn(codes, untied(rows), LARGEST_DEGREE, 1.0, orders, waves_of(rows))
+    return RankedColumn(codes, untied(rows), LARGEST_DEGREE, 1.0, orders, has_waves=True)
 
 
 def _log_orders(counts: Integers) -> float:
@@ -148,8 +153,7 @@ class _Levels(NamedTuple):
     def ranked(self, table: Floats) -> RankedColumn:
         """Return the column with polynomials ``(d, levels)``."""
         trusted, worth = trusted_degree(table, self.rows, self.heaviest)
-        none = np.zeros((0, table.shape[1]))
-        return RankedColumn(self.codes, table, trusted, worth, self.log_orders, none)
+        return RankedColumn(self.codes, table, trusted, worth, self.log_orders, has_waves=False)
 
 
 def codes_of(rank: Floats) -> Integers:
@@ -191,6 +195,11 @@ def untied(rows: int) -> Floats:
     return found
 
 
+def wave_count(rows: int) -> int:
+    """Return how many waves so many ranks have."""
+    return 2 * min(MOST_PERIODS, rows // ROWS_PER_PERIOD)
+
+
 @functools.lru_cache(maxsize=16)
 def waves_of(rows: int) -> Floats:
     """Return sines and cosines of ranks without ties, ``(w, 2 rows - 1)``, at those of `untied`.
@@ -200,7 +209,7 @@ def waves_of(rows: int) -> Floats:
     They are orthonormal on the ranks, as the polynomials are; w is 32 with 96 rows or more.
     """
     u = (np.arange(2 * rows - 1) + 1) / (2 * rows)
-    periods = np.arange(1, 1 + min(MOST_PERIODS, rows // ROWS_PER_PERIOD))
+    periods = np.arange(1, 1 + wave_count(rows) // 2)
     angles = 2 * np.pi * periods[:, None] * u
     found = np.sqrt(2) * np.concatenate([np.cos(angles), np.sin(angles)])
     found.flags.writeable = False

@@ -194,7 +194,7 @@ def independence_test(
         return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
     trusted = min(h, k) > 0 and rows >= LEAST_ROWS
     share = None if w is None else w / w.sum()
-    v, u = (side.waves[:, side.codes] for side in sides)
+    v, u = (side.waves() for side in sides)
     if method == "rank" or (method == "auto" and trusted):
         worth = rows * worth_f * worth_g
         found = cross_moments(f, g[:, None], share, waves=(v, u[:, None]))

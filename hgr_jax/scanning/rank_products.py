@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference._rank_blocks import NARROW, Moments
-from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn
+from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, wave_count, waves_of
 from hgr_jax.scanning.features import chunks, groups
 
 FIRST = 2
@@ -45,14 +45,15 @@ def products_of_pairs(
     """
     tiles = pairs[wanted] // TILE
     most = max(both, NARROW)
-    counts = np.array([len(column.waves) for column in columns])
+    waves = wave_count(len(columns[0].codes))
+    counts = np.array([waves * column.has_waves for column in columns])
     for _, group in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
         chosen = wanted[group]
         left, right = (np.unique(pairs[chosen, side]) for side in (0, 1))
         if tiles[group[0], 0] == tiles[group[0], 1]:
             left = right = np.union1d(left, right)
-        inner, one, waves = _narrow_products(columns, left, right, weights, both, dtype)
-        other, back = one, waves
+        inner, one, there = _narrow_products(columns, left, right, weights, both, dtype)
+        other, back = one, there
         if left is not right:
             _, other, back = _narrow_products(
                 columns, right, left, weights, both, dtype, all_with_all=False
@@ -64,7 +65,7 @@ def products_of_pairs(
             m[:most, :most] = np.moveaxis(inner[i, :, j], 0, -1)
             m[:FIRST, most:] = np.moveaxis(one[i, :, j], 0, -1)
             m[most:, :FIRST] = np.moveaxis(other[j, :, i], 0, -1).swapaxes(0, 1)
-            yield part, Moments(m, np.stack([back[j, i], waves[i, j]]), counts[pairs[part]].T)
+            yield part, Moments(m, np.stack([back[j, i], there[i, j]]), counts[pairs[part]].T)
 
 
 def _narrow_products(
@@ -85,11 +86,11 @@ def _narrow_products(
     ``(len(left), len(right))``.
     """
     rows, p, q = len(columns[0].codes), len(left), len(right)
-    waved = np.array([place for place, c in enumerate(right) if len(columns[c].waves)], np.intp)
+    waved = np.array([place for place, c in enumerate(right) if columns[c].has_waves], np.intp)
     waves, of_waves = np.zeros((0, 0), dtype), np.zeros((rows, 0), np.intp)
     if len(waved):
         # They are those of untied ranks, the same for all.
-        waves = np.ascontiguousarray(columns[right[waved[0]]].waves.T, dtype)
+        waves = np.ascontiguousarray(waves_of(rows).T, dtype)
         of_waves = np.stack([columns[c].codes for c in right[waved]], axis=1)
     d, count = max(both, NARROW), waves.shape[1]
     size = max(1, BLOCK // (LARGEST_DEGREE * (p + q) + count * len(waved)))

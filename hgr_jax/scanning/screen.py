@@ -24,7 +24,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.padding import jitted
 from hgr_jax.inference._rank_blocks import BLOCKS, LARGEST_PVALUE
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, untied, waves_of
+from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, untied, wave_count, waves_of
 from hgr_jax.inference.roys_root.interpolation import log_survival_of_many
 from hgr_jax.scanning.exact_tests import above_diagonal
 from hgr_jax.scanning.rank_products import FIRST
@@ -71,9 +71,9 @@ class RankScreen:
             for name in ("worth", "log_orders"):
                 getattr(self, name)[place, : len(part)] = [getattr(each, name) for each in part]
             self.kinds[place, : len(part)] = [
-                WITH_WAVES if len(each.waves) else each.trusted for each in part
+                WITH_WAVES if each.has_waves else each.trusted for each in part
             ]
-        self.waves = len(waves_of(self.rows)) if (self.kinds == WITH_WAVES).any() else 0
+        self.waves = wave_count(self.rows) if (self.kinds == WITH_WAVES).any() else 0
         self.which, laws = laws_of(np.unique(self.kinds[self.kinds > 0]), self.waves)
         self.tables = law_tables(laws, self.rows)
         chunks = -(-self.rows // self.at_once)
@@ -112,23 +112,20 @@ class RankScreen:
 
         Polynomials ``(16, side, rows)``, and waves ``(w, side, rows)``.
         """
-        columns = self.parts[part]
-        found = []
-        for count, functions in ((LARGEST_DEGREE, "table"), (self.waves, "waves")):
-            # Those of the columns, one after the other, behind a level at which all is 0.
-            tables, starts, end = [np.zeros((count, 1), np.float32)], dict[int, int](), 1
-            levels = np.zeros((self.side, self.at_once), np.intp)
-            for place, column in enumerate(columns):
-                table = getattr(column, functions)
-                if not len(table):
-                    continue
-                if id(table) not in starts:
-                    starts[id(table)], end = end, end + table.shape[1]
-                    tables.append(np.pad(table, ((0, count - len(table)), (0, 0))))
-                codes = column.codes[first : first + self.at_once]
-                levels[place, : len(codes)] = codes + starts[id(table)]
-            found.append(np.concatenate(tables, axis=1).take(levels, axis=1))
-        return found[0], found[1]
+        # Tables of the columns, one after the other, behind a level at which all is 0.
+        tables, starts, end = [np.zeros((LARGEST_DEGREE, 1), np.float32)], dict[int, int](), 1
+        levels, in_waves = np.zeros((2, self.side, self.at_once), np.intp)
+        for place, column in enumerate(self.parts[part]):
+            table = column.table
+            if id(table) not in starts:
+                starts[id(table)], end = end, end + table.shape[1]
+                tables.append(np.pad(table, ((0, LARGEST_DEGREE - len(table)), (0, 0))))
+            codes = column.codes[first : first + self.at_once]
+            levels[place, : len(codes)] = codes + starts[id(table)]
+            if column.has_waves:
+                in_waves[place, : len(codes)] = codes + 1
+        waves = np.pad(_untied_waves(self.rows), ((0, 0), (1, 0)))[: self.waves]
+        return np.concatenate(tables, axis=1).take(levels, axis=1), waves.take(in_waves, axis=1)
 
 
 def light(column: RankedColumn) -> RankedColumn:
@@ -136,8 +133,7 @@ def light(column: RankedColumn) -> RankedColumn:
     table, codes = column.table, column.codes
     of_all = column.trusted == LARGEST_DEGREE and not table.flags.writeable
     table = _untied(len(codes)) if of_all else table[: column.trusted].astype(np.float32)
-    waves = _untied_waves(len(codes)) if len(column.waves) else column.waves
-    return dataclasses.replace(column, codes=codes.astype(np.int32), table=table, waves=waves)
+    return dataclasses.replace(column, codes=codes.astype(np.int32), table=table)
 
 
 @functools.lru_cache(maxsize=2)
