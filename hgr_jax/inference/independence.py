@@ -47,7 +47,8 @@ FAR = 2000
 """So many permutations of which none reaches the statistic have told what they can: their law is
 continued."""
 
-RANKS_AT_ONCE = 2_000_000
+RANKS_AT_ONCE = 1_000_000
+"""Permuted, of which all functions are in memory: 0.4 GB."""
 
 GIVEN_DEGREE = 8
 """The largest degree of what is given, by default: what degree 3 misses of a strong dependence
