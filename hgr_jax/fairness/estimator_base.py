@@ -286,10 +286,12 @@ def _forward(
 ) -> NDArray[Any]:
     """Return the output of a network with these weights."""
     for i, (kernel, bias) in enumerate(zip(coefs, intercepts, strict=True)):
-        x = x @ kernel + bias
+        # Some BLAS round a row otherwise in another place among others: not so that it shows in
+        # float32.
+        x = x.astype(np.float64) @ np.asarray(kernel, np.float64) + bias
         if i + 1 < len(coefs):
             x = np.asarray(ACTIVATIONS[activation](x))
-    return x[:, 0] if x.shape[1] == 1 else x
+    return (x[:, 0] if x.shape[1] == 1 else x).astype(np.asarray(kernel).dtype)
 
 
 def _check_not_diverged(history: History, loss: float) -> None:
