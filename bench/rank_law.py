@@ -20,7 +20,7 @@ from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax._arrays import Floats
 from hgr_jax.inference._rank_law import LEVELS, TABLE
-from hgr_jax.inference._ranked import LARGEST_DEGREE, ranked_columns, untied, wave_count, waves_of
+from hgr_jax.inference._ranked import LARGEST_DEGREE, ranked_columns, untied, wave_count, waves_at
 from hgr_jax.scanning.rank_products import FIRST
 from hgr_jax.scanning.screen import (
     WITH_WAVES,
@@ -75,7 +75,7 @@ def _gaussian_products(rng: np.random.Generator) -> Iterator[Products]:
     """Yield the cross moments of squares, times the rows, of very many rows."""
     scale = np.float32(np.sqrt(MANY))
     # Waves are no polynomials, but nearly: what these say of them, and what is left.
-    known = waves_of(PLACES)[:, ::2] @ untied(PLACES)[:, ::2].T / PLACES
+    known = waves_at(2 * np.arange(PLACES), PLACES) @ untied(PLACES)[:, ::2].T / PLACES
     variances, axes = np.linalg.eigh(np.eye(len(known)) - known @ known.T)
     left = (axes * np.sqrt(np.maximum(variances, 0))).astype(np.float32)
     known = known.astype(np.float32)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference._rank_blocks import NARROW, Moments
-from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, wave_count, waves_of
+from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, wave_count, wave_table
 from hgr_jax.scanning.features import chunks, groups
 
 FIRST = 2
@@ -87,11 +87,8 @@ def _narrow_products(
     """
     rows, p, q = len(columns[0].codes), len(left), len(right)
     waved = np.array([place for place, c in enumerate(right) if columns[c].has_waves], np.intp)
-    waves, of_waves = np.zeros((0, 0), dtype), np.zeros((rows, 0), np.intp)
-    if len(waved):
-        # They are those of untied ranks, the same for all.
-        waves = np.ascontiguousarray(waves_of(rows).T, dtype)
-        of_waves = np.stack([columns[c].codes for c in right[waved]], axis=1)
+    # Waves are those of untied ranks, the same for all columns that have some.
+    waves = wave_table(rows, dtype) if len(waved) else np.zeros((0, 0), dtype)
     d, count = max(both, NARROW), waves.shape[1]
     size = max(1, BLOCK // (LARGEST_DEGREE * (p + q) + count * len(waved)))
     inner = np.zeros((p * d, q * d) if all_with_all else (0, 0))
@@ -104,17 +101,16 @@ def _narrow_products(
     low_left = low if left is right else np.ascontiguousarray(of_left[:, :d])
     firsts = [np.ascontiguousarray(of_left[:, :k]) for k in (FIRST, 1)]
     high = np.ascontiguousarray(table[:, d:])
-    kinds = [
-        (low_left, low, codes, inner),
-        (firsts[0], high, codes, outer),
-        (firsts[1], waves, of_waves, beside),
-    ]
+    kinds = [(low_left, low, inner), (firsts[0], high, outer), (firsts[1], waves, beside)]
     for start in range(0, rows, size):
         block = slice(start, start + size)
-        for values, others, places, total in kinds:
+        for values, others, total in kinds:
             if not total.size:
                 continue
-            side = wide = others.take(places[block], axis=0).reshape(-1, total.shape[1])
+            places = codes[block]
+            if others is waves:
+                places = np.stack([columns[c].codes[block] for c in right[waved]], axis=1)
+            side = wide = others.take(places, axis=0).reshape(-1, total.shape[1])
             if values is not others:
                 side = values.take(codes_left[block], axis=0).reshape(-1, total.shape[0])
             if weights is not None:

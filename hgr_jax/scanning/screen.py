@@ -24,7 +24,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.padding import jitted
 from hgr_jax.inference._rank_blocks import BLOCKS, LARGEST_PVALUE
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, untied, wave_count, waves_of
+from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, untied, wave_count, wave_table
 from hgr_jax.inference.roys_root.interpolation import log_survival_of_many
 from hgr_jax.scanning.exact_tests import above_diagonal
 from hgr_jax.scanning.rank_products import FIRST
@@ -124,7 +124,9 @@ class RankScreen:
             levels[place, : len(codes)] = codes + starts[id(table)]
             if column.has_waves:
                 in_waves[place, : len(codes)] = codes + 1
-        waves = np.pad(_untied_waves(self.rows), ((0, 0), (1, 0)))[: self.waves]
+        waves = np.zeros((0, 1), np.float32)
+        if self.waves:
+            waves = np.pad(wave_table(self.rows, np.dtype(np.float32)).T, ((0, 0), (1, 0)))
         return np.concatenate(tables, axis=1).take(levels, axis=1), waves.take(in_waves, axis=1)
 
 
@@ -139,11 +141,6 @@ def light(column: RankedColumn) -> RankedColumn:
 @functools.lru_cache(maxsize=2)
 def _untied(rows: int) -> Floats:
     return untied(rows).astype(np.float32)
-
-
-@functools.lru_cache(maxsize=2)
-def _untied_waves(rows: int) -> Floats:
-    return waves_of(rows).astype(np.float32)
 
 
 def laws_of(kinds: Integers, waves: int) -> tuple[Integers, list[tuple[int, int]]]:
