@@ -46,8 +46,8 @@ class Moments(NamedTuple):
     Attributes:
       m: ``(h, k, N)``, of polynomials; entries beyond the degrees of a pair are 0, and so are those
         beyond the blocks.
-      waves: ``(2, N)``, the root of the sum of the squares of those of the waves of a with the
-        first polynomial of b, and the other way round.
+      waves: ``(2, N)``, norms of the moments of the waves of a with the first polynomial of b, and
+        of the waves of b with that of a.
       counts: ``(2, N)`` or ``(2, 1)``, how many waves each side has, 0 for none.
     """
 
@@ -57,7 +57,8 @@ class Moments(NamedTuple):
 
     def select(self, chosen: npt.NDArray[np.bool_]) -> Moments:
         """Return those of some of the pairs."""
-        return Moments(self.m[..., chosen], self.waves[:, chosen], self.counts[:, chosen])
+        counts = np.broadcast_to(self.counts, self.waves.shape)
+        return Moments(self.m[..., chosen], self.waves[:, chosen], counts[:, chosen])
 
     @staticmethod
     def of_polynomials(m: Floats) -> Moments:
@@ -94,15 +95,15 @@ def cross_moments(
     the first and ``(w, N, n)`` of the second variable, or None.
     """
     h, (k, count, rows) = len(f), g.shape
-    even = 1 / rows if share is None else share
-    scaled = f * even
+    of_rows = 1 / rows if share is None else share
+    scaled = f * of_rows
     m = np.zeros((h, k, count))
     m[:NARROW] = (scaled[:NARROW] @ g.reshape(-1, rows).T).reshape(-1, k, count)
     m[:, :NARROW] = (scaled @ g[:NARROW].reshape(-1, rows).T).reshape(h, -1, count)
     if waves is None:
         return Moments.of_polynomials(m)
     of_f, of_g = waves
-    left, right = (of_f * even) @ g[0].T, of_g @ scaled[0]
+    left, right = (of_f * of_rows) @ g[0].T, of_g @ scaled[0]
     sizes = np.array([[len(of_f)], [len(of_g)]])
     return Moments(m, np.sqrt([np.sum(x * x, axis=0) for x in (left, right)]), sizes)
 

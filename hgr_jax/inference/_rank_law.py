@@ -18,7 +18,7 @@ from hgr_jax._arrays import Floats
 LEVELS = np.array(
     [
         *(0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 3e-3, 1e-3),
-        *(3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7),
+        *(3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7),
     ]
 )
 """Of the table, whose last line is of so many rows that the cross moments are Gaussian."""

@@ -1,4 +1,4 @@
-"""A variable by its ranks: orthonormal polynomials of them, and up to which they can be trusted."""
+"""A variable by its ranks: orthonormal functions of them, and up to which they can be trusted."""
 
 from __future__ import annotations
 

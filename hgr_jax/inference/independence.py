@@ -71,7 +71,7 @@ class IndependenceTest:
         two values; "permutation"; "signs", of what is left of the ranks given other variables;
         "tail", either of the last two, where fewer than 10 reach the statistic, and the law that
         the others follow.
-      degrees: of a and of b, of the block with the least p-value.
+      degrees: of a and of b, of the block with the least p-value (see ``waves``).
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
       waves: whether the larger of ``degrees`` is the number of sines and cosines of that variable,
         and not the degree of its polynomial.
@@ -111,7 +111,7 @@ def independence_test(
     is.
 
     The law of T' without ties depends on the number of rows alone: it was simulated
-    (``python -m bench.rank_law``), and goes on below 1e-7 as a power of the p-value, at the least
+    (``python -m bench.rank_law``), and goes on below 3e-7 as a power of the p-value, at the least
     1 / n!.  A variable with ties has the degrees at which its polynomials behave as those of at
     least 50 rows without ties do.  Where not even the first does, or of fewer than 20 rows,
     b is permuted: until 100 permutations reach T (Besag & Clifford), or
@@ -122,12 +122,13 @@ def independence_test(
     With ``weights`` the ranks, their polynomials and all means are weighted, and n is the effective
     number of rows ``(sum w)^2 / sum w^2``.  Where single weights are too large for that, the ranks
     have no weights, and those of b are permuted: exact where b is independent of the weights too.
+    There are no waves with weights.
 
     With ``given`` the polynomials of the ranks of a and b are replaced by what polynomials of the
-    ranks of c leave of them.  A dependence that c explains that way is none; what the polynomials
-    miss of it stays, and is found with enough rows.  A p-value that is not small shows no
-    conditional independence.  The spread of what is left may depend on c, so the rows'
-    contributions to all means have random signs in the place of the permutations.
+    ranks of c leave of them, and there are no waves.  A dependence that c explains that way is
+    none; what the polynomials miss of it stays, and is found with enough rows.  A p-value that is
+    not small shows no conditional independence.  The spread of what is left may depend on c, so the
+    rows' contributions to all means have random signs in the place of the permutations.
 
     Args:
       a, b: real arrays ``(n,)``.

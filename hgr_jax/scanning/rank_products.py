@@ -80,10 +80,10 @@ def _narrow_products(
 ) -> tuple[Floats, Floats, Floats]:
     """Return mean products of the functions of some columns with those of others.
 
-    Of polynomials up to degree d, the larger of 3 and ``both``, ``all_with_all`` if that is asked
-    for, ``(len(left), d, len(right), d)``; of the first two with those beyond, ``(len(left), 2,
-    len(right), 16 - d)``; and of the first with the waves, the root of the sum of squares
-    ``(len(left), len(right))``.
+    Of polynomials up to degree d, the larger of 3 and ``both``, of all with all, ``(len(left), d,
+    len(right), d)``, empty if that is not asked for; of the first two with those beyond,
+    ``(len(left), 2, len(right), 16 - d)``; and of the first with the waves, the norm ``(len(left),
+    len(right))``.
     """
     rows, p, q = len(columns[0].codes), len(left), len(right)
     waved = np.array([place for place, c in enumerate(right) if columns[c].has_waves], np.intp)

@@ -1,7 +1,7 @@
 """P-values of very many pairs by ranks, a square of columns at a time.
 
 The test is that of `rank_tests`, in two programs that every table shares: products of the
-polynomials of some rows, and from these one p-value of all blocks.  Singular values are in closed
+functions of some rows, and from these one p-value of all blocks.  Singular values are in closed
 form or by squaring, and Roy's laws are read from tables.  In float32: logarithms of p-values are
 within some 1e-5 of their size, and where a correlation is all but 1, as far as float32 knows
 1 - c^2.
@@ -37,7 +37,7 @@ PRODUCT_ROWS = 1024
 """Of which products are taken at a time; of fewer rows, a power of two that holds them."""
 
 KEPT_BYTES = 2**29
-"""Up to which the polynomials of a part are kept while it is on the left of squares."""
+"""Up to which the functions of a part are kept while it is on the left of squares."""
 
 LAW_NODES = 4096
 """Of the table of a law, equidistant in log(1 + t) with t = sqrt(-n log(1 - c^2))."""
@@ -112,22 +112,24 @@ class RankScreen:
 
         Polynomials ``(16, side, rows)``, and waves ``(w, side, rows)``.
         """
-        # Tables of the columns, one after the other, behind a level at which all is 0.
-        tables, starts, end = [np.zeros((LARGEST_DEGREE, 1), np.float32)], dict[int, int](), 1
-        levels, in_waves = np.zeros((2, self.side, self.at_once), np.intp)
-        for place, column in enumerate(self.parts[part]):
-            table = column.table
-            if id(table) not in starts:
-                starts[id(table)], end = end, end + table.shape[1]
-                tables.append(np.pad(table, ((0, LARGEST_DEGREE - len(table)), (0, 0))))
-            codes = column.codes[first : first + self.at_once]
-            levels[place, : len(codes)] = codes + starts[id(table)]
-            if column.has_waves:
-                in_waves[place, : len(codes)] = codes + 1
-        waves = np.zeros((0, 1), np.float32)
-        if self.waves:
-            waves = np.pad(wave_table(self.rows, np.dtype(np.float32)).T, ((0, 0), (1, 0)))
-        return np.concatenate(tables, axis=1).take(levels, axis=1), waves.take(in_waves, axis=1)
+        columns, rows = self.parts[part], slice(first, first + self.at_once)
+        polynomials, waves = (
+            np.zeros((count, self.side, self.at_once), np.float32)
+            for count in (LARGEST_DEGREE, self.waves)
+        )
+        # Columns with waves share both tables, and are looked up together.
+        alike = [place for place, column in enumerate(columns) if column.has_waves]
+        if alike:
+            codes = np.stack([columns[place].codes[rows] for place in alike])
+            inside = slice(codes.shape[1])
+            polynomials[:, alike, inside] = _untied(self.rows).take(codes, axis=1)
+            waves[:, alike, inside] = _untied_waves(self.rows).take(codes, axis=1)
+        for place, column in enumerate(columns):
+            if not column.has_waves:
+                codes = column.codes[rows]
+                own = column.table[: column.trusted].take(codes, axis=1)
+                polynomials[: column.trusted, place, : len(codes)] = own
+        return polynomials, waves
 
 
 def light(column: RankedColumn) -> RankedColumn:
@@ -141,6 +143,11 @@ def light(column: RankedColumn) -> RankedColumn:
 @functools.lru_cache(maxsize=2)
 def _untied(rows: int) -> Floats:
     return untied(rows).astype(np.float32)
+
+
+@functools.lru_cache(maxsize=2)
+def _untied_waves(rows: int) -> Floats:
+    return np.ascontiguousarray(wave_table(rows, np.dtype(np.float32)).T)
 
 
 def laws_of(kinds: Integers, waves: int) -> tuple[Integers, list[tuple[int, int]]]:
