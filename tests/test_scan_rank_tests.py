@@ -69,6 +69,8 @@ def test_targets_have_the_same_pvalues_in_any_place(monkeypatch: pytest.MonkeyPa
     is_the_test_of_each_pair(scan(x), x)
     is_the_test_of_each_pair(scan(x, target="x1"), x)
     is_the_test_of_each_pair(scan(x, target="x4"), x)
+    weights = rng.uniform(0.8, 1, 120)
+    is_the_test_of_each_pair(scan(x, target="x4", weights=weights), x, weights)
 
 
 def test_ranks_among_the_own_rows_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
