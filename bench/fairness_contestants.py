@@ -133,7 +133,7 @@ CONTESTANTS: dict[str, Callable[[Task, float, int], Predict | None]] = {
     "none, network": functools.partial(network, penalty=None),
     "none, gradient boosting": boosting,
     "HGR-KB": network,
-    "HGR-KB, two data sets": functools.partial(network, constraint_fraction=0.25, alpha=1.0),
+    "HGR-KB, two data sets": functools.partial(network, constraint_fraction=0.5),
     "HGR-KB, guarantee": functools.partial(network, guarantee=0.95),
     "transport": transported,
     "transport, guarantee": functools.partial(transported, guarantee=0.95),
@@ -147,13 +147,17 @@ CONTESTANTS: dict[str, Callable[[Task, float, int], Predict | None]] = {
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "weight decay 0.1": {"alpha": 0.1},
-    "weight decay 1": {"alpha": 1.0},
+    "1,000 steps": {"steps": 1000},
     "early stopping": {"early_stopping": True},
-    "constraint rows": {"constraint_fraction": 0.25},
-    "constraint rows, weight decay 0.1": {"constraint_fraction": 0.25, "alpha": 0.1},
-    "constraint rows, weight decay 1": {"constraint_fraction": 0.25, "alpha": 1.0},
-    "constraint rows, early stopping": {"constraint_fraction": 0.25, "early_stopping": True},
+    "no weight decay": {"alpha": 0.0},
+    "weight decay 1": {"alpha": 1.0},
+    "weight decay 10": {"alpha": 10.0},
+    "constraint rows, a half": {"constraint_fraction": 0.5},
+    "constraint rows, no weight decay": {"constraint_fraction": 0.5, "alpha": 0.0},
+    "constraint rows, weight decay 1": {"constraint_fraction": 0.5, "alpha": 1.0},
+    "constraint rows, weight decay 10": {"constraint_fraction": 0.5, "alpha": 10.0},
+    "constraint rows, a quarter": {"constraint_fraction": 0.25},
+    "constraint rows, early stopping": {"constraint_fraction": 0.5, "early_stopping": True},
 }
 """Of a network under HGR-KB, of which the defaults are one."""
 

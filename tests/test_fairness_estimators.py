@@ -183,6 +183,7 @@ def test_pipeline(regressor: FairMLPRegressor) -> None:
 def test_early_stopping_holds_rows_out() -> None:
     model = FairMLPRegressor(
         steps=200,
+        alpha=0.0,
         learning_rate=0.05,  # it soon memorises its rows
         early_stopping=True,
         validation_fraction=0.3,
@@ -348,17 +349,32 @@ def test_every_option_reaches_the_trainer(monkeypatch: pytest.MonkeyPatch) -> No
     assert network.activation is jnp.tanh
 
 
-def first_update(optimizer: optax.GradientTransformation, weight: float) -> float:
-    state = optimizer.init(jnp.array(weight))
+def changes(optimizer: optax.GradientTransformation, steps: int) -> list[float]:
+    """What each step does to a weight of 2."""
+    weight, found = jnp.full((1, 1), 2.0), []
+    state = optimizer.init(weight)
     with jax.numpy_dtype_promotion("standard"):  # optax relies on it
-        return float(optimizer.update(jnp.array(1.0), state, jnp.array(weight))[0])
+        for _ in range(steps):
+            update, state = optimizer.update(jnp.ones((1, 1)), state, weight)
+            found.append(float(update[0, 0]))
+    return found
 
 
 def test_rates_reach_the_optimisers(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = asked(monkeypatch, learning_rate=0.02, alpha=0.5, multiplier_learning_rate=0.03)
-    assert first_update(found["optimizer"], 0.0) == pytest.approx(-0.02, rel=1e-4)
-    assert first_update(found["optimizer"], 2.0) == pytest.approx(-0.02 * (1 + 0.5 * 2), rel=1e-4)
+    rates = {"learning_rate": 0.02, "alpha": 0.5, "multiplier_learning_rate": 0.03, "steps": 4}
+    found = asked(monkeypatch, **rates)
+    first, *_, fourth, last = changes(found["optimizer"], 5)
+    assert first == pytest.approx(-0.02 * (1 + 0.5 * 2), rel=1e-4)
+    assert fourth == pytest.approx(first / 2, rel=0.1)
+    assert last == pytest.approx(0, abs=1e-7)
     dual = found["dual"]
     with jax.numpy_dtype_promotion("standard"):
         state = dual.update(jnp.array([1.0]), dual.init(1))
     assert float(state.multipliers[0]) == pytest.approx(0.03, rel=1e-4)
+
+
+def test_predictions_stay_within_those_of_the_training_rows(regressor: FairMLPRegressor) -> None:
+    """A row far from all others would be predicted far from them."""
+    seen, far = regressor.predict(X), regressor.predict(100 * X)
+    assert far.max() == pytest.approx(seen.max(), rel=1e-5)
+    assert far.min() >= seen.min()

@@ -30,6 +30,7 @@ from hgr_jax.fairness.certificate import Certificate
 from hgr_jax.fairness.dual import LagrangianDual
 from hgr_jax.fairness.guarantee import fit_certified
 from hgr_jax.fairness.history import History
+from hgr_jax.fairness.optimizer import decaying_adamw
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.saved_models import read_estimator, write_estimator
 from hgr_jax.fairness.steps import TrainingError
@@ -71,7 +72,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     k: int = 5
     given: str | int | None = None
     bias_corrected: bool = False
-    alpha: float = 0.0
+    alpha: float = 3.0
     steps: int = 500
     batch_size: int | None = None
     learning_rate: float = 1e-3
@@ -191,9 +192,10 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             network,
             penalties=() if penalty is None else penalty,
             task=self._task,
-            optimizer=_optimizer(
+            optimizer=decaying_adamw(
                 _checked_number("learning_rate", self.learning_rate),
                 _checked_number("alpha", self.alpha, as_nonnegative),
+                None if self.guarantee is not None else check_count("steps", self.steps),
             ),
             dual=None if self.penalty_weight is not None else dual,
             penalty_weight=self.penalty_weight,
@@ -248,8 +250,10 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         self.n_iter_ = int(trainer.state.step)
         if certificates:
             (self.certificate_,) = certificates
-            if output.ndim == 1:  # as `fit_certified` keeps them
-                self._limits = float(output.min()), float(output.max())
+        if output.ndim == 1:
+            # As `fit_certified` does: one row with inputs as none that were seen would be predicted
+            # far from all others, which is a dependence of its own.
+            self._limits = float(output.min()), float(output.max())
 
     def _penalty(self, protected: Any) -> Penalty | None:
         if self.penalty is None or protected is None:
@@ -305,14 +309,6 @@ def _check_not_diverged(history: History, loss: float) -> None:
             f"the training diverged: the loss on the training rows was {first:.3g} at first and is"
             f" {loss:.3g} at the end. A smaller learning rate usually helps."
         )
-
-
-@functools.lru_cache(maxsize=64)
-def _optimizer(learning_rate: float, alpha: float) -> optax.GradientTransformation:
-    """Return one object for equal settings, so that like fits compile nothing."""
-    if alpha == 0:
-        return optax.adam(learning_rate)
-    return optax.adamw(learning_rate, weight_decay=alpha)
 
 
 @functools.lru_cache(maxsize=64)

@@ -13,7 +13,9 @@ from hgr_jax.fairness.estimator_base import FairMLP, base
 multiclass = require("sklearn.utils.multiclass", "fairness")
 
 _PARAMETERS = """
-    Inputs are standardised within (columns of zeros and ones are left as they are).
+    Inputs are standardised within (columns of zeros and ones are left as they are).  Predictions
+    (logits of two classes) stay within those of the training rows: a row with inputs as none that
+    were seen would be predicted far from all others, a dependence of its own.
 
     Args:
       hidden_layer_sizes: widths of the hidden layers.
@@ -25,11 +27,14 @@ _PARAMETERS = """
       given: None, "classes", a number of bins of y, or "polynomials": constrain what is left
         given y, see `Penalty`.
       bias_corrected: see `Penalty`.
-      alpha: decoupled weight decay (AdamW): every step takes ``alpha * learning_rate`` of each
-        weight away; 0 for none.  What a network cannot memorise, it cannot hide a dependence in.
+      alpha: decoupled weight decay (AdamW): every step takes ``alpha`` times the learning rate of
+        each weight away, of biases nothing; 0 for none.  What a network cannot memorise, it cannot
+        hide a dependence in.
       steps: gradient steps.
       batch_size: rows of a step; None for all.
-      learning_rate: of Adam.
+      learning_rate: of Adam.  It is constant in the first half of the steps, and falls to 0 in the
+        second, so that the training ends at the threshold and not on its way around it; with
+        ``guarantee``, where every step may be the last, it stays.
       multiplier_learning_rate: of the ascent of the multiplier.
       penalty_weight: a constant weight of the penalty in place of a multiplier, see `FairTrainer`.
       early_stopping: hold out ``validation_fraction`` of the rows and go back to the best
@@ -40,8 +45,8 @@ _PARAMETERS = """
         accurate model of which they say, with that confidence, that its HGR-KB in the population
         is at most ``threshold`` (see `fit_certified`), or raise `NoSolutionFound`.  ``steps`` are
         those of all models that are tried; as many, at most, come before the first.
-      constraint_fraction: share of the rows that the network is not trained on, and whose HGR is
-        kept below the threshold too, so that it does not hide in what the network memorises (see
+      constraint_fraction: share of the rows whose targets are not used, and whose HGR is kept below
+        the threshold too, so that it does not hide in what the network memorises (see
         ``constraint_rows`` of `FairTrainer.fit`); None for no such rows.
       random_state: int, RandomState or None; the same int gives the same weights.
       verbose: show a progress bar.

@@ -67,7 +67,7 @@ def start_training(
         training=graph,
         inference=in_mode(plan.network, training=False)[0],
         task=plan.task,
-        optimizer=plan.optimizer,
+        update=plan.optimizer.update,
         dual=plan.dual if plan.weight is None else None,
         groups=tuple(attribute.groups for attribute in attributes),
     )
@@ -82,7 +82,8 @@ def start_training(
     }
     history = History({}, {}, thresholds)
     key, values = jax.random.key(plan.seed), len(history.penalised)
-    state = first_state(program, tuple(penalties), parameters, variables, part, key, values=values)
+    network = parameters, variables, plan.optimizer.init(parameters)
+    state = first_state(program, tuple(penalties), *network, part, key, values=values)
     if plan.weight is not None:  # in the state: other weights have the same program
         multipliers = jnp.full_like(state.dual.multipliers, plan.weight)
         state = dataclasses.replace(

@@ -24,13 +24,14 @@ from hgr_jax.fairness.tasks import Task
 class Program:
     """The static part of a training: equal programs share their compiled code.
 
-    ``groups`` counts the groups of y of each penalty.  Without a dual, multipliers stay.
+    ``groups`` counts the groups of y of each penalty; ``update`` is one half of the optimiser.
+    Without a dual, multipliers stay.
     """
 
     training: nnx.GraphDef[Any]
     inference: nnx.GraphDef[Any]
     task: Task
-    optimizer: optax.GradientTransformation
+    update: optax.TransformUpdateFn
     dual: LagrangianDual | None
     groups: tuple[int, ...]
 
@@ -95,6 +96,7 @@ def first_state(
     penalties: tuple[Penalty, ...],
     parameters: Any,
     variables: Any,
+    optimizer_state: Any,
     rows: Rows,
     key: Array,
     values: int,
@@ -105,6 +107,7 @@ def first_state(
       program: static.
       penalties: as they suit the attributes.
       parameters, variables: of the network.
+      optimizer_state: before the first step.
       rows: of the first batch, about; what penalties carry starts from the predictions there.
       key: of what penalties draw.
       values: static; how many penalised values there are.
@@ -115,7 +118,7 @@ def first_state(
         step=jnp.zeros((), jnp.int32),
         parameters=parameters,
         variables=variables,
-        optimizer_state=program.optimizer.init(parameters),
+        optimizer_state=optimizer_state,
         dual=(program.dual or LagrangianDual()).init(values, dtype=rows.x.dtype),
         penalties=tuple(
             penalty.init(z, prediction, key=key)
@@ -203,9 +206,7 @@ def one_step(
         functools.partial(objective, program, penalties, state, rows, constraint), has_aux=True
     )(state.parameters)
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer
-        updates, optimizer_state = program.optimizer.update(
-            gradient, state.optimizer_state, state.parameters
-        )
+        updates, optimizer_state = program.update(gradient, state.optimizer_state, state.parameters)
     dual = state.dual
     if values.shape[0] and program.dual is not None:
         dual = program.dual.update(violations, dual)
@@ -231,7 +232,7 @@ def objective(
     """Return the task's loss plus multipliers times violations, and what else a step needs."""
     elsewhere = None
     if constraint is not None:
-        elsewhere = lax.stop_gradient(predict(program, parameters, state.variables, constraint.x))
+        elsewhere = predict(program, parameters, state.variables, constraint.x)
     output, variables = forward(program.training, parameters, state.variables, rows.x)
     task_loss = program.task.loss(output, rows.y)
     prediction = program.task.prediction(output)
@@ -244,8 +245,7 @@ def objective(
             measured, following = penalty.values(kept, z, prediction, group, groups)
             if constraint is not None and elsewhere is not None:
                 there, _ = penalty.values(kept, constraint.z[place], elsewhere)
-                # The level of the rows where it is higher, the gradient of those trained on.
-                measured += lax.stop_gradient(jnp.maximum(there - measured, 0))
+                measured = jnp.maximum(measured, there)
             values.append(measured)
             excesses.append(penalty.excess(measured))
             violations.append(measured - jnp.asarray(penalty.threshold, measured.dtype))

@@ -1,0 +1,65 @@
+"""The optimiser of the estimators, whose settings are numbers of its state."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+_moments = optax.scale_by_adam()
+_zero_moments = jax.jit(_moments.init)
+
+
+class DecayingState(NamedTuple):
+    """Settings, the number of steps made, and the moments of Adam."""
+
+    learning_rate: Any
+    alpha: Any
+    steps: Any
+    done: Any
+    adam: Any
+
+
+def decaying_adamw(
+    learning_rate: float, alpha: float, steps: int | None
+) -> optax.GradientTransformation:
+    """Return AdamW with a rate that is constant at first, and falls to 0 in the second half.
+
+        rate_t = learning_rate / 2 * (1 + cos(pi * clip(2 t / steps - 1, 0, 1)))
+        theta <- theta - rate_t * (adam(gradient) + alpha * theta)
+
+    With a constant rate a constrained training goes to and fro around its threshold; the last
+    steps of a falling one find it.  Biases do not decay: they place predictions, and memorise
+    nothing.  The settings are in the state, so that trainings of any settings share one program.
+
+    Args:
+      learning_rate: of the first half of the steps.
+      alpha: decoupled weight decay.
+      steps: after which the rate is 0; None for a constant one.
+
+    Source: Loshchilov & Hutter, "Decoupled weight decay regularization" (2019).
+    """
+    settings = np.float32(learning_rate), np.float32(alpha)
+    end = np.float32(np.inf if steps is None else steps)
+
+    def init(parameters: Any) -> DecayingState:
+        return DecayingState(*settings, end, np.zeros((), np.int32), _zero_moments(parameters))
+
+    return optax.GradientTransformation(init, _update)
+
+
+def _update(gradient: Any, state: DecayingState, parameters: Any) -> tuple[Any, DecayingState]:
+    direction, adam = _moments.update(gradient, state.adam)
+    late = jnp.clip(2 * state.done / state.steps - 1, 0, 1)
+    rate = state.learning_rate / 2 * (1 + jnp.cos(jnp.pi * late))
+
+    def change(along: Array, values: Array) -> Array:
+        decay = state.alpha * values if values.ndim > 1 else 0
+        return (-rate * (along + decay)).astype(values.dtype)
+
+    updates = jax.tree.map(change, direction, parameters)
+    return updates, state._replace(done=state.done + 1, adam=adam)
