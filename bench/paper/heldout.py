@@ -17,7 +17,7 @@ from bench.paper import enforcement
 from bench.paper.enforcement import CHUNK, FOLDS, STEPS, Part, Setting
 from bench.paper.folds import over_folds
 from bench.paper.output import ExperimentError, Output, new_figure
-from hgr_jax.fairness import Penalty
+from hgr_jax.fairness import FairMLPRegressor, NoSolutionFound, Penalty
 
 INNER_FOLDS = 3
 INNER_STEPS = 250
@@ -84,10 +84,33 @@ WAYS = {
 }
 CHOSEN = "chosen by inner folds"
 
+CONSTRAINT_ROWS = {"constraint_fraction": 0.5}
+ESTIMATORS: dict[str, dict[str, Any]] = {
+    "estimator": {},
+    "estimator, constraint rows": CONSTRAINT_ROWS,
+    "estimator, constraint rows, weight decay 10": {**CONSTRAINT_ROWS, "alpha": 10.0},
+    "estimator, constraint rows, threshold x 0.9": {**CONSTRAINT_ROWS, "threshold": 0.9},
+    "estimator, guarantee": {"guarantee": 0.95},
+}
+"""Options of `FairMLPRegressor` beside its defaults; thresholds in units of the wanted one."""
+
 
 @functools.cache
 def _optimizer(weight_decay: float) -> optax.GradientTransformation:
     return optax.adamw(1e-3, weight_decay=weight_decay)
+
+
+def estimate(options: dict[str, Any], setting: Setting, index: int) -> NDArray[np.float64]:
+    """The last of `Way.curve` on one fold, of the estimator."""
+    train, held = setting.fold(index)
+    options = options | {"threshold": setting.threshold * options.get("threshold", 1)}
+    model = FairMLPRegressor(**options, random_state=index)
+    try:
+        model.fit(train.x, train.y, protected=train.z)
+    except NoSolutionFound:
+        return np.full(4, np.nan)
+    found = [setting.scores(model.predict(part.x), part) for part in (train, held)]
+    return np.array(found).T.ravel()
 
 
 def choose(setting: Setting, index: int) -> Way:
@@ -122,6 +145,7 @@ def run(output: Output, *, quick: bool) -> str:
     }
     if not quick:
         ways[CHOSEN] = lambda setting, index: choose(setting, index).run(setting, index)
+        ways |= {name: functools.partial(estimate, options) for name, options in ESTIMATORS.items()}
     folds = 1 if quick else FOLDS
     trainings = {(name,): functools.partial(way, setting) for name, way in ways.items()}
     kept = over_folds(output, "heldout", trainings, folds, "quick" if quick else "")
@@ -131,7 +155,7 @@ def run(output: Output, *, quick: bool) -> str:
         "heldout",
         header,
         [
-            (name, *(x for i in range(4) for x in (v[:, i].mean(), v[:, i].std())))
+            (name, *(x for i in range(4) for x in (np.nanmean(v[:, i]), np.nanstd(v[:, i]))))
             for name, v in found.items()
         ],
     )
@@ -164,6 +188,7 @@ def _draw(output: Output, setting: Setting, found: dict[str, NDArray[np.float64]
     axes = figure.subplots()
     axes.axvline(setting.threshold, color="black", linewidth=0.8, linestyle=":")
     for i, (name, values) in enumerate(found.items()):
+        values = values[~np.isnan(values[:, 0])]
         mean, error = values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values))
         marker = "*" if name == CHOSEN else "os^D"[i // 10 % 4]
         axes.errorbar(

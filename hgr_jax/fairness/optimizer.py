@@ -10,8 +10,8 @@ import numpy as np
 import optax
 from jax import Array
 
-_moments = optax.scale_by_adam()
-_zero_moments = jax.jit(_moments.init)
+_rescaled = optax.scale_by_adam()
+_zero_moments = jax.jit(_rescaled.init)
 
 
 class DecayingState(NamedTuple):
@@ -53,7 +53,7 @@ def decaying_adamw(
 
 
 def _update(gradient: Any, state: DecayingState, parameters: Any) -> tuple[Any, DecayingState]:
-    direction, adam = _moments.update(gradient, state.adam)
+    direction, adam = _rescaled.update(gradient, state.adam)
     late = jnp.clip(2 * state.done / state.steps - 1, 0, 1)
     rate = state.learning_rate / 2 * (1 + jnp.cos(jnp.pi * late))
 
