@@ -2,9 +2,9 @@
 
 python -m bench.fairness [--quick] [--write] [--on NAME ...] [--seeds N]
 
-Every method at several thresholds on random splits of real tables: the score of the test rows
-beside what is left between prediction and attribute there; and on simulated data, how often the
-constraint fails in the population.
+Every method at several thresholds on random splits of real tables (communities, census, adult,
+diabetes): the score of the test rows beside what is left between prediction and attribute there;
+and on simulated data (simulated), how often the constraint fails in the population.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hgr_jax.datasets import Dataset, load_diabetes
 from hgr_jax.inference.bias import corrected_on_host
 
 Matrix = NDArray[np.float64]
-PICTURE = Path(__file__).with_name("fairness.png")
+FOLDER = Path(__file__).parent
 
 THRESHOLDS = (0.15, 0.3, 0.5)
 
@@ -39,6 +39,10 @@ SEEDS = 10
 
 PARAMETERS = 9
 """By which HGR-KB(5, 5) of independent variables is above 0."""
+
+SIMULATED = "simulated"
+
+HEADER = ("", "threshold", "models", "HGR-KB", "score", "kept", "dCor", "GDP", "training")
 
 GRID = 512
 """Rows at which the mean prediction given the attribute is estimated."""
@@ -188,66 +192,61 @@ def failures(
     report.table(("", "models", "fail", "HGR-KB, mean", "R2, mean"), of_each())
 
 
-def picture(everything: Mapping[str, Mapping[str, Mapping[float, list[Figures | None]]]]) -> None:
-    """Score against what is left, a panel for each table."""
+def picture(title: str, found: Mapping[str, Mapping[float, list[Figures | None]]]) -> Path:
+    """Score against what is left."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.6 * len(everything), 4.6), layout="constrained")
+    figure = Figure(figsize=(7.5, 4.6), layout="constrained")
+    axes = figure.add_subplot()
     colors = [*colormaps["tab20"].colors]  # type: ignore[attr-defined]
-    for place, (title, found) in enumerate(everything.items()):
-        axes = figure.add_subplot(1, len(everything), place + 1)
-        for color, name in zip(colors, CONTESTANTS, strict=False):
-            means = [
-                np.mean([(r.kb, r.score) for r in runs if r is not None], axis=0)
-                for runs in found.get(name, {}).values()
-                if any(r is not None for r in runs)
-            ]
-            if means:
-                kb, score = np.array(means).T
-                axes.plot(kb, score, marker="o", markersize=4, color=color, label=name)
-        axes.set(title=title, xlabel="HGR-KB of test rows, corrected", ylabel="score of test rows")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
-    figure.savefig(PICTURE, dpi=110)
+    for color, name in zip(colors, CONTESTANTS, strict=False):
+        means = [
+            np.mean([(r.kb, r.score) for r in runs if r is not None], axis=0)
+            for runs in found.get(name, {}).values()
+            if any(r is not None for r in runs)
+        ]
+        if means:
+            kb, score = np.array(means).T
+            axes.plot(kb, score, marker="o", markersize=4, color=color, label=name)
+    axes.set(title=title, xlabel="HGR-KB of test rows, corrected", ylabel="score of test rows")
+    figure.legend(loc="outside right upper", fontsize=8)
+    path = FOLDER / f"fairness_{title}.png"
+    figure.savefig(path, dpi=100)
+    return path
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the bench."""
     parser = bench_parser("fairness", __doc__, quick="one small table, split once, one threshold")
-    parser.add_argument("--on", nargs="+", metavar="NAME", help="of these tables only")
+    known = ("communities", "census", "adult", "diabetes", SIMULATED)
+    parser.add_argument("--on", nargs="+", choices=known, help="of these data only")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="splits of every table")
     options = parser.parse_args(argv)
     quick = options.quick
     seeds, thresholds = (1, THRESHOLDS[1:2]) if quick else (options.seeds, THRESHOLDS)
-    chosen = data_sets(options.on, quick=quick)
-    report = MarkdownReport()
-    report.say(describe())
-    report.say(
-        f"Means over {seeds} random splits. HGR-KB(5, 5), corrected of its bias, distance"
-        " correlation and generalised demographic parity (GDP, in the unit of the score's target,"
-        " scaled to [0, 1]) are of test rows; a constraint is kept where the first is at most the"
-        " threshold, which is of the measure that is penalised (squared for HSIC). Scores are R2,"
-        " on Adult the AUC."
-    )
-    header = ("", "threshold", "models", "HGR-KB", "score", "kept", "dCor", "GDP", "training")
-    everything = {}
-    for name, (data, batch) in chosen.items():
-        report.say()
-        report.say(f"{name}: {len(data.y):,} rows, the attribute is {data.protected}.")
-        everything[name] = fronts(CONTESTANTS, data, batch, seeds, thresholds)
-        report.table(header, lines(everything[name]))
-    shown = ("transport", "transport, guarantee") if quick else tuple(CONTESTANTS)
-    failures(report, seeds, 0.3, 300 if quick else 1000, shown)
-    report.say("Settings of the training under HGR-KB; the first are the defaults.")
-    for name, (data, batch) in chosen.items():
-        report.say()
-        report.say(f"{name}:")
+    for name, (data, batch) in data_sets(options.on, quick=quick).items():
+        report = MarkdownReport()
+        report.say(describe())
+        report.say(
+            f"\n{name}: {len(data.y):,} rows, the attribute is {data.protected}; means over"
+            f" {seeds} random splits."
+        )
+        found = fronts(CONTESTANTS, data, batch, seeds, thresholds)
+        report.table(HEADER, lines(found))
+        report.say("Settings of the training under HGR-KB; the first are the defaults.")
         names = [*SETTINGS][: 1 if quick else None]
-        report.table(header, lines(fronts(names, data, batch, seeds, (0.3,))))
-    if options.write:
-        picture(everything)
-        report.keep("fairness")
+        report.table(HEADER, lines(fronts(names, data, batch, seeds, (0.3,))))
+        if options.write:
+            report.say(f"![{name}: scores and what is left]({picture(name, found).name})")
+            report.keep(f"fairness {name}")
+    if not options.on or SIMULATED in options.on:
+        report = MarkdownReport()
+        report.say(describe() + "\n")
+        shown = ("transport", "transport, guarantee") if quick else (*CONTESTANTS, *SETTINGS)
+        failures(report, seeds, 0.3, 300 if quick else 1000, shown)
+        if options.write:
+            report.keep(f"fairness {SIMULATED}")
     return 0
 
 
