@@ -49,6 +49,12 @@ MODELS: dict[str, dict[str, Any]] = {
 
 ATTRIBUTES = ("normal", "uniform", "levels")
 
+SEEDS = 3
+"""Trainings of each fold of a real table."""
+
+LEAST_KEPT = 14 / 15
+"""Of the models of real tables, on the rows of a fold that no training has seen."""
+
 
 class Run(NamedTuple):
     """One training: what is in the population, and whether there was a model far below."""
@@ -166,13 +172,17 @@ def on_tables(report: MarkdownReport, quick: bool) -> bool:
     """The paper's tables and folds: the constraint on rows that no training has seen."""
     settings = enforcement.settings(quick=quick)
     shown = ("communities",) if quick else tuple(settings)
-    folds = range(1 if quick else enforcement.FOLDS)
+    runs = [*itertools.product(range(1 if quick else SEEDS), range(enforcement.FOLDS))]
+    runs = runs[: 1 if quick else None]
     kept: list[bool] = []
 
     def lines() -> Iterator[list[str]]:
         for name in shown:
             setting = settings[name]
-            found = [fold_of_table(setting, fold) for fold in tqdm(folds, desc=name, leave=False)]
+            found = [
+                fold_of_table(setting, fold, seed)
+                for seed, fold in tqdm(runs, desc=name, leave=False)
+            ]
             values = [each for each in found if each is not None]
             kept.extend(value <= setting.threshold for value, *_ in values)
             means = np.mean(values, axis=0) if values else np.full(4, np.nan)
@@ -184,19 +194,20 @@ def on_tables(report: MarkdownReport, quick: bool) -> bool:
             ]
 
     report.say(
-        f"The paper's tables, thresholds and folds, networks of layers {SIZE}: HGR-KB(5, 5) of the"
-        " rows of a fold that no training has seen, also corrected of its bias; means over the"
-        " folds, and the score there, R2 or AUC, beside that of a training without constraint."
-        " At most one model in all may exceed its threshold."
+        f"The paper's tables, thresholds and folds, networks of layers {SIZE}, {SEEDS} seeds of"
+        " each: HGR-KB(5, 5) of the rows of a fold that no training has seen, also corrected of its"
+        " bias, by which it is kept; means, and the score there, R2 or AUC, beside that of a"
+        " training without constraint. One model of 15 may exceed its threshold there: the rows of"
+        " a fold say less of the population than those held back."
     )
     report.table(
         ("table, threshold", "returned", "kept", "corrected", "HGR-KB", "score", "unconstrained"),
         lines(),
     )
-    return sum(kept) >= len(kept) - 1
+    return sum(kept) >= LEAST_KEPT * len(kept)
 
 
-def fold_of_table(setting: enforcement.Setting, index: int) -> tuple[float, ...] | None:
+def fold_of_table(setting: enforcement.Setting, index: int, seed: int) -> tuple[float, ...] | None:
     """Corrected HGR-KB and HGR-KB on validation rows, score, and that without a constraint."""
     train, validation = setting.fold(index)
     classes = setting.data.task == "classification"
@@ -204,7 +215,7 @@ def fold_of_table(setting: enforcement.Setting, index: int) -> tuple[float, ...]
     options: dict[str, Any] = {
         "hidden_layer_sizes": SIZE,
         "batch_size": setting.batch,
-        "random_state": index,
+        "random_state": index + 100 * seed,
     }
 
     def figures(model: Any) -> tuple[float, float]:

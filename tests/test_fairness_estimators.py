@@ -350,13 +350,13 @@ def test_every_option_reaches_the_trainer(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def changes(optimizer: optax.GradientTransformation, steps: int) -> list[float]:
-    """What each step does to a weight of 2."""
-    weight, found = jnp.full((1, 1), 2.0), []
-    state = optimizer.init(weight)
+    """What each step does to a weight of 2 of a hidden layer."""
+    weights, found = [jnp.full((1, 1), 2.0), jnp.ones((1, 1))], []
+    state = optimizer.init(weights)
     with jax.numpy_dtype_promotion("standard"):  # optax relies on it
         for _ in range(steps):
-            update, state = optimizer.update(jnp.ones((1, 1)), state, weight)
-            found.append(float(update[0, 0]))
+            update, state = optimizer.update([jnp.ones((1, 1))] * 2, state, weights)
+            found.append(float(update[0][0, 0]))
     return found
 
 

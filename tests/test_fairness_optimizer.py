@@ -10,12 +10,17 @@ import numpy as np
 import optax
 import pytest
 from fairness_support import some_data
+from flax import nnx
 
-from hgr_jax.fairness import FairMLPRegressor
+from hgr_jax.fairness import MLP, FairMLPRegressor
 from hgr_jax.fairness.optimizer import decaying_adamw
 from hgr_jax.fairness.steps import _run_steps, first_state
 
-PARAMETERS = {"bias": jnp.array([0.5, -2.0]), "kernel": jnp.array([[1.0, -1.0], [0.2, 3.0]])}
+PARAMETERS = {
+    "0 bias": jnp.array([0.5, -2.0]),
+    "1 kernel": jnp.array([[1.0, -1.0], [0.2, 3.0]]),
+    "2 output": jnp.array([[2.0], [0.7]]),
+}
 
 
 def path(optimizer: optax.GradientTransformation, steps: int) -> list[Any]:
@@ -37,13 +42,23 @@ def test_it_is_adamw_of_optax(alpha: float, steps: int | None) -> None:
     if steps is not None:
         fall = optax.cosine_decay_schedule(0.1, steps // 2)
         rate = optax.join_schedules([optax.constant_schedule(0.1), fall], [steps // 2])
-    mask = {"bias": False, "kernel": True}
+    mask = {"0 bias": False, "1 kernel": True, "2 output": False}
     theirs = path(optax.adamw(rate, weight_decay=alpha, mask=mask), 15)
     ours = path(decaying_adamw(0.1, alpha, steps), 15)
     for expected, found in zip(theirs, ours, strict=True):
         jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5), found, expected)
-    still = np.array_equal(ours[-1]["kernel"], ours[12]["kernel"])
+    still = np.array_equal(ours[-1]["1 kernel"], ours[12]["1 kernel"])
     assert still == (steps is not None)
+
+
+def test_the_last_layer_is_that_of_the_network() -> None:
+    """Of more layers than have one digit."""
+    network = MLP(3, (4,) * 11, rngs=nnx.Rngs(0))
+    state = decaying_adamw(1e-3, 2.0, 10).init(nnx.state(network, nnx.Param))
+    decays = [
+        float(layer.kernel[...]) for layer in nnx.merge(nnx.graphdef(network), state.decay).layers
+    ]
+    assert decays == [2.0] * 11 + [0.0]
 
 
 def test_other_settings_compile_nothing() -> None:

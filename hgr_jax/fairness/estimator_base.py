@@ -72,7 +72,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     k: int = 5
     given: str | int | None = None
     bias_corrected: bool = False
-    alpha: float = 3.0
+    alpha: float = 1.0
     steps: int = 500
     batch_size: int | None = None
     learning_rate: float = 1e-3

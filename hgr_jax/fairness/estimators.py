@@ -28,7 +28,7 @@ _PARAMETERS = """
         given y, see `Penalty`.
       bias_corrected: see `Penalty`.
       alpha: decoupled weight decay (AdamW): every step takes ``alpha`` times the learning rate of
-        each weight away, of biases nothing; 0 for none.  What a network cannot memorise, it cannot
+        each weight of a hidden layer away; 0 for none.  What a network cannot memorise, it cannot
         hide a dependence in.
       steps: gradient steps.
       batch_size: rows of a step; None for all.

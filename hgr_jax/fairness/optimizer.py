@@ -15,10 +15,10 @@ _zero_moments = jax.jit(_rescaled.init)
 
 
 class DecayingState(NamedTuple):
-    """Settings, the number of steps made, and the moments of Adam."""
+    """Settings, the number of steps made, and the moments of Adam; ``decay`` is of each array."""
 
     learning_rate: Any
-    alpha: Any
+    decay: Any
     steps: Any
     done: Any
     adam: Any
@@ -33,8 +33,10 @@ def decaying_adamw(
         theta <- theta - rate_t * (adam(gradient) + alpha * theta)
 
     With a constant rate a constrained training goes to and fro around its threshold; the last
-    steps of a falling one find it.  Biases do not decay: they place predictions, and memorise
-    nothing.  The settings are in the state, so that trainings of any settings share one program.
+    steps of a falling one find it.  What decays are the weights of hidden layers.  Biases memorise
+    nothing; and were the last layer to shrink, so would all predictions, which a measure of
+    dependence does not see and only the loss could mend.  The settings are in the state, so that
+    trainings of any settings share one program.
 
     Args:
       learning_rate: of the first half of the steps.
@@ -43,11 +45,17 @@ def decaying_adamw(
 
     Source: Loshchilov & Hutter, "Decoupled weight decay regularization" (2019).
     """
-    settings = np.float32(learning_rate), np.float32(alpha)
     end = np.float32(np.inf if steps is None else steps)
 
     def init(parameters: Any) -> DecayingState:
-        return DecayingState(*settings, end, np.zeros((), np.int32), _zero_moments(parameters))
+        leaves, structure = jax.tree.flatten(parameters)
+        kernels = [place for place, values in enumerate(leaves) if values.ndim > 1]
+        decays = [np.float32(alpha if i in kernels[:-1] else 0) for i in range(len(leaves))]
+        decay = jax.tree.unflatten(structure, decays)
+        start = np.zeros((), np.int32)
+        return DecayingState(
+            np.float32(learning_rate), decay, end, start, _zero_moments(parameters)
+        )
 
     return optax.GradientTransformation(init, _update)
 
@@ -57,9 +65,8 @@ def _update(gradient: Any, state: DecayingState, parameters: Any) -> tuple[Any, 
     late = jnp.clip(2 * state.done / state.steps - 1, 0, 1)
     rate = state.learning_rate / 2 * (1 + jnp.cos(jnp.pi * late))
 
-    def change(along: Array, values: Array) -> Array:
-        decay = state.alpha * values if values.ndim > 1 else 0
-        return (-rate * (along + decay)).astype(values.dtype)
+    def change(along: Array, values: Array, decay: Array) -> Array:
+        return (-rate * (along + decay * values)).astype(values.dtype)
 
-    updates = jax.tree.map(change, direction, parameters)
+    updates = jax.tree.map(change, direction, parameters, state.decay)
     return updates, state._replace(done=state.done + 1, adam=adam)
