@@ -10,9 +10,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyarrow import dataset
 
 from hgr_jax import ScanState, scan
-from tests.stream_support import mixed, near, parts_of, same
+from hgr_jax.scanning.survey import Survey
+from hgr_jax.tables.arrow_columns import decoded, kinds_of
+from tests.stream_support import mixed, near, of_batches, parts_of, same
 
 
 def test_a_column_without_a_name(tmp_path: Path) -> None:
@@ -106,3 +109,34 @@ def test_a_query_begins_its_sums_anew(tmp_path: Path) -> None:
     first = scan(Shuffled(table), pvalues=None, checkpoint=checkpoint)
     again = scan(Shuffled(table), pvalues=None, checkpoint=checkpoint)
     same(first, again, 2e-6)
+
+
+def test_columns_with_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told as in memory, whatever the batches; zeros of either sign are the same."""
+    rng = np.random.default_rng(2)
+    x = np.where(rng.random(500) < 0.1, np.nan, rng.integers(0, 9, 500).astype(float))
+    kind = np.array(["low", "high", "even"], object)[rng.integers(0, 3, 500)]
+    near = x.copy()
+    near[300] = 10.0
+    table = pd.DataFrame(
+        {
+            "x": x,
+            "kind": kind,
+            "near": near,
+            "again": x,
+            "kind too": pd.Categorical(kind, ["even", "low", "high"]),
+            "moved": np.roll(x, 1),
+        }
+    )
+    whole = scan(table, pvalues=None).notes
+    assert whole == {"again": "the same values as 'x'", "kind too": "the same values as 'kind'"}
+    arrow = pa.Table.from_pandas(table)
+    for rows in (64, 1000):
+        of_batches(rows, monkeypatch)
+        assert scan(dataset.dataset(arrow), pvalues=None).notes == whole
+    arrow = pa.Table.from_pandas(table.assign(again=np.where(x == 0, -0.0, x)))
+    kinds = {name: str(kind) for name, kind in kinds_of(arrow.schema).items()}
+    surveys = [Survey(kinds), Survey(kinds, first=200)]
+    for part, start in zip(surveys, (0, 200), strict=True):
+        part.update(decoded(arrow.slice(start, 200 + start), kinds, "part"), "part")
+    assert surveys[0].joined(surveys[1]).alike() == {"again": "x", "kind too": "kind"}

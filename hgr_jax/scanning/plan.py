@@ -26,6 +26,7 @@ from hgr_jax.scanning.sums import Batch
 from hgr_jax.scanning.survey import OF_WEIGHTS, Survey, texts_of, weights_of
 from hgr_jax.tables.arrow_columns import NUMBER, Chunk
 from hgr_jax.tables.columns import OTHER, constant_reason, pooled_levels, tell_infinite
+from hgr_jax.tables.convert import add_note
 from hgr_jax.tables.faults import TableError, printable
 
 UNBOUNDED = 2**62
@@ -215,7 +216,7 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
             place = np.array([*(position.get(word, len(kept)) for word in words), np.nan])
             sample[name] = place[np.nan_to_num(sample[name], nan=-1).astype(np.intp)]
             if pooled.remark:
-                notes[name] = pooled.remark
+                add_note(notes, name, pooled.remark)
         else:
             low, high = survey.lowest[name], survey.highest[name]
             if not len(low) or low[0] == high[-1]:
@@ -224,6 +225,9 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
             numbers.append(name)
         if survey.infinite[name]:
             tell_infinite(notes, name, survey.infinite[name])
+    for name, other in survey.alike().items() if exact else ():
+        if name not in skipped:
+            add_note(notes, name, f"the same values as {other!r}")
     places = [list(survey.kinds).index(name) for name in (*numbers, *levels)]
     return _fitted(survey, kernels, tested, exact, skipped, notes, numbers, levels, sample, places)
 

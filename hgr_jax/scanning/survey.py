@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
+import itertools
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -25,6 +27,9 @@ SAMPLE_ROWS = 2**16
 ENDS = 64
 """Largest and smallest values of a column that are kept: a sample has too few far outliers."""
 
+ABSENT = np.uint64(0x7FF8000000000001)
+"""In digests of columns, a value that is missing."""
+
 OF_WEIGHTS = "\0weights"
 """In a sample, the weights of its rows: what no column is called."""
 
@@ -34,14 +39,21 @@ MAX_TEXTS = 100_000
 
 @dataclasses.dataclass
 class Levels:
-    """The texts of a category, in the order in which they came, and the rows of each."""
+    """The texts of a category, in the order in which they came, and the rows and digest of each."""
 
     place: dict[str, int]
     counts: NDArray[np.int64]
+    digests: NDArray[np.uint64]
+
+    @classmethod
+    def none(cls) -> Levels:
+        """Return no text."""
+        return cls({}, np.zeros(0, np.int64), np.zeros(0, np.uint64))
 
     def codes_of(self, codes: NDArray[np.integer], levels: list[str]) -> NDArray[np.intp]:
         """Return positions ``(n,)`` among all texts, from those among ``levels``; count them."""
         mapped = [self.place.setdefault(text, len(self.place)) for text in levels]
+        self._digest()
         found = np.array([*mapped, -1], np.intp)[codes]
         counts = np.bincount(found[found >= 0], minlength=len(self.place))
         counts[: len(self.counts)] += self.counts
@@ -51,11 +63,18 @@ class Levels:
     def added(self, other: Levels) -> NDArray[np.intp]:
         """Count the rows of other texts, and return the position here of each."""
         place = np.array([self.place.setdefault(t, len(self.place)) for t in other.place], np.intp)
+        self._digest()
         counts = np.zeros(len(self.place), np.int64)
         counts[: len(self.counts)] = self.counts
         counts[place] += other.counts
         self.counts = counts
         return place
+
+    def _digest(self) -> None:
+        """Let new texts have their digests."""
+        new = itertools.islice(self.place, len(self.digests), None)
+        found = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in new]
+        self.digests = np.append(self.digests, np.frombuffer(b"".join(found), np.uint64))
 
 
 class Survey:
@@ -70,6 +89,7 @@ class Survey:
       infinite: infinite values of each column.
       levels: of each category; None of one that has too many.
       lowest, highest: the ends of each column of numbers, sorted.
+      digests: of each column ``(c,)``, by its values and their rows, in whatever order these come.
     """
 
     def __init__(
@@ -96,9 +116,8 @@ class Survey:
         count = len(self.kinds)
         self.shared = np.zeros((count, count))
         self.infinite = dict.fromkeys(self.kinds, 0)
-        self.levels: dict[str, Levels | None] = {
-            name: Levels({}, np.zeros(0, np.int64)) for name in self.as_text
-        }
+        self.digests = np.zeros(count, np.uint64)
+        self.levels: dict[str, Levels | None] = {name: Levels.none() for name in self.as_text}
         numbers = [name for name in self.kinds if name not in self.as_text]
         self.lowest = {name: np.zeros(0) for name in numbers}
         self.highest = {name: np.zeros(0) for name in numbers}
@@ -118,22 +137,32 @@ class Survey:
         self.counted += chunk.rows
         present = np.empty((len(self.kinds), chunk.rows), np.float32)
         columns: dict[str, NDArray[np.floating]] = {}
+        keys, found = random_keys(places), np.empty_like(self.digests)
         for place, name in enumerate(self.kinds):
             if name in self.as_text:
                 codes = self._codes(name, chunk)
                 columns[name] = np.where(codes >= 0, codes, np.nan)
+                known = self.levels[name]
+                if known is None:
+                    bits = np.zeros(chunk.rows, np.uint64)
+                else:
+                    bits = np.append(known.digests, ABSENT)[codes]
             else:
                 columns[name] = chunk.numbers[name]
                 self._widen(name, columns[name])
+                bits = (columns[name].astype(np.float64) + 0.0).view(np.uint64)  # one zero, not two
+                bits[np.isnan(columns[name])] = ABSENT
+            found[place] = mix_bits(keys ^ bits).sum()
             np.logical_not(np.isnan(columns[name]), out=present[place], casting="unsafe")
             self.infinite[name] += chunk.infinite.get(name, 0)
+        self.digests = self.digests + found  # modulo 2^64
         counts = present.sum(axis=1, dtype=np.float64)
         whole = counts == chunk.rows
         holes = np.flatnonzero(~whole)
         shared = np.where(whole[:, None], counts, counts[:, None])
         shared[np.ix_(holes, holes)] = present[holes] @ present[holes].T
         self.shared += shared
-        self._draw(places, columns, np.ones(chunk.rows) if w is None else w)
+        self._draw(keys, places, columns, np.ones(chunk.rows) if w is None else w)
 
     def _codes(self, name: str, chunk: Chunk) -> NDArray[np.intp]:
         levels = self.levels[name]
@@ -159,10 +188,13 @@ class Survey:
                 ends[name] = both[:ENDS] if sign == 1 else both[-ENDS:]
 
     def _draw(
-        self, places: NDArray[np.intp], columns: Mapping[str, Floats], weights: Floats
+        self,
+        keys: NDArray[np.uint64],
+        places: NDArray[np.intp],
+        columns: Mapping[str, Floats],
+        weights: Floats,
     ) -> None:
         """Keep the rows of the sample: those of the smallest keys."""
-        keys = random_keys(places)
         if len(self._keys) >= self.sample_rows:
             some = np.flatnonzero(keys < self._keys.max())
         else:
@@ -191,6 +223,7 @@ class Survey:
         heaviest = max(self.weights[2], other.weights[2])
         found.weights = np.append((self.weights + other.weights)[:2], heaviest)
         found.shared = self.shared + other.shared
+        found.digests = self.digests + other.digests
         found.infinite = {n: count + other.infinite[n] for n, count in self.infinite.items()}
         found.lowest = {
             n: np.sort(np.concatenate([ends, other.lowest[n]]))[:ENDS]
@@ -207,7 +240,7 @@ class Survey:
             if levels is None or added is None:
                 values[name] = np.full(len(values[name]), np.nan)
                 continue
-            joined = Levels(dict(levels.place), levels.counts)
+            joined = Levels(dict(levels.place), levels.counts, levels.digests)
             place = joined.added(added)
             if len(joined.place) <= MAX_TEXTS:
                 found.levels[name] = joined
@@ -215,6 +248,18 @@ class Survey:
             values[name] = np.append(place, np.nan)[codes]
         found._values = dict(self._values)
         found._keep(other._keys, other._places, values)
+        return found
+
+    def alike(self) -> dict[str, str]:
+        """Return the first column with the same values, of each that has one before it."""
+        first: dict[tuple[bool, int], str] = {}
+        found = {}
+        for name, digest in zip(self.kinds, self.digests.tolist(), strict=True):
+            if self.levels.get(name, True) is None:
+                continue
+            other = first.setdefault((name in self.as_text, digest), name)
+            if other != name:
+                found[name] = other
         return found
 
     def sample(self) -> dict[str, NDArray[np.float64]]:
@@ -229,7 +274,12 @@ class Survey:
 def random_keys(places: NDArray[np.intp]) -> NDArray[np.uint64]:
     """Return a pseudo-random number for each position (SplitMix64; Steele, Lea & Flood, 2014)."""
     with np.errstate(over="ignore"):
-        z = (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        return mix_bits((places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def mix_bits(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return numbers whose every bit depends on every bit of the given ones, as SplitMix64 does."""
+    with np.errstate(over="ignore"):
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return z ^ (z >> np.uint64(31))
