@@ -19,6 +19,7 @@ from hgr_jax.fairness import (
     FairPostprocessor,
     NoSolutionFound,
 )
+from hgr_jax.fairness.attributes import standardisation
 
 Matrix = NDArray[np.float64]
 Predict = Callable[[Matrix, Matrix], Matrix]
@@ -116,14 +117,16 @@ def reductions(task: Task, threshold: float, seed: int) -> Predict | None:
     if not task.classes:
         return None
     edges = np.quantile(task.z, (0.25, 0.5, 0.75))
+    center, scale = standardisation(task.x)  # without it, its logistic regressions take minutes
     model = ExponentiatedGradient(
         LogisticRegression(max_iter=1000),
         DemographicParity(difference_bound=threshold / 2),
         max_iter=20,
     )
-    model.fit(task.x, task.y, sensitive_features=np.searchsorted(edges, task.z))
+    scaled = (task.x - center) / scale
+    model.fit(scaled, task.y, sensitive_features=np.searchsorted(edges, task.z))
     # The chance with which the random classifier says the second class.
-    return lambda x, z: np.asarray(model._pmf_predict(x)[:, 1], np.float64)
+    return lambda x, z: np.asarray(model._pmf_predict((x - center) / scale)[:, 1], np.float64)
 
 
 FREE = ("none, network", "none, gradient boosting", "linear residuals")
