@@ -136,7 +136,7 @@ CONTESTANTS: dict[str, Callable[[Task, float, int], Predict | None]] = {
     "none, network": functools.partial(network, penalty=None),
     "none, gradient boosting": boosting,
     "HGR-KB": network,
-    "HGR-KB, two data sets": functools.partial(network, constraint_fraction=0.5),
+    "HGR-KB, two data sets": functools.partial(network, constraint_fraction=0.25),
     "HGR-KB, guarantee": functools.partial(network, guarantee=0.95),
     "transport": transported,
     "transport, guarantee": functools.partial(transported, guarantee=0.95),
@@ -156,12 +156,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "weight decay 0.3": {"alpha": 0.3},
     "weight decay 3": {"alpha": 3.0},
     "weight decay 10": {"alpha": 10.0},
+    "constraint rows": {"constraint_fraction": 0.25},
+    "constraint rows, no weight decay": {"constraint_fraction": 0.25, "alpha": 0.0},
+    "constraint rows, weight decay 3": {"constraint_fraction": 0.25, "alpha": 3.0},
+    "constraint rows, weight decay 10": {"constraint_fraction": 0.25, "alpha": 10.0},
     "constraint rows, a half": {"constraint_fraction": 0.5},
-    "constraint rows, no weight decay": {"constraint_fraction": 0.5, "alpha": 0.0},
-    "constraint rows, weight decay 3": {"constraint_fraction": 0.5, "alpha": 3.0},
-    "constraint rows, weight decay 10": {"constraint_fraction": 0.5, "alpha": 10.0},
-    "constraint rows, a quarter": {"constraint_fraction": 0.25},
-    "constraint rows, early stopping": {"constraint_fraction": 0.5, "early_stopping": True},
+    "constraint rows, early stopping": {"constraint_fraction": 0.25, "early_stopping": True},
 }
 """Of a network under HGR-KB, of which the defaults are one."""
 

@@ -45,8 +45,8 @@ _PARAMETERS = """
         accurate model of which they say, with that confidence, that its HGR-KB in the population
         is at most ``threshold`` (see `fit_certified`), or raise `NoSolutionFound`.  ``steps`` are
         those of all models that are tried; as many, at most, come before the first.
-      constraint_fraction: share of the rows whose targets are not used, and whose HGR is kept below
-        the threshold too, so that it does not hide in what the network memorises (see
+      constraint_fraction: share of the rows that the network is not trained on, and whose HGR is
+        kept below the threshold too, so that it does not hide in what the network memorises (see
         ``constraint_rows`` of `FairTrainer.fit`); None for no such rows.
       random_state: int, RandomState or None; the same int gives the same weights.
       verbose: show a progress bar.

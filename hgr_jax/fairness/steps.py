@@ -232,7 +232,7 @@ def objective(
     """Return the task's loss plus multipliers times violations, and what else a step needs."""
     elsewhere = None
     if constraint is not None:
-        elsewhere = predict(program, parameters, state.variables, constraint.x)
+        elsewhere = lax.stop_gradient(predict(program, parameters, state.variables, constraint.x))
     output, variables = forward(program.training, parameters, state.variables, rows.x)
     task_loss = program.task.loss(output, rows.y)
     prediction = program.task.prediction(output)
@@ -245,7 +245,9 @@ def objective(
             measured, following = penalty.values(kept, z, prediction, group, groups)
             if constraint is not None and elsewhere is not None:
                 there, _ = penalty.values(kept, constraint.z[place], elsewhere)
-                measured = jnp.maximum(measured, there)
+                # The level of the rows where it is higher, the gradient of those trained on: rows
+                # that the network is fitted to in any way would no longer stand for new ones.
+                measured += lax.stop_gradient(jnp.maximum(there - measured, 0))
             values.append(measured)
             excesses.append(penalty.excess(measured))
             violations.append(measured - jnp.asarray(penalty.threshold, measured.dtype))

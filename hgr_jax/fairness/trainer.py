@@ -203,10 +203,10 @@ class FairTrainer:
             ``(n, c)``, for a categorical attribute.
           steps: in all.
           validation: ``(x, y)`` or ``(x, y, protected)`` of rows to evaluate on, not to train on.
-          constraint_rows: ``(x, protected)`` of rows that need no targets, and that the loss does
-            not see.  What is penalised, and what moves the multipliers, is then the larger of the
-            measures on both sets.  So a network that memorises the targets of the training rows
-            does not hide the dependence on others in what it memorises.  All are measured in
+          constraint_rows: ``(x, protected)`` of rows that the network is not trained on, and that
+            need no targets.  What is penalised, and what moves the multipliers, is then the larger
+            of the measures on both sets; its gradient is that of the training rows.  So a network
+            that memorises these does not hide the dependence on others.  All are measured in
             every step.  Not for penalties with ``given`` or ``memory``.
           evaluate_every: steps between evaluations, which are also where progress is shown and
             checkpoints are written.
