@@ -84,12 +84,14 @@ WAYS = {
 }
 CHOSEN = "chosen by inner folds"
 
-CONSTRAINT_ROWS = {"constraint_fraction": 0.5}
+ROWS = {"constraint_fraction": 0.5}
+DECAY = {**ROWS, "alpha": 10.0}
 ESTIMATORS: dict[str, dict[str, Any]] = {
     "estimator": {},
-    "estimator, constraint rows": CONSTRAINT_ROWS,
-    "estimator, constraint rows, weight decay 10": {**CONSTRAINT_ROWS, "alpha": 10.0},
-    "estimator, constraint rows, threshold x 0.9": {**CONSTRAINT_ROWS, "threshold": 0.9},
+    "estimator, constraint rows": ROWS,
+    "estimator, constraint rows, weight decay 10": DECAY,
+    "estimator, constraint rows, weight decay 10, threshold x 0.95": {**DECAY, "threshold": 0.95},
+    "estimator, constraint rows, weight decay 10, threshold x 0.9": {**DECAY, "threshold": 0.9},
     "estimator, guarantee": {"guarantee": 0.95},
 }
 """Options of `FairMLPRegressor` beside its defaults; thresholds in units of the wanted one."""
