@@ -314,7 +314,7 @@ def test_a_training_that_diverges_keeps_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
-    options += ("--drop", "patient", "worse", "--learning-rate", "0.3", "--steps", "3")
+    options += ("--drop", "patient", "worse", "--learning-rate", "0.99", "--steps", "3")
     options += ("--hidden", "512,512", "--out", str(tmp_path / "kept"))
     assert main(["fair", str(diabetes), *options]) == 2
     said = capsys.readouterr()

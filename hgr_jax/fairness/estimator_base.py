@@ -242,9 +242,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         coefs = [np.asarray(layer.kernel[...]) for layer in layers]
         intercepts = [np.asarray(layer.bias[...]) for layer in layers]
         output = _forward(self.activation, coefs, intercepts, rows[0])
-        _check_not_diverged(
-            trainer.history, float(trainer.task.loss(jnp.asarray(output), jnp.asarray(rows[1])))
-        )
+        loss = float(trainer.task.loss(jnp.asarray(output), jnp.asarray(rows[1])))
+        _check_not_diverged(trainer.history, loss, constant=not np.ptp(output, axis=0).any())
         self.coefs_, self.intercepts_ = coefs, intercepts
         self.history_, self.multipliers_ = trainer.history, trainer.multipliers
         self.n_iter_ = int(trainer.state.step)
@@ -298,13 +297,14 @@ def _forward(
     return (x[:, 0] if x.shape[1] == 1 else x).astype(np.asarray(kernel).dtype)
 
 
-def _check_not_diverged(history: History, loss: float) -> None:
+def _check_not_diverged(history: History, loss: float, *, constant: bool) -> None:
     """Raise a TrainingError if a training ended far above where it began, on the training rows.
 
-    Such a network often gives one value to all rows, so that no threshold is broken.
+    Such a network often gives one value to all rows, so that no threshold is broken: then it must
+    not end above at all.
     """
     first = float(history.steps["task_loss"][0])
-    if not loss <= DIVERGED * first:
+    if not loss <= (1 if constant else DIVERGED) * first:
         raise TrainingError(
             f"the training diverged: the loss on the training rows was {first:.3g} at first and is"
             f" {loss:.3g} at the end. A smaller learning rate usually helps."
