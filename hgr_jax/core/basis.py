@@ -114,6 +114,30 @@ class PolynomialBasis:
         terms = map(jnp.multiply, _split(coefficients), self.polynomials(a))
         return functools.reduce(jnp.add, terms)
 
+    def slope(self, coefficients: Array, a: Array, values: Array) -> Array:
+        """Return the derivative ``(n,)`` of one variable's `combine` at points ``a (n,)``.
+
+        Args:
+          coefficients: ``(1 + d,)``.
+          values: ``[p_0, ..., p_d]`` there, ``(1 + d, n)``; if times a factor of the point, then
+            so is the result, as the recurrence is linear.
+        """
+        scale, center = self.frame
+        x = a * scale - center
+        total, slopes = jnp.zeros_like(x), list[Array]()
+        for j in range(self.degree):
+            shift, back, step, *corrections = _split(self.recurrence[:, j])
+            v = scale * values[j]
+            if j:
+                v = v + (x - shift) * slopes[-1]
+            if j > 1:
+                v = v - back * slopes[-2]
+            for each, c in zip(slopes, corrections[1:], strict=False):
+                v = v - c * each
+            slopes.append(step * v)
+            total = total + coefficients[j + 1] * slopes[-1]
+        return total
+
     def monomials(self) -> Array:
         """Return ``(d + 1, d + 1)``: column j expands ``p_j`` on ``1, a, ...``."""
         d = self.degree

@@ -33,7 +33,6 @@ from hgr_jax.core.basis import Basis, FeatureBasis, PolynomialBasis
 from hgr_jax.core.kernels import Encoder, KernelLike, encode
 from hgr_jax.core.numerics import equal_weights, normalised, without_dropped_rows
 from hgr_jax.core.ridge import Ridge, ridged_pair
-from hgr_jax.core.sketch import WHOLE_SKETCH
 from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
 from hgr_jax.core.whitened import mean_products, whitened
@@ -294,23 +293,25 @@ def _correlation_jvp(
 ) -> tuple[Array, Array]:
     a, b, weights, *_ = primals
     solution = solve(problem, *primals)
-    s = solution.pair.correlation
-    w = 1 / a.shape[0] if weights is None else weights
-    w_dot = tangents[2]
-    total = jnp.zeros_like(s)
-    if isinstance(solution.sides, Transformation) and a.shape[0] <= WHOLE_SKETCH:
-        both = jnp.stack([a, b])
-        (f, g), slopes = jax.jvp(solution.sides, (both,), (jnp.ones_like(both),))
-        pulled = [w * (g - s * f) * slopes[0], w * (f - s * g) * slopes[1]]
-    else:
-        # One variable at a time: all that is done with its rows is one pass then.
-        sides = solution.f, solution.g
+    s, sides = solution.pair.correlation, (solution.f, solution.g)
+    # One variable at a time, as what is done with its rows is one pass then, and none where there
+    # is no tangent.
+    known: list[Array | None] = [None, None]
+    if solution.values is None or weights is not None:
+        w = 1 / a.shape[0] if weights is None else weights
         f, g = (side(x) for side, x in zip(sides, (a, b), strict=True))
-        pulls = w * (g - s * f), w * (f - s * g)
-        pulled = [_pulled_back(*each) for each in zip(sides, (a, b), pulls, strict=True)]
-    for gradient, x_dot in zip(pulled, tangents[:2], strict=True):
-        if _perturbed(x_dot):
-            total = total + jnp.sum(gradient * x_dot)
+    else:
+        # Functions at the rows are there, times the roots of the weights; then so are the slopes.
+        w = 1.0
+        here = [x[: len(side.coefficients)] for side, x in zip(sides, solution.values, strict=True)]
+        f, g = (matmul(side.coefficients, x) for side, x in zip(sides, here, strict=True))
+        known = [*here]
+    a_dot, b_dot, w_dot = tangents[:3]
+    total = jnp.zeros_like(s)
+    if _perturbed(a_dot):
+        total = total + jnp.sum(_pulled_back(sides[0], a, w * (g - s * f), known[0]) * a_dot)
+    if _perturbed(b_dot):
+        total = total + jnp.sum(_pulled_back(sides[1], b, w * (f - s * g), known[1]) * b_dot)
     if _perturbed(w_dot):
         total = total + jnp.sum((f * g - s * (f * f + g * g) / 2) * w_dot)
     return solution.correlation, total
@@ -320,9 +321,16 @@ def _perturbed(tangent: Any) -> bool:
     return tangent is not None and not isinstance(tangent, SymbolicZero)
 
 
-def _pulled_back(side: Transformation, x: Array, pull: Array) -> Array:
-    """Return ``pull_i * d side(x_i) / d x_i``, of the shape of ``x``."""
+def _pulled_back(side: Transformation, x: Array, pull: Array, values: Array | None) -> Array:
+    """Return ``pull_i * d side(x_i) / d x_i``, of the shape of ``x``.
+
+    Args:
+      values: those of a polynomial basis at the rows, as in `PolynomialBasis.slope`, or None.
+    """
     if isinstance(side.basis, FeatureBasis):
         return pull[:, None] * matmul(side.basis.transform, side.coefficients[1:])[None, :]
-    _, slope = jax.jvp(side, (x,), (jnp.ones_like(x),))
+    if values is None:
+        _, slope = jax.jvp(side, (x,), (jnp.ones_like(x),))
+    else:
+        slope = side.basis.slope(side.coefficients, x, values)
     return pull * slope
