@@ -14,7 +14,17 @@ from hgr_jax import torch
 
 PACKAGE = Path(hgr_jax.__file__).parent
 LAYERS = (
-    {"_arrays", "_checks", "_files", "_forks", "_optional", "_progress", "_texts", "_version"},
+    {
+        "_arrays",
+        "_checks",
+        "_files",
+        "_forks",
+        "_optional",
+        "_progress",
+        "_texts",
+        "_threads",
+        "_version",
+    },
     {"core"},
     {"kernels", "measures", "tables"},
     {"plotting", "torch"},

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hgr_jax._threads import in_threads
 
 IN_THREADS = 2**18
 """Of so many numbers or more, columns are sorted by several threads."""
@@ -28,8 +28,7 @@ def ranks(x: NDArray[np.floating]) -> NDArray[Any]:
         for column in range(len(columns)):
             rank(column)
     else:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(rank, range(len(columns))))
+        in_threads(rank, range(len(columns)))
     return found.T
 
 

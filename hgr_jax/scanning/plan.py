@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax._threads import in_threads
 from hgr_jax.inference._polynomials import Polynomials
 from hgr_jax.scanning.bases import on_sample
 from hgr_jax.scanning.features import Kernels
@@ -164,8 +165,11 @@ class Plan:
         if not self.tested:
             return batch, None, strange
         rank = np.empty(shape, self.dtype)
-        for place, (to_rank, values) in enumerate(zip(self.maps, numbers, strict=True)):
-            rank[:, place] = to_rank(values)
+
+        def place_ranks(column: int) -> None:
+            rank[:, column] = self.maps[column](numbers[column])
+
+        in_threads(place_ranks, range(len(numbers)))
         return batch, Batch(self.functions(rank, ranked=True), codes, w, present), strange
 
     def _present(self, x: Floats, codes: Integers, where: str) -> NDArray[np.bool_]:

@@ -20,7 +20,6 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 
 import jax
@@ -31,6 +30,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax._threads import in_threads
 from hgr_jax.core.padding import jitted
 from hgr_jax.scanning.functions import RowFunctions
 
@@ -41,7 +41,7 @@ TILE_NUMBERS = 2**22
 """Numbers of a block's features, with fewer rows where there are many features."""
 
 PARALLEL_ROWS = 2**15
-"""Of so many rows or more, parts of narrow products are summed by several threads."""
+"""Of so many rows or more, parts of sums are taken by several threads."""
 
 WIDE = 256
 """Products of so many features or more on both sides are JAX's."""
@@ -62,13 +62,11 @@ def sum_in_blocks(block: Block, rows: int, width: int) -> NDArray[np.float64]:
             found += block(slice(first, min(first + size, end)))
         return found
 
-    threads = min(os.cpu_count() or 1, rows // (PARALLEL_ROWS // 2))
-    if rows < PARALLEL_ROWS or width > WIDE or threads == 1:
+    count = min(os.cpu_count() or 1, 2 * rows // PARALLEL_ROWS)
+    if count < 2:
         return total(0, rows)
-    ends = [rows * i // threads for i in range(threads + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        parts = list(pool.map(total, ends[:-1], ends[1:]))
-    return functools.reduce(np.add, parts)
+    ends = [rows * i // count for i in range(count + 1)]
+    return functools.reduce(np.add, in_threads(total, ends[:-1], ends[1:]))
 
 
 def _wide_products(

@@ -1,0 +1,81 @@
+"""Work on threads: in order, with BLAS on one thread, and in the precision of who asked."""
+
+from __future__ import annotations
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hgr_jax
+from hgr_jax._threads import in_threads
+
+threadpoolctl = pytest.importorskip("threadpoolctl", reason="threadpoolctl is not installed")
+
+
+def blas_threads() -> set[int]:
+    found = threadpoolctl.threadpool_info()
+    return {each["num_threads"] for each in found if each["user_api"] == "blas"}
+
+
+def test_results_are_in_the_order_of_the_parts() -> None:
+    assert in_threads(lambda x, y: 10 * x + y, range(20), range(20)) == [11 * i for i in range(20)]
+    assert in_threads(abs, []) == []
+
+
+def test_blas_has_one_thread_within_and_as_many_as_before_after() -> None:
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        assert blas_threads() == {2}
+        assert in_threads(lambda _: blas_threads(), range(3)) == [{1}] * 3
+        assert blas_threads() == {2}
+
+
+def test_blas_has_its_threads_again_after_calls_that_overlap() -> None:
+    both, one_left = threading.Barrier(2, timeout=30), threading.Event()
+
+    def shorter() -> None:
+        in_threads(lambda _: both.wait(), [0])
+        one_left.set()
+
+    def longer() -> None:
+        in_threads(lambda _: (both.wait(), one_left.wait(30)), [0])
+
+    before = blas_threads()
+    for first, second in ((shorter, longer), (longer, shorter)):
+        one_left.clear()
+        other = threading.Thread(target=first)
+        other.start()
+        second()
+        other.join(30)
+        assert blas_threads() == before
+
+
+def test_an_error_in_a_part_is_raised_and_blas_restored() -> None:
+    def fails(x: int) -> None:
+        raise ValueError(f"part {x}")
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        with pytest.raises(ValueError, match="part 0"):
+            in_threads(fails, range(2))
+        assert blas_threads() == {2}
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_jax_has_the_same_precision_in_the_threads(x64: bool) -> None:
+    with jax.enable_x64(x64):
+        found = in_threads(lambda _: jnp.result_type(float), range(3))
+    assert found == [jnp.float64 if x64 else jnp.float32] * 3
+
+
+def test_kernels_of_long_columns_are_as_precise_as_of_short_ones(rng: np.random.Generator) -> None:
+    def ours(x: jax.Array) -> jax.Array:
+        return jnp.stack([x, x**2], axis=1)
+
+    x = rng.normal(size=2**15)
+    table = {"a": x + rng.normal(size=len(x)), "b": x, "c": x**2}
+    with jax.enable_x64(True):
+        long = hgr_jax.scan(table, h=ours, k=ours, pvalues=None)["a", "b"].correlation
+        exact = float(hgr_jax.kb(table["a"], table["b"], h=ours, k=ours))
+    assert long == pytest.approx(exact, abs=1e-12)
