@@ -86,9 +86,11 @@ def test_categories_and_scales(sample: tuple[np.ndarray, np.ndarray]) -> None:
 def test_degenerate_predictions(sample: tuple[np.ndarray, np.ndarray]) -> None:
     _, z = sample
     constant = certify(np.full(ROWS, 7.0), z, 0.1)
-    assert (constant.value, constant.bound, constant.holds) == (0, 0, True)
+    assert (constant.value, constant.bound, constant.holds) == (0, 1, False)
+    assert "all predictions are equal" in constant.reason
     few = certify(z[:8], z[:8] ** 3, 0.9)
     assert (few.bound, few.holds) == (1, False)
+    assert certify(z, z, 0.9).reason == ""
 
 
 def test_what_float32_cannot_tell_is_not_certified(

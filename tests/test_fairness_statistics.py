@@ -61,7 +61,14 @@ class TestValues:
         one_hot = jnp.asarray(np.eye(3)[np.digitize(PAIR[0], [-0.5, 0.5])], jnp.float32)
         options = {} if isinstance(statistic, SK) else {"h": 1}
         expected = function(one_hot, PAIR[1], **options)
-        np.testing.assert_array_equal(value_of(statistic, one_hot, PAIR[1]), expected)
+        np.testing.assert_allclose(value_of(statistic, one_hot, PAIR[1]), expected, rtol=1e-6)
+
+    def test_sk_of_many_levels_is_kb_of_them(self) -> None:
+        """Of 30 indicators, monomials of degree 5 would be far too many."""
+        one_hot = np.eye(30, dtype=np.float32)[np.arange(ROWS) % 30]
+        found = value_of(SK(5), one_hot, PAIR[1])
+        np.testing.assert_array_equal(found, hgr_jax.kb(one_hot, PAIR[1], 1, 5))
+        assert SK(5).parameters(30) == KB(5, 5).parameters(30) == 33
 
     def test_upper_bound(self) -> None:
         found = value_of(BOUND, *PAIR)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 import tempfile
 import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from hgr_jax._version import __version__
 from hgr_jax.cli.outputs import save_shown, step_shown
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import Certificate, FairnessReport, NoSolutionFound, Penalty, report
-from hgr_jax.fairness.estimator_base import split_rows
+from hgr_jax.fairness.estimator_base import ConvergenceWarning, split_rows
 from hgr_jax.fairness.evaluation import measured
 from hgr_jax.plotting import plot_history
 from hgr_jax.tables.encoding import Category, encode_known
@@ -179,9 +181,13 @@ def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
         print(f"training {what}", flush=True)
         model = estimator(penalty=penalty, guarantee=guarantee)
         try:
-            models.append(model.fit(train.x, train.y, protected=train.z))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict says it
+                models.append(model.fit(train.x, train.y, protected=train.z))
         except (ValueError, NoSolutionFound) as error:
-            raise TableError(printable(str(error))) from error
+            # The estimators know the attribute as z.
+            told = re.sub(r"\bz\b", lambda _: repr(options.protected), str(error))
+            raise TableError(printable(told)) from error
     return models[0], models[1]
 
 

@@ -106,11 +106,9 @@ def learn_attribute(penalty: Penalty, z: ArrayLike, y: NDArray[Any]) -> Attribut
     if is_text(values):
         values = levels_of(name, values)
         levels = tuple(sorted(set(values.tolist())))
-        varies = len(levels) > 1
     else:
         values = numbers(name, values)
-        varies = bool((values != values[:1]).any())
-        if values.ndim == 1 and varies:
+        if values.ndim == 1 and len(values):
             # Halves, so that the range of any data is a finite number.
             low, high = values.min() / 2, values.max() / 2
             center, scale = low + high, high - low
@@ -127,11 +125,7 @@ def learn_attribute(penalty: Penalty, z: ArrayLike, y: NDArray[Any]) -> Attribut
             f" do are {', '.join(map(repr, CATEGORICAL_MEASURES))}, or a function of"
             " one-hot columns."
         )
-    if not varies:
-        raise ValueError(
-            f"{name} must vary: every one of its {len(values)} values is"
-            f" {values[0].tolist()!r}, so nothing can depend on it."
-        )
+    check_varies(name, values)
     classes = edges = None
     if penalty.given is not None and y.ndim != 1:
         raise ValueError(f"given needs one target, y of shape (n,); got shape {y.shape}.")
@@ -149,12 +143,22 @@ def learn_attribute(penalty: Penalty, z: ArrayLike, y: NDArray[Any]) -> Attribut
     return Attribute(name, distinct, center, scale, levels, classes, edges)
 
 
+def check_varies(name: str, values: NDArray[Any], rows: str = "rows") -> None:
+    """Raise where an attribute is the same in all rows, or there are none."""
+    if not (values != values[:1]).any():
+        what = (
+            f"it is {values[0].tolist()!r} in all {len(values)}" if len(values) else "there are no"
+        )
+        raise ValueError(f"{name} must vary, or nothing can depend on it: {what} {rows}.")
+
+
 def matched(protected: Any, penalties: Sequence[Penalty]) -> list[Any]:
     """Return the protected attribute of each penalty.
 
-    Args:
-      protected: one array for all penalties, or a mapping from their names.
+    ``protected`` is one array for all of them, or a mapping (of several: a data frame) by name.
     """
+    if len(penalties) > 1 and hasattr(protected, "columns"):
+        protected = {name: protected[name] for name in protected.columns}
     if not isinstance(protected, Mapping):
         return [protected] * len(penalties)
     names = [penalty.name for penalty in penalties]
@@ -241,7 +245,11 @@ def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[An
 
 def standardisation(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return center and scale of each input; columns of 0 and 1 are left, constants keep scale."""
-    center, scale = x.mean(axis=0), x.std(axis=0)
+    with np.errstate(over="ignore"):
+        center, scale = x.mean(axis=0), x.std(axis=0)
+    if not np.isfinite(scale).all():  # squares that overflow
+        size = np.maximum(np.abs(x).max(axis=0), 1)
+        scale = (x / size).std(axis=0) * size
     binary = np.isin(x, (0.0, 1.0)).all(axis=0)
     constant = (x == x[:1]).all(axis=0)
     return np.where(binary, 0.0, center), np.where(binary | constant, 1.0, scale)
@@ -269,7 +277,7 @@ def levels_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
     return np.array([str(value) for value in values.tolist()])
 
 
-_MEND = "drop these rows or fill them in before training."
+_MEND = "drop these rows, or fill them in."
 
 
 def make_rows(
@@ -331,8 +339,7 @@ def make_constraint(
 
     Args:
       given: ``(x, protected)``, as `FairTrainer.fit` takes them.
-      rows: that are trained on.
-      penalties, attributes: of the training.
+      rows, penalties, attributes: of the training.
 
     Raises:
       TypeError, ValueError: for other rows, and penalties that need more of them.
@@ -342,17 +349,22 @@ def make_constraint(
     for penalty in penalties:
         if penalty.given is not None or penalty.memory > 1:
             raise ValueError(
-                "constraint_rows are for penalties without given and memory; got"
-                f" given={penalty.given!r} and memory={penalty.memory} of {penalty.name!r}."
+                f"constraint_rows are for penalties without given and memory; {penalty.name!r} has"
+                f" given={penalty.given!r} and memory={penalty.memory}."
             )
     x, protected = given
     targets = np.zeros(len(np.asarray(x)))
     found, _ = make_rows(x, targets, protected, penalties, attributes, rows.x.dtype)
     if found.x.shape[1] != rows.x.shape[1]:
-        raise ValueError(
-            f"constraint_rows must have the {rows.x.shape[1]} inputs of the training rows; got x"
-            f" of shape {found.x.shape}."
-        )
+        needed = f"the {rows.x.shape[1]} inputs of the training rows"
+        raise ValueError(f"constraint_rows must have {needed}; got x of shape {found.x.shape}.")
+    for penalty, z in zip(penalties, found.z, strict=True):
+        check_varies(penalty.name, np.asarray(z), "constraint rows")
+        if penalty.statistic is not None and len(z) < (least := penalty.least_rows(z)):
+            raise ValueError(
+                f"{penalty.name}: of {len(z)} constraint rows the measure is 1 whatever the"
+                f" prediction. At least {least} are needed: take more, or lower degrees."
+            )
     return found
 
 
@@ -362,9 +374,7 @@ def check_sizes(
     rows: Rows,
     batch_size: int | None,
 ) -> None:
-    """Raise where a batch is expected to have too few rows for a penalty to constrain anything.
-
-    Also where a memory of batches could not add any.
+    """Raise where a batch will have too few rows for a penalty, or a memory could add none.
 
     Args:
       penalties, attributes: of the training.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._checks import check_count, check_level
 from hgr_jax._optional import require
 from hgr_jax._texts import html_table
+from hgr_jax.core.fits import KBFit
 from hgr_jax.core.status import Status
 from hgr_jax.core.uncertainty import normal_quantile
 from hgr_jax.fairness.attributes import learn_attribute, numbers
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 10**9
 """Where the search for enough rows ends."""
+
+LEAST_CARRIERS = 10
+"""Rows that must carry the variance of a prediction: where fewer do, a standard error says little,
+and a prediction that differs in some rows of the population may differ in none of these."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,10 +57,11 @@ class Certificate:
       standard_error: of ``value``.
       rows: how many there were, of no model's training.
       rows_needed: how many rows would do for a model as this one, by what is left of ``value``
-        without its bias; None where no number of rows would.
+        without its bias; None where no number of rows would, and where there is a ``reason``.
       degrees: of the attribute and of the prediction.
       name: of the attribute.
       candidates: the models that were tried, in their order.
+      reason: why these rows bound nothing (``bound`` is 1); empty where they do.
     """
 
     threshold: float
@@ -68,6 +74,7 @@ class Certificate:
     degrees: tuple[int, int]
     name: str = "z"
     candidates: tuple[Candidate, ...] = ()
+    reason: str = ""
 
     @property
     def holds(self) -> bool:
@@ -114,13 +121,22 @@ class Certificate:
         compared = "at most" if self.holds else "not at most"
         text = (
             f"HGR-KB({h}, {k}) of {self.name} and the prediction in the population: {compared}"
-            f" {self.threshold:g}, with {percent(self.level)} confidence (upper bound"
-            f" {self.bound:.3f}, from {self.value:.3f} on {self.rows:,} rows held back)"
+            f" {self.threshold:g}, with {percent(self.level)} confidence ({self._bounded})"
         )
         if self.candidates:
             accepted = sum(candidate.accepted for candidate in self.candidates)
             text += f"; candidates tried: {len(self.candidates)}, accepted: {accepted}"
         return text
+
+    @property
+    def _bounded(self) -> str:
+        """The bound and where it is from, for texts."""
+        less = ", less its upward bias" if self.bound < self.value else ""
+        because = f"; {self.reason}" if self.reason else ""
+        return (
+            f"upper bound {self.bound:.3f}, from {self.value:.3f} on {self.rows:,} rows held back"
+            f"{less}{because}"
+        )
 
     def __repr__(self) -> str:
         return f"Certificate: {self}"
@@ -144,17 +160,19 @@ class NoSolutionFound(RuntimeError):  # noqa: N818
 
     def __init__(self, certificate: Certificate) -> None:
         self.certificate = certificate
-        needed = (
-            "no number of rows would do for it: a lower dependence is needed"
-            if certificate.rows_needed is None
-            else f"about {certificate.rows_needed:,} rows held back would do for it"
-        )
+        remedy = "take lower degrees h and k, or raise the threshold"
+        if certificate.reason:
+            remedy = f"hold back more rows, {remedy}"
+        elif certificate.rows_needed is None:
+            remedy = f"no number of rows would do for it: {remedy}"
+        else:
+            remedy = (
+                f"about {certificate.rows_needed:,} rows held back would do for it; or {remedy}"
+            )
         super().__init__(
             f"no model was found whose HGR-KB is at most {certificate.threshold:g} with"
-            f" {percent(certificate.level)} confidence: the safest one has the upper bound"
-            f" {certificate.bound:.3f}, from {certificate.value:.3f} on {certificate.rows:,} rows"
-            f" held back; {needed}. Hold back more rows, take lower degrees h and k, or raise the"
-            " threshold."
+            f" {percent(certificate.level)} confidence (the safest one: {certificate._bounded});"
+            f" {remedy}."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -202,8 +220,10 @@ def certify(
       TypeError, ValueError: for other shapes, values that are missing or infinite, an attribute
         that does not vary.
 
-    Degenerate data: a constant prediction has the bound 0; n <= h + k rows bound nothing (1), and
-    nor does an estimate that is ill conditioned (far outliers in float32).
+    Degenerate data: the bound is 1, and ``reason`` says why, where these rows say too little:
+    predictions c, less their mean, of which fewer than 10 rows carry the variance,
+    ``(sum c^2)^2 / sum c^4 < 10`` (none, of a constant; the events, of a rare one); n <= h + k
+    rows; an estimate that is ill conditioned (far outliers in float32).
     The statement is of rows whose attribute is within the range of these: one row beyond can make a
     large part of a correlation.  Where a few rows of a heavy tail make the dependence, the bound is
     exceeded more often, as of any mean.  Take ranks of z, or lower degrees.
@@ -248,12 +268,11 @@ def bounded(
         value, error = float(fit.correlation), float(fit.standard_error)
         h, k = (max(int(degree), 1) for degree in fit.degrees)
         bound = float(corrected_on_host(value, rows, max(h, k) - 1)) + quantile * error
-        # What is ill conditioned may be larger than it seems; of no basis nothing is known.
-        known = np.isfinite(bound) and fit.status != Status.ILL_CONDITIONED
-        known &= fit.status != Status.CONSTANT or not np.ptp(column)
-        found.append((float(np.clip(bound, 0, 1)) if known else 1.0, value, error, (h, k)))
-    bound, value, error, degrees = max(found)
+        reason = _why_unknown(column, bound, fit)
+        found.append((1.0 if reason else float(np.clip(bound, 0, 1)), value, error, (h, k), reason))
+    bound, value, error, degrees, reason = max(found)
     threshold = float(np.asarray(penalty.threshold))
+    needed = _rows_needed(threshold, value, quantile * error, rows, degrees)
     return Certificate(
         threshold=threshold,
         level=level,
@@ -261,10 +280,24 @@ def bounded(
         bound=bound,
         standard_error=error,
         rows=rows,
-        rows_needed=_rows_needed(threshold, value, quantile * error, rows, degrees),
+        rows_needed=None if reason else needed,
         degrees=degrees,
         name=penalty.name,
+        reason=reason,
     )
+
+
+def _why_unknown(column: NDArray[Any], bound: float, fit: KBFit) -> str:
+    """Return why a prediction's rows bound nothing; nothing where they do."""
+    if not np.ptp(column):
+        return "all predictions are equal, which says nothing of rows where they would differ"
+    square = _centred(column) ** 2
+    if square.sum() ** 2 < LEAST_CARRIERS * (square**2).sum():
+        return f"fewer than {LEAST_CARRIERS} rows carry the variance of the predictions"
+    # What is ill conditioned may be larger than it seems; of no basis nothing is known.
+    if not np.isfinite(bound) or fit.status in (Status.ILL_CONDITIONED, Status.CONSTANT):
+        return "too few rows for the degrees, or far outliers"
+    return ""
 
 
 def _centred(column: NDArray[Any]) -> NDArray[Any]:

@@ -25,7 +25,7 @@ from hgr_jax._checks import (
     check_level,
 )
 from hgr_jax._optional import require
-from hgr_jax.fairness.attributes import as_column, named_column, numbers, standardisation
+from hgr_jax.fairness.attributes import as_column, is_text, named_column, numbers, standardisation
 from hgr_jax.fairness.certificate import Certificate
 from hgr_jax.fairness.dual import LagrangianDual
 from hgr_jax.fairness.guarantee import fit_certified
@@ -40,6 +40,7 @@ from hgr_jax.fairness.trainer import FairTrainer
 base = require("sklearn.base", "fairness")
 validation = require("sklearn.utils.validation", "fairness")
 sklearn_utils = require("sklearn.utils", "fairness")
+ConvergenceWarning = require("sklearn.exceptions", "fairness").ConvergenceWarning
 
 DIVERGED = 2.0
 """A loss that ends at more than so many times the first; trainings that learn end below it."""
@@ -104,6 +105,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
           TrainingError: if the training diverges: its loss stops being finite, or ends far above
             where it began.
           NoSolutionFound: with ``guarantee``, if no model has it.
+
+        A `sklearn.exceptions.ConvergenceWarning` says that a training ends above its threshold.
         """
         protected = named_column(X, protected)
         numeric = self._task == "squared_error"
@@ -112,7 +115,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         if protected is not None:
             protected = as_column("protected", protected, len(x))
         # Where this fails, neither a part of another model nor its certificate stays.
-        for name in {*self._kept, "certificate_"} - {"n_features_in_", "feature_names_in_"}:
+        fitted = {*self._kept, "certificate_", "history_", "multipliers_", "n_iter_"}
+        for name in fitted - {"n_features_in_", "feature_names_in_"}:
             self.__dict__.pop(name, None)
         random = sklearn_utils.check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
@@ -167,7 +171,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             )
         share = checked_share("guarantee_fraction", self.guarantee_fraction)
         labels = y if self._task == "log_loss" else None
-        return split_rows(np.arange(len(y)), share, seed, labels)
+        return split_rows(np.arange(len(y)), share, seed, labels, np.asarray(protected))
 
     def _train(
         self,
@@ -207,16 +211,17 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         if self.early_stopping:
             share = checked_share("validation_fraction", self.validation_fraction)
             labels = y if self._task == "log_loss" else None
-            parts = split_rows(np.arange(len(x)), share, seed, labels)
             z = None if protected is None else np.asarray(protected)
+            parts = split_rows(np.arange(len(x)), share, seed, labels, z)
             rows, test = ((x[i], y[i], None if z is None else z[i]) for i in parts)
         constraint, certificates = None, tuple[Certificate, ...]()
         if self.constraint_fraction is not None and penalty is not None:
             share = checked_share("constraint_fraction", self.constraint_fraction)
             labels = rows[1] if self._task == "log_loss" else None
-            kept, other = split_rows(np.arange(len(rows[0])), share, seed, labels)
-            constraint = rows[0][other], np.asarray(rows[2])[other]
-            rows = rows[0][kept], rows[1][kept], np.asarray(rows[2])[kept]
+            z = np.asarray(rows[2])
+            kept, other = split_rows(np.arange(len(z)), share, seed, labels, z)
+            constraint = rows[0][other], z[other]
+            rows = rows[0][kept], rows[1][kept], z[kept]
         if held_out is None:
             patience = check_count("n_iter_no_change", self.n_iter_no_change)
             trainer.fit(
@@ -244,6 +249,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         output = _forward(self.activation, coefs, intercepts, rows[0])
         loss = float(trainer.task.loss(jnp.asarray(output), jnp.asarray(rows[1])))
         _check_not_diverged(trainer.history, loss, constant=not np.ptp(output, axis=0).any())
+        if not (self.early_stopping or certificates or self.penalty_weight is not None):
+            _warn_of_silent_multipliers(trainer.history, self.multiplier_learning_rate)
         self.coefs_, self.intercepts_ = coefs, intercepts
         self.history_, self.multipliers_ = trainer.history, trainer.multipliers
         self.n_iter_ = int(trainer.state.step)
@@ -311,13 +318,32 @@ def _check_not_diverged(history: History, loss: float, *, constant: bool) -> Non
         )
 
 
+def _warn_of_silent_multipliers(history: History, learning_rate: float) -> None:
+    """Warn where a training ends above its threshold, by more than batches differ."""
+    for name, limit in zip(history.penalised, history.limits, strict=True):
+        values = history.steps[f"value_{name}"]
+        value = float(np.mean(values[-max(len(values) // 20, 1) :]))
+        if value > 1.1 * limit + 0.02:
+            warnings.warn(
+                f"the training ends above its threshold: {value:.3g} of {name}, which is to be at"
+                f" most {limit:g}. More steps, or a larger multiplier_learning_rate than"
+                f" {learning_rate:g}, usually help.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
 @functools.lru_cache(maxsize=64)
 def _dual(learning_rate: float) -> LagrangianDual:
     return LagrangianDual(optax.adam(learning_rate))
 
 
 def split_rows(
-    rows: NDArray[np.intp], share: float, seed: int, labels: NDArray[Any] | None = None
+    rows: NDArray[np.intp],
+    share: float,
+    seed: int,
+    labels: NDArray[Any] | None = None,
+    z: NDArray[Any] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Split rows at random, with equal shares of each label.
 
@@ -326,6 +352,8 @@ def split_rows(
       share: of the second part, or the number of its rows.
       seed: of the choice.
       labels: ``(n,)``, or None.
+      z: protected attribute of the rows, or None.  Rows of a text that no row of the first part has
+        are put there: what is learned on it must know all of them.
     """
     split = require("sklearn.model_selection", "fairness").train_test_split
     try:
@@ -335,6 +363,9 @@ def split_rows(
             f"{len(rows)} rows cannot be split into parts with a share of {share:g} for the second:"
             f" both need rows, of a classification of every class ({error})"
         ) from error
+    if z is not None and is_text(z):
+        rare = ~np.isin(z[second].astype(str), z[first].astype(str))
+        first, second = np.concatenate([first, second[rare]]), second[~rare]
     return first, second
 
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._checks import check_count, check_level
 from hgr_jax._progress import progress_bar
-from hgr_jax.fairness.attributes import Protected, matched
+from hgr_jax.fairness.attributes import Protected, check_varies, matched
 from hgr_jax.fairness.certificate import Candidate, Certificate, NoSolutionFound, bounded
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.trainer import FairTrainer
@@ -114,6 +114,8 @@ def fit_certified(
     if not isinstance(held_out, tuple) or len(held_out) != 2:
         raise ValueError("held_out must be (x, protected), of rows that are not trained on.")
     penalised = [penalty for penalty in asked if penalty.statistic is not None]
+    for penalty, z in zip(penalised, matched(held_out[1], penalised), strict=True):
+        check_varies(penalty.name, np.asarray(z), "rows held back")
     each_level = 1 - (1 - level) / len(penalised)
     count = max(1, min(CANDIDATES, steps // LEAST_STEPS))
     each, shares = steps // count, np.linspace(*SHARES, max(count, 2))[-count:]

@@ -131,7 +131,8 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
           ValueError, TypeError: for data that cannot be used, and parameters out of range.
           NoSolutionFound: with ``guarantee``, if no strength has it.
         """
-        self.__dict__.pop("certificate_", None)  # of an earlier fit
+        for name in ("certificate_", "estimator_", "strength_", "transport_", "classes_"):
+            self.__dict__.pop(name, None)  # of an earlier fit, should this one fail
         X, y = validation.validate_data(self, X, y, skip_check_array=True)  # noqa: N806
         X, y = sklearn_utils.indexable(X, y)  # noqa: N806
         labels = self._checked_targets(y)
@@ -194,7 +195,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
           ValueError, TypeError: without the attribute, and for one that cannot be used, as one
             with a level that the rows of the fit lack.
         """
-        validation.check_is_fitted(self)
+        validation.check_is_fitted(self, "estimator_")
         if _is_a_classifier(self):
             chosen = self._probabilities(X, protected).argmax(axis=1)
             return np.asarray(self.classes_[chosen])
@@ -207,7 +208,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         protected: ArrayLike | str | int | None = None,
     ) -> NDArray[Any]:
         """Return probabilities ``(n, 2)`` of a classifier; arguments and errors as `predict`."""
-        validation.check_is_fitted(self)
+        validation.check_is_fitted(self, "estimator_")
         return self._probabilities(X, protected)
 
     def score(

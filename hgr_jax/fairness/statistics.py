@@ -163,6 +163,9 @@ class KB(TwoKernels):
 class SK(Projection):
     """HGR-SK as a statistic: `hgr_jax.sk`.
 
+    Of a categorical z, one-hot encoded ``(n, c)``, it is HGR-KB(1, d): all functions of a category
+    are linear ones of its indicators.
+
     Args:
       d: kernel of either variable, the other as it is, static.
 
@@ -189,11 +192,15 @@ class SK(Projection):
         return None, self.d
 
     def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
+        if z.ndim == 2:
+            return kb(z, prediction, 1, k, **options)
         return sk(z, prediction, d=k, **options)
 
     def parameters(self, levels: int | None) -> int | None:
         """Return the parameters of the upward bias."""
-        return None if callable(self.d) else max(self.d, 1 if levels is None else levels - 1)
+        if callable(self.d):
+            return None
+        return self.d if levels is None else levels - 1 + self.d - 1
 
 
 @dataclasses.dataclass(frozen=True)
