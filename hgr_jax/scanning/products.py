@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
+from itertools import combinations_with_replacement
 
 import jax
 import jax.numpy as jnp
@@ -236,19 +236,22 @@ def pattern_moments(functions: RowFunctions, patterns: Block, count: int) -> Flo
 
     ``patterns`` of some rows are the weights ``(u, rows)`` that each of ``count`` gives them.
     """
-    degree, (n, columns) = functions.count, functions.shape
-    upper = list(itertools.combinations_with_replacement(range(degree + 1), 2))
+    size, (n, columns) = functions.count + 1, functions.shape
+    ends = np.cumsum(np.arange(size, -1, -1))  # of the products of each p_a with p_a, p_a+1, ...
 
     def block(rows: slice) -> Floats:
-        p = functions(rows)
-        products = np.empty((len(upper), *p.shape[1:]), p.dtype)
-        for (a, b), out in zip(upper, products, strict=True):
-            np.multiply(p[a], p[b], out=out)
-        return products.reshape(-1, p.shape[-1]) @ patterns(rows).T
+        p, weights = functions(rows), patterns(rows).T
+        products = np.empty_like(p)
+        found = np.empty((ends[-1] * columns, count), p.dtype)
+        # Those of one p_a at a time, so that they are still in the cache when they are summed.
+        for a, out in enumerate(np.split(found, columns * ends[:-2])):
+            some = np.multiply(p[a], p[a:], out=products[a:])
+            np.matmul(some.reshape(-1, p.shape[-1]), weights, out=out)
+        return found
 
-    sums = sum_in_blocks(block, n, len(upper) * columns).reshape(len(upper), columns, count)
-    found = np.empty((degree + 1, degree + 1, columns, count))
-    for (a, b), part in zip(upper, sums, strict=True):
+    sums = sum_in_blocks(block, n, ends[-1] * columns).reshape(-1, columns, count)
+    found = np.empty((size, size, columns, count))
+    for (a, b), part in zip(combinations_with_replacement(range(size), 2), sums, strict=True):
         found[a, b] = found[b, a] = part
     return found
 

@@ -18,7 +18,7 @@ from hgr_jax.scanning.layout import Layout
 from hgr_jax.scanning.plan import Plan, Repair
 from hgr_jax.scanning.sides import Side, side_of_levels, side_of_numbers
 from hgr_jax.scanning.solve import MIN_SHARED_PIVOT, Again, Tiles, estimates
-from hgr_jax.scanning.sums import TileSums, shared_weights, tile_sums
+from hgr_jax.scanning.sums import TileSums, shared_weights, sums_of_tiles
 from hgr_jax.tables.arrow_columns import Chunk
 
 NUMBERS, MIXED, CATEGORIES = "numbers", "mixed", "categories"
@@ -56,18 +56,13 @@ class StreamSums:
             shared_weights(values, patterns, patterns, power).astype(np.float64) for power in powers
         ]
         rows, weights, squares = shared * (3 // len(shared))
-        of_tiles = {
-            name: tile_sums(layout, values, *columns)
-            for name, columns in pairs_of_tiles(layout).items()
-        }
+        of_tiles = sums_of_tiles(layout, values, pairs_of_tiles(layout))
         of_ranks = {}
         if ranks is not None:
             layout = plan.layout(ranked=True)
-            of_ranks = {
-                name: tile_sums(layout, ranks, *columns)
-                for name, columns in pairs_of_tiles(layout).items()
-                if name != CATEGORIES
-            }
+            tiles = pairs_of_tiles(layout)
+            tiles.pop(CATEGORIES, None)
+            of_ranks = sums_of_tiles(layout, ranks, tiles)
         return cls(chunk.rows, rows, weights, squares, strange, of_tiles, of_ranks)
 
     def __add__(self, other: StreamSums) -> StreamSums:

@@ -6,6 +6,7 @@ A table in memory is one batch; a stream has many.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,12 +69,23 @@ class TileSums:
         return TileSums(self.cross + other.cross, own)
 
 
-def tile_sums(layout: Layout, batch: Batch, left: Integers, right: Integers) -> TileSums:
-    """Return the sums over some rows of the columns of two tiles; the same one twice for itself."""
-    own = [own_sums(layout, batch, left, layout.patterns_of(right))]
-    if left[0] != right[0]:
-        own.append(own_sums(layout, batch, right, layout.patterns_of(left)))
-    return TileSums(cross_sums(layout, batch, left, right), tuple(own))
+def sums_of_tiles(
+    layout: Layout, batch: Batch, tiles: Mapping[str, tuple[Integers, Integers]]
+) -> dict[str, TileSums]:
+    """Return the sums over some rows of pairs of tiles; the same columns twice for one with itself.
+
+    The sums of a tile alone are taken once, in all patterns.
+    """
+    own: dict[int, Floats] = {}
+    found = {}
+    for name, (left, right) in tiles.items():
+        for columns in (left, right):
+            if columns[0] not in own:
+                own[columns[0]] = own_sums(layout, batch, columns, np.arange(layout.count))
+        others = [(left, right)] if left[0] == right[0] else [(left, right), (right, left)]
+        parts = (own[columns[0]][..., layout.patterns_of(other)] for columns, other in others)
+        found[name] = TileSums(cross_sums(layout, batch, left, right), tuple(parts))
+    return found
 
 
 def own_sums(layout: Layout, batch: Batch, columns: Integers, patterns: Integers) -> Floats:
