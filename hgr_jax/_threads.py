@@ -49,6 +49,11 @@ def _one_blas_thread() -> Iterator[None]:
         _LIMITING.release()
 
 
+def can_limit_blas() -> bool:
+    """Return whether `in_threads` gives BLAS one thread: whether threadpoolctl is there."""
+    return _blas() is not None
+
+
 @functools.cache
 def _blas() -> Any:
     try:

@@ -12,7 +12,7 @@ from hgr_jax import scan
 from hgr_jax.inference._rank_blocks import combined, cross_moments, top_values
 from hgr_jax.inference._rank_law import log_probability
 from hgr_jax.inference._ranked import RankedColumn
-from hgr_jax.scanning import rank_products, rank_tests
+from hgr_jax.scanning import products, rank_products, rank_tests
 
 
 def upper(values: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ def test_pvalues_are_those_of_the_test_of_each_pair(weighted: bool, missing: flo
 
 def test_targets_have_the_same_pvalues_in_any_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_products, "TILE", 2)
-    monkeypatch.setattr(rank_products, "BLOCK", 2**10)
+    monkeypatch.setattr(products, "TILE_ROWS", 50)
     rng = np.random.default_rng(2)
     x = rng.normal(size=(120, 5)).astype(np.float32)
     x[:, 4] += x[:, 0]

@@ -30,7 +30,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax._threads import in_threads
+from hgr_jax._threads import can_limit_blas, in_threads
 from hgr_jax.core.padding import jitted
 from hgr_jax.scanning.functions import RowFunctions
 
@@ -40,8 +40,8 @@ TILE_ROWS = 2048
 TILE_NUMBERS = 2**22
 """Numbers of a block's features, with fewer rows where there are many features."""
 
-PARALLEL_ROWS = 2**15
-"""Of so many rows or more, parts of sums are taken by several threads."""
+PARALLEL_NUMBERS = 2**20
+"""Numbers of features that are worth a thread."""
 
 WIDE = 256
 """Products of so many features or more on both sides are JAX's."""
@@ -54,7 +54,7 @@ Block = Callable[[slice], Floats]
 
 def sum_in_blocks(block: Block, rows: int, width: int) -> NDArray[np.float64]:
     """Return the sum of ``block`` of parts of so many rows, each with ``width`` features."""
-    size = max(128, min(TILE_ROWS, TILE_NUMBERS // max(width, 1)))
+    size = min(TILE_ROWS, max(128, TILE_NUMBERS // max(width, 1)))
 
     def total(start: int, end: int) -> NDArray[np.float64]:
         found = np.asarray(block(slice(start, min(start + size, end))), np.float64)
@@ -62,8 +62,8 @@ def sum_in_blocks(block: Block, rows: int, width: int) -> NDArray[np.float64]:
             found += block(slice(first, min(first + size, end)))
         return found
 
-    count = min(os.cpu_count() or 1, 2 * rows // PARALLEL_ROWS)
-    if count < 2:
+    count = min(os.cpu_count() or 1, rows * width // PARALLEL_NUMBERS)
+    if count < 2 or (width > WIDE and not can_limit_blas()):
         return total(0, rows)
     ends = [rows * i // count for i in range(count + 1)]
     return functools.reduce(np.add, in_threads(total, ends[:-1], ends[1:]))

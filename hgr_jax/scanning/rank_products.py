@@ -17,15 +17,13 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference._rank_blocks import NARROW, Moments
 from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, wave_count, wave_table
 from hgr_jax.scanning.features import chunks, groups
+from hgr_jax.scanning.products import sum_in_blocks
 
 FIRST = 2
 """Polynomials of one column that are in a block with all of the other."""
 
 TILE = 128
 """Columns of which the products are taken at a time."""
-
-BLOCK = 2**23
-"""Numbers that the functions of some rows of a tile take."""
 
 SETTLED_AT_ONCE = 2**11
 """Pairs whose moments are handed on at a time."""
@@ -90,32 +88,33 @@ def _narrow_products(
     # Waves are those of untied ranks, the same for all columns that have some.
     waves = wave_table(rows, dtype) if len(waved) else np.zeros((0, 0), dtype)
     d, count = max(both, NARROW), waves.shape[1]
-    size = max(1, BLOCK // (LARGEST_DEGREE * (p + q) + count * len(waved)))
-    inner = np.zeros((p * d, q * d) if all_with_all else (0, 0))
-    outer = np.zeros((p * FIRST, q * (LARGEST_DEGREE - d)))
-    beside = np.zeros((p, len(waved) * count))
     table, codes = _lookup(columns, right, both, dtype)
     of_left, codes_left = (table, codes) if left is right else _lookup(columns, left, both, dtype)
     # A product of one array with itself takes half as long.
     low = np.ascontiguousarray(table[:, :d])
     low_left = low if left is right else np.ascontiguousarray(of_left[:, :d])
-    firsts = [np.ascontiguousarray(of_left[:, :k]) for k in (FIRST, 1)]
-    high = np.ascontiguousarray(table[:, d:])
-    kinds = [(low_left, low, inner), (firsts[0], high, outer), (firsts[1], waves, beside)]
-    for start in range(0, rows, size):
-        block = slice(start, start + size)
-        for values, others, total in kinds:
-            if not total.size:
-                continue
-            places = codes[block]
+
+    def product(values: Floats, others: Floats) -> NDArray[np.float64]:
+        k, m = values.shape[1], others.shape[1]
+        wide_columns = len(waved) if others is waves else q
+
+        def block(part: slice) -> Floats:
+            places = codes[part]
             if others is waves:
-                places = np.stack([columns[c].codes[block] for c in right[waved]], axis=1)
-            side = wide = others.take(places, axis=0).reshape(-1, total.shape[1])
+                places = np.stack([columns[c].codes[part] for c in right[waved]], axis=1)
+            side = wide = others.take(places, axis=0).reshape(-1, wide_columns * m)
             if values is not others:
-                side = values.take(codes_left[block], axis=0).reshape(-1, total.shape[0])
+                side = values.take(codes_left[part], axis=0).reshape(-1, p * k)
             if weights is not None:
-                side = side * weights[block, None].astype(dtype)
-            total += side.T @ wide
+                side = side * weights[part, None].astype(dtype)
+            return side.T @ wide
+
+        return sum_in_blocks(block, rows, p * k + wide_columns * m)
+
+    inner = product(low_left, low) if all_with_all else np.zeros((0, 0))
+    first, second = (np.ascontiguousarray(of_left[:, :k]) for k in (FIRST, 1))
+    outer = product(first, np.ascontiguousarray(table[:, d:]))
+    beside = product(second, waves) if len(waved) else np.zeros((p, 0))
     scale = rows if weights is None else weights.sum()
     found = np.zeros((p, q))
     found[:, waved] = np.linalg.norm(beside.reshape(p, len(waved), count), axis=2)
