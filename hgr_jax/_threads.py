@@ -15,28 +15,20 @@ import jax.numpy as jnp
 
 Found = TypeVar("Found")
 
+_NAME = "hgr_jax"
+"""What the names of the threads begin with."""
+
 _LIMITING = threading.Lock()
 
 
-def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]:
-    """Return ``work`` of each part, in their order, as ``map`` would."""
-    x64 = jnp.result_type(float) == jnp.float64
-
-    def there(*part: Any) -> Found:
-        with jax.enable_x64(x64):  # which is one thread's own, where it is a context
-            return work(*part)
-
-    with _one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(there, *parts))
-
-
 @contextlib.contextmanager
-def _one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> Iterator[None]:
     """Give BLAS one thread within, where threadpoolctl is there to do so.
 
-    BLAS's own threads wait for each other by spinning: several calls at once, each on as many
-    threads as there are cores, take several times as long.  Their number is one of the process:
-    who comes while another has changed it leaves it alone, so that it is restored as it was.
+    BLAS's own threads wait for each other, and for the next call, by spinning: beside threads of
+    ours, each call on as many as there are cores, all take several times as long.  Their number is
+    one of the process: who comes while another has changed it leaves it alone, so that it is
+    restored as it was.
     """
     blas = _blas()
     if blas is None or not _LIMITING.acquire(blocking=False):
@@ -47,6 +39,30 @@ def _one_blas_thread() -> Iterator[None]:
             yield
     finally:
         _LIMITING.release()
+
+
+def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]:
+    """Return ``work`` of each part, in their order, as ``map`` would."""
+    if threading.current_thread().name.startswith(_NAME):  # waiting for itself, it would never end
+        return list(map(work, *parts))
+    x64 = jnp.result_type(float) == jnp.float64
+
+    def there(*part: Any) -> Found:
+        with jax.enable_x64(x64):  # which is one thread's own, where it is a context
+            return work(*part)
+
+    with one_blas_thread():
+        return list(_pool().map(there, *parts))
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    """Return threads that stay: new ones would ask the system for all their memory again."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=_NAME)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of the threads
 
 
 def can_limit_blas() -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import jax
@@ -23,6 +26,29 @@ def blas_threads() -> set[int]:
 def test_results_are_in_the_order_of_the_parts() -> None:
     assert in_threads(lambda x, y: 10 * x + y, range(20), range(20)) == [11 * i for i in range(20)]
     assert in_threads(abs, []) == []
+
+
+def test_a_part_may_have_parts_of_its_own() -> None:
+    def total(i: int) -> int:
+        return sum(in_threads(lambda j: i * j, range(5)))
+
+    assert in_threads(total, range(50)) == [10 * i for i in range(50)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    """In a process of its own: one that is forked where JAX ran is refused."""
+    code = (
+        "import os\n"
+        "from hgr_jax._threads import _pool, in_threads\n"
+        "assert in_threads(abs, [-1, -2]) == [1, 2]\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os._exit(list(_pool().map(abs, [-3, -4])) != [3, 4])\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60, check=False)
+    assert done.returncode == 0
 
 
 def test_blas_has_one_thread_within_and_as_many_as_before_after() -> None:

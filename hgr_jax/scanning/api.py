@@ -22,6 +22,7 @@ from hgr_jax._checks import (
     check_flag,
 )
 from hgr_jax._forks import refuse_forked
+from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.scanning.choice import (
     as_positions,
@@ -54,6 +55,7 @@ from hgr_jax.tables.sources import as_source
 PVALUES = ("auto", "rank", "asymptotic", "permutation")
 
 
+@one_blas_thread()
 def scan(
     table: Any,
     *,

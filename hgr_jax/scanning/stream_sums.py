@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.inference._small_problems import whitenings
 from hgr_jax.scanning.bases import assessed
@@ -46,6 +47,7 @@ class StreamSums:
     ranks: Mapping[str, TileSums]
 
     @classmethod
+    @one_blas_thread()
     def of(cls, plan: Plan, chunk: Chunk, where: str) -> StreamSums:
         """Return the sums over some rows; raises as `Plan.batches`."""
         values, ranks, strange = plan.batches(chunk, where)
