@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 Found = TypeVar("Found")
 
-_NAME = "hgr_jax"
+_PREFIX = "hgr_jax"
 """What the names of the threads begin with."""
 
 _LIMITING = threading.Lock()
@@ -43,7 +43,7 @@ def one_blas_thread() -> Iterator[None]:
 
 def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]:
     """Return ``work`` of each part, in their order, as ``map`` would."""
-    if threading.current_thread().name.startswith(_NAME):  # waiting for itself, it would never end
+    if threading.current_thread().name.startswith(_PREFIX):  # waiting for itself, it would never end
         return list(map(work, *parts))
     x64 = jnp.result_type(float) == jnp.float64
 
@@ -58,7 +58,7 @@ def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
     """Return threads that stay: new ones would ask the system for all their memory again."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=_NAME)
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=_PREFIX)
 
 
 if hasattr(os, "register_at_fork"):
