@@ -43,7 +43,9 @@ def one_blas_thread() -> Iterator[None]:
 
 def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]:
     """Return ``work`` of each part, in their order, as ``map`` would."""
-    if threading.current_thread().name.startswith(_PREFIX):  # waiting for itself, it would never end
+    if threading.current_thread().name.startswith(
+        _PREFIX
+    ):  # waiting for itself, it would never end
         return list(map(work, *parts))
     x64 = jnp.result_type(float) == jnp.float64
 

@@ -139,3 +139,30 @@ def test_several_attributes_in_a_data_frame() -> None:
         trained(*penalties, data=(X, Y, given)) for given in (columns, pd.DataFrame(columns))
     )
     np.testing.assert_array_equal(one.predict(X), other.predict(X))
+
+
+def test_a_certified_trainer_is_taken_up_as_it_was(tmp_path: Any) -> None:
+    def made() -> FairTrainer:
+        return FairTrainer(MLP(3, (8,), rngs=nnx.Rngs(0)), penalties=Penalty("kb", 0.9, h=2, k=2))
+
+    trainer, rows = made(), (X[:200], Y[:200] / 5, Z[:200])
+    fit_certified(trainer, *rows, held_out=(X[200:], Z[200:]), steps=38)
+    trainer.save(tmp_path)
+    again = made().resume(tmp_path, *rows)
+    far = 100 * X  # where the limits show
+    assert trainer.limits == again.limits
+    np.testing.assert_array_equal(trainer.predict(far), again.predict(far))
+
+
+def test_rows_held_back_have_no_part_in_the_weights() -> None:
+    def fitted(x: np.ndarray) -> FairMLPRegressor:
+        model = FairMLPRegressor((4,), threshold=0.9, guarantee=0.9, k=2, h=2, random_state=0)
+        return model.set_params(steps=20).fit(x, Y, protected=Z)
+
+    model = fitted(X)
+    held = 0
+    for row in (3, 4, 5, 6, 7, 8):
+        moved = X.copy()
+        moved[row] += 5
+        held += np.array_equal(fitted(moved).coefs_[0], model.coefs_[0])
+    assert 1 <= held <= 5  # 40% of the rows

@@ -156,7 +156,10 @@ def percent(level: float) -> str:
 
 
 class NoSolutionFound(RuntimeError):  # noqa: N818
-    """No candidate's bound is at most the threshold; ``certificate`` is of the best one."""
+    """The first candidate's bound is above the threshold; ``certificate`` is of this one.
+
+    It is the safest of those to come: the others are more accurate, and depend more.
+    """
 
     def __init__(self, certificate: Certificate) -> None:
         self.certificate = certificate

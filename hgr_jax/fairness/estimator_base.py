@@ -120,13 +120,14 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             self.__dict__.pop(name, None)
         random = sklearn_utils.check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
-        # Of all inputs: a column that hardly varies among fewer rows would be far off on others.
-        self._center, self._scale = standardisation(x)
         if self.guarantee is not None:
             train, held = self._hold_back(labels, protected, seed)
             z = np.asarray(protected)
             held_out = x[held], z[held]
             x, labels, protected = x[train], labels[train], z[train]
+        # Of all inputs but those: a column that hardly varies among fewer rows would be far off on
+        # others.
+        self._center, self._scale = standardisation(x)
         targets, outputs = self._learn_targets(labels)
         self._train(x, targets, protected, outputs, seed, held_out)
         return self

@@ -53,7 +53,7 @@ _PARAMETERS = """
 
     Attributes:
       coefs_, intercepts_: weights of the layers.
-      history_: the `History` of the training.
+      history_: the `History` of the training; with a guarantee also of steps after the model's.
       multipliers_: of the penalised values, at the end.
       n_iter_: steps made.
       certificate_: with ``guarantee``, the `Certificate` of the model.

@@ -172,7 +172,7 @@ class Training(NamedTuple):
     """A training as it is kept.
 
     ``stopped`` if it went back to the best; ``validated`` is the digest of the rows that ``best``
-    was the best on.
+    was the best on; ``limits`` of predictions, or None.
     """
 
     state: TrainState
@@ -180,6 +180,7 @@ class Training(NamedTuple):
     history: History
     stopped: bool = False
     validated: str = ""
+    limits: tuple[float, float] | None = None
 
 
 def write_training(
@@ -196,6 +197,7 @@ def write_training(
     arrays["best"] = np.array(
         [] if best is None else [*best.rank, best.waited, training.stopped], np.float64
     )
+    arrays["limits"] = np.array(training.limits or [], np.float64)
     order = {}
     for kind in _KINDS:
         columns = getattr(training.history, kind)
@@ -234,7 +236,8 @@ def read_training(folder: Path, start: Training, description: Mapping[str, Any])
     state, best = jax.tree.unflatten(structure, restored)
     columns = {kind: {name: arrays[f"{kind} {name}"] for name in known[kind]} for kind in _KINDS}
     history = History(columns["steps"], columns["evaluations"], start.history.thresholds)
-    return Training(state, best, history, bool(stopped), known["validated"])
+    limits = tuple(arrays["limits"].tolist()) or None
+    return Training(state, best, history, bool(stopped), known["validated"], limits)
 
 
 _KINDS = ("steps", "evaluations")
@@ -273,6 +276,12 @@ def described(value: Any) -> Any:
     return value if isinstance(value, int | float | str | type(None)) else repr(value)
 
 
+def described_penalties(penalties: Sequence[Penalty]) -> list[Any]:
+    """Describe all settings of penalties."""
+    names = sorted(field.name for field in dataclasses.fields(Penalty))
+    return [described({name: getattr(penalty, name) for name in names}) for penalty in penalties]
+
+
 def digest(rows: Any) -> str:
     """Return a digest of the arrays of a pytree: their shapes, dtypes and values."""
     found = hashlib.sha256()
@@ -299,12 +308,9 @@ def description(
       penalties, task, ascent (of multipliers), batch_size, seed: settings of the training.
       rows: to train on.
     """
-    names = sorted(field.name for field in dataclasses.fields(Penalty))
     return {
         "network": digest(network),
-        "penalties": [
-            described({name: getattr(penalty, name) for name in names}) for penalty in penalties
-        ],
+        "penalties": described_penalties(penalties),
         "task": described(dataclasses.astuple(task)),
         "dual": dict(ascent),
         "batch size": batch_size,

@@ -44,6 +44,7 @@ from hgr_jax.fairness.steps import (
 from hgr_jax.fairness.storage import (
     CheckpointError,
     Training,
+    described_penalties,
     description,
     digest,
     read_training,
@@ -261,7 +262,7 @@ class FairTrainer:
                 "constraint rows": "" if constraint is None else digest(constraint),
             }
             self._restore(folder, belongs)
-            self._chosen = None
+            self._chosen = self.limits = None
         drawn = rows if batch_of(self.batch_size, rows) is None else padded(rows)
         ends = evaluation_steps(int(self.state.step), steps, evaluate_every)
         shown, logger = 0, self.logger
@@ -290,7 +291,9 @@ class FairTrainer:
         """
         if self.state is None:
             raise ValueError("there is nothing to save yet: call fit first.")
-        self._write(Path(folder), self._description)
+        # Not as they were in the last steps: `fit_certified` has their thresholds rise.
+        now = {"penalties": described_penalties(self.penalties)}
+        self._write(Path(folder), self._description | now)
 
     def resume(
         self, folder: str | Path, x: ArrayLike, y: ArrayLike, protected: Protected = None
@@ -379,7 +382,9 @@ class FairTrainer:
     def _write(self, folder: Path, belongs: Mapping[str, Any]) -> None:
         assert self.state is not None
         stopped = self._chosen is not None
-        training = Training(self.state, self._best, self.history, stopped, self._validated)
+        training = Training(
+            self.state, self._best, self.history, stopped, self._validated, self.limits
+        )
         write_training(folder, int(self.state.step), training, belongs)
 
     def _restore(self, folder: Path, belongs: Mapping[str, Any]) -> bool:
@@ -388,6 +393,6 @@ class FairTrainer:
         found = read_training(folder, training, belongs)
         if found is None:
             return False
-        self.state, self._best, self.history, stopped, self._validated = found
+        self.state, self._best, self.history, stopped, self._validated, self.limits = found
         self._chosen = self._best if stopped else None
         return True
