@@ -35,7 +35,7 @@ def run(
     """
     rows, panels = [], []
     for table in tables.load(chosen, quick=quick):
-        for name, other in _pairs(table, on, top or 5):
+        for name, other in _pairs(table, on, top or 5, degree):
             a, b = (tables.column(table, c).astype(np.float32) for c in (name, other))
             direct = hgr_jax.kb_fit(a, b, h=degree, k=1)
             inverse = hgr_jax.kb_fit(a, b, h=1, k=degree)
@@ -58,13 +58,13 @@ def run(
     )
 
 
-def _pairs(table: Dataset, on: str | None, top: int) -> list[tuple[str, str]]:
+def _pairs(table: Dataset, on: str | None, top: int, degree: int) -> list[tuple[str, str]]:
     if on is None:
         return [(table.protected, table.target)]
     x = tables.column(table, on)
     others = [name for name in (*table.features, table.target) if name != on]
     features = np.stack([table[name] for name in others]).astype(np.float32)
-    values, _ = against(jnp.asarray(x, jnp.float32), jnp.asarray(features), 5)
+    values, _ = against(jnp.asarray(x, jnp.float32), jnp.asarray(features), degree)
     order = np.argsort(values)[::-1][:top]
     return [(on, others[i]) for i in order]
 
