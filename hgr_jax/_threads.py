@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 import jax
@@ -54,7 +55,15 @@ def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]
             return work(*part)
 
     with one_blas_thread():
-        return list(_pool().map(there, *parts))
+        # In the caller's context: of NumPy's errstate, for one.
+        waiting = [
+            _pool().submit(copy_context().run, there, *part) for part in zip(*parts, strict=False)
+        ]
+        try:
+            return [part.result() for part in waiting]
+        finally:
+            for part in waiting:
+                part.cancel()
 
 
 @functools.cache

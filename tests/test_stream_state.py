@@ -197,6 +197,25 @@ def test_a_state_is_kept_without_pickle(
     same(hgr_jax.Scan.load(tmp_path / "scan.npz"), found)
 
 
+@pytest.mark.parametrize("far", [1e2, 1e3, 1e6])
+def test_far_rows_that_no_repair_resolves_have_no_value(far: float) -> None:
+    """Five rows so far out that all else is rounding beside them: a value, or none and a note."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=20_000)
+    table = {"x": x, "y": x**2 + 0.5 * rng.normal(size=len(x))}
+    empty = ScanState.prepare({name: column[:5000] for name, column in table.items()}, h=4, k=4)
+    x[10_000:10_005] = far
+    state = empty.update(table).repaired().update(table)
+    found = state.result()
+    value = found.correlation[0, 1]
+    if np.isnan(value):
+        assert not state.well_conditioned
+        assert "ill conditioned" in found.notes["x"]
+        assert "vary" not in found.notes["x"]
+    else:
+        assert value == pytest.approx(hgr_jax.scan(table, h=4, k=4).correlation[0, 1], abs=1e-4)
+
+
 def test_a_repaired_state_is_kept_too(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     table = {"x": rng.standard_cauchy(3000), "y": rng.normal(size=3000)}

@@ -28,6 +28,13 @@ def test_results_are_in_the_order_of_the_parts() -> None:
     assert in_threads(abs, []) == []
 
 
+def test_numpy_is_as_quiet_as_where_it_was_called() -> None:
+    huge = np.float32(3e38) * np.ones(3, np.float32)
+    with np.errstate(over="ignore"):
+        assert np.isinf(in_threads(np.dot, [huge, huge], [huge, huge])).all()
+        assert np.isinf(in_threads(np.multiply, [huge], [huge])[0]).all()
+
+
 def test_a_part_may_have_parts_of_its_own() -> None:
     def total(i: int) -> int:
         return sum(in_threads(lambda j: i * j, range(5)))

@@ -132,8 +132,8 @@ def report_training_demo(folder: Path) -> None:
     )
     print(
         f"\nA network that predicts {data.target} in {len(data.y)} {data.name} patients, before and"
-        f" after\nHGR of its prediction and {options.protected} is bounded by {options.threshold} for"
-        f" patients like these, from {len(train.y)} of them",
+        f" after\nHGR of its prediction and {options.protected} is bounded by"
+        f" {options.threshold} for patients like these, from {len(train.y)} of them",
         flush=True,
     )
     before, after = train_both(train, options)

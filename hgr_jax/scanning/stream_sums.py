@@ -12,7 +12,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.inference._small_problems import whitenings
-from hgr_jax.scanning.bases import assessed
+from hgr_jax.scanning.bases import assessed, count_distinct
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.given import orthonormalising
 from hgr_jax.scanning.layout import Layout
@@ -48,6 +48,7 @@ class StreamSums:
 
     @classmethod
     @one_blas_thread()
+    @np.errstate(over="ignore", invalid="ignore")  # of rows far beyond the sample
     def of(cls, plan: Plan, chunk: Chunk, where: str) -> StreamSums:
         """Return the sums over some rows; raises as `Plan.batches`."""
         values, ranks, strange = plan.batches(chunk, where)
@@ -124,12 +125,26 @@ def spans(plan: Plan, sums: StreamSums) -> tuple[NDArray[np.bool_], NDArray[np.b
     moments = own_moments_of(plan.layout(), sums.values[NUMBERS])
     if plan.repair is not None:
         _, _, pivot = whitenings(moments, plan.repair.in_span)
-        return plan.repair.in_span, pivot < MIN_SHARED_PIVOT[str(plan.dtype)]
+        return plan.repair.in_span, (pivot < MIN_SHARED_PIVOT[str(plan.dtype)]) | unresolved(plan)
     sample = np.stack([plan.sample[name] for name in plan.numbers], axis=1)
     basis, wrong = assessed(plan.values, moments, plan.scaled(sample))
     return basis.in_span, wrong
 
 
+def unresolved(plan: Plan) -> NDArray[np.bool_]:
+    """Return which numbers have fewer directions after a repair than values in the sample.
+
+    Of far outliers, what a repair takes for rounding may be all that the other rows say.
+    """
+    if plan.repair is None:
+        return np.zeros(len(plan.numbers), bool)
+    in_span = plan.repair.in_span
+    sample = plan.scaled(np.stack([plan.sample[name] for name in plan.numbers], axis=1))
+    found = in_span.sum(axis=0) < np.minimum(count_distinct(sample) - 1, len(in_span))
+    return np.asarray(found)
+
+
+@np.errstate(over="ignore", invalid="ignore")
 def repaired_plan(plan: Plan, sums: StreamSums) -> Plan:
     """Return a plan whose polynomials are near-orthonormal on the rows of some sums of another.
 

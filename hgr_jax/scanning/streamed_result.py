@@ -15,7 +15,7 @@ from hgr_jax.scanning.notes import note_constants, with_ill_conditioned
 from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.pvalues import Significance
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.stream_sums import StreamSums, estimated, spans
+from hgr_jax.scanning.stream_sums import StreamSums, estimated, spans, unresolved
 from hgr_jax.scanning.streamed_tests import effective_rows_of, sample_features, tests_of_pairs
 from hgr_jax.scanning.survey import OF_WEIGHTS
 from hgr_jax.tables.arrow_columns import DATE
@@ -42,6 +42,9 @@ def scan_of(
     fine = ~spans(plan, sums)[1]
     notes = with_ill_conditioned(columns, fine)
     _note_lost(columns, positions[lost & _of_fine(fine, pairs)], notes)
+    unknown = ~_of_fine(~unresolved(plan), pairs)
+    found.correlation[unknown] = np.nan
+    lost |= unknown
     for name, count in zip(plan.levels, sums.strange.tolist(), strict=True):
         if count and plan.expected is None:
             remark = f"{count:,} rows have texts that the sample does not have: {OTHER!r}"
