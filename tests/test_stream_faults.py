@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,21 @@ def test_csv_that_changes_further_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path.write_bytes("\n".join([*lines, "\xe4,1"]).encode("latin-1"))
     with pytest.raises(ValueError, match=r"t.csv: "):
         hgr_jax.scan(path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz"])
+def test_a_quote_that_is_never_closed(tmp_path: Path, kind: str) -> None:
+    table = pd.DataFrame({"x": np.arange(300.0), "c": ["a", "b", "c"] * 100})
+    table.to_csv(tmp_path / f"1.{kind}", index=False)
+    text = table.to_csv(index=False).splitlines()
+    closed = [*text[:-1], '299.0,"two\nlines"']
+    pd.read_csv(io.StringIO("\n".join(closed))).to_csv(tmp_path / f"2.{kind}", index=False)
+    assert hgr_jax.scan(tmp_path, h=2, k=2).settings["rows"] == 600
+    text[100] = text[100].replace(",", ',"')
+    body = ("\n".join(text) + "\n").encode()
+    (tmp_path / f"2.{kind}").write_bytes(gzip.compress(body) if kind.endswith("gz") else body)
+    with pytest.raises(ValueError, match=rf"2.{kind}, line 101: a quote is opened here and never"):
+        hgr_jax.scan(tmp_path, h=2, k=2)
 
 
 def test_what_is_no_source(tmp_path: Path) -> None:

@@ -285,7 +285,9 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
         convert = csv.ConvertOptions(column_types=types, include_columns=list(chosen), **missing)
         try:
             with opened(convert) as stream:
-                yield from stream
+                for batch in stream:
+                    _check_closed(batch, file)
+                    yield batch
         except pa.ArrowInvalid as error:
             reason = printable(" ".join(str(error).split()))
             raise TableError(
@@ -294,6 +296,23 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
             ) from None
 
     return Part(printable(str(file)), kinds, None, read, stamp)
+
+
+def _check_closed(batch: Any, file: Path) -> None:
+    """Raise where the last row of a CSV file has all that comes after a quote."""
+    pa = arrow()
+    for column in batch.columns:
+        value = column[-1].as_py() if len(column) and pa.types.is_string(column.type) else None
+        if value is None or "\n" not in value:
+            continue
+        with pa.input_stream(str(file), compression="detect") as stream:
+            body = stream.read()
+        # A value that ends has a quote behind it.
+        if body.rstrip(b"\r\n").endswith(value.rstrip("\r\n").encode()[-2000:]):
+            line = 1 + body[: body.find(value[:2000].encode())].count(b"\n")
+            raise TableError(
+                f"{printable(str(file))}, line {line}: a quote is opened here and never closed"
+            )
 
 
 def _of_dataset(dataset: Any) -> Source:
