@@ -70,6 +70,8 @@ def test_batches_add_up_in_any_order_and_grouping(table: pd.DataFrame, empty: Sc
             for first, second in pairs:
                 np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12 * len(table))
         same(tree.result(), whole.result(), 1e-11)
+    with pytest.raises(TypeError, match="other must be a ScanState; got int"):
+        one.merge(3)  # type: ignore[arg-type]
     assert one.merge(empty) is one
     assert empty.merge(one) is one
 

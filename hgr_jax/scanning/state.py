@@ -175,8 +175,10 @@ class ScanState:
         """Return the state with the rows of both.
 
         Raises:
-          ValueError: if they are not of the same `prepare`.
+          TypeError: for what is no state.  ValueError: if they are not of the same `prepare`.
         """
+        if not isinstance(other, ScanState):
+            raise TypeError(f"other must be a ScanState; got {type(other).__name__}.")
         if self._plan is not other._plan and not state_archive.same_plan(self._plan, other._plan):
             raise ValueError(
                 "states can be merged if they come from the same prepare (or from files of such);"
