@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
@@ -19,27 +19,55 @@ Found = TypeVar("Found")
 _PREFIX = "hgr_jax"
 """What the names of the threads begin with."""
 
-_LIMITING = threading.Lock()
-
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Give BLAS one thread within, where threadpoolctl is there to do so.
 
     BLAS's own threads wait for each other, and for the next call, by spinning: beside threads of
-    ours, each call on as many as there are cores, all take several times as long.  Their number is
-    one of the process: who comes while another has changed it leaves it alone, so that it is
-    restored as it was.
+    ours, each call on as many as there are cores, all take several times as long.
     """
-    blas = _blas()
-    if blas is None or not _LIMITING.acquire(blocking=False):
+    limit = _limit()
+    if limit is None:
         yield
         return
+    limit.enter()
     try:
-        with blas.limit(limits=1):
-            yield
+        yield
     finally:
-        _LIMITING.release()
+        limit.leave()
+
+
+class _Limit:
+    """BLAS on one thread while anybody is within.
+
+    The number of its threads is one of the process, and threadpoolctl lets one thread change it: of
+    calls that overlap the first would restore it while others compute, whose digits then differ.
+    """
+
+    def __init__(self, libraries: Sequence[Any]) -> None:
+        self.libraries, self.lock = libraries, threading.Lock()
+        self.within, self.before = 0, list[int]()
+
+    def enter(self) -> None:
+        with self.lock:
+            if self.within == 0:
+                self.before = [library.num_threads for library in self.libraries]
+                self._set([1] * len(self.libraries))
+            self.within += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.within -= 1
+            if self.within == 0:
+                self._set(self.before)
+
+    def _set(self, counts: Sequence[int]) -> None:
+        for library, count in zip(self.libraries, counts, strict=True):
+            let_go = getattr(library, "clear_controlling_thread", lambda force: None)
+            let_go(force=True)
+            library.set_num_threads(count)
+            let_go(force=True)
 
 
 def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]:
@@ -78,13 +106,13 @@ if hasattr(os, "register_at_fork"):
 
 def can_limit_blas() -> bool:
     """Return whether `in_threads` gives BLAS one thread: whether threadpoolctl is there."""
-    return _blas() is not None
+    return _limit() is not None
 
 
 @functools.cache
-def _blas() -> Any:
+def _limit() -> _Limit | None:
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:
         return None
-    return ThreadpoolController().select(user_api="blas")
+    return _Limit(ThreadpoolController().select(user_api="blas").lib_controllers)

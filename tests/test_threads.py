@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import hgr_jax
-from hgr_jax._threads import in_threads
+from hgr_jax._threads import in_threads, one_blas_thread
 
 threadpoolctl = pytest.importorskip("threadpoolctl", reason="threadpoolctl is not installed")
 
@@ -83,6 +83,34 @@ def test_blas_has_its_threads_again_after_calls_that_overlap() -> None:
         second()
         other.join(30)
         assert blas_threads() == before
+
+
+def test_blas_has_one_thread_while_anybody_is_within() -> None:
+    both, one_left = threading.Barrier(2, timeout=30), threading.Event()
+    found: list[set[int]] = []
+
+    def longer() -> None:
+        with one_blas_thread():
+            both.wait()
+            assert one_left.wait(30)
+            found.append(blas_threads())
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):  # held by this thread
+        other = threading.Thread(target=longer)
+        with one_blas_thread():
+            other.start()
+            both.wait()
+        one_left.set()
+        other.join(30)
+        assert found == [{1}]
+        assert blas_threads() == {2}
+        other = threading.Thread(
+            target=lambda: found.extend(in_threads(lambda _: blas_threads(), [0]))
+        )
+        other.start()
+        other.join(30)
+        assert found == [{1}, {1}]
+        assert blas_threads() == {2}
 
 
 def test_an_error_in_a_part_is_raised_and_blas_restored() -> None:
