@@ -58,7 +58,7 @@ def test_columns_that_say_nothing(tmp_path: Path) -> None:
 
 def test_two_columns_of_one_name() -> None:
     column = pa.array(np.arange(9.0))
-    with pytest.raises(ValueError, match="two columns are called 'b'"):
+    with pytest.raises(ValueError, match="two columns that are called 'b'"):
         ScanState.prepare(pa.table([column, column, column], names=["a", "b", "b"]))
 
 

@@ -75,6 +75,8 @@ def scan_source(
             for where, table in source.batches(list(kinds), rows):
                 survey.update(decoded(table, kinds, where), where)
                 advance(table.num_rows)
+        if not survey.counted:
+            raise TableError(f"{source.name} has no rows (of positive weight)")
         state = ScanState.of_survey(survey, options, exact=True).in_order(order)
         run.save(state)
     state = run.finished(state)

@@ -82,7 +82,7 @@ def kind_of(dtype: Any) -> str | None:
     return TEXT if texts else None
 
 
-def kinds_of(schema: Any) -> dict[str, str | None]:
+def kinds_of(schema: Any, where: str = "the table") -> dict[str, str | None]:
     """Return the kinds of the columns of an Arrow schema, by name.
 
     Raises:
@@ -90,7 +90,9 @@ def kinds_of(schema: Any) -> dict[str, str | None]:
     """
     if len(set(schema.names)) < len(schema.names):
         twice = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise TableError(f"two columns are called {printable(twice)!r}: rename one of them")
+        raise TableError(
+            f"{where} has two columns that are called {printable(twice)!r}: rename one of them"
+        )
     return {field.name: kind_of(field.type) for field in schema}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import glob
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -241,7 +242,7 @@ def _part_of_file(file: Path) -> Part:
 def _part_of_parquet(file: Path, stamp: Any) -> Part:
     reader = require("pyarrow.parquet", "stream")
     with reader.ParquetFile(file) as opened:
-        kinds = kinds_of(opened.schema_arrow)
+        kinds = kinds_of(opened.schema_arrow, printable(str(file)))
         rows = opened.metadata.num_rows
 
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
@@ -269,7 +270,13 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
     missing = {"null_values": MISSING_IN_FILES, "strings_can_be_null": True}
     with opened(csv.ConvertOptions(**missing)) as stream:
         schema = stream.schema
-    kinds = kinds_of(schema)
+    kinds = kinds_of(schema, printable(str(file)))
+    for field in schema:
+        if pa.types.is_binary(field.type):
+            raise TableError(
+                f"{printable(str(file))}: column {printable(field.name)!r} has text that is not"
+                " UTF-8: save the file as UTF-8"
+            )
 
     def read(chosen: Mapping[str, str], size: int) -> Iterator[Any]:
         # Whole numbers may be followed by others, and a column that begins without a value has
@@ -289,7 +296,11 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
                     _check_closed(batch, file)
                     yield batch
         except pa.ArrowInvalid as error:
-            reason = printable(" ".join(str(error).split()))
+            # Arrow counts the columns from 0.
+            named = re.sub(
+                r"CSV column #(\d+)", lambda of: f"column {schema.names[int(of[1])]!r}", str(error)
+            )
+            reason = printable(" ".join(named.split()))
             raise TableError(
                 f"{printable(str(file))}: {reason}; the types of its columns are those of its first"
                 f" {CSV_BLOCK // 2**20} MB, or of the files before it"
@@ -327,7 +338,7 @@ def _of_dataset(dataset: Any) -> Source:
             )
 
         with _faults_of(name):
-            parts.append(Part(name, kinds_of(schema), fragment.count_rows(), read))
+            parts.append(Part(name, kinds_of(schema, name), fragment.count_rows(), read))
     if not parts:
         raise TableError("the dataset has no files")
     return Source.of("the dataset", parts)
@@ -360,4 +371,4 @@ def _of_stream(table: Any) -> Source:
         for batch in pa.RecordBatchReader.from_stream(table):
             yield batch.select(list(kinds))
 
-    return Source.of(name, [Part(name, kinds_of(schema), None, read)])
+    return Source.of(name, [Part(name, kinds_of(schema, name), None, read)])
