@@ -219,4 +219,6 @@ def _own(penalty: Penalty, trainer: FairTrainer, prediction: Any, part: Part) ->
     if statistic is None:
         statistic = KB(penalty.h, penalty.k)
     kept = jax.tree.map(lambda leaf: leaf[0], carried)
-    return float(statistic.held_out(kept, jnp.asarray(part.z), jnp.asarray(prediction)))
+    # In the units of the training, which networks, of all measures, know by heart.
+    z = trainer.attributes[0].encode(part.z, len(part.z))
+    return float(statistic.held_out(kept, jnp.asarray(z, jnp.float32), jnp.asarray(prediction)))
