@@ -86,8 +86,8 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.torch_overhead --write
 	$(BIN)/python -m bench.compile --write
 	$(BIN)/python -m bench.coverage --write
-	$(BIN)/python -m bench.guarantee --write
 	$(BIN)/python -m bench.fairness --write
+	$(BIN)/python -m bench.guarantee --write
 
 paper: $(VENV)/ready-dev
 	$(BIN)/python -m bench.paper all

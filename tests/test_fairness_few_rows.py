@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import hgr_jax
 from hgr_jax.cli.main import main
 from hgr_jax.fairness import (
     MLP,
+    Candidate,
     FairMLPRegressor,
     FairPostprocessor,
     FairTrainer,
@@ -53,6 +55,14 @@ def test_a_rare_prediction_is_seldom_bounded_below_its_dependence() -> None:
         z = rng.normal(size=400)
         below += certify((z > 2.6).astype(float), z, 0.5).bound < population
     assert below == 0  # ten of them, by a bound that trusts every standard error
+
+
+def test_a_certificate_says_how_it_was_made() -> None:
+    found = certify(Y + X[:, 1], Z, 0.9, 0.8)
+    assert found.level == 0.8
+    assert found.method == "normal law of HGR-KB less the bias of one side's functions"
+    tried = dataclasses.replace(found, candidates=(Candidate(0.1, 5, 0.1, 0.2, True),))
+    assert tried.method.endswith("of models in an order fixed before")
 
 
 def test_of_one_row_there_is_no_certificate() -> None:

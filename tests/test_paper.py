@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flax import nnx
 
 from bench.data import data_folder
 from bench.paper import __main__ as paper
 from bench.paper import enforcement, grid, heldout, tables
 from bench.paper.folds import over_folds
 from bench.paper.output import Output
+from hgr_jax.fairness import MLP, FairTrainer, Penalty
 
 NEED_TABLES = {
     *("monotonicity", "importance", "causality", "results", "heldout", "calibration", "history"),
@@ -258,3 +260,16 @@ def test_inner_folds_choose_from_training_rows_only(
     monkeypatch.setattr(heldout, "THRESHOLDS", (1.0, 0.45, 0.4))
     way = heldout.choose(communities, 0)
     assert (way.degree, way.factor, way.steps) == (5, 0.45, 2 * heldout.CHUNK)
+
+
+def test_networks_measure_an_attribute_in_the_units_they_were_trained_in() -> None:
+    """The last networks of a training, on its rows: about the value of its last step."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    y, z = x[:, 0] + x[:, 1], 50 + 20 * x[:, 0]
+    penalty = Penalty("neural", 0.3)
+    trainer = FairTrainer(MLP(3, (8,), rngs=nnx.Rngs(0)), penalties=penalty)
+    trainer.fit(x, y, z, steps=15)
+    part = enforcement.Part(x, y, z)
+    own = enforcement._own(penalty, trainer, trainer.predict(x), part)
+    assert own == pytest.approx(trainer.history.steps["value_z"][-1], abs=0.05)

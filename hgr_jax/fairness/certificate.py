@@ -129,6 +129,12 @@ class Certificate:
         return text
 
     @property
+    def method(self) -> str:
+        """How the bound was made, in words."""
+        order = ", of models in an order fixed before" if self.candidates else ""
+        return f"normal law of HGR-KB less the bias of one side's functions{order}"
+
+    @property
     def _bounded(self) -> str:
         """The bound and where it is from, for texts."""
         less = ", less its upward bias" if self.bound < self.value else ""
@@ -187,8 +193,8 @@ def certify(
     prediction: ArrayLike,
     z: ArrayLike,
     threshold: float,
-    *,
     level: float = 0.95,
+    *,
     h: int = 5,
     k: int = 5,
     name: str = "z",
