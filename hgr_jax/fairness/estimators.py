@@ -41,9 +41,10 @@ _PARAMETERS = """
         evaluation on them: the one where the measure that is penalised, with less of its upward
         bias, violates the threshold least, then that of the highest score; stop after
         ``n_iter_no_change`` evaluations (one every 25 steps) without a better.
-      guarantee: a level as 0.95: hold back ``guarantee_fraction`` of the rows, and return the most
-        accurate model of which they say, with that confidence, that its HGR-KB in the population
-        is at most ``threshold`` (see `fit_certified`), or raise `NoSolutionFound`.  ``steps`` are
+      guarantee: a level as 0.95: hold back ``guarantee_fraction`` of the rows, and return the last
+        model, of more and more accurate ones, of which they say, with that confidence, that its
+        HGR-KB in the population is at most ``threshold`` (see `fit_certified`), or raise
+        `NoSolutionFound`.  ``steps`` are
         those of all models that are tried; as many, at most, come before the first.
       constraint_fraction: share of the rows that the network is not trained on, and whose HGR is
         kept below the threshold too, so that it does not hide in what the network memorises (see
