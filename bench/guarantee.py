@@ -142,8 +142,8 @@ def guarantees(report: MarkdownReport, quick: bool) -> bool:
         " A run is easy where a model was returned, or where the first candidate's value, less its"
         f" bias, is at most {EASY:g} thresholds. {MOST_FAILURES:.0%} may fail, and of all"
         f" easy runs {LEAST_RETURNED:.0%} are to have a model, both but for two standard deviations"
-        " of chance. (The fewer rows and the lower the threshold, the fewer have: 400 rows held back cannot tell"
-        " 0.1 from 0.2.)"
+        " of chance. (The fewer rows and the lower the threshold, the fewer have: 400 rows held"
+        " back cannot tell 0.1 from 0.2.)"
     )
     return report.judged_table(
         (
