@@ -72,9 +72,8 @@ class _Limit:
 
 def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]:
     """Return ``work`` of each part, in their order, as ``map`` would."""
-    if threading.current_thread().name.startswith(
-        _PREFIX
-    ):  # waiting for itself, it would never end
+    # A thread of the pool that waits for the pool may wait for ever.
+    if threading.current_thread().name.startswith(_PREFIX):
         return list(map(work, *parts))
     x64 = jnp.result_type(float) == jnp.float64
 
@@ -100,10 +99,6 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=_PREFIX)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of the threads
-
-
 def can_limit_blas() -> bool:
     """Return whether `in_threads` gives BLAS one thread: whether threadpoolctl is there."""
     return _limit() is not None
@@ -116,3 +111,13 @@ def _limit() -> _Limit | None:
     except ImportError:
         return None
     return _Limit(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+def _forget() -> None:
+    """Begin anew in a forked process: it has none of the threads, and a lock may be held by one."""
+    _pool.cache_clear()
+    _limit.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -236,7 +236,7 @@ def read_training(folder: Path, start: Training, description: Mapping[str, Any])
     state, best = jax.tree.unflatten(structure, restored)
     columns = {kind: {name: arrays[f"{kind} {name}"] for name in known[kind]} for kind in _KINDS}
     history = History(columns["steps"], columns["evaluations"], start.history.thresholds)
-    limits = tuple(arrays["limits"].tolist()) or None
+    limits = tuple(arrays.get("limits", np.zeros(0)).tolist()) or None  # older ones have none
     return Training(state, best, history, bool(stopped), known["validated"], limits)
 
 
