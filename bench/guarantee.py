@@ -141,8 +141,8 @@ def guarantees(report: MarkdownReport, quick: bool) -> bool:
         " those whose attribute is within the range of the data set."
         " A run is easy where a model was returned, or where the first candidate's value, less its"
         f" bias, is at most {EASY:g} thresholds. {MOST_FAILURES:.0%} may fail, but for two"
-        f" standard deviations of chance; of all easy runs {LEAST_RETURNED:.0%} are to have a model."
-        " (The fewer rows and the lower the threshold, the fewer have: 400 rows held"
+        f" standard deviations of chance; of all easy runs {LEAST_RETURNED:.0%} are to have a"
+        " model. (The fewer rows and the lower the threshold, the fewer have: 400 rows held"
         " back cannot tell 0.1 from 0.2.)"
     )
     return report.judged_table(
