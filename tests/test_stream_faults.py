@@ -184,3 +184,35 @@ def test_a_text_with_too_many_levels(tmp_path: Path, monkeypatch: pytest.MonkeyP
     table.to_parquet(tmp_path / "t.parquet")
     found = hgr_jax.scan(tmp_path / "t.parquet", pvalues=None)
     assert found.skipped["name"] == "text with more levels than a scan of batches counts"
+
+
+def test_dates_in_a_time_zone_are_no_others(tmp_path: Path) -> None:
+    when = pd.date_range("2020-01-01", periods=200, freq="h")
+    table = pd.DataFrame({"when": when, "x": np.random.default_rng(0).normal(size=200)})
+    for place, zone in enumerate(["UTC", "Europe/Rome", None]):
+        zoned = table.assign(when=when.tz_localize("UTC").tz_convert(zone) if zone else when)
+        zoned.to_parquet(tmp_path / f"{place}.parquet")
+        if zone:
+            assert hgr_jax.scan(tmp_path, pvalues=None).settings["rows"] == 200 * (1 + place)
+    with pytest.raises(ValueError, match=r"2.parquet: column 'when' holds dates, and dates in"):
+        hgr_jax.scan(tmp_path)
+
+
+def test_a_damaged_checkpoint(tmp_path: Path, parts: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    hgr_jax.scan(parts, pvalues=None, checkpoint=folder)
+    path = folder / "state.npz"
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b""):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"state.npz does not hold the state.*: remove it"):
+            hgr_jax.scan(parts, pvalues=None, checkpoint=folder)
+    np.savez(path, a=np.ones(3))
+    with pytest.raises(ValueError, match="it holds other arrays"):
+        hgr_jax.ScanState.load(path)
+
+
+def test_a_frame_with_a_name_twice() -> None:
+    table = pd.DataFrame(np.ones((9, 3)), columns=["a", "b", "b"])
+    with pytest.raises(ValueError, match="two columns that are called 'b': rename one of them"):
+        hgr_jax.ScanState.prepare(table)

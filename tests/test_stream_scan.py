@@ -99,6 +99,15 @@ def test_one_file_of_csv_and_one_of_parquet(
         near(hgr_jax.scan(tmp_path / name), whole)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+def test_csv_of_other_encodings(tmp_path: Path, encoding: str) -> None:
+    table = mixed(rows=400).replace({"side": {"left": "\u00e4u\u00dferst links"}})
+    table.to_csv(tmp_path / "utf8.csv", index=False)
+    table.to_csv(tmp_path / "other.csv", index=False, encoding=encoding)
+    expected = hgr_jax.scan(tmp_path / "utf8.csv", h=2, k=2, pvalues=None)
+    same(hgr_jax.scan(tmp_path / "other.csv", h=2, k=2, pvalues=None), expected)
+
+
 def test_a_folder_in_partitions(tmp_path: Path, table: pd.DataFrame, whole: hgr_jax.Scan) -> None:
     arrow = pa.Table.from_pandas(table.assign(part=np.arange(len(table)) % 3), preserve_index=False)
     schema = pa.schema([("part", pa.int32())])

@@ -90,7 +90,7 @@ def test_marks_of_missing_values_need_no_remark(tmp_path: Path, missing: str) ->
         (",5e2", ",", 50),
         *(
             (text, ".", None)
-            for text in ("5,12", "1,2345", "(5", "5)", "--5", "-$-5", "12 kg", "%")
+            for text in ("5,12", "0,123", "1,2345", "(5", "5)", "--5", "-$-5", "12 kg", "%")
         ),
         *((text, ".", None) for text in ("$", "1,234 567", "1_000", "", "5%%")),
         *((text, ",", None) for text in ("3.14", "1,2,3", "1.23,4")),
@@ -108,6 +108,8 @@ def test_numbers_as_people_write_them(text: str, point: str, value: float | None
         (["7", "51,257"], [7, 51257], "'51,257' is read as 51257"),
         (["1,5", "7", "-2,25"], [1.5, 7, -2.25], "'1,5' is read as 1.5 (a decimal comma)"),
         (["1.234,5", "7"], [1234.5, 7], "'1.234,5' is read as 1234.5 (a decimal comma)"),
+        (["-0,301", "1,234"], [-0.301, 1.234], "'-0,301' is read as -0.301 (a decimal comma)"),
+        (["-0,301", "$7"], [-0.301, 7], "'-0,301' is read as -0.301 (a decimal comma)"),
         (["1,234", "2,5"], [1.234, 2.5], "'1,234' is read as 1.234 (a decimal comma)"),
     ],
 )

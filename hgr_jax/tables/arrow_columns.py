@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,19 @@ from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.texts import MISSING
 
-NUMBER, FLAG, DATE, TIME, SPAN, TEXT = (
+NUMBER, FLAG, DATE, ZONED, TIME, SPAN, TEXT = (
     "numbers",
     "true and false",
     "dates",
+    "dates in a time zone",
     "times of day",
     "durations",
     "text",
 )
 """Kinds of columns; all but text are numbers."""
+
+DATES = (DATE, ZONED)
+"""Days since 1970; without a time zone they are of no one knows which, and go with no others."""
 
 EMPTY = ""
 """Kind of a column without any value: it goes with every other."""
@@ -73,7 +77,7 @@ def kind_of(dtype: Any) -> str | None:
     if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
         return NUMBER
     if types.is_date(dtype) or types.is_timestamp(dtype):
-        return DATE
+        return DATE if getattr(dtype, "tz", None) is None else ZONED
     if types.is_time(dtype):
         return TIME
     if types.is_duration(dtype):
@@ -88,12 +92,16 @@ def kinds_of(schema: Any, where: str = "the table") -> dict[str, str | None]:
     Raises:
       TableError: for two columns of one name.
     """
-    if len(set(schema.names)) < len(schema.names):
-        twice = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise TableError(
-            f"{where} has two columns that are called {printable(twice)!r}: rename one of them"
-        )
+    _check_unique(schema.names, where)
     return {field.name: kind_of(field.type) for field in schema}
+
+
+def _check_unique(names: Sequence[Any], where: str) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise TableError(
+            f"{where} has two columns that are called {printable(str(twice))!r}: rename one of them"
+        )
 
 
 def decoded(table: Any, kinds: Mapping[str, str], where: str) -> Chunk:
@@ -135,14 +143,14 @@ def _numbers(column: Any, kind: str) -> NDArray[np.float64]:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     unit = 1.0
-    if kind == DATE:
+    if kind in DATES:
         zone = getattr(column.type, "tz", None)
         column, unit = column.cast(pa.timestamp("us", zone), safe=False), _DAY
     elif kind == SPAN:
         column, unit = column.cast(pa.duration("us"), safe=False), _DAY
     elif kind == TIME:
         column, unit = column.cast(pa.time64("us"), safe=False), _DAY / 24
-    if kind in (DATE, SPAN, TIME):
+    if kind in (*DATES, SPAN, TIME):
         column = column.cast(pa.int64())
     # Digits that float64 has not are lost, as they are of a column of a frame.
     column = compute.cast(column, pa.float64(), safe=False)
@@ -185,6 +193,7 @@ def as_arrow(table: Any) -> Any:
             arrays = {str(name): np.asarray(values) for name, values in table.items()}
             return pa.table({n: pa.array(x, from_pandas=True) for n, x in arrays.items()})
         if type(table).__module__.startswith("pandas"):
+            _check_unique(getattr(table, "columns", ()), "the table")
             return pa.Table.from_pandas(table, preserve_index=False)
         if hasattr(table, "__arrow_c_stream__"):
             return pa.table(table)

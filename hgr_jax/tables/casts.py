@@ -145,7 +145,7 @@ def _cast_commas(present: Any, *, sure: bool) -> NDArray[np.float64] | None:
     compute = arrow().compute
     if compute.any(compute.match_substring(present, ".")).as_py():
         return None
-    thousands = r"^[-+]?[0-9]{1,3},[0-9]{3}$|^[^,]*$"
+    thousands = r"^[-+]?[1-9][0-9]{0,2},[0-9]{3}$|^[^,]*$"
     if not sure and compute.all(compute.match_substring_regex(present, thousands)).as_py():
         return None
     return _cast(compute.replace_substring(present, ",", "."))

@@ -76,14 +76,12 @@ def as_utf8(body: bytes, shown: str) -> tuple[bytes, str]:
     Raises:
       TableError: if it is no text.
     """
-    name = next((name for mark, name in _MARKS if body.startswith(mark)), None)
+    name = told_encoding(body)
     if body and not body.strip(b"\0"):
         raise TableError(
             f"{shown} holds nothing but zero bytes: it was not written or copied to its end; get it"
             " anew"
         )
-    if name is None:
-        name = _utf16_without_mark(body[:1000])
     note = ""
     try:
         if name is not None:
@@ -109,6 +107,12 @@ def as_utf8(body: bytes, shown: str) -> tuple[bytes, str]:
             " expected CSV, Parquet, Feather, JSON or .xlsx"
         )
     return body, note
+
+
+def told_encoding(start: bytes) -> str | None:
+    """Return the encoding that a file of text tells by how it starts; None if it tells none."""
+    told = next((name for mark, name in _MARKS if start.startswith(mark)), None)
+    return told or _utf16_without_mark(start[:1000])
 
 
 def _utf16_without_mark(start: bytes) -> str | None:

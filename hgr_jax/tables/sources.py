@@ -12,7 +12,7 @@ from typing import Any
 
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import EMPTY, NUMBER, TEXT, check_kind, kinds_of
-from hgr_jax.tables.delimited import arrow, find_delimiter
+from hgr_jax.tables.delimited import arrow, as_utf8, find_delimiter, told_encoding
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.texts import MISSING
 
@@ -256,11 +256,13 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
     csv = require("pyarrow.csv", "stream")
     pa = arrow()
     with pa.input_stream(str(file), compression="detect") as stream:
-        line = stream.read(2**16).split(b"\n")[0].decode(errors="replace")
+        start = stream.read(2**16)
+    encoding = told_encoding(start) or "utf-8"
+    line = start.decode(encoding, errors="replace").split("\n")[0]
     if not line.strip():
         raise TableError(f"{printable(str(file))} is empty: expected a line of column names")
     parse = csv.ParseOptions(delimiter=find_delimiter(line, None))
-    options = csv.ReadOptions(block_size=CSV_BLOCK)
+    options = csv.ReadOptions(block_size=CSV_BLOCK, encoding=encoding)
 
     def opened(convert: Any) -> Any:
         return csv.open_csv(
@@ -317,7 +319,7 @@ def _check_closed(batch: Any, file: Path) -> None:
         if value is None or "\n" not in value:
             continue
         with pa.input_stream(str(file), compression="detect") as stream:
-            body = stream.read()
+            body, _ = as_utf8(stream.read(), printable(str(file)))
         # A value that ends has a quote behind it.
         if body.rstrip(b"\r\n").endswith(value.rstrip("\r\n").encode()[-2000:]):
             line = 1 + body[: body.find(value[:2000].encode())].count(b"\n")
