@@ -14,6 +14,7 @@ from scan_support import ROWS, agrees, as_read, expected, plain, present_rows
 
 import hgr_jax
 from hgr_jax import scan
+from hgr_jax.scanning import engine
 
 PATTERN_OF = (0, 0, 1, 1, 2, 3)
 """Columns share patterns of missing values, always in the same way: so do the programs."""
@@ -234,3 +235,23 @@ def test_many_categories_in_small_memory(rng: np.random.Generator) -> None:
         a, b, w = present_rows(found, i, j)
         assert found.correlation[i, j] == pytest.approx(expected(a, b, w, 3, 2)[0], abs=1e-4)
         assert found.degrees[i, j].tolist() == [3 if i == 0 else 5, 5]
+
+
+def test_values_that_far_ones_hide(rng: np.random.Generator, monkeypatch: Any) -> None:
+    """In float32 nothing is left of the others: such a column is fitted in float64, or noted."""
+    x = rng.normal(size=(ROWS, 3))
+    x[:, 1] = x[:, 0] ** 2 + 0.3 * x[:, 1]
+    x[:3, 0] = 1e9
+    table = {**dict(zip("abc", x.T, strict=True)), "d": rng.integers(0, 2, ROWS).astype(float)}
+    found = scan(table, h=3, k=2, pvalues=None, standard_errors=True)
+    with jax.enable_x64(True):
+        whole = scan(table, h=3, k=2, pvalues=None, standard_errors=True)
+    for name in ("correlation", "pearson", "standard_error"):
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=1e-4)
+    assert not found.notes
+    assert "ill conditioned" in scan(x.astype(np.float32), h=3, k=2, pvalues=None).notes["x0"]
+    monkeypatch.setattr(engine, "APART", ROWS)
+    assert "ill conditioned" in scan(table, h=3, k=2, pvalues=None).notes["a"]
+    assert not scan(table, h=3, k=2, pvalues=None, transform="rank").notes
+    target = scan(table, h=3, k=2, pvalues=None, target="b")  # three pairs, one with a
+    assert target.correlation[0, 1] == pytest.approx(whole.correlation[0, 1], abs=1e-6)

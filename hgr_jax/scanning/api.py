@@ -277,10 +277,12 @@ def scan(
                 "kernels as h or k": not kernels.plain,
                 f"method={method!r}": method not in ("kb", "sk"),
                 f"pvalues={pvalues!r}": pvalues not in ("auto", None),
+                "top": top is not None,
+            },
+            of_files={
                 "checkpoint": checkpoint is not None and cluster is not None,
                 "devices": devices is not None and cluster is not None,
-                "top": top is not None,
-            }
+            },
         )
         options = StreamOptions(
             h=cast(int, kernels.h),

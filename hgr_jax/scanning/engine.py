@@ -35,6 +35,12 @@ from hgr_jax.scanning.sides import Side, filled, side_of_levels, side_of_numbers
 from hgr_jax.scanning.solve import Again, TilePairs, Tiles, estimates
 from hgr_jax.scanning.sums import Batch, cross_sums, own_sums, shared_weights
 
+APART = 2**22
+"""Rows of pairs, at most, that are estimated one by one beside an ill-conditioned column.
+
+On the host, in float64: only where the columns have its digits.
+"""
+
 
 class Engine:
     """The features of a table, ready for the estimates of any of its pairs.
@@ -85,6 +91,7 @@ class Engine:
             )
             self.functions, self.in_span = found, found.basis.in_span
             self.cross = None if changed else self.cross
+            self._tell_hidden()
         else:
             self.in_span = np.ones((kernels.largest, features.n_numeric), bool)
             self.functions = features_of_kernels(features, kernels, self.memory, self._measured)
@@ -94,6 +101,16 @@ class Engine:
         if known is not None:
             moments = self._take_out(known, moments, None)
         self.moments = moments
+
+    def _tell_hidden(self) -> None:
+        """Let columns be ill conditioned whose values far ones make one, in the features' dtype."""
+        directions, all_digits = self.in_span.sum(axis=0), self.features.unrounded
+        few = np.flatnonzero(directions < self.kernels.largest)
+        if all_digits is not None and len(few):
+            expected = np.minimum(
+                bases.count_distinct(all_digits[:, few]) - 1, self.kernels.largest
+            )
+            self.well_conditioned[few] &= directions[few] >= expected
 
     def _take_out(
         self, known: NDArray[np.float64], moments: Floats, beside: Floats | None
@@ -134,8 +151,17 @@ class Engine:
         progress: Callable[[int], None] = lambda done: None,
         blocks: Callable[[Integers, Floats], None] = lambda positions, m: None,
     ) -> Estimates:
-        """Estimate HGR of ``pairs (N, 2)``; see `hgr_jax.scanning.solve.estimates`."""
-        return estimates(
+        """Estimate HGR of ``pairs (N, 2)``; see `hgr_jax.scanning.solve.estimates`.
+
+        Those with an ill-conditioned column on their own, where that is not too much work; it
+        counts as well conditioned then.
+        """
+        ill = np.append(~self.well_conditioned, False)
+        ill = ill[np.minimum(pairs, self.features.n_numeric)]
+        exact = self.features.unrounded is not None or self.features.x.dtype == np.float64
+        some = np.asarray(ill.any(axis=1)) & exact
+        apart = some if some.sum() * self.features.rows <= APART else np.zeros_like(some)
+        found = estimates(
             self.layout,
             self.shared,
             self._tiles,
@@ -143,8 +169,21 @@ class Engine:
             progress=progress,
             blocks=blocks,
             again=self._separately,
+            apart=apart,
             errors=self._errors if self.errors else None,
         )
+        if apart.any():
+            self._settle(pairs[apart], ill[apart], found.degrees[apart])
+        return found
+
+    def _settle(self, pairs: Integers, ill: NDArray[np.bool_], directions: Integers) -> None:
+        """Let ill-conditioned columns be fine that have all their directions ``(N, 2)`` apart."""
+        columns, place = np.unique(pairs[ill], return_inverse=True)
+        digits = np.stack([self.features.digits(column) for column in columns], axis=1)
+        values = bases.count_distinct(digits)[place]
+        limits = np.broadcast_to([self.kernels.h, self.kernels.k], pairs.shape)[ill]
+        self.well_conditioned[columns] = True
+        self.well_conditioned[pairs[ill][directions[ill] < np.minimum(values - 1, limits)]] = False
 
     def _separately(self, pairs: Integers) -> Again:
         return estimate_separately(self.features, self.kernels, pairs, errors=self.errors)

@@ -9,7 +9,7 @@ from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.inference._pairs import fit_pair
 from hgr_jax.inference._small_problems import top_correlations
 from hgr_jax.scanning.errors import error_of_pair
-from hgr_jax.scanning.features import Features, Kernels
+from hgr_jax.scanning.features import Features, Kernels, within_range
 from hgr_jax.scanning.given import known_on, left_of
 
 
@@ -28,7 +28,11 @@ def estimate_separately(
             continue
         w = np.ones(len(rows)) if features.weights is None else features.weights[rows]
         kernel_of_each = features.kernel(i, kernels.h), features.kernel(j, kernels.k)
-        fitted = fit_pair(features.values(i)[rows], features.values(j)[rows], w, kernel_of_each)
+        # Of values near each other among far ones, the features may have no digit left.
+        a, b = (features.digits(column)[rows] for column in (i, j))
+        if kernels.plain:
+            a, b = (within_range(x[:, None])[:, 0] for x in (a, b))
+        fitted = fit_pair(a, b, w, kernel_of_each)
         category = pairs[place] >= features.n_numeric
         counts = np.array(fitted.directions)
         f, g = fitted.functions[1 : counts[0] + 1], fitted.functions[counts[0] + 1 :]

@@ -56,6 +56,12 @@ class Features:
         number = column < self.n_numeric
         return self.x[:, column] if number else self.codes[:, column - self.n_numeric]
 
+    def digits(self, column: int) -> NDArray[Any]:
+        """Return a column as `values` does, numbers with all their digits."""
+        if column >= self.n_numeric or self.unrounded is None:
+            return self.values(column)
+        return self.unrounded[:, column]
+
     def present(self, column: int) -> NDArray[np.bool_]:
         """Return the rows ``(n,)`` where a column is present."""
         values = self.values(column)
@@ -89,11 +95,11 @@ def as_features(
     wanted = x.dtype if x.dtype == np.float32 else jnp.result_type(float)
     unrounded = np.asarray(x) if x.dtype == np.float64 and wanted == jnp.float32 else None
     if x.size and not as_they_are:
-        x = _within_range(x)
+        x = within_range(x)
         if unrounded is not None:
             # float32 has too few digits for values far from 0; no affine map changes a correlation.
             x = x - np.nanmean(x, axis=0)
-            x = _within_range(x, least=0)
+            x = within_range(x, least=0)
     codes = [category.codes for category in columns.categories]
     whole = np.stack(codes, axis=1) if codes else np.zeros((columns.rows, 0), np.int32)
     if dropped is not None:
@@ -107,7 +113,7 @@ def as_features(
     )
 
 
-def _within_range(x: ArrayLike, *, least: int = 30) -> Any:
+def within_range(x: ArrayLike, *, least: int = 30) -> Any:
     """Scale columns by powers of 2, which is exact, if some reach beyond ``2 ** least`` or less.
 
     Their powers neither overflow nor vanish, and none are denormal, which XLA takes for 0.

@@ -22,13 +22,19 @@ KERNEL_LETTERS = 60
 """Of a kernel among the settings of a scan."""
 
 
-def check_streamed(asked: Mapping[str, bool]) -> None:
-    """Raise for an option that only tables in memory have."""
+def check_streamed(asked: Mapping[str, bool], *, of_files: Mapping[str, bool]) -> None:
+    """Raise for an option that only tables in memory have, or those and files."""
     wrong = [name for name, there in asked.items() if there]
     if wrong:
         raise ValueError(
             f"{wrong[0]}: not for a table that is read batch by batch. Leave it out, or read the"
             " table (or a sample of its rows) into a data frame and scan that."
+        )
+    wrong = [name for name, there in of_files.items() if there]
+    if wrong:
+        raise ValueError(
+            f"{wrong[0]}: not for a table on a cluster, whose engine says which parts it computes"
+            " again and where. Leave it out, or write the table to Parquet files and scan these."
         )
 
 

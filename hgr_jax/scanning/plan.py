@@ -152,13 +152,8 @@ class Plan:
         whole = np.stack(numbers, axis=1) if numbers else np.zeros(shape)
         codes = np.empty((chunk.rows, len(self.levels)), np.intp)
         strange = np.zeros(len(self.levels), np.intp)
-        for place, (name, levels) in enumerate(self.levels.items()):
-            own, words = texts_of(chunk, name)
-            known = {level: i for i, level in enumerate(levels[:-1])}
-            mapped = np.array([*(known.get(word, len(levels) - 1) for word in words), -1], np.intp)
-            codes[:, place] = mapped[own]
-            new = np.array([*(word not in known for word in words), False])
-            strange[place] = np.count_nonzero(new[own]) if new.any() else 0
+        for place, name in enumerate(self.levels):
+            codes[:, place], strange[place] = self.codes_of(chunk, name)
         present = self._present(whole, codes, where)
         codes = np.asarray(codes, np.int32)
         batch = Batch(self.functions(self.scaled(whole)), codes, w, present)
@@ -171,6 +166,15 @@ class Plan:
 
         in_threads(place_ranks, range(len(numbers)))
         return batch, Batch(self.functions(rank, ranked=True), codes, w, present), strange
+
+    def codes_of(self, chunk: Chunk, name: str) -> tuple[Integers, int]:
+        """Return positions ``(n,)`` of a category's levels, and how many texts are none of them."""
+        own, words = texts_of(chunk, name)
+        last = len(self.levels[name]) - 1
+        known = {level: i for i, level in enumerate(self.levels[name][:-1])}
+        mapped = np.array([*(known.get(word, last) for word in words), -1], np.intp)
+        new = np.array([*(word not in known for word in words), False])
+        return mapped[own], int(np.count_nonzero(new[own])) if new.any() else 0
 
     def _present(self, x: Floats, codes: Integers, where: str) -> NDArray[np.bool_]:
         """Return the rows ``(n, u)`` of each pattern, which all of its columns must have."""

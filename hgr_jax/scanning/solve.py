@@ -84,6 +84,7 @@ def estimates(
     progress: Callable[[int], None],
     blocks: Callable[[Integers, Floats], None],
     again: Callable[[Integers], Again],
+    apart: NDArray[np.bool_],
     errors: Callable[[TilePairs], Floats] | None = None,
 ) -> Estimates:
     """Estimate HGR of ``pairs (N, 2)``, positions of columns, numbers before categories.
@@ -97,6 +98,7 @@ def estimates(
       blocks: called with the positions of some pairs ``(M,)`` and their whitened cross moments
         ``(r, s, M)``, of which the sides are those of a pair in rising order of its columns.
       again: estimates pairs whose rows leave a side ill conditioned.
+      apart: ``(N,)``, which pairs are such whatever their rows.
       errors: of standard errors, if they are asked for.
     """
     count = len(pairs)
@@ -117,7 +119,7 @@ def estimates(
         degrees[chosen] = np.where(flip[:, None], directions[:, ::-1], directions)
         # Rows that two columns share may be another kind of rows than those of each (all the
         # small values, say): bases that were fitted to the columns are ill conditioned there.
-        ill = chosen[pivot[chosen] < MIN_SHARED_PIVOT[str(layout.dtype)]]
+        ill = chosen[(pivot[chosen] < MIN_SHARED_PIVOT[str(layout.dtype)]) | apart[chosen]]
         if len(ill):
             value[ill], linear[ill], degrees[ill], error[ill] = again(pairs[ill])
         progress(len(chosen))

@@ -7,12 +7,10 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 from jax import Array
 
-from hgr_jax._checks import as_key, check_count
+from hgr_jax._checks import check_count
 from hgr_jax.scanning import state_archive
-from hgr_jax.scanning.choice import as_positions
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.scanning.plan import Plan, plan_of
 from hgr_jax.scanning.result import Scan
@@ -226,15 +224,12 @@ class ScanState:
         Raises:
           ValueError: if there are no rows yet.
         """
-        if self._sums is None:
-            raise ValueError("this state has no rows yet: update it first.")
-        targets = as_positions("target", target, self._plan.names)
         return scan_of(
             self._plan,
             self._sums,
-            targets,
-            permutations=check_count("permutations", permutations),
-            key=jax.random.key(0) if key is None else as_key(key),
+            target=target,
+            permutations=permutations,
+            key=key,
             memory=memory,
         )
 

@@ -19,6 +19,7 @@ from hgr_jax.scanning.plan import Plan, Repair
 from hgr_jax.scanning.rank_maps import RankMap
 from hgr_jax.scanning.stream_sums import StreamSums
 from hgr_jax.scanning.sums import TileSums
+from hgr_jax.tables.faults import printable
 
 STATE_FORMAT = 1
 
@@ -59,6 +60,8 @@ def read_state(path: str | Path) -> tuple[Plan, StreamSums | None, dict[str, Any
     with Path(path).open("rb") as file:
         try:
             with np.load(file, allow_pickle=False) as kept:
+                if not {"words", "plan"} <= set(kept.files):
+                    raise ValueError("it holds other arrays")
                 words = json.loads(str(kept["words"]))
                 if words["format"] != STATE_FORMAT:
                     raise ValueError(f"format {words['format']}, where {STATE_FORMAT} was expected")
@@ -70,7 +73,9 @@ def read_state(path: str | Path) -> tuple[Plan, StreamSums | None, dict[str, Any
             return plan, sums, dict(words["beside"])
         except Exception as error:  # of whatever a damaged archive makes its readers do
             reason = "it is damaged" if "pickle" in str(error) else error
-            raise ValueError(f"{path} does not hold the state of a scan: {reason}") from error
+            raise ValueError(
+                f"{printable(str(path))} does not hold the state of a scan: {reason}"
+            ) from error
 
 
 def same_plan(one: Plan, other: Plan) -> bool:

@@ -125,23 +125,25 @@ def spans(plan: Plan, sums: StreamSums) -> tuple[NDArray[np.bool_], NDArray[np.b
     moments = own_moments_of(plan.layout(), sums.values[NUMBERS])
     if plan.repair is not None:
         _, _, pivot = whitenings(moments, plan.repair.in_span)
-        return plan.repair.in_span, (pivot < MIN_SHARED_PIVOT[str(plan.dtype)]) | unresolved(plan)
+        ill = pivot < MIN_SHARED_PIVOT[str(plan.dtype)]
+        return plan.repair.in_span, ill | unresolved(plan, plan.repair.in_span)
     sample = np.stack([plan.sample[name] for name in plan.numbers], axis=1)
     basis, wrong = assessed(plan.values, moments, plan.scaled(sample))
     return basis.in_span, wrong
 
 
-def unresolved(plan: Plan) -> NDArray[np.bool_]:
-    """Return which numbers have fewer directions after a repair than values in the sample.
+def unresolved(plan: Plan, in_span: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which numbers have fewer directions ``in_span (d, p)`` than values in the sample.
 
-    Of far outliers, what a repair takes for rounding may be all that the other rows say.
+    Beside far outliers, what is taken for rounding may be all that the other rows say.
     """
-    if plan.repair is None:
-        return np.zeros(len(plan.numbers), bool)
-    in_span = plan.repair.in_span
-    sample = plan.scaled(np.stack([plan.sample[name] for name in plan.numbers], axis=1))
-    found = in_span.sum(axis=0) < np.minimum(count_distinct(sample) - 1, len(in_span))
-    return np.asarray(found)
+    few = np.flatnonzero(in_span.sum(axis=0) < len(in_span))
+    found = np.zeros(len(plan.numbers), bool)
+    if len(few):
+        sample = np.stack([plan.sample[plan.numbers[place]] for place in few], axis=1)
+        expected = np.minimum(count_distinct(sample) - 1, len(in_span))
+        found[few] = in_span[:, few].sum(axis=0) < expected
+    return found
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -212,9 +214,17 @@ def estimated(
         progress=lambda done: None,
         blocks=blocks,
         again=again,
+        apart=~of_fine(~unresolved(plan, in_span), pairs),
     )
     listed = {tuple(pair) for part in lost for pair in part.tolist()}
     return found, np.array([tuple(pair) in listed for pair in pairs.tolist()], bool)
+
+
+def of_fine(fine: NDArray[np.bool_], pairs: Integers) -> NDArray[np.bool_]:
+    """Return which ``pairs (N, 2)`` have no number but those that are ``fine (p,)``."""
+    numbers = len(fine)
+    known = np.append(fine, True)[np.minimum(pairs, numbers)]
+    return np.asarray(known.all(axis=1))
 
 
 def rank_span(plan: Plan, sums: StreamSums) -> NDArray[np.bool_]:

@@ -15,11 +15,13 @@ import jax.numpy as jnp
 from hgr_jax._progress import Advance, progress_bar
 from hgr_jax.scanning import state_archive
 from hgr_jax.scanning.options import checkpoint_folder
+from hgr_jax.scanning.reread import Reread
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.state import ScanState
 from hgr_jax.scanning.stream_options import StreamOptions
+from hgr_jax.scanning.streamed_result import scan_of
 from hgr_jax.scanning.survey import Survey
-from hgr_jax.tables.arrow_columns import decoded
+from hgr_jax.tables.arrow_columns import Chunk, decoded
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.sources import Source
 
@@ -83,7 +85,15 @@ def scan_source(
     while not state.well_conditioned and run.repairs < REPAIRS:
         run.repairs, run.tables = run.repairs + 1, 0
         state = run.finished(state.repaired())
-    return state.result(**options.of_result)
+
+    def read_again(kinds: dict[str, str]) -> Iterator[tuple[str, Chunk]]:
+        with bar("pairs by themselves") as advance:
+            for where, table in source.batches(list(kinds), rows):
+                yield where, decoded(table, kinds, where)
+                advance(table.num_rows)
+
+    reread = Reread(read_again, options.memory)
+    return scan_of(*state.parts, **options.of_result, reread=reread)
 
 
 def rows_at_once(memory: int, columns: int) -> int:
@@ -124,7 +134,10 @@ class Run:
         """
         if self.path is None or not self.path.exists():
             return None
-        plan, sums, beside = state_archive.read_state(self.path)
+        try:
+            plan, sums, beside = state_archive.read_state(self.path)
+        except ValueError as error:
+            raise TableError(f"{error}: remove it, and the scan begins anew") from error
         if beside.get("stamp") != self.stamp:
             raise TableError(
                 f"{self.path.parent} holds the checkpoint of another scan (another table, one that"

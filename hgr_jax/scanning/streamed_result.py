@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import jax
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Integers
+from hgr_jax._checks import as_key, check_count
 from hgr_jax.inference.multiplicity import adjust
-from hgr_jax.scanning.choice import pairs_of
+from hgr_jax.scanning.choice import as_positions, pairs_of
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.gather import as_scan
 from hgr_jax.scanning.notes import note_constants, with_ill_conditioned
 from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.pvalues import Significance
+from hgr_jax.scanning.reread import Reread
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.stream_sums import StreamSums, estimated, spans, unresolved
+from hgr_jax.scanning.stream_sums import StreamSums, estimated, of_fine, spans, unresolved
 from hgr_jax.scanning.streamed_tests import effective_rows_of, sample_features, tests_of_pairs
 from hgr_jax.scanning.survey import OF_WEIGHTS
-from hgr_jax.tables.arrow_columns import DATE
+from hgr_jax.tables.arrow_columns import DATES
 from hgr_jax.tables.columns import OTHER, Columns
 from hgr_jax.tables.convert import add_note
 from hgr_jax.tables.encoding import Category
@@ -28,23 +33,34 @@ SECONDS = 86_400.0
 
 def scan_of(
     plan: Plan,
-    sums: StreamSums,
-    targets: list[int] | None,
+    sums: StreamSums | None,
     *,
+    target: str | int | Sequence[str | int] | None,
     permutations: int,
-    key: Array,
+    key: Array | None,
     memory: int,
+    reread: Reread | None = None,
 ) -> Scan:
-    """Return the scan of sums; see `ScanState.result`."""
+    """Return the scan of sums; see `ScanState.result`.
+
+    With ``reread``, pairs of which they say too little are estimated from the rows themselves.
+    """
+    if sums is None:
+        raise ValueError("this state has no rows yet: update it first.")
+    targets = as_positions("target", target, plan.names)
+    permutations = check_count("permutations", permutations)
+    key = jax.random.key(0) if key is None else as_key(key)
     columns = sample_columns(plan)
     pairs, positions = pairs_of(columns, targets)
     found, lost = estimated(plan, sums, pairs)
-    fine = ~spans(plan, sums)[1]
+    in_span, wrong = spans(plan, sums)
+    wanting = unresolved(plan, in_span)
+    fine = ~(wrong | wanting)
+    if reread is not None and lost.any():
+        lost = _reread(reread, plan, found, pairs, lost)
+        fine |= wanting & ~np.isin(np.arange(len(fine)), pairs[lost])
     notes = with_ill_conditioned(columns, fine)
-    _note_lost(columns, positions[lost & _of_fine(fine, pairs)], notes)
-    unknown = ~_of_fine(~unresolved(plan), pairs)
-    found.correlation[unknown] = np.nan
-    lost |= unknown
+    _note_lost(columns, positions[lost & of_fine(fine, pairs)], notes)
     for name, count in zip(plan.levels, sums.strange.tolist(), strict=True):
         if count and plan.expected is None:
             remark = f"{count:,} rows have texts that the sample does not have: {OTHER!r}"
@@ -87,13 +103,28 @@ def scan_of(
     )
 
 
+def _reread(
+    reread: Reread, plan: Plan, found: Estimates, pairs: Integers, lost: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Put the estimates of pairs that are lost, and return those of which there is still none."""
+    fits, (value, linear, degrees, _) = reread(plan, pairs[lost], found.rows[lost])
+    places = np.flatnonzero(lost)[fits]
+    value, linear = (np.where((degrees > 0).all(axis=1), x, np.nan) for x in (value, linear))
+    numbers = (pairs[places] < len(plan.numbers)).all(axis=1)
+    found.correlation[places], found.linear[places], found.degrees[places] = value, linear, degrees
+    found.pearson[places] = np.where(numbers, linear, np.nan)
+    left = lost.copy()
+    left[places] = False
+    return left
+
+
 def sample_columns(plan: Plan) -> Columns:
     """Return the rows of the sample as the columns of a table."""
     sample = sample_features(plan)
     position = {name: place for place, name in enumerate(plan.names)}
     numbers, dates = sample.x, dict[str, float]()
     for place, name in enumerate(plan.numbers):
-        if plan.kinds[name] == DATE and not np.isnan(numbers[:, place]).all():
+        if plan.kinds[name] in DATES and not np.isnan(numbers[:, place]).all():
             first = float(np.nanmin(numbers[:, place]))
             numbers[:, place] -= first
             dates[name] = first * SECONDS
@@ -112,17 +143,11 @@ def sample_columns(plan: Plan) -> Columns:
     )
 
 
-def _of_fine(fine: NDArray[np.bool_], pairs: Integers) -> NDArray[np.bool_]:
-    """Return which pairs have no numeric column of an ill-conditioned basis."""
-    numbers = len(fine)
-    return np.asarray(
-        ((pairs >= numbers) | np.append(fine, True)[np.minimum(pairs, numbers)]).all(axis=1)
-    )
-
-
 def _note_lost(columns: Columns, pairs: Integers, notes: dict[str, str]) -> None:
     """Add a remark on columns with pairs whose rows leave their bases ill conditioned."""
     for first, second in pairs.tolist():
+        if first in columns.category_positions:
+            first, second = second, first
         remark = (
             f"beside {columns.names[second]} it has other values than elsewhere, on which its"
             " polynomials are ill conditioned: no value; scan these two in memory"

@@ -71,13 +71,14 @@ def tests_of_pairs(
         tests.null_95[usable] = roys_root.quantile(0.95, rows[usable], *found.degrees[usable].T)
     of_ranks, _ = estimated(plan, sums, pairs, ranked=True)
     sample = sample_features(plan)
-    usable &= of_ranks.varies
-    numbers = usable & (pairs < len(plan.numbers)).all(axis=1)
+    # Sums of ranks may say too little of a pair whose values were fitted on its own rows.
+    ranked = usable & of_ranks.varies
+    numbers = ranked & (pairs < len(plan.numbers)).all(axis=1)
     if numbers.any():
         log_p, sure = _rank_pvalues(plan, sums, pairs[numbers], rows[numbers], sample)
         places = np.flatnonzero(numbers)[sure]
         tests.put_law(places, log_p[sure], SOURCES.index("rank"))
-    mixed = usable & ~numbers
+    mixed = ranked & ~numbers
     if mixed.any():
         mixed[mixed] = _law_holds(plan, sums, pairs[mixed], rows[mixed], sample)
         mixed &= of_ranks.pivot >= MIN_PIVOT
