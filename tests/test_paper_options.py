@@ -70,6 +70,19 @@ class TestColumns:
             assert paper.main([name, *arguments]) == 1
             assert "did you mean 'bmi'" in capsys.readouterr().err
 
+    @pytest.mark.parametrize(
+        ("arguments", "reason"),
+        [
+            (["causality", "--tables", "diabetes", "--top", "2"], "give --on too"),
+            (["usecase", "--tables", "diabetes", "communities"], "usecase is of one table"),
+        ],
+    )
+    def test_options_that_would_be_ignored(
+        self, arguments: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert paper.main([*arguments, "--out", str(tmp_path)]) == 1
+        assert reason in capsys.readouterr().err
+
 
 class TestContestants:
     def test_degrees_and_fresh_samples(self) -> None:

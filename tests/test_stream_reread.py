@@ -13,7 +13,7 @@ import pytest
 import hgr_jax
 from hgr_jax import ScanState, kb, scan
 from hgr_jax.scanning import reread
-from tests.stream_support import of_batches
+from tests.stream_support import of_batches, same
 
 ROWS = 6000
 
@@ -70,6 +70,17 @@ def test_no_more_pairs_than_memory_allows(tmp_path: Path, monkeypatch: pytest.Mo
     assert np.isnan(found.correlation[1, [0, 2]]).all()
     assert np.isfinite(found["x", "z"].correlation)
     assert found.notes["x"].count("ill conditioned: no value") == 2
+
+
+def test_of_a_cluster(tmp_path: Path) -> None:
+    """As of a file, of however many partitions: the rows of such pairs travel."""
+    frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
+    table = of_two_kinds()
+    table.to_parquet(tmp_path / "t.parquet")
+    expected = scan(tmp_path / "t.parquet", weights="w", h=4, k=3)
+    for partitions in (1, 5):
+        found = scan(frames.from_pandas(table, npartitions=partitions), weights="w", h=4, k=3)
+        same(found, expected, 2e-6)
 
 
 @pytest.mark.parametrize("unknown", [1e6, 999_999_999.0])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import hgr_jax
 from bench.paper import tables
 from bench.paper.importance import against
-from bench.paper.output import Output, new_figure
+from bench.paper.output import ExperimentError, Output, new_figure
 from hgr_jax.datasets import Dataset
 from hgr_jax.plotting import literal
 
@@ -33,6 +33,8 @@ def run(
 
     With ``on``, between that column and the ``top`` (5) others of the highest HGR-KB with it.
     """
+    if top is not None and on is None:
+        raise ExperimentError("--top is of the columns that --on is compared with: give --on too")
     rows, panels = [], []
     for table in tables.load(chosen, quick=quick):
         for name, other in _pairs(table, on, top or 5, degree):

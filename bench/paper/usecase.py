@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import hgr_jax
 from bench.paper import enforcement, tables
 from bench.paper.enforcement import MEASURES, Part, Setting
-from bench.paper.output import Output, new_figure
+from bench.paper.output import ExperimentError, Output, new_figure
 from hgr_jax.plotting import literal
 
 TABLE, PROTECTED, THRESHOLD, STEPS = "diabetes", "bmi", 0.3, 200
@@ -33,8 +33,10 @@ def run(
 ) -> str:
     """Every penaliser on one table, on rows trained on and on others, with f and g.
 
-    The first of ``chosen`` is the table, ``on`` its protected column.
+    ``chosen`` is the one table, ``on`` its protected column.
     """
+    if chosen and len(chosen) > 1:
+        raise ExperimentError(f"usecase is of one table; got {', '.join(chosen)}")
     name = (chosen or (TABLE,))[0]
     setting = enforcement.settings((name,))[name]
     protected = on or (PROTECTED if name == TABLE else setting.data.protected)

@@ -131,16 +131,18 @@ def scan(
     pattern such as ``"year=*/part-*.parquet"``, a folder of such files, a dataset of pyarrow, a
     `LazyFrame` of polars, a relation of DuckDB, or anything else with ``__arrow_c_stream__`` that
     can be read more than once.  It is read twice: first for levels, ends, and a sample of 65,536
-    rows, then for the sums of `ScanState` (and up to twice more where a column has far outliers).
-    Values, |Pearson| and counts are those of all rows; ranks, p-values, and what can be drawn and
-    fitted afterwards are as `ScanState.result` says.  Columns are what their types say: text is a
+    rows, then for the sums of `ScanState` (up to twice more where a column has far outliers, and
+    for pairs of which the sums still say too little: these are fitted on their own rows).  Values,
+    |Pearson| and counts are those of all rows; ranks, p-values, and what can be drawn and fitted
+    afterwards are as `ScanState.result` says.  Columns are what their types say: text is a
     category, whatever it holds.  The files must have the same columns, of the same kinds.
 
     A data frame or array of Dask, or a data frame of Spark (the extras ``dask``, ``spark``), is
     scanned where it lies: in three passes over its partitions (rows; the survey; the sums), of
-    which only sums come back.  The result is that of a table that is read batch by batch, however
-    it is partitioned, and whichever partitions a cluster computes again; but it must be the same
-    table each time (persist what is random).  Workers need this package.
+    which only sums come back, and the rows of pairs of which these say too little.  The result is
+    that of a table that is read batch by batch, however it is partitioned, and whichever partitions
+    a cluster computes again; but it must be the same table each time (persist what is random).
+    Workers need this package.
 
     Of *very many columns* ``top`` keeps only the pairs that come first ``by`` their p-value (the
     logarithm, which tells apart what is 0 as a number), by ``"correlation"``, or by its

@@ -11,12 +11,16 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from hgr_jax.scanning.passes import Cluster, FirstPass, SecondPass, rows_and_kinds
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.scanning.passes import Cluster, FirstPass, LastPass, SecondPass, rows_and_kinds
+from hgr_jax.scanning.plan import Plan
+from hgr_jax.scanning.reread import Reread, joined_rows
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.state import ScanState
 from hgr_jax.scanning.stream_options import StreamOptions
 from hgr_jax.scanning.stream_sums import StreamSums
 from hgr_jax.scanning.streamed import REPAIRS, rows_at_once
+from hgr_jax.scanning.streamed_result import scan_of
 from hgr_jax.scanning.survey import Survey
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.sources import Part, Source
@@ -35,9 +39,10 @@ def joined_sums(one: StreamSums | None, other: StreamSums | None) -> StreamSums 
 
 
 def scan_cluster(cluster: Cluster, options: StreamOptions) -> Scan:
-    """Scan a table on a cluster, in three passes: rows, a survey, sums (and up to two more).
+    """Scan a table on a cluster, in three passes: rows, a survey, sums.
 
-    The memory among the options is that of one machine for one part.
+    And up to two more of sums, and one for the rows of pairs of which they say too little.  The
+    memory among the options is that of one machine for one part.
     """
     parts = cluster.each(rows_and_kinds)
     counts = [rows for rows, _ in parts]
@@ -72,7 +77,12 @@ def scan_cluster(cluster: Cluster, options: StreamOptions) -> Scan:
         if state.well_conditioned or repairs == REPAIRS:
             break
         state = state.repaired()
-    return state.result(**options.of_result)
+
+    def again(plan: Plan, pairs: Integers) -> list[Floats]:
+        found: list[Floats] = cluster.total(LastPass(plan, pairs, rows), joined_rows)
+        return found
+
+    return scan_of(*state.parts, **options.of_result, reread=Reread(again, options.memory))
 
 
 def as_cluster(table: Any) -> Cluster | None:

@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 import jax
 
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax.scanning.plan import Plan
+from hgr_jax.scanning.reread import kinds_of_pairs, rows_of_pairs
 from hgr_jax.scanning.stream_sums import StreamSums
 from hgr_jax.scanning.survey import Survey
 from hgr_jax.tables.arrow_columns import decoded, kinds_of
@@ -99,6 +101,27 @@ class SecondPass:
                 some = StreamSums.of(self.plan, decoded(table, self.plan.read, where), where)
                 found = some if found is None else found + some
         return found
+
+
+@dataclasses.dataclass(frozen=True)
+class LastPass:
+    """The rows of pairs of which the sums say too little; see `Reread`.
+
+    Attributes:
+      plan: of the sums.
+      pairs: ``(N, 2)``, positions of columns.
+      rows: that are taken at a time.
+    """
+
+    plan: Plan
+    pairs: Integers
+    rows: int
+
+    def __call__(self, tables: Tables, part: int) -> list[Floats]:
+        """Return the rows of the pairs in a part."""
+        kinds, where = kinds_of_pairs(self.plan, self.pairs), f"part {part}"
+        chunks = ((where, decoded(table, kinds, where)) for table in _cut(tables, self.rows))
+        return rows_of_pairs(self.plan, self.pairs, chunks)
 
 
 def _cut(tables: Tables, rows: int) -> Iterator[Any]:

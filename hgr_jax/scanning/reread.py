@@ -7,7 +7,7 @@ of most tables there are none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ from hgr_jax.tables.arrow_columns import NUMBER, Chunk
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category
 
-Chunks = Callable[[dict[str, str]], Iterator[tuple[str, Chunk]]]
-"""Reads columns of these kinds again, batch by batch, each with its name."""
+Gather = Callable[[Plan, Integers], list[Floats]]
+"""Reads the columns of some pairs again, and returns of each what `rows_of_pairs` does."""
 
 COPIES = 4
 """Of the functions of one side (of levels twice as many), while a pair is fitted."""
@@ -33,15 +33,11 @@ BESIDE = 12
 
 
 class Reread:
-    """Estimates of pairs from their own rows, as many as fit in memory.
+    """Estimates of pairs from their own rows, as many as fit in memory."""
 
-    Attributes:
-      chunks: read the table again.
-      memory: bytes that the rows may take, and the functions of the pair that is fitted.
-    """
-
-    def __init__(self, chunks: Chunks, memory: int) -> None:
-        self.chunks, self.memory = chunks, memory
+    def __init__(self, gather: Gather, memory: int) -> None:
+        """Take the bytes that the rows may have, with the functions of the pair that is fitted."""
+        self.gather, self.memory = gather, memory
 
     def __call__(
         self, plan: Plan, pairs: Integers, rows: Integers
@@ -57,29 +53,38 @@ class Reread:
         width = BESIDE + COPIES * max(plan.kernels.largest, 2 * widest)
         held = 8 * (3 * np.cumsum(rows) + width * np.maximum.accumulate(rows))
         fits = np.asarray(held <= self.memory)
-        return fits, self._estimated(plan, pairs[fits])
-
-    def _estimated(self, plan: Plan, pairs: Integers) -> Again:
-        names = [*plan.numbers, *plan.levels]
-        kinds = {names[column]: plan.read[names[column]] for column in np.unique(pairs).tolist()}
-        if plan.weights is not None:
-            kinds[plan.weights] = NUMBER
-        kept: list[list[Floats]] = [[] for _ in pairs]
-        for where, chunk in self.chunks(kinds) if len(pairs) else ():
-            w = weights_of(chunk, plan.weights, where)
-            columns = {c: _read_column(plan, chunk, c) for c in np.unique(pairs).tolist()}
-            for own, (first, second) in zip(kept, pairs.tolist(), strict=True):
-                whole = np.stack([columns[first], columns[second], np.ones(chunk.rows)])
-                if w is not None:
-                    whole[2] = w
-                own.append(whole[:, ~np.isnan(whole).any(axis=0) & (whole[2] > 0)])
         none = np.zeros(0)
         found: list[Again] = [(none, none, np.zeros((0, 2), np.intp), none)]
-        for pair, own in zip(pairs, kept, strict=True):
-            found.append(_estimated_alone(plan, pair, np.concatenate(own, axis=1)))
-            own.clear()
+        if fits.any():
+            kept = self.gather(plan, pairs[fits])
+            found += [_estimated_alone(plan, *each) for each in zip(pairs[fits], kept, strict=True)]
         value, linear, directions, error = (np.concatenate(x) for x in zip(*found, strict=True))
-        return value, linear, directions, error
+        return fits, (value, linear, directions, error)
+
+
+def kinds_of_pairs(plan: Plan, pairs: Integers) -> dict[str, str]:
+    """Return the kinds of the columns that ``pairs (N, 2)`` are of, with that of the weights."""
+    names = [*plan.numbers, *plan.levels]
+    kinds = {names[column]: plan.read[names[column]] for column in np.unique(pairs).tolist()}
+    return kinds if plan.weights is None else kinds | {plan.weights: NUMBER}
+
+
+def rows_of_pairs(plan: Plan, pairs: Integers, chunks: Iterable[tuple[str, Chunk]]) -> list[Floats]:
+    """Return both columns of each pair and the weights, ``(3, n)``, on the rows that it shares."""
+    kept: list[list[Floats]] = [[np.zeros((3, 0))] for _ in pairs]
+    for where, chunk in chunks:
+        w = weights_of(chunk, plan.weights, where)
+        weights = np.ones(chunk.rows) if w is None else w
+        columns = {c: _read_column(plan, chunk, c) for c in np.unique(pairs).tolist()}
+        for own, (first, second) in zip(kept, pairs.tolist(), strict=True):
+            whole = np.stack([columns[first], columns[second], weights])
+            own.append(whole[:, ~np.isnan(whole).any(axis=0) & (weights > 0)])
+    return [np.concatenate(own, axis=1) for own in kept]
+
+
+def joined_rows(one: list[Floats], other: list[Floats]) -> list[Floats]:
+    """Return the rows of both, those of ``other`` after those of ``one``."""
+    return [np.concatenate(both, axis=1) for both in zip(one, other, strict=True)]
 
 
 def _read_column(plan: Plan, chunk: Chunk, column: int) -> Floats:

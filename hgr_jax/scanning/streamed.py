@@ -12,10 +12,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax._progress import Advance, progress_bar
 from hgr_jax.scanning import state_archive
 from hgr_jax.scanning.options import checkpoint_folder
-from hgr_jax.scanning.reread import Reread
+from hgr_jax.scanning.plan import Plan
+from hgr_jax.scanning.reread import Reread, kinds_of_pairs, rows_of_pairs
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.state import ScanState
 from hgr_jax.scanning.stream_options import StreamOptions
@@ -86,14 +88,18 @@ def scan_source(
         run.repairs, run.tables = run.repairs + 1, 0
         state = run.finished(state.repaired())
 
-    def read_again(kinds: dict[str, str]) -> Iterator[tuple[str, Chunk]]:
-        with bar("pairs by themselves") as advance:
+    def again(plan: Plan, pairs: Integers) -> list[Floats]:
+        kinds = kinds_of_pairs(plan, pairs)
+
+        def chunks() -> Iterator[tuple[str, Chunk]]:
             for where, table in source.batches(list(kinds), rows):
                 yield where, decoded(table, kinds, where)
                 advance(table.num_rows)
 
-    reread = Reread(read_again, options.memory)
-    return scan_of(*state.parts, **options.of_result, reread=reread)
+        with bar("pairs by themselves") as advance:
+            return rows_of_pairs(plan, pairs, chunks())
+
+    return scan_of(*state.parts, **options.of_result, reread=Reread(again, options.memory))
 
 
 def rows_at_once(memory: int, columns: int) -> int:
