@@ -121,7 +121,9 @@ class Plan:
 
     def scaled(self, x: Floats, columns: slice = slice(None)) -> Floats:
         """Return numbers ``(n, p)`` as the features take them."""
-        return np.ldexp(x - self.center[columns], -self.exponent[columns]).astype(self.dtype)
+        shifted, exponent = x - self.center[columns], self.exponent[columns]
+        # Exponents are 0 but in columns of huge or tiny values, and ldexp is slow.
+        return (np.ldexp(shifted, -exponent) if exponent.any() else shifted).astype(self.dtype)
 
     def functions(self, x: Floats, *, ranked: bool = False) -> RowFunctions:
         """Return polynomials of numbers ``(n, p)`` that are scaled, or of ranks."""
