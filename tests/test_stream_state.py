@@ -287,8 +287,8 @@ def test_faults(table: pd.DataFrame, empty: ScanState) -> None:
         empty.update("table")
     with pytest.raises(ValueError, match="sample must have rows"):
         ScanState.prepare(table.iloc[:0])
-    weighted = ScanState.prepare(table, weights="skewed")
-    assert weighted.columns["skewed"] == "numbers"
+    with pytest.raises(ValueError, match="'skewed' of weights has missing values: give those rows 0"):
+        ScanState.prepare(table, weights="skewed").update(table)
 
 
 @pytest.mark.parametrize(

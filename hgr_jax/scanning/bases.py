@@ -25,6 +25,14 @@ from hgr_jax.scanning.products import own_moments
 LOST_REMAINDER, LOST_NORM = 0.05, 1e3
 """As `MIN_REMAINDER` and `MAX_NORM`: where no whitening would be exact any more."""
 
+STEEP = 10.0
+"""A column's reach, in units of what one of its polynomials is divided by: with less, none can be
+blurred.
+"""
+
+MAX_CHANGE = 1e-3
+"""Root mean square by which the last digit of a column may change a polynomial."""
+
 MeasuredBy = Callable[[RowFunctions, Floats | None], Floats]
 """The moments of functions of columns, with those with others of the rows, as of `own_moments`."""
 
@@ -168,6 +176,24 @@ def polynomials_of(
                 own = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
             basis, moments[..., part] = basis.replaced(part, better), own
     return ColumnPolynomials(x, basis), moments, fine, bool(wrong.any())
+
+
+def blurred(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:
+    """Return for which columns ``(c,)`` of ``x (n, c)`` the last digit changes the polynomials.
+
+    As where some values lie close together, far from others: what tells them apart is rounding.
+    """
+    found = np.zeros(x.shape[1], bool)
+    steep = np.where(basis.in_span, basis.step, 0).max(axis=0, initial=0) > STEEP
+    some = np.flatnonzero(steep)
+    if len(some):
+        points = x[:: max(1, len(x) // SKETCH_ROWS), some].T
+        here = basis.take(some)(points.astype(np.float64))
+        there = basis.take(some)(np.nextafter(points, np.inf, dtype=x.dtype).astype(np.float64))
+        rows = np.maximum((~np.isnan(points)).sum(axis=1), 1)
+        change = np.sqrt(((there - here) ** 2).sum(axis=2) / rows)
+        found[some] = change.max(axis=0) > MAX_CHANGE
+    return found
 
 
 def count_distinct(x: Floats) -> Integers:

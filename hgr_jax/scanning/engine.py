@@ -103,7 +103,9 @@ class Engine:
         self.moments = moments
 
     def _tell_hidden(self) -> None:
-        """Let columns be ill conditioned whose values far ones make one, in the features' dtype."""
+        """Let columns be ill conditioned of whose values the features' dtype has too few digits."""
+        if isinstance(self.functions, ColumnPolynomials):
+            self.well_conditioned &= ~bases.blurred(self.functions.basis, self.features.x)
         directions, all_digits = self.in_span.sum(axis=0), self.features.unrounded
         few = np.flatnonzero(directions < self.kernels.largest)
         if all_digits is not None and len(few):

@@ -27,10 +27,13 @@ def note_constants(
         add_note(notes, columns.names[position], remark)
 
 
-def with_ill_conditioned(columns: Columns, fine: NDArray[np.bool_]) -> dict[str, str]:
+def with_ill_conditioned(
+    columns: Columns,
+    fine: NDArray[np.bool_],
+    cure: str = "take ranks, lower degrees, or float64",
+) -> dict[str, str]:
     """Return the remarks on columns, and one on those of which the basis is not ``fine (p,)``."""
     notes = dict(columns.notes)
     for position in columns.number_positions[~fine]:
-        remark = "ill conditioned (far outliers): take ranks, lower degrees, or float64"
-        add_note(notes, columns.names[position], remark)
+        add_note(notes, columns.names[position], f"ill conditioned (far outliers): {cure}")
     return notes

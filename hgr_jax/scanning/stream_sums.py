@@ -12,7 +12,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.inference._small_problems import whitenings
-from hgr_jax.scanning.bases import assessed, count_distinct
+from hgr_jax.scanning.bases import assessed, blurred, count_distinct
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.given import orthonormalising
 from hgr_jax.scanning.layout import Layout
@@ -218,6 +218,14 @@ def estimated(
     )
     listed = {tuple(pair) for part in lost for pair in part.tolist()}
     return found, np.array([tuple(pair) in listed for pair in pairs.tolist()], bool)
+
+
+def blurred_numbers(plan: Plan) -> NDArray[np.bool_]:
+    """Return of which numbers the polynomials depend on the last digit of the features."""
+    if not plan.numbers:
+        return np.zeros(0, bool)
+    sample = np.stack([plan.sample[name] for name in plan.numbers], axis=1)
+    return blurred(plan.values, plan.scaled(sample))
 
 
 def of_fine(fine: NDArray[np.bool_], pairs: Integers) -> NDArray[np.bool_]:

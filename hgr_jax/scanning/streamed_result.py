@@ -20,7 +20,14 @@ from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.pvalues import Significance
 from hgr_jax.scanning.reread import Reread
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.stream_sums import StreamSums, estimated, of_fine, spans, unresolved
+from hgr_jax.scanning.stream_sums import (
+    StreamSums,
+    blurred_numbers,
+    estimated,
+    of_fine,
+    spans,
+    unresolved,
+)
 from hgr_jax.scanning.streamed_tests import effective_rows_of, sample_features, tests_of_pairs
 from hgr_jax.scanning.survey import OF_WEIGHTS
 from hgr_jax.tables.arrow_columns import DATES
@@ -29,6 +36,9 @@ from hgr_jax.tables.convert import add_note
 from hgr_jax.tables.encoding import Category
 
 SECONDS = 86_400.0
+
+CURE = "scan its pairs from files with more memory (memory=), or in memory"
+"""Of columns that are ill conditioned on the sums."""
 
 
 def scan_of(
@@ -55,11 +65,14 @@ def scan_of(
     found, lost = estimated(plan, sums, pairs)
     in_span, wrong = spans(plan, sums)
     wanting = unresolved(plan, in_span)
-    fine = ~(wrong | wanting)
-    if reread is not None and lost.any():
-        lost = _reread(reread, plan, found, pairs, lost)
-        fine |= wanting & ~np.isin(np.arange(len(fine)), pairs[lost])
-    notes = with_ill_conditioned(columns, fine)
+    blur = blurred_numbers(plan)
+    fine = ~(wrong | wanting | blur)
+    doubtful = lost | ~of_fine(~blur, pairs)
+    if reread is not None and doubtful.any():
+        doubtful = _reread(reread, plan, found, pairs, doubtful)
+        fine |= (wanting | blur) & ~np.isin(np.arange(len(fine)), pairs[doubtful])
+        lost &= doubtful
+    notes = with_ill_conditioned(columns, fine, CURE)
     _note_lost(columns, positions[lost & of_fine(fine, pairs)], notes)
     for name, count in zip(plan.levels, sums.strange.tolist(), strict=True):
         if count and plan.expected is None:
@@ -106,7 +119,7 @@ def scan_of(
 def _reread(
     reread: Reread, plan: Plan, found: Estimates, pairs: Integers, lost: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Put the estimates of pairs that are lost, and return those of which there is still none."""
+    """Put new estimates of pairs that are lost, and return those that were not read again."""
     fits, (value, linear, degrees, _) = reread(plan, pairs[lost], found.rows[lost])
     places = np.flatnonzero(lost)[fits]
     value, linear = (np.where((degrees > 0).all(axis=1), x, np.nan) for x in (value, linear))

@@ -298,7 +298,7 @@ def texts_of(chunk: Chunk, name: str) -> tuple[NDArray[np.integer], list[str]]:
 
 
 def weights_of(chunk: Chunk, name: str | None, where: str) -> NDArray[np.float64] | None:
-    """Return the weights of rows, 0 where one is missing; None if no column holds them."""
+    """Return the weights of rows; None if no column holds them."""
     if name is None:
         return None
     values = chunk.numbers[name]
@@ -309,4 +309,8 @@ def weights_of(chunk: Chunk, name: str | None, where: str) -> NDArray[np.float64
         )
     if chunk.infinite.get(name):
         raise TableError(f"{where}: column {printable(name)!r} of weights holds infinite values")
-    return np.where(np.isnan(values), 0, values)
+    if np.isnan(values).any():
+        raise TableError(
+            f"{where}: column {printable(name)!r} of weights has missing values: give those rows 0"
+        )
+    return values

@@ -166,7 +166,8 @@ def _texts(column: Any) -> tuple[NDArray[np.integer], list[str]]:
         column = column.combine_chunks()
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.large_string()).dictionary_encode()
-    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    # Of unsigned indices, as polars has them, none is -1.
+    codes = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     words = [None if text is None else text.strip() for text in column.dictionary.to_pylist()]
     levels: dict[str, int] = {}
     place = [

@@ -152,8 +152,15 @@ def _faults_of(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise TableError(f"no such file: {name}") from None
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"{name} breaks off, or holds text that is not {error.encoding.upper()}: save the file"
+            " as UTF-8"
+        ) from None
     except (OSError, arrow().ArrowException) as error:
         reason = printable(" ".join(str(error).split()))
+        if "Empty CSV file or block" in reason:
+            reason = "it has a header but no rows"
         raise TableError(f"{name} cannot be read: {reason}") from None
 
 
@@ -258,8 +265,9 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
     with pa.input_stream(str(file), compression="detect") as stream:
         start = stream.read(2**16)
     encoding = told_encoding(start) or "utf-8"
-    line = start.decode(encoding, errors="replace").split("\n")[0]
-    if not line.strip():
+    text = start.decode(encoding, errors="replace")
+    line = next((line for line in text.split("\n") if line.strip()), "")
+    if not line:
         raise TableError(f"{printable(str(file))} is empty: expected a line of column names")
     parse = csv.ParseOptions(delimiter=find_delimiter(line, None))
     options = csv.ReadOptions(block_size=CSV_BLOCK, encoding=encoding)
