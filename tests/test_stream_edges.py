@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import dataset
+from pyarrow import dataset, parquet
 
 from hgr_jax import ScanState, scan
 from hgr_jax.scanning.survey import Survey
@@ -140,3 +140,24 @@ def test_columns_with_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for part, start in zip(surveys, (0, 200), strict=True):
         part.update(decoded(arrow.slice(start, 200 + start), kinds, "part"), "part")
     assert surveys[0].joined(surveys[1]).alike() == {"again": "x", "kind too": "kind"}
+
+
+def test_integers_that_lose_digits_are_told(tmp_path: Path) -> None:
+    rows = np.arange(200)
+    ids, large = 2**53 + rows, np.uint64(2**63) + 4096 * rows.astype(np.uint64)
+    table = pa.table({"id": ids, "large": large, "y": rows % 7, "far": 1e300 * rows})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    of_file = scan(tmp_path / "t.parquet", h=1, k=1, pvalues=None).notes
+    assert list(of_file) == ["id"]
+    assert "integers beyond 2^53 lose digits as float64, in 100 rows" in of_file["id"]
+
+
+def test_a_lazy_frame_of_categories() -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    words = ["low", None, "high", "low"] * 50
+    frame = polars.DataFrame({"kind": words, "y": np.arange(200) % 4 // 2}).with_columns(
+        polars.col("kind").cast(polars.Categorical)
+    )
+    found = scan(frame.lazy(), h=1, k=1, pvalues=None)
+    assert found["kind", "y"].n_obs == 150
+    assert found["kind", "y"].correlation == pytest.approx(0.5, abs=1e-6)

@@ -177,6 +177,30 @@ def test_options_of_tables_in_batches(parts: Path) -> None:
         hgr_jax.scan(parts, weights=np.ones(600))
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"x,y", "it has a header but no rows"),
+        (b"x,y\n", "has no rows"),
+        (b"\n\n", "is empty: expected a line of column names"),
+        (b"0.5,1.5\n0.7,2\n0.1,3\n", "the first line holds numbers only"),
+        ("gr\u00f6\u00dfe,y\n1,2\n".encode("latin-1"), "not UTF-8: save"),
+        ("x,y\n1,2\n3,4\n".encode("utf-16")[:-1], "breaks off, or holds text that is not UTF-16"),
+    ],
+)
+def test_csv_that_begins_amiss(tmp_path: Path, body: bytes, message: str) -> None:
+    (tmp_path / "t.csv").write_bytes(body)
+    with pytest.raises(ValueError, match=rf"t.csv.*{message}"):
+        hgr_jax.scan(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("start", ["\n\nx,y,z\n", "0,1,2\n"])
+def test_first_lines_that_are_names(tmp_path: Path, start: str) -> None:
+    (tmp_path / "t.csv").write_text(start + "0.7,2,4\n0.1,3,1\n0.3,1,0\n")
+    found = hgr_jax.scan(tmp_path / "t.csv", h=1, k=1, pvalues=None)
+    assert (len(found.names), found.settings["rows"]) == (3, 3)
+
+
 def test_a_text_with_too_many_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_batches(100, monkeypatch)
     monkeypatch.setattr("hgr_jax.scanning.survey.MAX_TEXTS", 150)

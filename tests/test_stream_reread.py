@@ -99,3 +99,22 @@ def test_a_number_for_what_is_unknown(tmp_path: Path, unknown: float) -> None:
         assert not found.notes
     state = ScanState.prepare(table, h=4, k=4).update(table)
     assert "ill conditioned" in state.repaired().update(table).result().notes["x"]
+
+
+def test_values_close_together_and_far_from_others(tmp_path: Path) -> None:
+    """What tells them apart are digits that float32 has not."""
+    rng = np.random.default_rng(0)
+    close = 1e6 + rng.normal(size=ROWS)
+    x = np.where(rng.random(ROWS) < 0.5, close, 0.1 * rng.normal(size=ROWS))
+    y = np.sin(2 * close) + 0.1 * rng.normal(size=ROWS)
+    table = pd.DataFrame({"x": x, "y": y, "z": rng.normal(size=ROWS)})
+    table.to_parquet(tmp_path / "t.parquet")
+    with jax.enable_x64(True):
+        expected = float(kb(x, y))
+    for source in (table, tmp_path / "t.parquet"):
+        found = hgr_jax.scan(source, pvalues=None)
+        assert found["x", "y"].correlation == pytest.approx(expected, abs=1e-5)
+        assert not found.notes
+    by_itself = ScanState.prepare(table, pvalues=None).update(table).result()
+    assert "ill conditioned" in by_itself.notes["x"]
+    assert set(by_itself.notes) == {"x"}

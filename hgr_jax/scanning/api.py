@@ -305,7 +305,7 @@ def scan(
     if isinstance(weights, str):
         raise ValueError(
             "the name of a column as weights is for tables that are read batch by batch; this is in"
-            " memory."
+            " memory: pass their array."
         )
     if checkpoint is not None and top is None:
         raise ValueError(

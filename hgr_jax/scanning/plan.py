@@ -29,6 +29,7 @@ from hgr_jax.tables.arrow_columns import NUMBER, Chunk
 from hgr_jax.tables.columns import OTHER, constant_reason, pooled_levels, tell_infinite
 from hgr_jax.tables.convert import add_note
 from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.texts import remark_on_lost_digits
 
 UNBOUNDED = 2**62
 """Bytes: all numbers of a stream are one tile, and all its categories another."""
@@ -235,6 +236,8 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
             numbers.append(name)
         if survey.infinite[name]:
             tell_infinite(notes, name, survey.infinite[name])
+        if survey.rounded[name]:
+            add_note(notes, name, remark_on_lost_digits(f"in {survey.rounded[name]:,} rows"))
     for name, other in survey.alike().items() if exact else ():
         if name not in skipped:
             add_note(notes, name, f"the same values as {other!r}")

@@ -68,6 +68,7 @@ class StreamSums:
             of_ranks = sums_of_tiles(layout, ranks, tiles)
         return cls(chunk.rows, rows, weights, squares, strange, of_tiles, of_ranks)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def __add__(self, other: StreamSums) -> StreamSums:
         """Return the sums over the rows of both."""
 

@@ -87,6 +87,7 @@ class Survey:
       weights: of the rows: their sum, that of their squares, and the largest.
       shared: ``(c, c)``, rows in which two columns are present.
       infinite: infinite values of each column.
+      rounded: integers of each column that float64 does not hold.
       levels: of each category; None of one that has too many.
       lowest, highest: the ends of each column of numbers, sorted.
       digests: of each column ``(c,)``, by its values and their rows, in whatever order these come.
@@ -116,6 +117,7 @@ class Survey:
         count = len(self.kinds)
         self.shared = np.zeros((count, count))
         self.infinite = dict.fromkeys(self.kinds, 0)
+        self.rounded = dict.fromkeys(self.kinds, 0)
         self.digests = np.zeros(count, np.uint64)
         self.levels: dict[str, Levels | None] = {name: Levels.none() for name in self.as_text}
         numbers = [name for name in self.kinds if name not in self.as_text]
@@ -155,6 +157,7 @@ class Survey:
             found[place] = mix_bits(keys ^ bits).sum()
             np.logical_not(np.isnan(columns[name]), out=present[place], casting="unsafe")
             self.infinite[name] += chunk.infinite.get(name, 0)
+            self.rounded[name] += chunk.rounded.get(name, 0)
         self.digests = self.digests + found  # modulo 2^64
         counts = present.sum(axis=1, dtype=np.float64)
         whole = counts == chunk.rows
@@ -225,6 +228,7 @@ class Survey:
         found.shared = self.shared + other.shared
         found.digests = self.digests + other.digests
         found.infinite = {n: count + other.infinite[n] for n, count in self.infinite.items()}
+        found.rounded = {n: count + other.rounded[n] for n, count in self.rounded.items()}
         found.lowest = {
             n: np.sort(np.concatenate([ends, other.lowest[n]]))[:ENDS]
             for n, ends in self.lowest.items()

@@ -45,24 +45,26 @@ class Chunk:
       texts: of columns of text the position ``(n,)`` of every row's text in a list, -1 where it
         is missing, and that list.
       infinite: of columns of numbers that have infinite values, how many.
+      rounded: of columns of integers that float64 does not hold exactly, how many it does not.
     """
 
     rows: int
     numbers: Mapping[str, NDArray[np.float64]]
     texts: Mapping[str, tuple[NDArray[np.integer], list[str]]]
     infinite: Mapping[str, int]
+    rounded: Mapping[str, int]
 
     def take(self, rows: NDArray[np.bool_]) -> Chunk:
         """Return some of the rows."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         texts = {name: (codes[rows], levels) for name, (codes, levels) in self.texts.items()}
-        return Chunk(int(rows.sum()), numbers, texts, self.infinite)
+        return Chunk(int(rows.sum()), numbers, texts, self.infinite, self.rounded)
 
     def blank(self) -> Chunk:
         """Return one row of the same columns, which has no value."""
         numbers = dict.fromkeys(self.numbers, np.full(1, np.nan))
         texts = {name: (np.full(1, -1), levels) for name, (_, levels) in self.texts.items()}
-        return Chunk(1, numbers, texts, {})
+        return Chunk(1, numbers, texts, {}, {})
 
 
 def kind_of(dtype: Any) -> str | None:
@@ -110,7 +112,7 @@ def decoded(table: Any, kinds: Mapping[str, str], where: str) -> Chunk:
     Raises:
       TableError: for a column that is not there, or is of another kind, naming ``where``.
     """
-    numbers, texts, infinite = {}, {}, {}
+    numbers, texts, infinite, rounded = {}, {}, {}, {}
     known = set(table.column_names)
     for name, kind in kinds.items():
         if name not in known:
@@ -126,7 +128,9 @@ def decoded(table: Any, kinds: Mapping[str, str], where: str) -> Chunk:
             infinite[name] = int(wrong.sum())
             values = np.where(wrong, np.nan, values)
         numbers[name] = values
-    return Chunk(table.num_rows, numbers, texts, infinite)
+        if lost := _count_rounded(column, values):
+            rounded[name] = lost
+    return Chunk(table.num_rows, numbers, texts, infinite, rounded)
 
 
 def check_kind(name: str, expected: str, got: str | None, where: str) -> None:
@@ -156,6 +160,17 @@ def _numbers(column: Any, kind: str) -> NDArray[np.float64]:
     column = compute.cast(column, pa.float64(), safe=False)
     values = column.to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
     return np.asarray(values, np.float64) / unit if unit != 1 else np.asarray(values, np.float64)
+
+
+def _count_rounded(column: Any, values: NDArray[np.float64]) -> int:
+    """Return how many integers of a column are others as float64."""
+    pa = arrow()
+    large = np.abs(values) >= 2.0**53
+    if not pa.types.is_integer(column.type) or not large.any():
+        return 0
+    exact = column.fill_null(0).to_numpy()[large]
+    with np.errstate(invalid="ignore"):  # the largest becomes one more than there is
+        return int((values[large].astype(exact.dtype) != exact).sum())
 
 
 def _texts(column: Any) -> tuple[NDArray[np.integer], list[str]]:

@@ -33,7 +33,7 @@ from hgr_jax.tables.formats import (
     read_json,
 )
 from hgr_jax.tables.forms import Form
-from hgr_jax.tables.texts import as_number, is_number
+from hgr_jax.tables.texts import is_number, kind_of_header
 
 
 @dataclasses.dataclass(frozen=True)
@@ -327,10 +327,10 @@ def _as_frame(
 
 def _look_at_header(own: Sequence[str], wanted: bool) -> tuple[dict[str, str], bool]:
     """Return what is said, under "", of a first line of numbers, and whether it holds names."""
-    values = [float(name) if is_number(name) else as_number(name, ",") for name in own]
-    if not wanted or None in values:
+    kind = kind_of_header(own) if wanted else "names"
+    if kind == "names":
         return {}, wanted
-    if len(own) > 2 and values in ([*range(len(own))], [*range(1, len(own) + 1)]):
+    if kind == "counted":
         return {
             "": "the first line, 0, 1, ..., is read as names; --no-header reads it as data"
         }, True

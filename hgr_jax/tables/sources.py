@@ -14,7 +14,7 @@ from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import EMPTY, NUMBER, TEXT, check_kind, kinds_of
 from hgr_jax.tables.delimited import arrow, as_utf8, find_delimiter, told_encoding
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.texts import MISSING
+from hgr_jax.tables.texts import MISSING, kind_of_header
 
 PARQUET = (".parquet", ".pq")
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -198,6 +198,8 @@ def of_files(path: str | Path) -> Source:
     """Return a source of a file, of those that a pattern matches, or of those in a folder."""
     shown = printable(str(path))
     place = Path(path)
+    if not str(path):
+        raise TableError("the path of the table is empty")
     if place.is_dir():
         files = sorted(
             file
@@ -280,6 +282,11 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
     missing = {"null_values": MISSING_IN_FILES, "strings_can_be_null": True}
     with opened(csv.ConvertOptions(**missing)) as stream:
         schema = stream.schema
+    if kind_of_header(schema.names) == "numbers":
+        raise TableError(
+            f"{printable(str(file))}: the first line holds numbers only: write a line of column"
+            " names before it"
+        )
     kinds = kinds_of(schema, printable(str(file)))
     for field in schema:
         if pa.types.is_binary(field.type):

@@ -10,7 +10,7 @@ import datetime
 import functools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -312,6 +312,17 @@ def in_seconds(moments: NDArray[Any]) -> NDArray[Any]:
     return whole if (np.isnat(moments) | (whole == moments)).all() else moments
 
 
+def kind_of_header(names: Sequence[str]) -> Literal["names", "counted", "numbers"]:
+    """Return what a first line holds: names, the numbers 0, 1, ... or 1, 2, ..., or others."""
+    values = [float(name) if is_number(name) else as_number(name, ",") for name in names]
+    if None in values:
+        return "names"
+    count = len(values)
+    if count > 2 and values in ([*range(count)], [*range(1, count + 1)]):
+        return "counted"
+    return "numbers"
+
+
 def tell_lost_digits(
     values: NDArray[Any], exact: Callable[[NDArray[np.intp]], list[int | None]]
 ) -> str:
@@ -331,7 +342,12 @@ def tell_lost_digits(
         return ""
     before, after = len({i for i, _ in whole}), len({v for _, v in whole})
     merged = f", and {before:,} become {after:,}" if after < before else ""
+    return remark_on_lost_digits(f"for example {lost[0]} ({len(set(lost)):,} of them{merged})")
+
+
+def remark_on_lost_digits(which: str) -> str:
+    """Return what is said of integers that float64 cannot hold."""
     return (
-        f"integers beyond 2^53 lose digits as float64, for example {lost[0]}"
-        f" ({len(set(lost)):,} of them{merged}); leave the column out if they are identifiers"
+        f"integers beyond 2^53 lose digits as float64, {which}; leave the column out if they are"
+        " identifiers"
     )
