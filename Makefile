@@ -24,13 +24,14 @@ demo: $(VENV)/ready-demo
 	$(BIN)/hgr-jax demo --force # again at will
 
 # Most of the time of the tests is compilation, which takes half as long without optimisation;
-# `make test-all` and `make test-core` compile as users do.
+# `make test-all` and `make test-core` compile as users do.  Products of two processes on two cores
+# take longer with two threads each than with one.
 QUICK := --xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1
 QUICK_BEFORE_0_10 := --xla_cpu_use_fusion_emitters=false
 QUICK_FLAGS := import jax; print("$(QUICK)", "$(QUICK_BEFORE_0_10)" * (jax.__version_info__ < (0, 10)))
 
 test: $(VENV)/ready-dev
-	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python -c '$(QUICK_FLAGS)')}" \
+	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python -c '$(QUICK_FLAGS)')}" OPENBLAS_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(VENV)/ready-dev

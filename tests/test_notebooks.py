@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SLOW = {"03_measures", "04_fairness", "05_kernels"}
+SLOW = {"03_measures", "04_fairness", "05_kernels", "06_large_tables"}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
