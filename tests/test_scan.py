@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scan_support import ROWS, agrees, as_read, expected, plain, present_rows
 
 import hgr_jax
-from hgr_jax import scan
+from hgr_jax import Scan, scan
 from hgr_jax.scanning import engine
 
 PATTERN_OF = (0, 0, 1, 1, 2, 3)
@@ -255,3 +255,39 @@ def test_values_that_far_ones_hide(rng: np.random.Generator, monkeypatch: Any) -
     assert not scan(table, h=3, k=2, pvalues=None, transform="rank").notes
     target = scan(table, h=3, k=2, pvalues=None, target="b")  # three pairs, one with a
     assert target.correlation[0, 1] == pytest.approx(whole.correlation[0, 1], abs=1e-6)
+
+
+@pytest.mark.parametrize("method", ["sk", "kb"])
+def test_permutations_of_values_that_far_ones_hide(rng: np.random.Generator, method: str) -> None:
+    """P-values are of the estimates that are shown, which are those of float64."""
+    x, y = rng.normal(size=(2, 600))
+    y = x**2 + 0.5 * y
+    some = np.where(np.arange(600) % 7, y, np.nan)
+    x[:4] = 1e9
+    table = {"x": x, "y": y, "some": some, "level": np.where(y > 1, "high", "low")}
+
+    def scanned() -> Scan:
+        return scan(table, h=4, k=4, method=method, pvalues="permutation", permutations=199)
+
+    found = scanned()
+    with jax.enable_x64(True):
+        whole = scanned()
+    np.testing.assert_allclose(found.correlation[0], whole.correlation[0], atol=1e-5)
+    np.testing.assert_array_equal(found.pvalue[0], whole.pvalue[0])
+    assert (found.pvalue[0, 1:] == 0.005).all()
+
+
+def test_a_short_partner_of_values_that_far_ones_hide(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(ROWS, 3))
+    x[:3, 0] = 1e9
+    x[4:, 2] = np.nan
+    assert not scan(x, h=4, k=4, pvalues=None).notes
+
+
+def test_given_values_that_far_ones_hide(rng: np.random.Generator) -> None:
+    z, x, y = rng.normal(size=(3, 600))
+    table = {"x": z**2 + 0.5 * x, "y": z**2 + 0.5 * y, "z": np.where(np.arange(600) < 4, 1e9, z)}
+    found = scan(table, h=4, k=4, given="z", pvalues=None)
+    with jax.enable_x64(True):
+        whole = scan(table, h=4, k=4, given="z", pvalues=None)
+    np.testing.assert_allclose(found.correlation, whole.correlation, atol=1e-5)

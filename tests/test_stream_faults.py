@@ -182,6 +182,8 @@ def test_options_of_tables_in_batches(parts: Path) -> None:
     [
         (b"x,y", "it has a header but no rows"),
         (b"x,y\n", "has no rows"),
+        (b"  \nx,y\n1,2\n", "the first line holds spaces alone"),
+        (bytes(2000), "nothing but zero bytes"),
         (b"\n\n", "is empty: expected a line of column names"),
         (b"0.5,1.5\n0.7,2\n0.1,3\n", "the first line holds numbers only"),
         ("gr\u00f6\u00dfe,y\n1,2\n".encode("latin-1"), "not UTF-8: save"),

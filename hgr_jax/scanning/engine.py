@@ -180,12 +180,13 @@ class Engine:
 
     def _settle(self, pairs: Integers, ill: NDArray[np.bool_], directions: Integers) -> None:
         """Let ill-conditioned columns be fine that have all their directions ``(N, 2)`` apart."""
-        columns, place = np.unique(pairs[ill], return_inverse=True)
-        digits = np.stack([self.features.digits(column) for column in columns], axis=1)
-        values = bases.count_distinct(digits)[place]
-        limits = np.broadcast_to([self.kernels.h, self.kernels.k], pairs.shape)[ill]
-        self.well_conditioned[columns] = True
-        self.well_conditioned[pairs[ill][directions[ill] < np.minimum(values - 1, limits)]] = False
+        self.well_conditioned[pairs[ill]] = True
+        for place, side in np.argwhere(ill):
+            column, (one, other) = pairs[place, side], pairs[place]
+            rows = self.features.present(one) & self.features.present(other)
+            values = int(bases.count_distinct(self.features.digits(column)[rows, None])[0])
+            limit = (self.kernels.h, self.kernels.k)[side]
+            self.well_conditioned[column] &= directions[place, side] >= min(values - 1, limit)
 
     def _separately(self, pairs: Integers) -> Again:
         return estimate_separately(self.features, self.kernels, pairs, errors=self.errors)

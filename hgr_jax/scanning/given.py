@@ -22,7 +22,7 @@ from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.inference._polynomials import centred_indicators, polynomials_at
 from hgr_jax.inference._small_problems import inverse_choleskies
 from hgr_jax.inference.independence import residuals
-from hgr_jax.scanning.features import Features
+from hgr_jax.scanning.features import Features, within_range
 from hgr_jax.scanning.functions import RowFunctions
 from hgr_jax.scanning.products import Block, level_features, sum_in_blocks
 
@@ -48,6 +48,8 @@ class GivenColumns:
         of every category.
         """
         numbers, codes, w = self.features.x, self.features.codes, self.features.weights
+        if self.features.unrounded is not None:
+            numbers = within_range(self.features.unrounded)
         columns = cast(Any, numbers)  # of which only the shape is read
         check_monomials("given_degree", self.degree, columns)
         there = np.asarray(~np.isnan(numbers).any(axis=1) & (codes >= 0).all(axis=1))

@@ -35,5 +35,6 @@ def with_ill_conditioned(
     """Return the remarks on columns, and one on those of which the basis is not ``fine (p,)``."""
     notes = dict(columns.notes)
     for position in columns.number_positions[~fine]:
-        add_note(notes, columns.names[position], f"ill conditioned (far outliers): {cure}")
+        what = "ill conditioned (far outliers, or values that only their last digits tell apart)"
+        add_note(notes, columns.names[position], f"{what}: {cure}")
     return notes

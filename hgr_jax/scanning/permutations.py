@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.inference._polynomials import polynomials_at
 from hgr_jax.inference._small_problems import top_correlations
 from hgr_jax.scanning.engine import Engine
-from hgr_jax.scanning.features import Features, Kernels
+from hgr_jax.scanning.features import Features, Kernels, within_range
 from hgr_jax.tables.encoding import memberships
 
 TOLERANCE = 1e-5
@@ -193,7 +194,7 @@ def _few_values(
     found = {}
     few = min(FEW_VALUES, math.isqrt(len(rows)))
     for column in np.unique(pairs):
-        values = features.values(column)[rows]
+        values = features.digits(column)[rows]
         if len(np.unique(values[: 4 * few])) > few:
             continue
         _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
@@ -212,6 +213,7 @@ def _restricted(features: Features, rows: NDArray[np.bool_], columns: Integers) 
         codes=np.where(keep, features.codes[:, categories], -1),
         levels=tuple(features.levels[c] for c in categories),
         weights=features.weights,
+        unrounded=None if features.unrounded is None else features.unrounded[:, numbers],
     )
 
 
@@ -327,18 +329,25 @@ def _whitened(engine: Engine, columns: Integers) -> NDArray[np.float32]:
     """Return orthonormal features ``(c, width, n)`` of columns of one kind.
 
     On the rows where they are present (the same for all: see `Engine.alike`), and 0 elsewhere.
+    As in `estimate_separately`, in float64 where values near each other lie among far ones.
     """
     side = engine.side(columns, np.zeros(1, np.intp))
-    features = engine.features
+    features, numbers = engine.features, engine.features.n_numeric
     found = np.empty((len(columns), side.width, features.rows), np.float32)
     for place, column in enumerate(columns):
         mean, each = side.mean[:, place], side.map[..., place, 0]
-        if column < features.n_numeric:
+        if column < numbers and not engine.well_conditioned[column] and engine.kernels.plain:
+            present = features.present(column)
+            x = within_range(features.digits(column)[present, None])[:, 0]
+            own = polynomials_at(x, np.full(len(x), 1 / len(x)), engine.kernels.largest)
+            found[place] = 0
+            found[place, : len(own), present] = own.T
+        elif column < numbers:
             present = ~np.isnan(features.x[None, :, column])
             values = engine.functions.take(columns[place : place + 1])(slice(None))[1:, 0]
             found[place] = each @ np.where(present, values - mean, 0)
         else:
-            codes = features.codes[:, column - features.n_numeric]
+            codes = features.codes[:, column - numbers]
             held = memberships(codes, engine.layout.width)
             found[place] = each[:, None] * np.where(codes >= 0, held - mean, 0)
     return found

@@ -44,6 +44,8 @@ class Reread:
     ) -> tuple[NDArray[np.bool_], Again]:
         """Return which of ``pairs (N, 2)`` were read again, and their estimates.
 
+        Those of fewest rows first, so that they are as many as can be.
+
         Args:
           plan: of the sums.
           pairs: positions of columns, numbers before categories.
@@ -51,8 +53,10 @@ class Reread:
         """
         widest = max(map(len, plan.levels.values()), default=0)
         width = BESIDE + COPIES * max(plan.kernels.largest, 2 * widest)
-        held = 8 * (3 * np.cumsum(rows) + width * np.maximum.accumulate(rows))
-        fits = np.asarray(held <= self.memory)
+        order = np.argsort(rows, kind="stable")
+        held = 8 * (3 * np.cumsum(rows[order]) + width * rows[order])
+        fits = np.zeros(len(pairs), bool)
+        fits[order[held <= self.memory]] = True
         none = np.zeros(0)
         found: list[Again] = [(none, none, np.zeros((0, 2), np.intp), none)]
         if fits.any():
@@ -79,7 +83,10 @@ def rows_of_pairs(plan: Plan, pairs: Integers, chunks: Iterable[tuple[str, Chunk
         for own, (first, second) in zip(kept, pairs.tolist(), strict=True):
             whole = np.stack([columns[first], columns[second], weights])
             own.append(whole[:, ~np.isnan(whole).any(axis=0) & (weights > 0)])
-    return [np.concatenate(own, axis=1) for own in kept]
+    whole_pairs = []
+    while kept:  # so that the parts of one pair are held beside its whole, not those of all
+        whole_pairs.append(np.concatenate(kept.pop(0), axis=1))
+    return whole_pairs
 
 
 def joined_rows(one: list[Floats], other: list[Floats]) -> list[Floats]:

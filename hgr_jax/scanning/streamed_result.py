@@ -37,7 +37,7 @@ from hgr_jax.tables.encoding import Category
 
 SECONDS = 86_400.0
 
-CURE = "scan its pairs from files with more memory (memory=), or in memory"
+CURE = "some pairs have no value: scan them from files with more memory (memory=), or in memory"
 """Of columns that are ill conditioned on the sums."""
 
 
@@ -69,9 +69,12 @@ def scan_of(
     fine = ~(wrong | wanting | blur)
     doubtful = lost | ~of_fine(~blur, pairs)
     if reread is not None and doubtful.any():
+        by_sums = ~doubtful
         doubtful = _reread(reread, plan, found, pairs, doubtful)
-        fine |= (wanting | blur) & ~np.isin(np.arange(len(fine)), pairs[doubtful])
+        fine |= ~np.isin(np.arange(len(fine)), pairs[doubtful | by_sums])
         lost &= doubtful
+    for values in (found.correlation, found.pearson, found.linear):
+        values[doubtful] = np.nan
     notes = with_ill_conditioned(columns, fine, CURE)
     _note_lost(columns, positions[lost & of_fine(fine, pairs)], notes)
     for name, count in zip(plan.levels, sums.strange.tolist(), strict=True):

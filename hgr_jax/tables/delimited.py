@@ -77,11 +77,7 @@ def as_utf8(body: bytes, shown: str) -> tuple[bytes, str]:
       TableError: if it is no text.
     """
     name = told_encoding(body)
-    if body and not body.strip(b"\0"):
-        raise TableError(
-            f"{shown} holds nothing but zero bytes: it was not written or copied to its end; get it"
-            " anew"
-        )
+    check_not_zero(body, shown)
     note = ""
     try:
         if name is not None:
@@ -107,6 +103,15 @@ def as_utf8(body: bytes, shown: str) -> tuple[bytes, str]:
             " expected CSV, Parquet, Feather, JSON or .xlsx"
         )
     return body, note
+
+
+def check_not_zero(start: bytes, shown: str) -> None:
+    """Raise a `TableError` if what a file starts with are zero bytes alone."""
+    if start and not start.strip(b"\0"):
+        raise TableError(
+            f"{shown} holds nothing but zero bytes: it was not written or copied to its end; get it"
+            " anew"
+        )
 
 
 def told_encoding(start: bytes) -> str | None:

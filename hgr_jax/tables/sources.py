@@ -12,7 +12,13 @@ from typing import Any
 
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import EMPTY, NUMBER, TEXT, check_kind, kinds_of
-from hgr_jax.tables.delimited import arrow, as_utf8, find_delimiter, told_encoding
+from hgr_jax.tables.delimited import (
+    arrow,
+    as_utf8,
+    check_not_zero,
+    find_delimiter,
+    told_encoding,
+)
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.texts import MISSING, kind_of_header
 
@@ -263,14 +269,17 @@ def _part_of_parquet(file: Path, stamp: Any) -> Part:
 
 def _part_of_csv(file: Path, stamp: Any) -> Part:
     csv = require("pyarrow.csv", "stream")
-    pa = arrow()
+    pa, shown = arrow(), printable(str(file))
     with pa.input_stream(str(file), compression="detect") as stream:
         start = stream.read(2**16)
+    check_not_zero(start, shown)
     encoding = told_encoding(start) or "utf-8"
     text = start.decode(encoding, errors="replace")
-    line = next((line for line in text.split("\n") if line.strip()), "")
-    if not line:
-        raise TableError(f"{printable(str(file))} is empty: expected a line of column names")
+    if not text.strip():
+        raise TableError(f"{shown} is empty: expected a line of column names")
+    line = next(line for line in text.split("\n") if line.strip("\r"))
+    if not line.strip():
+        raise TableError(f"{shown}: the first line holds spaces alone: expected column names")
     parse = csv.ParseOptions(delimiter=find_delimiter(line, None))
     options = csv.ReadOptions(block_size=CSV_BLOCK, encoding=encoding)
 
@@ -284,14 +293,13 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
         schema = stream.schema
     if kind_of_header(schema.names) == "numbers":
         raise TableError(
-            f"{printable(str(file))}: the first line holds numbers only: write a line of column"
-            " names before it"
+            f"{shown}: the first line holds numbers only: write a line of column names before it"
         )
-    kinds = kinds_of(schema, printable(str(file)))
+    kinds = kinds_of(schema, shown)
     for field in schema:
         if pa.types.is_binary(field.type):
             raise TableError(
-                f"{printable(str(file))}: column {printable(field.name)!r} has text that is not"
+                f"{shown}: column {printable(field.name)!r} has text that is not"
                 " UTF-8: save the file as UTF-8"
             )
 
@@ -319,11 +327,11 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
             )
             reason = printable(" ".join(named.split()))
             raise TableError(
-                f"{printable(str(file))}: {reason}; the types of its columns are those of its first"
+                f"{shown}: {reason}; the types of its columns are those of its first"
                 f" {CSV_BLOCK // 2**20} MB, or of the files before it"
             ) from None
 
-    return Part(printable(str(file)), kinds, None, read, stamp)
+    return Part(shown, kinds, None, read, stamp)
 
 
 def _check_closed(batch: Any, file: Path) -> None:
