@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -71,26 +72,42 @@ class _Limit:
 
 
 def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]:
-    """Return ``work`` of each part, in their order, as ``map`` would."""
+    """Return ``work`` of each part, in their order, as ``map`` would; some by the caller itself."""
+    some = list(zip(*parts, strict=False))
     # A thread of the pool that waits for the pool may wait for ever.
     if threading.current_thread().name.startswith(_PREFIX):
-        return list(map(work, *parts))
+        return [work(*part) for part in some]
     x64 = jnp.result_type(float) == jnp.float64
+    found: dict[int, Found] = {}
+    places = deque(range(len(some)))
 
-    def there(*part: Any) -> Found:
+    def take_up() -> None:
+        while places:
+            try:
+                place = places.popleft()
+            except IndexError:  # another thread was faster
+                return
+            found[place] = work(*some[place])
+
+    def there() -> None:
         with jax.enable_x64(x64):  # which is one thread's own, where it is a context
-            return work(*part)
+            take_up()
 
     with one_blas_thread():
         # In the caller's context: of NumPy's errstate, for one.
-        waiting = [
-            _pool().submit(copy_context().run, there, *part) for part in zip(*parts, strict=False)
+        helpers = [
+            _pool().submit(copy_context().run, there)
+            for _ in range(min(os.cpu_count() or 1, len(some)) - 1)
         ]
         try:
-            return [part.result() for part in waiting]
+            # Two threads that wake up at once may be put on one core, for milliseconds.
+            take_up()
+            for helper in helpers:
+                if not helper.cancel():
+                    helper.result()
         finally:
-            for part in waiting:
-                part.cancel()
+            places.clear()
+    return [found[place] for place in range(len(some))]
 
 
 @functools.cache

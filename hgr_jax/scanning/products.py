@@ -40,8 +40,11 @@ TILE_ROWS = 2048
 TILE_NUMBERS = 2**22
 """Numbers of a block's features, with fewer rows where there are many features."""
 
-PARALLEL_NUMBERS = 2**20
-"""Numbers of features that are worth a thread."""
+PARALLEL_NUMBERS = 2**21
+"""Numbers of features, or 32 times as many products, that are worth a thread.
+
+To wake one takes a millisecond, at times.
+"""
 
 WIDE = 256
 """Products of so many features or more on both sides are JAX's."""
@@ -52,8 +55,11 @@ PARTS = 4
 Block = Callable[[slice], Floats]
 
 
-def sum_in_blocks(block: Block, rows: int, width: int) -> NDArray[np.float64]:
-    """Return the sum of ``block`` of parts of so many rows, each with ``width`` features."""
+def sum_in_blocks(block: Block, rows: int, width: int, *, products: int = 0) -> NDArray[np.float64]:
+    """Return the sum of ``block`` of parts of so many rows, each with ``width`` features.
+
+    And so many ``products`` of them, where these may take longer than to make the features.
+    """
     size = min(TILE_ROWS, max(128, TILE_NUMBERS // max(width, 1)))
 
     def total(start: int, end: int) -> NDArray[np.float64]:
@@ -62,7 +68,7 @@ def sum_in_blocks(block: Block, rows: int, width: int) -> NDArray[np.float64]:
             found += block(slice(first, min(first + size, end)))
         return found
 
-    count = min(os.cpu_count() or 1, rows * width // PARALLEL_NUMBERS)
+    count = min(os.cpu_count() or 1, rows * (width + products // 32) // PARALLEL_NUMBERS)
     if count < 2 or (width > WIDE and not can_limit_blas()):
         return total(0, rows)
     ends = [rows * i // count for i in range(count + 1)]
@@ -192,7 +198,7 @@ def _row_products(
         f, g = both(part)
         return f @ (f if g is None else g).T
 
-    return sum_in_blocks(block, rows, max(widths))
+    return sum_in_blocks(block, rows, max(widths), products=widths[0] * widths[1])
 
 
 def own_products(functions: RowFunctions, weights: Floats | None) -> NDArray[np.float64]:
