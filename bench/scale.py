@@ -4,8 +4,8 @@
 
 The bench writes a folder of Parquet files, of 30 columns of all kinds with 5% missing values, and
 scans the first of them, some, and all.  Every scan is a process of its own, whose memory is its
-peak.  Of files of many numbers it counts operations a second.  Then it compares values with those
-of the table in memory, and counts rejections of independent columns.
+peak.  Then it compares values with those of the table in memory, and counts rejections of
+independent columns.
 """
 
 from __future__ import annotations
@@ -144,44 +144,6 @@ def growth(report: MarkdownReport, paths: Sequence[Path], rows: int, whole: int)
     report.table(["work", "rows", "time", "a row", "peak memory"], lines())
 
 
-def numbers(folder: Path, columns: int, rows: int) -> Path:
-    """A file of independent normal numbers, with a small one beside to compile for."""
-    path = folder / f"{rows}-by-{columns}.parquet"
-    rng = np.random.default_rng(0)
-    for file, count in ((path, rows), (Path(f"{path}.warm"), 2000)):
-        values = rng.normal(size=(count, columns)).astype(np.float32)
-        pd.DataFrame(values, columns=[f"x{i}" for i in range(columns)]).to_parquet(file)
-    return path
-
-
-def rates(
-    report: MarkdownReport, folder: Path, counts: Sequence[int], rows: tuple[int, int]
-) -> None:
-    """Operations a second, reading included, that tables of many numbers take for further rows."""
-
-    def lines() -> Any:
-        for columns in counts:
-            paths = [numbers(folder, columns, n) for n in rows]
-            for name, degrees in (("`scan(files, pvalues=None)`", (5,)), ("`scan(files)`", (5, 8))):
-                each = 2 * sum((columns * degree) ** 2 for degree in degrees)
-                (first, _), (second, size) = (measured(name, [path]) for path in paths)
-                rate = each * (rows[1] - rows[0]) / (second - first)
-                yield (
-                    name,
-                    f"{columns:,}",
-                    f"{each:,}",
-                    f"{first:.1f} s",
-                    f"{second:.1f} s",
-                    f"{rate:.1e}",
-                    f"{size / 2**20:,.0f} MB",
-                )
-
-    report.say("Numbers without missing values, and how many operations they take.")
-    times = [f"{n:,} rows" for n in rows]
-    head = ["work", "columns", "operations a row", *times, "operations a second", "peak memory"]
-    report.table(head, lines())
-
-
 def same_values(report: MarkdownReport, path: Path, folder: Path, rows: int) -> bool:
     """Values of a part beside those of the table in memory, and of `kb` on the rows of pairs.
 
@@ -277,10 +239,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         growth(report, paths, rows, whole=2)
         fine = same_values(report, paths[0], Path(temporary), min(rows, PART_ROWS))
         if options.quick:
-            rates(report, Path(temporary), (12,), (2000, 6000))
             rejections(report, 400, (200,), 1)
         else:
-            rates(report, Path(temporary), (300, 1000), (20_000, 60_000))
             rejections(report, 20_000, (1024, 4096), 4)
     if options.write:
         report.keep("scale")
