@@ -28,6 +28,19 @@ def test_results_are_in_the_order_of_the_parts() -> None:
     assert in_threads(abs, []) == []
 
 
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has no helpers")
+def test_the_caller_does_a_part_itself() -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def own(_: int) -> threading.Thread:
+        both.wait()
+        return threading.current_thread()
+
+    found = in_threads(own, range(2))
+    assert threading.current_thread() in found
+    assert len({*found}) == 2
+
+
 def test_numpy_is_as_quiet_as_where_it_was_called() -> None:
     huge = np.float32(3e38) * np.ones(3, np.float32)
     with np.errstate(over="ignore"):
