@@ -79,6 +79,7 @@ def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]
         return [work(*part) for part in some]
     x64 = jnp.result_type(float) == jnp.float64
     found: dict[int, Found] = {}
+    errors: dict[int, Exception] = {}
     places = deque(range(len(some)))
 
     def take_up() -> None:
@@ -87,7 +88,11 @@ def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]
                 place = places.popleft()
             except IndexError:  # another thread was faster
                 return
-            found[place] = work(*some[place])
+            try:
+                found[place] = work(*some[place])
+            except Exception as error:
+                errors[place] = error
+                places.clear()
 
     def there() -> None:
         with jax.enable_x64(x64):  # which is one thread's own, where it is a context
@@ -107,6 +112,8 @@ def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]
                     helper.result()
         finally:
             places.clear()
+    if errors:  # the first in order: those before it were taken up earlier
+        raise errors[min(errors)]
     return [found[place] for place in range(len(some))]
 
 

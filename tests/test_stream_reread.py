@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
 import hgr_jax
 from hgr_jax import ScanState, kb, scan
 from hgr_jax.scanning import reread
+from hgr_jax.scanning.features import Kernels
 from tests.stream_support import of_batches, same
 
 ROWS = 6000
@@ -72,6 +76,22 @@ def test_no_more_pairs_than_memory_allows(tmp_path: Path, monkeypatch: pytest.Mo
     assert found.notes["x"].count("ill conditioned: no value") == 2
 
 
+def test_pairs_of_fewest_rows_come_first() -> None:
+    rng = np.random.default_rng(0)
+    plan = SimpleNamespace(levels={}, numbers=["a", "b", "c"], weights=None, kernels=Kernels(2, 2))
+    pairs, rows = np.array([[0, 1], [0, 2], [1, 2]]), np.array([1000, 50, 60])
+    read: list[list[int]] = []
+
+    def gather(_: Any, chosen: NDArray[np.intp]) -> list[NDArray[np.float64]]:
+        read.extend(chosen.tolist())
+        return [rng.normal(size=(3, 60)) for _ in chosen]
+
+    fits, (value, *_) = reread.Reread(gather, 20_000)(cast(Any, plan), pairs, rows)
+    assert fits.tolist() == [False, True, True]
+    assert read == [[0, 2], [1, 2]]
+    assert np.isfinite(value).tolist() == [True, True]
+
+
 def test_of_a_cluster(tmp_path: Path) -> None:
     """As of a file, of however many partitions: the rows of such pairs travel."""
     frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
@@ -116,7 +136,7 @@ def test_values_close_together_and_far_from_others(tmp_path: Path) -> None:
         assert found["x", "y"].correlation == pytest.approx(expected, abs=1e-5)
         assert not found.notes
     by_itself = ScanState.prepare(table, pvalues=None).update(table).result()
-    assert "some pairs have no value" in by_itself.notes["x"]
+    assert "pairs without a value take files" in by_itself.notes["x"]
     assert set(by_itself.notes) == {"x"}
     assert np.isnan(by_itself.correlation).tolist() == [
         [False, True, True],

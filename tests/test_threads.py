@@ -88,14 +88,14 @@ def test_blas_has_its_threads_again_after_calls_that_overlap() -> None:
     def longer() -> None:
         in_threads(lambda _: (both.wait(), one_left.wait(30)), [0])
 
-    before = blas_threads()
-    for first, second in ((shorter, longer), (longer, shorter)):
-        one_left.clear()
-        other = threading.Thread(target=first)
-        other.start()
-        second()
-        other.join(30)
-        assert blas_threads() == before
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        for first, second in ((shorter, longer), (longer, shorter)):
+            one_left.clear()
+            other = threading.Thread(target=first)
+            other.start()
+            second()
+            other.join(30)
+            assert blas_threads() == {2}
 
 
 def test_blas_has_one_thread_while_anybody_is_within() -> None:
@@ -134,6 +134,21 @@ def test_an_error_in_a_part_is_raised_and_blas_restored() -> None:
         with pytest.raises(ValueError, match="part 0"):
             in_threads(fails, range(2))
         assert blas_threads() == {2}
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has no helpers")
+def test_of_two_errors_the_first_in_order_is_raised() -> None:
+    second_failed = threading.Event()
+
+    def fails(x: int) -> None:
+        if x == 0:
+            assert second_failed.wait(60)
+        else:
+            second_failed.set()
+        raise ValueError(f"part {x}")
+
+    with pytest.raises(ValueError, match="part 0"):
+        in_threads(fails, range(2))
 
 
 @pytest.mark.parametrize("x64", [False, True])

@@ -37,7 +37,7 @@ from hgr_jax.tables.encoding import Category
 
 SECONDS = 86_400.0
 
-CURE = "some pairs have no value: scan them from files with more memory (memory=), or in memory"
+CURE = "pairs without a value take files and more memory (memory=), or a scan in memory"
 """Of columns that are ill conditioned on the sums."""
 
 
