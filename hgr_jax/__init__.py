@@ -56,10 +56,8 @@ if TYPE_CHECKING:
         spectrum_fit,
         total,
     )
-    from hgr_jax.scanning.api import scan
-    from hgr_jax.scanning.matrix import hgr_matrix
-    from hgr_jax.scanning.pair import Pair
-    from hgr_jax.scanning.result import Scan
+    from hgr_jax.scanning.api import hgr_matrix, scan
+    from hgr_jax.scanning.result import Pair, Scan
     from hgr_jax.scanning.state import ScanState
 
 _HOMES = {

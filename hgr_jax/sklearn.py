@@ -23,8 +23,8 @@ from hgr_jax.core.padding import over_rows
 from hgr_jax.inference.independence import independence_test
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.features import Kernels, as_features
-from hgr_jax.scanning.pvalues import significance
-from hgr_jax.scanning.size import MEMORY
+from hgr_jax.scanning.pairs import MEMORY
+from hgr_jax.scanning.significance import significance
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category
 

@@ -21,7 +21,7 @@ from hgr_jax import Scan
 from hgr_jax.cli.main import main
 from hgr_jax.cli.report import _curve
 from hgr_jax.core.kernels import Indicators
-from hgr_jax.scanning.single_pair import HostTransformation
+from hgr_jax.scanning.fits import HostTransformation
 from hgr_jax.tables.encoding import Category
 
 SCRIPT = "<script>alert(1)</script>"

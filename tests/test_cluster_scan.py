@@ -19,7 +19,7 @@ import pytest
 import hgr_jax
 from hgr_jax import Scan, scan
 from hgr_jax.scanning import survey as surveys
-from hgr_jax.scanning.passes import FirstPass
+from hgr_jax.scanning.cluster import FirstPass
 from hgr_jax.scanning.survey import Survey
 from hgr_jax.tables.arrow_columns import as_arrow, kind_of
 from tests.stream_support import mixed, near, parts_of, same

@@ -108,8 +108,8 @@ def test_in_float32_and_in_parts(rng: np.random.Generator, monkeypatch: pytest.M
         keep = ~np.isnan(x[:, i] + x[:, j])
         fit = hgr_jax.kb_fit(x[keep, i], x[keep, j], 3, 2)
         assert found.standard_error[i, j] == pytest.approx(float(fit.standard_error), abs=1e-4)
-    monkeypatch.setattr("hgr_jax.scanning.errors.ROWS_OF_BLOCK", 64)
-    monkeypatch.setattr("hgr_jax.scanning.errors.NUMBERS_AT_ONCE", 128)
+    monkeypatch.setattr("hgr_jax.scanning.solve.ROWS_OF_BLOCK", 64)
+    monkeypatch.setattr("hgr_jax.scanning.solve.NUMBERS_AT_ONCE", 128)
     again = scan(x, h=3, k=2, pvalues=None, standard_errors=True)
     np.testing.assert_allclose(again.standard_error, found.standard_error, atol=1e-6)
 

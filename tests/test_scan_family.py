@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hgr_jax.inference import adjust
-from hgr_jax.scanning.family import BINS_OF_E, Family, FirstPairs
+from hgr_jax.scanning.consumers import BINS_OF_E, Family, FirstPairs
 
 
 class TestFamily:

@@ -16,7 +16,7 @@ from hgr_jax.inference import roys_root
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.scanning import rank_tests
-from hgr_jax.scanning.permutations import ENOUGH, _Draws, _RandomOrders
+from hgr_jax.scanning.resampling import ENOUGH, _Draws, _RandomOrders
 
 ROWS = 300
 COLUMNS = 46

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from hgr_jax import scan
-from hgr_jax.scanning.pair_fits import columns_of
-from hgr_jax.scanning.unpooled import exact_pairs
+from hgr_jax.scanning.fits import columns_of
+from hgr_jax.scanning.run import exact_pairs
 
 
 def taxis(rows: int = 3000) -> pd.DataFrame:

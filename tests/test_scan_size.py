@@ -10,7 +10,7 @@ import pytest
 from hgr_jax import scan
 from hgr_jax.cli.main import main
 from hgr_jax.scanning import size
-from hgr_jax.scanning.archive import ARRAYS
+from hgr_jax.scanning.result import ARRAYS
 
 
 def test_a_table_that_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hgr_jax import Scan, scan
 from hgr_jax.scanning import rank_tests, wide
-from hgr_jax.scanning.exact_tests import ExactScreen
+from hgr_jax.scanning.rank_tests import ExactScreen
 
 ROWS = 120
 COMPLETE, ALIKE = 2, 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hgr_jax.inference._ranks import ranks
-from hgr_jax.scanning.rank_maps import KNOTS, RankMap
+from hgr_jax.scanning.survey import KNOTS, RankMap
 
 
 def columns(rows: int) -> dict[str, np.ndarray]:

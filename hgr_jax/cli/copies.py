@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hgr_jax._arrays import Floats
-from hgr_jax.scanning.pair import Pair
-from hgr_jax.scanning.result import Scan
+from hgr_jax.scanning.result import Pair, Scan
 
 ALMOST_ONE = 0.9995
 """Shown as 1.000."""

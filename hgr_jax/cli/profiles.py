@@ -12,7 +12,7 @@ import numpy as np
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import shortened
 from hgr_jax.cli.html.contents import Profile, Sample
-from hgr_jax.scanning.pair_fits import columns_of
+from hgr_jax.scanning.fits import columns_of
 from hgr_jax.scanning.result import Scan
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category

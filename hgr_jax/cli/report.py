@@ -11,10 +11,8 @@ from hgr_jax._arrays import Integers
 from hgr_jax.cli.copies import copies_of, without_copies
 from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage
 from hgr_jax.cli.profiles import as_date, profiles_of, samples_of
-from hgr_jax.scanning.pair import Pair
-from hgr_jax.scanning.pair_fits import columns_of
-from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
-from hgr_jax.scanning.single_pair import HostTransformation, Influence, SinglePair
+from hgr_jax.scanning.fits import HostTransformation, Influence, SinglePair, columns_of
+from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
 from hgr_jax.tables.encoding import Category
 
 POINTS = 600

@@ -24,12 +24,12 @@ from hgr_jax.cli.report import (
     more_than_chance,
 )
 from hgr_jax.scanning.api import scan
+from hgr_jax.scanning.consumers import ORDERS_OF_ALL
+from hgr_jax.scanning.fits import Influence
+from hgr_jax.scanning.pairs import available_memory
+from hgr_jax.scanning.request import StreamOptions
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
-from hgr_jax.scanning.single_pair import Influence
-from hgr_jax.scanning.size import available_memory
-from hgr_jax.scanning.stream_options import StreamOptions
 from hgr_jax.scanning.streamed import scan_source
-from hgr_jax.scanning.wide import ORDERS_OF_ALL
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, chosen_names, read_any
 from hgr_jax.tables.sources import DELIMITED, PARQUET, names_several, of_files

@@ -1,5 +1,8 @@
-"""All pairs of the columns of a table: how strongly they depend on each other, and whether that
+"""[api] All pairs of the columns of a table: how strongly they depend on each other, and whether that
 could be chance.
+
+
+[matrix] HGR of all pairs of columns in one call, as data frames have ``corr()``.
 """
 
 from __future__ import annotations
@@ -24,18 +27,20 @@ from hgr_jax._checks import (
 from hgr_jax._forks import refuse_forked
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.kernels import KernelLike
-from hgr_jax.scanning.choice import (
+from hgr_jax.scanning.cluster import as_cluster, scan_cluster
+from hgr_jax.scanning.consumers import ORDERS_OF_ALL, Wanted, scan_best
+from hgr_jax.scanning.features import as_features
+from hgr_jax.scanning.pairs import (
+    MEMORY,
     as_positions,
+    check_size,
     chosen_columns,
     pairs_of,
     without_given,
 )
-from hgr_jax.scanning.distributed import as_cluster, scan_cluster
-from hgr_jax.scanning.features import as_features
-from hgr_jax.scanning.given import GivenColumns
-from hgr_jax.scanning.in_memory import Request, as_result, examine
-from hgr_jax.scanning.options import (
+from hgr_jax.scanning.request import (
     Measure,
+    StreamOptions,
     as_measure,
     check_beside_given,
     check_beside_top,
@@ -44,12 +49,11 @@ from hgr_jax.scanning.options import (
     checked_kernels,
     checkpoint_folder,
 )
-from hgr_jax.scanning.products import on_devices
+from hgr_jax.scanning.residuals import GivenColumns
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.size import MEMORY, check_size
-from hgr_jax.scanning.stream_options import StreamOptions
+from hgr_jax.scanning.run import Request, as_result, examine
 from hgr_jax.scanning.streamed import scan_source
-from hgr_jax.scanning.wide import ORDERS_OF_ALL, Wanted, scan_best
+from hgr_jax.scanning.sums import on_devices
 from hgr_jax.tables.sources import as_source
 
 PVALUES = ("auto", "rank", "asymptotic", "permutation")
@@ -352,3 +356,41 @@ def scan(
     check_size(len(columns.names), len(used), wanted, tested=pvalues is not None, others=others)
     pairs, positions = pairs_of(columns, targets, split)
     return as_result(columns, request, examine(columns, request, pairs, positions))
+
+
+def hgr_matrix(table: Any, **options: Any) -> Any:
+    """Return HGR of every pair of columns as a data frame, like ``table.corr()`` of pandas.
+
+        matrix.loc[a, b] = kb(table[a], table[b])   on the rows where both are present
+
+    These are the values of `scan`, without its p-values (and so at a fraction of its cost): use it
+    to know which of them are more than chance.  Columns that cannot be used are left out.
+
+    Args:
+      table: as of `scan`: a matrix, a mapping of names to columns, or a data frame.
+      options: any of `scan` but ``pvalues``, such as ``h``, ``k`` and ``categories``.
+
+    Returns:
+      A symmetric frame ``(p, p)`` of the library of ``table`` (pandas for an array or a mapping),
+      with 1 on the diagonal.  Of pandas, the names are its index and its columns; polars and
+      pyarrow, which have no index, hold them in the first column.
+
+    Raises:
+      ImportError: without narwhals or the library.
+      TypeError, ValueError: as `scan` does.
+
+    Degenerate data: a column that is constant is left out; NaN is missing, pair by pair.
+
+    Source: see `kb`.
+
+    Example:
+      >>> import numpy as np, pandas as pd, hgr_jax
+      >>> x = np.linspace(-1, 1, 101)
+      >>> frame = pd.DataFrame({"x": x, "square": x**2, "cosine": np.cos(9 * x)})
+      >>> print(hgr_jax.hgr_matrix(frame, h=2, k=2).round(2))
+                 x  square  cosine
+      x       1.00    1.00    0.09
+      square  1.00    1.00    0.36
+      cosine  0.09    0.36    1.00
+    """
+    return scan(table, pvalues=None, **options).to_matrix()

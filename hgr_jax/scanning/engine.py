@@ -1,27 +1,41 @@
-"""HGR of many pairs of columns from one matrix product.
+"""[engine] HGR of many pairs of columns from one matrix product.
 
 Every pair's matrix of cross moments is a block of the Gram matrix of all the columns' features
 (`products`), with moments of each column over the rows of each pattern of missing values (`sums`).
 What is left is a batch of small problems (`solve`).  The engine has all rows: it can fit and repair
 the bases on them, and pairs whose own rows leave a basis ill conditioned are estimated on their own
 (`fallback`).
+
+
+[estimate] Estimates of pairs with any kernels, from the engine.
+
+[generic] Any measure of two vectors on many pairs of columns.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax._checks import as_estimate
 from hgr_jax.inference._polynomials import Polynomials
-from hgr_jax.scanning import bases, products
-from hgr_jax.scanning.errors import standard_errors
-from hgr_jax.scanning.fallback import estimate_separately
-from hgr_jax.scanning.features import Estimates, Features, Kernels, patterns_of
-from hgr_jax.scanning.functions import ColumnPolynomials, RowFunctions
-from hgr_jax.scanning.given import (
+from hgr_jax.scanning.bases import blurred, count_distinct, features_of_kernels, polynomials_of
+from hgr_jax.scanning.features import (
+    ColumnPolynomials,
+    Estimates,
+    Features,
+    Kernels,
+    RowFunctions,
+    patterns_of,
+)
+from hgr_jax.scanning.residuals import (
     Explained,
     explained_share,
     known_maps,
@@ -29,11 +43,29 @@ from hgr_jax.scanning.given import (
     level_moments,
     rest_of,
 )
-from hgr_jax.scanning.kernel_functions import features_of_kernels
-from hgr_jax.scanning.layout import Layout
-from hgr_jax.scanning.sides import Side, filled, side_of_levels, side_of_numbers
-from hgr_jax.scanning.solve import Again, TilePairs, Tiles, estimates
-from hgr_jax.scanning.sums import Batch, cross_sums, own_sums, shared_weights
+from hgr_jax.scanning.solve import (
+    Again,
+    Side,
+    TilePairs,
+    Tiles,
+    estimate_separately,
+    estimates,
+    filled,
+    side_of_levels,
+    side_of_numbers,
+    standard_errors,
+)
+from hgr_jax.scanning.sums import (
+    Batch,
+    Block,
+    Layout,
+    cross_sums,
+    level_features,
+    own_moments,
+    own_products,
+    own_sums,
+    shared_weights,
+)
 
 APART = 2**22
 """Rows of pairs, at most, that are estimated one by one beside an ill-conditioned column.
@@ -86,7 +118,7 @@ class Engine:
         self._kept = None if known is None else known.astype(x.dtype)
         self.in_span: NDArray[np.bool_]
         if kernels.plain:
-            found, moments, self.well_conditioned, changed = bases.polynomials_of(
+            found, moments, self.well_conditioned, changed = polynomials_of(
                 x, features.weights, kernels.largest, self.memory, self._measured, self._kept
             )
             self.functions, self.in_span = found, found.basis.in_span
@@ -105,13 +137,11 @@ class Engine:
     def _tell_hidden(self) -> None:
         """Let columns be ill conditioned of whose values the features' dtype has too few digits."""
         if isinstance(self.functions, ColumnPolynomials):
-            self.well_conditioned &= ~bases.blurred(self.functions.basis, self.features.x)
+            self.well_conditioned &= ~blurred(self.functions.basis, self.features.x)
         directions, all_digits = self.in_span.sum(axis=0), self.features.unrounded
         few = np.flatnonzero(directions < self.kernels.largest)
         if all_digits is not None and len(few):
-            expected = np.minimum(
-                bases.count_distinct(all_digits[:, few]) - 1, self.kernels.largest
-            )
+            expected = np.minimum(count_distinct(all_digits[:, few]) - 1, self.kernels.largest)
             self.well_conditioned[few] &= directions[few] >= expected
 
     def _take_out(
@@ -135,7 +165,7 @@ class Engine:
         degree, columns = functions.count, functions.shape[1]
         tiles = self.layout.tiles[:columns]
         if beside is None and self.alike and tiles[-1] == 0:
-            self.cross = products.own_products(functions, self.features.weights)
+            self.cross = own_products(functions, self.features.weights)
             place = 1 + np.arange(degree)[:, None] * columns + np.arange(columns)[None, :]
             place = np.concatenate([np.zeros((1, columns), np.intp), place])
             return self.cross[place[:, None], place[None, :]]
@@ -144,7 +174,7 @@ class Engine:
         for tile in np.unique(tiles):
             part = np.flatnonzero(tiles == tile)
             own = functions.take(part)
-            moments[..., part] = products.own_moments(own, self.features.weights, beside)
+            moments[..., part] = own_moments(own, self.features.weights, beside)
         return moments
 
     def estimate(
@@ -184,7 +214,7 @@ class Engine:
         for place, side in np.argwhere(ill):
             column, (one, other) = pairs[place, side], pairs[place]
             rows = self.features.present(one) & self.features.present(other)
-            values = int(bases.count_distinct(self.features.digits(column)[rows, None])[0])
+            values = int(count_distinct(self.features.digits(column)[rows, None])[0])
             limit = (self.kernels.h, self.kernels.k)[side]
             self.well_conditioned[column] &= directions[place, side] >= min(values - 1, limit)
 
@@ -224,7 +254,7 @@ class Engine:
             pairs.patterns,
         )
 
-    def _rows_of(self, columns: Integers) -> products.Block:
+    def _rows_of(self, columns: Integers) -> Block:
         """Return the features ``(width, c, rows)`` of a tile at some rows."""
         if self.layout.is_number(columns):
             own = self.functions.take(columns)
@@ -233,7 +263,7 @@ class Engine:
         codes, double = self.features.codes, np.dtype(np.float64)
 
         def held(rows: slice) -> Floats:
-            found = products.level_features(codes[rows], (column, level), double)
+            found = level_features(codes[rows], (column, level), double)
             return filled(self.layout, columns, found)
 
         return held
@@ -277,3 +307,95 @@ class Engine:
 
         maps = known_maps(known, rows_of, weights, (len(own), len(others)))
         return explained_share(moments, maps[:, :, place], total)
+
+
+def estimate_pairs(
+    features: Features,
+    kernels: Kernels,
+    pairs: Integers,
+    memory: int,
+    progress: Callable[[int], None] = lambda done: None,
+    *,
+    errors: bool = False,
+) -> tuple[Estimates, NDArray[np.bool_]]:
+    """Estimate ``pairs (N, 2)``, and say of which numeric columns ``(p,)`` the basis is fine.
+
+    ``errors`` asks for standard errors too.
+    """
+    if kernels.plain:
+        engine = Engine(features, kernels, memory, errors=errors)
+        return engine.estimate(pairs, progress), engine.well_conditioned
+    of_lines = Engine(features, Kernels(1, 1), memory).estimate(pairs)
+    each = doubled(features, pairs) if kernels.differ else (features, pairs)
+    found = Engine(each[0], kernels, memory, errors=errors).estimate(each[1], progress)
+    lost = np.isnan(found.correlation)
+    lines = {
+        name: np.where(lost, np.nan, getattr(of_lines, name)) for name in ("pearson", "linear")
+    }
+    return dataclasses.replace(found, **lines), np.ones(features.n_numeric, bool)
+
+
+def doubled(features: Features, pairs: Integers) -> tuple[Features, Integers]:
+    """Return every number twice, with the kernel of the first side and of the second.
+
+    And the positions of ``pairs (N, 2)`` among these columns.
+    """
+    numbers = features.n_numeric
+    twice = np.concatenate([features.x, features.x], axis=1)
+    found = dataclasses.replace(features, x=twice, unrounded=None)
+    beyond = np.array([[0, numbers]])
+    return found, pairs + np.where(pairs < numbers, beyond, numbers)
+
+
+def estimate_measure(
+    features: Features,
+    measure: Callable[[Any, Any], Any],
+    pairs: Integers,
+    memory: int,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Estimates:
+    """Estimate |``measure``| of every pair of numeric columns, on the rows where both are present.
+
+    The measures of this package have programs for few numbers of rows; another function has one
+    for every number that occurs, and pairs without missing values share one.
+
+    Raises:
+      ValueError: for weights, which a measure of two vectors cannot take.
+    """
+    if features.weights is not None:
+        raise ValueError("weights are for method='kb' or 'sk'.")
+    x = features.x
+    patterns = patterns_of(features)
+    of = patterns.pattern_index[pairs]
+    value, pearson = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
+    rows = patterns.shared_rows()[of[:, 0], of[:, 1]]
+    complete = rows == features.rows
+
+    def one(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.abs(as_estimate(measure, a, b, {}))
+
+    ours = str(getattr(measure, "__module__", "")).startswith("hgr_jax.")
+    several = jax.jit(jax.vmap(one))
+    at_once = int(np.clip(memory // (64 * features.rows * x.dtype.itemsize), 1, 64))
+    whole = np.flatnonzero(complete)
+    for start in range(0, len(whole), at_once):
+        part = whole[np.minimum(np.arange(start, start + at_once), len(whole) - 1)]
+        a, b = (jax.device_put(x[:, pairs[part, side]].T) for side in (0, 1))
+        value[part] = np.asarray(several(a, b))
+        progress(min(at_once, len(whole) - start))
+    single = one if ours else jax.jit(one)
+    for index in np.flatnonzero(~complete & (rows >= 2)):
+        keep = patterns.present[:, of[index]].all(axis=1)
+        a, b = (jax.device_put(x[keep, column]) for column in pairs[index])
+        value[index] = float(single(a, b))
+        progress(1)
+    for place, (i, j) in enumerate(pairs):
+        keep = patterns.present[:, of[place]].all(axis=1)
+        first, second = (x[keep, column].astype(np.float64) for column in (i, j))
+        if len(first) >= 2:
+            varies = np.ptp(first) > 0 and np.ptp(second) > 0
+            pearson[place] = abs(np.corrcoef(first, second)[0, 1]) if varies else 0.0
+    directions = np.ones((len(pairs), 2), np.intp)
+    absent = np.full(len(pairs), np.nan)
+    pivot = np.ones(len(pairs))
+    return Estimates(value, pearson, pearson, directions, rows, pivot, absent)

@@ -1,9 +1,20 @@
-"""The result of a scan: all pairs, as matrices, lists, frames, pictures and fits."""
+"""[pair] One pair of a scan, and what is known of each.
+
+[clusters] Columns of a scan, similar ones side by side.
+
+[frames] A scan as data frames of any library, and as a small table for notebooks.
+
+[archive] The file of a scan: its matrices, and its metadata as JSON, in one ``.npz`` without pickle.
+
+[result] The result of a scan: all pairs, as matrices, lists, frames, pictures and fits.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,23 +23,270 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
-from hgr_jax._texts import near_matches
+from hgr_jax._files import atomic_write
+from hgr_jax._optional import require
+from hgr_jax._texts import counted, html_table, near_matches, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.bias import corrected_on_host
-from hgr_jax.scanning import archive
-from hgr_jax.scanning.clusters import clustered_columns
-from hgr_jax.scanning.frames import as_rows, as_square, pairs_as_html, pairs_as_text, scan_title
-from hgr_jax.scanning.pair import MATRICES, MEASURED, Pair
-from hgr_jax.scanning.pair_fits import check_fitted, columns_to_fit, fit_of
-from hgr_jax.scanning.pvalues import SOURCES
-from hgr_jax.scanning.single_pair import Influence, SinglePair, in_full
+from hgr_jax.scanning.fits import (
+    Influence,
+    SinglePair,
+    check_fitted,
+    columns_to_fit,
+    fit_of,
+    in_full,
+)
+from hgr_jax.scanning.significance import SOURCES
 from hgr_jax.tables.columns import Columns
+from hgr_jax.tables.convert import unique_names
 from hgr_jax.tables.encoding import Category
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+MATRICES = (
+    *("correlation", "rank_correlation", "ranks_disagree", "pearson", "spearman", "rank_excess"),
+    *("pvalue", "adjusted_pvalue", "pvalue_source", "corrected", "null_mean", "null_95", "n_obs"),
+    "standard_error",
+)
+"""Attributes of a `Scan` of a number for each two columns."""
+
+MEASURED = tuple(name for name in MATRICES if name != "pvalue_source")
+"""Those that a `Pair` has as numbers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """One pair of a scan; the attributes are those of `Scan`, of this pair.
+
+    ``standard_error`` is NaN where it was not asked for.
+    """
+
+    a: str
+    b: str
+    correlation: float
+    rank_correlation: float
+    ranks_disagree: bool
+    pearson: float
+    spearman: float
+    excess: float
+    rank_excess: float
+    pvalue: float
+    adjusted_pvalue: float
+    pvalue_source: str
+    corrected: float
+    null_mean: float
+    null_95: float
+    n_obs: int
+    degrees_a: int
+    degrees_b: int
+    standard_error: float = math.nan
+
+
+def clustered_columns(correlation: Floats) -> Integers:
+    """Return the positions of the columns with a 1 on the diagonal of ``(p, p)``, clustered."""
+    used = np.flatnonzero(np.isfinite(np.diagonal(correlation)))
+    if len(used) < 3:
+        return used
+    hierarchy = require("scipy.cluster.hierarchy", "table")
+    apart = 1 - np.nan_to_num(correlation[np.ix_(used, used)])
+    first, second = np.triu_indices(len(used), 1)
+    tree = hierarchy.linkage(np.maximum(apart[first, second], 0), "average")
+    return used[hierarchy.leaves_list(tree)]
+
+
+SHOWN_LETTERS = 40
+"""Of a name in a notebook or a terminal."""
+
+PANDAS_LIKE = ("pandas", "modin", "cudf")
+
+
+def as_rows(columns: Mapping[str, NDArray[Any]], library: str) -> Any:
+    """Return columns as a data frame of a library."""
+    narwhals = require("narwhals.stable.v2", "table")
+    require(library, "table")
+    data = {
+        name: values.tolist() if values.dtype == object else values
+        for name, values in columns.items()
+    }
+    return narwhals.from_dict(data, backend=library).to_native()
+
+
+def as_square(matrix: NDArray[Any], names: Sequence[str], library: str) -> Any:
+    """Return a matrix as a data frame with names on both sides."""
+    if library in PANDAS_LIKE:
+        frames = require(library, "table")
+        return frames.DataFrame(matrix, index=list(names), columns=list(names))
+    label = unique_names([*names, "column"])[-1]
+    columns = {label: np.array([*names, None], object)[:-1]}
+    return as_rows(columns | {name: matrix[:, i] for i, name in enumerate(names)}, library)
+
+
+def scan_title(scan: Any) -> str:
+    """Return what a `Scan` is of, in a line."""
+    settings, used = scan.settings, len(scan.used)
+    given = f", given {', '.join(settings['given'])}" if settings.get("given") else ""
+    return (
+        f"Scan of {counted(len(scan), 'pair')} of {counted(used, 'column')},"
+        f" {counted(settings['rows'], 'row')}"
+        f" ({settings['method']}, h={settings['h']}, k={settings['k']}{given}){_of_all(settings)}"
+    )
+
+
+def _of_all(settings: Mapping[str, Any]) -> str:
+    """Return of how many pairs a scan has kept some, if it has not kept all."""
+    top = settings.get("top")
+    if not top:
+        return ""
+    found = f"; more than chance: {top['discoveries']:,}" if top["tested"] else ""
+    of_all = f"{counted(top['pairs'], 'pair')} of {counted(top['columns'], 'column')}"
+    return f", the first of {of_all}{found}"
+
+
+def pairs_as_text(title: str, pairs: Sequence[Any], count: int) -> str:
+    """Return pairs, the first of so many, in a line each."""
+    lines = [
+        "  {} and {}: {:.3f}".format(
+            *(shortened(name, SHOWN_LETTERS) for name in (pair.a, pair.b)), pair.correlation
+        )
+        for pair in pairs
+    ]
+    more = [f"  ... {count - len(pairs):,} more"] if count > len(pairs) else []
+    return "\n".join([title, *lines, *more])
+
+
+def pairs_as_html(title: str, pairs: Sequence[Any]) -> str:
+    """Return pairs as a small table."""
+    headers = ("column a", "column b", "correlation", "|Pearson|", "adjusted p", "rows")
+    rows = [
+        (
+            *(shortened(name, SHOWN_LETTERS) for name in (pair.a, pair.b)),
+            *(_in_cell(value, ".3f") for value in (pair.correlation, pair.pearson)),
+            _in_cell(pair.adjusted_pvalue, ".2g"),
+            f"{pair.n_obs:,}",
+        )
+        for pair in pairs
+    ]
+    return html_table(title, headers, rows)
+
+
+def _in_cell(value: float, form: str) -> str:
+    return "-" if np.isnan(value) else format(value, form)
+
+
+FORMAT = 3
+
+ARRAYS = (
+    "correlation",
+    "rank_correlation",
+    "pearson",
+    "spearman",
+    "rank_linear",
+    "pvalue",
+    "adjusted_pvalue",
+    "corrected",
+    "null_mean",
+    "null_95",
+    "n_obs",
+    "degrees",
+    "source",
+    "pairs",
+)
+OPTIONAL = ("standard_error",)
+"""Arrays that are there where they were asked for."""
+
+ROUNDING = 1e-5
+"""By which a correlation in float32 may exceed 1."""
+
+METADATA = ("skipped", "notes", "settings")
+
+
+def write_scan(path: str | Path, scan: Any) -> None:
+    """Keep everything but the data of a `Scan`."""
+    metadata = {name: dict(getattr(scan, name)) for name in METADATA}
+    text = json.dumps({"format": FORMAT, "names": list(scan.names)} | metadata)
+    arrays = {name: getattr(scan, name) for name in (*ARRAYS, *OPTIONAL)}
+    arrays = {name: array for name, array in arrays.items() if array is not None}
+    with atomic_write(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays, words=np.array(text))
+
+
+def read_scan(path: str | Path) -> dict[str, Any]:
+    """Return the fields of a `Scan`.
+
+    Raises:
+      FileNotFoundError: if there is no such file.
+      ValueError: for a file that is none of a scan.
+    """
+    with Path(path).open("rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as kept:
+                metadata = json.loads(str(kept["words"]))
+                there = [name for name in OPTIONAL if name in kept]
+                arrays = {name: kept[name] for name in (*ARRAYS, *there)}
+            if metadata["format"] != FORMAT:
+                raise ValueError(f"format {metadata['format']}, where {FORMAT} was expected")
+            names = tuple(metadata["names"])
+            _check_words(names, metadata)
+            _check(arrays, len(names), metadata["settings"])
+            return {"names": names} | {name: metadata[name] for name in METADATA} | arrays
+        except Exception as error:  # of whatever a damaged archive makes its readers do
+            reason = "it is damaged" if "pickle" in str(error) else error
+            raise ValueError(f"{path} does not hold a scan: {reason}") from error
+
+
+def _check_words(names: Sequence[Any], metadata: Mapping[str, Any]) -> None:
+    """Check that names and remarks are as `write_scan` writes them."""
+    if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        raise ValueError("names are not texts, each another")
+    for field in ("skipped", "notes"):
+        if not all(isinstance(text, str) for text in metadata[field].values()):
+            raise ValueError(f"{field} holds what is no text")
+    rows = metadata["settings"]["rows"]
+    if not isinstance(rows, int) or rows < 1:
+        raise ValueError(f"the number of rows is {rows!r}")
+
+
+def _check(arrays: Mapping[str, NDArray[Any]], count: int, settings: Mapping[str, Any]) -> None:
+    """Check that arrays are as `write_scan` writes them: shapes, kinds and ranges."""
+    kinds = {"n_obs": "i", "degrees": "i", "source": "i", "pairs": "i"}
+    for name, array in arrays.items():
+        square = (count, count, 2) if name == "degrees" else (count, count)
+        shape = (len(array), 2) if name == "pairs" else square
+        if array.shape != shape or array.dtype.kind != kinds.get(name, "f"):
+            raise ValueError(f"{name} has shape {array.shape} and dtype {array.dtype}")
+    for name, (low, high) in _ranges(count, settings).items():
+        if name not in arrays:
+            continue
+        values = arrays[name][~np.isnan(arrays[name])]
+        wrong = values[(values < low) | (values > high)]
+        if len(wrong):
+            raise ValueError(f"{name} has {wrong[0]:.7g}, outside of {low} to {high:.10g}")
+    for name, array in arrays.items():
+        turned = array[..., ::-1] if name == "degrees" else array
+        is_float = array.dtype.kind == "f"
+        if name != "pairs" and not np.array_equal(array.swapaxes(0, 1), turned, is_float):
+            raise ValueError(f"{name} is not symmetric")
+    if (arrays["pairs"][:, 0] == arrays["pairs"][:, 1]).any():
+        raise ValueError("pairs has a column with itself")
+
+
+def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return the least and the largest value of every array."""
+    share = (0, 1 + ROUNDING)
+    measure = share if settings["method"] in ("kb", "sk") else (0, np.inf)
+    ranges: dict[str, tuple[float, float]] = dict.fromkeys(
+        ("correlation", "corrected", "null_mean", "null_95"), measure
+    )
+    of_ranks = ("rank_correlation", "spearman", "rank_linear")
+    ranges |= dict.fromkeys((*of_ranks, "pearson", "pvalue", "adjusted_pvalue"), share)
+    largest = {"n_obs": settings["rows"], "source": len(SOURCES) - 1, "pairs": count - 1}
+    ranges |= {name: (0, high) for name, high in largest.items()}
+    return ranges | dict.fromkeys(("degrees", "standard_error"), (0, np.inf))
+
 
 ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
 
@@ -387,7 +645,7 @@ class Scan:
 
     def save(self, path: str | Path) -> None:
         """Keep everything but the data in one file (NumPy's ``.npz``)."""
-        archive.write_scan(path, self)
+        write_scan(path, self)
 
     @staticmethod
     def load(path: str | Path) -> Scan:
@@ -397,4 +655,4 @@ class Scan:
           FileNotFoundError: if there is no such file.
           ValueError: for a file that is none of a scan.
         """
-        return Scan(**archive.read_scan(path))
+        return Scan(**read_scan(path))

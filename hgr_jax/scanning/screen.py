@@ -26,8 +26,7 @@ from hgr_jax.inference._rank_blocks import BLOCKS, LARGEST_PVALUE
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, untied, wave_count, wave_table
 from hgr_jax.inference.roys_root.interpolation import log_survival_of_many
-from hgr_jax.scanning.exact_tests import above_diagonal
-from hgr_jax.scanning.rank_products import FIRST
+from hgr_jax.scanning.rank_tests import FIRST, above_diagonal
 
 WITH_WAVES = LARGEST_DEGREE + 1
 """The kind of a column that has waves beside polynomials of all degrees; others are of the kind of

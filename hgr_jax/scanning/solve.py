@@ -1,40 +1,166 @@
 """From sums over rows to the estimates of pairs: many small problems at once.
 
-Every pair's matrix of cross moments is a block of that of two tiles.  What makes its sides
-orthonormal depends on a column and on the other's *pattern* of missing values, of which there are
-far fewer than columns.
+Every pair's matrix of cross moments is a block of that of two tiles of columns.  What makes its
+sides orthonormal depends on a column and on the other column's *pattern* of missing values, of
+which there are far fewer than columns: a tile is whitened once for each pattern (`WhitenedTile`).
+`PairSums` has the sums of a table, in memory or from batches; `PairSums.estimate` solves its pairs.
+Pairs whose own rows leave a basis ill conditioned are fitted on these rows alone (`refit_pair`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import abc
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._small_problems import top_correlations, whitened_blocks
-from hgr_jax.scanning.errors import PairFunctions, combination, top_vectors
-from hgr_jax.scanning.features import Estimates
-from hgr_jax.scanning.given import without_explained
-from hgr_jax.scanning.layout import Layout
-from hgr_jax.scanning.sides import Side
+from hgr_jax.core.partial import EXPLAINED
+from hgr_jax.inference._pairs import fit_pair
+from hgr_jax.inference._small_problems import top_correlations, whitened_blocks, whitenings
+from hgr_jax.scanning.bases import count_distinct
+from hgr_jax.scanning.features import (
+    Estimates,
+    Features,
+    Kernels,
+    Patterns,
+    chunks,
+    groups,
+    within_range,
+)
+from hgr_jax.scanning.residuals import (
+    Explained,
+    conditioning_on,
+    less_explained,
+    orthonormalising,
+    residualise,
+    without_explained,
+)
+from hgr_jax.scanning.sums import Layout
 
 MIN_SHARED_PIVOT = {"float32": 0.05, "float64": 1e-6}
-"""Below, rounding in a pair's moments would show: its bases are fitted on its own rows."""
+"""Smallest pivot of a pair's bases on its rows; below, rounding would show in its estimate."""
+
+ERROR_NUMBERS = 2**20
+"""Number of values of pairs' functions that standard errors keep in memory at a time."""
+
+ERROR_ROWS = 1024
+"""Number of rows that standard errors take at a time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WhitenedTile:
+    """A tile of columns, whitened on the rows of each of some patterns.
+
+    Attributes:
+      mean: ``(width, c, u)``, means of the features.
+      map: ``(width, width, c, u)``, whitening maps; of indicators their diagonal.
+      feature: ``(width, c)``, where a column's features stand in the matrix of cross moments.
+      pivot: ``(c, u)``, smallest pivot of the map: near 0 where it is ill conditioned.
+      supported: ``(width, c, u)``, which features vary on the rows.
+      redundant: number of supported features that depend on the others (1 for indicators).
+      explained: share of the features that conditioning functions explain, or None.
+    """
+
+    mean: Floats
+    map: Floats
+    feature: Integers
+    pivot: Floats
+    supported: NDArray[np.bool_]
+    redundant: int
+    explained: Explained | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of features of a column."""
+        return len(self.mean)
+
+    def whitening(self, column: Integers, pattern: Integers) -> tuple[Floats, Floats]:
+        """Return means and maps, the batch last, of columns on the rows of patterns."""
+        return self.mean[:, column, pattern], self.map[..., column, pattern]
+
+    def explained_by(self, column: Integers, pattern: Integers) -> Floats | None:
+        """Return coordinates ``(r, width, N)`` on orthonormal conditioning functions."""
+        if self.explained is None:
+            return None
+        return self.explained.orthonormal[:, :, column, pattern]
+
+    def directions(self, column: Integers, pattern: Integers, limit: Integers) -> Integers:
+        """Return the number of directions that a pattern's rows support of a column's kernel."""
+        used = self.supported[:, column, pattern]
+        if not self.redundant:
+            used = used & (np.arange(self.width)[:, None] < limit)
+        return np.maximum(used.sum(axis=0) - self.redundant, 0)
+
+
+def whiten_numbers(
+    layout: Layout,
+    moments: Floats,
+    in_span: NDArray[np.bool_],
+    explained: Explained | None = None,
+    *,
+    fitted: bool = False,
+) -> WhitenedTile:
+    """Whiten the functions of some numbers on the rows of each of some patterns.
+
+    Args:
+      layout: of all columns.
+      moments: as `own_sums` returns them.
+      in_span: ``(d, c)``, directions that the data support.
+      explained: what conditioning functions explain.
+      fitted: whether the functions were fitted to these very rows, so that no map is ill
+        conditioned.
+    """
+    kept: Floats = np.ones(())
+    if explained is not None:
+        moments, kept = less_explained(moments, explained.orthonormal)
+    span = np.broadcast_to(in_span[:, :, None], moments[0, 1:].shape)
+    mean, inverse, pivot = whitenings(moments, span)
+    least = np.ones(pivot.shape) if fitted else pivot * kept
+    count = moments.shape[2]
+    feature = np.arange(layout.degree)[:, None] * count + np.arange(count)[None, :]
+    return WhitenedTile(mean, inverse, feature, least, span, 0, explained)
+
+
+def by_level(layout: Layout, columns: Integers, sums: Floats) -> Floats:
+    """Return sums ``(m, ...)`` of the levels of categories by column, ``(width, c, ...)``."""
+    _, _, index = layout.levels_of(columns)
+    return np.concatenate([sums, np.zeros_like(sums[:1])])[index]
+
+
+def whiten_levels(
+    layout: Layout, columns: Integers, counts: Floats, explained: Explained | None = None
+) -> WhitenedTile:
+    """Whiten the indicators of categories, of so many rows ``(m, u)``, on the rows of patterns."""
+    _, _, index = layout.levels_of(columns)
+    share = by_level(layout, columns, counts)
+    total = share.sum(axis=0)
+    share = share / np.where(total > 0, total, 1)
+    supported = share > 0
+    scale = np.where(supported, 1 / np.sqrt(np.where(supported, share, 1)), 0)
+    least = np.ones(total.shape)
+    if explained is None:
+        return WhitenedTile(share, scale, index, least, supported, redundant=1)
+    covariance = np.eye(layout.width)[:, :, None, None] * share[None] - share[:, None] * share[None]
+    coordinates = explained.orthonormal
+    covariance -= np.einsum("kicu,kjcu->ijcu", coordinates, coordinates)
+    transform, alive = orthonormalising(covariance, share, EXPLAINED[str(layout.dtype)])
+    return WhitenedTile(share, transform, index, least, alive, 0, explained)
 
 
 class Tiles(NamedTuple):
-    """Two tiles, or one twice: whitened, with their cross moments, and the weights of shared rows.
+    """Two whitened tiles, or one twice, with their cross moments.
 
     Attributes:
-      sides: of each.
-      cross: as of `TileSums`.
-      total: ``(u, v)``, for the patterns of both.
+      sides: the whitened tiles.
+      cross: cross moments, as `TileSums` has them.
+      total: ``(u, v)``, weights of the rows that two patterns share.
     """
 
-    sides: tuple[Side, Side]
+    sides: tuple[WhitenedTile, WhitenedTile]
     cross: Floats
     total: Floats
 
@@ -50,8 +176,115 @@ class TilePairs(NamedTuple):
     patterns: Integers
 
 
-Again = tuple[Floats, Floats, Integers, Floats]
-"""Values, those of linear functions, directions and errors of some pairs."""
+class Refit(NamedTuple):
+    """Pairs that were fitted on their own rows.
+
+    Attributes:
+      places: ``(M,)``, positions of these among the pairs that were asked for.
+      value, linear, error: ``(M,)``, as in `Estimates`.
+      degrees: ``(M, 2)``, directions of both sides.
+      complete: ``(M, 2)``, whether a side has all directions that its values allow.
+    """
+
+    places: Integers
+    value: Floats
+    linear: Floats
+    degrees: Integers
+    error: Floats
+    complete: NDArray[np.bool_]
+
+
+class PairSums(abc.ABC):
+    """Sums over the rows of a table, from which its pairs are estimated.
+
+    Attributes:
+      layout: of the columns.
+      kernels: of the first and second column of a pair.
+      shared: ``(u, u)``, number of rows that two patterns share.
+      well_conditioned: ``(p,)``, False for a number whose basis is ill conditioned.
+    """
+
+    layout: Layout
+    kernels: Kernels
+    shared: Integers
+    well_conditioned: NDArray[np.bool_]
+    errors: bool = False
+
+    @abc.abstractmethod
+    def tiles(self, left: Integers, right: Integers) -> Tiles:
+        """Return the whitened columns of two tiles, and their cross moments."""
+
+    @abc.abstractmethod
+    def needs_refit(self, pairs: Integers) -> NDArray[np.bool_]:
+        """Return which ``pairs (N, 2)`` have a column whose sums say too little on any rows."""
+
+    @abc.abstractmethod
+    def refit(self, pairs: Integers, rows: Integers) -> Refit:
+        """Fit ``pairs (N, 2)`` of so many rows on their own rows, as many as memory allows."""
+
+    def standard_errors(self, pairs: TilePairs) -> Floats:
+        """Return the standard errors of the pairs of two tiles."""
+        raise AssertionError("standard errors need rows")
+
+    def estimate(
+        self,
+        pairs: Integers,
+        progress: Callable[[int], None] = lambda done: None,
+        blocks: Callable[[Integers, Floats], None] = lambda places, m: None,
+    ) -> Estimates:
+        """Estimate HGR of ``pairs (N, 2)``, positions of columns, numbers before categories.
+
+        Args:
+          pairs: the positions.
+          progress: called with the number of pairs that a step has done.
+          blocks: called with the positions of some pairs ``(M,)`` and their whitened cross moments
+            ``(r, s, M)``, whose sides are those of a pair in rising order of its columns.
+        """
+        layout = self.layout
+        found = Estimates.none(len(pairs))
+        of = layout.patterns[pairs]
+        found.rows[:] = self.shared[of[:, 0], of[:, 1]]
+        ordered, flips = ordered_pairs(layout, pairs)
+        tiles = layout.tiles[ordered]
+        for left_tile, right_tile in np.unique(tiles, axis=0):
+            chosen = np.flatnonzero((tiles == (left_tile, right_tile)).all(axis=1))
+            solver = _TileSolver(
+                self, layout.columns_of(left_tile), layout.columns_of(right_tile), blocks
+            )
+            solver.solve(found, chosen, ordered[chosen], flips[chosen])
+            progress(len(chosen))
+        # Rows that two columns share may be unlike those of each (all the small values, say):
+        # bases that were fitted to the columns are ill conditioned there.
+        ill = (found.pivot < MIN_SHARED_PIVOT[str(layout.dtype)]) | self.needs_refit(pairs)
+        ill &= found.rows >= 2
+        if ill.any():
+            self._refit(found, pairs, np.flatnonzero(ill))
+        found.degrees[found.rows < 2] = 0
+        constant = (found.degrees == 0).any(axis=1)  # a column that does not vary on these rows
+        for values in (found.value, found.linear, found.error):
+            values[constant] = np.nan
+        numbers = (pairs < layout.n_numeric).all(axis=1)
+        found.pearson[:] = np.where(numbers, found.linear, np.nan)
+        return found
+
+    def _refit(self, found: Estimates, pairs: Integers, ill: Integers) -> None:
+        """Replace the estimates at the places ``ill`` by those of the pairs' own rows."""
+        refit = self.refit(pairs[ill], found.rows[ill])
+        for values in (found.value, found.linear, found.error):
+            values[ill] = np.nan
+        places = ill[refit.places]
+        found.value[places], found.linear[places] = refit.value, refit.linear
+        found.degrees[places], found.error[places] = refit.degrees, refit.error
+        found.unresolved[ill] = True
+        found.unresolved[places] = False
+        # A column is in question only while one of its pairs is estimated from its sums.
+        resolved = np.zeros(pairs.shape, bool)
+        resolved[places] = refit.complete
+        count = len(self.layout.patterns)
+        held = np.bincount(pairs.ravel(), minlength=count)
+        by_sums = np.bincount(pairs[~resolved], minlength=count)
+        fine = (held > 0) & (by_sums == 0)
+        self.well_conditioned |= fine[: len(self.well_conditioned)]
 
 
 def ordered_pairs(layout: Layout, pairs: Integers) -> tuple[Integers, NDArray[np.bool_]]:
@@ -63,132 +296,285 @@ def ordered_pairs(layout: Layout, pairs: Integers) -> tuple[Integers, NDArray[np
     return np.where(flips[:, None], pairs[:, ::-1], pairs), flips
 
 
-def tile_keys(layout: Layout, pairs: Integers) -> Integers:
-    """Return a number ``(N,)`` for the tiles of each pair: `tiles_of` has them."""
-    tiles = layout.tiles[pairs]
-    return np.asarray(tiles.min(axis=1) * len(layout.tiles) + tiles.max(axis=1))
+class _TileSolver:
+    """Estimates of the pairs of two tiles."""
+
+    def __init__(
+        self,
+        sums: PairSums,
+        left: Integers,
+        right: Integers,
+        blocks: Callable[[Integers, Floats], None],
+    ) -> None:
+        self.owner, self.layout, self.kernels = sums, sums.layout, sums.kernels
+        self.left, self.right, self.blocks = left, right, blocks
+        self.sides, self.cross, self.total = sums.tiles(left, right)
+
+    def solve(
+        self, found: Estimates, places: Integers, pairs: Integers, flip: NDArray[np.bool_]
+    ) -> None:
+        """Put the estimates of ``pairs (M, 2)``, the left tile's column first, at ``places``."""
+        layout, (one, other) = self.layout, self.sides
+        of_left, local_left = np.unique(layout.patterns[self.left], return_inverse=True)
+        of_right, local_right = np.unique(layout.patterns[self.right], return_inverse=True)
+        limits, counts, linear = self._sizes(pairs, flip)
+        i = np.searchsorted(self.left, pairs[:, 0])
+        j = np.searchsorted(self.right, pairs[:, 1])
+        u, v = local_left[i], local_right[j]
+        directions = np.stack(
+            [one.directions(i, v, limits[:, 0]), other.directions(j, u, limits[:, 1])], axis=1
+        )
+        found.degrees[places] = np.where(flip[:, None], directions[:, ::-1], directions)
+        found.pivot[places] = np.minimum(one.pivot[i, v], other.pivot[j, u])
+        functions: list[tuple[PairFunctions, PairFunctions]] = []
+        # So many pairs that the arrays of a part fit in a core's cache.
+        most = max(64, 2**15 // max(one.width, other.width) ** 2)
+        for start in range(0, len(pairs), most):
+            part = slice(start, start + most)
+            a, b = (i[part], v[part]), (j[part], u[part])
+            m = self._whitened(a, b)
+            self.blocks(places[part], m)
+            value = top_correlations(m, counts[part], linear[part], single=self.kernels.single)
+            found.value[places[part]] = found.linear[places[part]] = value
+            if layout.is_number(self.left):
+                # Numbers come before categories: the first side is one number, and linear.
+                first = m[0, : linear[part, 1].max(initial=0)]
+                found.linear[places[part]] = np.minimum(np.sqrt(np.sum(first**2, axis=0)), 1)
+            if self.owner.errors:
+                f, g = top_vectors(m, counts[part], linear[part], single=self.kernels.single)
+                functions.append((combination(one, *a, f), combination(other, *b, g)))
+        if functions:
+            of_each = [PairFunctions.joined(parts) for parts in zip(*functions, strict=True)]
+            patterns = np.stack([of_left[u], of_right[v]])
+            value, total = found.value[places], self.total[u, v]
+            of_pairs = TilePairs(self.left, self.right, of_each, value, total, patterns)
+            found.error[places] = self.owner.standard_errors(of_pairs)
+
+    def _sizes(
+        self, pairs: Integers, flip: NDArray[np.bool_]
+    ) -> tuple[Integers, Integers, Integers]:
+        """Return degrees, numbers of functions, and of those that count as linear, ``(M, 2)``."""
+        layout, kernels = self.layout, self.kernels
+        asked = [kernels.h, kernels.k] if kernels.plain else [kernels.largest] * 2
+        limits = np.where(flip[:, None], asked[::-1], asked)
+        category = pairs >= layout.n_numeric
+        counts = np.where(category, layout.width, limits)
+        return limits, counts, np.where(category, layout.width, 1)
+
+    def _whitened(self, a: tuple[Integers, Integers], b: tuple[Integers, Integers]) -> Floats:
+        """Return whitened cross moments ``(r, s, M)`` of columns on the other's patterns."""
+        one, other = self.sides
+        (i, v), (j, u) = a, b
+        shared = self.total[u, v]
+        block = self.cross[one.feature[:, None, i], other.feature[None, :, j]]
+        block = block / np.where(shared > 0, shared, 1)
+        block = without_explained(block, one.explained_by(i, v), other.explained_by(j, u))
+        return whitened_blocks(block, one.whitening(i, v), other.whitening(j, u))
 
 
-def tiles_of(layout: Layout, key: int) -> tuple[Integers, Integers]:
-    """Return the columns of the two tiles of a number of `tile_keys`."""
-    left, right = (layout.columns_of(tile) for tile in divmod(int(key), len(layout.tiles)))
-    return left, right
+class RefitPair(NamedTuple):
+    """One pair fitted on its own rows; see `Refit`."""
+
+    value: float
+    linear: float
+    degrees: Sequence[int]
+    error: float
+    complete: Sequence[bool]
 
 
-def estimates(
-    layout: Layout,
-    shared: Integers,
-    tiles: Callable[[Integers, Integers], Tiles],
-    pairs: Integers,
+def refit_pairs(
+    features: Callable[[int], tuple[Features, Integers]],
+    kernels: Kernels,
+    places: Integers,
     *,
-    progress: Callable[[int], None],
-    blocks: Callable[[Integers, Floats], None],
-    again: Callable[[Integers], Again],
-    apart: NDArray[np.bool_],
-    errors: Callable[[TilePairs], Floats] | None = None,
-) -> Estimates:
-    """Estimate HGR of ``pairs (N, 2)``, positions of columns, numbers before categories.
+    errors: bool = False,
+) -> Refit:
+    """Fit pairs on their own rows, one by one.
 
     Args:
-      layout: of the columns.
-      shared: ``(u, u)``, the number of rows that two patterns share.
-      tiles: sides and cross moments of two tiles.
-      pairs: which.
-      progress: called with the number of pairs that a step has done.
-      blocks: called with the positions of some pairs ``(M,)`` and their whitened cross moments
-        ``(r, s, M)``, of which the sides are those of a pair in rising order of its columns.
-      again: estimates pairs whose rows leave a side ill conditioned.
-      apart: ``(N,)``, which pairs are such whatever their rows.
-      errors: of standard errors, if they are asked for.
+      features: of the pair at a place, a table that holds its columns, and their positions ``(2,)``.
+      kernels: of both sides.
+      places: of the pairs, those that the result has.
+      errors: whether standard errors are computed too.
     """
-    count = len(pairs)
-    value, linear, error = (np.full(count, np.nan) for _ in range(3))
-    degrees, pivot = np.zeros((count, 2), np.intp), np.ones(count)
-    of = layout.patterns[pairs]
-    rows = shared[of[:, 0], of[:, 1]]
-    ordered, flips = ordered_pairs(layout, pairs)
-    keys = tile_keys(layout, pairs)
-    for key in np.unique(keys):
-        chosen = np.flatnonzero(keys == key)
-        flip = flips[chosen]
-        left, right = tiles_of(layout, key)
-        found = _of_tiles(
-            layout, tiles(left, right), left, right, ordered[chosen], flip, chosen, blocks, errors
-        )
-        value[chosen], linear[chosen], directions, pivot[chosen], error[chosen] = found
-        degrees[chosen] = np.where(flip[:, None], directions[:, ::-1], directions)
-        # Rows that two columns share may be another kind of rows than those of each (all the
-        # small values, say): bases that were fitted to the columns are ill conditioned there.
-        ill = chosen[(pivot[chosen] < MIN_SHARED_PIVOT[str(layout.dtype)]) | apart[chosen]]
-        if len(ill):
-            value[ill], linear[ill], degrees[ill], error[ill] = again(pairs[ill])
-        progress(len(chosen))
-    few = rows < 2
-    degrees[few] = 0
-    lost = (degrees == 0).any(axis=1)  # a column that does not vary on these rows
-    value[lost], linear[lost], error[lost] = np.nan, np.nan, np.nan
-    numbers = (pairs < layout.n_numeric).all(axis=1)
-    pearson = np.where(numbers, linear, np.nan)
-    return Estimates(value, pearson, linear, degrees, rows, pivot, error)
-
-
-def _of_tiles(
-    layout: Layout,
-    tiles: Tiles,
-    left: Integers,
-    right: Integers,
-    pairs: Integers,
-    flip: NDArray[np.bool_],
-    places: Integers,
-    blocks: Callable[[Integers, Floats], None],
-    errors: Callable[[TilePairs], Floats] | None,
-) -> tuple[Floats, Floats, Integers, Floats, Floats]:
-    """Return values, those of linear functions, directions, pivots and errors of ``pairs``."""
-    sides, cross, total = tiles
-    of_left, local_left = np.unique(layout.patterns[left], return_inverse=True)
-    of_right, local_right = np.unique(layout.patterns[right], return_inverse=True)
-    kernels = layout.kernels
-    limits = np.array([[kernels.h, kernels.k] if kernels.plain else [kernels.largest] * 2])
-    limits = np.where(flip[:, None], limits[:, ::-1], limits)
-    counts, linear = np.empty_like(limits), np.ones_like(limits)
-    for side in (0, 1):
-        category = pairs[:, side] >= layout.n_numeric
-        counts[:, side] = np.where(category, layout.width, limits[:, side])
-        linear[:, side] = np.where(category, layout.width, 1)
-    i = np.searchsorted(left, pairs[:, 0])
-    j = np.searchsorted(right, pairs[:, 1])
-    u, v = local_left[i], local_right[j]
-    directions = np.stack(
-        [sides[0].directions(i, v, limits[:, 0]), sides[1].directions(j, u, limits[:, 1])],
-        axis=1,
+    fits = [refit_pair(*features(int(place)), kernels, errors=errors) for place in places]
+    count = len(fits)
+    return Refit(
+        places,
+        np.array([fit.value for fit in fits]),
+        np.array([fit.linear for fit in fits]),
+        np.array([fit.degrees for fit in fits], np.intp).reshape(count, 2),
+        np.array([fit.error for fit in fits]),
+        np.array([fit.complete for fit in fits], bool).reshape(count, 2),
     )
-    pivot = np.minimum(sides[0].pivot[i, v], sides[1].pivot[j, u])
-    value, of_linear, error = (np.full(len(pairs), np.nan) for _ in range(3))
-    combined: list[tuple[PairFunctions, PairFunctions]] = []
-    # Numbers come before categories: a first side of indicators has a second of indicators.
-    number = layout.is_number(left)
-    # So many pairs that the arrays of a part fit in a core's cache.
-    most = max(64, 2**15 // max(sides[0].width, sides[1].width) ** 2)
-    for start in range(0, len(pairs), most):
-        part = slice(start, start + most)
-        a, b, shared = i[part], j[part], total[u[part], v[part]]
-        block = cross[sides[0].feature[:, None, a], sides[1].feature[None, :, b]]
-        block = block / np.where(shared > 0, shared, 1)
-        known = sides[0].known_on(a, v[part]), sides[1].known_on(b, u[part])
-        block = without_explained(block, *known)
-        m = whitened_blocks(block, sides[0].on(a, v[part]), sides[1].on(b, u[part]))
-        blocks(places[part], m)
-        value[part] = top_correlations(m, counts[part], linear[part], single=kernels.single)
-        of_linear[part] = value[part]
-        if errors is not None:
-            f, g = top_vectors(m, counts[part], linear[part], single=kernels.single)
-            of_a = combination(sides[0], a, v[part], f)
-            combined.append((of_a, combination(sides[1], b, u[part], g)))
-        if number:
-            first = m[0, : linear[part, 1].max(initial=0)]
-            of_linear[part] = np.minimum(np.sqrt(np.sum(first**2, axis=0)), 1)
-    if errors is not None and combined:
-        of_each = [PairFunctions.joined(parts) for parts in zip(*combined, strict=True)]
-        patterns = np.stack([of_left[u], of_right[v]])
-        error = errors(TilePairs(left, right, of_each, value, total[u, v], patterns))
-    return value, of_linear, directions, pivot, error
+
+
+def refit_pair(
+    features: Features, pair: Integers, kernels: Kernels, *, errors: bool = False
+) -> RefitPair:
+    """Fit the columns ``pair (2,)`` of a table on the rows that they share, in float64."""
+    i, j = pair
+    rows = np.flatnonzero(features.present(i) & features.present(j))
+    w = np.ones(len(rows)) if features.weights is None else features.weights[rows]
+    kernel_of_each = features.kernel(i, kernels.h), features.kernel(j, kernels.k)
+    # Of values near each other among far ones, the features may have no digit left.
+    columns = [features.exact_values(column)[rows] for column in pair]
+    if kernels.plain:
+        columns = [within_range(x[:, None])[:, 0] for x in columns]
+    fitted = fit_pair(columns[0], columns[1], w, kernel_of_each)
+    category = pair >= features.n_numeric
+    counts = np.array(fitted.directions)
+    f, g = fitted.functions[1 : counts[0] + 1], fitted.functions[counts[0] + 1 :]
+    if features.conditioning is not None:
+        conditioning = conditioning_on(features.conditioning, rows, w)
+        least = EXPLAINED[str(features.x.dtype)]
+        f, g = (residualise(side, conditioning, fitted.shares, least)[0] for side in (f, g))
+    # Those that depend on others, as one of the indicators of a category does, are 0.
+    degrees = [int(side.any(axis=1).sum()) for side in (f, g)]
+    complete = [
+        bool(is_category or degree >= min(int(count_distinct(x[:, None])[0]) - 1, kernel))
+        for x, degree, kernel, is_category in zip(
+            columns, degrees, (kernels.h, kernels.k), category | (not kernels.plain), strict=True
+        )
+    ]
+    m = (f * fitted.shares) @ g.T
+    if not m.size:
+        return RefitPair(0.0, 0.0, degrees, np.nan, complete)
+    linear = np.where(category, counts, 1)[None]
+    value = top_correlations(m[..., None], counts[None], linear, single=kernels.single)[0]
+    of_linear = top_correlations(m[..., None], linear, linear, single=False)[0]
+    error = np.nan
+    if errors:
+        error = error_of_pair(f, g, fitted.shares, counts, linear[0], single=kernels.single)
+    return RefitPair(value, of_linear, degrees, error, complete)
+
+
+@dataclasses.dataclass(frozen=True)
+class PairFunctions:
+    """The optimal functions of one side of N pairs: combinations of its column's features.
+
+    Attributes:
+      column: ``(N,)``, in the tile.
+      coefficients: ``(width, N)``.
+      constant: ``(N,)``, subtracted.
+      conditioning: ``(1 + r, N)``, coefficients of the conditioning functions, subtracted too,
+        the constant among them; or None.
+    """
+
+    column: Integers
+    coefficients: Floats
+    constant: Floats
+    conditioning: Floats | None
+
+    def at(self, features: Floats, conditioning: Floats | None) -> Floats:
+        """Return values ``(N, rows)`` from features ``(width, c, rows)`` of the tile."""
+        found = np.empty((len(self.column), features.shape[-1]))
+        for column, places in groups(self.column):
+            found[places] = self.coefficients[:, places].T @ features[:, column]
+        if conditioning is None or self.conditioning is None:
+            found -= self.constant[:, None]
+        else:
+            found -= self.conditioning.T @ conditioning
+        return found
+
+    @staticmethod
+    def joined(parts: Sequence[PairFunctions]) -> PairFunctions:
+        """Return those of all pairs, from those of parts of them."""
+        conditioning = [part.conditioning for part in parts if part.conditioning is not None]
+        return PairFunctions(
+            np.concatenate([part.column for part in parts]),
+            np.concatenate([part.coefficients for part in parts], axis=1),
+            np.concatenate([part.constant for part in parts]),
+            np.concatenate(conditioning, axis=1) if conditioning else None,
+        )
+
+    def take(self, places: Integers) -> PairFunctions:
+        """Return those of some of the pairs."""
+        some = None if self.conditioning is None else self.conditioning[:, places]
+        return PairFunctions(
+            self.column[places], self.coefficients[:, places], self.constant[places], some
+        )
+
+
+def combination(
+    tile: WhitenedTile, column: Integers, pattern: Integers, vector: Floats
+) -> PairFunctions:
+    """Return combinations ``vector (width, N)`` of the whitened features of columns of a tile."""
+    mean, transform = tile.whitening(column, pattern)
+    if transform.ndim == 3:
+        coefficients = np.einsum("in,ijn->jn", vector, transform)
+    else:
+        coefficients = vector * transform
+    conditioning = None
+    if tile.explained is not None:
+        conditioning = tile.explained.unwhitened[:, :, column, pattern]
+        conditioning = np.einsum("jn,kjn->kn", coefficients, conditioning)
+    return PairFunctions(column, coefficients, np.sum(coefficients * mean, axis=0), conditioning)
+
+
+def top_vectors(
+    m: Floats, degrees: Integers, linear: Integers, *, single: bool
+) -> tuple[Floats, Floats]:
+    """Return the singular vectors ``(r, N)`` and ``(s, N)`` of the values of `top_correlations`."""
+
+    def within(rows: Integers, columns: Integers) -> tuple[Floats, Floats, Floats]:
+        kept = np.arange(len(m))[:, None] < rows
+        part = m * (kept[:, None] & (np.arange(m.shape[1])[:, None] < columns))
+        u, s, v = np.linalg.svd(np.moveaxis(np.nan_to_num(part), -1, 0), full_matrices=False)
+        return s[:, 0], u[:, :, 0].T, v[:, 0].T
+
+    if not single:
+        return within(degrees[:, 0], degrees[:, 1])[1:]
+    first, second = within(degrees[:, 0], linear[:, 1]), within(linear[:, 0], degrees[:, 1])
+    larger = first[0] >= second[0]
+    return np.where(larger, first[1], second[1]), np.where(larger, first[2], second[2])
+
+
+def errors_over_rows(
+    pairs: TilePairs,
+    features_at: Sequence[Callable[[slice], Floats]],
+    table: Features,
+    patterns: Patterns,
+) -> Floats:
+    """Return the standard errors ``(N,)`` of the pairs of two tiles.
+
+    As `hgr_jax.core.uncertainty` has them of one: with f, g standardised and of correlation s, the
+    root of the sum of ``(w psi)^2``, with ``psi = f g - s (f^2 + g^2) / 2`` and weights of sum 1.
+
+    Args:
+      pairs: with their functions.
+      features_at: features of both tiles at some rows, ``(width, c, rows)``; the same one twice
+        for a tile with itself.
+      table: with the weights and the conditioning functions.
+      patterns: of the rows.
+    """
+    sums, value, places = np.zeros(len(pairs.value)), pairs.value, pairs.patterns
+    present, weights, conditioning = patterns.present, table.weights, table.conditioning
+    single_pattern = present.shape[1] == 1
+    for start in range(0, table.rows, ERROR_ROWS):
+        rows = slice(start, min(start + ERROR_ROWS, table.rows))
+        left = features_at[0](rows)
+        right = left if features_at[0] is features_at[1] else features_at[1](rows)
+        z = None if conditioning is None else conditioning[:, rows]
+        there = present[rows].T
+        for part in chunks(np.arange(len(value)), ERROR_NUMBERS // ERROR_ROWS):
+            f, g = (
+                side.take(part).at(x, z)
+                for side, x in zip(pairs.functions, (left, right), strict=True)
+            )
+            psi = f * g - value[part, None] / 2 * (f * f + g * g)
+            psi *= there if single_pattern else there[places[0, part]] & there[places[1, part]]
+            psi *= 1 if weights is None else weights[rows]
+            sums[part] += np.einsum("pn,pn->p", psi, psi)
+    return np.sqrt(sums) / np.where(pairs.total > 0, pairs.total, 1)
+
+
+def error_of_pair(
+    f: Floats, g: Floats, shares: Floats, counts: Integers, linear: Integers, *, single: bool
+) -> float:
+    """Return the standard error of one pair, of orthonormal functions ``(d, n)`` at its rows."""
+    m = ((f * shares) @ g.T)[..., None]
+    u, v = top_vectors(m, counts[None], linear[None], single=single)
+    a, b = u[:, 0] @ f, v[:, 0] @ g
+    value = np.sum(shares * a * b)
+    return float(np.sqrt(np.sum((shares * (a * b - value / 2 * (a * a + b * b))) ** 2)))

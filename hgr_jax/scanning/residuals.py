@@ -1,10 +1,11 @@
-"""What functions of given columns leave of those of the others.
+"""[given] What functions of given columns leave of those of the others.
 
 As in `hgr_jax.core.partial`, of many columns at once.  ``known (1 + r, n)`` are 1 and orthonormal
 functions of the given columns, 0 in rows that are dropped.  Each column's functions are replaced,
 once, by what those leave of them on the column's own rows (`Rest`): the products of all pairs are
 then those of any functions.  On the rows of a pair, where the known functions are not quite
 orthonormal, the little that they still explain is taken off the small matrices.
+
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.inference._polynomials import centred_indicators, polynomials_at
 from hgr_jax.inference._small_problems import inverse_choleskies
 from hgr_jax.inference.independence import residuals
-from hgr_jax.scanning.features import Features, within_range
-from hgr_jax.scanning.functions import RowFunctions
-from hgr_jax.scanning.products import Block, level_features, sum_in_blocks
+from hgr_jax.scanning.features import Features, RowFunctions, within_range
+from hgr_jax.scanning.sums import Block, level_features, sum_in_blocks
 
 RANK = 1e-10
 """Share of a known function beside those before it, below which it is theirs on some rows."""

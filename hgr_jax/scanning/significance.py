@@ -1,4 +1,4 @@
-"""P-values of many pairs, each by a method that can be trusted for it."""
+"""[pvalues] P-values of many pairs, each by a method that can be trusted for it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from hgr_jax.inference.roys_root.asymptotics import (
 )
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features, Kernels
-from hgr_jax.scanning.given import GivenColumns
-from hgr_jax.scanning.permutations import permutation_null
 from hgr_jax.scanning.rank_tests import MIN_PIVOT, RankTests
-from hgr_jax.scanning.sign_tests import sign_tests
+from hgr_jax.scanning.resampling import permutation_null, sign_tests
+from hgr_jax.scanning.residuals import GivenColumns
 
 SAMPLED = "sampled permutation"
 """Of a table that was read batch by batch: permutations of a sample of its rows."""
