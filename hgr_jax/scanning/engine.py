@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._polynomials import Polynomials
+from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.scanning import bases, products
 from hgr_jax.scanning.errors import standard_errors
 from hgr_jax.scanning.fallback import estimate_separately

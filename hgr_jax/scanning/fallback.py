@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.linalg import top_correlations
+from hgr_jax.core.host.polynomials import fit_pair
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.inference._pairs import fit_pair
-from hgr_jax.inference._small_problems import top_correlations
 from hgr_jax.scanning.errors import error_of_pair
 from hgr_jax.scanning.features import Features, Kernels, within_range
 from hgr_jax.scanning.given import known_on, left_of

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._polynomials import Polynomials
+from hgr_jax.core.host.polynomials import Polynomials
 
 
 class RowFunctions(Protocol):

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._polynomials import polynomials_at
-from hgr_jax.inference._small_problems import top_correlations
+from hgr_jax.core.host.linalg import top_correlations
+from hgr_jax.core.host.polynomials import memberships, polynomials_at
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.features import Features, Kernels, within_range
-from hgr_jax.tables.encoding import memberships
 
 TOLERANCE = 1e-5
 """Difference below which two values count as equal, relative to the larger of the data's value and

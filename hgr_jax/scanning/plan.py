@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import in_threads
-from hgr_jax.inference._polynomials import Polynomials
+from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.scanning.bases import on_sample
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.scanning.functions import ColumnPolynomials, RowFunctions

@@ -13,7 +13,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.inference._ranks import ranks
+from hgr_jax.core.host.ranks import ranks
 
 KNOTS = 2048
 """Values of a column at which its ranks are kept, beside those that many rows hold."""

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.ranks import LARGEST_DEGREE, RankedColumn, wave_count, wave_table
 from hgr_jax.inference._rank_blocks import NARROW, Moments
-from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, wave_count, wave_table
 from hgr_jax.scanning.features import chunks, groups
 from hgr_jax.scanning.products import sum_in_blocks
 

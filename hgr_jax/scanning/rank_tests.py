@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._rank_blocks import Moments, combined, in_blocks, top_values
-from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.inference._ranked import (
+from hgr_jax.core.host.linalg import top_correlations
+from hgr_jax.core.host.ranks import (
     LARGEST_DEGREE,
     RankedColumn,
     codes_of,
     is_worth,
     ranked_columns,
 )
-from hgr_jax.inference._small_problems import top_correlations
+from hgr_jax.inference._rank_blocks import Moments, combined, in_blocks, top_values
+from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.exact_tests import exact_log_pvalues
 from hgr_jax.scanning.features import Estimates, Features, Kernels, groups, patterns_of

@@ -14,7 +14,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax._texts import near_matches
 from hgr_jax.core.fits import KBFit
-from hgr_jax.inference._ranks import ranks
+from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference.bias import corrected_on_host
 from hgr_jax.scanning import archive
 from hgr_jax.scanning.clusters import clustered_columns

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.linalg import whitenings
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.inference._small_problems import whitenings
 from hgr_jax.scanning.given import Explained, less_explained, orthonormalising
 from hgr_jax.scanning.layout import Layout
 

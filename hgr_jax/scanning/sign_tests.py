@@ -10,16 +10,15 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.linalg import residuals, top_singular_values
+from hgr_jax.core.host.polynomials import centred_indicators
+from hgr_jax.core.host.ranks import RankedColumn, rows_worth
 from hgr_jax.core.kernels import Indicators
-from hgr_jax.inference._polynomials import centred_indicators
-from hgr_jax.inference._ranked import RankedColumn, rows_worth
-from hgr_jax.inference._small_problems import top_singular_values
 from hgr_jax.inference.independence import (
     REACHED,
     conditional_test,
     polynomials_given,
     random_signs,
-    residuals,
 )
 from hgr_jax.scanning.features import Features, Kernels
 from hgr_jax.scanning.given import GivenColumns

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._small_problems import top_correlations, whitened_blocks
+from hgr_jax.core.host.linalg import top_correlations, whitened_blocks
 from hgr_jax.scanning.errors import PairFunctions, combination, top_vectors
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.given import without_explained

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._files import atomic_write
-from hgr_jax.inference._polynomials import Polynomials
+from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.scanning.plan import Plan, Repair
 from hgr_jax.scanning.rank_maps import RankMap

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import one_blas_thread
+from hgr_jax.core.host.linalg import whitenings
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.inference._small_problems import whitenings
 from hgr_jax.scanning.bases import assessed, blurred, count_distinct
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.given import orthonormalising

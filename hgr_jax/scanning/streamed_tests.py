@@ -14,9 +14,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.ranks import RankedColumn, codes_of, ranks
 from hgr_jax.inference import roys_root
-from hgr_jax.inference._ranked import RankedColumn, codes_of
-from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.roys_root.asymptotics import (
     ColumnMoments,
     moments_of_levels,

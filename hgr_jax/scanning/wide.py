@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._files import atomic_write
 from hgr_jax._progress import progress_bar
+from hgr_jax.core.host.ranks import LARGEST_DEGREE, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.core.kernels import encode
 from hgr_jax.inference._rank_law import LEAST_ROWS
-from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, codes_of, ranked_columns
-from hgr_jax.inference._ranks import ranks
 from hgr_jax.scanning import rank_tests
 from hgr_jax.scanning.choice import selected
 from hgr_jax.scanning.exact_tests import ExactScreen
