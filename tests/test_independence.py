@@ -17,14 +17,16 @@ from scipy import stats
 
 import hgr_jax
 from hgr_jax import independence_test
-from hgr_jax.inference import IndependenceTest, _ranked, roys_root
+from hgr_jax.core.host import ranks as host_ranks
+from hgr_jax.core.host.linalg import residuals
+from hgr_jax.core.host.ranks import RankedColumn, ranked_columns
+from hgr_jax.inference import IndependenceTest, roys_root
 from hgr_jax.inference._rank_blocks import (
     BLOCKS,
     combined_pvalues,
     cross_moments,
 )
-from hgr_jax.inference._ranked import RankedColumn, ranked_columns
-from hgr_jax.inference.independence import polynomials_given, residuals
+from hgr_jax.inference.independence import polynomials_given
 from hgr_jax.inference.roys_root import survival
 
 
@@ -336,7 +338,7 @@ class TestTies:
         codes = [stats.rankdata(column, "dense") - 1 for column in x.T]
         weights = rng.uniform(0.5, 1, 300) if weighted else None
         alone = [RankedColumn.of_codes(each, weights) for each in codes]
-        monkeypatch.setattr(_ranked, "LEVELS_AT_ONCE", 700)
+        monkeypatch.setattr(host_ranks, "LEVELS_AT_ONCE", 700)
         for one, other in zip(alone, ranked_columns(codes, weights), strict=True):
             np.testing.assert_array_equal(one.codes, other.codes)
             np.testing.assert_allclose(one.table, other.table, atol=1e-9)

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hgr_jax import independence_test
-from hgr_jax.inference import _rank_law, _ranked
+from hgr_jax.core.host import ranks
+from hgr_jax.inference import _rank_law
 
 
 class TestWaves:
     @pytest.mark.parametrize(("rows", "count"), [(17, 4), (50, 16), (96, 32), (333, 32)])
     def test_they_are_orthonormal_on_the_ranks(self, rows: int, count: int) -> None:
-        waves = _ranked.waves_at(2 * np.arange(rows), rows)
+        waves = ranks.waves_at(2 * np.arange(rows), rows)
         assert waves.shape == (count, rows)
         np.testing.assert_allclose(waves @ waves.T / rows, np.eye(count), atol=1e-13)
         np.testing.assert_allclose(waves.mean(axis=1), 0, atol=1e-13)

@@ -12,8 +12,8 @@ from scipy.stats import binom, chisquare, false_discovery_control
 
 from bench import reference
 from hgr_jax import Scan, scan
+from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference import roys_root
-from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.scanning import rank_tests
 from hgr_jax.scanning.resampling import ENOUGH, _Draws, _RandomOrders

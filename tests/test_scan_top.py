@@ -14,8 +14,7 @@ from scipy.stats import spearmanr
 
 from hgr_jax import Scan, independence_test, kb, scan
 from hgr_jax.cli.main import main
-from hgr_jax.inference._ranked import codes_of, ranked_columns
-from hgr_jax.inference._ranks import ranks
+from hgr_jax.core.host.ranks import codes_of, ranked_columns, ranks
 from hgr_jax.scanning import screen, wide
 from hgr_jax.scanning.screen import RankScreen, light
 

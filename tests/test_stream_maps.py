@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hgr_jax.inference._ranks import ranks
+from hgr_jax.core.host.ranks import ranks
 from hgr_jax.scanning.survey import KNOTS, RankMap
 
 

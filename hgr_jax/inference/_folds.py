@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import as_key, as_pair, as_weights
+from hgr_jax.core.host.polynomials import PolynomialPair
 from hgr_jax.inference._gram import folds_of
-from hgr_jax.inference._pairs import PolynomialPair
 from hgr_jax.inference.resampling import check_folds
 
 RULES = ("one_standard_error", "best")

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._small_problems import top_singular_values
+from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.inference.roys_root.interpolation import log_survival_of_many
 
 BLOCKS = ((1, 1), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16))

@@ -11,10 +11,9 @@ from jax import Array
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_choice, check_count, one_or_pair
+from hgr_jax.core.host.linalg import top_singular_triples, top_singular_values
+from hgr_jax.core.host.polynomials import fit_pair, tolerance
 from hgr_jax.inference._folds import RULES, FoldMoments, folded, near_the_best, summed_up
-from hgr_jax.inference._pairs import fit_pair
-from hgr_jax.inference._polynomials import tolerance
-from hgr_jax.inference._small_problems import top_singular_values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -146,8 +145,8 @@ def _cross_validated(
     values = np.maximum.accumulate(np.maximum.accumulate(values, 0), 1)
     scores = np.zeros((folds, *largest))
     for fold in range(folds) if min(pair.directions) else ():
-        blocks = np.moveaxis(m[..., fold, None, None] * within, (0, 1), (-2, -1))
-        left, _, right = np.linalg.svd(blocks, full_matrices=False)
-        f, g = left[..., :, 0] @ maps[0][..., fold], right[..., 0, :] @ maps[1][..., fold]
-        scores[fold] = moments.scores(fold, f, g, rounding)
+        blocks = (m[..., fold, None, None] * within).reshape(*m.shape[:2], -1)
+        _, left, right = top_singular_triples(blocks)
+        f, g = left.T @ maps[0][..., fold], right.T @ maps[1][..., fold]
+        scores[fold] = moments.scores(fold, f, g, rounding).reshape(largest)
     return scores, values

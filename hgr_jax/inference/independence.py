@@ -21,6 +21,8 @@ from hgr_jax._checks import (
     check_choice,
     check_count,
 )
+from hgr_jax.core.host.linalg import residuals
+from hgr_jax.core.host.ranks import RankedColumn, codes_of, ranks, ranks_of_levels, rows_worth
 from hgr_jax.core.kernels import monomial_exponents
 from hgr_jax.inference import _fisher, roys_root
 from hgr_jax.inference._rank_blocks import (
@@ -31,8 +33,6 @@ from hgr_jax.inference._rank_blocks import (
     in_blocks,
 )
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.inference._ranked import RankedColumn, codes_of, ranks_of_levels, rows_worth
-from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.permutation import orders
 
 TEST_METHODS = ("auto", "rank", "permutation")
@@ -55,9 +55,6 @@ GIVEN_DEGREE = 8
 would be found with some thousand rows."""
 
 ROWS_PER_FUNCTION = 20
-
-LEAST_UNEXPLAINED = 1e-6
-"""Of a function, beside what is known of it: less is rounding."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -316,26 +313,6 @@ def polynomials_given(c: Floats, degree: int | None, weights: Floats | None) -> 
     powers = np.array(monomial_exponents(c.shape[1], degree))
     monomials = np.stack([np.prod(rank**power, axis=1) for power in powers])
     return residuals(monomials, np.zeros((0, len(c))), weights)
-
-
-def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
-    """Return what orthonormal functions ``basis (r, n)`` leave of ``f (d, n)``, orthonormal.
-
-    Of degree j, what also those before it leave, as far as it is more than rounding.
-    """
-    w = np.ones(f.shape[1]) if weights is None else weights
-    root = np.sqrt(w / w.sum())
-    found = np.concatenate([[root], basis * root, f * root])
-    start = count = 1 + len(basis)
-    for new in found[start:].copy():
-        before, known = np.linalg.norm(new), found[:count]
-        for _ in range(2):
-            new -= known.T @ (known @ new)
-        left = np.linalg.norm(new)
-        if left > LEAST_UNEXPLAINED * before:
-            found[count] = new / left
-            count += 1
-    return np.asarray(found[start:count] / root)
 
 
 def _found(block: Combined, pvalue: float, source: str, rows: float) -> IndependenceTest:

@@ -21,10 +21,10 @@ from hgr_jax._checks import (
     check_choice,
     check_count,
 )
+from hgr_jax.core.host.linalg import top_singular_values, whitened_blocks, whitenings
+from hgr_jax.core.host.polynomials import PolynomialPair, fit_pair
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.core.solvers import SOLVERS
-from hgr_jax.inference._pairs import PolynomialPair, fit_pair
-from hgr_jax.inference._small_problems import top_singular_values, whitened_blocks, whitenings
 from hgr_jax.measures.kb import kb
 
 PERMUTATION_MEMORY = 2**27

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from jax import Array, lax
 
 from hgr_jax._checks import as_key, as_pair, as_weights, check_count, check_level
+from hgr_jax.core.host.polynomials import fit_pair
 from hgr_jax.core.numerics import normalised, without_dropped_rows
 from hgr_jax.core.padding import over_rows
 from hgr_jax.core.solvers import top_pair
@@ -25,7 +26,6 @@ from hgr_jax.inference._gram import (
     score,
     training_grams,
 )
-from hgr_jax.inference._pairs import fit_pair
 from hgr_jax.inference.bias import corrected_on_host
 
 RESAMPLE_MEMORY = 2**27

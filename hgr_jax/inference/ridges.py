@@ -13,6 +13,8 @@ from jax import Array
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_choice, check_kernel
+from hgr_jax.core.host.linalg import orthonormalise, top_singular_triples
+from hgr_jax.core.host.polynomials import PolynomialPair, polynomials_at, tolerance
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.core.numerics import normalised
 from hgr_jax.core.padding import over_rows
@@ -25,8 +27,6 @@ from hgr_jax.inference._folds import (
     near_the_best,
     summed_up,
 )
-from hgr_jax.inference._pairs import PolynomialPair, orthonormal
-from hgr_jax.inference._polynomials import polynomials_at, tolerance
 
 RIDGES = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
@@ -174,7 +174,7 @@ def _orthonormal_pair(
     """Return functions of both variables that span their features."""
     shares = rows.weights / rows.weights.sum()
     f, g = (
-        orthonormal(each.T, shares) if callable(kernel) else polynomials_at(x, shares, kernel)
+        orthonormalise(each.T, shares)[0] if callable(kernel) else polynomials_at(x, shares, kernel)
         for x, each, kernel in zip((rows.a, rows.b), features, kernels, strict=True)
     )
     return PolynomialPair(
@@ -210,8 +210,8 @@ def _regularised_functions(
     f, g, values = np.empty((len(ridges), h)), np.empty((len(ridges), k)), np.zeros(len(ridges))
     for i, ridge in enumerate(ridges):
         first, second = (_regularised_on_host(each, ridge) for each in loadings)
-        left, _, right = np.linalg.svd(first @ m @ second.T)
-        u, v = left[:, 0] @ first, right[0] @ second
+        _, left, right = top_singular_triples((first @ m @ second.T)[..., None])
+        u, v = left[:, 0] @ first, right[:, 0] @ second
         f[i], g[i] = u @ maps[0], v @ maps[1]
         norm = np.linalg.norm(u) * np.linalg.norm(v)
         values[i] = u @ m @ v / norm if norm > 0 else 0

@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._files import atomic_write
 from hgr_jax._progress import progress_bar
+from hgr_jax.core.host.ranks import LARGEST_DEGREE, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.core.kernels import encode
 from hgr_jax.inference._rank_law import LEAST_ROWS
-from hgr_jax.inference._ranked import LARGEST_DEGREE, RankedColumn, codes_of, ranked_columns
-from hgr_jax.inference._ranks import ranks
 from hgr_jax.scanning.pairs import check_size_of_first, selected
 from hgr_jax.scanning.rank_tests import RANKED_AGAIN, ExactScreen
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import as_estimate
-from hgr_jax.inference._polynomials import Polynomials
+from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.scanning.bases import blurred, count_distinct, features_of_kernels, polynomials_of
 from hgr_jax.scanning.features import (
     ColumnPolynomials,

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.polynomials import Polynomials
+from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.kernels import Indicators, encode
-from hgr_jax.inference._polynomials import Polynomials
-from hgr_jax.inference._ranks import ranks
 from hgr_jax.tables.columns import Columns
 
 RANK_DEGREE = 5

@@ -26,11 +26,16 @@ from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.fits import KBFit, is_dominant
 from hgr_jax.core.formulas import formula
+from hgr_jax.core.host.polynomials import (
+    PolynomialPair,
+    Polynomials,
+    fit_pair,
+    stieltjes,
+    tolerance,
+)
 from hgr_jax.core.kernels import Encoder, Indicators
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.core.transforms import CopulaTransform
-from hgr_jax.inference._pairs import PolynomialPair, fit_pair
-from hgr_jax.inference._polynomials import Polynomials, stieltjes, tolerance
 from hgr_jax.measures import kb_fit
 from hgr_jax.scanning.residuals import known_on, left_of
 from hgr_jax.tables.columns import Columns

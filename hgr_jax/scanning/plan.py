@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import in_threads, one_blas_thread
+from hgr_jax.core.host.linalg import whitenings
+from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.inference._polynomials import Polynomials
-from hgr_jax.inference._small_problems import whitenings
 from hgr_jax.scanning.bases import assessed, blurred, count_distinct, on_sample
 from hgr_jax.scanning.features import ColumnPolynomials, Estimates, Kernels, RowFunctions
 from hgr_jax.scanning.rank_tests import OTHER_DEGREE

@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._fisher import fisher_log_pvalues
-from hgr_jax.inference._rank_blocks import NARROW, Moments, combined, in_blocks, top_values
-from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.inference._ranked import (
+from hgr_jax.core.host.linalg import top_correlations
+from hgr_jax.core.host.ranks import (
     LARGEST_DEGREE,
     RankedColumn,
     codes_of,
@@ -33,7 +31,9 @@ from hgr_jax.inference._ranked import (
     wave_count,
     wave_table,
 )
-from hgr_jax.inference._small_problems import top_correlations
+from hgr_jax.inference._fisher import fisher_log_pvalues
+from hgr_jax.inference._rank_blocks import NARROW, Moments, combined, in_blocks, top_values
+from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, groups, patterns_of
 from hgr_jax.scanning.sums import sum_in_blocks

@@ -19,21 +19,19 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.linalg import residuals, top_correlations, top_singular_values
+from hgr_jax.core.host.polynomials import centred_indicators, memberships, polynomials_at
+from hgr_jax.core.host.ranks import RankedColumn, rows_worth
 from hgr_jax.core.kernels import Indicators
-from hgr_jax.inference._polynomials import centred_indicators, polynomials_at
-from hgr_jax.inference._ranked import RankedColumn, rows_worth
-from hgr_jax.inference._small_problems import top_correlations, top_singular_values
 from hgr_jax.inference.independence import (
     REACHED,
     conditional_test,
     polynomials_given,
     random_signs,
-    residuals,
 )
 from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.features import Features, Kernels, within_range
 from hgr_jax.scanning.residuals import GivenColumns
-from hgr_jax.tables.encoding import memberships
 
 TOLERANCE = 1e-5
 """Difference below which two values count as equal, relative to the larger of the data's value and

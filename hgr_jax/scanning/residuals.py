@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.linalg import inverse_choleskies, residuals
+from hgr_jax.core.host.polynomials import centred_indicators, polynomials_at
 from hgr_jax.core.kernels import check_monomials, monomial_exponents
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.inference._polynomials import centred_indicators, polynomials_at
-from hgr_jax.inference._small_problems import inverse_choleskies
-from hgr_jax.inference.independence import residuals
 from hgr_jax.scanning.features import Features, RowFunctions, within_range
 from hgr_jax.scanning.sums import Block, level_features, sum_in_blocks
 

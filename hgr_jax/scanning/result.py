@@ -27,7 +27,7 @@ from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._texts import counted, html_table, near_matches, shortened
 from hgr_jax.core.fits import KBFit
-from hgr_jax.inference._ranks import ranks
+from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference.bias import corrected_on_host
 from hgr_jax.scanning.fits import (
     Influence,

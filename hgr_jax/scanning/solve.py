@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.linalg import top_correlations, whitened_blocks, whitenings
+from hgr_jax.core.host.polynomials import fit_pair
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.inference._pairs import fit_pair
-from hgr_jax.inference._small_problems import top_correlations, whitened_blocks, whitenings
 from hgr_jax.scanning.bases import count_distinct
 from hgr_jax.scanning.features import (
     Estimates,

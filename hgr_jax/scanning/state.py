@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._checks import check_count
 from hgr_jax._files import atomic_write
-from hgr_jax.inference._polynomials import Polynomials
+from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.scanning.pairs import MEMORY
 from hgr_jax.scanning.plan import Plan, Repair, StreamSums, bytes_of, plan_of, repaired_plan, spans

@@ -36,9 +36,8 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import as_key, check_count
 from hgr_jax._progress import Advance, progress_bar
+from hgr_jax.core.host.ranks import RankedColumn, codes_of, ranks
 from hgr_jax.inference import roys_root
-from hgr_jax.inference._ranked import RankedColumn, codes_of
-from hgr_jax.inference._ranks import ranks
 from hgr_jax.inference.multiplicity import adjust
 from hgr_jax.inference.roys_root.asymptotics import (
     ColumnMoments,

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
-from hgr_jax.inference._ranks import ranks
+from hgr_jax.core.host.ranks import ranks
 from hgr_jax.tables.arrow_columns import TEXT, Chunk
 from hgr_jax.tables.encoding import number_as_text
 from hgr_jax.tables.faults import TableError, printable

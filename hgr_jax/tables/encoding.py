@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax.core.host.polynomials import memberships
+
 
 @dataclasses.dataclass(frozen=True)
 class Category:
@@ -36,11 +38,6 @@ class Category:
     def one_hot(self) -> NDArray[np.float64]:
         """Return a column of zeros and ones for each level, ``(n, levels)``."""
         return memberships(self.codes, len(self.levels)).T.astype(np.float64)
-
-
-def memberships(codes: NDArray[Any], count: int) -> NDArray[np.bool_]:
-    """Return which of the rows hold each level, ``(count, n)``; none holds a missing one."""
-    return np.asarray(codes[None, :] == np.arange(count)[:, None])
 
 
 def encode_texts(

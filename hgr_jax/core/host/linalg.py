@@ -1,7 +1,6 @@
-"""Small matrices, many at once, on the host: what makes features orthonormal, and the top pair.
+"""Small matrices, many at once: whitening, orthonormalisation, top singular values and vectors.
 
-For functions whose shapes vary with every table, so that compiling them would cost more than
-their arithmetic.  The batch is the last axis, where NumPy's loops are long.
+The batch is the last axis, where NumPy's loops are long.
 """
 
 from __future__ import annotations
@@ -15,6 +14,12 @@ from hgr_jax._arrays import Floats
 
 ROUNDING_PIVOT = 1e-13
 """A pivot of a correlation matrix that is below is rounding."""
+
+DEPENDENT_SHARE = 1e-12
+"""Share of a function's mean square below which its residual is rounding."""
+
+FUNCTIONS_AT_ONCE = 64
+"""Number of functions that are made orthonormal together."""
 
 MAX_SIDE_BY_ROOTS = 12
 """Largest smaller side of blocks whose top value is the root of a polynomial; others by LAPACK."""
@@ -51,6 +56,78 @@ def inverse_choleskies(s: Floats, least: Floats | float = ROUNDING_PIVOT) -> tup
         rows[j + 1 :, known] -= (rows[j + 1 :, j] / pivot)[:, None] * rows[j, known]
         rows[j] *= lives / np.sqrt(pivot)
     return rows[:, size:], pivots
+
+
+def orthonormalising_maps(
+    moments: Floats, norms: Floats, least: float
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return what makes features orthonormal in order, from their moments ``(d, d, ...)``.
+
+    Args:
+      moments: mean products of the features.
+      norms: ``(d, ...)``, squares that the least variances are relative to.
+      least: share of its norm below which the residual of a feature, given those before it, is
+        rounding; its row of the map is 0.
+
+    Returns:
+      Lower triangular maps ``(d, d, ...)``, and which features ``(d, ...)`` are not dependent.
+    """
+    each = np.arange(len(moments))
+    variance = moments[each, each]
+    clear = variance > least * norms
+    both = clear[:, None] & clear[None, :]
+    scale = np.sqrt(np.where(clear, variance, 1))
+    identity = np.eye(len(moments)).reshape(*both.shape[:2], *[1] * (moments.ndim - 2))
+    correlation = np.where(both, moments / scale[:, None] / scale[None, :], identity)
+    inverse, pivots = inverse_choleskies(correlation, least * norms / scale**2)
+    alive = clear & (pivots > 0)
+    return np.where(alive[:, None] & alive[None, :], inverse / scale[None, :], 0), alive
+
+
+def orthonormalise(
+    functions: Floats,
+    shares: Floats,
+    conditioning: Floats | None = None,
+    least: float = DEPENDENT_SHARE,
+) -> tuple[Floats, Floats]:
+    """Return the residuals of ``functions (d, n)`` given others, made orthonormal in order.
+
+    Args:
+      functions: at n rows.
+      shares: ``(n,)``, weights of the rows, of sum 1.
+      conditioning: ``(r, n)``, orthonormal; None for the constant.
+      least: share of a function's mean square below which its residual is rounding, and set to 0.
+
+    Returns:
+      The functions ``(d, n)``, and the maps ``(d, d)`` that make them of the residuals.
+    """
+    known = np.ones((1, len(shares))) if conditioning is None else conditioning
+    left = functions - ((functions * shares) @ known.T) @ known
+    norms = (functions**2 @ shares)[:, None]
+    first, _ = orthonormalising_maps(((left * shares) @ left.T)[..., None], norms, least)
+    found = first[..., 0] @ left
+    # Twice, as the first pass loses digits where the residuals are small.
+    found -= ((found * shares) @ known.T) @ known
+    moments = ((found * shares) @ found.T)[..., None]
+    second, _ = orthonormalising_maps(moments, np.ones_like(norms), 0.5)
+    return second[..., 0] @ found, second[..., 0] @ first[..., 0]
+
+
+def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
+    """Return residuals of ``f (d, n)`` given orthonormal ``basis (r, n)``, orthonormal in order.
+
+    Those that are only rounding are left out.
+    """
+    rows = f.shape[1]
+    w = np.ones(rows) if weights is None else weights
+    shares = w / w.sum()
+    given = known = np.concatenate([np.ones((1, rows)), basis])
+    for start in range(0, len(f), FUNCTIONS_AT_ONCE):
+        if len(known) >= rows:  # they span all functions of the rows
+            break
+        found, _ = orthonormalise(f[start : start + FUNCTIONS_AT_ONCE], shares, known)
+        known = np.concatenate([known, found[found.any(axis=1)]])
+    return known[len(given) :]
 
 
 def whitenings(
@@ -115,21 +192,55 @@ def top_correlations(
       single: HGR-SK, with one side linear, instead of HGR-KB.
     """
 
-    def within(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
-        """Return the top values of the leading blocks."""
-        most = rows.max(initial=0), columns.max(initial=0)
-        part = m[: most[0], : most[1]]
-        if not ((rows == len(part)).all() and (columns == part.shape[1]).all()):
-            kept = np.arange(len(part))[:, None] < rows
-            part = part * (kept[:, None] & (np.arange(part.shape[1])[:, None] < columns))
-        return top_singular_values(part)
+    def top(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
+        return top_singular_values(_leading_blocks(m, rows, columns))
 
     if single:
-        first, second = within(degrees[:, 0], linear[:, 1]), within(linear[:, 0], degrees[:, 1])
-        value = np.maximum(first, second)
+        value = np.maximum(top(degrees[:, 0], linear[:, 1]), top(linear[:, 0], degrees[:, 1]))
     else:
-        value = within(degrees[:, 0], degrees[:, 1])
+        value = top(degrees[:, 0], degrees[:, 1])
     return np.minimum(value, 1)
+
+
+def top_correlation_vectors(
+    m: Floats, degrees: NDArray[np.intp], linear: NDArray[np.intp], *, single: bool
+) -> tuple[Floats, Floats]:
+    """Return the singular vectors ``(r, N)`` and ``(s, N)`` of the values of `top_correlations`."""
+
+    def top(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Floats, Floats, Floats]:
+        part = _leading_blocks(m, rows, columns)
+        value, u, v = top_singular_triples(part)
+        return value, _as_long_as(u, len(m)), _as_long_as(v, m.shape[1])
+
+    if not single:
+        return top(degrees[:, 0], degrees[:, 1])[1:]
+    first, second = top(degrees[:, 0], linear[:, 1]), top(linear[:, 0], degrees[:, 1])
+    larger = first[0] >= second[0]
+    return np.where(larger, first[1], second[1]), np.where(larger, first[2], second[2])
+
+
+def _as_long_as(vectors: Floats, size: int) -> Floats:
+    return np.pad(vectors, ((0, size - len(vectors)), (0, 0)))
+
+
+def _leading_blocks(m: Floats, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
+    """Return blocks ``m (r, s, N)`` with only the first ``rows`` and ``columns (N,)`` of each."""
+    part = m[: rows.max(initial=0), : columns.max(initial=0)]
+    if (rows == len(part)).all() and (columns == part.shape[1]).all():
+        return part
+    kept = np.arange(len(part))[:, None] < rows
+    return part * (kept[:, None] & (np.arange(part.shape[1])[:, None] < columns))
+
+
+def top_singular_triples(m: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the largest singular value ``(N,)`` of blocks ``(r, s, N)``, and its vectors.
+
+    The vectors are ``(r, N)`` and ``(s, N)``, of unit length; what is not finite counts as 0.
+    """
+    if not m.size:
+        return np.zeros(m.shape[2]), np.zeros(m.shape[::2]), np.zeros(m.shape[1:])
+    u, values, v = np.linalg.svd(np.moveaxis(np.nan_to_num(m), -1, 0), full_matrices=False)
+    return values[:, 0], u[:, :, 0].T, v[:, 0].T
 
 
 def top_singular_values(m: Floats) -> Floats:

@@ -1,19 +1,23 @@
-"""A variable by its ranks: orthonormal functions of them, and up to which they can be trusted."""
+"""Ranks of columns with missing values and ties, and orthonormal functions of ranked columns."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference._polynomials import stieltjes, tolerance
-from hgr_jax.inference._ranks import ranks
+from hgr_jax._threads import in_threads
+from hgr_jax.core.host.polynomials import stieltjes, tolerance
+
+IN_THREADS = 2**18
+"""Of so many numbers or more, columns are sorted by several threads."""
 
 LARGEST_DEGREE = 16
 
@@ -26,13 +30,50 @@ ROWS_PER_PERIOD = 6
 LEAST_WORTH = 50
 """Rows without ties that a column with ties must be worth, for a degree of it to be trusted."""
 
-
 LEVELS_AT_ONCE = 2**13
 """Levels of columns with ties, of which polynomials are made at a time."""
 
 FEW_TIES = 1e-9
 """Sum of (t^3 - t) / n^3 over groups of t equal values, up to which polynomials of untied ranks are
 orthonormal at the mean ranks too: but for 2e-6 in degree 16, and 1e-9 in degree 1."""
+
+
+def ranks(x: NDArray[np.floating]) -> NDArray[Any]:
+    """Rank the values of every column of ``x (n, p)``, in [-1, 1]; NaN stays NaN.
+
+    Equal values have the mean of their ranks.  Columns of the result are contiguous.
+    """
+    columns = np.ascontiguousarray(x.T)
+    found = np.empty_like(columns)
+
+    def rank(column: int) -> None:
+        found[column] = _ranks_of_one(columns[column])
+
+    if x.size < IN_THREADS:
+        for column in range(len(columns)):
+            rank(column)
+    else:
+        in_threads(rank, range(len(columns)))
+    return found.T
+
+
+def _ranks_of_one(x: NDArray[np.floating]) -> NDArray[Any]:
+    present = ~np.isnan(x)
+    rows = None if present.all() else np.flatnonzero(present)
+    values = x if rows is None else x[rows]
+    order = np.argsort(values, kind="stable" if len(values) < 2 else None)
+    ordered = values[order]
+    new = ordered[1:] != ordered[:-1]
+    count = len(values)
+    if new.all():
+        rank = np.arange(1 - count, count, 2) / max(count, 1)
+    else:
+        starts = np.concatenate([[0], 1 + np.flatnonzero(new)])
+        ends = np.append(starts[1:], count)
+        rank = np.repeat((starts + ends - count) / count, ends - starts)
+    found = np.full(x.shape, np.nan, x.dtype)
+    found[order if rows is None else rows[order]] = rank
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,9 @@
+"""The small algebra of many columns, in NumPy and double precision.
+
+For functions whose shapes vary with every table, so that compiling them would cost more than
+their arithmetic.
+
+* `linalg`: whitening, orthonormalisation and top singular values of many small matrices;
+* `polynomials`: orthonormal polynomials of many columns, and HGR-KB of one pair on many weightings;
+* `ranks`: ranks, and orthonormal functions of ranked columns.
+"""
