@@ -110,7 +110,7 @@ def as_pair(
 
     Of lost digits it says nothing without ``warn``, for callers who read the data themselves.
     """
-    _check_indexes(a, b)
+    check_indexes("a", a, "b", b)
     a = as_real_array("a", a, max_ndim=max_ndim, warn=warn)
     b = as_real_array("b", b, max_ndim=max_ndim, warn=warn)
     if a.shape[0] != b.shape[0]:
@@ -122,14 +122,15 @@ def as_pair(
     return as_dtype(a, dtype), as_dtype(b, dtype)
 
 
-def _check_indexes(a: Any, b: Any) -> None:
+def check_indexes(name: str, value: Any, other_name: str, other: Any) -> None:
     """Refuse two of pandas whose labels differ: pandas would match these, arrays have none."""
-    indexes: list[Any] = [getattr(value, "index", None) for value in (a, b)]
+    indexes: list[Any] = [getattr(each, "index", None) for each in (value, other)]
     labelled = all(hasattr(index, "equals") for index in indexes)  # a list has a method `index`
-    if labelled and len(a) == len(b) and not indexes[0].equals(indexes[1]):
+    if labelled and len(value) == len(other) and not indexes[0].equals(indexes[1]):
         raise ValueError(
-            "a and b have different indexes, and rows are matched by position: align them first,"
-            " a, b = a.align(b, join='inner'), or pass a.to_numpy() and b.to_numpy()."
+            f"{name} and {other_name} have different indexes, and rows are matched by position:"
+            f" align them first ({name}.align({other_name}, join='inner'), or .loc of one index),"
+            " or pass arrays (.to_numpy())."
         )
 
 

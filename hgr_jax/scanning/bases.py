@@ -1,11 +1,8 @@
-"""[bases] Near-orthonormal polynomials of many columns, each on the rows where it is present.
+"""Near-orthonormal functions of many columns, each on the rows where it is present.
 
-As in `hgr_jax.core.fitting`: polynomials that are orthonormal on a sketch of the rows are measured
-on all of them, which is enough where they are well conditioned there; the others are made on all
-rows of their column.
-
-
-[kernel_functions] Kernels of columns in a scan: their features at some rows, and pairs whose sides have another.
+As in `hgr_jax.core`: polynomials that are orthonormal on a sketch of the rows are measured on all
+of them, which is enough where they are well conditioned there; the others are made on all rows of
+their column.  Kernels that are no degrees are taken as they are.
 """
 
 from __future__ import annotations
@@ -13,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from jax import Array
@@ -37,18 +35,16 @@ from hgr_jax.scanning.features import (
 from hgr_jax.scanning.sums import own_moments
 
 LOST_REMAINDER, LOST_NORM = 0.05, 1e3
-"""As `MIN_REMAINDER` and `MAX_NORM`: where no whitening would be exact any more."""
+"""Bounds, as `MIN_REMAINDER` and `MAX_NORM`, beyond which no whitening would be exact."""
 
-STEEP = 10.0
-"""A column's reach, in units of what one of its polynomials is divided by: with less, none can be
-blurred.
-"""
+MIN_STEP_TO_CHECK = 10.0
+"""Largest step of a recurrence below which the last digit cannot change a polynomial."""
 
 MAX_CHANGE = 1e-3
-"""Root mean square by which the last digit of a column may change a polynomial."""
+"""Largest root mean square by which the last digit of a column may change a polynomial."""
 
 MeasuredBy = Callable[[RowFunctions, Floats | None], Floats]
-"""The moments of functions of columns, with those with others of the rows, as of `own_moments`."""
+"""Returns moments of functions of columns, with others of the rows too, as `own_moments` does."""
 
 
 def sketched(x: Floats, weights: Floats | None, *, degree: int) -> Polynomials:
@@ -105,8 +101,8 @@ def assessed(
     """
     total = moments[0, 0]
     gram = moments / np.where(total > 0, total, 1)
-    known = np.isfinite(gram).all(axis=(0, 1))
-    gram = np.where(known, gram, 0)
+    finite = np.isfinite(gram).all(axis=(0, 1))
+    gram = np.where(finite, gram, 0)
     each = np.arange(len(gram))
     norms = np.sqrt(np.maximum(gram[each, each], 0))
     # Dead is a direction of which only rounding is left of x p_j after projection.
@@ -114,7 +110,7 @@ def assessed(
     product = np.sqrt(basis.diagonal**2 + basis.coupling**2 + residual**2)
     in_span = np.logical_and.accumulate(residual > tolerance(x.dtype) * product, axis=0)
     wrong = np.asarray(
-        _ill_conditioned(gram, in_span, MIN_REMAINDER, MAX_NORM).any(axis=0) | ~known
+        _ill_conditioned(gram, in_span, MIN_REMAINDER, MAX_NORM).any(axis=0) | ~finite
     )
     directions = in_span.sum(axis=0)
     few = np.flatnonzero((directions < basis.degree) & (total > 0))
@@ -156,27 +152,49 @@ def repaired(
     return basis.pruned(), basis.in_span.sum(axis=0) >= expected
 
 
+class FittedPolynomials(NamedTuple):
+    """Polynomials of many columns.
+
+    Attributes:
+      functions: near-orthonormal on the rows of each column.
+      moments: of them, as they were measured.
+      well_conditioned: ``(c,)``, for which columns such polynomials were found.
+      repaired: whether some are other ones than those that were fitted to a sketch.
+    """
+
+    functions: ColumnPolynomials
+    moments: Floats
+    well_conditioned: NDArray[np.bool_]
+    repaired: bool
+
+
 @np.errstate(over="ignore", invalid="ignore")
-def polynomials_of(
+def fit_polynomials(
     x: Floats,
     weights: Floats | None,
     degree: int,
     memory: int,
     measure: MeasuredBy,
     beside: Floats | None,
-) -> tuple[ColumnPolynomials, Floats, NDArray[np.bool_], bool]:
-    """Return polynomials of every column of ``x (n, c)``, near-orthonormal on its rows.
+) -> FittedPolynomials:
+    """Fit polynomials to every column of ``x (n, c)``, near-orthonormal on its rows.
 
-    And their moments, as ``measure(functions, beside)`` has them; for which columns ``(c,)`` such
-    polynomials were found; and whether some are other ones than were measured.
+    Args:
+      x: NaN where missing.
+      weights: ``(n,)`` or None.
+      degree: of the polynomials.
+      memory: bytes that a repair may take.
+      measure: returns the moments of functions.
+      beside: ``(m, n)``, functions of the rows with which moments are taken too; or None.
     """
     basis = sketched(x, weights, degree=degree)
     moments = measure(ColumnPolynomials(x, basis), beside)
     basis, wrong = assessed(basis, moments[:, : 1 + degree], x)
     fine = np.ones(x.shape[1], bool)
     if wrong.any():
-        each = 16 * degree * len(x)
-        for part in chunks(np.flatnonzero(wrong), int(np.clip(memory // each, 1, 64))):
+        bytes_of_column = 16 * degree * len(x)
+        at_once = int(np.clip(memory // bytes_of_column, 1, 64))
+        for part in chunks(np.flatnonzero(wrong), at_once):
             better, fine[part] = repaired(x[:, part], weights, degree=degree)
             own = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
             gram = own[:, : 1 + degree] / np.where(own[0, 0] > 0, own[0, 0], 1)
@@ -189,16 +207,16 @@ def polynomials_of(
                 better = dataclasses.replace(better, in_span=better.in_span & ~lost).pruned()
                 own = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
             basis, moments[..., part] = basis.replaced(part, better), own
-    return ColumnPolynomials(x, basis), moments, fine, bool(wrong.any())
+    return FittedPolynomials(ColumnPolynomials(x, basis), moments, fine, bool(wrong.any()))
 
 
-def blurred(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:
+def unresolved_in_dtype(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:
     """Return for which columns ``(c,)`` of ``x (n, c)`` the last digit changes the polynomials.
 
-    As where some values lie close together, far from others: what tells them apart is rounding.
+    So it does where values lie close together, far from others: rounding tells them apart.
     """
     found = np.zeros(x.shape[1], bool)
-    steep = np.where(basis.in_span, basis.step, 0).max(axis=0, initial=0) > STEEP
+    steep = np.where(basis.in_span, basis.step, 0).max(axis=0, initial=0) > MIN_STEP_TO_CHECK
     some = np.flatnonzero(steep)
     if len(some):
         points = x[:: max(1, len(x) // SKETCH_ROWS), some].T
@@ -266,8 +284,8 @@ class KernelFeatures(OfColumns):
         return dataclasses.replace(self, x=self.x[:, columns])
 
     @functools.cached_property
-    def anywhere(self) -> Floats:
-        """A value ``(c,)`` that each column has: a kernel need not know what 0 is."""
+    def fill_values(self) -> Floats:
+        """A value ``(c,)`` of each column: a kernel need not be defined at 0."""
         first = np.argmax(~np.isnan(self.x), axis=0)
         return np.nan_to_num(self.x[first, np.arange(self.shape[1])])
 
@@ -275,7 +293,7 @@ class KernelFeatures(OfColumns):
         """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
         x = self.x[rows].T
         there = ~np.isnan(x)
-        values = np.where(there, x, self.anywhere[:, None]).ravel()
+        values = np.where(there, x, self.fill_values[:, None]).ravel()
         found = np.empty((1 + self.count, *x.shape), self.dtype)
         found[0] = there
         flat = found[1:].reshape(self.count, -1)
@@ -291,7 +309,7 @@ class KernelFeatures(OfColumns):
 
 @dataclasses.dataclass(frozen=True)
 class Joined:
-    """Functions of the columns of one after those of the other; of the narrower, 0 more."""
+    """Functions of the columns of two tables, in turn; the narrower are padded with 0."""
 
     parts: tuple[RowFunctions, RowFunctions]
 
@@ -329,7 +347,7 @@ class Joined:
 def features_of_kernels(
     features: Features, kernels: Kernels, memory: int, measure: MeasuredBy
 ) -> RowFunctions:
-    """Return the features of both kernels of all columns: of `doubled` ones, if they differ."""
+    """Return the features of the kernels of all columns; where they differ, each is there twice."""
     x, weights = features.x, features.weights
     sides = [(kernels.h, "h"), (kernels.k, "k")][: 1 + kernels.differ]
     parts: list[RowFunctions] = []
@@ -339,5 +357,5 @@ def features_of_kernels(
             parts.append(KernelFeatures(own, kernel, name))
         else:
             nothing = own[:, :0].T  # beside them, so that they are measured alone
-            parts.append(polynomials_of(own, weights, kernel, memory, measure, nothing)[0])
+            parts.append(fit_polynomials(own, weights, kernel, memory, measure, nothing).functions)
     return parts[0] if len(parts) == 1 else Joined((parts[0], parts[1]))

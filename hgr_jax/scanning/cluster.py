@@ -1,14 +1,7 @@
-"""[passes] What is computed of the parts of a table, where they are; see `distributed`.
+"""Scans of tables that lie in parts on the machines of a cluster: Dask and Spark.
 
-[on_dask] Tables of Dask: data frames, and matrices of numbers.
-
-[on_spark] Data frames of Spark, classic or Connect.
-
-[distributed] Scans of tables that lie in parts on the machines of a cluster, whatever its engine.
-
-Each of the `passes` is made where the rows are; what the parts give is added up in their order, so
-that the result is the same however they are shared out, and whichever of them is computed again.
-
+Each pass is made where the rows are; what the parts give is added up in their order, so that the
+result is the same however they are shared out, and whichever of them is computed again.
 """
 
 from __future__ import annotations
@@ -21,29 +14,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._optional import require
-from hgr_jax.scanning.plan import Plan, StreamSums
-from hgr_jax.scanning.request import StreamOptions
+from hgr_jax.scanning.batches import BatchSums, joined_rows, kinds_of_pairs, rows_of_pairs
+from hgr_jax.scanning.consumers import scan_arrow
+from hgr_jax.scanning.plan import Plan
+from hgr_jax.scanning.request import Request, dtype_of_sums
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.state import ScanState
-from hgr_jax.scanning.streamed import (
-    REPAIRS,
-    Reread,
-    joined_rows,
-    kinds_of_pairs,
-    rows_at_once,
-    rows_of_pairs,
-    scan_of,
-)
-from hgr_jax.scanning.survey import Survey
+from hgr_jax.scanning.state import ScanState, check_batches
+from hgr_jax.scanning.streaming import MAX_REPAIRS, rows_at_once
+from hgr_jax.scanning.survey import SAMPLE_ROWS, Survey
 from hgr_jax.tables.arrow_columns import as_arrow, decoded, kinds_of
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.sources import Part, Source
+
+BYTES_OF_A_VALUE = 8
+"""Bytes of a value of a table that is gathered."""
+
+SPARK_SCHEMA = "part int, found binary"
 
 Tables = Iterable[Any]
 """The rows of one part, as Arrow tables of any size."""
@@ -65,14 +56,14 @@ class Cluster(Protocol):
 
     name: str
 
-    def each(self, made: Pass) -> list[Any]:
+    def each(self, one: Pass) -> list[Any]:
         """Return what every part gives, in their order."""
 
-    def total(self, made: Pass, join: Callable[[Any, Any], Any]) -> Any:
+    def total(self, one: Pass, join: Callable[[Any, Any], Any]) -> Any:
         """Return what all parts give, joined in their order; None if none gives anything."""
 
 
-def rows_and_kinds(tables: Tables, part: int) -> tuple[int, dict[str, str | None]]:
+def count_rows(tables: Tables, part: int) -> tuple[int, dict[str, str | None]]:
     """Return the number of rows of a part, and the kinds of its columns."""
     rows, kinds = 0, dict[str, str | None]()
     for table in tables:
@@ -82,13 +73,31 @@ def rows_and_kinds(tables: Tables, part: int) -> tuple[int, dict[str, str | None
 
 
 @dataclasses.dataclass(frozen=True)
-class FirstPass:
-    """Counts, levels, ends and a sample; see `Survey`.
+class GatherPass:
+    """The rows of some columns."""
+
+    columns: Sequence[str]
+
+    def __call__(self, tables: Tables, part: int) -> Any:
+        """Return the rows of a part as one table of Arrow, None if it has none."""
+        kept = [table.select(list(self.columns)) for table in tables if table.num_rows]
+        return arrow().concat_tables(kept) if kept else None
+
+
+def joined_tables(one: Any, other: Any) -> Any:
+    """Return the rows of both."""
+    kept = [table for table in (one, other) if table is not None]
+    return arrow().concat_tables(kept, promote_options="permissive") if kept else None
+
+
+@dataclasses.dataclass(frozen=True)
+class SurveyPass:
+    """Counts, levels, extremes and a sample; see `Survey`.
 
     Attributes:
       first: the position of the first row of each part.
       kinds, categories, weights: as `Survey` takes them.
-      rows: that are taken at a time.
+      rows: number of rows that are taken at a time.
     """
 
     first: Sequence[int]
@@ -108,39 +117,51 @@ class FirstPass:
         return found
 
 
+def joined_surveys(one: Survey, other: Survey) -> Survey:
+    """Return what is known of the rows of both, those of ``other`` after those of ``one``."""
+    return one.joined(other)
+
+
 @dataclasses.dataclass(frozen=True)
-class SecondPass:
-    """Sums over rows; see `StreamSums`.
+class SumPass:
+    """Sums over rows; see `BatchSums`.
 
     Attributes:
       plan: of the sums.
       x64: whether JAX's default dtype is double precision where the scan was asked for.
-      rows: that are taken at a time.
+      rows: number of rows that are taken at a time.
     """
 
     plan: Plan
     x64: bool
     rows: int
 
-    def __call__(self, tables: Tables, part: int) -> StreamSums | None:
+    def __call__(self, tables: Tables, part: int) -> BatchSums | None:
         """Return the sums over the rows of a part, None if it has none."""
-        found: StreamSums | None = None
+        found: BatchSums | None = None
         with jax.enable_x64(self.x64):
             for table in _cut(tables, self.rows):
                 where = f"part {part}"
-                some = StreamSums.of(self.plan, decoded(table, self.plan.read, where), where)
+                some = BatchSums.of(self.plan, decoded(table, self.plan.read, where), where)
                 found = some if found is None else found + some
         return found
 
 
+def joined_sums(one: BatchSums | None, other: BatchSums | None) -> BatchSums | None:
+    """Return the sums over the rows of both, where None are those of no rows."""
+    if one is None or other is None:
+        return one if other is None else other
+    return one + other
+
+
 @dataclasses.dataclass(frozen=True)
-class LastPass:
-    """The rows of pairs of which the sums say too little; see `Reread`.
+class PairRowsPass:
+    """The rows of pairs of which the sums say too little.
 
     Attributes:
       plan: of the sums.
       pairs: ``(N, 2)``, positions of columns.
-      rows: that are taken at a time.
+      rows: number of rows that are taken at a time.
     """
 
     plan: Plan
@@ -159,6 +180,82 @@ def _cut(tables: Tables, rows: int) -> Iterator[Any]:
     for table in tables:
         for start in range(0, table.num_rows, rows):
             yield table.slice(start, rows)
+
+
+def scan_cluster(cluster: Cluster, request: Request) -> Scan:
+    """Scan a table on a cluster, in three passes: rows, a survey, sums.
+
+    And up to two more of sums, and one for the rows of pairs of which they say too little.  The
+    memory of the request is that of one machine for one part.  A small table is scanned here, and
+    so is one of which an option needs all rows, where it fits.
+    """
+    if request.execution.checkpoint is not None:
+        raise ValueError(
+            "checkpoint: a cluster's engine says which parts it computes again and where: leave it"
+            " out, or write the table to Parquet files and scan these."
+        )
+    counts, source = _counted(cluster)
+    kinds, memory = dict(source.kinds), request.execution.memory
+    if not kinds:
+        raise TableError(f"{cluster.name} has no column of numbers or text")
+    array = request.weights is not None and not isinstance(request.weights, str)
+    if not array:
+        check_batches(request, kinds, source.order)
+    fits = sum(counts) * len(kinds) * BYTES_OF_A_VALUE <= memory
+    if request.needs_rows and not fits:
+        request.refuse_batches(cluster.name, f"has {sum(counts):,} rows, more than memory allows")
+    if request.needs_rows or sum(counts) <= SAMPLE_ROWS:
+        table = cluster.total(GatherPass(list(kinds)), joined_tables)
+        return scan_arrow(table, source.order, request)
+    rows = rows_at_once(memory, len(kinds))
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()
+    categories, weights = sorted(request.categories.names), request.weights
+    assert weights is None or isinstance(weights, str)
+    survey = cluster.total(SurveyPass(first, kinds, categories, weights, rows), joined_surveys)
+    state = ScanState.of_survey(survey, request, exact=True).in_order(source.order)
+    x64 = dtype_of_sums() == np.float64
+    for repairs in range(1 + MAX_REPAIRS):
+        plan = state.parts[0]
+        sums = cluster.total(SumPass(plan, x64, rows), joined_sums)
+        if sums is None or sums.seen != plan.expected:
+            raise TableError(
+                f"{cluster.name} had {plan.expected:,} rows at first, and"
+                f" {0 if sums is None else sums.seen:,} when it was read again: it is computed anew"
+                " each time and does not stay the same; persist it, or write it to files"
+            )
+        state = ScanState(plan, sums)
+        if state.well_conditioned or repairs == MAX_REPAIRS:
+            break
+        state = state.repaired()
+
+    def gather(plan: Plan, pairs: Integers) -> list[Floats]:
+        found: list[Floats] = cluster.total(PairRowsPass(plan, pairs, rows), joined_rows)
+        return found
+
+    return state.scan_of(request, gather)
+
+
+def _counted(cluster: Cluster) -> tuple[list[int], Source]:
+    """Return the rows of each part, and the table as a source, whose rows cannot be read here."""
+    parts = cluster.each(count_rows)
+    filled = [
+        Part(f"part {place} of {cluster.name}", kinds, rows, lambda *_: iter(()))
+        for place, (rows, kinds) in enumerate(parts)
+        if rows
+    ]
+    if not filled:
+        raise TableError(f"{cluster.name} has no rows")
+    return [rows for rows, _ in parts], Source.of(cluster.name, filled)
+
+
+def as_cluster(table: Any) -> Cluster | None:
+    """Return a table of Dask or Spark; None for any other."""
+    module = type(table).__module__
+    if module.startswith("dask."):
+        return DaskTable(table)
+    if module.startswith("pyspark.sql.") and hasattr(table, "mapInArrow"):
+        return SparkTable(table)
+    return None
 
 
 class DaskTable:
@@ -182,34 +279,31 @@ class DaskTable:
                 )
             self._parts = list(table.rechunk({1: -1}).to_delayed().ravel())
 
-    def each(self, made: Pass) -> list[Any]:
+    def each(self, one: Pass) -> list[Any]:
         """Return what every part gives, in their order."""
-        return list(self._dask.compute(*self._made(made)))
+        return list(self._dask.compute(*self._delayed(one)))
 
-    def total(self, made: Pass, join: Callable[[Any, Any], Any]) -> Any:
+    def total(self, one: Pass, join: Callable[[Any, Any], Any]) -> Any:
         """Return what all parts give, joined in their order, two neighbours at a time."""
-        found, joined = self._made(made), self._dask.delayed(join, pure=False)
+        found, joined = self._delayed(one), self._dask.delayed(join, pure=False)
         while len(found) > 1:
             pairs = zip(found[::2], found[1::2], strict=False)
             found = [joined(*pair) for pair in pairs] + found[len(found) // 2 * 2 :]
         return self._dask.compute(found[0])[0]
 
-    def _made(self, made: Pass) -> list[Any]:
+    def _delayed(self, one: Pass) -> list[Any]:
         # The pass holds the plan: sent once, not with every part.
-        shared = self._dask.delayed(made, pure=False)
-        one = self._dask.delayed(_of_partition, pure=False)
-        return [one(shared, part, place) for place, part in enumerate(self._parts)]
+        shared = self._dask.delayed(one, pure=False)
+        of_partition = self._dask.delayed(_of_partition, pure=False)
+        return [of_partition(shared, part, place) for place, part in enumerate(self._parts)]
 
 
-def _of_partition(made: Pass, part: Any, place: int) -> Any:
-    return made([as_arrow(part)], place)
-
-
-SCHEMA = "part int, found binary"
+def _of_partition(one: Pass, part: Any, place: int) -> Any:
+    return one([as_arrow(part)], place)
 
 
 class SparkTable:
-    """The partitions of a Spark data frame.
+    """The partitions of a Spark data frame, classic or Connect.
 
     What they give comes back as bytes in rows of another frame, made by `mapInArrow`: no RDD.  The
     package must be installed where the executors run.
@@ -222,43 +316,44 @@ class SparkTable:
         require("pyspark", "spark")
         self._frame, self._count = frame, 1
 
-    def each(self, made: Pass) -> list[Any]:
+    def each(self, one: Pass) -> list[Any]:
         """Return what every part gives, in their order."""
-        rows = self._frame.mapInArrow(functools.partial(_of_part, made), SCHEMA).collect()
-        self._count = len(rows)
-        return [pickle.loads(row.found) for row in sorted(rows, key=lambda row: row.part)]
+        rows = self._frame.mapInArrow(functools.partial(_of_spark_part, one), SPARK_SCHEMA)
+        found = rows.collect()
+        self._count = len(found)
+        return [pickle.loads(row.found) for row in sorted(found, key=lambda row: row.part)]
 
-    def total(self, made: Pass, join: Callable[[Any, Any], Any]) -> Any:
+    def total(self, one: Pass, join: Callable[[Any, Any], Any]) -> Any:
         """Return what all parts give, joined in their order: neighbours on the executors first."""
         functions = require("pyspark.sql.functions", "spark")
-        found = self._frame.mapInArrow(functools.partial(_of_part, made), SCHEMA)
+        found = self._frame.mapInArrow(functools.partial(_of_spark_part, one), SPARK_SCHEMA)
         size = max(1, math.isqrt(self._count))
         groups = found.groupBy(functions.floor(functions.col("part") / size).alias("group"))
 
         def joined(table: Any) -> Any:
-            return _joined(join, table)
+            return _joined_rows(join, table)
 
         # Spark tells tables from iterators of batches by these.
         joined.__annotations__ = {"table": arrow().Table, "return": arrow().Table}
-        rows = groups.applyInArrow(joined, SCHEMA).collect()
-        return _total([row.asDict() for row in rows], join)
+        rows = groups.applyInArrow(joined, SPARK_SCHEMA).collect()
+        return _joined_parts([row.asDict() for row in rows], join)
 
 
-def _of_part(made: Pass, batches: Iterator[Any]) -> Iterator[Any]:
+def _of_spark_part(one: Pass, batches: Iterator[Any]) -> Iterator[Any]:
     pa, context = arrow(), require("pyspark", "spark").TaskContext.get()
     part = 0 if context is None else context.partitionId()
-    found = made((pa.Table.from_batches([batch]) for batch in batches), part)
-    yield pa.RecordBatch.from_pylist([_spark_row(part, found)], schema=_schema())
+    found = one((pa.Table.from_batches([batch]) for batch in batches), part)
+    yield pa.RecordBatch.from_pylist([_spark_row(part, found)], schema=_spark_schema())
 
 
-def _joined(join: Callable[[Any, Any], Any], table: Any) -> Any:
+def _joined_rows(join: Callable[[Any, Any], Any], table: Any) -> Any:
     rows = table.to_pylist()
-    return arrow().Table.from_pylist(
-        [_spark_row(min(row["part"] for row in rows), _total(rows, join))], schema=_schema()
-    )
+    first = min(row["part"] for row in rows)
+    joined = _spark_row(first, _joined_parts(rows, join))
+    return arrow().Table.from_pylist([joined], schema=_spark_schema())
 
 
-def _total(rows: list[dict[str, Any]], join: Callable[[Any, Any], Any]) -> Any:
+def _joined_parts(rows: list[dict[str, Any]], join: Callable[[Any, Any], Any]) -> Any:
     in_order = sorted(rows, key=lambda row: row["part"])
     return functools.reduce(join, (pickle.loads(row["found"]) for row in in_order))
 
@@ -267,79 +362,6 @@ def _spark_row(part: int, found: Any) -> dict[str, Any]:
     return {"part": part, "found": pickle.dumps(found)}
 
 
-def _schema() -> Any:
+def _spark_schema() -> Any:
     pa = arrow()
     return pa.schema([("part", pa.int32()), ("found", pa.binary())])
-
-
-def joined_surveys(one: Survey, other: Survey) -> Survey:
-    """Return what is known of the rows of both, those of ``other`` after those of ``one``."""
-    return one.joined(other)
-
-
-def joined_sums(one: StreamSums | None, other: StreamSums | None) -> StreamSums | None:
-    """Return the sums over the rows of both, where None are those of no rows."""
-    if one is None or other is None:
-        return one if other is None else other
-    return one + other
-
-
-def scan_cluster(cluster: Cluster, options: StreamOptions) -> Scan:
-    """Scan a table on a cluster, in three passes: rows, a survey, sums.
-
-    And up to two more of sums, and one for the rows of pairs of which they say too little.  The
-    memory among the options is that of one machine for one part.
-    """
-    parts = cluster.each(rows_and_kinds)
-    counts = [rows for rows, _ in parts]
-    known = [
-        Part(f"part {place} of {cluster.name}", kinds, rows, lambda *_: iter(()))
-        for place, (rows, kinds) in enumerate(parts)
-        if rows
-    ]
-    if not known:
-        raise TableError(f"{cluster.name} has no rows")
-    source = Source.of(cluster.name, known)
-    kinds = dict(source.kinds)
-    if not kinds:
-        raise TableError(f"{cluster.name} has no column of numbers or text")
-    options.check(kinds, source.order)
-    rows = rows_at_once(options.memory, len(kinds))
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()
-    first_pass = FirstPass(first, kinds, sorted(options.categories), options.weights, rows)
-    survey = cluster.total(first_pass, joined_surveys)
-    state = ScanState.of_survey(survey, options, exact=True).in_order(source.order)
-    x64 = jnp.result_type(float) == np.float64
-    for repairs in range(1 + REPAIRS):
-        plan = state.parts[0]
-        sums = cluster.total(SecondPass(plan, x64, rows), joined_sums)
-        if sums is None or sums.seen != plan.expected:
-            raise TableError(
-                f"{cluster.name} had {plan.expected:,} rows at first, and"
-                f" {0 if sums is None else sums.seen:,} when it was read again: it is computed anew"
-                " each time and does not stay the same; persist it, or write it to files"
-            )
-        state = ScanState(plan, sums)
-        if state.well_conditioned or repairs == REPAIRS:
-            break
-        state = state.repaired()
-
-    def again(plan: Plan, pairs: Integers) -> list[Floats]:
-        found: list[Floats] = cluster.total(LastPass(plan, pairs, rows), joined_rows)
-        return found
-
-    return scan_of(*state.parts, **options.of_result, reread=Reread(again, options.memory))
-
-
-def as_cluster(table: Any) -> Cluster | None:
-    """Return a table of Dask or Spark; None for any other."""
-    module = type(table).__module__
-    if module.startswith("dask."):
-        from hgr_jax.scanning.cluster import DaskTable
-
-        return DaskTable(table)
-    if module.startswith("pyspark.sql.") and hasattr(table, "mapInArrow"):
-        from hgr_jax.scanning.cluster import SparkTable
-
-        return SparkTable(table)
-    return None

@@ -1,7 +1,4 @@
-"""[features] The columns of a table as a scan computes with them, and what it finds of their pairs.
-
-[functions] Functions of many numeric columns, made at some rows at a time: what products are summed of.
-"""
+"""Columns as a scan computes with them, functions of columns, and estimates of pairs."""
 
 from __future__ import annotations
 
@@ -21,29 +18,29 @@ from hgr_jax.core.kernels import Indicators, encode
 from hgr_jax.tables.columns import Columns
 
 RANK_DEGREE = 5
-"""Of the polynomials of ranks, where the values have a kernel of their own."""
+"""Degree of the polynomials of ranks where the values have a kernel that is no degree."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """Columns as the engine reads them; numbers come first, then categories.
+    """Columns as sums are taken of them; numbers come first, then categories.
 
     Attributes:
       x: ``(n, p)``, floating, NaN where missing.
       codes: ``(n, q)``, the level of every category, -1 where missing.
-      levels: ``(q,)``, how many levels each has.
+      levels: ``(q,)``, number of levels of each category.
       weights: ``(n,)`` non-negative, or None.
-      known: ``(1 + r, n)``, 1 and orthonormal functions of given columns, of which only what they
-        leave of the others counts; None for none.
-      unrounded: ``(n, p)``, the numbers with all their digits, where ``x`` has fewer.
+      conditioning: ``(1 + r, n)``, 1 and orthonormal functions of given columns, whose effect is
+        removed from the others; or None.
+      float64_values: ``(n, p)``, the numbers in double precision, where ``x`` has less; or None.
     """
 
     x: Floats
     codes: Integers
     levels: tuple[int, ...]
     weights: Floats | None
-    known: NDArray[np.float64] | None = None
-    unrounded: NDArray[np.float64] | None = None
+    conditioning: NDArray[np.float64] | None = None
+    float64_values: NDArray[np.float64] | None = None
 
     @property
     def rows(self) -> int:
@@ -55,16 +52,21 @@ class Features:
         """The number of numeric columns."""
         return self.x.shape[1]
 
+    @property
+    def has_float64(self) -> bool:
+        """Whether the numbers are at hand in double precision."""
+        return self.float64_values is not None or self.x.dtype == np.float64
+
     def values(self, column: int) -> NDArray[Any]:
         """Return a column ``(n,)``: numbers, NaN where missing, or levels, -1 where missing."""
         number = column < self.n_numeric
         return self.x[:, column] if number else self.codes[:, column - self.n_numeric]
 
-    def digits(self, column: int) -> NDArray[Any]:
-        """Return a column as `values` does, numbers with all their digits."""
-        if column >= self.n_numeric or self.unrounded is None:
+    def exact_values(self, column: int) -> NDArray[Any]:
+        """Return a column as `values` does, numbers in double precision if they are at hand."""
+        if column >= self.n_numeric or self.float64_values is None:
             return self.values(column)
-        return self.unrounded[:, column]
+        return self.float64_values[:, column]
 
     def present(self, column: int) -> NDArray[np.bool_]:
         """Return the rows ``(n,)`` where a column is present."""
@@ -72,35 +74,41 @@ class Features:
         return ~np.isnan(values) if column < self.n_numeric else values >= 0
 
     def ranked(self) -> Features:
-        """Return these, numbers replaced by their ranks.
+        """Return these, numbers replaced by their ranks."""
+        # Beside a far outlier, values that differ may be equal in the dtype of ``x``.
+        rank = ranks(self.x if self.float64_values is None else self.float64_values)
+        x = rank.astype(self.x.dtype, copy=False)
+        return dataclasses.replace(self, x=x, float64_values=None)
 
-        Beside a far outlier, values that differ may be one in the dtype of ``x``.
-        """
-        rank = ranks(self.x if self.unrounded is None else self.unrounded)
-        return dataclasses.replace(self, x=rank.astype(self.x.dtype, copy=False), unrounded=None)
-
-    def kernel(self, column: int, degree: Any) -> Any:
-        """Return the kernel of a column: that of a number, or indicators of its levels."""
+    def kernel(self, column: int, kernel: Any) -> Any:
+        """Return the kernel of a column: of a number as it is, of a category its indicators."""
         if column < self.n_numeric:
-            return degree
+            return kernel
         return Indicators(self.levels[column - self.n_numeric])
 
 
 def as_features(
-    columns: Columns, weights: Any, *, ranked: bool, as_they_are: bool = False
+    columns: Columns, weights: Any, *, ranked: bool = False, unscaled: bool = False
 ) -> Features:
-    """Return the columns in the dtype of the computation, shifted to 0 where that keeps digits."""
+    """Return columns in the dtype of the computation, shifted to 0 where that keeps digits.
+
+    Args:
+      columns: of a table in memory.
+      weights: ``(n,)`` or None.
+      ranked: whether numbers are replaced by their ranks.
+      unscaled: whether numbers stay as they are, for kernels that are no polynomials.
+    """
     x = columns.numbers
     dropped = None if weights is None or weights.all() else weights == 0
     if dropped is not None:
         x = np.where(dropped[:, None], np.nan, np.asarray(x))
     if ranked:
         x = ranks(np.asarray(x))
-    wanted = x.dtype if x.dtype == np.float32 else jnp.result_type(float)
-    unrounded = np.asarray(x) if x.dtype == np.float64 and wanted == jnp.float32 else None
-    if x.size and not as_they_are:
+    dtype = x.dtype if x.dtype == np.float32 else jnp.result_type(float)
+    in_float64 = np.asarray(x) if x.dtype == np.float64 and dtype == jnp.float32 else None
+    if x.size and not unscaled:
         x = within_range(x)
-        if unrounded is not None:
+        if in_float64 is not None:
             # float32 has too few digits for values far from 0; no affine map changes a correlation.
             x = x - np.nanmean(x, axis=0)
             x = within_range(x, least=0)
@@ -109,18 +117,18 @@ def as_features(
     if dropped is not None:
         whole = np.where(dropped[:, None], -1, whole)
     return Features(
-        x=np.ascontiguousarray(x, wanted),
+        x=np.ascontiguousarray(x, dtype),
         codes=np.asarray(whole, np.int32),
         levels=tuple(len(category.levels) for category in columns.categories),
-        weights=None if weights is None else np.asarray(weights, wanted),
-        unrounded=unrounded,
+        weights=None if weights is None else np.asarray(weights, dtype),
+        float64_values=in_float64,
     )
 
 
 def within_range(x: ArrayLike, *, least: int = 30) -> Any:
-    """Scale columns by powers of 2, which is exact, if some reach beyond ``2 ** least`` or less.
+    """Scale columns by powers of 2, exactly, if some are beyond ``2**least`` or ``2**-least``.
 
-    Their powers neither overflow nor vanish, and none are denormal, which XLA takes for 0.
+    So their powers neither overflow nor vanish, and none are denormal, which XLA takes for 0.
     """
     host = np.asarray(x)
     reach = np.maximum(np.fmax.reduce(host, axis=0), -np.fmin.reduce(host, axis=0))
@@ -130,9 +138,11 @@ def within_range(x: ArrayLike, *, least: int = 30) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Kernels:
-    """Kernels of the first and of the second column of a pair, and which measure.
+    """Kernels of the first and of the second column of a pair, and how they are combined.
 
-    Degrees, or callables as `hgr_jax.kb` takes them.
+    Attributes:
+      h, k: degrees, or callables as `hgr_jax.kb` takes them.
+      single: whether one side is linear, as in HGR-SK.
     """
 
     h: Any
@@ -151,11 +161,11 @@ class Kernels:
 
     @functools.cached_property
     def largest(self) -> int:
-        """The number of functions that both sides need at most."""
+        """The largest number of functions of a side."""
         return max(width_of(self.h, "h"), width_of(self.k, "k"))
 
     def of_ranks(self) -> Kernels:
-        """Return the kernels of ranks: of those that are no degrees, the values alone know."""
+        """Return kernels of ranks: the same degrees, `RANK_DEGREE` in place of other kernels."""
         if self.plain:
             return self
         h, k = (RANK_DEGREE if callable(x) else x for x in (self.h, self.k))
@@ -164,35 +174,44 @@ class Kernels:
 
 @functools.lru_cache(maxsize=64)
 def width_of(kernel: Any, name: str) -> int:
-    """Return how many functions the kernel called ``name`` has."""
+    """Return the number of functions of the kernel called ``name``."""
     return int(encode(kernel, jnp.zeros(1), None, name)[1].shape[1]) if callable(kernel) else kernel
 
 
 @dataclasses.dataclass(frozen=True)
 class Estimates:
-    """Of N pairs: HGR, |Pearson| (NaN with a category), directions ``(N, 2)``, rows of both.
+    """Estimates of N pairs.
 
-    Further ``linear``, HGR of functions that are linear on numbers and any on a category: |Pearson|
-    of two numbers, of a number and a category the correlation ratio.  And the smallest pivot of
-    what makes the columns' own features orthonormal on the pair's rows: 1 where these are all or a
-    random part of the column's rows, near 0 where they are another kind.  And standard ``error``s,
-    NaN where they were not asked for.
+    Attributes:
+      value: ``(N,)``, the measure.
+      pearson: |Pearson|, NaN with a category.
+      linear: HGR of functions that are linear on numbers and any on a category: |Pearson| of two
+        numbers, of a number and a category the correlation ratio.
+      degrees: ``(N, 2)``, directions that the pair's rows support of both columns.
+      rows: number of rows where both are present.
+      pivot: smallest pivot of what makes the columns' own features orthonormal on the pair's rows:
+        1 where these are all or a random part of the column's rows, near 0 where they are unlike.
+      error: standard error, NaN where it was not asked for.
+      unresolved: whether the sums say too little, and no rows were at hand: no value.
     """
 
-    correlation: Floats
+    value: Floats
     pearson: Floats
     linear: Floats
     degrees: Integers
     rows: Integers
     pivot: Floats
     error: Floats
+    unresolved: NDArray[np.bool_]
 
     @staticmethod
     def none(count: int) -> Estimates:
-        """Return estimates of ``count`` pairs that know nothing of any."""
-        values, linear, pearson, pivot, error = np.full((5, count), np.nan)
-        directions, rows = np.zeros((count, 2), np.intp), np.zeros(count, np.intp)
-        return Estimates(values, pearson, linear, directions, rows, pivot, error)
+        """Return estimates of ``count`` pairs without any value."""
+        value, linear, pearson, error = np.full((4, count), np.nan)
+        degrees, rows = np.zeros((count, 2), np.intp), np.zeros(count, np.intp)
+        return Estimates(
+            value, pearson, linear, degrees, rows, np.ones(count), error, np.zeros(count, bool)
+        )
 
     def put(self, places: Integers, found: Estimates) -> None:
         """Replace the estimates of some of the pairs."""
@@ -202,7 +221,7 @@ class Estimates:
     @property
     def varies(self) -> NDArray[np.bool_]:
         """Which pairs have a value."""
-        return np.asarray(np.isfinite(self.correlation) & (self.degrees > 0).all(axis=1))
+        return np.asarray(np.isfinite(self.value) & (self.degrees > 0).all(axis=1))
 
     def select(self, chosen: NDArray[np.bool_]) -> Estimates:
         """Return the estimates of some of the pairs."""
@@ -211,13 +230,35 @@ class Estimates:
 
 @dataclasses.dataclass(frozen=True)
 class Patterns:
-    """Distinct patterns of missing values: which one a column has, and the rows ``(n, u)`` of each.
+    """Distinct patterns of missing values of the columns of a table.
 
-    Rows of zero weight count as missing in all columns, and are in none.
+    Rows of zero weight count as missing in all columns.
+
+    Attributes:
+      index: ``(p + q,)``, the pattern of each column.
+      present: ``(n, u)``, the rows of each pattern.
     """
 
-    pattern_index: Integers
+    index: Integers
     present: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, features: Features) -> Patterns:
+        """Return the patterns of all columns, in the order in which they come."""
+        position: dict[bytes, int] = {}
+        found: list[NDArray[np.bool_]] = []
+        index = []
+        x, codes = features.x, features.codes
+        whole = [*~np.isnan(x.min(axis=0, initial=np.inf)), *(codes.min(axis=0, initial=0) >= 0)]
+        for i, complete in enumerate(whole):
+            there = np.ones(features.rows, bool) if complete else features.present(i)
+            key = b"" if there.all() else np.packbits(there).tobytes()
+            if key not in position:
+                position[key] = len(found)
+                found.append(there)
+            index.append(position[key])
+        present = np.stack(found, axis=1) if found else np.zeros((features.rows, 0), bool)
+        return cls(np.array(index, np.intp), present)
 
     def shared_rows(self) -> Integers:
         """Return the number of rows that two patterns share, ``(u, u)``."""
@@ -226,24 +267,6 @@ class Patterns:
             part = self.present[start : start + 2**16].astype(np.float32)
             total += part.T @ part
         return np.rint(total).astype(np.intp)
-
-
-def patterns_of(features: Features) -> Patterns:
-    """Return the patterns of all columns, in the order in which they come."""
-    known: dict[bytes, int] = {}
-    found: list[NDArray[np.bool_]] = []
-    of = []
-    x, codes = features.x, features.codes
-    whole = [*~np.isnan(x.min(axis=0, initial=np.inf)), *(codes.min(axis=0, initial=0) >= 0)]
-    for i, complete in enumerate(whole):
-        there = np.ones(features.rows, bool) if complete else features.present(i)
-        key = b"" if there.all() else np.packbits(there).tobytes()
-        if key not in known:
-            known[key] = len(found)
-            found.append(there)
-        of.append(known[key])
-    present = np.stack(found, axis=1) if found else np.zeros((features.rows, 0), bool)
-    return Patterns(np.array(of, np.intp), present)
 
 
 def chunks(chosen: Integers, size: int) -> Iterator[Integers]:
@@ -262,7 +285,10 @@ def groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
 
 
 class RowFunctions(Protocol):
-    """As many functions of each of c columns, near-orthonormal where it is present."""
+    """As many functions of each of c columns, near-orthonormal where it is present.
+
+    Values, ranks, kernels and residuals are such functions: sums are taken of any of them.
+    """
 
     @property
     def count(self) -> int:

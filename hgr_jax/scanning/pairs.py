@@ -1,7 +1,4 @@
-"""[choice] Which columns of a table a scan takes, as what: the pairs, and those that are given.
-
-[size] Whether the result of a scan fits in memory, before the work begins.
-"""
+"""Which columns of a table a scan takes, which pairs, and whether their result fits in memory."""
 
 from __future__ import annotations
 
@@ -10,103 +7,102 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from jax import Array
+from numpy.typing import NDArray
 
 from hgr_jax._arrays import Integers
-from hgr_jax.tables.columns import Columns, as_columns, beside
+from hgr_jax.scanning.request import Request, positions_of
+from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.convert import add_note
 
-GIVEN = "it is given"
-"""Why a column that is given is in no pair."""
+IS_GIVEN = "it is given"
+"""Why a given column is in no pair."""
+
+BYTES_OF_AN_ENTRY = 105
+"""Bytes that the matrices of a `Scan` take for each two columns, in either order."""
+
+BYTES_OF_A_PAIR, BYTES_OF_A_TEST = 165, 70
+"""Further bytes of a pair while it is estimated, and while it is tested, as measured."""
 
 
-def chosen_columns(
-    table: Any,
-    other: Any,
-    names: Sequence[str] | None,
-    categories: Collection[str],
-    low_cardinality: int,
-) -> tuple[Columns, int | None]:
-    """Return the columns of one table, or of two and where those of the second begin."""
-    if other is None:
-        found = as_columns(
-            table, names=names, categories=categories, low_cardinality=low_cardinality
-        )
-        return found, None
-    # Of two matrices the second has names of its own.
-    own = isinstance(other, np.ndarray | Array) and other.ndim == 2
-    of_other = [f"y{i}" for i in range(other.shape[1])] if own else None
-    first, second = (
-        as_columns(each, names=given, low_cardinality=low_cardinality)
-        for each, given in ((table, names), (other, of_other))
-    )
-    wanted = [name for name in categories if name not in first.names + second.names]
-    if wanted:
-        raise ValueError(f"categories name no column of either table: {wanted}.")
-    if categories:
-        first, second = (
-            as_columns(
-                each,
-                names=given,
-                categories=[name for name in categories if name in known.names],
-                low_cardinality=low_cardinality,
-            )
-            for each, given, known in ((table, names, first), (other, of_other, second))
-        )
-    return beside(first, second), len(first.names)
+@dataclasses.dataclass(frozen=True)
+class PairSelection:
+    """Which pairs are asked for, by positions of columns in the table.
 
-
-def as_positions(option: str, value: Any, names: Sequence[str]) -> list[int] | None:
-    """Return positions of the columns that an option of a scan names; None for None."""
-    if value is None:
-        return None
-    several = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-    found = []
-    for one in several:
-        if str(one) in names:
-            found.append(list(names).index(str(one)))
-        elif isinstance(one, int | np.integer) and not isinstance(one, bool):
-            if not -len(names) <= one < len(names):
-                raise ValueError(f"{option} {one} is not a position of the {len(names)} columns.")
-            found.append(int(one) % len(names))
-        else:
-            raise ValueError(
-                f"{option} {one!r} is not a column; there are {', '.join(names[:20])}."
-            )
-    return sorted(set(found))
-
-
-def pairs_of(
-    columns: Columns, targets: list[int] | None, split: int | None = None
-) -> tuple[Integers, Integers]:
-    """Return pairs ``(N, 2)`` of columns, as the engine counts them and as the table does.
-
-    All; those with a target; or those of a column before the position ``split`` with one from it
-    on.
+    Attributes:
+      targets: a pair has one of these columns; None for any.
+      among: the other one is of these; None for any.  Without targets, both are.
     """
-    engine = _places(columns)
-    used = np.flatnonzero(engine >= 0)
-    if split is not None:
-        listed = [*itertools.product(used[used < split], used[used >= split])]
-        positions = np.array(listed, np.intp).reshape(-1, 2)
-    elif targets is None:
-        first, second = np.triu_indices(len(used), 1)
-        positions = np.stack([used[first], used[second]], axis=1)
-    else:
-        wanted = [t for t in targets if engine[t] >= 0]
-        rest = [u for u in used if u not in wanted]
-        listed = [*itertools.product(rest, wanted), *itertools.combinations(wanted, 2)]
-        positions = np.array(listed, np.intp).reshape(-1, 2)
-    return engine[positions], positions
+
+    targets: list[int] | None = None
+    among: list[int] | None = None
+
+    @classmethod
+    def of(cls, request: Request, names: Sequence[str]) -> PairSelection:
+        """Return the pairs that a request names."""
+        return cls(
+            positions_of("target", request.target, names),
+            positions_of("among", request.among, names),
+        )
+
+    def asked(self, first: Integers, second: Integers) -> NDArray[np.bool_]:
+        """Return which pairs of columns, at positions of any shape, are asked for."""
+        one, other = (_held(side, self.among) for side in (first, second))
+        if self.targets is None:
+            return np.asarray((first != second) & one & other)
+        target = [_held(side, self.targets) for side in (first, second)]
+        return np.asarray((first != second) & ((target[0] & other) | (target[1] & one)))
+
+    def listed(self, used: Integers) -> Integers:
+        """Return the pairs ``(N, 2)`` of the columns that are used; a target is the second."""
+        if self.targets is None:
+            some = used[_held(used, self.among)]
+            first, second = np.triu_indices(len(some), 1)
+            return np.stack([some[first], some[second]], axis=1)
+        targets = [t for t in self.targets if t in set(used.tolist())]
+        others = [u for u in used.tolist() if u not in set(targets)]
+        listed = [*itertools.product(others, targets), *itertools.combinations(targets, 2)]
+        pairs = np.array(listed, np.intp).reshape(-1, 2)
+        return pairs[self.asked(*pairs.T)]
+
+    def in_order(self, pairs: Integers) -> Integers:
+        """Return pairs ``(N, 2)`` as `listed` has them: in table order, but a target second."""
+        pairs = np.sort(pairs, axis=1)
+        if self.targets is None:
+            return pairs
+        turned = np.isin(pairs, self.targets) @ [2, 1] == 2
+        return np.where(turned[:, None], pairs[:, ::-1], pairs)
+
+    def count(self, used: Integers) -> int:
+        """Return the number of pairs of the columns that are used."""
+        some = used[_held(used, self.among)]
+        if self.targets is None:
+            return len(some) * (len(some) - 1) // 2
+        targets = used[_held(used, self.targets)]
+        both = np.intersect1d(targets, some)
+        return len(targets) * len(some) - len(both) * (len(both) + 1) // 2
+
+
+def _held(columns: Integers, chosen: list[int] | None) -> NDArray[np.bool_]:
+    return np.ones(np.shape(columns), bool) if chosen is None else np.isin(columns, chosen)
+
+
+def used_positions(columns: Columns) -> Integers:
+    """Return the positions in the table of the columns that are not skipped, rising."""
+    return np.sort(np.concatenate([columns.number_positions, columns.category_positions]))
+
+
+def pairs_of(columns: Columns, selection: PairSelection) -> tuple[Integers, Integers]:
+    """Return pairs ``(N, 2)``, as the sums count columns (numbers first) and as the table does."""
+    positions = selection.listed(used_positions(columns))
+    return _places(columns)[positions], positions
 
 
 def _places(columns: Columns) -> Integers:
-    """Return where the engine has the column at each position, -1 for one that is left out."""
+    """Return where the sums have the column at each position, -1 for one that is skipped."""
     found = np.full(len(columns.names), -1)
     order = np.concatenate([columns.number_positions, columns.category_positions])
     found[order] = np.arange(len(order))
@@ -116,7 +112,7 @@ def _places(columns: Columns) -> Integers:
 def selected(columns: Columns, positions: Integers) -> tuple[Columns, Integers, Integers]:
     """Return the columns that are in pairs at ``positions (N, 2)``, and the pairs among these.
 
-    As the engine counts them and as the smaller table does, as of `pairs_of`.
+    As the sums count columns and as the smaller table does, as of `pairs_of`.
     """
     used, local = np.unique(positions, return_inverse=True)
     numbers = np.isin(columns.number_positions, used)
@@ -144,12 +140,12 @@ def numeric_only(
     return pairs[keep], positions[keep]
 
 
-def without_given(
+def split_given(
     columns: Columns, given: Sequence[int], targets: list[int] | None
 ) -> tuple[Columns, Columns]:
     """Return the columns that are in pairs, and those at the positions ``given``.
 
-    Where a given column is missing, a row counts in none of the others.
+    A row where a given column is missing counts as missing in all others.
 
     Raises:
       ValueError: for a given column that cannot be used, or is a target too, and where no row has
@@ -164,7 +160,7 @@ def without_given(
     of_numbers = np.isin(columns.number_positions, given)
     of_categories = np.isin(columns.category_positions, given)
     numbers = np.asarray(columns.numbers)
-    parts = [
+    others, conditioning = (
         dataclasses.replace(
             columns,
             numbers=numbers[:, which],
@@ -173,101 +169,74 @@ def without_given(
             category_positions=columns.category_positions[levels],
         )
         for which, levels in ((~of_numbers, ~of_categories), (of_numbers, of_categories))
-    ]
-    rest, taken = parts
-    missing = np.isnan(taken.numbers)
-    codes = [category.codes[:, None] < 0 for category in taken.categories]
+    )
+    missing = np.isnan(conditioning.numbers)
+    codes = [category.codes[:, None] < 0 for category in conditioning.categories]
     lost = np.concatenate([missing, *codes], axis=1)
-    skipped = columns.skipped | {columns.names[i]: GIVEN for i in given}
+    skipped = columns.skipped | {columns.names[i]: IS_GIVEN for i in given}
     notes = dict(columns.notes)
     there = np.asarray(~lost.any(axis=1))
     if not there.any():
         raise ValueError("no row has a value in each of the given columns.")
     if not there.all():
-        places = [*taken.number_positions, *taken.category_positions]
+        places = [*conditioning.number_positions, *conditioning.category_positions]
         for position, count in zip(places, lost.sum(axis=0), strict=True):
             if count:
                 rows = f"{count:,} row{'s' if count > 1 else ''}"
                 remark = f"it is given, and missing in {rows}, which are left out of all pairs"
                 add_note(notes, columns.names[position], remark)
-        blank = np.where(there[:, None], rest.numbers, np.nan).astype(rest.numbers.dtype)
+        blank = np.where(there[:, None], others.numbers, np.nan).astype(others.numbers.dtype)
         hidden = tuple(
             dataclasses.replace(each, codes=np.where(there, each.codes, -1))
-            for each in rest.categories
+            for each in others.categories
         )
-        rest = dataclasses.replace(rest, numbers=blank, categories=hidden)
-    return dataclasses.replace(rest, skipped=skipped, notes=notes), taken
+        others = dataclasses.replace(others, numbers=blank, categories=hidden)
+    return dataclasses.replace(others, skipped=skipped, notes=notes), conditioning
 
 
-MEMORY = 2**29
-"""Bytes that features and their products may take, unless a caller says otherwise."""
-
-BYTES_OF_AN_ENTRY = 105
-"""Bytes that the matrices of a `Scan` take for each two columns, in either order."""
-
-PAIR = 165
-TEST = 70
-"""Bytes of a pair beside them while it is estimated, and more while it is tested; as measured."""
-
-
-def check_size(
-    columns: int, used: int, targets: int | None, *, tested: bool, others: int | None = None
-) -> None:
+def check_size(columns: Columns, selection: PairSelection, request: Request) -> None:
     """Raise for a scan whose result takes more than the memory that is available.
-
-    Args:
-      columns: of the table.
-      used: those that are not skipped.
-      targets: how many of them are targets; None for all pairs.
-      tested: whether there are p-values.
-      others: how many of those that are used are in another table, of which each is in a pair with
-        all of the first; None for no such table.
 
     Raises:
       ValueError: with the number of pairs, what they take, and what can be done.
     """
-    free = available_memory()
-    pairs = _pairs_of(used, targets, others)
-    need = BYTES_OF_AN_ENTRY * columns**2 + (PAIR + TEST * tested) * pairs
+    free, tested, used = available_memory(), request.test is not None, used_positions(columns)
+    pairs, count = selection.count(used), len(columns.names)
+    if request.top is not None:
+        kept = min(request.top.count, pairs)
+        widest = 2 * kept if selection.targets is None else kept + len(selection.targets)
+        need = _bytes_of(min(len(used), widest), kept, tested=tested)
+        if free is not None and need > free:
+            raise ValueError(
+                f"{kept:,} pairs of up to {min(len(used), widest):,} columns take"
+                f" {_gigabytes(need)} of memory, and {_gigabytes(free)} are available: keep fewer"
+                " pairs (top=, --keep of the command)."
+            )
+        return
+    need = _bytes_of(count, pairs, tested=tested)
     if free is None or need <= free:
         return
     advice = "scan fewer columns (--columns or --drop of the command)"
-    if targets is None and others is None and _bytes_of(columns, used, 1, tested=tested) <= free:
+    if selection.targets is None and _bytes_of(count, len(used), tested=tested) <= free:
         advice += ", or only the pairs with one of them (target=)"
-    if targets is None and _bytes_of(2000, 2000, None, tested=tested) <= free:
+    if _bytes_of(2000, 1000, tested=tested) <= free:
         advice += ", or keep only the first pairs of all (top=1000, --keep 1000 of the command)"
-    most = columns
-    while _bytes_of(most, most, None, tested=tested) > free:
+    most = count
+    while _bytes_of(most, most * (most - 1) // 2, tested=tested) > free:
         most //= 2
     raise ValueError(
-        f"a scan of {columns:,} columns has {pairs:,} pairs, which take {_gigabytes(need)} of"
+        f"a scan of {count:,} columns has {pairs:,} pairs, which take {_gigabytes(need)} of"
         f" memory, and {_gigabytes(free)} are available: {advice}; all pairs of {most:,} columns"
         " would fit."
     )
 
 
-def check_size_of_first(
-    most: int, used: int, targets: int | None, *, tested: bool, others: int | None = None
-) -> None:
-    """Raise for a scan of which only the ``most`` first pairs are kept, as `check_size` does."""
-    free = available_memory()
-    columns = min(used, 2 * most if targets is None else most + targets)
-    pairs = min(most, _pairs_of(used, targets, others))
-    need = BYTES_OF_AN_ENTRY * columns**2 + (PAIR + TEST * tested) * pairs
-    if free is None or need <= free:
-        return
-    raise ValueError(
-        f"{pairs:,} pairs of up to {columns:,} columns take {_gigabytes(need)} of memory, and"
-        f" {_gigabytes(free)} are available: keep fewer pairs (top=, --keep of the command)."
-    )
-
-
 def available_memory() -> int | None:
-    """Return the bytes that are free, at most a container's limit; None where no one tells."""
+    """Return the bytes that are free, at most a container's limit; None where that is unknown."""
     found = []
     with contextlib.suppress(OSError):
-        told = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-        found += [int(told[1]) * 1024] if told else []
+        free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+        found += [int(free[1]) * 1024] if free else []
     for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # of a container
         with contextlib.suppress(OSError, ValueError):
             found.append(int(Path("/sys/fs/cgroup", limit).read_text()))
@@ -277,16 +246,8 @@ def available_memory() -> int | None:
     return min(found, default=None)
 
 
-def _pairs_of(used: int, targets: int | None, others: int | None = None) -> int:
-    if others is not None:
-        return others * (used - others)
-    if targets is None:
-        return used * (used - 1) // 2
-    return targets * max(used - targets, 0) + targets * (targets - 1) // 2
-
-
-def _bytes_of(columns: int, used: int, targets: int | None, *, tested: bool) -> int:
-    return BYTES_OF_AN_ENTRY * columns**2 + (PAIR + TEST * tested) * _pairs_of(used, targets)
+def _bytes_of(columns: int, pairs: int, *, tested: bool) -> int:
+    return BYTES_OF_AN_ENTRY * columns**2 + (BYTES_OF_A_PAIR + BYTES_OF_A_TEST * tested) * pairs
 
 
 def _gigabytes(count: int) -> str:

@@ -1,20 +1,18 @@
-"""[exact_tests] Fisher's exact test of many pairs of columns of 0 and 1.
+"""The test by ranks of many pairs of numbers, and HGR of their ranks, from the same products.
 
-[rank_products] Products of the functions of ranks of many columns, as a test of all their pairs needs them.
-
-What it needs is narrow: cross moments of the first two polynomials of one column with all of the
-other, the other way round, and those of both third ones; and of the first polynomial with the waves
-of the other.  With those of both up to the degrees of a scan, the same product has HGR of the
-ranks.
-
-
-[rank_tests] `independence_test` of many pairs of columns, and HGR of their ranks, from the same products.
+Pairs that are present in the same rows, all at hand, are tested as `independence_test` does: by
+ranks among these rows, from narrow products (`products_of_pairs`): cross moments of the first two
+polynomials of one column with all of the other, the other way round, those of both third ones, and
+of the first polynomial with the waves of the other.  Two columns of two values have Fisher's exact
+test.  All other pairs are tested by ranks among the rows of each column, whose polynomials are made
+orthonormal on the rows of the pair, up to degree 8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +32,8 @@ from hgr_jax.core.host.ranks import (
 from hgr_jax.inference._fisher import fisher_log_pvalues
 from hgr_jax.inference._rank_blocks import NARROW, Moments, combined, in_blocks, top_values
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.scanning.engine import Engine
-from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, groups, patterns_of
+from hgr_jax.scanning.features import Estimates, Features, Kernels, Patterns, chunks, groups
+from hgr_jax.scanning.solve import PairSums
 from hgr_jax.scanning.sums import sum_in_blocks
 
 COUNTED_AT_ONCE = 256
@@ -101,8 +99,8 @@ FIRST = 2
 TILE = 128
 """Columns of which the products are taken at a time."""
 
-SETTLED_AT_ONCE = 2**11
-"""Pairs whose moments are handed on at a time."""
+MOMENTS_AT_ONCE = 2**11
+"""Number of pairs whose moments are yielded at a time."""
 
 
 def products_of_pairs(
@@ -132,7 +130,7 @@ def products_of_pairs(
             _, other, back = _narrow_products(
                 columns, right, left, weights, both, dtype, all_with_all=False
             )
-        for part in chunks(chosen, SETTLED_AT_ONCE):
+        for part in chunks(chosen, MOMENTS_AT_ONCE):
             i = np.searchsorted(left, pairs[part, 0])
             j = np.searchsorted(right, pairs[part, 1])
             m = np.zeros((LARGEST_DEGREE, LARGEST_DEGREE, len(part)))
@@ -209,127 +207,209 @@ def _lookup(
     They are those that are trusted and those up to degree ``both``, and 0 beyond.  And which of
     the levels each row has, ``(rows, columns)``.  Columns without ties share theirs.
     """
-    known: dict[tuple[int, int], int] = {}
+    first_level: dict[tuple[int, int], int] = {}
     parts: list[Floats] = []
     codes = np.empty((len(columns[0].codes), len(chosen)), np.intp)
     levels = 0
     for place, c in enumerate(chosen):
         table = columns[c].table
         degree = min(max(columns[c].trusted, both), len(table))
-        if (id(table), degree) not in known:
+        if (id(table), degree) not in first_level:
             part = np.zeros((table.shape[1], LARGEST_DEGREE), dtype)
             part[:, :degree] = table[:degree].T
-            known[id(table), degree] = levels
+            first_level[id(table), degree] = levels
             levels += len(part)
             parts.append(part)
-        codes[:, place] = columns[c].codes + known[id(table), degree]
+        codes[:, place] = columns[c].codes + first_level[id(table), degree]
     return np.concatenate(parts), codes
 
 
-RANKED_AGAIN = 500_000
-"""Rows, in all, up to which columns of different gaps are ranked again among those they share."""
-
-OTHER_DEGREE = 8
-"""The largest degree for the other pairs, by the ranks among each column's own rows."""
+WITHIN_COLUMN_DEGREE = 8
+"""Largest degree of tests by ranks among each column's own rows."""
 
 MIN_PIVOT = 0.3
-"""Of polynomials of ranks on the rows of a pair: below, those are another kind of rows than those
-of the column."""
+"""Smallest pivot of polynomials of ranks on the rows of a pair that are taken for representative of
+the columns' rows."""
 
 
-class TestedPairs(NamedTuple):
-    """Of some of the pairs: which; the values of their blocks; the degrees to which these go; how
-    many waves both sides have; how many rows without ties they are worth; and the log of the least
-    p-value that ranks can have.
+class RankedTable(Protocol):
+    """What a table says of the ranks of its columns; see `hgr_jax.scanning.run.Table`."""
+
+    in_ranks: Features
+    patterns: Patterns
+    complete: bool
+    kernels: Kernels
+
+    def rank_sums(self, degree: int) -> PairSums:
+        """Return the sums of ranks, with at least so many functions of each column."""
+
+
+class BlockStatistics(NamedTuple):
+    """Statistics of the blocks of some pairs.
+
+    Attributes:
+      places: ``(N,)``, of the pairs.
+      values: top singular values of the blocks.
+      degrees: ``(2, N)``, degrees to which the blocks go.
+      waves: ``(2, N)``, number of waves of both sides.
+      effective_rows: ``(N,)``, number of rows without ties that the pairs' rows are equivalent to.
+      least_log_p: ``(N,)``, logarithm of the smallest p-value that ranks of so many rows can have.
     """
 
     places: Integers
     values: Floats
     degrees: Integers
     waves: Integers
-    worth: Floats
-    rarest: Floats
+    effective_rows: Floats
+    least_log_p: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[BlockStatistics]) -> BlockStatistics:
+        """Return many pairs as one: their law costs as much for some hundreds as for all."""
+        return cls(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
+
+    def log_pvalues(self, rows: Floats) -> Floats:
+        """Return the logarithms of the p-values ``(N,)`` of pairs of so many rows."""
+        log_p = combined(self.values, rows, self.degrees, self.waves).log_p
+        log_p = log_probability(log_p, np.maximum(self.effective_rows, LEAST_ROWS))
+        return np.maximum(log_p, self.least_log_p)
 
 
-class RankTests:
-    """Tests of pairs of numeric columns, and HGR of their ranks where the same product has it.
+@dataclasses.dataclass
+class RankResults:
+    """Tests by ranks of N pairs.
 
     Attributes:
-      log_p: ``(N,)``.
-      known: ``(N,)``, False where only permutations would do.
+      estimates: HGR of ranks.
+      log_p: ``(N,)``, logarithms of p-values, NaN where only permutations would do.
       exact: ``(N,)``, which are Fisher's of two columns of two values.
-      estimated: ``(N,)``, of which pairs ``of_ranks`` is known.
-      of_ranks: estimates of the columns' ranks.
     """
 
-    def __init__(
-        self,
-        in_ranks: Features,
-        kernels: Kernels,
-        pairs: Integers,
-        rows: Floats,
-        found: Estimates,
-        *,
-        again: bool | None = None,
-    ) -> None:
-        """Prepare tests of those of ``pairs (N, 2)``, of estimates ``found``, that are of numbers.
+    estimates: Estimates
+    log_p: Floats
+    exact: NDArray[np.bool_]
 
-        ``rows (N,)`` of even weight they are worth.  ``again``: whether columns of different gaps
-        are ranked again among the rows that they share; None to tell it from these pairs.
-        """
-        self.in_ranks, self.kernels, self.rows = in_ranks, kernels, rows
-        numbers = (pairs < in_ranks.n_numeric).all(axis=1)
-        self.wanted = np.flatnonzero(numbers & found.varies)
+
+def run_rank_tests(
+    table: RankedTable,
+    pairs: Integers,
+    rows: Floats,
+    usable: NDArray[np.bool_],
+    progress: Callable[[int], None],
+) -> RankResults:
+    """Test pairs of numbers by ranks, and estimate HGR of the ranks of all pairs.
+
+    Args:
+      table: of the columns.
+      pairs: ``(N, 2)``.
+      rows: ``(N,)``, effective rows of each.
+      usable: ``(N,)``, which have a value.
+      progress: called with the number of pairs that a step has estimated.
+    """
+    tests = _RankTests(table, pairs, rows)
+    wanted = np.flatnonzero(usable & (pairs < table.in_ranks.n_numeric).all(axis=1))
+    if table.complete and len(wanted):
+        wanted = tests.on_shared_rows(wanted, progress)
+    tests.within_columns(wanted, progress)
+    return tests.results
+
+
+class _RankTests:
+    """Tests of pairs, of which `RankResults` hold the results so far."""
+
+    def __init__(self, table: RankedTable, pairs: Integers, rows: Floats) -> None:
+        self.table, self.in_ranks, self.kernels = table, table.in_ranks, table.kernels.of_ranks()
+        self.asked, self.rows = pairs, rows
         self.flips = pairs[:, 0] > pairs[:, 1]
         self.pairs = np.sort(pairs, axis=1)
-        self.log_p, self.known = np.full(len(pairs), np.nan), np.zeros(len(pairs), bool)
-        self.exact, self.estimated = self.known.copy(), self.known.copy()
-        self.of_ranks = Estimates.none(len(pairs))
-        self.patterns = patterns_of(in_ranks)
-        count = self.patterns.present.shape[1]
-        one, other = np.sort(self.patterns.pattern_index[self.pairs], axis=1).T
-        self.gaps, self.unlike = one * count + other, one != other
-        if again is None:
-            differences = np.unique(self.gaps[numbers & self.unlike])
-            again = len(differences) * in_ranks.rows <= RANKED_AGAIN
-        self.again = again
-        x = in_ranks.x
-        self.codes: Integers = np.zeros(x.shape, np.int32, order="F")
-        for column in np.unique(pairs[self.wanted]):
-            there = self.patterns.present[:, self.patterns.pattern_index[column]]
+        count = len(pairs)
+        none = np.zeros(count, bool)
+        self.results = RankResults(Estimates.none(count), np.full(count, np.nan), none)
+        self.estimated = none.copy()
+        self._codes: dict[int, Integers] = {}
+
+    def on_shared_rows(self, wanted: Integers, progress: Callable[[int], None]) -> Integers:
+        """Test the pairs at ``wanted`` whose columns are present in the same rows.
+
+        Returns those whose columns are not.
+        """
+        index = self.table.patterns.index
+        one, other = index[self.pairs[wanted]].T
+        found: list[BlockStatistics] = []
+        for pattern, places in groups(np.where(one == other, one, -1)):
+            if pattern >= 0:
+                found += self._with_one_pattern(wanted[places], pattern, progress)
+        if found:
+            every = BlockStatistics.joined(found)
+            self.results.log_p[every.places] = every.log_pvalues(self.rows[every.places])
+        return wanted[one != other]
+
+    def within_columns(self, wanted: Integers, progress: Callable[[int], None]) -> None:
+        """Estimate the ranks of all pairs that are not yet, and test those at ``wanted``.
+
+        By ranks among the rows of each column, orthonormal on the rows of a pair.
+        """
+        places = np.flatnonzero(~self.estimated)
+        if not len(places):
+            return
+        tested = np.isin(places, wanted)
+        used = np.unique(self.pairs[places[tested]])
+        columns = {c: column for c in used if (column := self._ranked_within(c)) is not None}
+        size = 1 + int(self.pairs.max(initial=-1))
+        degree, share = np.zeros(size, np.intp), np.zeros(size)
+        for c, column in columns.items():
+            degree[c], share[c] = min(column.trusted, WITHIN_COLUMN_DEGREE), column.worth
+        narrow = in_blocks(WITHIN_COLUMN_DEGREE, WITHIN_COLUMN_DEGREE)
+        found: list[BlockStatistics] = []
+
+        def keep_statistics(part: Integers, m: Floats) -> None:
+            chosen = tested[part]
+            if not chosen.any():
+                return
+            m, part = m[:WITHIN_COLUMN_DEGREE, :WITHIN_COLUMN_DEGREE, chosen], places[part[chosen]]
+            h, k = degree[self.pairs[part]].T
+            within = np.arange(WITHIN_COLUMN_DEGREE)[:, None]
+            m = np.where(narrow[..., None] & (within < h)[:, None] & (within < k), m, 0)
+            effective = self.rows[part] * share[self.pairs[part]].prod(axis=1)
+            least = -special.gammaln(self.rows[part] + 1)
+            values, degrees = top_values(Moments.of_polynomials(m)), np.stack([h, k])
+            none = np.zeros_like(degrees)
+            found.append(BlockStatistics(part, values, degrees, none, effective, least))
+
+        sums = self.table.rank_sums(WITHIN_COLUMN_DEGREE if tested.any() else 0)
+        estimates = sums.estimate(self.asked[places], progress, blocks=keep_statistics)
+        self.results.estimates.put(places, estimates)
+        if not found:
+            return
+        every = BlockStatistics.joined(found)
+        log_p, part = every.log_pvalues(self.rows[every.places]), every.places
+        of_ranks, shares = self.results.estimates, share[self.pairs[part]].min(axis=1)
+        sure = (of_ranks.pivot[part] >= MIN_PIVOT) & (of_ranks.degrees[part] > 0).all(axis=1)
+        sure &= (self.rows[part] >= LEAST_ROWS) & (every.degrees > 0).all(axis=0)
+        sure &= is_worth(self.rows[part], shares)
+        known = np.isnan(self.results.log_p[part]) & sure
+        self.results.log_p[part[known]] = log_p[known]
+        if self.table.complete:
+            self._test_tables(part, columns)
+
+    def _test_tables(self, places: Integers, columns: dict[int, RankedColumn]) -> None:
+        """Test pairs of two columns of two values exactly, on the rows that they share."""
+        for place in places:
+            pair = self.pairs[place]
+            if all(len(columns[c].table) == 1 for c in pair):
+                there = self.in_ranks.present(pair[0]) & self.in_ranks.present(pair[1])
+                ranked, weights = self._ranked(pair, there)
+                if weights is None and len(ranked[0].codes) >= 2:
+                    self._test_exactly(np.array([place]), ranked, np.array([[0, 1]]))
+
+    def _codes_of(self, column: int) -> Integers:
+        """Return the levels ``(n,)`` of the ranks of a column, 0 where it is missing."""
+        if column not in self._codes:
+            x, there = self.in_ranks.x[:, column], self.in_ranks.present(column)
+            self._codes[column] = np.zeros(len(x), np.int32)
             own = slice(None) if there.all() else there
-            self.codes[own, column] = codes_of(x[own, column])
-
-    def run(self, memory: int, progress: Callable[[int], None]) -> None:
-        """Test all; ``progress`` is called with the number of pairs that a step has estimated."""
-        direct: list[Integers] = []
-        rest: list[Integers] = []
-        for _, places in groups(self.gaps[self.wanted]):
-            group = self.wanted[places]
-            (direct if self.again or not self.unlike[group[0]] else rest).append(group)
-        tested = [each for group in direct for each in self._among_shared(group, progress)]
-        if tested:
-            self._settle(joined(tested))
-        if rest:
-            self._among_own(np.concatenate(rest), memory)
-
-    def completed(self, memory: int, progress: Callable[[int], None]) -> Estimates:
-        """Return estimates of the ranks of all pairs, those that the tests have not made too."""
-        rest = np.flatnonzero(~self.estimated)
-        if len(rest):
-            pairs = np.where(self.flips[:, None], self.pairs[:, ::-1], self.pairs)[rest]
-            engine = Engine(self.in_ranks, self.kernels, memory)
-            self.of_ranks.put(rest, engine.estimate(pairs, progress))
-        return self.of_ranks
-
-    def _settle(self, found: TestedPairs) -> None:
-        self.log_p[found.places] = log_pvalues(found, self.rows[found.places])
-        self.known[found.places] = True
-
-    def _rows_of(self, columns: Integers) -> NDArray[np.bool_]:
-        """Return the rows where all of some columns are present."""
-        present = self.patterns.present[:, self.patterns.pattern_index[columns]]
-        return np.asarray(present.all(axis=1))
+            self._codes[column][own] = codes_of(x[own])
+        return self._codes[column]
 
     def _ranked(
         self, columns: Integers, there: NDArray[np.bool_]
@@ -341,13 +421,18 @@ class RankTests:
             weights = weights[there].astype(np.float64)
             weights = weights if np.ptp(weights) else None
         rows = slice(None) if there.all() else there
-        return ranked_columns([self.codes[rows, c] for c in columns], weights), weights
+        return ranked_columns([self._codes_of(int(c))[rows] for c in columns], weights), weights
 
-    def _among_shared(
-        self, group: Integers, progress: Callable[[int], None]
-    ) -> Iterator[TestedPairs]:
-        """Yield what pairs of the same rows have, by ranks among those; test tables of 2 x 2."""
-        there = self._rows_of(self.pairs[group[0]])
+    def _ranked_within(self, column: int) -> RankedColumn | None:
+        """Return a column by its ranks among its own rows; None if these are fewer than two."""
+        there = self.in_ranks.present(column)
+        return self._ranked(np.array([column]), there)[0][0] if there.sum() >= 2 else None
+
+    def _with_one_pattern(
+        self, group: Integers, pattern: int, progress: Callable[[int], None]
+    ) -> Iterator[BlockStatistics]:
+        """Yield block statistics of pairs with one pattern; test tables of 2 x 2 exactly."""
+        there = self.table.patterns.present[:, pattern]
         used, local = np.unique(self.pairs[group], return_inverse=True)
         pairs = local.reshape(-1, 2)
         columns, weights = self._ranked(used, there)
@@ -355,18 +440,19 @@ class RankTests:
         if count < 2:
             return
         if weights is None:
-            self._exactly(group, columns, pairs)
+            self._test_exactly(group, columns, pairs)
         trusted, directions = (
             np.array(each)[pairs].T
             for each in ([c.trusted for c in columns], [len(c.table) for c in columns])
         )
-        sure = (trusted > 0).all(axis=0) & (self.rows[group] >= LEAST_ROWS) & ~self.known[group]
+        known = ~np.isnan(self.results.log_p[group])
+        sure = (trusted > 0).all(axis=0) & (self.rows[group] >= LEAST_ROWS) & ~known
         share = np.array([column.worth for column in columns])[pairs].prod(axis=1)
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
-        rarest = orders - special.gammaln(count + 1)
-        # HGR of ranks is of those among each column's own rows, without weights.
-        of_own = weights is None and np.ptp(self.patterns.pattern_index[self.pairs[group[0]]]) == 0
-        both = self.kernels.largest if of_own and self.kernels.largest <= LARGEST_DEGREE else 0
+        least = orders - special.gammaln(count + 1)
+        # HGR of ranks has no weights in the ranks themselves.
+        both = self.kernels.largest
+        both = both if weights is None and both <= LARGEST_DEGREE else 0
         wanted = np.arange(len(group)) if both else np.flatnonzero(sure)
         beyond = bool((trusted < np.minimum(directions, both)).any())
         for part, moments in products_of_pairs(
@@ -380,13 +466,19 @@ class RankTests:
             if beyond:
                 h, k = np.arange(LARGEST_DEGREE)[:, None] < trusted[:, part][:, None]
                 moments = moments._replace(m=moments.m * (h[:, None] & k))
-            values, waves = top_values(moments), moments.counts
-            worth = self.rows[group[part]] * share[part]
-            yield TestedPairs(group[part], values, trusted[:, part], waves, worth, rarest[part])
+            effective = self.rows[group[part]] * share[part]
+            yield BlockStatistics(
+                group[part],
+                top_values(moments),
+                trusted[:, part],
+                moments.counts,
+                effective,
+                least[part],
+            )
 
     def _estimate(self, places: Integers, directions: Integers, m: Floats) -> None:
         """Keep HGR of ranks of some pairs, of which each side ``(2, N)`` has so many directions."""
-        kernels, found = self.kernels, self.of_ranks
+        kernels, found = self.kernels, self.results.estimates
         limits = np.array([[kernels.h, kernels.k]])
         degrees = np.minimum(
             np.where(self.flips[places, None], limits[:, ::-1], limits), directions.T
@@ -395,96 +487,16 @@ class RankTests:
         value = top_correlations(m, degrees, np.ones_like(degrees), single=kernels.single)
         linear = np.minimum(np.abs(m[0, 0]), 1)
         varies = (degrees > 0).all(axis=1)
-        found.correlation[places] = np.where(varies, value, np.nan)
+        found.value[places] = np.where(varies, value, np.nan)
         found.linear[places] = found.pearson[places] = np.where(varies, linear, np.nan)
         found.degrees[places] = np.where(self.flips[places, None], degrees[:, ::-1], degrees)
         found.rows[places], found.pivot[places] = self.rows[places], 1
         self.estimated[places] = True
 
-    def _exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:
+    def _test_exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:
         """Test those pairs of which both columns have two values on the rows of all."""
         of_two = np.array([len(column.table) == 1 for column in columns])
         binary = np.flatnonzero(of_two[pairs].all(axis=1))
         places = group[binary]
-        self.log_p[places] = exact_log_pvalues([column.codes for column in columns], pairs[binary])
-        self.known[places] = self.exact[places] = True
-
-    def _among_own(self, group: Integers, memory: int) -> None:
-        """Test pairs of columns that are missing in many different rows.
-
-        By ranks among the rows of each column, whose polynomials are made orthonormal on the rows
-        of a pair.
-        """
-        pairs, rows = self.pairs[group], self.rows[group]
-        used = {
-            c: self._ranked(np.array([c]), self._rows_of(np.array([c])))[0][0]
-            for c in np.unique(pairs)
-        }
-        engine = Engine(self.in_ranks, Kernels(OTHER_DEGREE, OTHER_DEGREE), memory)
-
-        def estimate(blocks: Callable[[Integers, Floats], None]) -> Estimates:
-            return engine.estimate(pairs, blocks=blocks)
-
-        _, self.log_p[group], self.known[group] = among_own(used, pairs, rows, estimate)
-        for place in group:
-            if all(len(used[c].table) == 1 for c in self.pairs[place]):
-                columns, weights = self._ranked(self.pairs[place], self._rows_of(self.pairs[place]))
-                if weights is None and len(columns[0].codes) >= 2:
-                    self._exactly(np.array([place]), columns, np.array([[0, 1]]))
-
-
-def among_own(
-    columns: Mapping[int, RankedColumn],
-    pairs: Integers,
-    rows: Floats,
-    estimate: Callable[[Callable[[Integers, Floats], None]], Estimates],
-) -> tuple[Estimates, Floats, NDArray[np.bool_]]:
-    """Test ``pairs (N, 2)`` by ranks among the rows of each column, orthonormal on those of a pair.
-
-    Args:
-      columns: each by its ranks.
-      pairs: of columns in rising order.
-      rows: ``(N,)``, of even weight that they are worth.
-      estimate: calls its argument as `Engine.estimate` does ``blocks``, of polynomials of the ranks
-        of degree `OTHER_DEGREE` or more, and returns their estimates.
-
-    Returns:
-      The estimates; logarithms of p-values ``(N,)``; and which of these can be trusted ``(N,)``.
-    """
-    size = 1 + int(pairs.max(initial=-1))
-    degree, worth = np.zeros(size, np.intp), np.zeros(size)
-    for c, column in columns.items():
-        degree[c], worth[c] = min(column.trusted, OTHER_DEGREE), column.worth
-    narrow = in_blocks(OTHER_DEGREE, OTHER_DEGREE)
-    tested: list[TestedPairs] = []
-
-    def settle(part: Integers, m: Floats) -> None:
-        h, k = degree[pairs[part]].T
-        within = np.arange(OTHER_DEGREE)[:, None]
-        m = m[:OTHER_DEGREE, :OTHER_DEGREE]
-        m = np.where(narrow[..., None] & (within < h)[:, None] & (within < k), m, 0)
-        share = worth[pairs[part]].prod(axis=1)
-        rarest = -special.gammaln(rows[part] + 1)
-        values, degrees = top_values(Moments.of_polynomials(m)), np.stack([h, k])
-        none = np.zeros_like(degrees)
-        tested.append(TestedPairs(part, values, degrees, none, rows[part] * share, rarest))
-
-    found, log_p = estimate(settle), np.full(len(pairs), np.nan)
-    if tested:
-        every = joined(tested)
-        log_p[every.places] = log_pvalues(every, rows[every.places])
-    sure = (found.pivot >= MIN_PIVOT) & (found.degrees > 0).all(axis=1) & (rows >= LEAST_ROWS)
-    sure &= (degree[pairs] > 0).all(axis=1) & is_worth(rows, worth[pairs].min(axis=1))
-    return found, log_p, sure
-
-
-def joined(parts: Sequence[TestedPairs]) -> TestedPairs:
-    """Return many pairs as one: their law costs as much for some hundreds as for all."""
-    return TestedPairs(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
-
-
-def log_pvalues(found: TestedPairs, rows: Floats) -> Floats:
-    """Return the logarithms of the p-values ``(N,)`` of pairs of so many rows."""
-    log_p = combined(found.values, rows, found.degrees, found.waves).log_p
-    log_p = log_probability(log_p, np.maximum(found.worth, LEAST_ROWS))
-    return np.maximum(log_p, found.rarest)
+        log_p = exact_log_pvalues([column.codes for column in columns], pairs[binary])
+        self.results.log_p[places], self.results.exact[places] = log_p, True

@@ -1,216 +1,452 @@
-"""[options] Which options of a scan go together.
+"""What is asked of a scan: every option is declared here once, and checked here once.
 
-[stream_options] The options of a scan of a table that is read in parts, by one process or on a cluster.
+`scan`, the command line, a `ScanState` and the scores for scikit-learn make a `Request`; what needs
+the columns of the table is checked by `Request.check_columns`, what needs all rows in memory is
+listed in `NEEDS_ROWS`.  A saved scan keeps `Request.settings`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from hgr_jax import measures
-from hgr_jax._checks import check_choice, check_count, check_degree, check_kernel
-from hgr_jax._texts import shortened
+from hgr_jax._arrays import Floats
+from hgr_jax._checks import (
+    as_host_weights,
+    as_key,
+    check_choice,
+    check_count,
+    check_degree,
+    check_flag,
+    check_indexes,
+    check_kernel,
+)
+from hgr_jax._texts import near_matches, shortened
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.scanning.features import Kernels
-from hgr_jax.scanning.pairs import MEMORY, as_positions
-from hgr_jax.tables.arrow_columns import NUMBER
 from hgr_jax.tables.faults import TableError, printable
 
-Measure = Callable[[Any, Any], Any]
+ColumnChoice = str | int | Sequence[Any] | None
+"""Names or positions of columns, one or several."""
+
+MEMORY = 2**29
+"""Default bytes that features and their products may take."""
+
+KEPT_BY = ("pvalue", "correlation", "excess")
+"""Orders by which the first pairs of very many columns can be kept."""
+
+TESTS = ("auto", "rank", "asymptotic", "permutation")
+
+POLYNOMIAL = ("kb", "sk", "rank_kb", "rank_sk")
+"""Measures that are solved from sums over rows: HGR-KB and HGR-SK, of values or of ranks."""
 
 KERNEL_LETTERS = 60
-"""Of a kernel among the settings of a scan."""
+"""Letters of a kernel's name among the settings of a scan."""
 
 
-def check_streamed(asked: Mapping[str, bool], *, of_files: Mapping[str, bool]) -> None:
-    """Raise for an option that only tables in memory have, or those and files."""
-    wrong = [name for name, there in asked.items() if there]
-    if wrong:
-        raise ValueError(
-            f"{wrong[0]}: not for a table that is read batch by batch. Leave it out, or read the"
-            " table (or a sample of its rows) into a data frame and scan that."
-        )
-    wrong = [name for name, there in of_files.items() if there]
-    if wrong:
-        raise ValueError(
-            f"{wrong[0]}: not for a table on a cluster, whose engine says which parts it computes"
-            " again and where. Leave it out, or write the table to Parquet files and scan these."
-        )
+def _option(default: Any, text: str) -> Any:
+    """Declare an option with its default, and its help for the command line."""
+    return dataclasses.field(default=default, metadata={"help": text})
 
 
-def checkpoint_folder(checkpoint: Any) -> Path | None:
-    """Return the folder of a checkpoint, which is made, or None."""
-    if checkpoint is None:
-        return None
-    if not isinstance(checkpoint, str | Path) or not str(checkpoint):
-        raise TypeError(f"checkpoint must be the path of a folder; got {checkpoint!r}.")
-    try:
-        Path(checkpoint).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TableError(
-            f"checkpoint must be a folder that can be written to; got {printable(str(checkpoint))}"
-            f" ({error.strerror})"
-        ) from error
-    return Path(checkpoint)
+@dataclasses.dataclass(frozen=True, eq=False)
+class Test:
+    """How pairs are tested for independence; ``scan(table, test="rank")`` is ``Test("rank")``.
+
+    Attributes:
+      kind: ``"auto"`` (by ranks, see the guide "P-values and intervals"), ``"rank"`` or
+        ``"asymptotic"`` (Roy's law at degrees h and k, of ranks or of the values as they are), or
+        ``"permutation"`` (of the values).
+      permutations: the largest number of permutations or random signs of a pair.
+      key: random key of these; None is ``jax.random.key(0)``, so that scans repeat.
+
+    Example:
+      >>> import numpy as np, hgr_jax
+      >>> x = np.random.default_rng(0).normal(size=(50, 2))
+      >>> test = hgr_jax.Test("permutation", permutations=99)
+      >>> float(hgr_jax.scan(x, test=test).pvalue[0, 1]) >= 0.01
+      True
+    """
+
+    __test__: ClassVar[bool] = False  # no class of tests, whatever pytest takes it for
+
+    kind: str = _option("auto", "by which law pairs are tested")
+    permutations: int = _option(999, "permutations, where a p-value needs them")
+    key: Array | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_choice("test", self.kind, TESTS)
+        check_count("permutations", self.permutations)
+        if self.key is not None:
+            object.__setattr__(self, "key", as_key(self.key))
+
+    @property
+    def random_key(self) -> Array:
+        """The key, with its default."""
+        return jax.random.key(0) if self.key is None else self.key
 
 
-def check_devices(devices: Any) -> None:
-    """Raise unless this is a sequence of JAX's devices, or None."""
-    if devices is None:
-        return
-    if (
-        not isinstance(devices, Sequence)
-        or not devices
-        or not all(isinstance(device, jax.Device) for device in devices)
-    ):
-        raise TypeError(f"devices must be a sequence of jax.Device, or None; got {devices!r}.")
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """Columns whose effect is removed from all others; ``given="age"`` is ``Given("age")``.
+
+    Attributes:
+      columns: names or positions.
+      degree: total degree of the polynomials of the given numbers, an int from 1 to 50.  Where it
+        is below h and k, some of the effect remains (see `hgr_jax.kb`).
+    """
+
+    columns: Any
+    degree: int = 5
+
+    def __post_init__(self) -> None:
+        """Check the degree."""
+        check_degree("given degree", self.degree)
 
 
-def as_measure(method: Any) -> Measure | None:
-    """Return a function of two vectors; None for those that the engine does."""
-    if callable(method):
-        return method
-    if isinstance(method, str) and method in ("kb", "sk"):
-        return None
-    known = [n for n in measures.__all__ if n.islower() and not n.endswith("_fit")]
-    known = [n for n in known if _takes_two_vectors(getattr(measures, n))]
-    if not isinstance(method, str) or method not in known:
-        raise ValueError(
-            f"method must be a function of two vectors or one of {', '.join(sorted(known))};"
-            f" got {method!r}."
-        )
-    found: Measure = getattr(measures, method)
-    return found
+@dataclasses.dataclass(frozen=True)
+class Top:
+    """The first pairs of very many columns; ``top=1000`` is ``Top(1000)``.
+
+    Attributes:
+      count: how many pairs are kept, of all that are tested.
+      by: their order, ``"pvalue"``, ``"correlation"``, or ``"excess"`` of the latter over |Pearson|
+        (pairs with a category have none).
+    """
+
+    count: int
+    by: str = "pvalue"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_count("top", self.count)
+        check_choice("by", self.by, KEPT_BY)
 
 
-def checked_kernels(h: Any, k: Any, method: Any, pvalues: str | None) -> Kernels:
-    """Return the kernels of both sides, if the other options go with them."""
+@dataclasses.dataclass(frozen=True)
+class Categories:
+    """Numeric columns that are read as categories; ``categories=["zone"]`` are these names.
+
+    Attributes:
+      names: of columns.
+      integers_up_to: columns of integers of at most so many distinct values are categories too.
+    """
+
+    names: Collection[Any] = ()
+    integers_up_to: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if isinstance(self.names, str) or not isinstance(self.names, Collection):
+            raise TypeError(f"categories must be a sequence of names; got {self.names!r}.")
+        object.__setattr__(self, "names", tuple(str(name) for name in self.names))
+        check_count("integers_up_to", self.integers_up_to, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Execution:
+    """How a scan is computed.
+
+    Attributes:
+      memory: bytes that features and their products may take, about, beside the data.  More columns
+        than fit are done in blocks; larger files are read batch by batch.
+      progress: whether a bar is shown on stderr (tqdm).
+      checkpoint: a folder for what has been summed of a table that is read batch by batch, or
+        found with ``top``: the same scan, started again after it was stopped, goes on from there,
+        and its result is the same, bit for bit.  Remove the folder when the table has changed.
+    """
+
+    memory: int = MEMORY
+    progress: bool = False
+    checkpoint: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_count("memory", self.memory, 2**20)
+        check_flag("progress", self.progress)
+        if self.checkpoint is not None and (
+            not isinstance(self.checkpoint, str | Path) or not str(self.checkpoint)
+        ):
+            raise TypeError(f"checkpoint must be the path of a folder; got {self.checkpoint!r}.")
+
+    def checkpoint_file(self, name: str) -> Path | None:
+        """Return the file of a checkpoint in its folder, which is made; None without one."""
+        if self.checkpoint is None:
+            return None
+        folder = Path(self.checkpoint)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TableError(
+                "checkpoint must be a folder that can be written to; got"
+                f" {printable(str(folder))} ({error.strerror})"
+            ) from error
+        return folder / name
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """What is measured of a pair.
+
+    Attributes:
+      name: as ``measure=`` has it, or that of a function.
+      kernels: of both sides; with a function they are those of nothing but the settings.
+      of_ranks: whether numbers are replaced by their ranks.
+      function: of two vectors, which JAX can trace; None for what is solved from sums.
+    """
+
+    name: str
+    kernels: Kernels
+    of_ranks: bool = False
+    function: Callable[[Any, Any], Any] | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Request:
+    """Everything that is asked of a scan, checked as far as no table is needed.
+
+    Attributes:
+      measure: of the pairs.
+      target, among: names or positions of columns; see `hgr_jax.scan`.
+      given: columns whose effect is removed; None for none.
+      weights: an array ``(n,)``, the name of a column, or None.
+      categories: columns of numbers that are read as categories.
+      test: None for no p-values.
+      errors: whether standard errors are computed.
+      top: the first pairs to keep; None for all.
+      names: of the columns of a matrix; None for the default.
+      execution: how it is computed.
+      row_weights: ``(n,)``, the largest 1, or None; set once the table is known.
+    """
+
+    measure: Measure
+    target: ColumnChoice = None
+    among: ColumnChoice = None
+    given: Given | None = None
+    weights: ArrayLike | str | None = None
+    categories: Categories = Categories()
+    test: Test | None = Test()
+    errors: bool = False
+    top: Top | None = None
+    names: Sequence[str] | None = None
+    execution: Execution = Execution()
+    row_weights: Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Check which options go together."""
+        name, solved = self.measure.name, self.measure.function is None
+        kind = None if self.test is None else self.test.kind
+        if check_flag("errors", self.errors) and not solved:
+            raise ValueError(f"errors are of the measures {_listed(POLYNOMIAL)}; got {name!r}.")
+        if kind in ("rank", "asymptotic") and name not in ("kb", "rank_kb"):
+            raise ValueError(f"test={kind!r} is for measure='kb' or 'rank_kb'; got {name!r}.")
+        if kind in ("rank", "asymptotic") and not self.measure.kernels.plain:
+            raise ValueError(
+                f"test={kind!r} is Roy's law at degrees h and k, which other kernels do not have:"
+                " take 'auto', 'permutation' or None."
+            )
+        if self.given is not None:
+            if not solved:
+                raise ValueError(f"given is for the measures {_listed(POLYNOMIAL)}; got {name!r}.")
+            if kind not in ("auto", None):
+                raise ValueError(
+                    f"test={kind!r} is not for given columns, as neither those laws nor"
+                    " permutations hold beside them: take 'auto', by random signs, or None."
+                )
+        if self.top is not None:
+            if not solved:
+                raise ValueError(f"top is for the measures {_listed(POLYNOMIAL)}; got {name!r}.")
+            if self.given is not None:
+                raise ValueError("top is for scans without given columns: leave one of them out.")
+            if self.test is None and self.top.by == "pvalue":
+                raise ValueError(
+                    "the first pairs by p-value take p-values: take Top(count, 'correlation') with"
+                    " test=None."
+                )
+
+    @property
+    def needs_rows(self) -> list[str]:
+        """Which options are asked for that need all rows in memory; see `NEEDS_ROWS`."""
+        kernels, test = self.measure.kernels, self.test
+        asked = {
+            "given": self.given is not None,
+            "errors": self.errors,
+            "top": self.top is not None,
+            "kernels as h or k": not kernels.plain,
+            "measure": self.measure.name not in ("kb", "sk"),
+            "test": test is not None and (test.kind != "auto" or self.measure.name == "sk"),
+            "weights as an array": self.weights is not None and not isinstance(self.weights, str),
+            "integers_up_to": self.categories.integers_up_to > 0,
+            "names": self.names is not None,
+        }
+        return [name for name, there in asked.items() if there]
+
+    def refuse_batches(self, name: str, reason: str) -> None:
+        """Raise if an option needs all rows of the table called ``name``, which are not at hand."""
+        needed = self.needs_rows
+        if needed:
+            raise TableError(
+                f"{needed[0]}: {NEEDS_ROWS[needed[0]]}, and {name} {reason}: leave it out, allow"
+                " more (memory=), or scan a sample of the rows in a data frame"
+            )
+
+    def with_row_weights(self, rows: int, table: Any = None) -> Request:
+        """Return this with the weights of so many rows, as an array; labels must be the table's."""
+        if self.weights is None:
+            return self
+        check_indexes("table", table, "weights", self.weights)
+        return dataclasses.replace(self, row_weights=as_host_weights(self.weights, rows))
+
+    def settings(self, rows: int, dtype: str, given: Iterable[str] = ()) -> dict[str, Any]:
+        """Return what a `Scan` keeps of this, as JSON can hold it."""
+        kernels = self.measure.kernels
+        return {
+            "measure": self.measure.name,
+            "h": _named_kernel(kernels.h),
+            "k": _named_kernel(kernels.k),
+            "test": None if self.test is None else self.test.kind,
+            "permutations": None if self.test is None else self.test.permutations,
+            "weighted": self.weights is not None,
+            "given": list(given),
+            "given_degree": None if self.given is None else self.given.degree,
+            "rows": rows,
+            "dtype": dtype,
+        }
+
+    @property
+    def of_sums(self) -> list[Any]:
+        """The options that sums over batches depend on, as JSON can hold them."""
+        kernels = self.measure.kernels
+        return [
+            *(kernels.h, kernels.k, self.measure.name, self.weights, self.test is not None),
+            *(sorted(self.categories.names), self.execution.memory),
+        ]
+
+
+NEEDS_ROWS: Mapping[str, str] = {
+    "given": "residuals of given columns are taken on the rows of each pattern of missing values",
+    "errors": "a standard error is a sum over rows of functions that are known after all rows",
+    "top": "columns are compared in squares, each of which would be a pass over the table",
+    "kernels as h or k": "kernels that are no degrees are made orthonormal on all rows",
+    "measure": "a function of two vectors, or of exact ranks, takes whole columns",
+    "test": "these laws and permutations are of all rows",
+    "weights as an array": "rows that are read in parts have no positions (a column of weights has"
+    " a name)",
+    "integers_up_to": "which columns hold few integers is known after all rows",
+    "names": "batches and partitions have names of their own",
+}
+"""Options that need all rows of a table in memory, each with the reason.
+
+A file, query or cluster is then gathered; where it is larger than ``memory``, the scan is refused.
+"""
+
+
+def request_of(
+    h: KernelLike | None = None,
+    k: KernelLike | None = None,
+    measure: str | Callable[[Any, Any], Any] = "kb",
+    *,
+    given: Given | ColumnChoice = None,
+    categories: Categories | Collection[Any] = (),
+    test: Test | str | None = "auto",
+    top: Top | int | None = None,
+    **options: Any,
+) -> Request:
+    """Return the request of options as `hgr_jax.scan` takes them."""
+    if isinstance(given, str | int | Iterable) and not isinstance(given, Given):
+        given = Given(given)
+    execution = options.get("execution", Execution())
+    if not isinstance(execution, Execution):
+        raise TypeError(f"execution must be an Execution; got {execution!r}.")
+    return Request(
+        measure_of(measure, 5 if h is None else h, 5 if k is None else k),
+        given=given,
+        categories=categories if isinstance(categories, Categories) else Categories(categories),
+        test=test if test is None or isinstance(test, Test) else Test(test),
+        top=top if top is None or isinstance(top, Top) else Top(top),
+        **options,
+    )
+
+
+def measure_of(measure: Any, h: Any, k: Any) -> Measure:
+    """Return a measure by its name or function, with kernels of both sides."""
     h, k = (
         kernel if callable(check_kernel(name, kernel)) else check_degree(name, kernel)
         for name, kernel in (("h", h), ("k", k))
     )
-    kernels = Kernels(h, k, single=method == "sk")
-    if not kernels.plain and method != "kb":
-        raise ValueError(f"kernels are for method='kb'; got method={method!r}: take degrees.")
-    if not kernels.plain and pvalues in ("rank", "asymptotic"):
+    of_ranks = isinstance(measure, str) and measure.startswith("rank_")
+    kernels = Kernels(h, k, single=measure in ("sk", "rank_sk"))
+    if not kernels.plain and measure != "kb":
+        raise ValueError(f"kernels are for measure='kb'; got measure={measure!r}: take degrees.")
+    if isinstance(measure, str) and measure in POLYNOMIAL:
+        return Measure(measure, kernels, of_ranks)
+    if callable(measure):
+        return Measure(getattr(measure, "__name__", "measure"), kernels, function=measure)
+    known = [name for name in measures.__all__ if name.islower() and not name.endswith("_fit")]
+    known = [name for name in known if _takes_two_vectors(getattr(measures, name))]
+    if not isinstance(measure, str) or measure not in known:
         raise ValueError(
-            f"pvalues={pvalues!r} is Roy's law at degrees h and k, which other kernels have not:"
-            " take 'auto', 'permutation' or None."
+            "measure must be a function of two vectors or one of"
+            f" {', '.join(sorted({*known, *POLYNOMIAL}))}; got {measure!r}."
         )
-    return kernels
+    return Measure(measure, kernels, function=getattr(measures, measure))
 
 
-def named_kernel(kernel: KernelLike) -> int | str:
-    """Return a kernel as a setting: a degree, or the words of it."""
+def positions_of(option: str, value: Any, names: Sequence[str]) -> list[int] | None:
+    """Return the sorted positions of the columns that an option names; None for None.
+
+    A column is known by its name, whatever type that had in the table: 2019 is the column that is
+    called so.  Where no column has the name, an int is a position.
+    """
+    if value is None:
+        return None
+    place = {name: position for position, name in enumerate(names)}
+    single = isinstance(value, str) or not isinstance(value, Iterable) or str(value) in place
+    found = [position_of(option, one, place) for one in ([value] if single else value)]
+    return sorted(set(found))
+
+
+def position_of(option: str, name: Any, place: Mapping[str, int]) -> int:
+    """Return the position of a column of so many names; see `positions_of`."""
+    if str(name) in place:
+        return place[str(name)]
+    if isinstance(name, int | np.integer) and not isinstance(name, bool):
+        if -len(place) <= name < len(place):
+            return int(name) % len(place)
+        raise ValueError(f"{option} {name} is not a position of the {len(place)} columns.")
+    near = near_matches(name, place) or f"; there are {', '.join([*place][:20])}."
+    raise ValueError(f"{option} {name!r} is not a column{near}")
+
+
+def _named_kernel(kernel: KernelLike) -> int | str:
+    """Return a kernel as a setting: a degree, or its name."""
     if not callable(kernel):
         return kernel
     return shortened(getattr(kernel, "__name__", repr(kernel)), KERNEL_LETTERS)
 
 
-def check_beside_given(method: Any, pvalues: str | None) -> None:
-    """Raise unless the other options go with given columns."""
-    if method not in ("kb", "sk"):
-        raise ValueError(f"given is for method='kb' or 'sk'; got method={method!r}.")
-    if pvalues not in ("auto", None):
-        raise ValueError(
-            f"pvalues={pvalues!r} is not for given columns, as neither those laws nor permutations"
-            " hold beside them: take 'auto', by random signs, or None."
-        )
-
-
-def check_beside_top(measure: Measure | None, given: Any, pvalues: str | None, by: str) -> None:
-    """Raise unless the other options go with keeping the first pairs only."""
-    if measure is not None:
-        raise ValueError("top is for method='kb' or 'sk'.")
-    if given is not None:
-        raise ValueError("top is for scans without given columns: leave one of them out.")
-    if pvalues is None and by == "pvalue":
-        raise ValueError("by='pvalue' takes p-values: take by='correlation' with pvalues=None.")
-
-
-def _takes_two_vectors(measure: Measure) -> bool:
+@functools.lru_cache(maxsize=64)
+def _takes_two_vectors(measure: Callable[..., Any]) -> bool:
     parameters = inspect.signature(measure).parameters.values()
     return sum(p.default is p.empty and p.kind != p.VAR_KEYWORD for p in parameters) == 2
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class StreamOptions:
-    """Options of `hgr_jax.scan`, those that it has of a table that is read in parts.
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(map(repr, words))
 
-    They are as they were given until `check` has seen them.
-    """
 
-    h: int = 5
-    k: int = 5
-    method: str = "kb"
-    target: str | int | Sequence[str | int] | None = None
-    weights: str | None = None
-    pvalues: str | None = "auto"
-    permutations: int = 999
-    key: Array | None = None
-    categories: Collection[str] = ()
-    memory: int = MEMORY
-
-    def check(self, kinds: Mapping[str, str], names: Sequence[str]) -> None:
-        """Raise for options that do not suit a table of such columns, before hours of work.
-
-        Args:
-          kinds: of the columns that are read, by name.
-          names: of all columns, in order.
-        """
-        for name, degree in (("h", self.h), ("k", self.k)):
-            if callable(degree):
-                raise ValueError(
-                    f"{name} must be a degree where a table is read batch by batch; got a kernel:"
-                    " read the table, or a sample of it, into memory."
-                )
-            check_degree(name, degree)
-        check_choice("method", self.method, ("kb", "sk"))
-        if self.pvalues is not None:
-            check_choice("pvalues", self.pvalues, ("auto",))
-            if self.method == "sk":
-                raise ValueError(
-                    "p-values of batches are of method='kb'; take pvalues=None with 'sk'."
-                )
-        self._check_columns(kinds)
-        as_positions("target", self.target, [name for name in names if name != self.weights])
-        check_count("permutations", self.permutations)
-
-    def _check_columns(self, kinds: Mapping[str, str]) -> None:
-        categories, weights = self.categories, self.weights
-        if isinstance(categories, str) or not isinstance(categories, Collection):
-            raise TypeError(f"categories must be a sequence of names; got {categories!r}.")
-        unknown = sorted(set(categories) - set(kinds))
-        if unknown:
-            raise ValueError(f"categories name no column of the table: {unknown}.")
-        if weights is None:
-            return
-        if not isinstance(weights, str):
-            raise TypeError(
-                "weights of a table that is read batch by batch must be the name of a column; got"
-                f" {type(weights).__name__}."
-            )
-        if kinds.get(weights) != NUMBER:
-            raise ValueError(
-                f"weights must name a column of numbers; {printable(weights)!r} is"
-                f" {kinds.get(weights) or 'no column'}."
-            )
-
-    @property
-    def of_sums(self) -> list[Any]:
-        """Those that the sums depend on, as JSON can hold them."""
-        categories = sorted(self.categories)
-        return [self.h, self.k, self.method, self.weights, self.pvalues, categories, self.memory]
-
-    @property
-    def of_result(self) -> dict[str, Any]:
-        """Those of `ScanState.result`."""
-        names = ("target", "permutations", "key", "memory")
-        return {name: getattr(self, name) for name in names}
+def dtype_of_sums() -> np.dtype:
+    """Return JAX's default floating dtype, in which batches are computed."""
+    return np.dtype(jnp.result_type(float))

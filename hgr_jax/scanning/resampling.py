@@ -1,10 +1,8 @@
-"""[permutations] HGR of many pairs under permutations of the rows of one of their columns.
+"""Tests of many pairs by resampling: permutations of the rows, and random signs.
 
 A permutation changes neither the basis of a column nor what whitens it, so all pairs of columns
-that are present in the same rows take one matrix product a permutation.
-
-
-[sign_tests] P-values of pairs given other columns, by random signs of what their rows add.
+that are present in the same rows take one matrix product a permutation.  Given other columns,
+permutations of rows do not have the right law; random signs of what rows add to a correlation do.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from jax import Array
@@ -29,8 +27,9 @@ from hgr_jax.inference.independence import (
     polynomials_given,
     random_signs,
 )
-from hgr_jax.scanning.engine import Engine
 from hgr_jax.scanning.features import Features, Kernels, within_range
+from hgr_jax.scanning.memory import MemorySums
+from hgr_jax.scanning.request import Test
 from hgr_jax.scanning.residuals import GivenColumns
 
 TOLERANCE = 1e-5
@@ -38,20 +37,48 @@ TOLERANCE = 1e-5
 the mean under independence.  (Orthonormal features in float32 are exact enough for that.)"""
 
 PAIRS_AT_ONCE = 8192
+"""Number of pairs whose permutations are computed together."""
 
-AT_ONCE = 2**25
-"""Bytes of the permutations of a part, with few rows: more only leave the caches."""
+BYTES_AT_ONCE = 2**25
+"""Largest number of bytes of the permutations of a part: more only leave the caches."""
 
-FEW_VALUES = 128
-"""Pairs of columns of at most so many values, and no more than the root of their rows, are permuted
-as tables of counts."""
+MAX_TABLE_LEVELS = 128
+"""Largest number of values of columns whose pairs are permuted as tables of counts."""
 
 
-ENOUGH = 0.2
-"""A pair that reaches its value in such a share of the first half of the permutations is done."""
+EARLY_STOP_SHARE = 0.2
+"""Share of the first half of the permutations that reach the value, at which a pair stops."""
 
-FEWEST = 199
-"""So few permutations, or fewer, are one stage."""
+MIN_TWO_STAGE = 199
+"""Largest number of permutations that are drawn in one stage."""
+
+MAX_SIGNS = 9999
+"""The largest number of signs of a pair of numbers, as of `independence_test`."""
+
+TIE_TOLERANCE = 1e-6
+"""Relative difference below which two values under signs count as equal."""
+
+
+class PermutationNull(NamedTuple):
+    """The law of the statistic of N pairs under independence.
+
+    Attributes:
+      mean, point: ``(N,)``, its mean and 95% point.
+      exceed: how many of the values under permutations are at least as large as that of the data.
+      drawn: the number of permutations.
+      observed: the value of the data, computed in the same way.
+    """
+
+    mean: Floats
+    point: Floats
+    exceed: Integers
+    drawn: Integers
+    observed: Floats
+
+    @property
+    def pvalue(self) -> Floats:
+        """P-values ``(N,)``."""
+        return (self.exceed + 1) / (self.drawn + 1)
 
 
 def permutation_null(
@@ -62,27 +89,22 @@ def permutation_null(
     permutations: int,
     seed: NDArray[np.uint32],
     progress: Callable[[int], None] = lambda done: None,
-) -> tuple[Floats, Floats, Integers, Integers, Floats]:
+) -> PermutationNull:
     """Estimate the law of the statistic of ``pairs (N, 2)`` under independence.
 
     In two stages: ``(exceed + 1) / (drawn + 1)`` is a valid p-value although pairs that are
     clearly not significant stop after the first, as Besag & Clifford (1991) show for one at a
     time.  (Below the level at which a pair stops, to stop others changes nothing; above it, those
     that go on would be rejected by their first stage too.)
-
-    Returns:
-      Its mean ``(N,)`` and 95% point ``(N,)``; how many of the values are at least as large as
-      that of the data ``(N,)``, which is computed in the same way; of how many; and this one
-      ``(N,)``.
     """
     mean, point = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     exceed, drawn = np.zeros(len(pairs), np.intp), np.zeros(len(pairs), np.intp)
     observed = np.full(len(pairs), np.nan)
     # So p-values of both stages are fractions of one denominator, as of 999 and 499.
-    first = (permutations + 1) // 2 - 1 if permutations > FEWEST else permutations
-    whole = Engine(features, kernels, memory)
-    of = np.sort(whole.patterns.pattern_index[pairs], axis=1)
-    keys = of[:, 0] * (whole.patterns.pattern_index.max() + 1) + of[:, 1]
+    first = (permutations + 1) // 2 - 1 if permutations > MIN_TWO_STAGE else permutations
+    whole = MemorySums(features, kernels, memory)
+    of = np.sort(whole.patterns.index[pairs], axis=1)
+    keys = of[:, 0] * (whole.patterns.index.max() + 1) + of[:, 1]
     generator = np.random.default_rng(seed)
     orders = _RandomOrders(features.rows, permutations, generator, memory)
     for key in np.unique(keys):
@@ -91,16 +113,16 @@ def permutation_null(
         rows = np.flatnonzero(both)
         if len(rows) < 2:
             continue
-        engine, local = whole, pairs[group]
-        if not whole.alike:
+        sums, local = whole, pairs[group]
+        if not whole.single_pattern:
             columns, local = np.unique(pairs[group], return_inverse=True)
             local = local.reshape(-1, 2)
-            engine = Engine(_restricted(features, both, columns), kernels, memory)
-        values_of = _few_values(engine.features, local, rows)
+            sums = MemorySums(_restricted(features, both, columns), kernels, memory)
+        values_of = _few_values(sums.features, local, rows)
         counted = np.array([a in values_of and b in values_of for a, b in local])
-        for chosen, tables in _parts(local, counted, _columns_at_once(engine, memory)):
+        for chosen, tables in _parts(local, counted, _columns_at_once(sums, memory)):
             part = group[chosen]
-            draws = _Draws(engine, local[chosen], memory)
+            draws = _Draws(sums, local[chosen], memory)
             values = draws(np.arange(features.rows)[None, :])[0]
             sample = functools.partial(
                 _values_under,
@@ -115,16 +137,16 @@ def permutation_null(
             least = values - TOLERANCE * np.maximum(values, mean[part])
             exceed[part], drawn[part] = (found >= least[None, :]).sum(axis=0), first
             point[part] = np.quantile(found, 0.95, axis=0)
-            on = np.flatnonzero(exceed[part] < ENOUGH * first)
+            on = np.flatnonzero(exceed[part] < EARLY_STOP_SHARE * first)
             if first < permutations and len(on):
-                more = sample(_Draws(engine, local[chosen[on]], memory), first, permutations)
+                more = sample(_Draws(sums, local[chosen[on]], memory), first, permutations)
                 whole_sample = np.concatenate([found[:, on], more])
                 exceed[part[on]] += (more >= least[None, on]).sum(axis=0)
                 drawn[part[on]] = permutations
                 mean[part[on]] = whole_sample.mean(axis=0, dtype=np.float64)
                 point[part[on]] = np.quantile(whole_sample, 0.95, axis=0)
             progress(len(part))
-    return mean, point, exceed, drawn, observed
+    return PermutationNull(mean, point, exceed, drawn, observed)
 
 
 def _values_under(
@@ -181,10 +203,10 @@ class _RandomOrders:
         return (keys & (2**bits - 1)).astype(np.int32)
 
 
-def _columns_at_once(engine: Engine, memory: int) -> int:
+def _columns_at_once(sums: MemorySums, memory: int) -> int:
     """Return how many columns a side may have for their features to take a quarter of memory."""
-    width = max(engine.kernels.largest if engine.features.n_numeric else 0, engine.layout.width)
-    return max(1, memory // (16 * engine.features.rows * width))
+    width = max(sums.kernels.largest if sums.features.n_numeric else 0, sums.layout.width)
+    return max(1, memory // (16 * sums.features.rows * width))
 
 
 def _parts(
@@ -205,9 +227,9 @@ def _few_values(
 ) -> dict[int, tuple[Integers, Integers]]:
     """Return, of columns with few values, a row with each value, and which one a row has."""
     found = {}
-    few = min(FEW_VALUES, math.isqrt(len(rows)))
+    few = min(MAX_TABLE_LEVELS, math.isqrt(len(rows)))
     for column in np.unique(pairs):
-        values = features.digits(column)[rows]
+        values = features.exact_values(column)[rows]
         if len(np.unique(values[: 4 * few])) > few:
             continue
         _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
@@ -226,7 +248,9 @@ def _restricted(features: Features, rows: NDArray[np.bool_], columns: Integers) 
         codes=np.where(keep, features.codes[:, categories], -1),
         levels=tuple(features.levels[c] for c in categories),
         weights=features.weights,
-        unrounded=None if features.unrounded is None else features.unrounded[:, numbers],
+        float64_values=None
+        if features.float64_values is None
+        else features.float64_values[:, numbers],
     )
 
 
@@ -240,29 +264,29 @@ class _Draws:
       left, right: ``(features, n)``, of the permuted columns and of the others.
     """
 
-    def __init__(self, engine: Engine, pairs: Integers, memory: int) -> None:
-        kernels, numbers = engine.kernels, engine.features.n_numeric
+    def __init__(self, sums: MemorySums, pairs: Integers, memory: int) -> None:
+        kernels, numbers = sums.kernels, sums.features.n_numeric
         self.single = kernels.single
         often = np.bincount(pairs.ravel())[pairs]
         flips = (often[:, 1] > often[:, 0])[:, None]
         category = pairs >= numbers
-        counts = np.where(category, engine.layout.width, np.array([[kernels.h, kernels.k]]))
-        linear = np.where(category, engine.layout.width, 1)
+        counts = np.where(category, sums.layout.width, np.array([[kernels.h, kernels.k]]))
+        linear = np.where(category, sums.layout.width, 1)
         self.pairs, self.counts, self.linear = (
             np.where(flips, x[:, ::-1], x) for x in (pairs, counts, linear)
         )
         sides = []
         for side in (0, 1):
             columns, position = np.unique(self.pairs[:, side], return_inverse=True)
-            features, index = _whitened_features(engine, columns)
+            features, index = _whitened_features(sums, columns)
             self.counts[:, side] = np.minimum(self.counts[:, side], len(index))
             self.linear[:, side] = np.minimum(self.linear[:, side], len(index))
             sides.append((features, index[:, position]))
         (self.left, self.index_a), (self.right, self.index_b) = sides
-        self.rows = float(engine.shared[0, 0])
+        self.rows = float(sums.shared[0, 0])
         each = 4 * len(self.left) * (self.left.shape[1] + len(self.right))
         each += 24 * len(self.index_a) * len(self.index_b) * len(pairs)
-        self.at_once = int(np.clip(min(memory // 4, AT_ONCE) // max(each, 1), 1, 1024))
+        self.at_once = int(np.clip(min(memory // 4, BYTES_AT_ONCE) // max(each, 1), 1, 1024))
 
     def of_orders(self, rows: Integers, orders: _RandomOrders, start: int, stop: int) -> Floats:
         """Return values ``(stop - start, N)`` for some of the random orders of ``rows``."""
@@ -311,24 +335,24 @@ class _Draws:
         return top_correlations(m, self.counts[pairs], self.linear[pairs], single=self.single)
 
 
-def _whitened_features(engine: Engine, columns: Integers) -> tuple[Floats, Integers]:
+def _whitened_features(sums: MemorySums, columns: Integers) -> tuple[Floats, Integers]:
     """Return orthonormal features ``(m, n)`` of columns, 0 where missing and in the last row.
 
     Without directions that the data do not support.  And where the features of each column stand,
     ``(width, c)``, filled up with the last.
     """
-    numbers = columns[columns < engine.features.n_numeric]
-    categories = columns[columns >= engine.features.n_numeric]
+    numbers = columns[columns < sums.features.n_numeric]
+    categories = columns[columns >= sums.features.n_numeric]
     parts, places, start = [], [], 0
     for chosen in (numbers, categories):
         if len(chosen):
-            values = _whitened(engine, chosen)
+            values = _whitened(sums, chosen)
             parts.append(values.reshape(-1, values.shape[-1]))
             places.append(start + np.arange(len(parts[-1])).reshape(len(chosen), -1))
             start += len(parts[-1])
     width = max(place.shape[1] for place in places)
     places = [np.pad(p, ((0, 0), (0, width - p.shape[1])), constant_values=start) for p in places]
-    parts.append(np.zeros((1, engine.features.rows), np.float32))
+    parts.append(np.zeros((1, sums.features.rows), np.float32))
     features, index = np.concatenate(parts), np.concatenate(places, axis=0).T
     varies = np.asarray(features.any(axis=1))
     place = np.where(varies, np.cumsum(varies) - 1, varies.sum())
@@ -338,39 +362,32 @@ def _whitened_features(engine: Engine, columns: Integers) -> tuple[Floats, Integ
     return features[varies], place[index][:used]
 
 
-def _whitened(engine: Engine, columns: Integers) -> NDArray[np.float32]:
+def _whitened(sums: MemorySums, columns: Integers) -> NDArray[np.float32]:
     """Return orthonormal features ``(c, width, n)`` of columns of one kind.
 
-    On the rows where they are present (the same for all: see `Engine.alike`), and 0 elsewhere.
-    As in `estimate_separately`, in float64 where values near each other lie among far ones.
+    On the rows where they are present (the same for all: see `MemorySums.single_pattern`), and 0
+    elsewhere.  As in `refit_pair`, in float64 where values near each other lie among far ones.
     """
-    side = engine.side(columns, np.zeros(1, np.intp))
-    features, numbers = engine.features, engine.features.n_numeric
-    found = np.empty((len(columns), side.width, features.rows), np.float32)
+    tile = sums.whitened(columns, np.zeros(1, np.intp))
+    features, numbers = sums.features, sums.features.n_numeric
+    found = np.empty((len(columns), tile.width, features.rows), np.float32)
     for place, column in enumerate(columns):
-        mean, each = side.mean[:, place], side.map[..., place, 0]
-        if column < numbers and not engine.well_conditioned[column] and engine.kernels.plain:
+        mean, each = tile.mean[:, place], tile.map[..., place, 0]
+        if column < numbers and not sums.well_conditioned[column] and sums.kernels.plain:
             present = features.present(column)
-            x = within_range(features.digits(column)[present, None])[:, 0]
-            own = polynomials_at(x, np.full(len(x), 1 / len(x)), engine.kernels.largest)
+            x = within_range(features.exact_values(column)[present, None])[:, 0]
+            own = polynomials_at(x, np.full(len(x), 1 / len(x)), sums.kernels.largest)
             found[place] = 0
             found[place, : len(own), present] = own.T
         elif column < numbers:
             present = ~np.isnan(features.x[None, :, column])
-            values = engine.functions.take(columns[place : place + 1])(slice(None))[1:, 0]
+            values = sums.functions.take(columns[place : place + 1])(slice(None))[1:, 0]
             found[place] = each @ np.where(present, values - mean, 0)
         else:
             codes = features.codes[:, column - numbers]
-            held = memberships(codes, engine.layout.width)
+            held = memberships(codes, sums.layout.width)
             found[place] = each[:, None] * np.where(codes >= 0, held - mean, 0)
     return found
-
-
-MOST = 9999
-"""The largest number of signs of a pair of numbers, as of `independence_test`."""
-
-TIED = 1e-6
-"""Relative difference below which two values count as equal."""
 
 
 class SignTests:
@@ -382,7 +399,7 @@ class SignTests:
         """Prepare tests of columns, of which numbers may be replaced by their ranks."""
         self.features, self.given, self.kernels, self.key = features, given, kernels, key
         # Of the rows of the last pair, which in most tables are those of all.
-        self.key_of_rows, self.basis = b"", cast(Floats, np.zeros((0, 0)))
+        self.rows_of_basis, self.basis = b"", cast(Floats, np.zeros((0, 0)))
         self.ranked: dict[int, RankedColumn] = {}
 
     def pvalue(self, pair: Integers, permutations: int) -> float:
@@ -398,12 +415,12 @@ class SignTests:
             w = w[there].astype(np.float64)
             w = w if np.ptp(w) else None
         key = np.packbits(there).tobytes()
-        if key != self.key_of_rows:
-            self.key_of_rows, self.basis, self.ranked = key, self._basis_on(there, w), {}
+        if key != self.rows_of_basis:
+            self.rows_of_basis, self.basis, self.ranked = key, self._basis_on(there, w), {}
         basis = self.basis
         if (pair < numbers).all():
             sides = self._ranks(pair[0], there, w), self._ranks(pair[1], there, w)
-            return conditional_test(sides, basis, w, key=self.key, most=MOST).pvalue
+            return conditional_test(sides, basis, w, key=self.key, most=MAX_SIGNS).pvalue
         rows = int(there.sum())
         shares = np.full(rows, 1 / rows) if w is None else w / w.sum()
         left = []
@@ -449,7 +466,7 @@ def _reaching(f: Floats, g: Floats, drawn: Iterator[Floats], most: int) -> float
     for signs in drawn:
         m = np.matmul(f[None] * signs[:, None], g.T)
         values = np.concatenate([values, top_singular_values(np.moveaxis(m, 0, -1))])
-        reached = np.flatnonzero(values[1 : 1 + most] >= values[0] * (1 - TIED))
+        reached = np.flatnonzero(values[1 : 1 + most] >= values[0] * (1 - TIE_TOLERANCE))
         if len(reached) >= REACHED:
             return float(REACHED / (1 + reached[REACHED - 1]))
     return float((1 + len(reached)) / (1 + most))
@@ -461,15 +478,13 @@ def sign_tests(
     kernels: Kernels,
     pairs: Integers,
     usable: NDArray[np.bool_],
-    *,
-    permutations: int,
-    key: Array | None,
+    test: Test,
     progress: Callable[[int], None],
 ) -> Floats:
     """Return p-values ``(N,)`` of ``pairs (N, 2)``, NaN of those that are not ``usable``."""
     found = np.full(len(pairs), np.nan)
-    tests = SignTests(features, given, kernels, key)
+    tests = SignTests(features, given, kernels, test.key)
     for place in np.flatnonzero(usable):
-        found[place] = tests.pvalue(pairs[place], permutations)
+        found[place] = tests.pvalue(pairs[place], test.permutations)
         progress(1)
     return found

@@ -1,11 +1,11 @@
-"""[given] What functions of given columns leave of those of the others.
+"""Functions of columns less what given columns explain: conditioning of many columns at once.
 
-As in `hgr_jax.core.partial`, of many columns at once.  ``known (1 + r, n)`` are 1 and orthonormal
-functions of the given columns, 0 in rows that are dropped.  Each column's functions are replaced,
-once, by what those leave of them on the column's own rows (`Rest`): the products of all pairs are
-then those of any functions.  On the rows of a pair, where the known functions are not quite
-orthonormal, the little that they still explain is taken off the small matrices.
-
+As in `hgr_jax.core.partial`.  The conditioning functions ``(1 + r, n)`` are 1 and orthonormal
+functions of the given columns, 0 in rows that are dropped.  The functions of each column are
+replaced, once, by their residuals on the column's own rows (`ResidualFunctions`): the products of
+all pairs are then those of any functions.  On the rows of a pair, where the conditioning functions
+are not quite orthonormal, the little that they still explain is subtracted from the small matrices
+(`Explained`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.linalg import inverse_choleskies, residuals
+from hgr_jax.core.host.linalg import orthonormalising_maps, residuals
 from hgr_jax.core.host.polynomials import centred_indicators, polynomials_at
 from hgr_jax.core.kernels import check_monomials, monomial_exponents
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.scanning.features import Features, RowFunctions, within_range
 from hgr_jax.scanning.sums import Block, level_features, sum_in_blocks
 
-RANK = 1e-10
-"""Share of a known function beside those before it, below which it is theirs on some rows."""
+DEPENDENCE_TOLERANCE = 1e-10
+"""Share of a conditioning function, given those before it, below which it depends on them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,31 +47,30 @@ class GivenColumns:
         of every category.
         """
         numbers, codes, w = self.features.x, self.features.codes, self.features.weights
-        if self.features.unrounded is not None:
-            numbers = within_range(self.features.unrounded)
-        columns = cast(Any, numbers)  # of which only the shape is read
-        check_monomials("given_degree", self.degree, columns)
+        if self.features.float64_values is not None:
+            numbers = within_range(self.features.float64_values)
+        check_monomials("given degree", self.degree, cast(Any, numbers))  # it reads the shape only
         there = np.asarray(~np.isnan(numbers).any(axis=1) & (codes >= 0).all(axis=1))
         w = np.ones(there.sum()) if w is None else w[there].astype(np.float64)
         shares = w / w.sum()
         parts = [centred_indicators(c, shares, int(c.max()) + 1) for c in codes[there].T]
         if numbers.shape[1]:
-            factors = [_factor_of(x, shares, self.degree) for x in numbers[there].T]
+            factors = [_polynomials_of(x, shares, self.degree) for x in numbers[there].T]
             powers = np.array(monomial_exponents(len(factors), self.degree))
-            several = np.ones((len(powers), len(shares)))
+            products = np.ones((len(powers), len(shares)))
             for factor, power in zip(factors, powers.T, strict=True):
-                several *= factor[power]
-            parts.insert(0, several)
-        some = np.concatenate(parts)
+                products *= factor[power]
+            parts.insert(0, products)
+        found = np.concatenate(parts)
         if numbers.shape[1] != 1 or codes.shape[1]:
-            some = residuals(some, np.zeros((0, len(w))), w)
-        some = some[some.any(axis=1)]
-        known = np.zeros((1 + len(some), len(there)))
-        known[0, there], known[1:, there] = 1, some
-        return known
+            found = residuals(found, np.zeros((0, len(w))), w)
+        found = found[found.any(axis=1)]
+        conditioning = np.zeros((1 + len(found), len(there)))
+        conditioning[0, there], conditioning[1:, there] = 1, found
+        return conditioning
 
 
-def _factor_of(x: Floats, shares: Floats, degree: int) -> Floats:
+def _polynomials_of(x: Floats, shares: Floats, degree: int) -> Floats:
     """Return 1 and orthonormal polynomials of ``x (n,)``, 0 where it has no such direction."""
     found = np.zeros((1 + degree, len(x)))
     p = polynomials_at(x, shares, degree)
@@ -80,16 +79,18 @@ def _factor_of(x: Floats, shares: Floats, degree: int) -> Floats:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rest:
-    """What ``known`` leaves of ``functions``, near-orthonormal on the rows of each column.
+class ResidualFunctions:
+    """Residuals of functions given ``conditioning``, near-orthonormal on each column's rows.
 
     Attributes:
+      functions: of the columns.
+      conditioning: ``(1 + r, n)``.
       maps: ``(c, d, d)``, of the functions.
-      shares: ``(c, d, 1 + r)``, of the known ones, to be taken off.
+      shares: ``(c, d, 1 + r)``, coefficients of the conditioning functions, subtracted.
     """
 
     functions: RowFunctions
-    known: Floats
+    conditioning: Floats
     maps: Floats
     shares: Floats
 
@@ -108,163 +109,156 @@ class Rest:
         """That of the values."""
         return self.functions.dtype
 
-    def take(self, columns: Integers) -> Rest:
+    def take(self, columns: Integers) -> ResidualFunctions:
         """Return the functions of some columns."""
         inner = self.functions.take(columns)
         if inner is self.functions:
             return self
-        return Rest(inner, self.known, self.maps[columns], self.shares[columns])
+        return ResidualFunctions(inner, self.conditioning, self.maps[columns], self.shares[columns])
 
     def __call__(self, rows: slice) -> Floats:
         """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
         p = self.functions(rows)
-        left = np.matmul(self.maps, p[1:].swapaxes(0, 1))
+        found = np.matmul(self.maps, p[1:].swapaxes(0, 1))
         # Small products, column by column: those of BLAS's threads and of XLA's, which work at the
         # same time, wait for each other.
-        left -= np.matmul(self.shares, self.known[:, rows])
+        found -= np.matmul(self.shares, self.conditioning[:, rows])
         missing = p[0] == 0
         if missing.any():
-            left[np.broadcast_to(missing[:, None], left.shape)] = 0
-        p[1:] = left.swapaxes(0, 1)
+            found[np.broadcast_to(missing[:, None], found.shape)] = 0
+        p[1:] = found.swapaxes(0, 1)
         return p
 
 
-def rest_of(
+def residual_functions(
     functions: RowFunctions,
     moments: Floats,
-    known: NDArray[np.float64],
+    conditioning: NDArray[np.float64],
     present: NDArray[np.bool_],
     pattern: Integers,
     weights: Floats | None,
-) -> tuple[Rest, NDArray[np.bool_]]:
-    """Return what known functions leave of others, and which of these ``(d, c)`` are alive.
+) -> tuple[ResidualFunctions, NDArray[np.bool_]]:
+    """Return the residuals of functions, and which of these ``(d, c)`` are more than rounding.
 
     Args:
       functions: near-orthonormal.
-      moments: ``(1 + d, 2 + d + r, c)``, of them and of the known ones, as `own_moments` has them.
-      known: ``(1 + r, n)``.
-      present: ``(n, u)``, the rows of each pattern of missing values.
-      pattern: ``(c,)``, which of them a column has.
+      moments: ``(1 + d, 2 + d + r, c)``, of the functions with themselves and the conditioning
+        functions, as `own_moments` has them.
+      conditioning: ``(1 + r, n)``.
+      present: ``(n, u)``, rows of each pattern of missing values.
+      pattern: ``(c,)``, the pattern of each column.
       weights: ``(n,)`` or None.
     """
     dtype = functions.dtype
     total = np.where(moments[0, 0] > 0, moments[0, 0], 1)
 
-    def whole(rows: slice) -> Floats:
-        """Return the weights ``(1, rows)`` of rows."""
-        return np.ones_like(known[:1, rows]) if weights is None else weights[None, rows]
+    def row_weights(rows: slice) -> Floats:
+        return np.ones_like(conditioning[:1, rows]) if weights is None else weights[None, rows]
 
-    def own(rows: slice) -> Floats:
+    def rows_of_patterns(rows: slice) -> Floats:
         return np.ascontiguousarray(present[rows].T, np.float64)
 
     count = functions.count
-    maps: Floats = np.eye(len(known))[..., None]  # on all rows they are orthonormal
+    maps: Floats = np.eye(len(conditioning))[..., None]  # on all rows they are orthonormal
     if present.shape[1] > 1:
-        maps = known_maps(known, own, whole, (present.shape[1], 1))[:, :, pattern, 0]
-    maps = np.broadcast_to(maps, (len(known), len(known), len(pattern)))
+        counts = (present.shape[1], 1)
+        maps = conditioning_maps(conditioning, rows_of_patterns, row_weights, counts)
+        maps = maps[:, :, pattern, 0]
+    maps = np.broadcast_to(maps, (len(conditioning), len(conditioning), len(pattern)))
     gram, cross = moments[1:, 1 : 1 + count] / total, moments[1:, 1 + count :] / total
     explained = np.einsum("jlc,klc->kjc", cross, maps)
     each = np.arange(count)
-    left = gram - np.einsum("kic,kjc->ijc", explained, explained)
-    transform, alive = orthonormalising(left, gram[each, each], EXPLAINED[str(dtype)])
+    covariance = gram - np.einsum("kic,kjc->ijc", explained, explained)
+    transform, alive = orthonormalising_maps(covariance, gram[each, each], EXPLAINED[str(dtype)])
     shares = np.einsum("ijc,kjc,klc->cil", transform, explained, maps, optimize=True)
-    mapped = np.moveaxis(transform, -1, 0)
-    return Rest(functions, known.astype(dtype), mapped.astype(dtype), shares.astype(dtype)), alive
+    of_functions = np.moveaxis(transform, -1, 0)
+    parts = (part.astype(dtype) for part in (conditioning, of_functions, shares))
+    return ResidualFunctions(functions, *parts), alive
 
 
-def orthonormalising(left: Floats, norms: Floats, least: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return what makes features orthonormal in order, ``(d, d, ...)``, from their moments.
-
-    And which of them ``(d, ...)`` are more than ``least`` of their ``norms``, squared, beside
-    those before them; the others' rows are 0.
-    """
-    each = np.arange(len(left))
-    variance = left[each, each]
-    clear = variance > least * norms
-    both = clear[:, None] & clear[None, :]
-    scale = np.sqrt(np.where(clear, variance, 1))
-    identity = np.eye(len(left)).reshape(*both.shape[:2], *[1] * (left.ndim - 2))
-    correlation = np.where(both, left / scale[:, None] / scale[None, :], identity)
-    inverse, pivots = inverse_choleskies(correlation, least * norms / scale**2)
-    alive = clear & (pivots > 0)
-    return np.where(alive[:, None] & alive[None, :], inverse / scale[None, :], 0), alive
-
-
-def known_maps(
-    known: NDArray[np.float64], own: Block, others: Block, counts: tuple[int, int]
+def conditioning_maps(
+    conditioning: NDArray[np.float64],
+    rows_of_patterns: Block,
+    weights_of_others: Block,
+    counts: tuple[int, int],
 ) -> Floats:
-    """Return what makes known functions orthonormal on the rows that two patterns share.
+    """Return what makes conditioning functions orthonormal on the rows that two patterns share.
 
-    Lower triangular, ``(1 + r, 1 + r, o, u)``, for ``counts`` patterns; 0 of those that others
-    determine there.
+    Lower triangular, ``(1 + r, 1 + r, o, u)``, for ``counts`` patterns; rows of functions that
+    others determine there are 0.
     """
-    size = len(known)
+    size = len(conditioning)
     left, right = np.triu_indices(size)
 
     def block(rows: slice) -> Floats:
-        z = known[:, rows]
-        each = (z[left] * z[right])[:, None] * own(rows)[None]
-        return each.reshape(-1, each.shape[-1]) @ others(rows).T
+        z = conditioning[:, rows]
+        each = (z[left] * z[right])[:, None] * rows_of_patterns(rows)[None]
+        return each.reshape(-1, each.shape[-1]) @ weights_of_others(rows).T
 
-    sums = sum_in_blocks(block, known.shape[1], len(left) * counts[0]).reshape(-1, *counts)
+    width = len(left) * counts[0]
+    sums = sum_in_blocks(block, conditioning.shape[1], width).reshape(-1, *counts)
     gram = np.empty((size, size, *counts))
     gram[left, right] = gram[right, left] = sums
     total = gram[0, 0]
     gram = gram / np.where(total > 0, total, 1)
-    return orthonormalising(gram, np.ones(gram.shape[1:]), RANK)[0]
+    return orthonormalising_maps(gram, np.ones(gram.shape[1:]), DEPENDENCE_TOLERANCE)[0]
 
 
-def known_moments(functions: RowFunctions, known: Floats, patterns: Block, count: int) -> Floats:
+def conditioning_moments(
+    functions: RowFunctions, conditioning: Floats, patterns: Block, count: int
+) -> Floats:
     """Sum ``w_u p_a z_k`` of each column over rows, ``(d, c, 1 + r, u)``."""
-    return _sums_with(lambda rows: functions(rows)[1:], known, patterns, count)
+    return _moments_with(lambda rows: functions(rows)[1:], conditioning, patterns, count)
 
 
 def level_moments(
     codes: Integers,
     levels: tuple[Integers, Integers],
-    known: Floats,
+    conditioning: Floats,
     patterns: Block,
     count: int,
 ) -> Floats:
     """Sum ``w_u [level l] z_k`` over rows, ``(m, 1 + r, u)``."""
 
-    def held(rows: slice) -> Floats:
-        return level_features(codes[rows], levels, known.dtype)
+    def indicators(rows: slice) -> Floats:
+        return level_features(codes[rows], levels, conditioning.dtype)
 
-    return _sums_with(held, known, patterns, count)
+    return _moments_with(indicators, conditioning, patterns, count)
 
 
-def _sums_with(
-    features: Callable[[slice], Floats], known: Floats, patterns: Block, count: int
+def _moments_with(
+    features: Callable[[slice], Floats], conditioning: Floats, patterns: Block, count: int
 ) -> Floats:
     shape: tuple[int, ...] = features(slice(0, 1)).shape[:-1]
 
     def block(rows: slice) -> Floats:
-        f, z, w = features(rows), known[:, rows], patterns(rows)
+        f, z, w = features(rows), conditioning[:, rows], patterns(rows)
         weighted = (z[:, None] * w[None]).reshape(-1, z.shape[1])
         return f.reshape(-1, f.shape[-1]) @ weighted.T
 
-    width = int(np.prod(shape)) + len(known) * count
-    return sum_in_blocks(block, known.shape[1], width).reshape(*shape, len(known), count)
+    width = int(np.prod(shape)) + len(conditioning) * count
+    sums = sum_in_blocks(block, conditioning.shape[1], width)
+    return sums.reshape(*shape, len(conditioning), count)
 
 
 class Explained(NamedTuple):
-    """Coordinates of features on the known functions, on the rows of some patterns.
+    """Coordinates of features on the conditioning functions, on the rows of some patterns.
 
-    ``(r, d, c, u)`` on those but 1 as they are ``orthonormal`` there; ``(1 + r, d, c, u)`` on those
-    ``as_they_are``.
+    Attributes:
+      orthonormal: ``(r, d, c, u)``, on those but 1 as they are orthonormal on these rows.
+      unwhitened: ``(1 + r, d, c, u)``, on the functions themselves.
     """
 
     orthonormal: Floats
-    as_they_are: Floats
+    unwhitened: Floats
 
 
 def explained_share(sums: Floats, maps: Floats, total: Floats) -> Explained:
-    """Return what known functions explain of features.
+    """Return what conditioning functions explain of features.
 
     Args:
-      sums: ``(d, c, 1 + r, u)``, as `known_moments` has them.
-      maps: ``(1 + r, 1 + r, c, u)``.
+      sums: ``(d, c, 1 + r, u)``, as `conditioning_moments` has them.
+      maps: ``(1 + r, 1 + r, c, u)``, as `conditioning_maps` has them.
       total: ``(c, u)``, the sums of weights.
     """
     means = sums / np.where(total > 0, total, 1)[None, :, None]
@@ -275,14 +269,14 @@ def explained_share(sums: Floats, maps: Floats, total: Floats) -> Explained:
 def less_explained(moments: Floats, explained: Floats) -> tuple[Floats, Floats]:
     """Return moments ``(1 + d, 1 + d, c, u)`` less what is explained, ``(r, d, c, u)``.
 
-    And the least share ``(c, u)`` of a function that this leaves.
+    And the smallest share ``(c, u)`` of a function that this leaves.
     """
-    left = moments.copy()
-    left[1:, 1:] -= np.einsum("kicu,kjcu->ijcu", explained, explained) * moments[0, 0]
+    found = moments.copy()
+    found[1:, 1:] -= np.einsum("kicu,kjcu->ijcu", explained, explained) * moments[0, 0]
     each = np.arange(1, len(moments))
-    before, after = moments[each, each], left[each, each]
+    before, after = moments[each, each], found[each, each]
     kept = np.where(before > 0, after / np.where(before > 0, before, 1), 1)
-    return left, np.clip(kept.min(axis=0, initial=1), 0, 1)
+    return found, np.clip(kept.min(axis=0, initial=1), 0, 1)
 
 
 def without_explained(block: Floats, left: Floats | None, right: Floats | None) -> Floats:
@@ -292,31 +286,8 @@ def without_explained(block: Floats, left: Floats | None, right: Floats | None) 
     return block - np.einsum("kin,kjn->ijn", left, right, optimize=True)
 
 
-def left_of(
-    functions: Floats, known: Floats, shares: Floats, least: float
-) -> tuple[Floats, Floats]:
-    """Return what known functions leave of orthonormal ``functions (d, n)``, orthonormal in order.
-
-    And the maps ``(d, d)`` that make it of what is left of each; 0 where nothing is.
-
-    Args:
-      known: ``(1 + r, n)``, orthonormal.
-      shares: ``(n,)``, weights of sum 1.
-      least: share of the variance of a function below which what is left is rounding.
-    """
-    left = functions - ((functions * shares) @ known.T) @ known
-    gram = ((left * shares) @ left.T)[..., None]
-    transform, _ = orthonormalising(gram, np.ones(gram.shape[1:]), least)
-    found = transform[..., 0] @ left
-    # Twice, as the first pass loses digits where little is left.
-    found -= ((found * shares) @ known.T) @ known
-    again, _ = orthonormalising(
-        ((found * shares) @ found.T)[..., None], np.ones(gram.shape[1:]), 0.5
-    )
-    return again[..., 0] @ found, again[..., 0] @ transform[..., 0]
-
-
-def known_on(known: Floats, rows: Integers, weights: Floats) -> Floats:
+def conditioning_on(conditioning: Floats, rows: Integers, weights: Floats) -> Floats:
     """Return 1 and orthonormal functions ``(1 + r, len(rows))`` of given columns on some rows."""
-    some = residuals(known[1:, rows].astype(np.float64), np.zeros((0, len(rows))), weights)
-    return np.concatenate([np.ones((1, len(rows))), some])
+    some = conditioning[1:, rows].astype(np.float64)
+    found = residuals(some, np.zeros((0, len(rows))), weights)
+    return np.concatenate([np.ones((1, len(rows))), found])

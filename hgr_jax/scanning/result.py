@@ -1,42 +1,26 @@
-"""[pair] One pair of a scan, and what is known of each.
-
-[clusters] Columns of a scan, similar ones side by side.
-
-[frames] A scan as data frames of any library, and as a small table for notebooks.
-
-[archive] The file of a scan: its matrices, and its metadata as JSON, in one ``.npz`` without pickle.
-
-[result] The result of a scan: all pairs, as matrices, lists, frames, pictures and fits.
-"""
+"""The result of a scan: all pairs, as matrices, lists, frames, pictures, fits and files."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
-from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._texts import counted, html_table, near_matches, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference.bias import corrected_on_host
-from hgr_jax.scanning.fits import (
-    Influence,
-    SinglePair,
-    check_fitted,
-    columns_to_fit,
-    fit_of,
-    in_full,
-)
+from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of
+from hgr_jax.scanning.request import POLYNOMIAL
 from hgr_jax.scanning.significance import SOURCES
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.convert import unique_names
@@ -52,10 +36,10 @@ MATRICES = (
     *("pvalue", "adjusted_pvalue", "pvalue_source", "corrected", "null_mean", "null_95", "n_obs"),
     "standard_error",
 )
-"""Attributes of a `Scan` of a number for each two columns."""
+"""Attributes of a `Scan` that have a value for each two columns."""
 
 MEASURED = tuple(name for name in MATRICES if name != "pvalue_source")
-"""Those that a `Pair` has as numbers."""
+"""Attributes of a `Pair` that are numbers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +83,7 @@ def clustered_columns(correlation: Floats) -> Integers:
 
 
 SHOWN_LETTERS = 40
-"""Of a name in a notebook or a terminal."""
+"""Largest number of letters of a name in a notebook or a terminal."""
 
 PANDAS_LIKE = ("pandas", "modin", "cudf")
 
@@ -132,7 +116,7 @@ def scan_title(scan: Any) -> str:
     return (
         f"Scan of {counted(len(scan), 'pair')} of {counted(used, 'column')},"
         f" {counted(settings['rows'], 'row')}"
-        f" ({settings['method']}, h={settings['h']}, k={settings['k']}{given}){_of_all(settings)}"
+        f" ({settings['measure']}, h={settings['h']}, k={settings['k']}{given}){_of_all(settings)}"
     )
 
 
@@ -177,8 +161,6 @@ def _in_cell(value: float, form: str) -> str:
     return "-" if np.isnan(value) else format(value, form)
 
 
-FORMAT = 3
-
 ARRAYS = (
     "correlation",
     "rank_correlation",
@@ -195,23 +177,21 @@ ARRAYS = (
     "source",
     "pairs",
 )
-OPTIONAL = ("standard_error",)
-"""Arrays that are there where they were asked for."""
+OPTIONAL_ARRAYS = ("standard_error",)
+"""Arrays that a scan has where they were asked for."""
 
 ROUNDING = 1e-5
-"""By which a correlation in float32 may exceed 1."""
+"""Largest amount by which a correlation in float32 may exceed 1."""
 
-METADATA = ("skipped", "notes", "settings")
+DESCRIPTIONS = ("skipped", "notes", "settings")
 
 
-def write_scan(path: str | Path, scan: Any) -> None:
+def write_scan(path: str | Path, scan: Scan) -> None:
     """Keep everything but the data of a `Scan`."""
-    metadata = {name: dict(getattr(scan, name)) for name in METADATA}
-    text = json.dumps({"format": FORMAT, "names": list(scan.names)} | metadata)
-    arrays = {name: getattr(scan, name) for name in (*ARRAYS, *OPTIONAL)}
+    settings = {name: dict(getattr(scan, name)) for name in DESCRIPTIONS}
+    arrays = {name: getattr(scan, name) for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
     arrays = {name: array for name, array in arrays.items() if array is not None}
-    with atomic_write(path) as partial, partial.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays, words=np.array(text))
+    save_archive(path, "scan", {"names": list(scan.names), **settings}, arrays, compress=True)
 
 
 def read_scan(path: str | Path) -> dict[str, Any]:
@@ -221,37 +201,36 @@ def read_scan(path: str | Path) -> dict[str, Any]:
       FileNotFoundError: if there is no such file.
       ValueError: for a file that is none of a scan.
     """
-    with Path(path).open("rb") as file:
-        try:
-            with np.load(file, allow_pickle=False) as kept:
-                metadata = json.loads(str(kept["words"]))
-                there = [name for name in OPTIONAL if name in kept]
-                arrays = {name: kept[name] for name in (*ARRAYS, *there)}
-            if metadata["format"] != FORMAT:
-                raise ValueError(f"format {metadata['format']}, where {FORMAT} was expected")
-            names = tuple(metadata["names"])
-            _check_words(names, metadata)
-            _check(arrays, len(names), metadata["settings"])
-            return {"names": names} | {name: metadata[name] for name in METADATA} | arrays
-        except Exception as error:  # of whatever a damaged archive makes its readers do
-            reason = "it is damaged" if "pickle" in str(error) else error
-            raise ValueError(f"{path} does not hold a scan: {reason}") from error
+    settings, arrays = load_archive(path, "scan")
+    try:
+        names = tuple(settings["names"])
+        arrays = {name: arrays[name] for name in (*ARRAYS, *OPTIONAL_ARRAYS) if name in arrays}
+        _check_descriptions(names, settings)
+        _check_arrays(arrays, len(names), settings["settings"])
+        return {"names": names} | {name: settings[name] for name in DESCRIPTIONS} | arrays
+    except Exception as error:  # of whatever is in it
+        raise ValueError(f"{path} does not hold a scan: {error}") from error
 
 
-def _check_words(names: Sequence[Any], metadata: Mapping[str, Any]) -> None:
+def _check_descriptions(names: Sequence[Any], settings: Mapping[str, Any]) -> None:
     """Check that names and remarks are as `write_scan` writes them."""
     if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         raise ValueError("names are not texts, each another")
     for field in ("skipped", "notes"):
-        if not all(isinstance(text, str) for text in metadata[field].values()):
+        if not all(isinstance(text, str) for text in settings[field].values()):
             raise ValueError(f"{field} holds what is no text")
-    rows = metadata["settings"]["rows"]
+    rows = settings["settings"]["rows"]
     if not isinstance(rows, int) or rows < 1:
         raise ValueError(f"the number of rows is {rows!r}")
 
 
-def _check(arrays: Mapping[str, NDArray[Any]], count: int, settings: Mapping[str, Any]) -> None:
+def _check_arrays(
+    arrays: Mapping[str, NDArray[Any]], count: int, settings: Mapping[str, Any]
+) -> None:
     """Check that arrays are as `write_scan` writes them: shapes, kinds and ranges."""
+    missing = [name for name in ARRAYS if name not in arrays]
+    if missing:
+        raise ValueError(f"it has no {missing[0]}")
     kinds = {"n_obs": "i", "degrees": "i", "source": "i", "pairs": "i"}
     for name, array in arrays.items():
         square = (count, count, 2) if name == "degrees" else (count, count)
@@ -277,7 +256,7 @@ def _check(arrays: Mapping[str, NDArray[Any]], count: int, settings: Mapping[str
 def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """Return the least and the largest value of every array."""
     share = (0, 1 + ROUNDING)
-    measure = share if settings["method"] in ("kb", "sk") else (0, np.inf)
+    measure = share if settings["measure"] in POLYNOMIAL else (0, np.inf)
     ranges: dict[str, tuple[float, float]] = dict.fromkeys(
         ("correlation", "corrected", "null_mean", "null_95"), measure
     )
@@ -320,7 +299,7 @@ class Scan:
         ``"kb"``.
       null_mean, null_95: mean and 95% point of the measure for independent columns: of ``"kb"`` by
         Roy's law at h and k, which is that of their ranks (values with tails reach higher: at
-        degree 5 one normal pair of nine in 1,000 rows); of ``pvalues="permutation"``, and of other
+        degree 5 one normal pair of nine in 1,000 rows); of ``test="permutation"``, and of other
         measures, by permutation of these very values.
       n_obs: rows where both columns are present (and of positive weight); 0 on the diagonal.
       degrees: ``(p, p, 2)``, directions that the pair's rows support of column i and of column
@@ -358,16 +337,26 @@ class Scan:
     standard_error: Floats | None = None
     _columns: Columns | None = dataclasses.field(default=None, repr=False)
     _weights: Any = dataclasses.field(default=None, repr=False)
-    _known: Any = dataclasses.field(default=None, repr=False)
+    _conditioning: Any = dataclasses.field(default=None, repr=False)
     _kernels: Any = dataclasses.field(default=None, repr=False)
-    _exact: frozenset[tuple[str, str]] = dataclasses.field(default=frozenset(), repr=False)
 
     def __len__(self) -> int:
         """Return the number of pairs that were estimated."""
         return int(np.isfinite(self.correlation[self.pairs[:, 0], self.pairs[:, 1]]).sum())
 
-    def __getitem__(self, names: tuple[str, str]) -> Pair:
-        """Return the pair of two columns, ``scan["a", "b"]``.
+    def __iter__(self) -> Iterator[Pair]:
+        """Yield all pairs that were estimated, in their `order`."""
+        yield from self._pairs_of(self.order())
+
+    def __contains__(self, names: object) -> bool:
+        """Return whether the pair of two columns was estimated, ``("a", "b") in scan``."""
+        try:
+            return self[names] is not None  # type: ignore[index]
+        except (KeyError, TypeError):
+            return False
+
+    def __getitem__(self, names: tuple[Any, Any]) -> Pair:
+        """Return the pair of two columns, ``scan["a", "b"]``; names as the table has them.
 
         Raises:
           KeyError: for a column that is not there or was skipped, or a pair that was not measured.
@@ -504,7 +493,7 @@ class Scan:
         Example:
           >>> import numpy as np, hgr_jax
           >>> x = np.linspace(-1, 1, 50)
-          >>> found = hgr_jax.scan({"x": x, "square": x**2}, pvalues=None)
+          >>> found = hgr_jax.scan({"x": x, "square": x**2}, test=None)
           >>> print(found.to_matrix("pearson").round(2).abs())
                     x  square
           x       1.0     0.0
@@ -514,7 +503,7 @@ class Scan:
         used = [self.names.index(name) for name in self.used]
         matrix = getattr(self, which)
         if matrix is None:
-            raise ValueError(f"{which} was not asked for: scan with standard_errors=True.")
+            raise ValueError(f"{which} was not asked for: scan with errors=True.")
         return as_square(matrix[np.ix_(used, used)], list(self.used), self._library(library))
 
     def _library(self, library: str | None) -> str:
@@ -524,10 +513,10 @@ class Scan:
         frame = None if self._columns is None else self._columns.frame
         return "pandas" if frame is None else str(frame.implementation.value)
 
-    def fit(self, a: str, b: str) -> KBFit:
+    def fit(self, a: Any, b: Any) -> KBFit:
         """Fit the transformations of one pair: `hgr_jax.kb_fit` on the rows where both are present.
 
-        With ``method="sk"`` one side is linear.  With ``transform="rank"`` they are functions of
+        With ``measure="sk"`` one side is linear.  With ``"rank_kb"`` they are functions of
         the ranks, in [-1, 1]; of a category, they are functions of its labels, or of the position
         of a level in ``category(name).levels``.  The values are taken in JAX's default dtype: where
         float32 cannot tell those of the table apart, a warning says that it found another
@@ -540,76 +529,65 @@ class Scan:
         Example:
           >>> import numpy as np, hgr_jax
           >>> kind, size = np.array(["a", "b"] * 50), np.arange(100.0) % 2
-          >>> fit = hgr_jax.scan({"kind": kind, "size": size}, pvalues=None).fit("kind", "size")
+          >>> fit = hgr_jax.scan({"kind": kind, "size": size}, test=None).fit("kind", "size")
           >>> print(abs(fit.f(["b", "a", "b"])))
           [1. 1. 1.]
         """
-        return fit_of(self, a, b)
+        return fit_of(self, *self._names(a, b))
 
-    def influence(self, a: str, b: str) -> Influence | None:
+    def influence(self, a: Any, b: Any) -> Influence | None:
         """Find the row that makes most of the correlation of one pair, and how much of it.
 
         None where there is no correlation.  Raises as `fit` does.
         """
-        pair = self.in_full(a, b)
+        pair = self.details(a, b)
         return None if pair is None else pair.influence
 
-    def in_full(self, a: str, b: str) -> SinglePair | None:
+    def details(self, a: Any, b: Any) -> PairDetails | None:
         """Fit one pair on the host, in double precision and without compiling anything.
 
         None where there is no correlation.  Raises as `fit` does.
         """
-        check_fitted(self)
-        if self._kernels is not None and not self._kernels.plain:
-            raise ValueError("in_full and influence are of degrees; fit is of any kernels.")
-        weights = None if self._weights is None else np.asarray(self._weights, np.float64)
-        columns = columns_to_fit(self, a, b)
-        single = self.settings["method"] == "sk"
-        pair = in_full(*columns.values, weights, columns.kernels, single=single, known=self._known)
-        return pair if pair is None else pair.of_levels(*columns.places)
+        return details_of(self, *self._names(a, b))
 
-    def values(self, name: str, *, beside: str | None = None) -> Floats:
+    def values(self, name: Any) -> Floats:
         """Return a column ``(n,)`` as the scan reads it, NaN where it is missing.
 
-        Of a category, the positions of its values in ``category(name, beside=beside).levels``.
-        Raises as `fit` does.
+        Of a category, the positions of its values in ``category(name).levels``.  Raises as `fit`
+        does.
         """
-        columns = self._data()
-        self._position(name)
-        category = self.category(name, beside=beside)
+        columns, position = self._data(), self._position(name)
+        category = self.category(name)
         if category is not None:
             return np.where(category.codes < 0, np.nan, category.codes)
-        place = list(columns.number_positions).index(columns.names.index(name))
+        place = list(columns.number_positions).index(position)
         column = np.asarray(columns.numbers[:, place])
-        if self.settings["transform"] == "rank":
+        if self.settings["measure"].startswith("rank_"):
             if self._weights is not None:
                 column = np.where(self._weights > 0, column, np.nan)
             return ranks(column[:, None])[:, 0]
         return column
 
-    def _position(self, name: str) -> int:
-        """Return which column has a name, of those that were used."""
-        if name in self.skipped:
-            raise KeyError(f"column {name!r} was skipped: {self.skipped[name]}.")
-        if name not in self.names:
-            near = near_matches(name, self.names) or "."
-            where = "is in a pair that was kept" if "top" in self.settings else "was scanned"
-            raise KeyError(f"no column {name!r} {where}{near}")
-        return self.names.index(name)
-
-    def category(self, name: str, *, beside: str | None = None) -> Category | None:
-        """Return codes and levels of a column that is a category, or None.
-
-        Beside another one that it determines, or that determines it, rare levels are not pooled.
-        """
-        columns = self._data()
-        position = columns.names.index(name)
+    def category(self, name: Any) -> Category | None:
+        """Return codes and levels of a column that is a category, or None."""
+        columns, position = self._data(), self._position(name)
         places = list(columns.category_positions)
-        if position not in places:
-            return None
-        found = columns.categories[places.index(position)]
-        exact = {(name, beside), (beside, name)} & self._exact
-        return found.unpooled or found if exact else found
+        return columns.categories[places.index(position)] if position in places else None
+
+    def _position(self, name: Any) -> int:
+        """Return which column has a name, of those that were used."""
+        text = str(name)
+        if text in self.skipped:
+            raise KeyError(f"column {text!r} was skipped: {self.skipped[text]}.")
+        if text not in self.names:
+            near = near_matches(text, self.names) or "."
+            where = "is in a pair that was kept" if "top" in self.settings else "was scanned"
+            raise KeyError(f"no column {text!r} {where}{near}")
+        return self.names.index(text)
+
+    def _names(self, a: Any, b: Any) -> tuple[str, str]:
+        """Return the names of two columns as the scan has them."""
+        return self.names[self._position(a)], self.names[self._position(b)]
 
     def _data(self) -> Columns:
         if self._columns is None:
@@ -638,7 +616,7 @@ class Scan:
         order = self.clustered()
         part = np.ix_(order, order)
         names = [self.names[i] for i in order]
-        label = str(self.settings["method"]).upper()
+        label = str(self.settings["measure"]).upper()
         title = f"{label} above, |Pearson| below"
         tables = self.correlation[part], self.pearson[part]
         return plot_correlations(*tables, names, title=title, ax=ax, annotate=annotate)

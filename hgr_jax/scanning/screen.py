@@ -35,8 +35,8 @@ their trusted degree."""
 PRODUCT_ROWS = 1024
 """Of which products are taken at a time; of fewer rows, a power of two that holds them."""
 
-KEPT_BYTES = 2**29
-"""Up to which the functions of a part are kept while it is on the left of squares."""
+ROW_CACHE_BYTES = 2**29
+"""Largest number of bytes of the functions of the left part of a square that are kept."""
 
 LAW_NODES = 4096
 """Of the table of a law, equidistant in log(1 + t) with t = sqrt(-n log(1 - c^2))."""
@@ -55,7 +55,7 @@ class RankScreen:
     """Columns by their ranks, without missing values, and the laws of their pairs.
 
     Attributes:
-      parts: columns, of which at least one degree is trusted; best as `light` returns them.
+      parts: columns, of which at least one degree is trusted; best as `as_float32` returns them.
       side: how many columns a part has at most.
     """
 
@@ -78,7 +78,7 @@ class RankScreen:
         chunks = -(-self.rows // self.at_once)
         each = 4 * (LARGEST_DEGREE + self.waves) * side * self.at_once
         # Squares come row by row: the left part stays, and the right one is another each time.
-        kept = chunks if each * chunks <= KEPT_BYTES else 1
+        kept = chunks if each * chunks <= ROW_CACHE_BYTES else 1
         self._of_left = functools.lru_cache(maxsize=kept)(self._functions)
 
     def start(self, left: int, right: int) -> Array:
@@ -131,7 +131,7 @@ class RankScreen:
         return polynomials, waves
 
 
-def light(column: RankedColumn) -> RankedColumn:
+def as_float32(column: RankedColumn) -> RankedColumn:
     """Return a column with what a screen needs of it."""
     table, codes = column.table, column.codes
     of_all = column.trusted == LARGEST_DEGREE and not table.flags.writeable

@@ -1,10 +1,15 @@
-"""[pvalues] P-values of many pairs, each by a method that can be trusted for it."""
+"""P-values of many pairs, each by a method that can be trusted for it.
+
+By ``"auto"``: two numbers by ranks (`rank_tests`); a number and a category, or two categories, by
+the law of Roy's largest root where it holds; all others by permutations of ranks.  Given other
+columns, all by random signs.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -23,22 +28,41 @@ from hgr_jax.inference.roys_root.asymptotics import (
 )
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features, Kernels
-from hgr_jax.scanning.rank_tests import MIN_PIVOT, RankTests
+from hgr_jax.scanning.rank_tests import MIN_PIVOT, RankedTable, run_rank_tests
+from hgr_jax.scanning.request import Measure, Test
 from hgr_jax.scanning.resampling import permutation_null, sign_tests
 from hgr_jax.scanning.residuals import GivenColumns
 
 SAMPLED = "sampled permutation"
-"""Of a table that was read batch by batch: permutations of a sample of its rows."""
+"""Source of p-values by permutations of a sample of the rows, of a table that is not at hand."""
 
 SOURCES = ("", "rank", "asymptotic", "permutation", "exact", "signs", SAMPLED)
 
 
+class TestedTable(RankedTable, Protocol):
+    """What a table says of its columns to a test; see `hgr_jax.scanning.run.Table`."""
+
+    features: Features
+    given: GivenColumns | None
+    memory: int
+
+    def permuted_rows(self) -> Features:
+        """Return the columns in ranks, on the rows that permutations are of."""
+
+    def heaviest_rows(self, pairs: Integers) -> Floats:
+        """Return the sum of squared weights of each pair's rows, over the largest such square."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Significance:
-    """Of N pairs: p-value, where it came from (into `SOURCES`), null mean and null 95% point.
+    """Tests of N pairs.
 
-    And the logarithms of the p-values that are from a law, of which some are 0 as numbers; NaN of
-    the others.
+    Attributes:
+      pvalue: ``(N,)``.
+      log_of_law: logarithms of the p-values that are from a law, some of which are 0 as numbers;
+        NaN for the others.
+      source: where each p-value came from, positions in `SOURCES`.
+      null_mean, null_95: mean and 95% point of the measure for independent columns.
     """
 
     pvalue: Floats
@@ -49,7 +73,7 @@ class Significance:
 
     @staticmethod
     def none(count: int) -> Significance:
-        """Return tests that know nothing of any of ``count`` pairs."""
+        """Return tests of ``count`` pairs without any p-value."""
         absent = np.full(count, np.nan)
         source = np.zeros(count, np.int8)
         return Significance(absent, absent.copy(), source, absent.copy(), absent.copy())
@@ -60,162 +84,86 @@ class Significance:
         logs = np.log(np.maximum(self.pvalue, np.finfo(np.float64).tiny))
         return np.where(np.isnan(self.log_of_law), logs, self.log_of_law)
 
-    def put_law(self, places: NDArray[Any], log_p: Floats, source: Any) -> None:
+    def set_law(self, places: NDArray[Any], log_p: Floats, source: Any) -> None:
         """Keep the logarithms of p-values of some pairs, and where these came from."""
         self.log_of_law[places], self.pvalue[places] = log_p, np.exp(log_p)
         self.source[places] = source
 
 
-def significance(
-    features: Features,
-    in_ranks: Features,
-    kernels: Kernels,
-    measure: Callable[[Any, Any], Any] | None,
+def test_pairs(
+    table: TestedTable,
+    measure: Measure,
+    test: Test,
     pairs: Integers,
-    found: Estimates,
-    of_ranks: Estimates,
+    values: Estimates,
     rows: Floats,
-    by_ranks: RankTests | None,
-    *,
-    source: str,
-    permutations: int,
-    key: Array | None,
-    memory: int,
-    progress: Callable[[int], None] = lambda done: None,
-    given: GivenColumns | None = None,
-) -> Significance:
-    """Test ``pairs``, whose values are ``found`` and ``of_ranks``, from `effective_rows`.
-
-    ``in_ranks`` are the features by their ranks, ``by_ranks`` the tests of pairs of numbers by
-    these, for ``source="auto"``; ``source`` and ``key`` are as in `scan`; with ``given`` all tests
-    are by signs.
-    """
-    ranked = kernels.of_ranks()
+    progress: Callable[[int], None],
+) -> tuple[Significance, Estimates]:
+    """Test ``pairs (N, 2)`` of some values and effective rows; return estimates of ranks too."""
+    kernels, usable = measure.kernels, values.varies
     tests = Significance.none(len(pairs))
-    usable = found.varies
-    if measure is None and usable.any():
-        tests.null_mean[usable] = roys_root.mean(rows[usable], *found.degrees[usable].T)
-        tests.null_95[usable] = roys_root.quantile(0.95, rows[usable], *found.degrees[usable].T)
-    if given is not None:
-        tests.pvalue[:] = sign_tests(
-            in_ranks,
-            given.ranked(),
-            ranked,
-            pairs,
-            usable,
-            permutations=permutations,
-            key=key,
-            progress=progress,
+    if measure.function is not None:
+        _permute(tests, table.features, measure, pairs, usable, test, table.memory, progress)
+        return tests, Estimates.none(len(pairs))
+    if usable.any():
+        sizes = (rows[usable], *values.degrees[usable].T)
+        tests.null_mean[usable] = roys_root.mean(*sizes)
+        tests.null_95[usable] = roys_root.quantile(0.95, *sizes)
+    by_ranks = test.kind == "auto" and not kernels.single and table.given is None
+    if by_ranks:
+        results = run_rank_tests(table, pairs, rows, usable, progress)
+        of_ranks, known = results.estimates, usable & ~np.isnan(results.log_p)
+        source = np.where(results.exact[known], SOURCES.index("exact"), SOURCES.index("rank"))
+        tests.set_law(known, results.log_p[known], source)
+    elif table.in_ranks is not table.features:
+        of_ranks = table.rank_sums(0).estimate(pairs, progress)
+    if table.in_ranks is table.features:
+        of_ranks = values
+    if table.given is not None:
+        ranked = table.given.ranked()
+        pvalues = sign_tests(
+            table.in_ranks, ranked, kernels.of_ranks(), pairs, usable, test, progress
         )
+        tests.pvalue[:] = pvalues
         tests.source[usable] = SOURCES.index("signs")
-        return tests
-    if by_ranks is not None:
-        known = by_ranks.known
-        exact = by_ranks.exact[known]
-        source_of = np.where(exact, SOURCES.index("exact"), SOURCES.index("rank"))
-        tests.put_law(known, by_ranks.log_p[known], source_of)
-        progress(int(known.sum()))
-    rest = usable & (tests.source == 0)
-    if source == "auto":
-        by_law = rest & (pairs >= features.n_numeric).any(axis=1)
+        return tests, of_ranks
+    categories = pairs >= table.features.n_numeric
+    if test.kind == "auto" and not kernels.single:
+        by_law = usable & categories.any(axis=1) & of_ranks.varies
         if by_law.any():
-            by_law[by_law] = _law_is_valid(in_ranks, ranked, pairs[by_law], found.select(by_law))
+            by_law[by_law] = _law_holds(table, kernels.of_ranks(), pairs[by_law])
+            by_law &= of_ranks.pivot >= MIN_PIVOT
     else:
-        by_law = usable & (source in ("rank", "asymptotic"))
+        by_law = usable & (test.kind in ("rank", "asymptotic"))
     if by_law.any():
-        tested = (found if source == "asymptotic" else of_ranks).select(by_law)
-        progress(int(by_law.sum()))
-        log_p = roys_root.log_survival(tested.correlation, rows[by_law], *tested.degrees.T)
-        categories = (pairs[by_law] >= features.n_numeric).all(axis=1)
-        plain = (source == "asymptotic") | categories
-        source_of = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
-        tests.put_law(by_law, log_p, source_of)
-        if source == "auto":
-            by_law[by_law] = tested.pivot >= MIN_PIVOT
-    left = np.flatnonzero(rest & ~by_law)
-    in_order, own = (in_ranks, ranked) if source == "auto" else (features, kernels)
-    permuted(
-        tests,
-        in_order,
-        own,
-        measure,
-        pairs,
-        left,
-        permutations=permutations,
-        key=key,
-        memory=memory,
-        progress=progress,
-        of_ranks=measure is None and source == "auto",
-    )
-    return tests
-
-
-def permuted(
-    tests: Significance,
-    features: Features,
-    kernels: Kernels,
-    measure: Callable[[Any, Any], Any] | None,
-    pairs: Integers,
-    left: Integers,
-    *,
-    permutations: int,
-    key: Array | None,
-    memory: int,
-    progress: Callable[[int], None] = lambda done: None,
-    of_ranks: bool,
-) -> None:
-    """Test the pairs at the positions ``left`` by permutations, in place.
-
-    ``of_ranks`` says that the features are ranks, whose permutations do not have the law of the
-    values.
-    """
-    if not len(left):
-        return
-    key = jax.random.key(0) if key is None else key
-    if measure is None and features.weights is None and kernels.plain:
-        seed = np.asarray(jax.random.key_data(key))
-        mean, point, exceed, drawn, _ = permutation_null(
-            features, kernels, memory, pairs[left], permutations, seed, progress
-        )
-        if not of_ranks:
-            tests.null_mean[left], tests.null_95[left] = mean, point
-        tests.pvalue[left] = (exceed + 1) / (drawn + 1)
-    else:
-        _test_each(
+        tested = (values if test.kind == "asymptotic" else of_ranks).select(by_law)
+        log_p = roys_root.log_survival(tested.value, rows[by_law], *tested.degrees.T)
+        plain = (test.kind == "asymptotic") | categories[by_law].all(axis=1)
+        source = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
+        tests.set_law(by_law, log_p, source)
+    rest = usable & (tests.source == 0)
+    if rest.any() and test.kind not in ("rank", "asymptotic"):
+        of_values = test.kind == "permutation" or kernels.single
+        _permute(
             tests,
-            features,
-            kernels,
-            measure,
+            table.features if of_values else table.permuted_rows(),
+            measure if of_values else dataclasses.replace(measure, kernels=kernels.of_ranks()),
             pairs,
-            left,
-            permutations,
-            key,
+            rest,
+            test,
+            table.memory,
             progress,
-            of_ranks=of_ranks,
+            of_ranks=not of_values,
         )
-    tests.source[left] = SOURCES.index("permutation")
+        if not table.complete:
+            tests.source[rest] = SOURCES.index(SAMPLED)
+    return tests, of_ranks
 
 
-def effective_rows(features: Features, pairs: Integers, found: Estimates) -> Floats:
-    """Return how many rows of equal weight those of a pair are worth: ``(sum w)^2 / sum w^2``."""
-    if features.weights is None:
-        return found.rows.astype(np.float64)
-    sums, squares = (_sums(features, pairs, power) for power in (1, 2))
-    return sums**2 / np.maximum(squares, 1e-300)
+def _law_holds(table: TestedTable, kernels: Kernels, pairs: Integers) -> NDArray[np.bool_]:
+    """Return whether Roy's law holds for pairs ``(N, 2)`` with a category."""
+    features = table.in_ranks
 
-
-def _sums(features: Features, pairs: Integers, power: int) -> Floats:
-    """Sum a power of the weights over the rows of each pair."""
-    w = np.asarray(features.weights, np.float64) ** power
-    x, codes = features.x, features.codes
-    present = np.concatenate([~np.isnan(x), codes >= 0], axis=1).astype(np.float64)
-    first, second = pairs.T
-    return (present.T @ (present * w[:, None]))[first, second]
-
-
-def _law_is_valid(
-    features: Features, kernels: Kernels, pairs: Integers, found: Estimates
-) -> NDArray[np.bool_]:
     def shape_of(column: int) -> ColumnMoments:
         values = features.values(column)
         if column < features.n_numeric:
@@ -224,22 +172,41 @@ def _law_is_valid(
         levels = features.levels[column - features.n_numeric]
         return moments_of_levels(np.bincount(values[values >= 0], minlength=levels))
 
-    rows: Floats = found.rows.astype(np.float64)
-    if features.weights is not None:
-        rows = _sums(features, pairs, 2) / float(np.max(features.weights)) ** 2
-    return law_is_valid(shape_of, pairs, rows)
-
-
-def law_is_valid(
-    shape_of: Callable[[int], ColumnMoments], pairs: Integers, rows: Floats
-) -> NDArray[np.bool_]:
-    """Return whether Roy's law holds for pairs ``(N, 2)`` of columns of such moments.
-
-    ``rows`` are as of `is_valid`.
-    """
     moments = {int(column): shape_of(int(column)) for column in np.unique(pairs)}
     first, second = ([moments[i] for i in side.tolist()] for side in pairs.T)
-    return is_valid(first, second, rows)
+    return is_valid(first, second, table.heaviest_rows(pairs))
+
+
+def _permute(
+    tests: Significance,
+    features: Features,
+    measure: Measure,
+    pairs: Integers,
+    chosen: NDArray[np.bool_],
+    test: Test,
+    memory: int,
+    progress: Callable[[int], None],
+    *,
+    of_ranks: bool = False,
+) -> None:
+    """Test the chosen pairs by permutations, in place.
+
+    ``of_ranks`` says that the features are ranks, whose permutations do not have the law of the
+    values.
+    """
+    places = np.flatnonzero(chosen)
+    if measure.function is None and features.weights is None and measure.kernels.plain:
+        seed = np.asarray(jax.random.key_data(test.random_key))
+        null = permutation_null(
+            features, measure.kernels, memory, pairs[places], test.permutations, seed, progress
+        )
+        tests.pvalue[places] = null.pvalue
+        means, points = null.mean, null.point
+    else:
+        means, points = _permute_each(tests, features, measure, pairs, places, test, progress)
+    if not of_ranks:
+        tests.null_mean[places], tests.null_95[places] = means, points
+    tests.source[places] = SOURCES.index("permutation")
 
 
 def _single_kernel(a: Array, b: Array, *, h: int, k: int, **options: Any) -> Array:
@@ -247,27 +214,28 @@ def _single_kernel(a: Array, b: Array, *, h: int, k: int, **options: Any) -> Arr
     return jnp.maximum(kb(a, b, h, 1, **options), kb(a, b, 1, k, **options))
 
 
-def _test_each(
+def _permute_each(
     tests: Significance,
     features: Features,
-    kernels: Kernels,
-    measure: Callable[[Any, Any], Any] | None,
+    measure: Measure,
     pairs: Integers,
-    rest: Integers,
-    permutations: int,
-    key: Array,
+    places: Integers,
+    test: Test,
     progress: Callable[[int], None],
-    *,
-    of_ranks: bool,
-) -> None:
-    """Test pairs by permutations that share nothing: of any measure, or with weights."""
+) -> tuple[Floats, Floats]:
+    """Test pairs by permutations of their own: of any measure, or with weights.
+
+    Returns the means and 95% points of their laws.
+    """
 
     def absolute(a: Array, b: Array, **options: Any) -> Array:
-        assert measure is not None
-        return jnp.abs(measure(a, b, **options))
+        assert measure.function is not None
+        return jnp.abs(measure.function(a, b, **options))
 
+    key, kernels = test.random_key, measure.kernels
     weights = None if features.weights is None else np.asarray(features.weights)
-    for index in rest:
+    means, points = np.full((2, len(places)), np.nan)
+    for order, index in enumerate(places):
         i, j = pairs[index]
         keep = features.present(i) & features.present(j)
         if weights is not None:
@@ -275,14 +243,16 @@ def _test_each(
         a, b = (features.values(column)[keep].astype(features.x.dtype) for column in (i, j))
         options: dict[str, Any] = {} if weights is None else {"weights": weights[keep]}
         statistic: Callable[..., Array] = absolute
-        if measure is None:
+        if measure.function is None:
             # With one side linear and a category, all functions of the latter are linear.
             single = kernels.single and (pairs[index] < features.n_numeric).all()
             statistic = _single_kernel if single else kb
             options |= {"h": features.kernel(i, kernels.h), "k": features.kernel(j, kernels.k)}
         key, own = jax.random.split(key)
-        test = permutation_test(a, b, statistic, key=own, permutations=permutations, **options)
-        tests.pvalue[index] = test.pvalue
-        if not of_ranks:
-            tests.null_mean[index], tests.null_95[index] = test.null_mean, test.null_95
+        found = permutation_test(
+            a, b, statistic, key=own, permutations=test.permutations, **options
+        )
+        tests.pvalue[index] = found.pvalue
+        means[order], points[order] = found.null_mean, found.null_95
         progress(1)
+    return means, points

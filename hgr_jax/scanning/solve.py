@@ -18,7 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.linalg import top_correlations, whitened_blocks, whitenings
+from hgr_jax.core.host.linalg import (
+    orthonormalise,
+    orthonormalising_maps,
+    top_correlation_vectors,
+    top_correlations,
+    whitened_blocks,
+    whitenings,
+)
 from hgr_jax.core.host.polynomials import fit_pair
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.scanning.bases import count_distinct
@@ -31,14 +38,7 @@ from hgr_jax.scanning.features import (
     groups,
     within_range,
 )
-from hgr_jax.scanning.residuals import (
-    Explained,
-    conditioning_on,
-    less_explained,
-    orthonormalising,
-    residualise,
-    without_explained,
-)
+from hgr_jax.scanning.residuals import Explained, conditioning_on, less_explained, without_explained
 from hgr_jax.scanning.sums import Layout
 
 MIN_SHARED_PIVOT = {"float32": 0.05, "float64": 1e-6}
@@ -147,7 +147,7 @@ def whiten_levels(
     covariance = np.eye(layout.width)[:, :, None, None] * share[None] - share[:, None] * share[None]
     coordinates = explained.orthonormal
     covariance -= np.einsum("kicu,kjcu->ijcu", coordinates, coordinates)
-    transform, alive = orthonormalising(covariance, share, EXPLAINED[str(layout.dtype)])
+    transform, alive = orthonormalising_maps(covariance, share, EXPLAINED[str(layout.dtype)])
     return WhitenedTile(share, transform, index, least, alive, 0, explained)
 
 
@@ -341,7 +341,9 @@ class _TileSolver:
                 first = m[0, : linear[part, 1].max(initial=0)]
                 found.linear[places[part]] = np.minimum(np.sqrt(np.sum(first**2, axis=0)), 1)
             if self.owner.errors:
-                f, g = top_vectors(m, counts[part], linear[part], single=self.kernels.single)
+                f, g = top_correlation_vectors(
+                    m, counts[part], linear[part], single=self.kernels.single
+                )
                 functions.append((combination(one, *a, f), combination(other, *b, g)))
         if functions:
             of_each = [PairFunctions.joined(parts) for parts in zip(*functions, strict=True)]
@@ -392,7 +394,7 @@ def refit_pairs(
     """Fit pairs on their own rows, one by one.
 
     Args:
-      features: of the pair at a place, a table that holds its columns, and their positions ``(2,)``.
+      features: a table that holds the pair at a place, and the positions ``(2,)`` of its columns.
       kernels: of both sides.
       places: of the pairs, those that the result has.
       errors: whether standard errors are computed too.
@@ -428,7 +430,7 @@ def refit_pair(
     if features.conditioning is not None:
         conditioning = conditioning_on(features.conditioning, rows, w)
         least = EXPLAINED[str(features.x.dtype)]
-        f, g = (residualise(side, conditioning, fitted.shares, least)[0] for side in (f, g))
+        f, g = (orthonormalise(side, fitted.shares, conditioning, least)[0] for side in (f, g))
     # Those that depend on others, as one of the indicators of a category does, are 0.
     degrees = [int(side.any(axis=1).sum()) for side in (f, g)]
     complete = [
@@ -512,24 +514,6 @@ def combination(
     return PairFunctions(column, coefficients, np.sum(coefficients * mean, axis=0), conditioning)
 
 
-def top_vectors(
-    m: Floats, degrees: Integers, linear: Integers, *, single: bool
-) -> tuple[Floats, Floats]:
-    """Return the singular vectors ``(r, N)`` and ``(s, N)`` of the values of `top_correlations`."""
-
-    def within(rows: Integers, columns: Integers) -> tuple[Floats, Floats, Floats]:
-        kept = np.arange(len(m))[:, None] < rows
-        part = m * (kept[:, None] & (np.arange(m.shape[1])[:, None] < columns))
-        u, s, v = np.linalg.svd(np.moveaxis(np.nan_to_num(part), -1, 0), full_matrices=False)
-        return s[:, 0], u[:, :, 0].T, v[:, 0].T
-
-    if not single:
-        return within(degrees[:, 0], degrees[:, 1])[1:]
-    first, second = within(degrees[:, 0], linear[:, 1]), within(linear[:, 0], degrees[:, 1])
-    larger = first[0] >= second[0]
-    return np.where(larger, first[1], second[1]), np.where(larger, first[2], second[2])
-
-
 def errors_over_rows(
     pairs: TilePairs,
     features_at: Sequence[Callable[[slice], Floats]],
@@ -574,7 +558,7 @@ def error_of_pair(
 ) -> float:
     """Return the standard error of one pair, of orthonormal functions ``(d, n)`` at its rows."""
     m = ((f * shares) @ g.T)[..., None]
-    u, v = top_vectors(m, counts[None], linear[None], single=single)
+    u, v = top_correlation_vectors(m, counts[None], linear[None], single=single)
     a, b = u[:, 0] @ f, v[:, 0] @ g
     value = np.sum(shares * a * b)
     return float(np.sqrt(np.sum((shares * (a * b - value / 2 * (a * a + b * b))) ** 2)))

@@ -1,7 +1,4 @@
-"""[state_archive] The file of a state: arrays, and words as JSON, in one ``.npz`` without pickle.
-
-[state] The state of a scan that reads its table in parts: sums that add up, in any order.
-"""
+"""The state of a scan that reads its table in parts: a plan with its sums, which add up."""
 
 from __future__ import annotations
 
@@ -11,186 +8,49 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from hgr_jax._checks import check_count
-from hgr_jax._files import atomic_write
+from hgr_jax._archive import load_archive, save_archive
 from hgr_jax.core.host.polynomials import Polynomials
+from hgr_jax.scanning.batches import (
+    BatchSums,
+    BatchTable,
+    Gather,
+    assess_bases,
+    bytes_of_sums,
+    repaired_plan,
+)
 from hgr_jax.scanning.features import Kernels
-from hgr_jax.scanning.pairs import MEMORY
-from hgr_jax.scanning.plan import Plan, Repair, StreamSums, bytes_of, plan_of, repaired_plan, spans
-from hgr_jax.scanning.request import StreamOptions
+from hgr_jax.scanning.pairs import PairSelection, pairs_of
+from hgr_jax.scanning.plan import Plan, RankMap, Repair, plan_of
+from hgr_jax.scanning.request import (
+    MEMORY,
+    Execution,
+    Request,
+    Test,
+    dtype_of_sums,
+    request_of,
+)
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.streamed import scan_of
+from hgr_jax.scanning.run import scan_pairs
 from hgr_jax.scanning.sums import TileSums
-from hgr_jax.scanning.survey import RankMap, Survey
+from hgr_jax.scanning.survey import Survey
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, as_arrow, decoded, kinds_of
 from hgr_jax.tables.faults import TableError, printable
 
-STATE_FORMAT = 1
+BATCH = "the batch"
+"""Name, in messages, of rows that have no file."""
 
-WORDS = (
-    "kinds",
-    "skipped",
-    "notes",
-    "numbers",
-    "levels",
-    "weights",
-    "heaviest",
-    "tested",
+PLAN_SETTINGS = (
+    *("kinds", "skipped", "notes", "numbers", "levels", "weights", "heaviest", "tested"),
     "expected",
 )
-ARRAYS_OF_PLAN = ("center", "exponent", "patterns")
+PLAN_ARRAYS = ("center", "exponent", "patterns")
+SUM_ARRAYS = ("rows", "weights", "squares", "unseen")
 
 ArraysByName = dict[str, NDArray[Any]]
-
-
-def write_state(
-    path: str | Path, plan: Plan, sums: StreamSums | None, beside: Mapping[str, Any] | None = None
-) -> None:
-    """Keep a plan and its sums, and words ``beside`` them."""
-    arrays = _of_plan(plan) | ({} if sums is None else _of_sums(sums))
-    seen = None if sums is None else sums.seen
-    words = json.dumps({"format": STATE_FORMAT, "seen": seen, "beside": dict(beside or {})})
-    with atomic_write(path) as partial, partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays, words=np.array(words))
-
-
-def read_state(path: str | Path) -> tuple[Plan, StreamSums | None, dict[str, Any]]:
-    """Return a plan, its sums, and the words beside them.
-
-    Raises:
-      FileNotFoundError: if there is no such file.
-      ValueError: for a file that is none of a state.
-    """
-    with Path(path).open("rb") as file:
-        try:
-            with np.load(file, allow_pickle=False) as kept:
-                if not {"words", "plan"} <= set(kept.files):
-                    raise ValueError("it holds other arrays")
-                words = json.loads(str(kept["words"]))
-                if words["format"] != STATE_FORMAT:
-                    raise ValueError(f"format {words['format']}, where {STATE_FORMAT} was expected")
-                arrays = {name: kept[name] for name in kept.files}
-            plan = _as_plan(arrays)
-            sums = None if words["seen"] is None else _as_sums(arrays, int(words["seen"]))
-            if sums is not None:
-                _check_sums(plan, sums)
-            return plan, sums, dict(words["beside"])
-        except Exception as error:  # of whatever a damaged archive makes its readers do
-            reason = "it is damaged" if "pickle" in str(error) else error
-            raise ValueError(
-                f"{printable(str(path))} does not hold the state of a scan: {reason}"
-            ) from error
-
-
-def same_plan(one: Plan, other: Plan) -> bool:
-    """Return whether two plans say the same, so that their sums can be added."""
-    first, second = _of_plan(one), _of_plan(other)
-    return first.keys() == second.keys() and all(
-        first[name].shape == second[name].shape
-        and np.array_equal(first[name], second[name], first[name].dtype.kind == "f")
-        for name in first
-    )
-
-
-def _of_plan(plan: Plan) -> ArraysByName:
-    words = {name: getattr(plan, name) for name in WORDS}
-    words |= {
-        "dtype": str(plan.dtype),
-        "kernels": [plan.kernels.h, plan.kernels.k, plan.kernels.single],
-        "sample": list(plan.sample),
-        "maps": len(plan.maps),
-    }
-    kept = {name: dict(word) if isinstance(word, Mapping) else word for name, word in words.items()}
-    arrays = {"plan": np.array(json.dumps(kept))}
-    arrays |= {name: getattr(plan, name) for name in ARRAYS_OF_PLAN}
-    for name, basis in (("values", plan.values), ("ranks", plan.ranks)):
-        for field in dataclasses.fields(Polynomials):
-            arrays[f"{name}.{field.name}"] = getattr(basis, field.name)
-    arrays["sample"] = np.stack(list(plan.sample.values()))
-    for place, each in enumerate(plan.maps):
-        arrays[f"map.{place}"] = np.stack([each.values, each.ranks])
-    if plan.repair is not None:
-        arrays |= {f"repair.{name}": part for name, part in plan.repair._asdict().items()}
-    return arrays
-
-
-def _as_plan(arrays: ArraysByName) -> Plan:
-    words = json.loads(str(arrays["plan"]))
-    if words["dtype"] != str(jnp.result_type(float)):
-        raise ValueError(
-            f"its products are of {words['dtype']}, and JAX's default dtype is"
-            f" {jnp.result_type(float)} now (jax_enable_x64)"
-        )
-    bases = [
-        Polynomials(*(arrays[f"{name}.{field.name}"] for field in dataclasses.fields(Polynomials)))
-        for name in ("values", "ranks")
-    ]
-    maps = tuple(RankMap(*arrays[f"map.{place}"]) for place in range(words["maps"]))
-    repair = None
-    if "repair.maps" in arrays:
-        repair = Repair(*(arrays[f"repair.{name}"] for name in Repair._fields))
-    sample = dict(zip(words["sample"], arrays["sample"], strict=True))
-    plain: dict[str, Any] = {name: words[name] for name in WORDS}
-    plain["numbers"] = tuple(words["numbers"])
-    plain["levels"] = {name: tuple(levels) for name, levels in words["levels"].items()}
-    plain |= {name: arrays[name] for name in ARRAYS_OF_PLAN}
-    h, k, single = words["kernels"]
-    return Plan(
-        **plain,
-        kernels=Kernels(h, k, single),
-        sample=sample,
-        maps=maps,
-        values=bases[0],
-        ranks=bases[1],
-        repair=repair,
-    )
-
-
-def _of_sums(sums: StreamSums) -> ArraysByName:
-    arrays = {f"sums.{name}": getattr(sums, name) for name in COUNTS}
-    for kind in ("values", "ranks"):
-        for name, tile in getattr(sums, kind).items():
-            parts = {"cross": tile.cross} | {f"own{i}": own for i, own in enumerate(tile.own)}
-            arrays |= {f"{kind}:{name}:{part}": array for part, array in parts.items()}
-    return arrays
-
-
-COUNTS = ("rows", "weights", "squares", "strange")
-
-
-def _as_sums(arrays: ArraysByName, seen: int) -> StreamSums:
-    tiles: dict[str, dict[str, TileSums]] = {"values": {}, "ranks": {}}
-    for key in arrays:
-        kind, _, rest = key.partition(":")
-        name, _, part = rest.partition(":")
-        if part == "cross":
-            own = [f"{kind}:{name}:own{i}" for i in range(2)]
-            found = tuple(arrays[each] for each in own if each in arrays)
-            tiles[kind][name] = TileSums(arrays[key], found)
-    counts: dict[str, Any] = {name: arrays[f"sums.{name}"] for name in COUNTS}
-    return StreamSums(seen, **counts, values=tiles["values"], ranks=tiles["ranks"])
-
-
-def _check_sums(plan: Plan, sums: StreamSums) -> None:
-    """Check that the shapes of sums are those of their plan."""
-    count = plan.layout().count
-    for name in ("rows", "weights", "squares"):
-        if getattr(sums, name).shape != (count, count):
-            raise ValueError(f"{name} has shape {getattr(sums, name).shape}")
-    for kind, tiles in (("values", sums.values), ("ranks", sums.ranks)):
-        for name, tile in tiles.items():
-            for array in (tile.cross, *tile.own):
-                if array.dtype != np.float64 or not np.isfinite(array).all():
-                    raise ValueError(f"{kind} of {name} are no finite numbers")
-
-
-BATCH = "the batch"
-"""How messages call rows that have no file."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -213,11 +73,11 @@ class ScanState:
     their products (float32: some 1e-7).
 
     Attributes:
-      rows: how many have been taken, with those of weight 0.
+      rows: number of rows that have been taken, with those of weight 0.
     """
 
     _plan: Plan
-    _sums: StreamSums | None = None
+    _sums: BatchSums | None = None
 
     @classmethod
     def prepare(
@@ -226,13 +86,13 @@ class ScanState:
         *,
         h: int = 5,
         k: int = 5,
-        method: str = "kb",
+        measure: str = "kb",
         weights: str | None = None,
-        pvalues: str | None = "auto",
+        test: str | None = "auto",
         categories: Collection[str] = (),
         memory: int = MEMORY,
     ) -> ScanState:
-        """Return a state without rows, from a sample of those to come.
+        """Prepare a state without rows, from a sample of those to come.
 
         The sample fixes which columns are numbers and which categories, the levels of these (in the
         rows to come any other text is of the level ``"(other levels)"``), polynomials that are
@@ -243,9 +103,9 @@ class ScanState:
           sample: a matrix of numbers, a mapping of names to columns, or a frame that Arrow can read
             (pyarrow, pandas, polars).
           h, k: degrees, as of `hgr_jax.scan`.
-          method: ``"kb"`` or ``"sk"``, the latter with ``pvalues=None``.
+          measure: ``"kb"`` or ``"sk"``, the latter with ``test=None``.
           weights: name of the column of the observation weights.
-          pvalues: ``"auto"`` or None; without, there are no ranks, at half the cost.
+          test: ``"auto"`` or None; without, there are no ranks, at half the cost.
           categories: names of numeric columns to read as categories.
           memory: bytes that the sums may take.
 
@@ -267,27 +127,38 @@ class ScanState:
         if not table.num_rows:
             raise ValueError("sample must have rows; got none.")
         kinds = kinds_of(table.schema)
-        known = {name: kind or NUMBER for name, kind in kinds.items() if kind is not None}
-        options = StreamOptions(
-            h, k, method, weights=weights, pvalues=pvalues, categories=categories, memory=memory
+        readable = {name: kind or NUMBER for name, kind in kinds.items() if kind is not None}
+        request = request_of(
+            h,
+            k,
+            measure,
+            weights=weights,
+            test=test,
+            categories=categories,
+            execution=Execution(memory),
         )
-        options.check(known, list(kinds))
-        survey = Survey(known, categories=categories, weights=weights, sample_rows=table.num_rows)
-        survey.update(decoded(table, known, BATCH), BATCH)
-        return cls.of_survey(survey, options, exact=False).in_order(list(kinds))
+        request.refuse_batches("a state", "has sums only")
+        check_batches(request, readable, list(kinds))
+        survey = Survey(
+            readable,
+            categories=request.categories.names,
+            weights=weights,
+            sample_rows=table.num_rows,
+        )
+        survey.update(decoded(table, readable, BATCH), BATCH)
+        return cls.of_survey(survey, request, exact=False).in_order(list(kinds))
 
     @classmethod
-    def of_survey(cls, survey: Survey, options: StreamOptions, *, exact: bool) -> ScanState:
+    def of_survey(cls, survey: Survey, request: Request, *, exact: bool) -> ScanState:
         """Return a state without rows, from a first pass; ``exact`` if it has seen all rows."""
         if not survey.counted:
             raise TableError("the table has no rows (of positive weight)")
-        kernels = Kernels(options.h, options.k, options.method == "sk")
-        plan = plan_of(survey, kernels, tested=options.pvalues is not None, exact=exact)
+        kernels, tested = request.measure.kernels, request.test is not None
+        plan = plan_of(survey, kernels, tested=tested, exact=exact)
         if not plan.numbers and not plan.levels:
             reasons = "; ".join(f"{name!r}: {why}" for name, why in [*plan.skipped.items()][:3])
             raise TableError(f"no column of the table can be used: {reasons}")
-        need = bytes_of(plan)
-        memory = check_count("memory", options.memory, 2**20)
+        need, memory = bytes_of_sums(plan), request.execution.memory
         if need > memory:
             raise ValueError(
                 f"the sums of {len(plan.numbers) + len(plan.levels):,} columns take"
@@ -305,7 +176,7 @@ class ScanState:
         return ScanState(dataclasses.replace(plan, skipped=skipped, kinds=kinds))
 
     @property
-    def parts(self) -> tuple[Plan, StreamSums | None]:
+    def parts(self) -> tuple[Plan, BatchSums | None]:
         """What is summed, and the sums."""
         return self._plan, self._sums
 
@@ -320,7 +191,7 @@ class ScanState:
         return self._plan.read
 
     def update(self, batch: Any, *, name: str = BATCH) -> ScanState:
-        """Return the state with the rows of a batch.
+        """Add the rows of a batch.
 
         Args:
           batch: as the sample of `prepare`; other columns than that has are ignored.
@@ -333,11 +204,11 @@ class ScanState:
         table = as_arrow(batch)
         if not table.num_rows:
             return self
-        sums = StreamSums.of(self._plan, decoded(table, self.columns, name), name)
+        sums = BatchSums.of(self._plan, decoded(table, self.columns, name), name)
         return dataclasses.replace(self, _sums=sums if self._sums is None else self._sums + sums)
 
     def merge(self, other: ScanState) -> ScanState:
-        """Return the state with the rows of both.
+        """Add the rows of another state.
 
         Raises:
           TypeError: for what is no state.  ValueError: if they are not of the same `prepare`.
@@ -356,7 +227,7 @@ class ScanState:
     @property
     def well_conditioned(self) -> bool:
         """Whether the sample was enough: the bases are near-orthonormal on the rows too."""
-        return self._sums is None or not spans(self._plan, self._sums)[1].any()
+        return self._sums is None or not assess_bases(self._plan, self._sums)[1].any()
 
     def repaired(self) -> ScanState:
         """Return a state without rows whose bases suit those of this one: take the rows again.
@@ -370,7 +241,8 @@ class ScanState:
     def result(
         self,
         *,
-        target: str | int | Sequence[str | int] | None = None,
+        target: Any = None,
+        among: Any = None,
         permutations: int = 999,
         key: Array | None = None,
         memory: int = MEMORY,
@@ -378,31 +250,42 @@ class ScanState:
         """Return the scan of the rows that have been taken.
 
         Values, counts and |Pearson| are those of all rows; ``rank_correlation`` and ``spearman``
-        are of ranks by the sample.  P-values are by the law of ranks that `hgr_jax.scan` takes for
-        columns that are missing in many different rows, where it can be trusted, else
-        (``"sampled permutation"``) by permutations of up to 16,384 rows of the sample.  Pairs whose
-        rows leave a basis ill conditioned have no value, and a note says so.  `Scan.fit`,
-        `Scan.values` and pictures are of the rows of the sample.
+        are of ranks by the sample.  P-values are by ranks within each column, where their law can
+        be trusted, else (``"sampled permutation"``) by permutations of up to 16,384 rows of the
+        sample.  Pairs whose rows leave a basis ill conditioned have no value, and a note says so.
+        `Scan.fit`, `Scan.values` and pictures are of the rows of the sample.
 
         Args:
-          target, permutations, key: as of `hgr_jax.scan`.
+          target, among, permutations, key: as of `hgr_jax.scan`.
           memory: bytes for permutations.
 
         Raises:
           ValueError: if there are no rows yet.
         """
-        return scan_of(
-            self._plan,
-            self._sums,
+        plan, kernels = self._plan, self._plan.kernels
+        request = request_of(
+            kernels.h,
+            kernels.k,
+            "sk" if kernels.single else "kb",
             target=target,
-            permutations=permutations,
-            key=key,
-            memory=memory,
+            among=among,
+            weights=plan.weights,
+            test=Test("auto", permutations, key) if plan.tested else None,
+            execution=Execution(memory),
         )
+        return self.scan_of(request)
+
+    def scan_of(self, request: Request, gather: Gather | None = None) -> Scan:
+        """Return the scan of a request; ``gather`` reads rows of pairs again, if any can be."""
+        if self._sums is None:
+            raise ValueError("this state has no rows yet: update it first.")
+        table = BatchTable(self._plan, self._sums, request, gather)
+        selection = PairSelection.of(request, self._plan.names)
+        return scan_pairs(table, request, *pairs_of(table.columns, selection))
 
     def save(self, path: str | Path) -> None:
         """Keep the state in one file (NumPy's ``.npz``, without pickle)."""
-        write_state(path, self._plan, self._sums)
+        write_state(path, self)
 
     @classmethod
     def load(cls, path: str | Path) -> ScanState:
@@ -412,8 +295,159 @@ class ScanState:
           FileNotFoundError: if there is no such file.
           ValueError: for a file that is none of a state.
         """
-        return cls(*read_state(path)[:2])
+        return read_state(path)[0]
 
     def __repr__(self) -> str:
         used = len(self._plan.numbers) + len(self._plan.levels)
         return f"ScanState({self.rows:,} rows, {used} columns)"
+
+
+def check_batches(request: Request, kinds: Mapping[str, str], names: Sequence[str]) -> None:
+    """Raise for options that do not suit a table of such columns, before hours of work.
+
+    Args:
+      request: the options.
+      kinds: of the columns that are read, by name.
+      names: of all columns, in order.
+    """
+    unknown = sorted(set(request.categories.names) - set(kinds))
+    if unknown:
+        raise ValueError(f"categories name no column of the table: {unknown}.")
+    weights = request.weights
+    if weights is not None:
+        if not isinstance(weights, str):
+            raise TypeError(
+                "weights of a table that is read batch by batch must be the name of a column; got"
+                f" {type(weights).__name__}."
+            )
+        if kinds.get(weights) != NUMBER:
+            raise ValueError(
+                f"weights must name a column of numbers; {printable(weights)!r} is"
+                f" {kinds.get(weights) or 'no column'}."
+            )
+    PairSelection.of(request, [name for name in names if name != weights])
+
+
+def write_state(path: str | Path, state: ScanState, about: Mapping[str, Any] | None = None) -> None:
+    """Keep a state in a file, and what is said ``about`` it."""
+    plan, sums = state.parts
+    settings = {"seen": None if sums is None else sums.seen, "about": dict(about or {})}
+    arrays = _arrays_of_plan(plan) | ({} if sums is None else _arrays_of_sums(sums))
+    save_archive(path, "state of a scan", settings, arrays)
+
+
+def read_state(path: str | Path) -> tuple[ScanState, dict[str, Any]]:
+    """Return a state, and what was said about it.
+
+    Raises:
+      FileNotFoundError: if there is no such file.
+      ValueError: for a file that is none of a state.
+    """
+    settings, arrays = load_archive(path, "state of a scan")
+    try:
+        plan = _plan_of_arrays(arrays)
+        sums = None
+        if settings["seen"] is not None:
+            sums = _sums_of_arrays(arrays, int(settings["seen"]))
+            _check_sums(plan, sums)
+        return ScanState(plan, sums), dict(settings["about"])
+    except Exception as error:  # of whatever is in it
+        raise ValueError(
+            f"{printable(str(path))} does not hold the state of a scan: {error}"
+        ) from error
+
+
+def same_plan(one: Plan, other: Plan) -> bool:
+    """Return whether two plans say the same, so that their sums can be added."""
+    first, second = _arrays_of_plan(one), _arrays_of_plan(other)
+    return first.keys() == second.keys() and all(
+        first[name].shape == second[name].shape
+        and np.array_equal(first[name], second[name], first[name].dtype.kind == "f")
+        for name in first
+    )
+
+
+def _arrays_of_plan(plan: Plan) -> ArraysByName:
+    settings = {name: getattr(plan, name) for name in PLAN_SETTINGS}
+    settings |= {
+        "dtype": str(plan.dtype),
+        "kernels": [plan.kernels.h, plan.kernels.k, plan.kernels.single],
+        "sample": list(plan.sample),
+        "maps": len(plan.maps),
+    }
+    plain = {n: dict(kept) if isinstance(kept, Mapping) else kept for n, kept in settings.items()}
+    arrays: ArraysByName = {"plan": np.array(json.dumps(plain))}
+    arrays |= {name: getattr(plan, name) for name in PLAN_ARRAYS}
+    for name, basis in (("values", plan.values), ("ranks", plan.ranks)):
+        for field in dataclasses.fields(Polynomials):
+            arrays[f"{name}.{field.name}"] = getattr(basis, field.name)
+    arrays["sample"] = np.stack(list(plan.sample.values()))
+    for place, each in enumerate(plan.maps):
+        arrays[f"map.{place}"] = np.stack([each.values, each.ranks])
+    if plan.repair is not None:
+        arrays |= {f"repair.{name}": part for name, part in plan.repair._asdict().items()}
+    return arrays
+
+
+def _plan_of_arrays(arrays: ArraysByName) -> Plan:
+    settings = json.loads(str(arrays["plan"]))
+    if settings["dtype"] != str(dtype_of_sums()):
+        raise ValueError(
+            f"its products are of {settings['dtype']}, and JAX's default dtype is"
+            f" {dtype_of_sums()} now (jax_enable_x64)"
+        )
+    bases = [
+        Polynomials(*(arrays[f"{name}.{field.name}"] for field in dataclasses.fields(Polynomials)))
+        for name in ("values", "ranks")
+    ]
+    repair = None
+    if "repair.maps" in arrays:
+        repair = Repair(*(arrays[f"repair.{name}"] for name in Repair._fields))
+    plain: dict[str, Any] = {name: settings[name] for name in PLAN_SETTINGS}
+    plain["numbers"] = tuple(settings["numbers"])
+    plain["levels"] = {name: tuple(levels) for name, levels in settings["levels"].items()}
+    plain |= {name: arrays[name] for name in PLAN_ARRAYS}
+    return Plan(
+        **plain,
+        kernels=Kernels(*settings["kernels"]),
+        sample=dict(zip(settings["sample"], arrays["sample"], strict=True)),
+        maps=tuple(RankMap(*arrays[f"map.{place}"]) for place in range(settings["maps"])),
+        values=bases[0],
+        ranks=bases[1],
+        repair=repair,
+    )
+
+
+def _arrays_of_sums(sums: BatchSums) -> ArraysByName:
+    arrays = {f"sums.{name}": getattr(sums, name) for name in SUM_ARRAYS}
+    for kind in ("values", "ranks"):
+        for name, tile in getattr(sums, kind).items():
+            parts = {"cross": tile.cross} | {f"own{i}": own for i, own in enumerate(tile.own)}
+            arrays |= {f"{kind}:{name}:{part}": array for part, array in parts.items()}
+    return arrays
+
+
+def _sums_of_arrays(arrays: ArraysByName, seen: int) -> BatchSums:
+    tiles: dict[str, dict[str, TileSums]] = {"values": {}, "ranks": {}}
+    for key in arrays:
+        kind, _, rest = key.partition(":")
+        name, _, part = rest.partition(":")
+        if part == "cross":
+            own = [f"{kind}:{name}:own{i}" for i in range(2)]
+            found = tuple(arrays[each] for each in own if each in arrays)
+            tiles[kind][name] = TileSums(arrays[key], found)
+    counts: dict[str, Any] = {name: arrays[f"sums.{name}"] for name in SUM_ARRAYS}
+    return BatchSums(seen, **counts, values=tiles["values"], ranks=tiles["ranks"])
+
+
+def _check_sums(plan: Plan, sums: BatchSums) -> None:
+    """Check that the shapes of sums are those of their plan."""
+    count = plan.layout().count
+    for name in ("rows", "weights", "squares"):
+        if getattr(sums, name).shape != (count, count):
+            raise ValueError(f"{name} has shape {getattr(sums, name).shape}")
+    for kind, tiles in (("values", sums.values), ("ranks", sums.ranks)):
+        for name, tile in tiles.items():
+            for array in (tile.cross, *tile.own):
+                if array.dtype != np.float64 or not np.isfinite(array).all():
+                    raise ValueError(f"{kind} of {name} are no finite numbers")

@@ -1,11 +1,10 @@
-"""[layout] Which features the columns of a scan have, in which tiles: all but the rows themselves.
+"""Sums over rows of products of functions: what all estimates of pairs are made of.
 
-[products] Gram matrices of the features of many columns: products over rows, in blocks of rows.
+Sums add up over batches of rows; a table in memory is one batch.  A *tile* is a set of columns of
+one kind (`Layout`).  The features of a row are made where they are used, block by block, so that
+nothing of the size of the rows times the degrees is ever in memory:
 
-A *tile* is a set of columns of one kind.  The features of a row are made where they are used, so
-that nothing of the size of the rows times the degrees is ever in memory:
-
-* numbers: ``p_1 .. p_d`` of each column, near-orthonormal polynomials, 0 where it is missing;
+* numbers: ``p_1 .. p_d`` of each column, near-orthonormal functions, 0 where it is missing;
 * categories: an indicator of each level, 0 where it is missing;
 * patterns: the weight of a row where a pattern of missing values has it, else 0.
 
@@ -13,29 +12,19 @@ Features are NumPy's, and so are narrow products: every table has another shape,
 would compile for longer than the arithmetic takes.  Wide products are JAX's, one small program for
 each width: it has the accelerator, and on a busy CPU its threads do not wait for each other.
 Blocks are computed in the dtype of the data, and summed in double precision.
-
-
-[sums] Sums over rows, from which the pairs of two tiles are estimated: they add up over batches.
-
-A table in memory is one batch; a stream has many.
-
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from itertools import combinations_with_replacement
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
@@ -102,7 +91,7 @@ class Layout:
         return max(self.levels, default=0)
 
     @property
-    def alike(self) -> bool:
+    def single_pattern(self) -> bool:
         """Whether all columns are present in the same rows."""
         return self.count == 1
 
@@ -185,13 +174,10 @@ def _wide_products(
     total: NDArray[np.float64] | None = None
     pending: Array | None = None
     shapes = (0, 0)
-    devices = _DEVICES.get()
-    own, both = _shared(devices) if devices else (_upper, _full)
-    each = -(-TILE_ROWS // max(len(devices), 1)) * max(len(devices), 1)
 
     def padded(f: Floats) -> Floats:
         """Return ``f`` padded with 0 to a multiple of 64 features and the rows of a block."""
-        found = np.empty((-(-len(f) // 64) * 64, each), dtype)
+        found = np.empty((-(-len(f) // 64) * 64, TILE_ROWS), dtype)
         found[: len(f), : f.shape[1]] = f
         found[: len(f), f.shape[1] :] = 0
         found[len(f) :] = 0
@@ -201,11 +187,11 @@ def _wide_products(
         part = np.asarray(found)[: shapes[0], : shapes[1]]
         return part.astype(np.float64) if total is None else np.add(total, part, out=total)
 
-    for start in range(0, rows, each):
-        f, g = features(slice(start, min(start + each, rows)))
+    for start in range(0, rows, TILE_ROWS):
+        f, g = features(slice(start, min(start + TILE_ROWS, rows)))
         shapes = len(f), len(f if g is None else g)
         # The features of a block are made while the products of the one before it are computed.
-        following = own(padded(f)) if g is None else both(padded(f), padded(g))
+        following = _upper(padded(f)) if g is None else _full(padded(f), padded(g))
         total = total if pending is None else done(pending)
         pending = following
     assert pending is not None
@@ -234,40 +220,6 @@ def _upper_half(f: Array) -> Array:
 
 
 _upper = jitted(_upper_half)
-
-_DEVICES: ContextVar[tuple[jax.Device, ...]] = ContextVar("devices", default=())
-"""Those of the wide products.  Products are asked for in many places; where they are computed
-concerns none of them."""
-
-
-@contextlib.contextmanager
-def on_devices(devices: Sequence[jax.Device] | None) -> Iterator[None]:
-    """Share the rows of wide products among devices, within; None for JAX's default one."""
-    token = _DEVICES.set(tuple(devices or ()))
-    try:
-        yield
-    finally:
-        _DEVICES.reset(token)
-
-
-@functools.lru_cache(maxsize=8)
-def _shared(devices: tuple[jax.Device, ...]) -> tuple[Callable[..., Array], Callable[..., Array]]:
-    """Return `_upper` and `_full` of features whose rows are shared among devices."""
-    mesh = Mesh(np.array(devices), ("rows",))
-    rows = PartitionSpec(None, "rows")
-
-    def summed(product: Callable[..., Array], count: int) -> Callable[..., Array]:
-        local = jax.shard_map(
-            lambda *f: lax.psum(product(*f), "rows"),
-            mesh=mesh,
-            in_specs=(rows,) * count,
-            out_specs=PartitionSpec(),
-        )
-        placed = NamedSharding(mesh, rows)
-        program = jax.jit(local)
-        return lambda *f: program(*(jax.device_put(each, placed) for each in f))
-
-    return summed(_upper_half, 1), summed(_transposed, 2)
 
 
 def number_products(
@@ -520,14 +472,26 @@ def cross_sums(layout: Layout, batch: Batch, left: Integers, right: Integers) ->
     return np.pad(cross, (0, 1))
 
 
-def shared_weights(batch: Batch, left: Integers, right: Integers, power: int = 1) -> Floats:
-    """Return sums of a power of the weights over the rows that two patterns share."""
-    present = batch.present
-    weights = None if batch.weights is None else np.asarray(batch.weights, np.float64) ** power
+def shared_weights(
+    present: NDArray[np.bool_],
+    weights: Floats | None,
+    left: Integers,
+    right: Integers,
+    power: int = 1,
+) -> Floats:
+    """Return sums of a power of the weights over the rows that two patterns share.
+
+    Args:
+      present: ``(n, u)``, the rows of each pattern.
+      weights: ``(n,)`` or None.
+      left, right: patterns.
+      power: of the weights.
+    """
+    powers = None if weights is None else np.asarray(weights, np.float64) ** power
 
     def block(rows: slice) -> Floats:
         there = np.ascontiguousarray(present[rows, left].T, np.float64)
-        weighted = there if weights is None else there * weights[rows]
+        weighted = there if powers is None else there * powers[rows]
         return weighted @ present[rows, right].astype(np.float64)
 
-    return sum_in_blocks(block, batch.rows, len(left) + len(right))
+    return sum_in_blocks(block, len(present), len(left) + len(right))

@@ -7,7 +7,6 @@ anything: one that cannot be used is left out, with its reason in words.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -77,7 +76,7 @@ def as_columns(
     *,
     names: Sequence[str] | None = None,
     categories: Collection[str] = (),
-    low_cardinality: int = 0,
+    integers_up_to: int = 0,
 ) -> Columns:
     """Return the columns of a matrix or data frame.
 
@@ -86,7 +85,7 @@ def as_columns(
         frame that narwhals knows (pandas, polars, pyarrow, ...).
       names: of the columns of an array; default ``x0, x1, ...``.
       categories: names of numeric columns to be read as categories.
-      low_cardinality: integer columns of at most so many distinct values are categories too.
+      integers_up_to: integer columns of at most so many distinct values are categories too.
 
     Booleans are numbers (their two levels span the same functions), dates are days since the
     column's first, categorical types are categories, and text is what `settle` takes it for.
@@ -102,9 +101,9 @@ def as_columns(
     for option, value in (("names", names), ("categories", categories)):
         if isinstance(value, str):
             raise TypeError(f"{option} must be a sequence of names; got the string {value!r}.")
-    low_cardinality = check_count("low_cardinality", low_cardinality, 0)
+    integers_up_to = check_count("integers_up_to", integers_up_to, 0)
     categories = {str(name) for name in categories}
-    builder = _Builder(low_cardinality)
+    builder = _Builder(integers_up_to)
     frame = None
     if isinstance(table, np.ndarray | jax.Array):
         if table.ndim != 2 or 0 in table.shape:
@@ -118,7 +117,7 @@ def as_columns(
             raise ValueError(
                 f"names must be {table.shape[1]}, one for each column; got {len(names)}."
             )
-        if not categories and not low_cardinality and table.dtype in (np.float32, np.float64):
+        if not categories and not integers_up_to and table.dtype in (np.float32, np.float64):
             return _matrix(names, table, builder.notes)
         series: list[Any] = list(np.asarray(table).T)
     else:
@@ -180,52 +179,21 @@ def _matrix(names: Sequence[str], table: Any, notes: dict[str, str]) -> Columns:
         with np.errstate(all="ignore"):
             low, high = np.fmin.reduce(host, axis=0), np.fmax.reduce(host, axis=0)
         for position in map(int, np.flatnonzero(infinite)):
-            tell_infinite(notes, names[position], int(infinite[position]))
+            note_infinite(notes, names[position], int(infinite[position]))
     for position in map(int, np.flatnonzero(~(low < high))):
         skipped[names[position]] = constant_reason(low[position])
         notes.pop(names[position], None)
     used = np.array([i for i, name in enumerate(names) if name not in skipped], np.intp)
     numbers = table if len(used) == len(names) else host[:, used]
-    _tell_duplicates(notes, [names[i] for i in used], list(np.asarray(numbers).T))
     none = np.zeros(0, np.intp)
     return Columns(tuple(names), numbers, used, (), none, skipped, notes)
-
-
-def beside(first: Columns, second: Columns) -> Columns:
-    """Return the columns of two tables of the same rows, those of the second after the others.
-
-    Raises:
-      ValueError: for another number of rows, or a name that both have.
-    """
-    if first.rows != second.rows:
-        raise ValueError(
-            f"other must have the rows of the table, {first.rows:,}; got {second.rows:,}."
-        )
-    both = [name for name in second.names if name in set(first.names)]
-    if both:
-        raise ValueError(
-            f"columns of other must have names of their own; {', '.join(map(repr, both[:5]))}"
-            f" {'is' if len(both) == 1 else 'are'} in both tables: rename them."
-        )
-    start = len(first.names)
-    return Columns(
-        names=first.names + second.names,
-        numbers=np.concatenate([np.asarray(each.numbers) for each in (first, second)], axis=1),
-        number_positions=np.append(first.number_positions, start + second.number_positions),
-        categories=first.categories + second.categories,
-        category_positions=np.append(first.category_positions, start + second.category_positions),
-        skipped=first.skipped | second.skipped,
-        notes=first.notes | second.notes,
-        frame=first.frame,
-        dates={**first.dates, **second.dates},
-    )
 
 
 class _Builder:
     """Columns of any kind, one after the other."""
 
-    def __init__(self, low_cardinality: int) -> None:
-        self.low_cardinality = low_cardinality
+    def __init__(self, integers_up_to: int) -> None:
+        self.integers_up_to = integers_up_to
         self.numbers: dict[str, NDArray[np.float64]] = {}
         self.categories: dict[str, Category] = {}
         self.skipped: dict[str, str] = {}
@@ -253,7 +221,7 @@ class _Builder:
                 first = column[~np.isnat(column)].min()
                 self.dates[name] = float(first.astype("M8[s]").astype(np.int64))
             column = as_array(column)
-            few = not flags and 0 < self.low_cardinality >= whole_values(column)
+            few = not flags and 0 < self.integers_up_to >= whole_values(column)
             if not (as_category or few):
                 self._add_numbers(name, column.astype(np.float64))
                 return
@@ -264,7 +232,7 @@ class _Builder:
         infinite = np.isinf(values)
         if infinite.any():
             values = np.where(infinite, np.nan, values)
-            tell_infinite(self.notes, name, int(infinite.sum()))
+            note_infinite(self.notes, name, int(infinite.sum()))
         present = values[~np.isnan(values)]
         if not len(present) or present.min() == present.max():
             self._skip(name, constant_reason(present[0] if len(present) else np.nan))
@@ -282,13 +250,11 @@ class _Builder:
         new[kept] = np.arange(len(kept))
         levels = [column.levels[i] for i in kept]
         new[rare] = len(kept)
-        if len(rare) > 1:
+        if len(rare):
             levels.append(OTHER)
             add_note(self.notes, name, pooled.remark)
-        else:
-            levels += [column.levels[i] for i in rare]
-        unpooled = column if len(rare) > 1 else None
-        self.categories[name] = Category(new[column.codes], tuple(levels), unpooled)
+        names = tuple(column.levels[i] for i in rare)
+        self.categories[name] = Category(new[column.codes], tuple(levels), names)
 
     def _skip(self, name: str, reason: str) -> None:
         self.skipped[name] = reason
@@ -300,9 +266,6 @@ class _Builder:
         numbers = (
             np.stack(list(self.numbers.values()), axis=1) if self.numbers else np.zeros((rows, 0))
         )
-        _tell_duplicates(self.notes, list(self.numbers), list(self.numbers.values()))
-        codes = [category.codes for category in self.categories.values()]
-        _tell_duplicates(self.notes, list(self.categories), codes)
         return Columns(
             names=names,
             numbers=numbers,
@@ -317,14 +280,17 @@ class _Builder:
 
 
 class PooledLevels(NamedTuple):
-    """Positions of the levels that are kept, or why the column is left out; and of the rare ones.
+    """Which levels of a category are pooled.
 
-    ``remark`` is what is said of these where they are more than one.
+    Attributes:
+      kept: positions of the levels that are kept, or why the column is left out.
+      rare: positions of the levels that are pooled into one: none, or two or more.
+      remark: on these.
     """
 
     kept: NDArray[np.intp] | str
     rare: NDArray[np.intp]
-    remark: str
+    remark: str = ""
 
 
 def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
@@ -333,17 +299,17 @@ def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
     present, distinct = counts.sum(), np.count_nonzero(counts)
     if distinct < 2:
         single = levels[int(counts.argmax())] if present else np.nan
-        return PooledLevels(constant_reason(single), none, "")
+        return PooledLevels(constant_reason(single), none)
     rare = (counts > 0) & ((counts < MIN_LEVEL_ROWS) | (counts < MIN_LEVEL_SHARE * present))
     if counts[rare].sum() > MAX_POOLED_SHARE * present:
         least = max(MIN_LEVEL_ROWS, int(np.ceil(MIN_LEVEL_SHARE * present)))
         reason = f"text with {distinct} levels, most of them in fewer than {least} rows"
-        return PooledLevels(reason, none, "")
+        return PooledLevels(reason, none)
     pooled = np.flatnonzero(rare)
+    if len(pooled) < 2:
+        return PooledLevels(np.flatnonzero(counts > 0), none)
     remark = f"{len(pooled)} rare levels ({counts[rare].sum()} rows) are pooled"
-    return PooledLevels(
-        np.flatnonzero((counts > 0) & ~rare), pooled, remark if len(pooled) > 1 else ""
-    )
+    return PooledLevels(np.flatnonzero((counts > 0) & ~rare), pooled, remark)
 
 
 def constant_reason(value: float | str) -> str:
@@ -353,29 +319,9 @@ def constant_reason(value: float | str) -> str:
     return "no value is present" if np.isnan(value) else f"every value that is present is {value:g}"
 
 
-def tell_infinite(notes: dict[str, str], name: str, count: int) -> None:
+def note_infinite(notes: dict[str, str], name: str, count: int) -> None:
     """Add a remark on infinite values of a column."""
     add_note(notes, name, f"{count} infinite value{'s' if count > 1 else ''} counted as missing")
-
-
-def _tell_duplicates(notes: dict[str, str], names: Sequence[str], columns: Sequence[Any]) -> None:
-    """Add a remark on every column that holds the same values as one before it."""
-
-    @functools.cache
-    def digest(position: int) -> int:
-        return hash(np.ascontiguousarray(columns[position]).tobytes())
-
-    alike: dict[bytes, list[int]] = {}
-    for position, column in enumerate(columns):
-        sample = column[:: max(1, len(column) // 64)].tobytes()
-        for other in alike.get(sample, []):
-            if digest(other) == digest(position) and np.array_equal(
-                columns[other], column, equal_nan=column.dtype.kind == "f"
-            ):
-                add_note(notes, names[position], f"the same values as {names[other]!r}")
-                break
-        else:
-            alike.setdefault(sample, []).append(position)
 
 
 def _named(given: Sequence[Any], builder: _Builder) -> list[str]:

@@ -16,24 +16,12 @@ from hgr_jax.core.host.polynomials import memberships
 class Category:
     """A category: the level ``(n,)`` of every row, -1 where it is missing, and the levels.
 
-    ``unpooled`` is the same category before rare levels were pooled, None where none were.
+    ``pooled`` are the rare levels that the last one stands for, if any.
     """
 
     codes: NDArray[np.integer]
     levels: tuple[str, ...]
-    unpooled: Category | None = None
-
-    def determines(self, other: Category) -> bool:
-        """Return whether every level lies in one level of another category of these rows."""
-        both = (self.codes >= 0) & (other.codes >= 0)
-        return bool((self.places_in(other)[self.codes[both]] == other.codes[both]).all())
-
-    def places_in(self, other: Category) -> NDArray[np.intp]:
-        """Return a level of another category in which each level ``(levels,)`` lies; -1 in none."""
-        both = (self.codes >= 0) & (other.codes >= 0)
-        places = np.full(len(self.levels), -1, np.intp)
-        places[self.codes[both]] = other.codes[both]
-        return places
+    pooled: tuple[str, ...] = ()
 
     def one_hot(self) -> NDArray[np.float64]:
         """Return a column of zeros and ones for each level, ``(n, levels)``."""

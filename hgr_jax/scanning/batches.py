@@ -1,0 +1,447 @@
+"""A table that is read batch by batch: sums over its rows, and what they say of its pairs.
+
+`BatchSums` are the sums of a plan; those over more rows are their sum.  `BatchTable` is such a
+table as a scan reads it: values from the sums, ranks and pictures from a sample of the rows, and
+pairs of which the sums say too little from rows that are read again, as many as memory allows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax._threads import one_blas_thread
+from hgr_jax.core.host.linalg import orthonormalising_maps, whitenings
+from hgr_jax.core.host.ranks import ranks
+from hgr_jax.core.partial import EXPLAINED
+from hgr_jax.scanning.bases import assessed, count_distinct, unresolved_in_dtype
+from hgr_jax.scanning.features import Estimates, Features, Patterns, within_range
+from hgr_jax.scanning.plan import Plan, Repair
+from hgr_jax.scanning.request import Request
+from hgr_jax.scanning.solve import (
+    MIN_SHARED_PIVOT,
+    PairSums,
+    Refit,
+    Tiles,
+    WhitenedTile,
+    refit_pairs,
+    whiten_levels,
+    whiten_numbers,
+)
+from hgr_jax.scanning.sums import Layout, TileSums, shared_weights, sums_of_tiles
+from hgr_jax.scanning.survey import WEIGHTS_KEY, weights_of
+from hgr_jax.tables.arrow_columns import DATES, NUMBER, Chunk
+from hgr_jax.tables.columns import Columns
+from hgr_jax.tables.encoding import Category
+
+NUMBERS, MIXED, CATEGORIES = "numbers", "mixed", "categories"
+"""Names of the pairs of tiles."""
+
+PERMUTED_ROWS = 2**14
+"""Largest number of rows of the sample that are permuted."""
+
+FUNCTION_COPIES = 4
+"""Copies of the functions of one side (of levels twice as many), while a pair is fitted."""
+
+EXTRA_VALUES_PER_ROW = 12
+"""Further numbers of a row of that pair."""
+
+SECONDS_OF_A_DAY = 86_400.0
+
+CONDITIONING_ADVICE = (
+    "pairs without a value take files and more memory (memory=), or a scan in memory"
+)
+"""What to do about columns that are ill conditioned on the sums."""
+
+Gather = Callable[[Plan, Integers], list[Floats]]
+"""Reads the rows of some pairs again; returns of each what `rows_of_pairs` does."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BatchSums:
+    """Sums over rows.
+
+    Attributes:
+      seen: the number of rows, with those of weight 0.
+      rows, weights, squares: ``(u, u)``, of the rows that two patterns share: their number, and
+        the sums of weights and of their squares.
+      unseen: ``(q,)``, number of texts of each category that are none of its levels.
+      values, ranks: of the tiles; `CATEGORIES` among the values alone.
+    """
+
+    seen: int
+    rows: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    unseen: NDArray[np.intp]
+    values: Mapping[str, TileSums]
+    ranks: Mapping[str, TileSums]
+
+    @classmethod
+    @one_blas_thread()
+    @np.errstate(over="ignore", invalid="ignore")  # of rows far beyond the sample
+    def of(cls, plan: Plan, chunk: Chunk, where: str) -> BatchSums:
+        """Return the sums over some rows; raises as `Plan.batches`."""
+        values, in_ranks, unseen = plan.batches(chunk, where)
+        layout = plan.layout()
+        every = np.arange(layout.count)
+        powers = (0, 1, 2) if values.weights is not None else (0,)
+        shared = [
+            shared_weights(values.present, values.weights if power else None, every, every, power)
+            for power in powers
+        ]
+        rows, weights, squares = (part.astype(np.float64) for part in shared * (3 // len(shared)))
+        of_tiles = sums_of_tiles(layout, values, pairs_of_tiles(layout))
+        of_ranks = {}
+        if in_ranks is not None:
+            layout = plan.layout(ranked=True)
+            tiles = pairs_of_tiles(layout)
+            tiles.pop(CATEGORIES, None)
+            of_ranks = sums_of_tiles(layout, in_ranks, tiles)
+        return cls(chunk.rows, rows, weights, squares, unseen, of_tiles, of_ranks)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def __add__(self, other: BatchSums) -> BatchSums:
+        """Return the sums over the rows of both."""
+
+        def both(name: str) -> dict[str, TileSums]:
+            first, second = getattr(self, name), getattr(other, name)
+            return {tile: first[tile] + second[tile] for tile in first}
+
+        return BatchSums(
+            self.seen + other.seen,
+            self.rows + other.rows,
+            self.weights + other.weights,
+            self.squares + other.squares,
+            self.unseen + other.unseen,
+            both("values"),
+            both("ranks"),
+        )
+
+
+def pairs_of_tiles(layout: Layout) -> dict[str, tuple[Integers, Integers]]:
+    """Return the columns of the pairs of tiles of a plan, by name."""
+    count = len(layout.patterns)
+    numbers, categories = np.arange(layout.n_numeric), np.arange(layout.n_numeric, count)
+    found = {}
+    if len(numbers):
+        found[NUMBERS] = numbers, numbers
+    if len(numbers) and len(categories):
+        found[MIXED] = numbers, categories
+    if len(categories):
+        found[CATEGORIES] = categories, categories
+    return found
+
+
+def bytes_of_sums(plan: Plan) -> int:
+    """Return about how many bytes sums of a plan take, with those of a batch beside them."""
+    total = 0
+    for layout in (plan.layout(), plan.layout(ranked=True)) if plan.tested else (plan.layout(),):
+        width = layout.degree * layout.n_numeric + sum(layout.levels)
+        own = (layout.degree + 1) ** 2 * layout.n_numeric + sum(layout.levels)
+        total += width**2 + own * layout.count
+    return 3 * 8 * total
+
+
+def _own_moments(layout: Layout, tile: TileSums) -> Floats:
+    """Return moments ``(d + 1, d + 1, p)`` of the numbers, each over its own rows."""
+    numbers = np.arange(layout.n_numeric)
+    place = np.searchsorted(layout.patterns_of(numbers), layout.patterns[numbers])
+    return tile.own[0][:, :, numbers, place]
+
+
+def assess_bases(plan: Plan, sums: BatchSums) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which directions ``(d, p)`` the rows support, and which bases must be repaired."""
+    if not plan.numbers:
+        return np.zeros((plan.kernels.largest, 0), bool), np.zeros(0, bool)
+    moments = _own_moments(plan.layout(), sums.values[NUMBERS])
+    if plan.repair is not None:
+        _, _, pivot = whitenings(moments, plan.repair.in_span)
+        ill = pivot < MIN_SHARED_PIVOT[str(plan.dtype)]
+        return plan.repair.in_span, ill | _lacks_directions(plan, plan.repair.in_span)
+    basis, wrong = assessed(plan.values, moments, plan.scaled(plan.sampled_numbers()))
+    return basis.in_span, wrong
+
+
+def _lacks_directions(plan: Plan, in_span: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which numbers have fewer directions ``in_span (d, p)`` than values in the sample.
+
+    Beside far outliers, what is taken for rounding may be all that the other rows say.
+    """
+    few = np.flatnonzero(in_span.sum(axis=0) < len(in_span))
+    found = np.zeros(len(plan.numbers), bool)
+    if len(few):
+        expected = np.minimum(count_distinct(plan.sampled_numbers()[:, few]) - 1, len(in_span))
+        found[few] = in_span[:, few].sum(axis=0) < expected
+    return found
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def repaired_plan(plan: Plan, sums: BatchSums) -> Plan:
+    """Return a plan whose polynomials are near-orthonormal on the rows of some sums of another.
+
+    Those that must be are replaced by what the moments of the old ones make orthonormal.
+    """
+    in_span, wrong = assess_bases(plan, sums)
+    moments = _own_moments(plan.layout(), sums.values[NUMBERS])
+    degree = len(in_span)
+    total = np.where(moments[0, 0] > 0, moments[0, 0], 1)
+    gram = np.nan_to_num(moments / total)
+    mean, each = gram[0, 1:], np.arange(degree)
+    covariance = gram[1:, 1:] - mean[:, None] * mean[None, :]
+    norms = gram[1 + each, 1 + each]
+    transform, alive = orthonormalising_maps(covariance, norms, EXPLAINED[str(plan.dtype)])
+    maps = np.where(wrong[:, None, None], np.moveaxis(transform, -1, 0), np.eye(degree))
+    shares = np.where(wrong[:, None, None], np.einsum("ijc,jc->ci", transform, mean)[..., None], 0)
+    if plan.repair is not None:
+        shares = shares + np.matmul(maps, plan.repair.shares)
+        maps = np.matmul(maps, plan.repair.maps)
+    span = np.where(wrong, alive, in_span)
+    return dataclasses.replace(plan, repair=Repair(maps, shares, span))
+
+
+class PlanSums(PairSums):
+    """The sums of a plan, of values or of ranks, as pairs are estimated from them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        sums: BatchSums,
+        refit: Callable[[Integers, Integers], Refit],
+        *,
+        ranked: bool = False,
+    ) -> None:
+        """Take sums, and what fits pairs on their own rows."""
+        self.layout, self.kernels = plan.layout(ranked=ranked), plan.kernels
+        self.shared = np.rint(sums.rows).astype(np.intp)
+        self._weights, self._refit_pairs = sums.weights, refit
+        self._tiles = {**sums.values, **sums.ranks} if ranked else sums.values
+        if not plan.numbers:
+            self.in_span = np.ones((self.layout.degree, 0), bool)
+            self.well_conditioned, self._unresolved = np.zeros(0, bool), np.zeros(0, bool)
+        elif ranked:
+            moments = _own_moments(self.layout, sums.ranks[NUMBERS])
+            sample = plan.in_ranks(plan.sampled_numbers())
+            self.in_span = assessed(plan.ranks, moments, sample)[0].in_span
+            self._unresolved = _lacks_directions(plan, self.in_span)
+            self.well_conditioned = ~self._unresolved
+        else:
+            self.in_span, wrong = assess_bases(plan, sums)
+            sample = plan.scaled(plan.sampled_numbers())
+            self._unresolved = _lacks_directions(plan, self.in_span)
+            self._unresolved |= unresolved_in_dtype(plan.values, sample)
+            self.well_conditioned = ~(wrong | self._unresolved)
+
+    def tiles(self, left: Integers, right: Integers) -> Tiles:
+        """Return the whitened columns of two tiles, and their cross moments."""
+        layout = self.layout
+        number = layout.is_number(right)
+        name = NUMBERS if number else MIXED if layout.is_number(left) else CATEGORIES
+        found = self._tiles[name]
+        one = self._whitened(left, found.own[0])
+        other = one if left[0] == right[0] else self._whitened(right, found.own[1])
+        total = self._weights[np.ix_(layout.patterns_of(left), layout.patterns_of(right))]
+        return Tiles((one, other), found.cross, total)
+
+    def _whitened(self, columns: Integers, own: Floats) -> WhitenedTile:
+        if self.layout.is_number(columns):
+            return whiten_numbers(self.layout, own, self.in_span[:, columns])
+        return whiten_levels(self.layout, columns, own)
+
+    def needs_refit(self, pairs: Integers) -> NDArray[np.bool_]:
+        """Return which pairs have a number that the sums do not resolve."""
+        unresolved = np.append(self._unresolved, False)
+        numbers = np.minimum(pairs, len(self._unresolved))
+        return np.asarray(unresolved[numbers].any(axis=1))
+
+    def refit(self, pairs: Integers, rows: Integers) -> Refit:
+        """Fit pairs on their own rows, as many as can be read again."""
+        return self._refit_pairs(pairs, rows)
+
+
+class BatchTable:
+    """A table that is read batch by batch; see `hgr_jax.scanning.run.Table`.
+
+    Attributes:
+      plan, sums: of the rows.
+      columns: the rows of the sample, as the columns of a table.
+      features, in_ranks: these as they are computed with.
+    """
+
+    complete = False
+    given = None
+    given_positions: Sequence[int] = ()
+    conditioning_advice = CONDITIONING_ADVICE
+
+    def __init__(
+        self, plan: Plan, sums: BatchSums, request: Request, gather: Gather | None = None
+    ) -> None:
+        """Take the sums of a table, and what reads rows of pairs again; None if nothing can."""
+        self.plan, self.sums, self.gather = plan, sums, gather
+        self.request, self.kernels = request, plan.kernels
+        self.memory = request.execution.memory
+        self.rows, self.features = sums.seen, sample_features(plan)
+        self.columns, self.row_weights = sample_columns(plan), self.features.weights
+        x = ranks(self.features.x).astype(np.float64)
+        self.in_ranks = dataclasses.replace(self.features, x=x)
+
+    @functools.cached_property
+    def patterns(self) -> Patterns:
+        """The patterns of missing values of the rows of the sample."""
+        return Patterns.of(self.features)
+
+    def estimate(
+        self, pairs: Integers, progress: Callable[[int], None]
+    ) -> tuple[Estimates, NDArray[np.bool_]]:
+        """Estimate ``pairs (N, 2)``; say which numbers ``(p,)`` are well conditioned."""
+        sums = PlanSums(self.plan, self.sums, self._refit)
+        return sums.estimate(pairs, progress), sums.well_conditioned
+
+    def rank_sums(self, degree: int) -> PairSums:
+        """Return the sums of ranks."""
+        return PlanSums(self.plan, self.sums, _refit_nothing, ranked=True)
+
+    def permuted_rows(self) -> Features:
+        """Return ranks of some rows of the sample."""
+        sample = self.features
+        stride = max(1, sample.rows // PERMUTED_ROWS)
+        weights = None if sample.weights is None else sample.weights[::stride].astype(np.float32)
+        x = ranks(sample.x[::stride]).astype(np.float32)
+        return Features(x, sample.codes[::stride].astype(np.int32), sample.levels, weights)
+
+    def unseen_texts(self) -> dict[str, int]:
+        """Return the number of texts of each category that the sample does not have, if any."""
+        counts = dict(zip(self.plan.levels, self.sums.unseen.tolist(), strict=True))
+        return {name: count for name, count in counts.items() if count and not self.plan.expected}
+
+    def effective_rows(self, pairs: Integers) -> Floats:
+        """Return the number of equally weighted rows that each pair's are equivalent to."""
+        first, second = self.plan.patterns[pairs].T
+        if self.plan.weights is None:
+            return self.sums.rows[first, second]
+        squares = self.sums.squares[first, second]
+        return self.sums.weights[first, second] ** 2 / np.maximum(squares, 1e-300)
+
+    def heaviest_rows(self, pairs: Integers) -> Floats:
+        """Return the sum of squared weights of each pair's rows, over the largest such square."""
+        first, second = self.plan.patterns[pairs].T
+        if self.plan.weights is None:
+            return self.sums.rows[first, second]
+        return self.sums.squares[first, second] / self.plan.heaviest**2
+
+    def _refit(self, pairs: Integers, rows: Integers) -> Refit:
+        """Fit pairs on their own rows; those of fewest rows first, so that they are many."""
+        if self.gather is None:
+            return _refit_nothing(pairs, rows)
+        plan = self.plan
+        widest = max(map(len, plan.levels.values()), default=0)
+        width = EXTRA_VALUES_PER_ROW + FUNCTION_COPIES * max(plan.kernels.largest, 2 * widest)
+        order = np.argsort(rows, kind="stable")
+        needed = 8 * (3 * np.cumsum(rows[order]) + width * rows[order])
+        places = np.sort(order[needed <= self.memory])
+        if not len(places):
+            return _refit_nothing(pairs, rows)
+        of_pairs = dict(zip(places.tolist(), self.gather(plan, pairs[places]), strict=True))
+
+        def features(place: int) -> tuple[Features, Integers]:
+            return _features_of_pair(plan, pairs[place], of_pairs.pop(place))
+
+        return refit_pairs(features, plan.kernels, places)
+
+
+def _refit_nothing(pairs: Integers, rows: Integers) -> Refit:
+    """Fit no pair: no rows are at hand."""
+    none = np.zeros(0)
+    both = np.zeros((0, 2), np.intp)
+    return Refit(np.zeros(0, np.intp), none, none, both, none, both.astype(bool))
+
+
+def sample_features(plan: Plan) -> Features:
+    """Return the rows of the sample: the numbers, and the levels of the categories."""
+    rows = len(plan.sample[WEIGHTS_KEY])
+    codes = np.empty((rows, len(plan.levels)), np.int32)
+    for place, name in enumerate(plan.levels):
+        codes[:, place] = np.nan_to_num(plan.sample[name], nan=-1)
+    weights = None if plan.weights is None else plan.sample[WEIGHTS_KEY]
+    levels = tuple(len(levels) for levels in plan.levels.values())
+    return Features(plan.sampled_numbers(), codes, levels, weights)
+
+
+def sample_columns(plan: Plan) -> Columns:
+    """Return the rows of the sample as the columns of a table."""
+    sample = sample_features(plan)
+    position = {name: place for place, name in enumerate(plan.names)}
+    numbers, dates = sample.x, dict[str, float]()
+    for place, name in enumerate(plan.numbers):
+        if plan.kinds[name] in DATES and not np.isnan(numbers[:, place]).all():
+            first = float(np.nanmin(numbers[:, place]))
+            numbers[:, place] -= first
+            dates[name] = first * SECONDS_OF_A_DAY
+    return Columns(
+        names=plan.names,
+        numbers=numbers,
+        number_positions=np.array([position[name] for name in plan.numbers], np.intp),
+        categories=tuple(
+            Category(codes, levels)
+            for codes, levels in zip(sample.codes.T, plan.levels.values(), strict=True)
+        ),
+        category_positions=np.array([position[name] for name in plan.levels], np.intp),
+        skipped=dict(plan.skipped),
+        notes=dict(plan.notes),
+        dates=dates,
+    )
+
+
+def kinds_of_pairs(plan: Plan, pairs: Integers) -> dict[str, str]:
+    """Return the kinds of the columns that ``pairs (N, 2)`` are of, with that of the weights."""
+    names = [*plan.numbers, *plan.levels]
+    kinds = {names[column]: plan.read[names[column]] for column in np.unique(pairs).tolist()}
+    return kinds if plan.weights is None else kinds | {plan.weights: NUMBER}
+
+
+def rows_of_pairs(plan: Plan, pairs: Integers, chunks: Iterable[tuple[str, Chunk]]) -> list[Floats]:
+    """Return both columns of each pair and the weights, ``(3, n)``, on the rows that it shares."""
+    kept: list[list[Floats]] = [[np.zeros((3, 0))] for _ in pairs]
+    for where, chunk in chunks:
+        w = weights_of(chunk, plan.weights, where)
+        weights = np.ones(chunk.rows) if w is None else w
+        columns = {c: _read_column(plan, chunk, c, where) for c in np.unique(pairs).tolist()}
+        for own, (first, second) in zip(kept, pairs.tolist(), strict=True):
+            whole = np.stack([columns[first], columns[second], weights])
+            own.append(whole[:, ~np.isnan(whole).any(axis=0) & (weights > 0)])
+    whole_pairs = []
+    while kept:  # so that the parts of one pair are held beside its whole, not those of all
+        whole_pairs.append(np.concatenate(kept.pop(0), axis=1))
+    return whole_pairs
+
+
+def joined_rows(one: list[Floats], other: list[Floats]) -> list[Floats]:
+    """Return the rows of both, those of ``other`` after those of ``one``."""
+    return [np.concatenate(both, axis=1) for both in zip(one, other, strict=True)]
+
+
+def _read_column(plan: Plan, chunk: Chunk, column: int, where: str) -> Floats:
+    """Return a column ``(n,)``: numbers, or positions of levels; NaN where missing."""
+    if column < len(plan.numbers):
+        return chunk.numbers[plan.numbers[column]]
+    codes, _ = plan.codes_of(chunk, list(plan.levels)[column - len(plan.numbers)], where)
+    return np.where(codes < 0, np.nan, codes)
+
+
+def _features_of_pair(plan: Plan, pair: Integers, rows: Floats) -> tuple[Features, Integers]:
+    """Return a table of the two columns of a pair, of ``rows (3, n)``, and their positions."""
+    numbers = pair < len(plan.numbers)
+    levels = list(plan.levels.values())
+    x = within_range(rows[:2][numbers].T) if numbers.any() else np.zeros((rows.shape[1], 0))
+    features = Features(
+        np.asarray(x, np.float64),
+        rows[:2][~numbers].T.astype(np.int32),
+        tuple(len(levels[column - len(plan.numbers)]) for column in pair[~numbers]),
+        None if plan.weights is None else rows[2],
+    )
+    return features, np.array([0, 1]) if numbers[0] or not numbers[1] else np.array([1, 0])

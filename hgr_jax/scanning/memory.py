@@ -1,0 +1,470 @@
+"""A table in memory: functions of its columns, their sums, and all of its rows at hand.
+
+`MemorySums` makes near-orthonormal functions of the columns, and takes the sums of two tiles when
+their pairs are estimated.  All rows being at hand, bases are fitted to a sketch and repaired on all
+rows, ranks are exact, and pairs whose own rows leave a basis ill conditioned are fitted at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax._checks import as_estimate
+from hgr_jax.core.host.polynomials import Polynomials
+from hgr_jax.scanning.bases import (
+    count_distinct,
+    features_of_kernels,
+    fit_polynomials,
+    unresolved_in_dtype,
+)
+from hgr_jax.scanning.features import (
+    ColumnPolynomials,
+    Estimates,
+    Features,
+    Kernels,
+    Patterns,
+    RowFunctions,
+    as_features,
+)
+from hgr_jax.scanning.request import Request
+from hgr_jax.scanning.residuals import (
+    Explained,
+    GivenColumns,
+    conditioning_maps,
+    conditioning_moments,
+    explained_share,
+    level_moments,
+    residual_functions,
+)
+from hgr_jax.scanning.solve import (
+    PairSums,
+    Refit,
+    TilePairs,
+    Tiles,
+    WhitenedTile,
+    by_level,
+    errors_over_rows,
+    refit_pairs,
+    whiten_levels,
+    whiten_numbers,
+)
+from hgr_jax.scanning.sums import (
+    Batch,
+    Block,
+    Layout,
+    cross_sums,
+    level_features,
+    own_moments,
+    own_products,
+    own_sums,
+    shared_weights,
+)
+from hgr_jax.tables.columns import Columns
+
+MAX_SEPARATE_FIT_ROWS = 2**22
+"""Largest number of rows, in all, for which pairs of ill-conditioned columns are fitted separately.
+
+On the host, in float64: only where the columns are at hand in double precision.
+"""
+
+
+class MemorySums(PairSums):
+    """Sums of a table in memory, ready for the estimates of any of its pairs.
+
+    Attributes:
+      features: of the table.
+      patterns: of missing values.
+      functions: of the numbers, near-orthonormal on their rows.
+      in_span: ``(d, p)``, which functions of each number the data support.
+      moments: ``(d + 1, d + 1, p)``, of the functions of each number on its rows.
+      batch: the table as sums are taken over it.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        kernels: Kernels,
+        memory: int,
+        *,
+        degree: int | None = None,
+        errors: bool = False,
+    ) -> None:
+        """Prepare the columns.
+
+        Args:
+          features: of the table.
+          kernels: of both sides.
+          memory: bytes that the products of two tiles may take.
+          degree: number of functions of each number, if more than the kernels need.
+          errors: whether standard errors are computed too.
+        """
+        self.features, self.kernels, self.errors = features, kernels, errors
+        self.memory = memory
+        self.patterns = Patterns.of(features)
+        self.shared = self.patterns.shared_rows()
+        self.layout = Layout.of(
+            features.n_numeric,
+            features.levels,
+            kernels,
+            self.patterns.index,
+            features.x.dtype,
+            memory,
+            degree=degree,
+        )
+        self.well_conditioned = np.ones(features.n_numeric, bool)
+        self._cross_of_all: NDArray[np.float64] | None = None
+        self._conditioning: Floats | None = None
+        self.functions: RowFunctions = ColumnPolynomials(
+            features.x, Polynomials.none(self.layout.degree)
+        )
+        if features.n_numeric:
+            self._fit_bases()
+        present = self.patterns.present
+        self.batch = Batch(self.functions, features.codes, features.weights, present)
+
+    @property
+    def single_pattern(self) -> bool:
+        """Whether all columns are present in the same rows."""
+        return self.layout.single_pattern
+
+    def _fit_bases(self) -> None:
+        features, kernels, degree = self.features, self.kernels, self.layout.degree
+        x, conditioning = features.x, features.conditioning
+        if conditioning is not None:
+            self._conditioning = conditioning.astype(x.dtype)
+        self.in_span: NDArray[np.bool_]
+        if kernels.plain:
+            fitted = fit_polynomials(
+                x, features.weights, degree, self.memory, self._moments_of, self._conditioning
+            )
+            self.functions, moments = fitted.functions, fitted.moments
+            self.in_span = fitted.functions.basis.in_span
+            self.well_conditioned = fitted.well_conditioned
+            if fitted.repaired:
+                self._cross_of_all = None
+            self._flag_unresolved_columns()
+        else:
+            self.in_span = np.ones((degree, features.n_numeric), bool)
+            self.functions = features_of_kernels(features, kernels, self.memory, self._moments_of)
+            constant = np.ones((1, features.rows))
+            moments = self._moments_of(self.functions, constant.astype(x.dtype))
+            moments = self._residualise(constant, moments, self._conditioning)
+        if conditioning is not None:
+            moments = self._residualise(conditioning, moments, None)
+        self.moments = moments
+
+    def _flag_unresolved_columns(self) -> None:
+        """Flag columns whose values the dtype of the features cannot tell apart."""
+        if isinstance(self.functions, ColumnPolynomials):
+            unresolved = unresolved_in_dtype(self.functions.basis, self.features.x)
+            self.well_conditioned &= ~unresolved
+        directions, exact = self.in_span.sum(axis=0), self.features.float64_values
+        few = np.flatnonzero(directions < self.layout.degree)
+        if exact is not None and len(few):
+            expected = np.minimum(count_distinct(exact[:, few]) - 1, self.layout.degree)
+            self.well_conditioned[few] &= directions[few] >= expected
+
+    def _residualise(
+        self, conditioning: NDArray[np.float64], moments: Floats, beside: Floats | None
+    ) -> Floats:
+        """Replace the functions by their residuals; return the moments of these."""
+        features, patterns = self.features, self.patterns
+        pattern = patterns.index[: features.n_numeric]
+        self.functions, alive = residual_functions(
+            self.functions, moments, conditioning, patterns.present, pattern, features.weights
+        )
+        self.in_span = self.in_span & alive
+        return self._moments_of(self.functions, beside)
+
+    def _moments_of(self, functions: RowFunctions, beside: Floats | None) -> Floats:
+        """Return moments ``(d + 1, d + 1, c)`` of columns on their rows.
+
+        With functions ``beside (m, n)`` of the rows, if any, also the moments with these, as
+        `own_moments` has them.  Without, where one tile holds all columns, they are read off the
+        products of all columns, which are kept.
+        """
+        degree, columns = functions.count, functions.shape[1]
+        tiles = self.layout.tiles[:columns]
+        if beside is None and self.single_pattern and tiles[-1] == 0:
+            self._cross_of_all = own_products(functions, self.features.weights)
+            place = 1 + np.arange(degree)[:, None] * columns + np.arange(columns)[None, :]
+            place = np.concatenate([np.zeros((1, columns), np.intp), place])
+            return self._cross_of_all[place[:, None], place[None, :]]
+        width = degree + 1 + (0 if beside is None else len(beside))
+        moments = np.empty((degree + 1, width, columns))
+        for tile in np.unique(tiles):
+            part = np.flatnonzero(tiles == tile)
+            moments[..., part] = own_moments(functions.take(part), self.features.weights, beside)
+        return moments
+
+    def tiles(self, left: Integers, right: Integers) -> Tiles:
+        """Return the whitened columns of two tiles, and their cross moments."""
+        of_left, of_right = (self.layout.patterns_of(columns) for columns in (left, right))
+        one = self.whitened(left, of_right)
+        other = one if left[0] == right[0] else self.whitened(right, of_left)
+        return Tiles((one, other), self._cross(left, right), self._totals(of_left, of_right))
+
+    def _cross(self, left: Integers, right: Integers) -> Floats:
+        if self._cross_of_all is not None and self.layout.is_number(right):
+            cross, self._cross_of_all = self._cross_of_all[1:, 1:], None
+            return cross
+        return cross_sums(self.layout, self.batch, left, right)
+
+    def _totals(self, left: Integers, right: Integers) -> Floats:
+        """Return sums of weights over the rows that two patterns share."""
+        if self.features.weights is None:
+            return self.shared[np.ix_(left, right)].astype(np.float64)
+        return shared_weights(self.patterns.present, self.features.weights, left, right)
+
+    def whitened(self, columns: Integers, others: Integers) -> WhitenedTile:
+        """Whiten the features of ``columns`` on the rows of each of some patterns."""
+        number = self.layout.is_number(columns)
+        # On the rows of all columns, which are the same, the bases are near-orthonormal.
+        fitted = number and self.single_pattern
+        moments: Floats = (
+            self.moments[..., columns, None]
+            if fitted
+            else own_sums(self.layout, self.batch, columns, others)
+        )
+        explained = None if fitted else self._explained(columns, others, moments)
+        if not number:
+            return whiten_levels(self.layout, columns, moments, explained)
+        in_span = self.in_span[:, columns]
+        return whiten_numbers(self.layout, moments, in_span, explained, fitted=fitted)
+
+    def _explained(self, columns: Integers, others: Integers, sums: Floats) -> Explained | None:
+        """Return what conditioning functions explain of columns with such `own_sums`."""
+        conditioning = self.features.conditioning
+        if conditioning is None:
+            return None
+        weights = self.batch.weights_of(others)
+        if self.layout.is_number(columns):
+            assert self._conditioning is not None
+            functions, total = self.functions.take(columns), sums[0, 0]
+            moments = conditioning_moments(functions, self._conditioning, weights, len(others))
+        else:
+            column, level, _ = self.layout.levels_of(columns)
+            codes = self.features.codes
+            total = by_level(self.layout, columns, sums).sum(axis=0)
+            moments = level_moments(codes, (column, level), conditioning, weights, len(others))
+            moments = by_level(self.layout, columns, moments)
+        own, place = np.unique(self.layout.patterns[columns], return_inverse=True)
+        present = self.patterns.present
+
+        def rows_of_patterns(rows: slice) -> Floats:
+            return np.ascontiguousarray(present[rows][:, own].T, np.float64)
+
+        counts = (len(own), len(others))
+        maps = conditioning_maps(conditioning, rows_of_patterns, weights, counts)
+        return explained_share(moments, maps[:, :, place], total)
+
+    def needs_refit(self, pairs: Integers) -> NDArray[np.bool_]:
+        """Return which pairs have an ill-conditioned column, unless these are too much work."""
+        ill = np.append(~self.well_conditioned, False)
+        found: NDArray[np.bool_] = ill[np.minimum(pairs, self.features.n_numeric)].any(axis=1)
+        affordable = found.sum() * self.features.rows <= MAX_SEPARATE_FIT_ROWS
+        return found if affordable and self.features.has_float64 else np.zeros_like(found)
+
+    def refit(self, pairs: Integers, rows: Integers) -> Refit:
+        """Fit pairs on their own rows."""
+        every = np.arange(len(pairs))
+        return refit_pairs(
+            lambda place: (self.features, pairs[place]), self.kernels, every, errors=self.errors
+        )
+
+    def standard_errors(self, pairs: TilePairs) -> Floats:
+        """Return the standard errors of the pairs of two tiles."""
+        features_at = [self._features_at(pairs.left)]
+        twice = pairs.left[0] == pairs.right[0]
+        features_at += features_at if twice else [self._features_at(pairs.right)]
+        return errors_over_rows(pairs, features_at, self.features, self.patterns)
+
+    def _features_at(self, columns: Integers) -> Block:
+        """Return what gives the features ``(width, c, rows)`` of a tile at some rows."""
+        if self.layout.is_number(columns):
+            own = self.functions.take(columns)
+            return lambda rows: own(rows)[1:]
+        column, level, _ = self.layout.levels_of(columns)
+        codes, double = self.features.codes, np.dtype(np.float64)
+
+        def indicators(rows: slice) -> Floats:
+            found = level_features(codes[rows], (column, level), double)
+            return by_level(self.layout, columns, found)
+
+        return indicators
+
+
+class MemoryTable:
+    """A table in memory, as a scan reads it: see `hgr_jax.scanning.run.Table`."""
+
+    complete = True
+    conditioning_advice = "take ranks, lower degrees, or float64"
+
+    def __init__(
+        self,
+        columns: Columns,
+        request: Request,
+        given: GivenColumns | None = None,
+        given_positions: Sequence[int] = (),
+    ) -> None:
+        """Take the columns that are in pairs, and the given ones."""
+        self.columns, self.request = columns, request
+        self.given, self.given_positions = given, given_positions
+        self.kernels, self.memory = request.measure.kernels, request.execution.memory
+        unscaled = request.measure.function is not None or not self.kernels.plain
+        features = as_features(
+            columns, request.row_weights, ranked=request.measure.of_ranks, unscaled=unscaled
+        )
+        if given is not None:
+            features = dataclasses.replace(features, conditioning=given.functions())
+        self.features = features
+        self.patterns = Patterns.of(features)
+        self.rows, self.row_weights = columns.rows, request.row_weights
+
+    @functools.cached_property
+    def in_ranks(self) -> Features:
+        """The columns, numbers replaced by their ranks."""
+        if self.request.measure.of_ranks and self.kernels.plain:
+            return self.features
+        found = self.features.ranked()
+        if self.given is not None:
+            conditioning = self.given.ranked().functions()
+            found = dataclasses.replace(found, conditioning=conditioning)
+        return found
+
+    def rank_sums(self, degree: int) -> PairSums:
+        """Return the sums of ranks, with at least so many functions of each column."""
+        kernels = self.kernels.of_ranks()
+        degree = max(degree, kernels.largest)
+        return MemorySums(self.in_ranks, kernels, self.memory, degree=degree)
+
+    def estimate(
+        self, pairs: Integers, progress: Callable[[int], None]
+    ) -> tuple[Estimates, NDArray[np.bool_]]:
+        """Estimate ``pairs (N, 2)``; say which numbers ``(p,)`` are well conditioned."""
+        measure = self.request.measure
+        if measure.function is not None:
+            found = estimate_function(self.features, measure.function, pairs, self.memory, progress)
+            return found, np.ones(self.features.n_numeric, bool)
+        return estimate_pairs(
+            self.features, self.kernels, pairs, self.memory, progress, errors=self.request.errors
+        )
+
+    def permuted_rows(self) -> Features:
+        """Return the columns in ranks, on the rows that permutations are of."""
+        return self.in_ranks
+
+    def unseen_texts(self) -> dict[str, int]:
+        """Return nothing: all texts are levels, or pooled."""
+        return {}
+
+    def effective_rows(self, pairs: Integers) -> Floats:
+        """Return the number of equally weighted rows that each pair's are equivalent to."""
+        if self.features.weights is None:
+            return self._over_shared_rows(pairs, 0)
+        squares = np.maximum(self._over_shared_rows(pairs, 2), 1e-300)
+        return self._over_shared_rows(pairs, 1) ** 2 / squares
+
+    def heaviest_rows(self, pairs: Integers) -> Floats:
+        """Return the sum of squared weights of each pair's rows, over the largest such square."""
+        if self.features.weights is None:
+            return self._over_shared_rows(pairs, 0)
+        return self._over_shared_rows(pairs, 2) / float(np.max(self.features.weights)) ** 2
+
+    def _over_shared_rows(self, pairs: Integers, power: int) -> Floats:
+        """Sum a power of the weights over the rows of each pair."""
+        every = np.arange(self.patterns.present.shape[1])
+        first, second = self.patterns.index[pairs].T
+        if power == 0:
+            return self.patterns.shared_rows()[first, second].astype(np.float64)
+        sums = shared_weights(self.patterns.present, self.features.weights, every, every, power)
+        return sums[first, second]
+
+
+def estimate_pairs(
+    features: Features,
+    kernels: Kernels,
+    pairs: Integers,
+    memory: int,
+    progress: Callable[[int], None] = lambda done: None,
+    *,
+    errors: bool = False,
+) -> tuple[Estimates, NDArray[np.bool_]]:
+    """Estimate ``pairs (N, 2)`` with any kernels; say which numbers ``(p,)`` are well conditioned.
+
+    ``errors`` asks for standard errors too.
+    """
+    if kernels.plain:
+        sums = MemorySums(features, kernels, memory, errors=errors)
+        return sums.estimate(pairs, progress), sums.well_conditioned
+    of_lines = MemorySums(features, Kernels(1, 1), memory).estimate(pairs)
+    on = (features, pairs)
+    if kernels.differ:  # a number is then two columns, one with each kernel
+        numbers = features.n_numeric
+        twice = np.concatenate([features.x, features.x], axis=1)
+        beyond = np.where(pairs < numbers, np.array([[0, numbers]]), numbers)
+        on = (dataclasses.replace(features, x=twice, float64_values=None), pairs + beyond)
+    found = MemorySums(on[0], kernels, memory, errors=errors).estimate(on[1], progress)
+    lost = np.isnan(found.value)
+    lines = {
+        name: np.where(lost, np.nan, getattr(of_lines, name)) for name in ("pearson", "linear")
+    }
+    return dataclasses.replace(found, **lines), np.ones(features.n_numeric, bool)
+
+
+def estimate_function(
+    features: Features,
+    measure: Callable[[Any, Any], Any],
+    pairs: Integers,
+    memory: int,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Estimates:
+    """Estimate |``measure``| of every pair of numeric columns, on the rows where both are present.
+
+    The measures of this package have programs for few numbers of rows; another function has one
+    for every number that occurs, and pairs without missing values share one.
+    """
+    x = features.x
+    patterns = Patterns.of(features)
+    of = patterns.index[pairs]
+    found = Estimates.none(len(pairs))
+    found.degrees[:] = 1
+    rows = found.rows
+    rows[:] = patterns.shared_rows()[of[:, 0], of[:, 1]]
+    complete = rows == features.rows
+
+    def one(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.abs(as_estimate(measure, a, b, {}))
+
+    ours = str(getattr(measure, "__module__", "")).startswith("hgr_jax.")
+    several = jax.jit(jax.vmap(one))
+    at_once = int(np.clip(memory // (64 * features.rows * x.dtype.itemsize), 1, 64))
+    whole = np.flatnonzero(complete)
+    for start in range(0, len(whole), at_once):
+        part = whole[np.minimum(np.arange(start, start + at_once), len(whole) - 1)]
+        a, b = (jax.device_put(x[:, pairs[part, side]].T) for side in (0, 1))
+        found.value[part] = np.asarray(several(a, b))
+        progress(min(at_once, len(whole) - start))
+    single = one if ours else jax.jit(one)
+    for index in np.flatnonzero(~complete & (rows >= 2)):
+        keep = patterns.present[:, of[index]].all(axis=1)
+        a, b = (jax.device_put(x[keep, column]) for column in pairs[index])
+        found.value[index] = float(single(a, b))
+        progress(1)
+    for place, (i, j) in enumerate(pairs):
+        keep = patterns.present[:, of[place]].all(axis=1)
+        first, second = (x[keep, column].astype(np.float64) for column in (i, j))
+        if len(first) >= 2:
+            varies = np.ptp(first) > 0 and np.ptp(second) > 0
+            found.pearson[place] = abs(np.corrcoef(first, second)[0, 1]) if varies else 0.0
+    found.linear[:] = found.pearson
+    return found
