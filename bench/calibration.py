@@ -82,7 +82,7 @@ def null_scan(kind: str, rows: int, degree: int, seed: int, columns: int) -> hgr
         k=degree,
         names=names,
         categories=categories,
-        key=jax.random.key(seed),
+        test=hgr_jax.Test(key=jax.random.key(seed)),
     )
 
 
@@ -97,7 +97,9 @@ def rejections(
         names = [f"{kind} {side}{i}" for side, kind in enumerate(kinds) for i in range(half)]
         table = {name: MARGINALS[name.rsplit(maxsplit=1)[0]](rng, rows) for name in names}
         categories = [name for name in names if name.startswith("one-hot")]
-        found = hgr_jax.scan(table, categories=categories, key=jax.random.key(seed))
+        found = hgr_jax.scan(
+            table, categories=categories, test=hgr_jax.Test(key=jax.random.key(seed))
+        )
         block = slice(half), slice(half, None)
         pvalues.append(found.pvalue[block].ravel())
         sources.append(found.pvalue_source[block].ravel())
@@ -269,7 +271,9 @@ def contestants(permutations: int) -> Mapping[str, Callable[[Matrix, Matrix, int
         def test(a: Matrix, b: Matrix, seed: int) -> float:
             table = np.stack([a, b], axis=1).astype(np.float32)
             key = jax.random.key(seed)
-            found = hgr_jax.scan(table, h=degree, k=degree, permutations=permutations, key=key)
+            found = hgr_jax.scan(
+                table, h=degree, k=degree, test=hgr_jax.Test(permutations=permutations, key=key)
+            )
             return float(found.pvalue[0, 1])
 
         return test

@@ -87,14 +87,14 @@ def _scanned(pvalues: str | None) -> Callable[[Sequence[str]], hgr_jax.Scan]:
     def scan(paths: Sequence[str]) -> hgr_jax.Scan:
         import pyarrow.dataset as dataset
 
-        return hgr_jax.scan(dataset.dataset(list(paths)), pvalues=pvalues)
+        return hgr_jax.scan(dataset.dataset(list(paths)), test=pvalues)
 
     return scan
 
 
 def _in_memory(pvalues: str | None) -> Callable[[Sequence[str]], hgr_jax.Scan]:
     def scan(paths: Sequence[str]) -> hgr_jax.Scan:
-        return hgr_jax.scan(pd.concat(map(pd.read_parquet, paths)), pvalues=pvalues)
+        return hgr_jax.scan(pd.concat(map(pd.read_parquet, paths)), test=pvalues)
 
     return scan
 
@@ -156,7 +156,7 @@ def same_values(report: MarkdownReport, path: Path, folder: Path, rows: int) -> 
     numbers = [f"{side}{i}" for i in range(NUMBERS // 2) for side in "xy"]
     errors = []
     with jax.enable_x64(True):
-        whole = hgr_jax.scan(table, pvalues=None)
+        whole = hgr_jax.scan(table, test=None)
         for _ in range(SAMPLED_PAIRS):
             a, b = rng.choice(numbers, 2, replace=False)
             both = table[[a, b]].dropna().to_numpy()

@@ -72,7 +72,7 @@ def speed(report: MarkdownReport, name: str, x: Matrix, rounds: int) -> None:
         "bare matrix product in JAX": ("", lambda: bare_product(features)),
         "`scan(pvalues=None)`": (
             "HGR-KB of all pairs",
-            lambda: hgr_jax.scan(on_device, h=DEGREE, k=DEGREE, pvalues=None),
+            lambda: hgr_jax.scan(on_device, h=DEGREE, k=DEGREE, test=None),
         ),
         "`scan`": (
             "and p-values",
@@ -122,9 +122,9 @@ def others(report: MarkdownReport, name: str, x: Matrix, pairs: int) -> None:
     every = list(itertools.combinations(range(x.shape[1]), 2))
     rng = np.random.default_rng(0)
     sample = [every[i] for i in rng.choice(len(every), min(pairs, len(every)), replace=False)]
-    found = hgr_jax.scan(x.astype(np.float32), h=DEGREE, k=DEGREE, pvalues=None)
+    found = hgr_jax.scan(x.astype(np.float32), h=DEGREE, k=DEGREE, test=None)
     start = time.perf_counter()
-    hgr_jax.scan(x.astype(np.float32), h=DEGREE, k=DEGREE, pvalues=None)
+    hgr_jax.scan(x.astype(np.float32), h=DEGREE, k=DEGREE, test=None)
     ours = time.perf_counter() - start
     rows = []
 
@@ -197,11 +197,11 @@ def growth(report: MarkdownReport, *, quick: bool, draw: bool) -> None:
     for axis, shapes in sizes.items():
         for rows, columns in shapes:
             x = jnp.asarray(rng.standard_normal((rows, columns), dtype=np.float32))
-            hgr_jax.scan(x, pvalues=None)
+            hgr_jax.scan(x, test=None)
             laps = []
             for _ in range(3):
                 start = time.perf_counter()
-                hgr_jax.scan(x, pvalues=None)
+                hgr_jax.scan(x, test=None)
                 laps.append(time.perf_counter() - start)
             took = float(np.median(laps))
             times.setdefault(axis, []).append((rows if axis == "rows" else columns, took))

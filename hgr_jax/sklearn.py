@@ -21,10 +21,10 @@ from hgr_jax._optional import require
 from hgr_jax.core.canonical import correlation, prepare
 from hgr_jax.core.padding import over_rows
 from hgr_jax.inference.independence import independence_test
-from hgr_jax.scanning.engine import Engine
-from hgr_jax.scanning.features import Kernels, as_features
-from hgr_jax.scanning.pairs import MEMORY
-from hgr_jax.scanning.significance import significance
+from hgr_jax.scanning.features import as_features
+from hgr_jax.scanning.memory import MemoryTable
+from hgr_jax.scanning.request import MEMORY, Test, request_of
+from hgr_jax.scanning.run import examine
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category
 
@@ -84,7 +84,7 @@ def hgr_regression(
     """
     h, k = check_degree("h", h), check_degree("k", k)
     x, y = _validated(X, y, numeric=True)
-    of_all = as_features(_columns(np.column_stack([x, y])), None, ranked=False).x
+    of_all = as_features(_columns(np.column_stack([x, y])), None).x
     scores = _scores(of_all[:, :-1], of_all[:, -1], h, k)
     pvalues = np.array([independence_test(column, y).pvalue for column in x.T])
     return scores, pvalues
@@ -148,29 +148,14 @@ def hgr_classif(
     x, y = _validated(X, y, numeric=False)
     levels, codes = np.unique(y, return_inverse=True)
     category = Category(codes.astype(np.int32), tuple(map(str, levels)))
-    features = as_features(_columns(x, category), None, ranked=False)
+    request = request_of(h, h, test=Test(permutations=permutations))
+    table = MemoryTable(_columns(x, category), request)
     width = x.shape[1]
     pairs = np.stack([np.arange(width), np.full(width, width)], axis=1)
-    kernels = Kernels(h, h)
-    found = Engine(features, kernels, MEMORY).estimate(pairs)
-    in_ranks = features.ranked()
-    tests = significance(
-        features,
-        in_ranks,
-        kernels,
-        None,
-        pairs,
-        found,
-        Engine(in_ranks, kernels, MEMORY).estimate(pairs),
-        found.rows.astype(np.float64),
-        None,
-        source="auto",
-        permutations=permutations,
-        key=None,
-        memory=MEMORY,
-    )
-    varies = np.isfinite(found.correlation)
-    return np.where(varies, found.correlation, 0.0), np.where(varies, tests.pvalue, 1.0)
+    examined = examine(table, request, pairs, pairs)
+    value, pvalue = examined.values.value, examined.tests.pvalue
+    varies = np.isfinite(value)
+    return np.where(varies, value, 0.0), np.where(varies, pvalue, 1.0)
 
 
 def _validated(x: Any, y: Any, *, numeric: bool) -> tuple[Floats, NDArray[Any]]:

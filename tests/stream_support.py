@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hgr_jax import Scan
-from hgr_jax.scanning import streamed, survey
+from hgr_jax.scanning import cluster, streaming, survey
 
 ROWS = 3000
 
@@ -37,9 +37,11 @@ def mixed(seed: int = 0, rows: int = ROWS, *, holes: bool = True) -> pd.DataFram
 
 
 def of_batches(rows: int, monkeypatch: pytest.MonkeyPatch, sample: int | None = None) -> None:
-    """Read so many rows at a time, and keep a sample of so many."""
-    monkeypatch.setattr(streamed, "BATCH_ROWS", rows)
-    monkeypatch.setattr(streamed, "LEAST_ROWS_AT_ONCE", 1)
+    """Read so many rows at a time, however few there are, and keep a sample of so many."""
+    monkeypatch.setattr(streaming, "BATCH_ROWS", rows)
+    monkeypatch.setattr(streaming, "MIN_BATCH_ROWS", 1)
+    for module in (streaming, cluster):
+        monkeypatch.setattr(module, "is_small", lambda rows: False)
     if sample is not None:
         monkeypatch.setattr(survey, "SAMPLE_ROWS", sample)
 

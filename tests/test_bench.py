@@ -174,7 +174,7 @@ def test_scan_quick(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
 def test_plain_numpy_agrees_with_the_scan() -> None:
     x = np.random.default_rng(0).standard_normal((1000, 10))
-    found = hgr_jax.scan(x.astype(np.float32), pvalues=None)
+    found = hgr_jax.scan(x.astype(np.float32), test=None)
     first, second = found.pairs.T
     np.testing.assert_allclose(scan.numpy_scan(x), found.correlation[first, second], atol=1e-6)
 

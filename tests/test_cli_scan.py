@@ -123,7 +123,7 @@ class TestScan:
         first = from_csv.iloc[0]
         others = np.delete(np.arange(300), int(first.one_row))
         table = pd.read_csv(ran.folder.parent / "t.csv")[[first.a, first.b]].iloc[others]
-        without = hgr_jax.scan(table, h=2, k=2, pvalues=None).correlation[0, 1]
+        without = hgr_jax.scan(table, h=2, k=2, test=None).correlation[0, 1]
         assert first.without_it == pytest.approx(without, abs=1e-4)
         assert len(from_csv) == len(kept) == 10
         assert kept.skipped == {"planet": "every value that is present is 3"}
@@ -239,10 +239,9 @@ def test_options_on_a_parquet_file(folder: Path, capsys: pytest.CaptureFixture[s
                 h=2,
                 k=2,
                 target=[MONEY, "far"],
-                transform="rank",
+                measure="rank_kb",
                 categories=["level"],
-                permutations=99,
-                key=jax.random.key(seed),
+                test=hgr_jax.Test(permutations=99, key=jax.random.key(seed)),
             )
             for seed in (7, 8)
         )
@@ -263,7 +262,9 @@ def test_given_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "skipped: speed: it is given\n" in said.out
     kept = Scan.load("hgr-jax-scan/scan.npz")
     with jax.enable_x64(True):
-        again = hgr_jax.scan(data, h=2, k=2, given=["speed", "level"], permutations=99)
+        again = hgr_jax.scan(
+            data, h=2, k=2, given=["speed", "level"], test=hgr_jax.Test(permutations=99)
+        )
     np.testing.assert_array_equal(kept.correlation, again.correlation)
     np.testing.assert_array_equal(kept.pvalue, again.pvalue)
     assert np.isnan(again.correlation[again.names.index("far"), again.names.index(MONEY)])

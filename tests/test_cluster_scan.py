@@ -19,10 +19,10 @@ import pytest
 import hgr_jax
 from hgr_jax import Scan, scan
 from hgr_jax.scanning import survey as surveys
-from hgr_jax.scanning.cluster import FirstPass
+from hgr_jax.scanning.cluster import SurveyPass
 from hgr_jax.scanning.survey import Survey
 from hgr_jax.tables.arrow_columns import as_arrow, kind_of
-from tests.stream_support import mixed, near, parts_of, same
+from tests.stream_support import mixed, near, of_batches, parts_of, same
 
 frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
 arrays = pytest.importorskip("dask.array")
@@ -36,6 +36,11 @@ def table() -> pd.DataFrame:
     return found
 
 
+@pytest.fixture(autouse=True)
+def partitions_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_batches(400, monkeypatch)
+
+
 @pytest.fixture(scope="module")
 def whole(table: pd.DataFrame) -> Scan:
     return scan(table)
@@ -44,7 +49,7 @@ def whole(table: pd.DataFrame) -> Scan:
 def survey_of(table: pd.DataFrame, first: int = 0) -> Survey:
     arrow = as_arrow(table)
     kinds = {field.name: kind_of(field.type) or "" for field in arrow.schema}
-    pass_over = FirstPass([first], kinds, ["few"], "w", 400)
+    pass_over = SurveyPass([first], kinds, ["few"], "w", 400)
     return pass_over([arrow], 0)
 
 
@@ -92,9 +97,9 @@ def test_partitions_change_nothing(table: pd.DataFrame, whole: Scan, partitions:
 
 def test_double_precision_is_asked_for_where_the_rows_are(table: pd.DataFrame) -> None:
     with jax.enable_x64(True):
-        expected = scan(table, weights=table["w"].to_numpy(), pvalues=None)
+        expected = scan(table, weights=table["w"].to_numpy(), test=None)
         of_dask = frames.from_pandas(table, npartitions=3, sort=False)
-        found = scan(of_dask, weights="w", pvalues=None, categories=["few"], target="square")
+        found = scan(of_dask, weights="w", test=None, categories=["few"], target="square")
     place = expected.names.index("square")
     for name in ("a", "skewed", "far", "kind"):
         other = expected.names.index(name)
@@ -144,13 +149,25 @@ class TestFaults:
 
         changing = frames.from_map(part, [0], meta=table.iloc[:0])
         with pytest.raises(ValueError, match="900 rows at first, and 800 when it was read again"):
-            scan(changing, pvalues=None)
+            scan(changing, test=None)
 
-    @pytest.mark.parametrize("option", [{"checkpoint": "here"}, {"given": "a"}, {"h": np.sin}])
-    def test_options_of_other_tables(self, table: pd.DataFrame, option: dict[str, Any]) -> None:
-        reason = "not for a table (that is read batch by batch|on a cluster)"
-        with pytest.raises(ValueError, match=reason):
-            scan(frames.from_pandas(table, npartitions=2), **option)
+    def test_options_that_need_all_rows(self, table: pd.DataFrame) -> None:
+        """They are gathered where they fit, else refused; a checkpoint is the engine's."""
+        parts = frames.from_pandas(table, npartitions=2, sort=False)
+        same(scan(parts, given="a", test=None), scan(table, given="a", test=None))
+        with pytest.raises(ValueError, match="checkpoint: a cluster's engine says"):
+            scan(parts, execution=hgr_jax.Execution(checkpoint="here"))
+        many = frames.from_pandas(pd.concat([table] * 20), npartitions=2, sort=False)
+        with pytest.raises(ValueError, match=r"given: residuals .*60,000 rows, more than memory"):
+            scan(many, given="a", execution=hgr_jax.Execution(memory=2**20))
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 7])
+def test_a_small_table_is_that_of_memory(
+    table: pd.DataFrame, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hgr_jax.scanning.cluster.is_small", surveys.is_small)
+    same(scan(frames.from_pandas(table, npartitions=partitions, sort=False)), scan(table))
 
 
 @pytest.fixture(scope="module")

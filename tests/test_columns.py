@@ -278,18 +278,18 @@ def test_numbers_as_categories() -> None:
         "many": COUNT,
         "flag": [i % 2 == 0 for i in COUNT],
     }
-    few = as_columns(table, low_cardinality=3)
+    few = as_columns(table, integers_up_to=3)
     assert categories(few).keys() == {"three", "missing"}
     assert few.categories[0].levels == ("0", "1", "2")
     for library in ("pandas", "polars", "pyarrow"):
         frame = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]
-        assert categories(as_columns(frame(table), low_cardinality=3)) == categories(few)
+        assert categories(as_columns(frame(table), integers_up_to=3)) == categories(few)
     named = as_columns(table, categories=["halves", "flag"])
     assert categories(named).keys() == {"halves", "flag"}
     assert named.categories[0].levels == ("0", "0.5")
     matrix = np.array([table["three"], table["many"]], float).T
     assert categories(as_columns(matrix, categories={"x0"})).keys() == {"x0"}
-    assert categories(as_columns(matrix, low_cardinality=3)).keys() == {"x0"}
+    assert categories(as_columns(matrix, integers_up_to=3)).keys() == {"x0"}
 
 
 def test_names() -> None:
@@ -306,13 +306,6 @@ def test_names() -> None:
     assert as_columns(frame).names == ("a", "a (3)", "a (2)", "3", "3 (2)")
     arrow = pa.Table.from_arrays([pa.array([1, 2]), pa.array([3, 5])], names=["a", "a"])
     assert numbers(as_columns(arrow)) == {"a": [1, 2], "a (2)": [3, 5]}
-
-
-def test_columns_that_are_the_same() -> None:
-    columns = as_columns({"a": COUNT, "b": [*COUNT[:-1], 50], "c": COUNT, "t": TEXT, "u": TEXT})
-    assert columns.notes == {"c": "the same values as 'a'", "u": "the same values as 't'"}
-    x = np.array([COUNT, without_third(COUNT), without_third(COUNT)], float).T
-    assert as_columns(x).notes == {"x2": "the same values as 'x1'"}
 
 
 @pytest.mark.parametrize(
@@ -337,8 +330,8 @@ def test_columns_that_are_the_same() -> None:
         ({"a": [1, 2]}, {"names": ["b"]}, ValueError, "names are for arrays"),
         ({"a": [1, 2]}, {"categories": ["b"]}, ValueError, r"no column of the table: \['b'\]"),
         ({"a": [1, 2]}, {"categories": "a"}, TypeError, "categories must be a sequence"),
-        ({"a": [1, 2]}, {"low_cardinality": "x"}, TypeError, "low_cardinality must be an int"),
-        ({"a": [1, 2]}, {"low_cardinality": -1}, ValueError, "low_cardinality must be at least 0"),
+        ({"a": [1, 2]}, {"integers_up_to": "x"}, TypeError, "integers_up_to must be an int"),
+        ({"a": [1, 2]}, {"integers_up_to": -1}, ValueError, "integers_up_to must be at least 0"),
     ],
 )
 def test_what_is_no_table(

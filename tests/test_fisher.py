@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from hgr_jax.inference._fisher import fisher_log_pvalues
-from hgr_jax.scanning import exact_tests
+from hgr_jax.scanning import rank_tests
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 12])
@@ -55,10 +55,10 @@ def test_no_rare_value_is_lost_in_the_logarithm() -> None:
 
 
 def test_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact_tests, "COUNTED_NUMBERS", 40)
-    monkeypatch.setattr(exact_tests, "COUNTED_AT_ONCE", 3)
+    monkeypatch.setattr(rank_tests, "COUNTED_NUMBERS", 40)
+    monkeypatch.setattr(rank_tests, "COUNTED_AT_ONCE", 3)
     x = (np.random.default_rng(0).random((7, 101)) < 0.4).astype(np.int32)
     pairs = np.stack(np.triu_indices(7, 1), axis=1)
     expected = [fisher_log_pvalues(101, sum(x[i] & x[j]), sum(x[i]), sum(x[j])) for i, j in pairs]
-    found = exact_tests.exact_log_pvalues([*x], pairs)
+    found = rank_tests.exact_log_pvalues([*x], pairs)
     np.testing.assert_allclose(found, expected, rtol=1e-12)

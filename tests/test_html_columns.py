@@ -51,7 +51,7 @@ def table() -> dict[str, Any]:
 def page() -> HtmlPage:
     data = table()
     with jax.enable_x64(True):
-        found = hgr_jax.scan(data, h=2, k=2, permutations=19)
+        found = hgr_jax.scan(data, h=2, k=2, test=hgr_jax.Test(permutations=19))
         return as_report(found, "columns", table=data)
 
 
@@ -68,7 +68,7 @@ def test_a_page_of_very_many_pairs_has_the_first(
     monkeypatch.setattr("hgr_jax.cli.report.MAX_MAPPED", 6)
     data = table()
     with jax.enable_x64(True):
-        found = hgr_jax.scan(data, h=2, k=2, permutations=19)
+        found = hgr_jax.scan(data, h=2, k=2, test=hgr_jax.Test(permutations=19))
         page = as_report(found, "columns", table=data)
     ordered = [(pair.a, pair.b) for pair in found.top(len(found))]
     assert [tuple(row[:2]) for row in page.rows] == ordered[:30]
@@ -174,7 +174,9 @@ def test_groups_of_copies() -> None:
     data = {"x": x, "square": x**2, "minus": -x, "level": rng.integers(0, 4, 300)}
     data |= {"label": np.array(list("dacb"), object)[data["level"]]}
     with jax.enable_x64(True):
-        groups = copies_of(hgr_jax.scan(data, h=3, k=3, categories=["level"], permutations=19))
+        groups = copies_of(
+            hgr_jax.scan(data, h=3, k=3, categories=["level"], test=hgr_jax.Test(permutations=19))
+        )
     assert groups["x"] == groups["minus"] == ["x", "minus"]
     assert groups["level"] == ["level", "label"]
     assert groups["square"] == ["square"]  # a function of x, but not its copy
@@ -201,7 +203,7 @@ def test_profiles(page: HtmlPage) -> None:
 def test_amounts_are_no_identifiers() -> None:
     people = np.unique(np.exp(np.random.default_rng(0).normal(10, 2, 300)).round())
     data = {"people": people, "number": 1e5 + np.arange(len(people))}
-    amounts, numbers = profiles_of(hgr_jax.scan(data, h=1, k=1, pvalues=None))
+    amounts, numbers = profiles_of(hgr_jax.scan(data, h=1, k=1, test=None))
     assert amounts.alerts == []
     assert "an identifier?" in numbers.alerts[0]
     assert numbers.values == f"100,000 to {99_999 + len(people):,}"
@@ -218,7 +220,7 @@ def test_amounts_are_no_identifiers() -> None:
 )
 def test_marks_of_missing_values(values: list[float], alert: str) -> None:
     data = {"x": np.array(values), "y": np.arange(len(values)) % 7}
-    found = hgr_jax.scan(data, h=1, k=1, pvalues=None)
+    found = hgr_jax.scan(data, h=1, k=1, test=None)
     said = [text for text in profiles_of(found)[0].alerts if "far from" in text]
     assert any(text.startswith(alert) for text in said) if alert else said == []
 

@@ -84,7 +84,7 @@ class TestScan:
             found[names]
 
     def test_pairs_that_were_not_asked_for(self) -> None:
-        found = scan(table(), h=1, k=1, target="drag", pvalues=None)
+        found = scan(table(), h=1, k=1, target="drag", test=None)
         assert found["speed", "drag"].correlation >= 0
         with pytest.raises(KeyError, match="'speed' and 'species' was not measured"):
             found["speed", "species"]
@@ -113,7 +113,7 @@ class TestScan:
         whole = table()[["speed", "drag", "species"]].rename(columns={"drag": "column"})
         frame = hgr_jax.hgr_matrix(make(whole), h=3, k=2)
         assert type(frame) is type(make(whole))
-        expected = scan(whole, h=3, k=2, pvalues=None).to_matrix()
+        expected = scan(whole, h=3, k=2, test=None).to_matrix()
         if isinstance(frame, pd.DataFrame):
             pd.testing.assert_frame_equal(frame, expected)
             return
@@ -124,10 +124,10 @@ class TestScan:
 
     def test_one_call_takes_the_options_of_a_scan(self) -> None:
         x = np.random.default_rng(0).normal(size=(50, 2))
-        frame = hgr_jax.hgr_matrix(x, names=["a", "b"], method="sk")
-        assert frame.loc["a", "b"] == scan(x, method="sk", pvalues=None).correlation[0, 1]
-        with pytest.raises(TypeError, match="pvalues"):
-            hgr_jax.hgr_matrix(x, pvalues="rank")
+        frame = hgr_jax.hgr_matrix(x, names=["a", "b"], measure="sk")
+        assert frame.loc["a", "b"] == scan(x, measure="sk", test=None).correlation[0, 1]
+        with pytest.raises(TypeError, match="multiple values for keyword argument 'test'"):
+            hgr_jax.hgr_matrix(x, test="rank")
 
     def test_labels_of_a_category(self, found: Scan) -> None:
         fit = found.fit("species", "speed")

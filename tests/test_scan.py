@@ -14,7 +14,7 @@ from scan_support import ROWS, agrees, as_read, expected, plain, present_rows
 
 import hgr_jax
 from hgr_jax import Scan, scan
-from hgr_jax.scanning import engine
+from hgr_jax.scanning import memory as in_memory
 
 PATTERN_OF = (0, 0, 1, 1, 2, 3)
 """Columns share patterns of missing values, always in the same way: so do the programs."""
@@ -84,7 +84,7 @@ def test_every_value_is_that_of_the_pair_in_float64(
     weights = np.maximum(weights, np.arange(ROWS) < 12)
     with jax.enable_x64(True):
         table = random_table(seed, kinds, shares)
-        agrees(scan(table, h=3, k=2, weights=weights, pvalues=None), weights)
+        agrees(scan(table, h=3, k=2, weights=weights, test=None), weights)
 
 
 @given(**TABLES)
@@ -92,7 +92,7 @@ def test_every_value_is_that_of_the_pair_in_float64(
 def test_every_value_is_that_of_the_pair_in_float32(
     seed: int, kinds: list[str], shares: list[float]
 ) -> None:
-    found = scan(random_table(seed, kinds, shares), h=3, k=2, pvalues=None)
+    found = scan(random_table(seed, kinds, shares), h=3, k=2, test=None)
     assert found.settings["dtype"] == "float32"
     agrees(found)
 
@@ -114,7 +114,7 @@ def test_every_value_is_that_of_the_pair_at_length(
     weights = np.random.default_rng(seed + 1).exponential(size=ROWS) if weighted else None
     with jax.enable_x64(x64):
         table = random_table(seed, kinds, shares)
-        found = scan(table, h=degrees[0], k=degrees[1], weights=weights, pvalues=None)
+        found = scan(table, h=degrees[0], k=degrees[1], weights=weights, test=None)
         agrees(found, weights)
 
 
@@ -123,7 +123,7 @@ def test_the_reference_is_the_measure(rng: np.random.Generator) -> None:
     table: dict[str, Any] = {f"n{i}": column for i, column in enumerate(plain(rng).T[:2])}
     table["c"] = np.where(rng.random(ROWS) < 0.5, "a", np.where(table["n0"] > 0, "b", "c"))
     weights = rng.uniform(0, 2, ROWS)
-    found = scan(table, h=3, k=2, weights=weights, pvalues=None)
+    found = scan(table, h=3, k=2, weights=weights, test=None)
     n0, n1, indicators = (as_read(found, name) for name in found.names)
     for (i, j), value in {
         (0, 1): hgr_jax.kb(n0, n1, 3, 2, weights=weights, solver="svd"),
@@ -136,16 +136,16 @@ def test_the_reference_is_the_measure(rng: np.random.Generator) -> None:
 def test_degrees_go_by_the_order_in_the_table(rng: np.random.Generator) -> None:
     x = plain(rng).astype(np.float32)
     for h, k in ((3, 2), (2, 3)):
-        agrees(scan(x, h=h, k=k, pvalues=None))
-    found = scan(x, h=3, k=2, target=["x1", 3], pvalues=None)
+        agrees(scan(x, h=h, k=k, test=None))
+    found = scan(x, h=3, k=2, target=["x1", 3], test=None)
     asked = {tuple(pair) for pair in found.pairs}
     assert asked == {(0, 1), (2, 1), (4, 1), (0, 3), (2, 3), (4, 3), (1, 3)}
     agrees(found)
     assert np.isnan(found.correlation[0, 2])
     assert np.isnan(found.pearson[0, 4])
     assert len(found) == 7
-    one = scan(x, h=3, k=2, target="x1", pvalues=None)
-    two = scan(x, h=3, k=2, target=-4, pvalues=None)
+    one = scan(x, h=3, k=2, target="x1", test=None)
+    two = scan(x, h=3, k=2, target=-4, test=None)
     np.testing.assert_array_equal(one.correlation, two.correlation)
     assert one.degrees[0, 1].tolist() == [3, 2]
     assert one.degrees[4, 1].tolist() == [3, 2]
@@ -176,11 +176,11 @@ def test_shape_of_the_result(rng: np.random.Generator) -> None:
 def test_one_pattern_of_missing_values_in_all_columns(rng: np.random.Generator) -> None:
     x = plain(rng)
     x[rng.random(ROWS) < 0.4] = np.nan
-    agrees(scan(x, h=3, k=2, pvalues=None))
+    agrees(scan(x, h=3, k=2, test=None))
     kept = x[~np.isnan(x[:, 0])]
     weights = np.where(np.isnan(x[:, 0]), 1.0, 2.0)
-    agrees(scan(x, h=3, k=2, weights=weights, pvalues=None), weights)
-    assert scan(x, h=3, k=2, pvalues=None).n_obs[0, 1] == len(kept)
+    agrees(scan(x, h=3, k=2, weights=weights, test=None), weights)
+    assert scan(x, h=3, k=2, test=None).n_obs[0, 1] == len(kept)
 
 
 @pytest.mark.usefixtures("x64")
@@ -189,12 +189,12 @@ def test_pairs_that_are_estimated_on_their_own_rows(rng: np.random.Generator) ->
     x[5:, 3] = np.nan  # five rows: degree 3 has no more than four directions there
     x[: ROWS - 7, 4] = np.nan  # disjoint from the one before
     x[:, 5] = np.where(np.arange(ROWS) < ROWS - 8, x[:, 5], 4 + 1e-9 * x[:, 5])
-    found = scan(x, h=3, k=2, pvalues=None)
+    found = scan(x, h=3, k=2, test=None)
     agrees(found)
     assert np.isnan(found.correlation[3, 4])
     assert found.n_obs[3, 4] == 0
     x[ROWS - 8 :, 5] = 4  # constant where column 4 is present
-    found = scan(x, h=3, k=2, pvalues=None)
+    found = scan(x, h=3, k=2, test=None)
     agrees(found)
     assert np.isnan(found.correlation[4, 5])
     assert found.degrees[4, 5].tolist() == [3, 0]
@@ -202,7 +202,7 @@ def test_pairs_that_are_estimated_on_their_own_rows(rng: np.random.Generator) ->
     table["b"] = np.where(
         np.arange(ROWS) < 6, "one", np.array(["one", "two"])[x[:, 1].astype(int) % 2]
     )
-    found = scan(table, h=3, k=2, pvalues=None)
+    found = scan(table, h=3, k=2, test=None)
     agrees(found)
     assert found.degrees[0, 1].tolist() == [3, 0]
 
@@ -214,7 +214,7 @@ def test_more_columns_than_the_memory_holds(missing: bool, rng: np.random.Genera
     if missing:
         x[: ROWS // 3, ::7] = np.nan
         x[ROWS - 10 :, 1::9] = np.nan
-    found = scan(x, h=3, k=2, pvalues=None, memory=2**20)
+    found = scan(x, h=3, k=2, test=None, execution=hgr_jax.Execution(memory=2**20))
     chosen = rng.choice(len(found.pairs), 150, replace=False)
     some = dataclasses.replace(found, pairs=found.pairs[chosen])
     assert {tuple(pair) for pair in some.pairs // 27} == {
@@ -230,7 +230,7 @@ def test_many_categories_in_small_memory(rng: np.random.Generator) -> None:
         noise = rng.integers(0, 6, ROWS)
         names = np.array(list("abcdef"), dtype=object)
         table[f"c{index}"] = names[np.where(rng.random(ROWS) < 0.5, group, noise)]
-    found = scan(table, h=3, k=2, pvalues=None, memory=2**20)
+    found = scan(table, h=3, k=2, test=None, execution=hgr_jax.Execution(memory=2**20))
     for i, j in ((0, 1), (0, 40), (1, 2), (3, 39), (39, 40)):
         a, b, w = present_rows(found, i, j)
         assert found.correlation[i, j] == pytest.approx(expected(a, b, w, 3, 2)[0], abs=1e-4)
@@ -243,17 +243,17 @@ def test_values_that_far_ones_hide(rng: np.random.Generator, monkeypatch: Any) -
     x[:, 1] = x[:, 0] ** 2 + 0.3 * x[:, 1]
     x[:3, 0] = 1e9
     table = {**dict(zip("abc", x.T, strict=True)), "d": rng.integers(0, 2, ROWS).astype(float)}
-    found = scan(table, h=3, k=2, pvalues=None, standard_errors=True)
+    found = scan(table, h=3, k=2, test=None, errors=True)
     with jax.enable_x64(True):
-        whole = scan(table, h=3, k=2, pvalues=None, standard_errors=True)
+        whole = scan(table, h=3, k=2, test=None, errors=True)
     for name in ("correlation", "pearson", "standard_error"):
         np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=1e-4)
     assert not found.notes
-    assert "ill conditioned" in scan(x.astype(np.float32), h=3, k=2, pvalues=None).notes["x0"]
-    monkeypatch.setattr(engine, "APART", ROWS)
-    assert "ill conditioned" in scan(table, h=3, k=2, pvalues=None).notes["a"]
-    assert not scan(table, h=3, k=2, pvalues=None, transform="rank").notes
-    target = scan(table, h=3, k=2, pvalues=None, target="b")  # three pairs, one with a
+    assert "ill conditioned" in scan(x.astype(np.float32), h=3, k=2, test=None).notes["x0"]
+    monkeypatch.setattr(in_memory, "MAX_SEPARATE_FIT_ROWS", ROWS)
+    assert "ill conditioned" in scan(table, h=3, k=2, test=None).notes["a"]
+    assert not scan(table, h=3, k=2, test=None, measure="rank_kb").notes
+    target = scan(table, h=3, k=2, test=None, target="b")  # three pairs, one with a
     assert target.correlation[0, 1] == pytest.approx(whole.correlation[0, 1], abs=1e-6)
 
 
@@ -267,7 +267,9 @@ def test_permutations_of_values_that_far_ones_hide(rng: np.random.Generator, met
     table = {"x": x, "y": y, "some": some, "level": np.where(y > 1, "high", "low")}
 
     def scanned() -> Scan:
-        return scan(table, h=4, k=4, method=method, pvalues="permutation", permutations=199)
+        return scan(
+            table, h=4, k=4, measure=method, test=hgr_jax.Test("permutation", permutations=199)
+        )
 
     found = scanned()
     with jax.enable_x64(True):
@@ -281,13 +283,13 @@ def test_a_short_partner_of_values_that_far_ones_hide(rng: np.random.Generator) 
     x = rng.normal(size=(ROWS, 3))
     x[:3, 0] = 1e9
     x[4:, 2] = np.nan
-    assert not scan(x, h=4, k=4, pvalues=None).notes
+    assert not scan(x, h=4, k=4, test=None).notes
 
 
 def test_given_values_that_far_ones_hide(rng: np.random.Generator) -> None:
     z, x, y = rng.normal(size=(3, 600))
     table = {"x": z**2 + 0.5 * x, "y": z**2 + 0.5 * y, "z": np.where(np.arange(600) < 4, 1e9, z)}
-    found = scan(table, h=4, k=4, given="z", pvalues=None)
+    found = scan(table, h=4, k=4, given="z", test=None)
     with jax.enable_x64(True):
-        whole = scan(table, h=4, k=4, given="z", pvalues=None)
+        whole = scan(table, h=4, k=4, given="z", test=None)
     np.testing.assert_allclose(found.correlation, whole.correlation, atol=1e-5)

@@ -78,21 +78,22 @@ def test_arrays_that_no_scan_has(
         ({"names": ["a", "b", "a"]}, "names are not texts, each another"),
         ({"names": ["a", "b", 3]}, "names are not texts, each another"),
         ({"skipped": {"a": 3}}, "skipped holds what is no text"),
-        ({"settings": {"method": "kb", "rows": 0}}, "the number of rows is 0"),
+        ({"settings": {"measure": "kb", "rows": 0}}, "the number of rows is 0"),
     ],
 )
 def test_words_that_no_scan_has(
     kept: dict[str, np.ndarray], tmp_path: Path, words: dict[str, Any], message: str
 ) -> None:
-    text = json.dumps(json.loads(str(kept["words"])) | words)
-    np.savez(tmp_path / "s.npz", **(kept | {"words": np.array(text)}))
+    about = json.loads(str(kept["about"]))
+    text = json.dumps(about | {"settings": about["settings"] | words})
+    np.savez(tmp_path / "s.npz", **(kept | {"about": np.array(text)}))
     with pytest.raises(ValueError, match=message):
         Scan.load(tmp_path / "s.npz")
 
 
 def test_other_measures_have_other_ranges(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(30, 2))
-    scan(x, method=lambda a, b: -7.0 + 0 * a.sum() + 0 * b.sum(), pvalues=None).save(
+    scan(x, measure=lambda a, b: -7.0 + 0 * a.sum() + 0 * b.sum(), test=None).save(
         tmp_path / "s.npz"
     )
     assert Scan.load(tmp_path / "s.npz").correlation[0, 1] == 7

@@ -36,7 +36,7 @@ def test_they_are_those_of_the_fit_of_each_pair(
     w = rng.exponential(size=ROWS)
     w[:5] = 0
     for weights in (None, w):
-        found = scan(x, h=h, k=k, weights=weights, pvalues=None, standard_errors=True)
+        found = scan(x, h=h, k=k, weights=weights, test=None, errors=True)
         errors = found.standard_error
         assert errors is not None
         np.testing.assert_array_equal(errors, errors.T)
@@ -59,7 +59,7 @@ def test_with_a_category(rng: np.random.Generator) -> None:
         "kind": np.array(["a", "b", "c"])[kind],
         "color": np.array(["r", "g", "b"])[color.astype(int)],
     }
-    found = scan(table, h=3, k=3, pvalues=None, standard_errors=True)
+    found = scan(table, h=3, k=3, test=None, errors=True)
     codes = {"kind": kind.astype(float), "color": color}
     for pair in found.top(6):
         columns = [codes.get(name, table[name]) for name in (pair.a, pair.b)]
@@ -77,12 +77,12 @@ def test_given_other_columns(rng: np.random.Generator, holes: bool) -> None:
     frame = pd.DataFrame(x + c[:, None], columns=list("abde"))
     frame["c"], frame["kind"] = c, np.where(c + rng.normal(size=ROWS) > 0, "x", "y")
     frame["color"] = np.where(rng.random(ROWS) < 0.5, frame["kind"], rng.choice(["x", "z"], ROWS))
-    found = scan(frame, given="c", h=2, k=2, given_degree=2, pvalues=None, standard_errors=True)
+    found = scan(frame, h=2, k=2, given=hgr_jax.Given("c", degree=2), test=None, errors=True)
     for pair in found.top(20):
-        full = found.in_full(pair.a, pair.b)
+        full = found.details(pair.a, pair.b)
         assert full is not None
-        assert full.left is not None
-        f, g = (values[~np.isnan(values)] for values in full.left)
+        assert full.residuals is not None
+        f, g = (values[~np.isnan(values)] for values in full.residuals)
         psi = f * g - pair.correlation / 2 * (f**2 + g**2)
         expected = np.sqrt(np.sum(psi**2)) / len(psi)
         assert pair.standard_error == pytest.approx(expected, abs=1e-8), pair
@@ -91,7 +91,7 @@ def test_given_other_columns(rng: np.random.Generator, holes: bool) -> None:
 @pytest.mark.usefixtures("x64")
 def test_of_a_single_kernel(rng: np.random.Generator) -> None:
     x = plain(rng, 4)
-    found = scan(x, h=3, k=3, method="sk", pvalues=None, standard_errors=True)
+    found = scan(x, h=3, k=3, measure="sk", test=None, errors=True)
     assert found.standard_error is not None
     for i, j in found.pairs:
         fits = [hgr_jax.kb_fit(x[:, i], x[:, j], *d) for d in ((3, 1), (1, 3))]
@@ -102,22 +102,22 @@ def test_of_a_single_kernel(rng: np.random.Generator) -> None:
 
 def test_in_float32_and_in_parts(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     x = with_holes(plain(rng, 4)).astype(np.float32)
-    found = scan(x, h=3, k=2, pvalues=None, standard_errors=True)
+    found = scan(x, h=3, k=2, test=None, errors=True)
     assert found.standard_error is not None
     for i, j in found.pairs:
         keep = ~np.isnan(x[:, i] + x[:, j])
         fit = hgr_jax.kb_fit(x[keep, i], x[keep, j], 3, 2)
         assert found.standard_error[i, j] == pytest.approx(float(fit.standard_error), abs=1e-4)
-    monkeypatch.setattr("hgr_jax.scanning.solve.ROWS_OF_BLOCK", 64)
-    monkeypatch.setattr("hgr_jax.scanning.solve.NUMBERS_AT_ONCE", 128)
-    again = scan(x, h=3, k=2, pvalues=None, standard_errors=True)
+    monkeypatch.setattr("hgr_jax.scanning.solve.ERROR_ROWS", 64)
+    monkeypatch.setattr("hgr_jax.scanning.solve.ERROR_NUMBERS", 128)
+    again = scan(x, h=3, k=2, test=None, errors=True)
     np.testing.assert_allclose(again.standard_error, found.standard_error, atol=1e-6)
 
 
 def test_where_they_are_shown(rng: np.random.Generator, tmp_path: Path) -> None:
     x = plain(rng, 3)
     x[:, 2] = np.where(np.arange(ROWS) < 2, x[:, 2], np.nan)
-    found, without = (scan(x, h=2, k=2, pvalues=None, standard_errors=s) for s in (True, False))
+    found, without = (scan(x, h=2, k=2, test=None, errors=s) for s in (True, False))
     pair = found["x0", "x1"]
     assert 0 < pair.standard_error < 0.1
     assert pair.standard_error in set(found.to_frame()["standard_error"])
@@ -125,7 +125,7 @@ def test_where_they_are_shown(rng: np.random.Generator, tmp_path: Path) -> None:
     assert np.isnan(without.top(1)[0].standard_error)
     assert without.standard_error is None
     assert "standard_error" not in without.to_frame()
-    with pytest.raises(ValueError, match="not asked for: scan with standard_errors=True"):
+    with pytest.raises(ValueError, match="not asked for: scan with errors=True"):
         without.to_matrix("standard_error")
     for each in (found, without):
         each.save(tmp_path / "s.npz")
@@ -134,7 +134,7 @@ def test_where_they_are_shown(rng: np.random.Generator, tmp_path: Path) -> None:
             assert kept is None
         else:
             np.testing.assert_array_equal(kept, each.standard_error)
-    with pytest.raises(ValueError, match="standard_errors are of method='kb' or 'sk'; got"):
-        scan(x, method="spearman", standard_errors=True)
-    with pytest.raises(TypeError, match="standard_errors must be True or False; got 1"):
-        scan(x, standard_errors=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"errors are of the measures 'kb', 'sk', .*; got"):
+        scan(x, measure="spearman", errors=True)
+    with pytest.raises(TypeError, match="errors must be True or False; got 1"):
+        scan(x, errors=1)  # type: ignore[arg-type]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from hgr_jax.inference import adjust
-from hgr_jax.scanning.consumers import BINS_OF_E, Family, FirstPairs
+from hgr_jax.scanning.consumers import BINS_OF_E, FirstPairs, PValueHistogram
 
 
-class TestFamily:
+class TestPValueHistogram:
     def test_adjusted_is_that_of_all(self) -> None:
         rng = np.random.default_rng(0)
         p = np.concatenate([rng.uniform(size=5000), rng.uniform(size=300) ** 9, [0.0, 1.0]])
-        family = Family()
+        family = PValueHistogram()
         for part in np.array_split(p, 7):
             with np.errstate(divide="ignore"):
                 family.add(np.append(np.log(part), np.nan))
@@ -29,7 +29,7 @@ class TestFamily:
         rng = np.random.default_rng(0)
         logs = np.sort(np.log(rng.uniform(size=3000)) * np.repeat([80.0, 1.0], [100, 2900]))
         rough = logs * (1 + rng.uniform(-1e-5, 1e-5, size=3000) * np.where(logs < -50, 1000, 1))
-        family = Family()
+        family = PValueHistogram()
         family.add(rough)
         family.replace(rough[:500], logs[:500])
         p = np.exp(np.maximum(logs, -700))
@@ -38,8 +38,8 @@ class TestFamily:
         np.testing.assert_allclose(found, adjust(p)[:500], rtol=1.01 / BINS_OF_E)
 
     def test_of_none(self) -> None:
-        assert Family().discoveries(0.05) == Family().size == 0
-        assert np.isnan(Family().adjusted(np.array([np.nan]))).all()
+        assert PValueHistogram().discoveries(0.05) == PValueHistogram().size == 0
+        assert np.isnan(PValueHistogram().adjusted(np.array([np.nan]))).all()
 
     def test_best_are_the_least(self) -> None:
         rng = np.random.default_rng(0)

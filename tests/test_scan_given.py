@@ -70,7 +70,7 @@ def agrees(found: Scan, x: np.ndarray, given: list[int], w: Any = None) -> None:
         keep = ~np.isnan(x[:, [i, j, *given]]).any(axis=1)
         options = {"given": x[keep][:, given], "given_degree": degree}
         options["weights"] = None if w is None else w[keep]
-        choices = [(h, 1), (1, k)] if settings["method"] == "sk" else [(h, k)]
+        choices = [(h, 1), (1, k)] if settings["measure"] == "sk" else [(h, k)]
         values = [hgr_jax.kb(x[keep, i], x[keep, j], *c, **options) for c in choices]
         expected = float(max(values))
         np.testing.assert_allclose(found.correlation[i, j], expected, atol=1e-9, err_msg=f"{i} {j}")
@@ -83,26 +83,26 @@ def agrees(found: Scan, x: np.ndarray, given: list[int], w: Any = None) -> None:
 @pytest.mark.parametrize(
     ("given", "options"),
     [
-        ([0], {"h": 5, "k": 5, "given_degree": 5}),
-        ([0, 1], {"h": 3, "k": 2, "given_degree": 3}),
-        ([1], {"h": 2, "k": 3, "given_degree": 2, "method": "sk"}),
+        (hgr_jax.Given([0]), {"h": 5, "k": 5}),
+        (hgr_jax.Given([0, 1], degree=3), {"h": 3, "k": 2}),
+        (hgr_jax.Given([1], degree=2), {"h": 2, "k": 3, "measure": "sk"}),
     ],
 )
 def test_every_value_is_that_of_kb(
-    rng: np.random.Generator, holes: bool, given: list[int], options: dict[str, Any]
+    rng: np.random.Generator, holes: bool, given: hgr_jax.Given, options: dict[str, Any]
 ) -> None:
     x = with_holes(table(rng)) if holes else table(rng)
     w = rng.exponential(size=ROWS)
     w[40:50] = 0
     for weights in (None, w):
-        found = scan(x, given=given, weights=weights, pvalues=None, **options)
-        agrees(found, x, given, weights)
+        found = scan(x, given=given, weights=weights, test=None, **options)
+        agrees(found, x, given.columns, weights)
 
 
 @pytest.mark.usefixtures("x64")
 def test_degree_1_is_partial_correlation(rng: np.random.Generator) -> None:
     x = table(rng)
-    found = scan(x, given=["x0", "x1"], h=1, k=1, given_degree=1, pvalues=None)
+    found = scan(x, h=1, k=1, given=hgr_jax.Given(["x0", "x1"], degree=1), test=None)
     precision = np.linalg.inv(np.cov(x[:, [2, 3, 0, 1]].T))
     partial = precision[0, 1] / np.sqrt(precision[0, 0] * precision[1, 1])
     assert found.correlation[2, 3] == pytest.approx(abs(partial), abs=1e-9)
@@ -114,8 +114,8 @@ def test_columns_in_several_tiles(rng: np.random.Generator) -> None:
     x = np.concatenate([table(rng), rng.normal(size=(ROWS, 7))], axis=1)
     x[:, 9] += x[:, 0] ** 3
     for y in (x, with_holes(x)):
-        one = scan(y, given=0, pvalues=None)
-        several = scan(y, given=0, pvalues=None, memory=2**20)
+        one = scan(y, given=0, test=None)
+        several = scan(y, given=0, test=None, execution=hgr_jax.Execution(memory=2**20))
         np.testing.assert_allclose(several.correlation, one.correlation, atol=1e-12)
 
 
@@ -123,7 +123,7 @@ def test_values_in_float32(rng: np.random.Generator) -> None:
     x = table(rng).astype(np.float32)
     x[:, 5] = x[:, 0] + 0.05 * rng.normal(size=ROWS)
     for y in (x, with_holes(x)):
-        found = scan(y, given=[0], h=3, k=2, given_degree=3, pvalues=None)
+        found = scan(y, h=3, k=2, given=hgr_jax.Given([0], degree=3), test=None)
         for i, j in found.pairs:
             keep = ~np.isnan(y[:, [i, j, 0]]).any(axis=1)
             a, b, c = (y[keep, q : q + 1].astype(np.float64) for q in (i, j, 0))
@@ -156,7 +156,9 @@ def test_categories_by_their_indicators(
     frame = mixed(rng, holes)
     w = rng.uniform(0.5, 1.5, ROWS)
     for weights in (None, w):
-        found = scan(frame, given=given, h=3, k=2, given_degree=2, pvalues=None, weights=weights)
+        found = scan(
+            frame, h=3, k=2, given=hgr_jax.Given(given, degree=2), test=None, weights=weights
+        )
         assert all(found.skipped[name] == "it is given" for name in given)
 
         def functions(name: str, keep: np.ndarray, degree: int) -> np.ndarray:
@@ -174,40 +176,40 @@ def test_categories_by_their_indicators(
             value = canonical(*sides, known, None if weights is None else weights[keep])
             assert found.correlation[i, j] == pytest.approx(value, abs=1e-9), names
             assert found.n_obs[i, j] == keep.sum()
-            full = found.in_full(*names)
+            full = found.details(*names)
             assert full is not None
-            assert full.left is not None
-            f, g = (values[keep] for values in full.left)
+            assert full.residuals is not None
+            f, g = (values[keep] for values in full.residuals)
             shares = np.ones(keep.sum()) if weights is None else weights[keep]
             shares = shares / shares.sum()
             assert np.sum(shares * f * g) == pytest.approx(value, abs=1e-9)
             np.testing.assert_allclose(
                 [np.sum(shares * f), np.sum(shares * f**2)], [0, 1], atol=1e-8
             )
-            assert np.isnan(full.left[0]).sum() == (~keep).sum()
+            assert np.isnan(full.residuals[0]).sum() == (~keep).sum()
 
 
 @pytest.mark.usefixtures("x64")
 def test_what_one_row_makes(rng: np.random.Generator) -> None:
     x = table(rng)
     x[7, [2, 3]] = 30
-    found = scan(x, given=0, h=2, k=2, given_degree=2, pvalues=None)
+    found = scan(x, h=2, k=2, given=hgr_jax.Given(0, degree=2), test=None)
     one = found.influence("x2", "x3")
     assert one is not None
     assert one.row == 7
-    without = scan(np.delete(x, 7, axis=0), given=0, h=2, k=2, given_degree=2, pvalues=None)
-    assert one.without == pytest.approx(without.correlation[2, 3], abs=1e-9)
+    without = scan(np.delete(x, 7, axis=0), h=2, k=2, given=hgr_jax.Given(0, degree=2), test=None)
+    assert one.value_without == pytest.approx(without.correlation[2, 3], abs=1e-9)
 
 
 def test_what_is_explained_has_no_value(rng: np.random.Generator) -> None:
     x = table(rng)
     x[:, 2] = x[:, 0] ** 2
-    found = scan(x, given=0, h=2, k=2, given_degree=4)
+    found = scan(x, h=2, k=2, given=hgr_jax.Given(0, degree=4))
     assert np.isnan(found.correlation[2, 3:]).all()
     assert np.isnan(found.pvalue[2, 3:]).all()
     assert found.notes["x2"].startswith("is explained by what is given, or constant, on the rows")
     assert np.isfinite(found.correlation[3, 4])
-    lower = scan(x, given=0, h=2, k=2, given_degree=2, pvalues=None)
+    lower = scan(x, h=2, k=2, given=hgr_jax.Given(0, degree=2), test=None)
     assert np.isfinite(lower.correlation[2, 3])  # x0^4 is left
     assert lower.degrees[2, 3, 0] == 1
 
@@ -234,7 +236,9 @@ def test_signs_of_pairs_with_a_category() -> None:
         frame = mixed(rng, holes=False)[["age", "kind", "color"]]
         frame["size"] = frame["age"] ** 2 + rng.normal(size=ROWS)  # depends on kind by age alone
         frame["more"] = (frame["kind"] == "y") + rng.normal(size=ROWS)
-        found = scan(frame, given="age", h=2, k=2, permutations=199, target="kind")
+        found = scan(
+            frame, given="age", h=2, k=2, test=hgr_jax.Test(permutations=199), target="kind"
+        )
         few.append([found["kind", name].pvalue for name in ("size", "color", "more")])
     small = np.mean(np.array(few) <= 0.05, axis=0)
     assert small[0] <= 0.15
@@ -245,8 +249,8 @@ def test_signs_of_pairs_with_a_category() -> None:
 def test_ranks(rng: np.random.Generator) -> None:
     x = np.exp(table(rng))
     ranks = rankdata(x, axis=0)
-    of_ranks = scan(ranks, given=0, h=3, k=2, target=3, pvalues=None)
-    found = scan(x, given=0, h=3, k=2, target=3, transform="rank", pvalues=None)
+    of_ranks = scan(ranks, given=0, h=3, k=2, target=3, test=None)
+    found = scan(x, given=0, h=3, k=2, target=3, measure="rank_kb", test=None)
     np.testing.assert_allclose(found.correlation[3, 4], of_ranks.correlation[3, 4], atol=1e-4)
     beside = scan(x, given=0, h=3, k=2, target=3)
     np.testing.assert_allclose(beside.rank_correlation[3, 4], of_ranks.correlation[3, 4], atol=1e-4)
@@ -264,7 +268,7 @@ def test_what_is_shown_and_kept(rng: np.random.Generator, tmp_path: Path) -> Non
     kept = Scan.load(tmp_path / "s.npz")
     assert kept.settings["given"] == ["x0", "x1"]
     assert repr(kept) == repr(found)
-    with pytest.raises(ValueError, match="this scan is given x0, x1: in_full has"):
+    with pytest.raises(ValueError, match="this scan is given x0, x1: details has"):
         found.fit("x2", "x4")
     with pytest.raises(KeyError, match="'x0' was skipped: it is given"):
         found["x0", "x4"]
@@ -282,10 +286,8 @@ def test_what_is_shown_and_kept(rng: np.random.Generator, tmp_path: Path) -> Non
             "column 'x0' is given, and so in no pair: take it off target",
         ),
         ({"given": 2}, "given column 'x2' cannot be used: every value that is present is 5"),
-        ({"given": 0, "method": "spearman"}, "given is for method='kb' or 'sk'; got method='spear"),
-        ({"given": 0, "pvalues": "rank"}, "pvalues='rank' is not for given columns"),
-        ({"given": 0, "given_degree": 0}, "given_degree must be at least 1; got 0"),
-        ({"given": 0, "given_degree": 51}, "given_degree must be at most 50; got 51"),
+        ({"given": 0, "measure": "spearman"}, "given is for the measures .*; got 'spearman'"),
+        ({"given": 0, "test": "rank"}, "test='rank' is not for given columns"),
     ],
 )
 def test_refusals(options: dict[str, Any], message: str) -> None:
@@ -305,5 +307,5 @@ def test_no_row_has_all_given_columns(rng: np.random.Generator) -> None:
 
 def test_more_known_functions_than_rows() -> None:
     x = np.random.default_rng(0).normal(size=(12, 4))
-    found = scan(x, given=[0, 1], h=2, k=2, given_degree=5)
+    found = scan(x, h=2, k=2, given=hgr_jax.Given([0, 1], degree=5))
     assert np.isnan(found.correlation[2, 3])

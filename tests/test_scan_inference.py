@@ -10,13 +10,14 @@ import pytest
 from scan_support import is_the_test_of_each_pair
 from scipy.stats import binom, chisquare, false_discovery_control
 
+import hgr_jax
 from bench import reference
 from hgr_jax import Scan, scan
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.scanning import rank_tests
-from hgr_jax.scanning.resampling import ENOUGH, _Draws, _RandomOrders
+from hgr_jax.scanning.resampling import EARLY_STOP_SHARE, _Draws, _RandomOrders
 
 ROWS = 300
 COLUMNS = 46
@@ -53,7 +54,10 @@ def holds_its_level(*tables: Any, degree: int = 3, permutations: int = 199) -> s
 
     Two tables at least: of one, the share of rejections has a standard deviation of 0.7%.
     """
-    scans = [scan(table, h=degree, k=degree, permutations=permutations) for table in tables]
+    scans = [
+        scan(table, h=degree, k=degree, test=hgr_jax.Test(permutations=permutations))
+        for table in tables
+    ]
     pvalues = np.concatenate([upper(found.pvalue) for found in scans])
     sources = set(np.concatenate([upper(found.pvalue_source) for found in scans]))
     assert np.isfinite(pvalues).all()
@@ -95,7 +99,7 @@ def test_weights_that_vary_much_are_not_trusted() -> None:
     rng = np.random.default_rng(0)
     even, uneven = rng.uniform(0.9, 1.1, 400), rng.lognormal(size=400)
     for weights, source in ((even, "rank"), (uneven, "permutation")):
-        found = scan(x, h=2, k=2, weights=weights, permutations=19)
+        found = scan(x, h=2, k=2, weights=weights, test=hgr_jax.Test(permutations=19))
         assert set(upper(found.pvalue_source)) == {source}
 
 
@@ -111,7 +115,13 @@ def test_a_small_budget_permutes_block_by_block(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(_Draws, "of_orders", measured)
     one, several = (
-        scan(table, h=3, k=2, pvalues="permutation", permutations=99, memory=memory)
+        scan(
+            table,
+            h=3,
+            k=2,
+            test=hgr_jax.Test("permutation", permutations=99),
+            execution=hgr_jax.Execution(memory=memory),
+        )
         for memory in (2**29, 2**21)
     )
     assert len(sizes) > 2
@@ -136,15 +146,15 @@ def law(found: Scan, values: np.ndarray) -> np.ndarray:
 
 
 def test_where_pvalues_come_from(table: np.ndarray) -> None:
-    none = scan(table, h=3, k=2, pvalues=None)
+    none = scan(table, h=3, k=2, test=None)
     assert np.isnan(none.pvalue).all()
     assert np.isnan(none.null_95).all()
     assert not none.source.any()
     assert set(none.pvalue_source.ravel()) == {""}
 
-    plain = scan(table, h=3, k=2, pvalues="asymptotic")
-    ranked = scan(table, h=3, k=2, pvalues="rank")
-    of_ranks = scan(table, h=3, k=2, pvalues=None, transform="rank")
+    plain = scan(table, h=3, k=2, test="asymptotic")
+    ranked = scan(table, h=3, k=2, test="rank")
+    of_ranks = scan(table, h=3, k=2, test=None, measure="rank_kb")
     np.testing.assert_array_equal(plain.correlation, ranked.correlation)
     np.testing.assert_allclose(
         plain.pvalue[tuple(plain.pairs.T)], law(plain, plain.correlation), rtol=1e-3
@@ -170,7 +180,7 @@ def test_few_rows_and_rare_values_are_permuted() -> None:
     x = rng.normal(size=(ROWS, 5)).astype(np.float32)
     x[:, 4] = np.isin(np.arange(ROWS), [23, 24, 200])
     x[15:, 3] = x[:15, 4] = np.nan  # no row is shared
-    found = scan(x, h=3, k=2, permutations=19)
+    found = scan(x, h=3, k=2, test=hgr_jax.Test(permutations=19))
     assert found.pvalue_source[0, 1] == "rank"
     assert set(found.pvalue_source[:3, 3:].ravel()) == {"permutation"}
     assert set(np.diagonal(found.pvalue_source)) == {""}
@@ -216,7 +226,7 @@ def test_a_permutation_test_is_that_of_the_pair(missing: str, table: np.ndarray)
         x[::4, 0] = np.nan  # the first column has another pattern than the pairs
         x[1::4, 2:4] = np.nan
         x, pairs, target = x[:, :4], [(2, 3), (1, 3), (0, 3)], 3
-    found = scan(x, h=3, k=2, target=target, pvalues="permutation", permutations=999)
+    found = scan(x, h=3, k=2, target=target, test=hgr_jax.Test("permutation", permutations=999))
     assert set(found.pvalue_source[tuple(found.pairs.T)]) == {"permutation"}
     for i, j in pairs:
         keep = ~np.isnan(x[:, i] + x[:, j])
@@ -227,15 +237,15 @@ def test_a_permutation_test_is_that_of_the_pair(missing: str, table: np.ndarray)
 def test_pairs_far_from_significant_stop_early_and_the_rate_of_errors_is_kept() -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 3, (60, 40)).astype(float)  # too few distinct values for any law
-    found = scan(x, h=2, k=2, pvalues="permutation", permutations=999)
+    found = scan(x, h=2, k=2, test=hgr_jax.Test("permutation", permutations=999))
     pvalues = found.pvalue[np.triu_indices(40, 1)]
     reached = np.rint(pvalues * 1000)
     np.testing.assert_allclose(pvalues * 1000, reached)
     # k of 500 is 2 k of 1,000.
-    stopped = pvalues > ENOUGH + 0.1
+    stopped = pvalues > EARLY_STOP_SHARE + 0.1
     assert stopped.mean() > 0.6
     np.testing.assert_array_equal(reached[stopped] % 2, 0)
-    assert (reached[pvalues < ENOUGH - 0.1] % 2).any()
+    assert (reached[pvalues < EARLY_STOP_SHARE - 0.1] % 2).any()
     for level in (0.05, 0.1, 0.2, 0.5):
         assert np.mean(pvalues <= level) <= level + 4 * np.sqrt(level / len(pvalues))
 
@@ -258,14 +268,14 @@ def test_random_orders_are_all_as_probable(rows: int) -> None:
 
 def test_exact_pvalues_and_ties() -> None:
     """Of two columns of two values, the number in a cell is hypergeometric."""
-    options: dict[str, Any] = {"h": 1, "k": 1, "pvalues": "permutation"}
+    options: dict[str, Any] = {"h": 1, "k": 1}
     a = np.repeat([0.0, 1.0], 10)
     b = np.concatenate([np.tile([0.0, 1.0], 5), np.zeros(9), [1.0]])
     # 5 of the 6 ones are in the first half: in all, 0, 1, 5 or 6 have probability 5460 / 38760.
-    found = scan({"a": a, "b": b}, **options, permutations=4000)
+    found = scan({"a": a, "b": b}, test=hgr_jax.Test("permutation", 4000), **options)
     assert found.pvalue[0, 1] == pytest.approx(5460 / 38760, abs=0.02)
 
-    options["permutations"] = 99
+    options["test"] = hgr_jax.Test("permutation", 99)
     balanced = scan({"a": a, "b": np.tile([0.0, 1.0], 10)}, **options)
     assert balanced.correlation[0, 1] == pytest.approx(0, abs=1e-9)
     assert balanced.pvalue[0, 1] == 1
@@ -275,15 +285,16 @@ def test_exact_pvalues_and_ties() -> None:
 
 
 def test_the_key_decides(table: np.ndarray) -> None:
-    options: dict[str, Any] = {"h": 3, "k": 2, "pvalues": "permutation", "permutations": 99}
-    first = scan(table, **options)
-    np.testing.assert_array_equal(first.pvalue, scan(table, **options).pvalue)
-    default = scan(table, **options, key=jax.random.key(0))
-    np.testing.assert_array_equal(first.pvalue, default.pvalue)
-    other = scan(table, **options, key=jax.random.key(1))
+    def of(key: Any = None) -> Scan:
+        return scan(table, h=3, k=2, test=hgr_jax.Test("permutation", 99, key))
+
+    first = of()
+    np.testing.assert_array_equal(first.pvalue, of().pvalue)
+    np.testing.assert_array_equal(first.pvalue, of(jax.random.key(0)).pvalue)
+    other = of(jax.random.key(1))
     assert (upper(first.pvalue) != upper(other.pvalue)).any()
     assert np.nanmin(other.pvalue) == 0.01
-    old = scan(table, **options, key=jax.random.PRNGKey(1))
+    old = of(jax.random.PRNGKey(1))
     np.testing.assert_array_equal(old.pvalue, other.pvalue)
 
 
@@ -295,7 +306,7 @@ def test_weights(table: np.ndarray) -> None:
     np.testing.assert_allclose(ones.null_95, plain.null_95)
     weights = np.where(np.arange(ROWS) % 2, 3.0, 1.0)
     weights[:20] = 0
-    found = scan(table, h=3, k=2, weights=weights, pvalues="asymptotic")
+    found = scan(table, h=3, k=2, weights=weights, test="asymptotic")
     effective = weights.sum() ** 2 / (weights**2).sum()
     i, j = found.pairs.T
     expected = roys_root.survival(found.correlation[i, j], effective, *found.degrees[i, j].T)
@@ -308,7 +319,7 @@ def test_weighted_permutations(table: np.ndarray) -> None:
     x[:6, 1] = np.nan
     weights = np.where(np.arange(60) % 2, 3.0, 1.0).astype(np.float32)
     weights[6:9] = 0
-    found = scan(x, h=3, k=2, weights=weights, pvalues="permutation", permutations=299)
+    found = scan(x, h=3, k=2, weights=weights, test=hgr_jax.Test("permutation", permutations=299))
     for i, j in found.pairs:
         keep = ~np.isnan(x[:, i] + x[:, j]) & (weights > 0)
         one = permutation_test(
@@ -327,14 +338,14 @@ def test_weighted_permutations(table: np.ndarray) -> None:
 
 def test_permutations_of_other_measures(table: np.ndarray) -> None:
     x = table[:, :3]
-    found = scan(x, method="pearson", permutations=99)
+    found = scan(x, measure="pearson", test=hgr_jax.Test(permutations=99))
     assert set(upper(found.pvalue_source)) == {"permutation"}
     assert upper(found.pvalue).min() == pytest.approx(0.01)
-    single = scan(x, h=3, k=3, method="sk", permutations=99)
+    single = scan(x, h=3, k=3, measure="sk", test=hgr_jax.Test(permutations=99))
     assert single.pvalue[0, 1] == pytest.approx(0.01)
-    for options in ({"pvalues": "rank"}, {"pvalues": "asymptotic"}):
-        with pytest.raises(ValueError, match="is for method='kb'"):
-            scan(x, method="pearson", **options)
+    for kind in ("rank", "asymptotic"):
+        with pytest.raises(ValueError, match="is for measure='kb'"):
+            scan(x, measure="pearson", test=kind)
 
 
 def test_categories_with_few_rows() -> None:
@@ -345,7 +356,7 @@ def test_categories_with_few_rows() -> None:
         "size": (codes == 0) + rng.normal(size=60),
         "noise": rng.normal(size=60),
     }
-    found = scan(x, h=3, k=2, pvalues="permutation", permutations=999)
+    found = scan(x, h=3, k=2, test=hgr_jax.Test("permutation", permutations=999))
     assert found.pvalue[0, 1] <= 0.01
     assert found.pvalue[0, 2] > 0.05
     levels = reference.orthonormal_features(np.eye(3)[codes])

@@ -47,10 +47,10 @@ def test_ranks_are_those_of_scipy_and_of_a_scan_of_ranks(found: Scan) -> None:
     x = with_an_outlier()
     expected = np.abs(stats.spearmanr(x).statistic)
     np.testing.assert_allclose(found.spearman, expected, atol=1e-6)
-    ranked = scan(x, transform="rank", pvalues=None)
+    ranked = scan(x, measure="rank_kb", test=None)
     np.testing.assert_allclose(found.rank_correlation, ranked.correlation, atol=1e-6)
     assert np.isnan(ranked.rank_correlation[0, 1])  # no p-values, no second pass
-    tested = scan(x, transform="rank")
+    tested = scan(x, measure="rank_kb")
     np.testing.assert_array_equal(tested.rank_correlation, tested.correlation)
 
 
@@ -60,16 +60,16 @@ def test_the_row_is_named(found: Scan) -> None:
     assert influence.row == 41
     assert influence.rows[0] == 41
     fit = found.fit("a", "b")
-    np.testing.assert_allclose(influence.part, fit.leverage, rtol=1e-3)
-    assert influence.part > 0.9
+    np.testing.assert_allclose(influence.share, fit.leverage, rtol=1e-3)
+    assert influence.share > 0.9
     x = with_an_outlier()
     rest = np.arange(ROWS) != 41
     without = hgr_jax.kb(x[rest, 0], x[rest, 1])
-    np.testing.assert_allclose(influence.without, without, atol=1e-4)
-    assert influence.without < 0.2
+    np.testing.assert_allclose(influence.value_without, without, atol=1e-4)
+    assert influence.value_without < 0.2
     real = found.influence("e", "f")
     assert real is not None
-    assert real.without > 0.98
+    assert real.value_without > 0.98
 
 
 def test_rows_count_in_the_table_also_where_some_are_missing_or_dropped() -> None:
@@ -87,22 +87,22 @@ def test_of_categories_of_one_kernel_and_of_nothing() -> None:
     kind = np.where(x[:, 4] > 1, "high", np.where(x[:, 4] > 0, "middle", "low"))
     table = pd.DataFrame({"x": x[:, 0], "kind": kind, "other": kind[::-1], "e": x[:, 4]})
     for method in ("kb", "sk"):
-        mixed = scan(table, method=method, permutations=19)
+        mixed = scan(table, measure=method, test=hgr_jax.Test(permutations=19))
         for a, b in (("kind", "e"), ("kind", "other"), ("x", "e")):
             influence = mixed.influence(a, b)
             assert influence is not None
             correlation = mixed.correlation[mixed.names.index(a), mixed.names.index(b)]
             fit = mixed.fit(a, b)
             np.testing.assert_allclose(fit.correlation, correlation, atol=1e-4)
-            np.testing.assert_allclose(influence.part, fit.leverage, rtol=5e-3)
+            np.testing.assert_allclose(influence.share, fit.leverage, rtol=5e-3)
             rest = np.arange(ROWS) != influence.row
-            again = scan(table[rest], method=method, pvalues=None)
+            again = scan(table[rest], measure=method, test=None)
             value = again.correlation[again.names.index(a), again.names.index(b)]
-            np.testing.assert_allclose(influence.without, value, atol=1e-4)
+            np.testing.assert_allclose(influence.value_without, value, atol=1e-4)
     little = scan({"p": np.array([1.0, 2.0, np.nan, np.nan]), "q": np.array([np.nan, 1, 2, 3])})
     assert little.influence("p", "q") is None
-    with pytest.raises(ValueError, match="fit is for a scan of 'kb' or 'sk'"):
-        scan(x[:50], method="pearson", pvalues=None).influence("x0", "x1")
+    with pytest.raises(ValueError, match="fit is for a scan of 'kb', 'sk'"):
+        scan(x[:50], measure="pearson", test=None).influence("x0", "x1")
 
 
 def test_independent_columns_of_heavy_tails_are_not_led_by_outliers() -> None:
@@ -111,14 +111,14 @@ def test_independent_columns_of_heavy_tails_are_not_led_by_outliers() -> None:
     best = scan(x).top(1)[0]
     assert (best.a, best.b) == ("x0", "x11")
     assert (
-        hgr_jax.scan(x, pvalues=None).top(1)[0].correlation
-        == scan(x, pvalues=None).correlation[np.triu_indices(12, 1)].max()
+        hgr_jax.scan(x, test=None).top(1)[0].correlation
+        == scan(x, test=None).correlation[np.triu_indices(12, 1)].max()
     )
 
 
 def test_a_pair_in_full_is_its_fit(found: Scan) -> None:
     x = with_an_outlier()
-    pair = found.in_full("c", "d")
+    pair = found.details("c", "d")
     assert pair is not None
     fit = found.fit("c", "d")
     grid = np.linspace(-2, 2, 50)
@@ -134,7 +134,7 @@ def test_a_row_dominates_a_pair_as_it_does_a_fit(rows: int) -> None:
     for far in (1.0, 30.0):
         x = np.append(rng.standard_normal((5, 2)), [[far, far]], axis=0)
         x = np.append(x, rng.standard_normal((34, 2)), axis=0)[:rows]
-        found = scan(x, h=1, k=1, pvalues=None)
+        found = scan(x, h=1, k=1, test=None)
         influence, fit = found.influence("x0", "x1"), found.fit("x0", "x1")
         assert influence is not None
         assert influence.dominates == (int(fit.status) == Status.ONE_ROW)

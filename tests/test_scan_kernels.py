@@ -55,9 +55,9 @@ def agrees(found: Scan, x: np.ndarray, h: Any, k: Any, w: Any = None, **given: A
 )
 def test_every_value_is_that_of_kb(rng: np.random.Generator, holes: bool, h: Any, k: Any) -> None:
     x = table(rng, holes)
-    agrees(scan(x, h=h, k=k, pvalues=None), x, h, k)
+    agrees(scan(x, h=h, k=k, test=None), x, h, k)
     w = rng.uniform(0.5, 1.5, ROWS)
-    agrees(scan(x, h=h, k=k, pvalues=None, weights=w), x, h, k, w)
+    agrees(scan(x, h=h, k=k, test=None, weights=w), x, h, k, w)
 
 
 @pytest.mark.usefixtures("x64")
@@ -65,14 +65,14 @@ def test_every_value_is_that_of_kb(rng: np.random.Generator, holes: bool, h: Any
 def test_kernels_given_other_columns(rng: np.random.Generator, holes: bool) -> None:
     x = table(rng, holes)
     for h, k in ((HATS, HATS), (2, SPLINES)):
-        found = scan(x, h=h, k=k, given=0, given_degree=2, pvalues=None)
+        found = scan(x, h=h, k=k, given=hgr_jax.Given(0, degree=2), test=None)
         agrees(found, x, h, k, columns=[0], degree=2)
 
 
 @pytest.mark.usefixtures("x64")
 def test_a_kernel_of_our_own(rng: np.random.Generator) -> None:
     x = np.exp(table(rng, holes=True))
-    found = scan(x, h=logarithms, k=logarithms, pvalues=None)
+    found = scan(x, h=logarithms, k=logarithms, test=None)
     for i, j in found.pairs:
         a, b = (np.log(x[~np.isnan(x[:, i] + x[:, j]), q]) for q in (i, j))
         assert found.correlation[i, j] == pytest.approx(float(hgr_jax.kb(a, b, 2, 2)), abs=1e-9)
@@ -86,11 +86,11 @@ def test_codes_and_categories(rng: np.random.Generator) -> None:
     codes[:, 1] = np.where(rng.random(ROWS) < 0.5, codes[:, 0], codes[:, 1])
     columns = {"a": codes[:, 0], "b": codes[:, 1]}
     by_name = {name: np.array(["x", "y", "z"])[c.astype(int)] for name, c in columns.items()}
-    known = scan(by_name, pvalues=None)
+    known = scan(by_name, test=None)
     for kernel in (Indicators(3), indicators([0, 1, 2])):
-        found = scan(columns, h=kernel, k=kernel, pvalues=None)
+        found = scan(columns, h=kernel, k=kernel, test=None)
         assert found["a", "b"].correlation == pytest.approx(known["a", "b"].correlation, abs=1e-9)
-        beside = scan({"a": columns["a"], "b": by_name["b"]}, h=kernel, k=5, pvalues=None)
+        beside = scan({"a": columns["a"], "b": by_name["b"]}, h=kernel, k=5, test=None)
         assert beside["a", "b"].correlation == pytest.approx(known["a", "b"].correlation, abs=1e-9)
 
 
@@ -107,14 +107,14 @@ def test_what_is_of_values_and_of_ranks(rng: np.random.Generator) -> None:
 
 def test_permutations_of_values(rng: np.random.Generator) -> None:
     x = table(rng, holes=False)[:, :3]
-    found = scan(x, h=HATS, k=2, pvalues="permutation", permutations=19, target=1)
+    found = scan(x, h=HATS, k=2, test=hgr_jax.Test("permutation", permutations=19), target=1)
     assert found.pvalue[0, 1] == 1 / 20
     assert found.pvalue_source[0, 1] == "permutation"
 
 
 def test_values_in_float32(rng: np.random.Generator) -> None:
     x = table(rng, holes=True).astype(np.float32)
-    found = scan(x, h=HATS, k=3, pvalues=None)
+    found = scan(x, h=HATS, k=3, test=None)
     for i, j in found.pairs:
         keep = ~np.isnan(x[:, i] + x[:, j])
         value = float(hgr_jax.kb(x[keep, i], x[keep, j], HATS, 3))
@@ -123,7 +123,7 @@ def test_values_in_float32(rng: np.random.Generator) -> None:
 
 def test_fits_and_files(rng: np.random.Generator, tmp_path: Path) -> None:
     x = table(rng, holes=False)[:, :3].astype(np.float32)
-    found = scan(x, h=HATS, k=3, pvalues=None)
+    found = scan(x, h=HATS, k=3, test=None)
     fit = found.fit("x0", "x1")
     assert float(fit.correlation) == pytest.approx(found.correlation[0, 1], abs=1e-4)
     assert fit.f.encoder.kernel == HATS
@@ -131,7 +131,7 @@ def test_fits_and_files(rng: np.random.Generator, tmp_path: Path) -> None:
     assert "(kb, h=Splines(keypoints=(-2.0, -0.5, 0.0, 0.5, 2.0), degree=1), k=3)" in repr(found)
     found.save(tmp_path / "s.npz")
     assert repr(Scan.load(tmp_path / "s.npz")) == repr(found)
-    with pytest.raises(ValueError, match="in_full and influence are of degrees; fit is of any"):
+    with pytest.raises(ValueError, match="details and influence are of degrees; fit is of any"):
         found.influence("x0", "x1")
 
 
@@ -139,7 +139,7 @@ def test_a_constant_column_beside_kernels(rng: np.random.Generator) -> None:
     x = table(rng, holes=False)
     x[:, 2] = np.where(x[:, 0] > 0, 5, x[:, 2])
     x[x[:, 0] <= 0, 1] = np.nan
-    found = scan(x, h=HATS, k=HATS, pvalues=None)
+    found = scan(x, h=HATS, k=HATS, test=None)
     assert np.isnan(found.correlation[1, 2])
     assert np.isnan(found.pearson[1, 2])
     assert np.isfinite(found.correlation[0, 1:]).all()
@@ -148,10 +148,10 @@ def test_a_constant_column_beside_kernels(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"h": HATS, "method": "sk"}, "kernels are for method='kb'; got method='sk'"),
-        ({"k": HATS, "method": "spearman"}, "kernels are for method='kb'"),
-        ({"h": HATS, "pvalues": "rank"}, "pvalues='rank' is Roy's law at degrees h and k"),
-        ({"h": HATS, "pvalues": "asymptotic"}, "other kernels have not: take 'auto'"),
+        ({"h": HATS, "measure": "sk"}, "kernels are for measure='kb'; got measure='sk'"),
+        ({"k": HATS, "measure": "spearman"}, "kernels are for measure='kb'"),
+        ({"h": HATS, "test": "rank"}, "test='rank' is Roy's law at degrees h and k"),
+        ({"h": HATS, "test": "asymptotic"}, "kernels do not have: take 'auto'"),
         ({"h": lambda x: x}, "the kernel h must return features of shape"),
     ],
 )

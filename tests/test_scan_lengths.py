@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hgr_jax
 from bench import reference
 from hgr_jax import Scan, scan
 
@@ -48,7 +49,7 @@ def test_tables_of_many_lengths_compile_next_to_nothing(compiled: list[str]) -> 
     sources = set()
     for rows in (18, 57, 91, 333, 500, 777, 1025, 1500, 1999, 2500, 3001, 4097):
         table = mixed(rows, rows)
-        found = scan(table, h=3, k=2, permutations=19)
+        found = scan(table, h=3, k=2, test=hgr_jax.Test(permutations=19))
         sources |= set(found.pvalue_source.ravel())
         is_right(found, table)
     assert {"rank", "permutation"} <= sources
@@ -59,7 +60,7 @@ def test_wide_tables_share_a_program(rng: np.random.Generator, compiled: list[st
     for rows in (300, 301, 5000):
         x = rng.normal(size=(rows, 60)).astype(np.float32)
         x[:, 1] += x[:, 0] ** 2
-        found = scan(x, h=5, k=5, pvalues=None)
+        found = scan(x, h=5, k=5, test=None)
         for i, j in ((0, 1), (2, 59), (30, 45)):
             value = reference.kb(x[:, i], x[:, j], 5, 5)
             assert found.correlation[i, j] == pytest.approx(value, abs=1e-4)
@@ -71,7 +72,7 @@ def test_scans_at_the_same_time() -> None:
     found: dict[int, Scan] = {}
 
     def run(index: int) -> None:
-        found[index] = scan(tables[index], h=3, k=2, permutations=19)
+        found[index] = scan(tables[index], h=3, k=2, test=hgr_jax.Test(permutations=19))
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
     for thread in threads:
@@ -81,6 +82,6 @@ def test_scans_at_the_same_time() -> None:
     assert len(found) == 8
     for index, table in enumerate(tables):
         is_right(found[index], table)
-        again = scan(table, h=3, k=2, permutations=19)
+        again = scan(table, h=3, k=2, test=hgr_jax.Test(permutations=19))
         np.testing.assert_array_equal(again.correlation, found[index].correlation)
         np.testing.assert_array_equal(again.pvalue, found[index].pvalue)

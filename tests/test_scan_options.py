@@ -22,13 +22,13 @@ def test_single_kernel(rng: np.random.Generator) -> None:
     x[ROWS // 2 :, 3] = np.nan
     weights = rng.uniform(0, 2, ROWS)
     for w in (None, weights):
-        found = scan(x, h=3, k=3, method="sk", weights=w, pvalues=None)
+        found = scan(x, h=3, k=3, measure="sk", weights=w, test=None)
         for i, j in found.pairs:
             a, b, own = present_rows(found, i, j, w)
             assert found.correlation[i, j] == pytest.approx(reference.sk(a, b, 3, own), abs=1e-4)
     assert np.isnan(found.corrected).all()
     value = hgr_jax.sk(x[:, 0], x[:, 1], 3)
-    assert scan(x, h=3, k=3, method="sk", pvalues=None).correlation[0, 1] == pytest.approx(
+    assert scan(x, h=3, k=3, measure="sk", test=None).correlation[0, 1] == pytest.approx(
         float(value), abs=1e-4
     )
 
@@ -41,12 +41,20 @@ def gap(a: jax.Array, b: jax.Array) -> jax.Array:
 def test_a_single_kernel_has_the_degree_of_its_side(rng: np.random.Generator) -> None:
     x = plain(rng)
     weights = rng.uniform(0.5, 1.5, ROWS)
-    found = scan(x, h=1, k=4, method="sk", weights=weights, permutations=99, target=[2, 4])
+    found = scan(
+        x,
+        h=1,
+        k=4,
+        measure="sk",
+        weights=weights,
+        test=hgr_jax.Test(permutations=99),
+        target=[2, 4],
+    )
     for i, j in found.pairs:
         both = [reference.kb(x[:, i], x[:, j], *d, weights) for d in ((1, 1), (1, 4))]
         assert found.correlation[i, j] == pytest.approx(max(both), abs=1e-4)
     noise = found.pvalue[2, 4], found.null_mean[2, 4]
-    plainly = scan(x, h=1, k=4, method="sk", permutations=99, target=[2, 4])
+    plainly = scan(x, h=1, k=4, measure="sk", test=hgr_jax.Test(permutations=99), target=[2, 4])
     assert noise[1] == pytest.approx(plainly.null_mean[2, 4], rel=0.2)
     assert noise[0] == pytest.approx(plainly.pvalue[2, 4], abs=0.3)
 
@@ -59,21 +67,21 @@ def test_rows_of_weight_zero_are_dropped(rng: np.random.Generator, holes: bool, 
         x[20:40, 2] = np.nan
     weights = np.ones(ROWS)
     weights[0] = 0
-    without = scan(x, h=3, k=2, weights=weights, pvalues=None)
+    without = scan(x, h=3, k=2, weights=weights, test=None)
     x[0] = far
-    found = scan(x, h=3, k=2, weights=weights, pvalues=None)
+    found = scan(x, h=3, k=2, weights=weights, test=None)
     np.testing.assert_allclose(found.correlation, without.correlation, atol=1e-6)
     agrees(found, weights)
 
 
 def test_measures_by_name(rng: np.random.Generator) -> None:
     x = 100 + 7 * plain(rng, 3)
-    found = scan(x, method="gedi", pvalues=None)
+    found = scan(x, measure="gedi", test=None)
     expected = float(hgr_jax.gedi(x[:, 0], x[:, 1]))
     assert found.correlation[0, 1] == pytest.approx(expected, rel=1e-3)
     for name in ("rdc", "neural", "oracle", "kb_fit", "nothing"):
-        with pytest.raises(ValueError, match="method must be a function of two vectors or one of"):
-            scan(x, method=name)
+        with pytest.raises(ValueError, match="measure must be a function of two vectors or one of"):
+            scan(x, measure=name)
 
 
 def test_other_measures(rng: np.random.Generator) -> None:
@@ -81,17 +89,17 @@ def test_other_measures(rng: np.random.Generator) -> None:
     x[:30, 3] = np.nan
     table = {**{f"x{i}": x[:, i] for i in range(4)}, "text": np.array(["a", "b"] * (ROWS // 2))}
     for method, measure in (("spearman", hgr_jax.spearman), (gap, lambda a, b: abs(gap(a, b)))):
-        found = scan(table, method=method, pvalues=None)
+        found = scan(table, measure=method, test=None)
         assert found.skipped == {"text": "a category; this measure takes numbers"}
-        assert found.settings["method"] == ("spearman" if method == "spearman" else "gap")
+        assert found.settings["measure"] == ("spearman" if method == "spearman" else "gap")
         for i, j in found.pairs:
             a, b, _ = present_rows(found, i, j)
             value = float(measure(jnp.asarray(a, jnp.float32), jnp.asarray(b, jnp.float32)))
             assert found.correlation[i, j] == pytest.approx(value, rel=1e-4)
             assert found.pearson[i, j] == pytest.approx(abs(np.corrcoef(a, b)[0, 1]), abs=1e-5)
         assert found.n_obs[0, 3] == ROWS - 30
-    with pytest.raises(ValueError, match="weights are for method='kb' or 'sk'"):
-        scan(table, method="spearman", weights=np.ones(ROWS))
+    with pytest.raises(ValueError, match="weights are for the measures 'kb', 'sk'"):
+        scan(table, measure="spearman", weights=np.ones(ROWS))
 
 
 def test_ranks_instead_of_values(rng: np.random.Generator) -> None:
@@ -99,7 +107,7 @@ def test_ranks_instead_of_values(rng: np.random.Generator) -> None:
     x[:30, 3] = np.nan
     weights = (np.arange(ROWS) % 4 > 0).astype(float)
     for w in (None, weights):
-        found = scan(x, h=3, k=2, transform="rank", weights=w, pvalues=None)
+        found = scan(x, h=3, k=2, measure="rank_kb", weights=w, test=None)
         counted = np.ones(ROWS, bool) if w is None else w > 0
         for i in range(5):
             there = counted & ~np.isnan(x[:, i])
@@ -115,51 +123,52 @@ def test_a_second_scan_compiles_nothing(
 ) -> None:
     x = plain(rng).astype(np.float32)
     x[:20, 3] = np.nan
-    scan(x, h=3, k=2, permutations=9)
+    scan(x, h=3, k=2, test=hgr_jax.Test(permutations=9))
     again = plain(rng).astype(np.float32) ** 3
     again[30:45, 3] = np.nan
     caplog.clear()
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
         jax.jit(lambda: jnp.zeros(3))()
-        scan(again, h=3, k=2, permutations=9)
+        scan(again, h=3, k=2, test=hgr_jax.Test(permutations=9))
     compiled = [r.getMessage() for r in caplog.records if r.getMessage().startswith("Compiling")]
     assert len(compiled) == 1, compiled[1:]
 
 
 def test_scans_of_any_array(rng: np.random.Generator) -> None:
     x = plain(rng).astype(np.float32)
-    known = scan(x, h=3, k=2, pvalues=None)
+    known = scan(x, h=3, k=2, test=None)
     read_only = x.copy()
     read_only.flags.writeable = False
     for same in (jnp.asarray(x), np.asfortranarray(x), read_only, np.repeat(x, 2, axis=1)[:, ::2]):
-        found = scan(same, h=3, k=2, pvalues=None)
+        found = scan(same, h=3, k=2, test=None)
         np.testing.assert_array_equal(found.correlation, known.correlation)
     whole = x.astype(object)
     np.testing.assert_allclose(
-        scan(whole, h=3, k=2, pvalues=None).correlation, known.correlation, atol=1e-5
+        scan(whole, h=3, k=2, test=None).correlation, known.correlation, atol=1e-5
     )
     masked = np.ma.masked_array(x, mask=np.arange(ROWS * 5).reshape(ROWS, 5) % 7 == 0)
     np.testing.assert_allclose(
-        scan(masked, h=3, k=2, pvalues=None).correlation,
-        scan(masked.filled(np.nan), h=3, k=2, pvalues=None).correlation,
+        scan(masked, h=3, k=2, test=None).correlation,
+        scan(masked.filled(np.nan), h=3, k=2, test=None).correlation,
         atol=1e-5,
     )
 
 
 def test_integers_of_few_values_as_categories(rng: np.random.Generator) -> None:
     table = {"code": rng.permutation(np.arange(ROWS) % 3), "size": rng.normal(size=ROWS)}
-    assert scan(table, h=1, k=2, pvalues=None).category("code") is None
-    found = scan(table, h=1, k=2, pvalues=None, low_cardinality=3)
+    assert scan(table, h=1, k=2, test=None).category("code") is None
+    found = scan(table, h=1, k=2, test=None, categories=hgr_jax.Categories((), 3))
     assert found.category("code") is not None
     agrees(found)
 
 
 def test_limits_of_options(rng: np.random.Generator) -> None:
     x = plain(rng, 3)
-    for degrees in ({"h": 51}, {"k": 10_000}, {"given_degree": 51}):
-        ((name, value),) = degrees.items()
+    for name, value in (("h", 51), ("k", 10_000)):
         with pytest.raises(ValueError, match=f"{name} must be at most 50; got {value}"):
-            scan(x, **degrees)
+            scan(x, **{name: value})
+    with pytest.raises(ValueError, match="given degree must be at most 50; got 51"):
+        hgr_jax.Given("x0", degree=51)
     for categories in (5, "x0"):
         with pytest.raises(TypeError, match="categories must be a sequence of names; got"):
             scan(x, categories=categories)  # type: ignore[arg-type]
@@ -167,9 +176,9 @@ def test_limits_of_options(rng: np.random.Generator) -> None:
 
 def test_progress_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
     x = np.random.default_rng(0).standard_normal((150, 4))
-    shown = scan(x, h=3, k=2, progress=True)
+    shown = scan(x, h=3, k=2, execution=hgr_jax.Execution(progress=True))
     printed = capsys.readouterr().err
-    for label in ("values: ", "ranks: ", "p-values: "):
+    for label in ("values: ", "p-values: "):
         assert label in printed
     assert f"0/{len(shown)}" in printed
     np.testing.assert_array_equal(scan(x, h=3, k=2).pvalue, shown.pvalue)

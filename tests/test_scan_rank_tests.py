@@ -8,31 +8,26 @@ import numpy as np
 import pytest
 from scan_support import is_the_test_of_each_pair
 
+import hgr_jax
 from hgr_jax import scan
 from hgr_jax.core.host.ranks import RankedColumn
 from hgr_jax.inference._rank_blocks import combined, cross_moments, top_values
 from hgr_jax.inference._rank_law import log_probability
-from hgr_jax.scanning import products, rank_products, rank_tests
+from hgr_jax.scanning import rank_tests, sums
 
 
 def upper(values: np.ndarray) -> np.ndarray:
     return values[np.triu_indices(len(values), 1)]
 
 
-def test_values_that_are_missing_by_the_other_column_are_ranked_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_values_that_are_missing_by_the_other_column_are_permuted() -> None:
     """Present where the other column is low, and in a few rows elsewhere, which decide."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (4000, 3)).astype(np.float32)
     x[(x[:, 0] > -0.8) & (rng.random(4000) > 0.002), 1] = np.nan
     x[rng.random(4000) < 0.5, 2] = np.nan
-    found = scan(x, h=3, k=3, permutations=19)
-    assert set(upper(found.pvalue_source)) == {"rank"}
-    is_the_test_of_each_pair(found, x)
+    found = scan(x, h=3, k=3, test=hgr_jax.Test(permutations=19))
     # By ranks among each column's own rows, those are not trusted.
-    monkeypatch.setattr(rank_tests, "RANKED_AGAIN", 0)
-    found = scan(x, h=3, k=3, permutations=19)
     assert found.pvalue_source[0, 1] == "permutation"
     assert found.pvalue_source[0, 2] == found.pvalue_source[1, 2] == "rank"
 
@@ -40,6 +35,7 @@ def test_values_that_are_missing_by_the_other_column_are_ranked_again(
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_pvalues_are_those_of_the_test_of_each_pair(weighted: bool, missing: float) -> None:
+    """Of columns that are present in the same rows."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(500, 9))
     x[:, 1] = np.sin(4 * x[:, 0]) + 0.5 * x[:, 1]
@@ -49,9 +45,9 @@ def test_pvalues_are_those_of_the_test_of_each_pair(weighted: bool, missing: flo
     x[:, 6] = x[:, 3] > 0.3
     x[:, 7] = rng.random(500) < 0.3
     x[:, 8] = np.round(x[:, 8], 2)
-    x[rng.random(x.shape) < missing] = np.nan
+    x[rng.random(500) < missing] = np.nan
     weights = rng.uniform(0.8, 1, 500) if weighted else None
-    found = scan(x.astype(np.float32), weights=weights, permutations=19)
+    found = scan(x.astype(np.float32), weights=weights, test=hgr_jax.Test(permutations=19))
     assert "rank" in set(upper(found.pvalue_source))
     assert found.pvalue_source[6, 7] == ("rank" if weighted else "exact")
     assert found.pvalue[0, 1] < 1e-20
@@ -59,8 +55,8 @@ def test_pvalues_are_those_of_the_test_of_each_pair(weighted: bool, missing: flo
 
 
 def test_targets_have_the_same_pvalues_in_any_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_products, "TILE", 2)
-    monkeypatch.setattr(products, "TILE_ROWS", 50)
+    monkeypatch.setattr(rank_tests, "TILE", 2)
+    monkeypatch.setattr(sums, "TILE_ROWS", 50)
     rng = np.random.default_rng(2)
     x = rng.normal(size=(120, 5)).astype(np.float32)
     x[:, 4] += x[:, 0]
@@ -73,7 +69,7 @@ def test_targets_have_the_same_pvalues_in_any_place(monkeypatch: pytest.MonkeyPa
     is_the_test_of_each_pair(scan(x, target="x4", weights=weights), x, weights)
 
 
-def test_ranks_among_the_own_rows_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_among_the_own_rows_of_columns() -> None:
     """Of columns that are missing here and there: nearly those among the rows of each pair."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=(2000, 6))
@@ -82,7 +78,6 @@ def test_ranks_among_the_own_rows_of_columns(monkeypatch: pytest.MonkeyPatch) ->
     x[:, 4] = np.round(2 * x[:, 4])
     x[rng.random(x.shape) < 0.02] = np.nan
     table = x.astype(np.float32)
-    monkeypatch.setattr(rank_tests, "RANKED_AGAIN", 0)
     found = scan(table)
     assert set(upper(found.pvalue_source)) == {"rank"}
     for i, j in found.pairs:
@@ -107,8 +102,8 @@ def test_ranks_of_the_tests_are_estimates_too(options: dict[str, Any]) -> None:
     x[:, 4] = 7
     x[rng.random(300) < 0.2, 5:7] = np.nan
     x[rng.random(300) < 0.2, 7] = np.nan
-    found = scan(x, permutations=19, **options)
-    expected = scan(x, transform="rank", pvalues=None, **options)
+    found = scan(x, test=hgr_jax.Test(permutations=19), **options)
+    expected = scan(x, measure="rank_kb", test=None, **options)
     for name, of_ranks in (("rank_correlation", "correlation"), ("spearman", "pearson")):
         values, others = getattr(found, name), getattr(expected, of_ranks)
         np.testing.assert_allclose(
@@ -116,10 +111,7 @@ def test_ranks_of_the_tests_are_estimates_too(options: dict[str, Any]) -> None:
         )
 
 
-def test_two_values_with_gaps_of_their_own_are_tested_exactly(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(rank_tests, "RANKED_AGAIN", 0)
+def test_two_values_with_gaps_of_their_own_are_tested_exactly() -> None:
     rng = np.random.default_rng(5)
     x = (rng.random((60, 3)) < 0.3).astype(np.float32)
     x[rng.random(x.shape) < 0.1] = np.nan

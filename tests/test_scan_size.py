@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hgr_jax import scan
 from hgr_jax.cli.main import main
-from hgr_jax.scanning import size
+from hgr_jax.scanning import pairs as size
+from hgr_jax.scanning.request import request_of
 from hgr_jax.scanning.result import ARRAYS
 
 
@@ -30,32 +33,44 @@ def test_bytes_of_an_entry() -> None:
     assert sum(matrix.nbytes for matrix in matrices) == size.BYTES_OF_AN_ENTRY * 3**2
 
 
+def columns(count: int, used: int | None = None) -> Any:
+    """As many columns, of which only the positions are read."""
+    positions = np.arange(count if used is None else used)
+    return SimpleNamespace(
+        names=range(count), number_positions=positions, category_positions=positions[:0]
+    )
+
+
+def check(table: Any, targets: list[int] | None = None, **options: Any) -> None:
+    request = request_of(**options)
+    size.check_size(table, size.PairSelection(targets, None), request)
+
+
 def test_targets_and_pvalues_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(size, "available_memory", lambda: 2 * 10**9)
-    size.check_size(4000, 4000, 1, tested=True)
+    check(columns(4000), [0])
     with pytest.raises(ValueError, match="7,998,000 pairs"):
-        size.check_size(4000, 4000, None, tested=True)
-    size.check_size(4000, 1000, None, tested=True)
-    size.check_size(3200, 3200, None, tested=False)
+        check(columns(4000))
+    check(columns(4000, 1000))
+    check(columns(3200), test=None)
     with pytest.raises(ValueError, match="pairs"):
-        size.check_size(3200, 3200, None, tested=True)
+        check(columns(3200))
     with pytest.raises(ValueError, match="1,000,000 columns has 999,999 pairs") as caught:
-        size.check_size(10**6, 10**6, 1, tested=False)
+        check(columns(10**6), [0], test=None)
     assert "target=" not in str(caught.value)  # its matrices do not fit either
     monkeypatch.setattr(size, "available_memory", lambda: None)
-    size.check_size(10**6, 10**6, None, tested=True)
+    check(columns(10**6))
 
 
 def test_first_pairs_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of these, no more than are there, and the columns that they may have."""
     monkeypatch.setattr(size, "available_memory", lambda: 2 * 10**9)
-    size.check_size_of_first(1000, 20_000, None, tested=True)
+    check(columns(20_000), top=1000)
     with pytest.raises(ValueError, match="5,000 pairs of up to 10,000 columns take"):
-        size.check_size_of_first(5000, 20_000, None, tested=True)
-    size.check_size_of_first(10**9, 4000, 1, tested=True)
-    size.check_size_of_first(10**9, 4000, None, tested=False, others=1)
+        check(columns(20_000), top=5000)
+    check(columns(4000), [0], top=10**9)
     with pytest.raises(ValueError, match="7,998,000 pairs of up to 4,000"):
-        size.check_size_of_first(10**9, 4000, None, tested=True)
+        check(columns(4000), top=10**9)
     monkeypatch.setattr(size, "available_memory", lambda: 10**6)
     with pytest.raises(ValueError, match="pairs of up to 300 columns"):
         scan(np.arange(900.0).reshape(3, 300), top=200)

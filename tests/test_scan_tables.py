@@ -44,7 +44,7 @@ def between(found: Scan, a: str, b: str) -> float:
 
 def test_communities(communities_table: tuple[list[str], np.ndarray]) -> None:
     names, x = communities_table
-    found = scan(x.astype(np.float32), names=names, h=3, k=3, pvalues="rank")
+    found = scan(x.astype(np.float32), names=names, h=3, k=3, test="rank")
     is_whole(found)
     assert not found.skipped
     assert len(found) == 104 * 103 // 2
@@ -64,7 +64,7 @@ def test_communities(communities_table: tuple[list[str], np.ndarray]) -> None:
 def test_communities_of_the_loader() -> None:
     table = load_communities(folder=path_of("communities.csv").parent)
     few = table.to_frame().iloc[:, [*range(10), -1]]
-    found = scan(few, h=3, k=3, target=table.target, pvalues="rank")
+    found = scan(few, h=3, k=3, target=table.target, test="rank")
     is_target = np.array(found.names) == table.target
     assert np.isfinite(found.correlation[is_target][:, ~is_target]).all()
     assert len(found) == 10
@@ -88,7 +88,7 @@ def test_every_pair_of_communities(communities_table: tuple[list[str], np.ndarra
 
 def test_counties() -> None:
     table = pd.read_csv(path_of("acs2015_county_data.csv"))
-    found = scan(table, h=3, k=3, pvalues="rank")
+    found = scan(table, h=3, k=3, test="rank")
     is_whole(found)
     assert list(found.skipped) == ["County"]
     assert "1928 levels" in found.skipped["County"]
@@ -112,7 +112,7 @@ def test_adult(tmp_path: Path) -> None:
     file.write_text("\n".join([",".join(ADULT_COLUMNS), *rows]))
     frame = read_any(file)
     assert frame.rows == 48_842
-    found = scan(dict(frame.columns), h=3, k=3, pvalues="rank")
+    found = scan(dict(frame.columns), h=3, k=3, test="rank")
     is_whole(found)
     assert not found.skipped
     assert between(found, "education", "education-num") == pytest.approx(1, abs=1e-3)
@@ -134,4 +134,4 @@ def test_adult(tmp_path: Path) -> None:
 
 def test_frame_with_a_name_twice(rng: np.random.Generator) -> None:
     frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "a"])
-    assert scan(frame, pvalues=None).names == ("a", "b", "a (2)")
+    assert scan(frame, test=None).names == ("a", "b", "a (2)")

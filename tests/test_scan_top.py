@@ -12,11 +12,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+import hgr_jax
 from hgr_jax import Scan, independence_test, kb, scan
 from hgr_jax.cli.main import main
 from hgr_jax.core.host.ranks import codes_of, ranked_columns, ranks
-from hgr_jax.scanning import screen, wide
-from hgr_jax.scanning.screen import RankScreen, light
+from hgr_jax.scanning import consumers, screen
+from hgr_jax.scanning.screen import RankScreen, as_float32
 
 ROWS = 300
 MATRICES = ("correlation", "rank_correlation", "pearson", "corrected", "null_95", "n_obs")
@@ -40,12 +41,12 @@ def table() -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def small_squares(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wide, "SQUARE_SIDE", 8)
+    monkeypatch.setattr(consumers, "SQUARE_SIDE", 8)
 
 
 @pytest.fixture(scope="module")
 def whole() -> Scan:
-    return scan(table(), permutations=99)
+    return scan(table(), test=hgr_jax.Test(permutations=99))
 
 
 def names_of(found: Scan, count: int, by: str) -> list[tuple[str, str]]:
@@ -69,7 +70,7 @@ def assert_same(found: Scan, expected: Scan) -> None:
 
 
 def test_all_pairs_are_those_of_the_scan(whole: Scan) -> None:
-    found = scan(table(), top=1000, permutations=99)
+    found = scan(table(), top=1000, test=hgr_jax.Test(permutations=99))
     assert found.names == whole.used
     assert len(found) == len(whole) == 190
     assert_same(found, whole)
@@ -86,7 +87,7 @@ def test_all_pairs_are_those_of_the_scan(whole: Scan) -> None:
 
 @pytest.mark.parametrize("by", ["pvalue", "correlation", "excess"])
 def test_the_first_pairs_come_first(whole: Scan, by: str) -> None:
-    found = scan(table(), top=4, by=by, permutations=99)
+    found = scan(table(), top=hgr_jax.Top(4, by), test=hgr_jax.Test(permutations=99))
     assert names_of(found, 9, by) == names_of(whole, 4, by)
     assert_same(found, whole)
     assert set(found.names) == {name for pair in names_of(whole, 4, by) for name in pair}
@@ -96,46 +97,35 @@ def test_the_first_pairs_come_first(whole: Scan, by: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "pairs"),
+    ("options", "by", "pairs"),
     [
-        ({"target": "c0"}, 19),
-        ({"target": ["c0", "text"]}, 37),
-        ({"method": "sk", "permutations": 19}, 190),
-        ({"pvalues": None, "by": "correlation"}, 190),
-        ({"pvalues": "rank"}, 190),
-        ({"transform": "rank", "h": 3, "k": 2}, 190),
-        ({"weights": np.repeat([1.0, 1.01, 0], 100)}, 190),
-        ({"categories": ["c3"], "permutations": 19}, 190),
+        ({"target": "c0"}, "pvalue", 19),
+        ({"target": ["c0", "text"]}, "pvalue", 37),
+        ({"target": ["c1", "c4", "c8"], "among": ["c0", "c2", "text"]}, "pvalue", 9),
+        ({"measure": "sk", "test": hgr_jax.Test(permutations=19)}, "pvalue", 190),
+        ({"test": None}, "correlation", 190),
+        ({"test": "rank"}, "pvalue", 190),
+        ({"measure": "rank_kb", "h": 3, "k": 2}, "pvalue", 190),
+        ({"weights": np.repeat([1.0, 1.01, 0], 100)}, "pvalue", 190),
+        ({"categories": ["c3"], "test": hgr_jax.Test(permutations=19)}, "pvalue", 190),
     ],
 )
-def test_other_options(options: dict[str, Any], pairs: int) -> None:
-    options = {"permutations": 49, **options}
-    found = scan(table(), top=3, **options)
-    by = options.pop("by", "pvalue")
+def test_other_options(options: dict[str, Any], by: str, pairs: int) -> None:
+    options = {"test": hgr_jax.Test(permutations=49), **options}
+    found = scan(table(), top=hgr_jax.Top(3, by), **options)
     expected = scan(table(), **options)
     assert found.settings["top"]["pairs"] == pairs
-    if options["permutations"] == 19:  # the least of these is the same for many
+    if getattr(options["test"], "permutations", 0) == 19:  # the least of these is that of many
         assert len(found) == 3
     else:
         assert names_of(found, 3, by) == names_of(expected, 3, by)
     for pair in found.top(3):
         assert pair.correlation == pytest.approx(expected[pair.a, pair.b].correlation, abs=1e-5)
-        assert np.isnan(pair.pvalue) == (options.get("pvalues", "") is None)
-
-
-def test_two_tables() -> None:
-    columns = table()
-    one, other = (
-        {n: columns[n] for n in some} for some in (["c0", "c2", "text"], ["c1", "c4", "c8"])
-    )
-    found = scan(one, other=other, top=2)
-    assert names_of(found, 2, "pvalue") == [("c0", "c1"), ("c0", "c4")]
-    assert found.settings["top"]["pairs"] == 9
-    assert found.settings["top"]["columns"] == 6
+        assert np.isnan(pair.pvalue) == (options["test"] is None)
 
 
 def test_what_is_kept_can_be_used(whole: Scan, tmp_path: Path) -> None:
-    found = scan(table(), top=4, standard_errors=True)
+    found = scan(table(), top=4, errors=True)
     assert "the first of 190 pairs of 20 columns; " in repr(found)
     assert found.standard_error is not None
     assert np.isfinite(found.standard_error[found.pairs[:, 0], found.pairs[:, 1]]).all()
@@ -151,7 +141,9 @@ def test_what_is_kept_can_be_used(whole: Scan, tmp_path: Path) -> None:
 
 def test_no_pairs_to_keep() -> None:
     assert len(scan({"a": np.arange(30.0), "b": np.ones(30)}, top=3)) == 0
-    few = scan(np.random.default_rng(0).normal(size=(9, 3)), top=2, permutations=19)
+    few = scan(
+        np.random.default_rng(0).normal(size=(9, 3)), top=2, test=hgr_jax.Test(permutations=19)
+    )
     assert len(few) == 2  # too few rows for laws
 
 
@@ -169,7 +161,7 @@ class TestScreen:
         x[:, 3:9] = np.round(x[:, 3:9] * [1, 2, 3, 5, 8, 20])
         x[:, 10] = np.sin(30 * x[:, 9])
         x[:, 68] = np.cos(30 * x[:, 67])
-        columns = [light(column) for column in self.columns(x)]
+        columns = [as_float32(column) for column in self.columns(x)]
         trusted = np.array([column.trusted > 0 for column in columns])
         screened = RankScreen([columns[:64], columns[64:]], 64)
         expected = scan(x)
@@ -193,9 +185,9 @@ class TestCheckpoint:
     def test_killed_and_started_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        expected = scan(table(), top=9, permutations=49)
-        monkeypatch.setattr(wide, "KEPT_EVERY", 0.0)
-        keep, done = wide._Search._keep, []
+        expected = scan(table(), top=9, test=hgr_jax.Test(permutations=49))
+        monkeypatch.setattr(consumers, "CHECKPOINT_SECONDS", 0.0)
+        keep, done = consumers._Search._keep, []
 
         def killed(self: Any, *square: Any) -> None:
             done.append(square)
@@ -203,10 +195,15 @@ class TestCheckpoint:
                 raise KeyboardInterrupt
             keep(self, *square)
 
-        monkeypatch.setattr(wide._Search, "_keep", killed)
+        monkeypatch.setattr(consumers._Search, "_keep", killed)
         for _ in range(9):
             try:
-                found = scan(table(), top=9, permutations=49, checkpoint=tmp_path)
+                found = scan(
+                    table(),
+                    top=9,
+                    test=hgr_jax.Test(permutations=49),
+                    execution=hgr_jax.Execution(checkpoint=tmp_path),
+                )
                 break
             except KeyboardInterrupt:
                 continue
@@ -219,18 +216,20 @@ class TestCheckpoint:
 
     def test_of_another_scan(self, tmp_path: Path) -> None:
         x = np.random.default_rng(0).normal(size=(50, 3))
-        scan(x, top=2, checkpoint=tmp_path / "kept")
-        others = ({"top": 1}, {"top": 2, "h": 2}, {"top": 2, "key": jax.random.key(3)})
+        scan(x, top=2, execution=hgr_jax.Execution(checkpoint=tmp_path / "kept"))
+        test = hgr_jax.Test(key=jax.random.key(3))
+        others = ({"top": 1}, {"top": 2, "h": 2}, {"top": 2, "test": test})
         for other, options in ((x + 1, {"top": 2}), *((x, options) for options in others)):
             with pytest.raises(ValueError, match="kept holds the checkpoint of another scan"):
-                scan(other, checkpoint=tmp_path / "kept", **options)
-        (tmp_path / "kept" / "wide.npz").write_bytes(b"none")
-        with pytest.raises(ValueError, match="does not hold the checkpoint of a scan"):
-            scan(x, top=2, checkpoint=tmp_path / "kept")
+                scan(other, execution=hgr_jax.Execution(checkpoint=tmp_path / "kept"), **options)
+        (tmp_path / "kept" / "first_pairs.npz").write_bytes(b"none")
+        with pytest.raises(ValueError, match="is not a saved checkpoint of a scan, or is damaged"):
+            scan(x, top=2, execution=hgr_jax.Execution(checkpoint=tmp_path / "kept"))
 
     def test_of_another_kernel_of_that_name(self, tmp_path: Path) -> None:
         x = np.random.default_rng(0).normal(size=(50, 3))
-        options = {"top": 2, "by": "correlation", "pvalues": None, "checkpoint": tmp_path}
+        options: dict[str, Any] = {"top": hgr_jax.Top(2, "correlation"), "test": None}
+        options["execution"] = hgr_jax.Execution(checkpoint=tmp_path)
         first, again, other = (lambda v, p=p: v[:, None] ** p for p in (1, 1, 2))
         scan(x, h=first, k=first, **options)
         scan(x, h=again, k=first, **options)
@@ -242,23 +241,14 @@ class TestCheckpoint:
     ("options", "message"),
     [
         ({"top": 0}, "top must be"),
-        ({"by": "correlation"}, "by='correlation' says which pairs top keeps"),
-        ({"top": 5, "by": "rank_excess"}, "by must be"),
-        ({"top": 5, "pvalues": None}, "by='pvalue' takes p-values"),
+        ({"top": 5, "test": None}, "the first pairs by p-value take p-values"),
         ({"top": 5, "given": "c0"}, "top is for scans without given columns"),
-        ({"top": 5, "method": "pearson"}, "top is for method='kb' or 'sk'"),
-        ({"checkpoint": "folder"}, "or with top"),
+        ({"top": 5, "measure": "pearson"}, "top is for the measures 'kb', 'sk'"),
     ],
 )
 def test_refusals(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         scan(table(), **options)
-
-
-def test_files_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "table.csv").write_text("a,b\n1,2\n2,1\n")
-    with pytest.raises(ValueError, match="top: not for a table that is read batch by batch"):
-        scan(tmp_path / "table.csv", top=3)
 
 
 def test_far_outlier_leaves_ranks_as_they_are() -> None:
@@ -297,7 +287,7 @@ def test_relations_that_are_all_but_exact(by: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 90))
     x[:, 1], x[:, 3], x[:, 5] = x[:, 0] ** 2, x[:, 2] ** 3, x[:, 4] + 1e-4 * x[:, 5]
-    whole, found = scan(x), scan(x, top=4, by=by)
+    whole, found = scan(x), scan(x, top=hgr_jax.Top(4, by))
     for i in (0, 2, 4):
         pair = f"x{i}", f"x{i + 1}"
         assert found[pair].adjusted_pvalue == pytest.approx(whole[pair].adjusted_pvalue, rel=1e-3)
@@ -344,15 +334,13 @@ def test_pairs_that_were_not_kept_are_said_to_be() -> None:
 @pytest.mark.parametrize("checkpoint", [3, "", []])
 def test_checkpoint_is_a_path(checkpoint: Any) -> None:
     with pytest.raises(TypeError, match="checkpoint must be the path of a folder; got"):
-        scan(np.zeros((9, 2)), top=1, checkpoint=checkpoint)
+        scan(np.zeros((9, 2)), top=1, execution=hgr_jax.Execution(checkpoint=checkpoint))
 
 
 def test_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    (tmp_path / "table.csv").write_text("a,b\n1,2\n2,1\n")
-    for source, options in ((np.zeros((9, 2)), {"top": 1}), (tmp_path / "table.csv", {})):
-        with pytest.raises(ValueError, match=r"a folder that can be written to; got .*file \("):
-            scan(source, checkpoint=tmp_path / "file", **options)
+    with pytest.raises(ValueError, match=r"a folder that can be written to; got .*file \("):
+        scan(np.eye(9), top=1, execution=hgr_jax.Execution(checkpoint=tmp_path / "file"))
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -369,13 +357,11 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "come first by largest HGR-KB, of 66 pairs of 12 columns; more than chance" in told
     assert "of these 3 pairs are more than chance" in told
     assert "pairs that were kept: " in told
-    assert (tmp_path / "kept" / "wide.npz").exists()
+    assert (tmp_path / "kept" / "first_pairs.npz").exists()
     assert Scan.load(tmp_path / "out" / "scan.npz").settings["top"]["by"] == "correlation"
     assert len((tmp_path / "out" / "pairs.csv").read_text().splitlines()) == 4
     for arguments, message in (
-        ([str(tmp_path), "--keep", "3"], "--keep is for a file that is read whole"),
         ([scan_it[1], "--keep", "3", "--given", "c1"], "--keep is for scans without --given"),
-        ([scan_it[1], *kept], "--checkpoint is for files that are read batch by batch, or with"),
         ([scan_it[1], "--keep", "2", *kept], "kept holds the checkpoint of another scan"),
     ):
         assert main(["scan", *arguments, "--force", *out]) == 2

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import hgr_jax
 from hgr_jax import Scan, scan
-from hgr_jax.scanning import rank_tests, wide
+from hgr_jax.scanning import consumers
 from hgr_jax.scanning.rank_tests import ExactScreen
 
 ROWS = 120
@@ -26,22 +27,18 @@ def with_gaps() -> NDArray[np.float64]:
     return x
 
 
-UNLIKE: dict[str, tuple[dict[str, Any], int]] = {
-    "all": ({}, 7 * 6 // 2),
-    "of a complete target": ({"target": 0}, 6),
-    "of a target with a gap": ({"target": 8}, 6),
-    "of two targets": ({"target": [2, 8]}, 6 + 5),
-    "of two tables": ({"other": True}, 2 * 5),
-    "weighted": ({"weights": np.linspace(0.8, 1, ROWS)}, 7 * 6 // 2),
+ASKED: dict[str, dict[str, Any]] = {
+    "all": {},
+    "of a complete target": {"target": 0},
+    "of a target with a gap": {"target": 8},
+    "of two targets": {"target": [2, 8]},
+    "of two sets of columns": {"target": [4, 5, 6, 7, 8], "among": [0, 1, 2, 3]},
+    "weighted": {"weights": np.linspace(0.8, 1, ROWS)},
 }
-"""Options, and how many pairs of different sets of rows are asked for.  Of two tables the first has
-the complete columns and those that miss the same rows."""
 
 
 def of(x: NDArray[np.float64], **options: Any) -> Scan:
-    if options.pop("other", False):
-        return scan(x[:, :4], other=x[:, 4:], permutations=19, **options)
-    return scan(x, permutations=19, **options)
+    return scan(x, test=hgr_jax.Test(permutations=19), **options)
 
 
 def assert_same_pvalues(found: Scan, whole: Scan) -> None:
@@ -55,25 +52,21 @@ def assert_same_pvalues(found: Scan, whole: Scan) -> None:
     )
 
 
-@pytest.mark.parametrize("name", UNLIKE)
+@pytest.mark.parametrize("name", ASKED)
 def test_pvalues_are_those_of_the_whole_table(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By ranks among the shared rows up to a bound, and beyond it among a column's own."""
-    monkeypatch.setattr(wide, "SQUARE_SIDE", 4)
-    options, unlike = UNLIKE[name]
+    monkeypatch.setattr(consumers, "SQUARE_SIDE", 4)
     x = with_gaps()
-    logs = []
-    for bound in (unlike * ROWS, unlike * ROWS - 1):
-        monkeypatch.setattr(rank_tests, "RANKED_AGAIN", bound)
-        whole, found = of(x, **options), of(x, top=10, **options)
-        assert_same_pvalues(found, whole)
-        logs.append(np.log(whole.pvalue[tuple(whole.pairs.T)]))
-    assert (np.abs(logs[0] - logs[1]) > 1e-3).any()
+    whole, found = of(x, **ASKED[name]), of(x, top=10, **ASKED[name])
+    assert_same_pvalues(found, whole)
 
 
-@pytest.mark.parametrize("options", [{}, {"target": [1, 20]}, {"by": "correlation"}])
-def test_columns_of_two_values(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("by", ["pvalue", "correlation"])
+@pytest.mark.parametrize("options", [{}, {"target": [1, 20]}])
+def test_columns_of_two_values(
+    options: dict[str, Any], by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Alone or beside others, also where one value is too rare for a law of ranks."""
-    monkeypatch.setattr(wide, "SQUARE_SIDE", 4)
+    monkeypatch.setattr(consumers, "SQUARE_SIDE", 4)
     rng = np.random.default_rng(9)
     x = rng.normal(size=(ROWS, 22))
     x[:, 1] += 0.5 * x[:, 9]
@@ -90,8 +83,8 @@ def test_columns_of_two_values(options: dict[str, Any], monkeypatch: pytest.Monk
 
     exactly = ExactScreen.log_pvalues
     monkeypatch.setattr(ExactScreen, "log_pvalues", log_pvalues)
-    whole = scan(x, permutations=19, **{k: v for k, v in options.items() if k != "by"})
-    found = scan(x, permutations=19, top=400, **options)
+    whole = of(x, **options)
+    found = of(x, top=hgr_jax.Top(400, by), **options)
     assert len(found) == len(whole)
     assert_same_pvalues(found, whole)
     assert set(whole.pvalue_source[tuple(whole.pairs.T)]) == {"rank", "exact", "permutation"}

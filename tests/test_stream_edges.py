@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import dataset, parquet
 
+import hgr_jax
 from hgr_jax import ScanState, scan
-from hgr_jax.scanning.survey import Survey
-from hgr_jax.tables.arrow_columns import decoded, kinds_of
 from tests.stream_support import mixed, near, of_batches, parts_of, same
 
 
@@ -23,8 +22,8 @@ def test_a_column_without_a_name(tmp_path: Path) -> None:
     table = mixed(rows=600, holes=False)
     table.index = pd.Index(np.random.default_rng(0).normal(size=600))
     table.to_csv(tmp_path / "with_index.csv")
-    found = scan(tmp_path / "with_index.csv", h=2, k=2, pvalues=None)
-    expected = scan(table.reset_index(names="first"), h=2, k=2, pvalues=None)
+    found = scan(tmp_path / "with_index.csv", h=2, k=2, test=None)
+    expected = scan(table.reset_index(names="first"), h=2, k=2, test=None)
     np.testing.assert_allclose(found.correlation, expected.correlation, atol=2e-6)
 
 
@@ -33,9 +32,9 @@ def test_a_file_of_rows_without_weight(tmp_path: Path) -> None:
     table.loc[300:599, "w"] = 0
     for place, part in enumerate(parts_of(table, 300, 600)):
         part.to_parquet(tmp_path / f"{place}.parquet")
-    found = scan(tmp_path, weights="w", pvalues=None)
+    found = scan(tmp_path, weights="w", test=None)
     kept = table[table["w"] > 0].drop(columns="w")
-    near(found, scan(kept, pvalues=None))
+    near(found, scan(kept, test=None))
     state = ScanState.prepare(table, weights="w")
     assert state.update(table.assign(w=0.0)).rows == 900
 
@@ -46,14 +45,16 @@ def test_nanoseconds(tmp_path: Path) -> None:
     table["when"] = pd.Timestamp("2020") + pd.to_timedelta(rng.integers(0, 10**15, 500), unit="ns")
     table["took"] = pd.to_timedelta(rng.integers(0, 10**12, 500), unit="ns")
     table.to_parquet(tmp_path / "times.parquet")
-    found = scan(tmp_path / "times.parquet", pvalues=None)
-    near(found, scan(table, pvalues=None), 1e-5)
+    found = scan(tmp_path / "times.parquet", test=None)
+    near(found, scan(table, test=None), 1e-5)
 
 
-def test_columns_that_say_nothing(tmp_path: Path) -> None:
+def test_columns_that_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pd.DataFrame({"a": np.ones(50), "b": ["same"] * 50}).to_parquet(tmp_path / "t.parquet")
+    assert len(scan(tmp_path)) == 0
+    of_batches(20, monkeypatch)
     with pytest.raises(ValueError, match="no column of the table can be used: 'a': "):
-        scan(tmp_path / "t.parquet")
+        scan(tmp_path)
 
 
 def test_two_columns_of_one_name() -> None:
@@ -62,28 +63,37 @@ def test_two_columns_of_one_name() -> None:
         ScanState.prepare(pa.table([column, column, column], names=["a", "b", "b"]))
 
 
-def test_another_precision_is_another_scan(tmp_path: Path) -> None:
-    mixed(rows=600).to_parquet(tmp_path / "t.parquet")
+def test_another_precision_is_another_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_batches(100, monkeypatch)
+    (tmp_path / "parts").mkdir()
+    mixed(rows=600).to_parquet(tmp_path / "parts" / "t.parquet")
     checkpoint = tmp_path / "checkpoint"
-    scan(tmp_path / "t.parquet", pvalues=None, checkpoint=checkpoint)
+    scan(tmp_path / "parts", test=None, execution=hgr_jax.Execution(checkpoint=checkpoint))
     with jax.enable_x64(True):
         with pytest.raises(ValueError, match="its products are of float32"):
             ScanState.load(checkpoint / "state.npz")
         with pytest.raises(ValueError, match=r"products are of float32|checkpoint of another scan"):
-            scan(tmp_path / "t.parquet", pvalues=None, checkpoint=checkpoint)
+            scan(
+                tmp_path / "parts",
+                test=None,
+                execution=hgr_jax.Execution(checkpoint=checkpoint),
+            )
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"target": "nothing"}, "target 'nothing'"), ({"permutations": 0}, "permutations must be")],
+    [
+        ({"target": "nothing"}, "target 'nothing'"),
+        ({"weights": "nothing"}, "'nothing' is no column"),
+    ],
 )
 def test_options_are_refused_before_the_rows_are_read(
     options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mixed(rows=100).to_parquet(tmp_path / "t.parquet")
-    monkeypatch.setattr("hgr_jax.scanning.streamed.Survey", None)  # no pass begins
+    monkeypatch.setattr("hgr_jax.scanning.streaming._Passes", None)  # no pass begins
     with pytest.raises(ValueError, match=message):
-        scan(tmp_path / "t.parquet", **options)
+        scan(tmp_path, **options)
 
 
 def test_what_is_no_table() -> None:
@@ -92,8 +102,9 @@ def test_what_is_no_table() -> None:
         scan(polars.Series([1.0, 2.0, 3.0]))
 
 
-def test_a_query_begins_its_sums_anew(tmp_path: Path) -> None:
+def test_a_query_begins_its_sums_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows may come in another order the next time."""
+    of_batches(100, monkeypatch)
 
     class Shuffled:
         def __init__(self, table: pd.DataFrame) -> None:
@@ -106,13 +117,13 @@ def test_a_query_begins_its_sums_anew(tmp_path: Path) -> None:
 
     table = mixed(rows=600)
     checkpoint = tmp_path / "checkpoint"
-    first = scan(Shuffled(table), pvalues=None, checkpoint=checkpoint)
-    again = scan(Shuffled(table), pvalues=None, checkpoint=checkpoint)
+    first = scan(Shuffled(table), test=None, execution=hgr_jax.Execution(checkpoint=checkpoint))
+    again = scan(Shuffled(table), test=None, execution=hgr_jax.Execution(checkpoint=checkpoint))
     same(first, again, 2e-6)
 
 
 def test_columns_with_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told as in memory, whatever the batches; zeros of either sign are the same."""
+    """Said as in memory, whatever the batches."""
     rng = np.random.default_rng(2)
     x = np.where(rng.random(500) < 0.1, np.nan, rng.integers(0, 9, 500).astype(float))
     kind = np.array(["low", "high", "even"], object)[rng.integers(0, 3, 500)]
@@ -128,27 +139,25 @@ def test_columns_with_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
             "moved": np.roll(x, 1),
         }
     )
-    whole = scan(table, pvalues=None).notes
-    assert whole == {"again": "the same values as 'x'", "kind too": "the same values as 'kind'"}
+    whole = scan(table, test=None).notes
+    assert whole == {"again": "a linear function of 'x'", "kind too": "one-to-one with 'kind'"}
     arrow = pa.Table.from_pandas(table)
     for rows in (64, 1000):
         of_batches(rows, monkeypatch)
-        assert scan(dataset.dataset(arrow), pvalues=None).notes == whole
-    arrow = pa.Table.from_pandas(table.assign(again=np.where(x == 0, -0.0, x)))
-    kinds = {name: str(kind) for name, kind in kinds_of(arrow.schema).items()}
-    surveys = [Survey(kinds), Survey(kinds, first=200)]
-    for part, start in zip(surveys, (0, 200), strict=True):
-        part.update(decoded(arrow.slice(start, 200 + start), kinds, "part"), "part")
-    assert surveys[0].joined(surveys[1]).alike() == {"again": "x", "kind too": "kind"}
+        assert scan(dataset.dataset(arrow), test=None).notes == whole
 
 
-def test_integers_that_lose_digits_are_told(tmp_path: Path) -> None:
+def test_integers_that_lose_digits_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = np.arange(200)
     ids, large = 2**53 + rows, np.uint64(2**63) + 4096 * rows.astype(np.uint64)
     table = pa.table({"id": ids, "large": large, "y": rows % 7, "far": 1e300 * rows})
     parquet.write_table(table, tmp_path / "t.parquet")
-    of_file = scan(tmp_path / "t.parquet", h=1, k=1, pvalues=None).notes
-    assert list(of_file) == ["id"]
+    of_file = scan(tmp_path, h=1, k=1, test=None).notes
+    assert "integers beyond 2^53 lose digits as float64, for example" in of_file["id"]
+    of_batches(100, monkeypatch)
+    of_file = scan(tmp_path, h=1, k=1, test=None).notes
     assert "integers beyond 2^53 lose digits as float64, in 100 rows" in of_file["id"]
 
 
@@ -158,6 +167,6 @@ def test_a_lazy_frame_of_categories() -> None:
     frame = polars.DataFrame({"kind": words, "y": np.arange(200) % 4 // 2}).with_columns(
         polars.col("kind").cast(polars.Categorical)
     )
-    found = scan(frame.lazy(), h=1, k=1, pvalues=None)
+    found = scan(frame.lazy(), h=1, k=1, test=None)
     assert found["kind", "y"].n_obs == 150
     assert found["kind", "y"].correlation == pytest.approx(0.5, abs=1e-6)

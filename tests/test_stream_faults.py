@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 import hgr_jax
+from hgr_jax.scanning.request import NEEDS_ROWS
 from hgr_jax.tables import sources
-from tests.stream_support import mixed, of_batches
+from tests.stream_support import mixed, of_batches, same
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_files_of_other_columns(parts: Path, name: str) -> None:
     ):
         hgr_jax.scan(parts)
     written(parts, name, table.assign(few=np.nan, far=table["far"].round()))  # no value is no kind
-    assert hgr_jax.scan(parts, pvalues=None).settings["rows"] == 900
+    assert hgr_jax.scan(parts, test=None).settings["rows"] == 900
 
 
 def test_files_that_break_off(parts: Path) -> None:
@@ -69,19 +70,19 @@ def test_csv_that_changes_further_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "t.csv"
     lines = ["x,y", *(f"{i},{i % 7}" for i in range(2000))]
     path.write_text("\n".join([*lines, "0.5,1"]) + "\n")
-    assert hgr_jax.scan(path, pvalues=None).settings["rows"] == 2001  # 0.5 is a number too
+    assert hgr_jax.scan(tmp_path, test=None).settings["rows"] == 2001  # 0.5 is a number too
     path.write_text("\n".join([*lines, "many,1"]) + "\n")
     with pytest.raises(ValueError, match=r"t.csv: In column 'x': CSV conversion.*'many'.*first"):
-        hgr_jax.scan(path)
+        hgr_jax.scan(tmp_path)
     path.write_text("\n".join([*lines, "3"]) + "\n")
     with pytest.raises(ValueError, match=r"t.csv: .*Expected 2 columns, got 1"):
-        hgr_jax.scan(path)
+        hgr_jax.scan(tmp_path)
     path.write_bytes("\n".join([*lines, "\xe4,1"]).encode("latin-1"))
     with pytest.raises(ValueError, match=r"t.csv: "):
-        hgr_jax.scan(path)
+        hgr_jax.scan(tmp_path)
     path.write_bytes("x,y\n1,\xe4\n".encode("latin-1"))
     with pytest.raises(ValueError, match=r"t.csv: column 'y' has text that is not UTF-8"):
-        hgr_jax.scan(path)
+        hgr_jax.scan(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv.gz"])
@@ -106,21 +107,19 @@ def test_what_is_no_source(tmp_path: Path) -> None:
         hgr_jax.scan(str(tmp_path / "*.parquet"))
     with pytest.raises(ValueError, match="Is a directory without a Parquet or CSV file"):
         hgr_jax.scan(tmp_path)
-    (tmp_path / "t.json").write_text("{}")
-    with pytest.raises(ValueError, match="is read whole, not batch by batch"):
-        hgr_jax.scan(tmp_path / "t.json")
     (tmp_path / "t.csv").write_text("")
     with pytest.raises(ValueError, match="is empty"):
         hgr_jax.scan(tmp_path / "t.csv")
     pd.DataFrame({"x": np.zeros(0)}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match=r"has no rows \(of positive weight\)"):
+    with pytest.raises(ValueError, match="has 0 rows and 1 columns"):
         hgr_jax.scan(tmp_path / "t.parquet")
     pd.DataFrame({"x": [[1], [2]]}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match="has no column of numbers or text"):
+    with pytest.raises(ValueError, match="no column holds numbers or text"):
         hgr_jax.scan(tmp_path / "t.parquet")
     pa.parquet.write_table(pa.table([[1.0], [2.0]], names=["x", "x"]), tmp_path / "t.parquet")
+    (tmp_path / "t.csv").unlink()
     with pytest.raises(ValueError, match="two columns that are called 'x'"):
-        hgr_jax.scan(tmp_path / "t.parquet")
+        hgr_jax.scan(tmp_path)
 
 
 class Once:
@@ -133,7 +132,10 @@ class Once:
         return self.tables.pop(0).__arrow_c_stream__(schema)
 
 
-def test_sources_that_are_another_table_when_they_are_read_again() -> None:
+def test_sources_that_are_another_table_when_they_are_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_batches(100, monkeypatch)
     table = pa.Table.from_pandas(mixed(3, 300), preserve_index=False)
     with pytest.raises(TypeError, match="a RecordBatchReader can be read once"):
         hgr_jax.scan(table.to_reader())
@@ -146,35 +148,49 @@ def test_sources_that_are_another_table_when_they_are_read_again() -> None:
         hgr_jax.scan(Once(table, then=moved))
 
 
+NEED_ROWS: dict[str, dict[str, Any]] = {
+    "given": {"given": "a"},
+    "errors": {"errors": True, "test": None},
+    "top": {"top": 2},
+    "kernels as h or k": {"h": hgr_jax.kernels.hats([0.0, 1.0, 2.0]), "test": None},
+    "measure": {"measure": "rank_kb", "test": None},
+    "test": {"test": "permutation"},
+    "weights as an array": {"weights": np.linspace(1, 2, 600), "test": None},
+    "integers_up_to": {"categories": hgr_jax.Categories((), 5), "test": None},
+}
+
+
+@pytest.mark.parametrize("name", NEED_ROWS)
+def test_options_that_need_all_rows(parts: Path, name: str, monkeypatch: Any) -> None:
+    """The rows are gathered where they fit; else the scan is refused, with the reason."""
+    of_batches(100, monkeypatch)
+    table = pd.concat([mixed(place, 300) for place in range(2)], ignore_index=True)
+    found = hgr_jax.scan(parts, **NEED_ROWS[name])
+    whole = hgr_jax.scan(table, **NEED_ROWS[name])
+    same(found, whole)
+    if name == "errors":
+        np.testing.assert_array_equal(found.standard_error, whole.standard_error)
+    mixed(5, 30_000).to_parquet(parts / "p2.parquet")
+    little = hgr_jax.Execution(memory=2**20)
+    with pytest.raises(ValueError, match=rf"{name}: {NEEDS_ROWS[name].split('(')[0]}.*takes more"):
+        hgr_jax.scan(parts, execution=little, **NEED_ROWS[name])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"given": "a"}, "given: not for a table that is read batch by batch"),
-        ({"transform": "rank"}, "transform: not for"),
-        ({"names": ["a"]}, "names: not for"),
-        ({"standard_errors": True}, "standard_errors: not for"),
-        ({"low_cardinality": 3}, "low_cardinality: not for"),
-        ({"method": "hsic", "pvalues": None}, "method='hsic': not for"),
-        ({"pvalues": "permutation"}, "pvalues='permutation': not for"),
-        ({"h": hgr_jax.kernels.hats([0.0, 1.0, 2.0])}, "kernels as h or k: not for"),
-        ({"method": "sk"}, "take pvalues=None"),
         ({"target": "none"}, "target 'none' is not a column"),
         ({"weights": "kind"}, "'kind' is text"),
         ({"categories": ["none"]}, "name no column"),
-        ({"h": 50, "memory": 2**20}, "memory is 1 MB"),
+        ({"h": 50, "execution": hgr_jax.Execution(memory=2**20)}, "memory is 1 MB"),
     ],
 )
-def test_options_of_tables_in_memory(parts: Path, options: Any, message: str) -> None:
+def test_options_of_tables_in_batches(
+    parts: Path, options: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_batches(100, monkeypatch)
     with pytest.raises(ValueError, match=message):
         hgr_jax.scan(parts, **options)
-
-
-def test_options_of_tables_in_batches(parts: Path) -> None:
-    for option in ({"checkpoint": "folder"}, {"weights": "far"}):
-        with pytest.raises(ValueError, match="for tables that are read batch by batch"):
-            hgr_jax.scan(mixed(4, 100), **option)
-    with pytest.raises(TypeError, match="must be the name of a column"):
-        hgr_jax.scan(parts, weights=np.ones(600))
 
 
 @pytest.mark.parametrize(
@@ -193,13 +209,13 @@ def test_options_of_tables_in_batches(parts: Path) -> None:
 def test_csv_that_begins_amiss(tmp_path: Path, body: bytes, message: str) -> None:
     (tmp_path / "t.csv").write_bytes(body)
     with pytest.raises(ValueError, match=rf"t.csv.*{message}"):
-        hgr_jax.scan(tmp_path / "t.csv")
+        hgr_jax.scan(tmp_path)
 
 
 @pytest.mark.parametrize("start", ["\n\nx,y,z\n", "0,1,2\n"])
 def test_first_lines_that_are_names(tmp_path: Path, start: str) -> None:
     (tmp_path / "t.csv").write_text(start + "0.7,2,4\n0.1,3,1\n0.3,1,0\n")
-    found = hgr_jax.scan(tmp_path / "t.csv", h=1, k=1, pvalues=None)
+    found = hgr_jax.scan(tmp_path, h=1, k=1, test=None)
     assert (len(found.names), found.settings["rows"]) == (3, 3)
 
 
@@ -208,7 +224,7 @@ def test_a_text_with_too_many_levels(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("hgr_jax.scanning.survey.MAX_TEXTS", 150)
     table = mixed(5, 300).assign(name=[f"n{i}" for i in range(300)])
     table.to_parquet(tmp_path / "t.parquet")
-    found = hgr_jax.scan(tmp_path / "t.parquet", pvalues=None)
+    found = hgr_jax.scan(tmp_path, test=None)
     assert found.skipped["name"] == "text with more levels than a scan of batches counts"
 
 
@@ -219,22 +235,25 @@ def test_dates_in_a_time_zone_are_no_others(tmp_path: Path) -> None:
         zoned = table.assign(when=when.tz_localize("UTC").tz_convert(zone) if zone else when)
         zoned.to_parquet(tmp_path / f"{place}.parquet")
         if zone:
-            assert hgr_jax.scan(tmp_path, pvalues=None).settings["rows"] == 200 * (1 + place)
+            assert hgr_jax.scan(tmp_path, test=None).settings["rows"] == 200 * (1 + place)
     with pytest.raises(ValueError, match=r"2.parquet: column 'when' holds dates, and dates in"):
         hgr_jax.scan(tmp_path)
 
 
-def test_a_damaged_checkpoint(tmp_path: Path, parts: Path) -> None:
+def test_a_damaged_checkpoint(tmp_path: Path, parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_batches(100, monkeypatch)
     folder = tmp_path / "checkpoint"
-    hgr_jax.scan(parts, pvalues=None, checkpoint=folder)
+    hgr_jax.scan(parts, test=None, execution=hgr_jax.Execution(checkpoint=folder))
     path = folder / "state.npz"
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], b""):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"state.npz does not hold the state.*: remove it"):
-            hgr_jax.scan(parts, pvalues=None, checkpoint=folder)
+        with pytest.raises(
+            ValueError, match=r"state.npz is not a saved state of a scan, or is damaged: remove it"
+        ):
+            hgr_jax.scan(parts, test=None, execution=hgr_jax.Execution(checkpoint=folder))
     np.savez(path, a=np.ones(3))
-    with pytest.raises(ValueError, match="it holds other arrays"):
+    with pytest.raises(ValueError, match="is not a saved state of a scan"):
         hgr_jax.ScanState.load(path)
 
 

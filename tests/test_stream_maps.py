@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hgr_jax.core.host.ranks import ranks
-from hgr_jax.scanning.survey import KNOTS, RankMap
+from hgr_jax.scanning.plan import KNOTS, RankMap
 
 
 def columns(rows: int) -> dict[str, np.ndarray]:

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 
 import hgr_jax
 from hgr_jax import ScanState, kb, scan
-from hgr_jax.scanning import reread
-from hgr_jax.scanning.features import Kernels
+from hgr_jax.scanning import batches as in_batches
 from tests.stream_support import of_batches, same
 
 ROWS = 6000
 
 
 @pytest.fixture(autouse=True)
-def batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     of_batches(2000, monkeypatch)
     return
 
@@ -46,7 +42,7 @@ def test_rows_of_another_kind(tmp_path: Path, weights: str | None) -> None:
     table.loc[:9, "w"] = 0
     table = table if weights else table.drop(columns="w")
     table.to_parquet(tmp_path / "t.parquet")
-    found = scan(tmp_path / "t.parquet", h=4, k=3, weights=weights)
+    found = scan(tmp_path, h=4, k=3, weights=weights)
     there = table["y"].notna()
     one_hot = (table.loc[there, "side"] == "right").to_numpy(float)
     x, y = (table.loc[there, name].to_numpy() for name in "xy")
@@ -69,27 +65,23 @@ def test_rows_of_another_kind(tmp_path: Path, weights: str | None) -> None:
 def test_no_more_pairs_than_memory_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = of_two_kinds().drop(columns="w")
     table.to_parquet(tmp_path / "t.parquet")
-    monkeypatch.setattr(reread, "BESIDE", 10**6)
-    found = scan(tmp_path / "t.parquet", pvalues=None)
+    monkeypatch.setattr(in_batches, "EXTRA_VALUES_PER_ROW", 10**6)
+    found = scan(tmp_path, test=None)
     assert np.isnan(found.correlation[1, [0, 2]]).all()
     assert np.isfinite(found["x", "z"].correlation)
     assert found.notes["x"].count("ill conditioned: no value") == 2
 
 
-def test_pairs_of_fewest_rows_come_first() -> None:
-    rng = np.random.default_rng(0)
-    plan = SimpleNamespace(levels={}, numbers=["a", "b", "c"], weights=None, kernels=Kernels(2, 2))
-    pairs, rows = np.array([[0, 1], [0, 2], [1, 2]]), np.array([1000, 50, 60])
-    read: list[list[int]] = []
-
-    def gather(_: Any, chosen: NDArray[np.intp]) -> list[NDArray[np.float64]]:
-        read.extend(chosen.tolist())
-        return [rng.normal(size=(3, 60)) for _ in chosen]
-
-    fits, (value, *_) = reread.Reread(gather, 20_000)(cast(Any, plan), pairs, rows)
-    assert fits.tolist() == [False, True, True]
-    assert read == [[0, 2], [1, 2]]
-    assert np.isfinite(value).tolist() == [True, True]
+def test_pairs_of_fewest_rows_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory is for one of two pairs, it is that of fewer rows."""
+    table = of_two_kinds().drop(columns=["w", "z"])
+    there = np.flatnonzero(table["side"].notna())
+    table.loc[there[:200], "side"] = None
+    table.to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(in_batches, "EXTRA_VALUES_PER_ROW", 700)
+    found = scan(tmp_path, test=None, execution=hgr_jax.Execution(memory=2**20))
+    assert np.isfinite(found.correlation[0, 1])
+    assert np.isnan(found.correlation[1, 2])
 
 
 def test_of_a_cluster(tmp_path: Path) -> None:
@@ -97,7 +89,7 @@ def test_of_a_cluster(tmp_path: Path) -> None:
     frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
     table = of_two_kinds()
     table.to_parquet(tmp_path / "t.parquet")
-    expected = scan(tmp_path / "t.parquet", weights="w", h=4, k=3)
+    expected = scan(tmp_path, weights="w", h=4, k=3)
     for partitions in (1, 5):
         found = scan(frames.from_pandas(table, npartitions=partitions), weights="w", h=4, k=3)
         same(found, expected, 2e-6)
@@ -113,8 +105,8 @@ def test_a_number_for_what_is_unknown(tmp_path: Path, unknown: float) -> None:
     table.to_parquet(tmp_path / "t.parquet")
     with jax.enable_x64(True):
         expected = float(kb(table["x"].to_numpy(), table["y"].to_numpy(), h=4, k=4))
-    for source in (table, tmp_path / "t.parquet"):
-        found = hgr_jax.scan(source, h=4, k=4, pvalues=None)
+    for source in (table, tmp_path):
+        found = hgr_jax.scan(source, h=4, k=4, test=None)
         assert found["x", "y"].correlation == pytest.approx(expected, abs=1e-4)
         assert not found.notes
     state = ScanState.prepare(table, h=4, k=4).update(table)
@@ -131,11 +123,11 @@ def test_values_close_together_and_far_from_others(tmp_path: Path) -> None:
     table.to_parquet(tmp_path / "t.parquet")
     with jax.enable_x64(True):
         expected = float(kb(x, y))
-    for source in (table, tmp_path / "t.parquet"):
-        found = hgr_jax.scan(source, pvalues=None)
+    for source in (table, tmp_path):
+        found = hgr_jax.scan(source, test=None)
         assert found["x", "y"].correlation == pytest.approx(expected, abs=1e-5)
         assert not found.notes
-    by_itself = ScanState.prepare(table, pvalues=None).update(table).result()
+    by_itself = ScanState.prepare(table, test=None).update(table).result()
     assert "pairs without a value take files" in by_itself.notes["x"]
     assert set(by_itself.notes) == {"x"}
     assert np.isnan(by_itself.correlation).tolist() == [

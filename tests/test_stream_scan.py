@@ -19,7 +19,7 @@ import pyarrow.parquet
 import pytest
 
 import hgr_jax
-from hgr_jax.scanning import streamed
+from hgr_jax.scanning import streaming
 from hgr_jax.scanning.state import ScanState
 from hgr_jax.scanning.survey import Survey
 from hgr_jax.tables.arrow_columns import decoded
@@ -77,12 +77,18 @@ def sources(folder: Path, table: pd.DataFrame) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["folder", "pattern", "dataset", "stream", "polars", "duckdb"])
 def test_every_source_is_scanned_as_the_table_is(
-    kind: str, folder: Path, table: pd.DataFrame, whole: hgr_jax.Scan
+    kind: str,
+    folder: Path,
+    table: pd.DataFrame,
+    whole: hgr_jax.Scan,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     known = sources(folder, table)
     if kind not in known:
         pytest.skip(f"{kind} is not installed")
-    found = hgr_jax.scan(known[kind])
+    same(hgr_jax.scan(known[kind]), whole)  # a small table is scanned in memory
+    of_batches(1000, monkeypatch)
+    found = hgr_jax.scan(sources(folder, table)[kind])
     near(found, whole)
     np.testing.assert_allclose(found.rank_correlation, whole.rank_correlation, atol=2e-6)
     assert found.settings["rows"] == found.settings["sample_rows"] == len(table)
@@ -104,8 +110,8 @@ def test_csv_of_other_encodings(tmp_path: Path, encoding: str) -> None:
     table = mixed(rows=400).replace({"side": {"left": "\u00e4u\u00dferst links"}})
     table.to_csv(tmp_path / "utf8.csv", index=False)
     table.to_csv(tmp_path / "other.csv", index=False, encoding=encoding)
-    expected = hgr_jax.scan(tmp_path / "utf8.csv", h=2, k=2, pvalues=None)
-    same(hgr_jax.scan(tmp_path / "other.csv", h=2, k=2, pvalues=None), expected)
+    expected = hgr_jax.scan(tmp_path / "utf8.csv", h=2, k=2, test=None)
+    same(hgr_jax.scan(tmp_path / "other.csv", h=2, k=2, test=None), expected)
 
 
 def test_a_folder_in_partitions(tmp_path: Path, table: pd.DataFrame, whole: hgr_jax.Scan) -> None:
@@ -169,14 +175,14 @@ def test_kinds_of_columns() -> None:
         "unique": np.array([f"id {i}" for i in range(n)]),
     }
     table["rare"][:3], table["rare"][5:8] = "once", "again"
-    whole = hgr_jax.scan(table, categories=["code"], pvalues=None)
+    whole = hgr_jax.scan(table, categories=["code"], test=None)
     exact = {name: pa.array(values) for name, values in table.items()}
     exact["cents"] = pa.array([decimal.Decimal(int(v)) / 100 for v in 100 * x])
     exact["hour"] = pa.array([datetime.time(int(v) % 24) for v in 10 + 3 * x])
     exact["list"] = pa.array([[1]] * n)
     exact["none"] = pa.nulls(n)
     exact["rare"] = exact["rare"].dictionary_encode()
-    found = hgr_jax.scan(Stream(pa.table(exact)), categories=["code"], pvalues=None)
+    found = hgr_jax.scan(Stream(pa.table(exact)), categories=["code"], test=None)
     common = [found.names.index(name) for name in whole.names]
     i = np.ix_(common, common)
     np.testing.assert_allclose(found.correlation[i], whole.correlation, atol=2e-5)
@@ -191,33 +197,39 @@ def test_kinds_of_columns() -> None:
     assert found.category("code").levels[:3] == ("0", "1", "2")
 
 
-def test_weights_targets_and_no_pvalues(tmp_path: Path, table: pd.DataFrame) -> None:
+def test_weights_targets_and_no_pvalues(
+    tmp_path: Path, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
     w = np.random.default_rng(9).uniform(0, 2, len(table))
     table.assign(w=w).to_parquet(tmp_path / "t.parquet")
-    options: dict[str, Any] = {"h": 3, "k": 2, "pvalues": None, "target": "kind"}
-    found = hgr_jax.scan(tmp_path / "t.parquet", weights="w", **options)
-    near(found, hgr_jax.scan(table, weights=w, **options))
+    options: dict[str, Any] = {"h": 3, "k": 2, "test": None, "target": "kind"}
+    whole = hgr_jax.scan(table, weights=w, **options)
+    same(hgr_jax.scan(table.assign(w=w), weights="w", **options), whole, 1e-6)
+    found = hgr_jax.scan(tmp_path, weights=w, **options)
+    assert found["a", "kind"].correlation == pytest.approx(whole["a", "kind"].correlation)
+    of_batches(1000, monkeypatch)
+    found = hgr_jax.scan(tmp_path, weights="w", **options)
+    near(found, whole)
     assert found.settings["weighted"]
     assert "w" not in found.names
 
 
 def test_far_outliers_take_another_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_batches(1000, monkeypatch, sample=200)
-    monkeypatch.setattr("hgr_jax.scanning.survey.ENDS", 2)
+    monkeypatch.setattr("hgr_jax.scanning.survey.EXTREMES_KEPT", 2)
     rng = np.random.default_rng(10)
     x = rng.normal(size=4000)
     x[::400] *= 60
     table = pd.DataFrame({"x": x, "y": np.abs(x) / 10 + rng.normal(size=4000)})
     table.to_parquet(tmp_path / "t.parquet")
     passes = []
-    finished = streamed.Run.finished
+    batches = type(as_source(Stream(pa.table({"x": [1.0]})))).batches
     monkeypatch.setattr(
-        streamed.Run, "finished", lambda run, state: (passes.append(1), finished(run, state))[1]
+        "hgr_jax.tables.sources.Source.batches",
+        lambda *args, **options: (passes.append(1), batches(*args, **options))[1],
     )
-    near(
-        hgr_jax.scan(tmp_path / "t.parquet", pvalues=None), hgr_jax.scan(table, pvalues=None), 1e-5
-    )
-    assert 2 <= len(passes) <= 3
+    near(hgr_jax.scan(tmp_path, test=None), hgr_jax.scan(table, test=None), 1e-5)
+    assert 3 <= len(passes) <= 4  # a survey, and sums more than once
 
 
 class KilledError(Exception):
@@ -229,9 +241,9 @@ def test_a_run_that_is_killed_goes_on(
     after: int, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_batches(100, monkeypatch, sample=800)
-    monkeypatch.setattr(streamed, "SAVED_EVERY", -1)
+    monkeypatch.setattr(streaming, "CHECKPOINT_SECONDS", -1)
     expected = hgr_jax.scan(folder)
-    source = type(as_source(folder))
+    source = type(as_source(Stream(pa.table({"x": [1.0]}))))
     batches, taken = source.batches, []
 
     def counted(self: Any, *args: Any, **options: Any) -> Any:
@@ -244,22 +256,24 @@ def test_a_run_that_is_killed_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(source, "batches", counted)
         with pytest.raises(KilledError):
-            hgr_jax.scan(folder, checkpoint=tmp_path)
+            hgr_jax.scan(folder, execution=hgr_jax.Execution(checkpoint=tmp_path))
         del taken[:]
         taken += [1] * after
-        same(hgr_jax.scan(folder, checkpoint=tmp_path), expected)
+        same(hgr_jax.scan(folder, execution=hgr_jax.Execution(checkpoint=tmp_path)), expected)
         done = len(taken) - after
     assert done == (60 if after <= 30 else 61 - after)  # 30 of each pass, but those that were kept
     with pytest.raises(ValueError, match="checkpoint of another scan"):
-        hgr_jax.scan(folder, checkpoint=tmp_path, h=2)
+        hgr_jax.scan(folder, execution=hgr_jax.Execution(checkpoint=tmp_path), h=2)
 
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_goes_on(tmp_path: Path, folder: Path) -> None:
     program = (
-        "import sys, hgr_jax\nfrom hgr_jax.scanning import streamed\n"
-        "streamed.BATCH_ROWS, streamed.LEAST_ROWS_AT_ONCE, streamed.SAVED_EVERY = 20, 1, -1\n"
-        "found = hgr_jax.scan(sys.argv[1], checkpoint=sys.argv[2])\nfound.save(sys.argv[3])\n"
+        "import sys, hgr_jax\nfrom hgr_jax.scanning import streaming\n"
+        "streaming.BATCH_ROWS, streaming.MIN_BATCH_ROWS = 20, 1\n"
+        "streaming.CHECKPOINT_SECONDS, streaming.is_small = -1, lambda rows: False\n"
+        "execution = hgr_jax.Execution(checkpoint=sys.argv[2])\n"
+        "hgr_jax.scan(sys.argv[1], execution=execution).save(sys.argv[3])\n"
     )
 
     def started(checkpoint: str, out: str) -> subprocess.Popen[bytes]:
@@ -268,7 +282,7 @@ def test_a_process_that_is_killed_goes_on(tmp_path: Path, folder: Path) -> None:
 
     assert started("whole", "whole.npz").wait() == 0
     killed = started("part", "part.npz")
-    state = tmp_path / "part" / streamed.CHECKPOINT
+    state = tmp_path / "part" / streaming.STATE_CHECKPOINT
     while not state.exists():
         time.sleep(0.01)
     time.sleep(0.2)
@@ -281,9 +295,13 @@ def test_a_process_that_is_killed_goes_on(tmp_path: Path, folder: Path) -> None:
 
 
 def test_a_bar_of_rows(
-    folder: Path, capsys: pytest.CaptureFixture[str], whole: hgr_jax.Scan
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    near(hgr_jax.scan(folder, progress=True, pvalues=None), hgr_jax.scan(mixed(), pvalues=None))
+    of_batches(1000, monkeypatch)
+    near(
+        hgr_jax.scan(folder, execution=hgr_jax.Execution(progress=True), test=None),
+        hgr_jax.scan(mixed(), test=None),
+    )
     shown = capsys.readouterr().err
     assert "levels and a sample" in shown
     assert "sums" in shown

@@ -16,7 +16,6 @@ import pytest
 
 import hgr_jax
 from hgr_jax import ScanState
-from hgr_jax.scanning import rank_tests
 from tests.scan_support import agrees
 from tests.stream_support import mixed, near, parts_of, same
 
@@ -104,9 +103,9 @@ def test_weights(table: pd.DataFrame) -> None:
 
 
 def test_single_kernel_and_targets(table: pd.DataFrame) -> None:
-    state = ScanState.prepare(table.iloc[:1200], h=2, k=4, method="sk", pvalues=None)
+    state = ScanState.prepare(table.iloc[:1200], h=2, k=4, measure="sk", test=None)
     found = summed(state, parts_of(table, 1000)).result(target=["kind", 1])
-    near(found, hgr_jax.scan(table, h=2, k=4, method="sk", pvalues=None, target=["kind", 1]))
+    near(found, hgr_jax.scan(table, h=2, k=4, measure="sk", test=None, target=["kind", 1]))
     assert len(found.pairs) == 11
     assert np.isnan(found.rank_correlation[0, 1])
 
@@ -117,14 +116,14 @@ def test_values_far_beyond_the_sample_are_repaired() -> None:
     table["x"][2000::40] *= 30
     table["y"] += np.abs(table["x"]) / 10
     part = {name: values[:1000] for name, values in table.items()}
-    state = ScanState.prepare(part, pvalues=None).update(table)
+    state = ScanState.prepare(part, test=None).update(table)
     assert not state.well_conditioned
     again = state.repaired()
     assert again.rows == 0
     assert again.well_conditioned
     again = again.update(table)
     assert again.well_conditioned
-    near(again.result(), hgr_jax.scan(table, pvalues=None), 1e-5)
+    near(again.result(), hgr_jax.scan(table, test=None), 1e-5)
     # Without, it has no wrong value but none.
     found = state.result()
     assert np.isnan(found.correlation[0, 1])
@@ -135,10 +134,10 @@ def test_pairs_on_other_rows_than_their_columns_have_a_remark() -> None:
     rng = np.random.default_rng(4)
     x = rng.normal(size=4000)
     table = {"x": x, "y": np.where(np.abs(x) < 0.05, rng.normal(size=4000), np.nan)}
-    found = ScanState.prepare(table, pvalues=None).update(table).result()
+    found = ScanState.prepare(table, test=None).update(table).result()
     assert np.isnan(found.correlation[0, 1])
     assert "beside y it has other values than elsewhere" in found.notes["x"]
-    assert np.isfinite(hgr_jax.scan(table, pvalues=None).correlation[0, 1])
+    assert np.isfinite(hgr_jax.scan(table, test=None).correlation[0, 1])
 
 
 def test_texts_that_the_sample_does_not_have() -> None:
@@ -147,16 +146,13 @@ def test_texts_that_the_sample_does_not_have() -> None:
     x = rng.normal(size=900) + 0.2 * (kind == "c")
     table = {"x": x, "kind": kind}
     sample = {name: values[kind != "c"] for name, values in table.items()}
-    found = ScanState.prepare(sample, pvalues=None).update(table).result()
-    near(found, hgr_jax.scan(table, pvalues=None))
+    found = ScanState.prepare(sample, test=None).update(table).result()
+    near(found, hgr_jax.scan(table, test=None))
     count = (kind == "c").sum()
     assert found.notes["kind"].startswith(f"{count} rows have texts that the sample does not have")
 
 
-def test_ranks_and_pvalues_are_those_of_the_table_where_the_sample_is_all_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(rank_tests, "RANKED_AGAIN", 0)
+def test_ranks_and_pvalues_are_those_of_the_table_where_the_sample_is_all_of_it() -> None:
     rng = np.random.default_rng(6)
     table = mixed(6, 1500).assign(rarely=(rng.random(1500) < 0.004).astype(float))
     for name in table.columns:
@@ -222,7 +218,7 @@ def test_a_repaired_state_is_kept_too(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     table = {"x": rng.standard_cauchy(3000), "y": rng.normal(size=3000)}
     sample = {name: np.clip(values, -5, 5)[:500] for name, values in table.items()}
-    state = ScanState.prepare(sample, pvalues=None).update(table).repaired().update(table)
+    state = ScanState.prepare(sample, test=None).update(table).repaired().update(table)
     state.save(tmp_path / "state.npz")
     same(ScanState.load(tmp_path / "state.npz").result(), state.result())
 
@@ -234,12 +230,12 @@ def test_damaged_files(tmp_path: Path, table: pd.DataFrame, empty: ScanState) ->
     with np.load(path) as kept:
         arrays = {name: kept[name] for name in kept.files}
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match="does not hold the state of a scan"):
+    with pytest.raises(ValueError, match="is not a saved state of a scan, or is damaged"):
         ScanState.load(path)
     for change, message in (
         ({"sums.rows": np.zeros((1, 1))}, "rows has shape"),
         ({"values:numbers:cross": arrays["values:numbers:cross"] * np.nan}, "no finite numbers"),
-        ({"words": np.array(json.dumps({"format": 99}))}, "format 99"),
+        ({"about": np.array(json.dumps({"format": 99}))}, "damaged"),
         ({"center": np.array([None, {}], object)}, "damaged"),
     ):
         np.savez(path, **{**arrays, **change})
@@ -268,10 +264,10 @@ def test_batches_of_every_kind(table: pd.DataFrame, empty: ScanState) -> None:
     ):
         same(empty.update(batch).result(), expected)
     x = table[["a", "square"]].to_numpy()
-    of_matrix = ScanState.prepare(x, pvalues=None)
+    of_matrix = ScanState.prepare(x, test=None)
     assert of_matrix.columns == {"x0": "numbers", "x1": "numbers"}
-    near(of_matrix.update(x).result(), hgr_jax.scan(x, pvalues=None))
-    near(of_matrix.update(x.astype(np.float32)).result(), hgr_jax.scan(x, pvalues=None), 1e-5)
+    near(of_matrix.update(x).result(), hgr_jax.scan(x, test=None))
+    near(of_matrix.update(x.astype(np.float32)).result(), hgr_jax.scan(x, test=None), 1e-5)
     assert empty.update(table.iloc[:0]) is empty
     assert repr(of_matrix.update(x)) == "ScanState(3,000 rows, 2 columns)"
 
@@ -294,12 +290,12 @@ def test_faults(table: pd.DataFrame, empty: ScanState) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"h": hgr_jax.kernels.hats([0.0, 1.0, 2.0])}, ValueError, "h must be a degree"),
+        ({"h": hgr_jax.kernels.hats([0.0, 1.0, 2.0])}, ValueError, "kernels as h or k: "),
         ({"k": 0}, ValueError, "k must be"),
-        ({"method": "rdc"}, ValueError, "method must be"),
-        ({"pvalues": "permutation"}, ValueError, "pvalues must be"),
-        ({"method": "sk"}, ValueError, "take pvalues=None"),
-        ({"weights": np.ones(3)}, TypeError, "must be the name of a column"),
+        ({"measure": "rdc"}, ValueError, "measure must be"),
+        ({"test": "permutation"}, ValueError, "test: these laws"),
+        ({"measure": "sk"}, ValueError, "test: these laws"),
+        ({"weights": np.ones(3)}, ValueError, "weights as an array: "),
         ({"weights": "side"}, ValueError, "'side' is text"),
         ({"weights": "none"}, ValueError, "'none' is no column"),
         ({"categories": "side"}, TypeError, "sequence of names"),

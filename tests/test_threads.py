@@ -165,6 +165,6 @@ def test_kernels_of_long_columns_are_as_precise_as_of_short_ones(rng: np.random.
     x = rng.normal(size=2**15)
     table = {"a": x + rng.normal(size=len(x)), "b": x, "c": x**2}
     with jax.enable_x64(True):
-        long = hgr_jax.scan(table, h=ours, k=ours, pvalues=None)["a", "b"].correlation
+        long = hgr_jax.scan(table, h=ours, k=ours, test=None)["a", "b"].correlation
         exact = float(hgr_jax.kb(table["a"], table["b"], h=ours, k=ours))
     assert long == pytest.approx(exact, abs=1e-12)

@@ -106,7 +106,7 @@ def _report_categories(frame: Frame, names: tuple[str, str], h: int, k: int, fol
             f"{frame.source}: {names[0]!r} holds text; expected another column beside it"
         )
     pair = dataclasses.replace(frame, columns={name: frame.column(name) for name in names})
-    found = scan(pair, h=h, k=k, pvalues=None)
+    found = scan(pair, h=h, k=k, test=None)
     for name, reason in found.skipped.items():
         raise TableError(f"{frame.source}: column {name!r} cannot be used: {printable(reason)}")
     rows, shown = int(found.n_obs[0, 1]), [printable(name) for name in names]
@@ -121,9 +121,8 @@ def _report_categories(frame: Frame, names: tuple[str, str], h: int, k: int, fol
     _say_notes(found.notes)
     print(f"{f'HGR-KB({h}, {k})':<12} {found.correlation[0, 1]:.4f}\n")
     fit = found.fit(*names)
-    beside = (names, names[::-1])  # an exact relation is of levels that are not pooled
-    values = [found.values(name, beside=other) for name, other in beside]
-    categories = [found.category(name, beside=other) for name, other in beside]
+    values = [found.values(name) for name in names]
+    categories = [found.category(name) for name in names]
     there = np.isfinite(values[0]) & np.isfinite(values[1])
     for letter, transform, name, column, category in zip(
         "fg", (fit.f, fit.g), names, values, categories, strict=True

@@ -12,7 +12,6 @@ import numpy as np
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import shortened
 from hgr_jax.cli.html.contents import Profile, Sample
-from hgr_jax.scanning.fits import columns_of
 from hgr_jax.scanning.result import Scan
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category
@@ -45,7 +44,7 @@ DAY = 86400
 
 def profiles_of(found: Scan, table: Any = None) -> list[Profile]:
     """Return a summary of each column of a scan, of the ``table`` that was read."""
-    columns = columns_of(found)
+    columns = found.data
     places = {int(position): i for i, position in enumerate(columns.number_positions)}
     of_categories = {int(position): i for i, position in enumerate(columns.category_positions)}
     profiles = []
@@ -172,7 +171,7 @@ def as_date(first: float, days: float) -> str:
 
 def samples_of(found: Scan, rows: Integers) -> list[Sample]:
     """Return some rows of every column that was used, as they were read."""
-    columns = columns_of(found)
+    columns = found.data
     of: dict[int, Sample] = {}
     for i, position in enumerate(columns.number_positions):
         name = columns.names[position]

@@ -11,7 +11,7 @@ from hgr_jax._arrays import Integers
 from hgr_jax.cli.copies import copies_of, without_copies
 from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage
 from hgr_jax.cli.profiles import as_date, profiles_of, samples_of
-from hgr_jax.scanning.fits import HostTransformation, Influence, SinglePair, columns_of
+from hgr_jax.scanning.fits import HostTransformation, Influence, PairDetails
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
 from hgr_jax.tables.encoding import Category
 
@@ -77,7 +77,7 @@ ORDERED_BY = {
 }
 """The header that an order is by, and the order in words."""
 
-InFull = Mapping[tuple[str, str], SinglePair | None]
+InFull = Mapping[tuple[str, str], PairDetails | None]
 """Pairs that are shown, by their names; None where there is no correlation."""
 
 
@@ -132,13 +132,13 @@ def as_report(
         summary["of these more than chance"] = f"{of_all['discoveries']:,}"
     if "sample_rows" in settings:
         summary["pictures"] = f"of {settings['sample_rows']:,} rows"
-    if settings["transform"]:
-        summary["transform"] = "ranks"
+    if settings["measure"].startswith("rank_"):
+        summary["values"] = "ranks"
     if settings["given"]:
         summary["given"] = ", ".join(settings["given"])
     messages = (("left out", found.skipped), ("note", found.notes))
     groups = copies_of(found)
-    sample = _rows_to_draw(np.arange(columns_of(found).rows), ())
+    sample = _rows_to_draw(np.arange(found.data.rows), ())
     skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
     return HtmlPage(
         title=title,
@@ -173,8 +173,8 @@ def _mapped(found: Scan, columns: Integers, by: str) -> Integers:
 
 def _row(pair: Pair, in_full: InFull) -> list[Any]:
     influence = influence_in(in_full, pair.a, pair.b)
-    known = {"one_row": None if influence is None else influence.part}
-    return [known.get(name, getattr(pair, name, None)) for name, _ in HEADERS.values()]
+    own = {"one_row": None if influence is None else influence.share}
+    return [own.get(name, getattr(pair, name, None)) for name, _ in HEADERS.values()]
 
 
 def as_detail(
@@ -185,28 +185,27 @@ def as_detail(
 ) -> Detail:
     """Return a pair in full: its data and its transformations, and the copies of its columns."""
     names = (pair.a, pair.b)
-    shown = in_full.get(names) or found.in_full(*names)
+    shown = in_full.get(names) or found.details(*names)
     assert shown is not None, "only a pair with a correlation is in the list"
-    beside = ((pair.a, pair.b), (pair.b, pair.a))
-    values = [found.values(name, beside=other) for name, other in beside]
-    categories = [found.category(name, beside=other) for name, other in beside]
+    values = [found.values(name) for name in names]
+    categories = [found.category(name) for name in names]
     present = ~(np.isnan(values[0]) | np.isnan(values[1]))
-    if shown.left is not None:
-        present &= ~np.isnan(shown.left[0])
+    if shown.residuals is not None:
+        present &= ~np.isnan(shown.residuals[0])
     influence = shown.influence
     rows = _rows_to_draw(np.flatnonzero(present), influence.rows)
     transforms = (shown.f, shown.g)
     transformed = [t(v[rows]) for t, v in zip(transforms, values, strict=True)]
-    if shown.left is not None:
-        transformed = [values[rows] for values in shown.left]
+    if shown.residuals is not None:
+        transformed = [values[rows] for values in shown.residuals]
     points = [_points(v[rows], category) for v, category in zip(values, categories, strict=True)]
     curves = [
         _curve(t, v[present], category)
         for t, v, category in zip(transforms, values, categories, strict=True)
     ]
     note = "" if any(categories) else f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
-    ranked = found.settings["transform"] == "rank"
-    dates = [None if ranked else columns_of(found).dates.get(name) for name in names]
+    ranked = found.settings["measure"].startswith("rank_")
+    dates = [None if ranked else found.data.dates.get(name) for name in names]
     since = [
         f"{letter} in days since {as_date(first, 0)}"
         for letter, first in zip("ab", dates, strict=True)
@@ -218,7 +217,7 @@ def as_detail(
     if influence.dominates:
         marked = int(np.searchsorted(rows, influence.row))
     signed = None
-    if not any(categories) and shown.left is None:
+    if not any(categories) and shown.residuals is None:
         with np.errstate(invalid="ignore"):  # of a column that is constant on these rows
             signed = float(np.corrcoef(values[0][present], values[1][present])[0, 1])
     return Detail(
@@ -258,7 +257,8 @@ def _facts(pair: Pair, influence: Influence) -> str:
         facts.append(f"|Pearson| {pair.pearson:.3f}")
     if influence.dominates:
         facts.append(
-            f"row {influence.row} makes {influence.part:.0%} of it: {influence.without:.3f} without"
+            f"row {influence.row} makes {influence.share:.0%} of it:"
+            f" {influence.value_without:.3f} without"
         )
     return " · ".join(facts)
 

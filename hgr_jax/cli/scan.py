@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +23,14 @@ from hgr_jax.cli.report import (
     influence_in,
     more_than_chance,
 )
-from hgr_jax.scanning.api import scan
-from hgr_jax.scanning.consumers import ORDERS_OF_ALL
+from hgr_jax.scanning.api import open_table, scan_table
 from hgr_jax.scanning.fits import Influence
-from hgr_jax.scanning.pairs import available_memory
-from hgr_jax.scanning.request import StreamOptions
+from hgr_jax.scanning.request import KEPT_BY, Execution, Request, Test, Top, request_of
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
-from hgr_jax.scanning.streamed import scan_source
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Reading, chosen_names, read_any
-from hgr_jax.tables.sources import DELIMITED, PARQUET, names_several, of_files
+from hgr_jax.tables.files import Reading
 
 WIDEST_NAME = 32
-
-LARGE = 1 / 8
-"""Of the memory that is available: a larger file is read batch by batch."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,115 +51,54 @@ class ScanOptions:
     seed: int = 0
     open: bool = False
 
-    @property
-    def kept_by(self) -> str:
-        """By which order the pairs are kept, where not all are."""
-        return self.sort if self.keep is not None and self.sort in ORDERS_OF_ALL else "pvalue"
+    def request(self) -> Request:
+        """Return what is asked of the scan."""
+        kept_by = self.sort if self.sort in KEPT_BY else "pvalue"
+        return request_of(
+            self.h,
+            self.k,
+            "rank_kb" if self.rank else "kb",
+            target=list(self.target) or None,
+            given=list(self.given) or None,
+            test=Test("auto", self.permutations, jax.random.key(self.seed)),
+            categories=self.categories,
+            top=None if self.keep is None else Top(self.keep, kept_by),
+            execution=Execution(progress=sys.stderr.isatty(), checkpoint=self.checkpoint),
+        )
 
 
 def report_file(
     path: Path, settings: ScanOptions, folder: Path, reading: Reading | None = None
 ) -> None:
-    """Scan the columns of a file: a ranked table in the terminal, and all pairs in a folder.
-
-    A folder and a pattern are read batch by batch, and so is a file of CSV or Parquet that takes
-    more than `LARGE` of the memory that is available, where no option needs all of it.
-    """
+    """Scan the columns of a file: a ranked table in the terminal, and all pairs in a folder."""
     reading = reading or Reading()
     if reading.columns:
         reading = dataclasses.replace(reading, columns=(*reading.columns, *settings.given))
-    needs_all = any(_of_whole_files(settings, reading).values())
-    if names_several(path) or (_is_large(path) and not needs_all):
-        _report_batches(path, settings, folder, reading)
-        return
-    with step_shown(f"reading {path}"):
-        frame = read_any(path, reading)
-    report_scan(frame, Path(frame.source).name, settings, folder)
+    title = path.name if str(path) != "-" else "standard input"
+    report_scan(path, title, settings, folder, reading)
 
 
-def _is_large(path: Path) -> bool:
-    free = available_memory()
-    in_batches = path.is_file() and path.name.lower().endswith((*PARQUET, *DELIMITED))
-    return free is not None and in_batches and path.stat().st_size > LARGE * free
-
-
-def _of_whole_files(settings: ScanOptions, reading: Reading) -> dict[str, bool]:
-    """Return which of the options that need a whole file are given."""
-    return {
-        "--given": bool(settings.given),
-        "--rank": settings.rank,
-        "--keep": settings.keep is not None,
-        "--na": bool(reading.na),
-        "--decimal": bool(reading.decimal),
-        "--no-header": not reading.header,
-    }
-
-
-def _report_batches(path: Path, settings: ScanOptions, folder: Path, reading: Reading) -> None:
-    """Scan files batch by batch, and report as `report_file` does."""
-    wrong = [option for option, given in _of_whole_files(settings, reading).items() if given]
-    if wrong:
-        raise TableError(
-            f"{wrong[0]} is for a file that is read whole, and {printable(str(path))} is read batch"
-            " by batch: leave it out"
-        )
-    _check_out(folder)
-    source = of_files(path)
-    columns = chosen_names(source.name, source.order, reading)
-    try:
-        options = StreamOptions(
-            h=settings.h,
-            k=settings.k,
-            target=list(settings.target) or None,
-            permutations=settings.permutations,
-            key=jax.random.key(settings.seed),
-            categories=settings.categories,
-        )
-        found = scan_source(
-            source,
-            options,
-            progress=sys.stderr.isatty(),
-            checkpoint=settings.checkpoint,
-            columns=columns,
-        )
-    except ValueError as error:
-        raise TableError(printable(str(error))) from error
-    _report(found, path.name, settings, folder)
-
-
-def _check_out(folder: Path) -> None:
+def report_scan(
+    table: Any,
+    title: str,
+    settings: ScanOptions,
+    folder: Path,
+    reading: Reading | None = None,
+) -> Scan:
+    """Scan a file or a table that has been read, and report as `report_file` does."""
     if folder.exists() and not folder.is_dir():
         raise TableError(f"cannot write to {printable(str(folder))}: it is a file")
-
-
-def report_scan(table: Any, title: str, settings: ScanOptions, folder: Path) -> Scan:
-    """Scan a table that has been read, and report as `report_file` does."""
-    _check_out(folder)
     if settings.keep is not None and settings.given:
         raise TableError("--keep is for scans without --given: leave one of them out")
-    if settings.keep is None and settings.checkpoint is not None:
-        raise TableError(
-            "--checkpoint is for files that are read batch by batch, or with --keep: leave it out"
-        )
     try:
-        found = scan(
-            table,
-            h=settings.h,
-            k=settings.k,
-            target=list(settings.target) or None,
-            given=list(settings.given) or None,
-            transform="rank" if settings.rank else None,
-            permutations=settings.permutations,
-            key=jax.random.key(settings.seed),
-            categories=settings.categories,
-            progress=sys.stderr.isatty(),
-            top=settings.keep,
-            by=settings.kept_by,
-            checkpoint=settings.checkpoint,
-        )
+        request = settings.request()
+        if isinstance(table, Path):
+            with step_shown(f"reading {table}"):
+                table = open_table(table, request, reading)
+        found = scan_table(table, request, reading)
     except ValueError as error:
         raise TableError(printable(str(error))) from error
-    return _report(found, title, settings, folder, table)
+    return _report(found, title, settings, folder, table if isinstance(table, Mapping) else None)
 
 
 def _report(
@@ -176,7 +108,7 @@ def _report(
     # All but what prints before what is printed: a reader such as `head` may end that early.
     shown = found.top(max(settings.top, DETAILS), by=settings.sort)
     with step_shown(f"looking at {counted(len(shown), 'pair')} in full"):
-        in_full = {(pair.a, pair.b): found.in_full(pair.a, pair.b) for pair in shown}
+        in_full = {(pair.a, pair.b): found.details(pair.a, pair.b) for pair in shown}
     with step_shown("writing pairs.csv, pairs.parquet and scan.npz"):
         _write_pairs(found, in_full, settings.sort, folder)
         found.save(folder / "scan.npz")
@@ -265,9 +197,9 @@ def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> Non
 def _one_row(influence: Influence | None) -> str:
     if influence is None:
         return "-"
-    text = f"{influence.part:.0%}"
+    text = f"{influence.share:.0%}"
     if influence.dominates:
-        text += f", {influence.row}: {influence.without:.3f}"
+        text += f", {influence.row}: {influence.value_without:.3f}"
     return text
 
 
@@ -290,7 +222,8 @@ def _probability(value: float) -> str:
 def _write_pairs(found: Scan, in_full: InFull, by: str, folder: Path) -> None:
     frame = found.to_frame(by=by, library="pandas")
     listed = [influence_in(in_full, a, b) for a, b in zip(frame["a"], frame["b"], strict=True)]
-    for name, column in (("part", "one_row_part"), ("row", "one_row"), ("without", "without_it")):
+    shown_as = {"share": "one_row_share", "row": "one_row", "value_without": "without_it"}
+    for name, column in shown_as.items():
         frame[column] = [np.nan if one is None else getattr(one, name) for one in listed]
     shown = frame.assign(a=frame["a"].map(harmless), b=frame["b"].map(harmless))
     for name, write in (("pairs.csv", shown.to_csv), ("pairs.parquet", frame.to_parquet)):

@@ -5,6 +5,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `api`: `scan` and `hgr_matrix`, the public functions;
 * `request`: what is asked, declared and checked once;
 * `pairs`: which columns and which pairs, and whether they fit in memory;
+* `table`: what a scan needs of a table, wherever its rows are;
 * `run`: the pipeline: estimates, tests, remarks, result;
 * `memory`: a table in memory: bases and sums of its columns, all rows at hand;
 * `batches`: a table that is read batch by batch: estimates from sums, and rows that are read again;

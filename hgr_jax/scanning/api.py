@@ -5,6 +5,7 @@ could be chance.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -26,8 +27,10 @@ from hgr_jax.scanning.request import (
 )
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.streaming import scan_source
+from hgr_jax.scanning.survey import is_small
 from hgr_jax.tables.columns import as_columns
-from hgr_jax.tables.sources import as_source
+from hgr_jax.tables.files import Reading, chosen_names
+from hgr_jax.tables.sources import Source, as_source, open_path
 
 
 def scan(
@@ -120,19 +123,24 @@ def scan(
     return scan_table(table, request)
 
 
+def open_table(table: Any, request: Request, reading: Reading | None = None) -> Any:
+    """Open a file, folder or pattern of files, as ``reading`` says; return other tables."""
+    if isinstance(table, str | Path):
+        return open_path(table, reading, request.execution.memory, is_small)
+    return table
+
+
 @one_blas_thread()
-def scan_table(table: Any, request: Request) -> Scan:
-    """Return the scan of a table, wherever it is."""
+def scan_table(table: Any, request: Request, reading: Reading | None = None) -> Scan:
+    """Return the scan of a table, wherever it is; ``reading`` says how a file is read."""
+    table = open_table(table, request, reading)
     cluster = as_cluster(table)
     if cluster is not None:
         return scan_cluster(cluster, request)
-    source = as_source(table)
+    source = table if isinstance(table, Source) else as_source(table)
     if source is not None:
-        return scan_source(source, request)
-    if request.execution.checkpoint is not None and request.top is None:
-        raise ValueError(
-            "checkpoint is for tables that are read batch by batch, or with top; this is in memory."
-        )
+        chosen = None if reading is None else chosen_names(source.name, source.order, reading)
+        return scan_source(source, request, columns=chosen)
     columns = as_columns(
         table,
         names=request.names,

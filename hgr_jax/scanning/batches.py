@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from hgr_jax.scanning.solve import (
 )
 from hgr_jax.scanning.sums import Layout, TileSums, shared_weights, sums_of_tiles
 from hgr_jax.scanning.survey import WEIGHTS_KEY, weights_of
+from hgr_jax.scanning.table import Table
 from hgr_jax.tables.arrow_columns import DATES, NUMBER, Chunk
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.encoding import Category
@@ -264,18 +265,14 @@ class PlanSums(PairSums):
         return self._refit_pairs(pairs, rows)
 
 
-class BatchTable:
-    """A table that is read batch by batch; see `hgr_jax.scanning.run.Table`.
+class BatchTable(Table):
+    """A table that is read batch by batch.
 
     Attributes:
       plan, sums: of the rows.
-      columns: the rows of the sample, as the columns of a table.
-      features, in_ranks: these as they are computed with.
     """
 
     complete = False
-    given = None
-    given_positions: Sequence[int] = ()
     conditioning_advice = CONDITIONING_ADVICE
 
     def __init__(
@@ -287,8 +284,12 @@ class BatchTable:
         self.memory = request.execution.memory
         self.rows, self.features = sums.seen, sample_features(plan)
         self.columns, self.row_weights = sample_columns(plan), self.features.weights
+
+    @functools.cached_property
+    def in_ranks(self) -> Features:
+        """The rows of the sample, numbers replaced by their ranks."""
         x = ranks(self.features.x).astype(np.float64)
-        self.in_ranks = dataclasses.replace(self.features, x=x)
+        return dataclasses.replace(self.features, x=x)
 
     @functools.cached_property
     def patterns(self) -> Patterns:
@@ -364,7 +365,7 @@ def _refit_nothing(pairs: Integers, rows: Integers) -> Refit:
 def sample_features(plan: Plan) -> Features:
     """Return the rows of the sample: the numbers, and the levels of the categories."""
     rows = len(plan.sample[WEIGHTS_KEY])
-    codes = np.empty((rows, len(plan.levels)), np.int32)
+    codes: Integers = np.empty((rows, len(plan.levels)), np.int32)
     for place, name in enumerate(plan.levels):
         codes[:, place] = np.nan_to_num(plan.sample[name], nan=-1)
     weights = None if plan.weights is None else plan.sample[WEIGHTS_KEY]

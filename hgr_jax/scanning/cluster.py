@@ -24,8 +24,8 @@ from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.request import Request, dtype_of_sums
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.state import ScanState, check_batches
-from hgr_jax.scanning.streaming import MAX_REPAIRS, rows_at_once
-from hgr_jax.scanning.survey import SAMPLE_ROWS, Survey
+from hgr_jax.scanning.streaming import MAX_REPAIRS, joined_tables, rows_at_once
+from hgr_jax.scanning.survey import Survey, is_small
 from hgr_jax.tables.arrow_columns import as_arrow, decoded, kinds_of
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError
@@ -76,18 +76,16 @@ def count_rows(tables: Tables, part: int) -> tuple[int, dict[str, str | None]]:
 class GatherPass:
     """The rows of some columns."""
 
-    columns: Sequence[str]
+    kinds: Mapping[str, str]
 
     def __call__(self, tables: Tables, part: int) -> Any:
         """Return the rows of a part as one table of Arrow, None if it has none."""
-        kept = [table.select(list(self.columns)) for table in tables if table.num_rows]
-        return arrow().concat_tables(kept) if kept else None
+        kept = [table.select(list(self.kinds)) for table in tables if table.num_rows]
+        return joined_tables(kept, self.kinds)
 
-
-def joined_tables(one: Any, other: Any) -> Any:
-    """Return the rows of both."""
-    kept = [table for table in (one, other) if table is not None]
-    return arrow().concat_tables(kept, promote_options="permissive") if kept else None
+    def join(self, one: Any, other: Any) -> Any:
+        """Return the rows of both."""
+        return joined_tables([table for table in (one, other) if table is not None], self.kinds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,8 +202,9 @@ def scan_cluster(cluster: Cluster, request: Request) -> Scan:
     fits = sum(counts) * len(kinds) * BYTES_OF_A_VALUE <= memory
     if request.needs_rows and not fits:
         request.refuse_batches(cluster.name, f"has {sum(counts):,} rows, more than memory allows")
-    if request.needs_rows or sum(counts) <= SAMPLE_ROWS:
-        table = cluster.total(GatherPass(list(kinds)), joined_tables)
+    if request.needs_rows or is_small(sum(counts)):
+        gather_rows = GatherPass(kinds)
+        table = cluster.total(gather_rows, gather_rows.join)
         return scan_arrow(table, source.order, request)
     rows = rows_at_once(memory, len(kinds))
     first = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()

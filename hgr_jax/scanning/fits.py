@@ -122,7 +122,7 @@ def check_fitted(scan: Any) -> None:
             f"fit is for a scan of {', '.join(map(repr, POLYNOMIAL))}; got"
             f" {scan.settings['measure']!r}."
         )
-    scan._data()
+    _ = scan.data
 
 
 def _kernels_of(scan: Any, a: str, b: str) -> tuple[Any, Any]:
@@ -247,11 +247,11 @@ class _HostPair:
         """Return transformations and influence; None where there is no correlation."""
         if len(self.rows) < 2:
             return None
-        fitted = fit_pair(*self.columns, self.weights, self.kernels)
+        fitted = fit_pair(self.columns[0], self.columns[1], self.weights, self.kernels)
         count = fitted.directions[0]
         functions = fitted.functions[1 : 1 + count], fitted.functions[1 + count :]
         f, g = functions
-        maps = np.eye(len(f)), np.eye(len(g))
+        maps: tuple[Floats, Floats] = (np.eye(len(f)), np.eye(len(g)))
         if self.conditioning is not None:
             (f, map_f), (g, map_g) = self._residuals(functions, np.arange(len(self.rows)))
             maps = map_f, map_g

@@ -68,6 +68,7 @@ from hgr_jax.scanning.sums import (
     own_sums,
     shared_weights,
 )
+from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import Columns
 
 MAX_SEPARATE_FIT_ROWS = 2**22
@@ -270,7 +271,7 @@ class MemorySums(PairSums):
     def needs_refit(self, pairs: Integers) -> NDArray[np.bool_]:
         """Return which pairs have an ill-conditioned column, unless these are too much work."""
         ill = np.append(~self.well_conditioned, False)
-        found: NDArray[np.bool_] = ill[np.minimum(pairs, self.features.n_numeric)].any(axis=1)
+        found = np.asarray(ill[np.minimum(pairs, self.features.n_numeric)].any(axis=1))
         affordable = found.sum() * self.features.rows <= MAX_SEPARATE_FIT_ROWS
         return found if affordable and self.features.has_float64 else np.zeros_like(found)
 
@@ -303,8 +304,8 @@ class MemorySums(PairSums):
         return indicators
 
 
-class MemoryTable:
-    """A table in memory, as a scan reads it: see `hgr_jax.scanning.run.Table`."""
+class MemoryTable(Table):
+    """A table in memory."""
 
     complete = True
     conditioning_advice = "take ranks, lower degrees, or float64"
@@ -327,8 +328,12 @@ class MemoryTable:
         if given is not None:
             features = dataclasses.replace(features, conditioning=given.functions())
         self.features = features
-        self.patterns = Patterns.of(features)
         self.rows, self.row_weights = columns.rows, request.row_weights
+
+    @functools.cached_property
+    def patterns(self) -> Patterns:
+        """The patterns of missing values of the columns."""
+        return Patterns.of(self.features)
 
     @functools.cached_property
     def in_ranks(self) -> Features:
@@ -358,14 +363,6 @@ class MemoryTable:
         return estimate_pairs(
             self.features, self.kernels, pairs, self.memory, progress, errors=self.request.errors
         )
-
-    def permuted_rows(self) -> Features:
-        """Return the columns in ranks, on the rows that permutations are of."""
-        return self.in_ranks
-
-    def unseen_texts(self) -> dict[str, int]:
-        """Return nothing: all texts are levels, or pooled."""
-        return {}
 
     def effective_rows(self, pairs: Integers) -> Floats:
         """Return the number of equally weighted rows that each pair's are equivalent to."""

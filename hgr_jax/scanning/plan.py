@@ -222,7 +222,7 @@ class Plan:
                 chunk, w = chunk.blank(), np.ones(1, self.dtype)
         columns = [chunk.numbers[name] for name in self.numbers]
         x = np.stack(columns, axis=1) if columns else np.zeros((chunk.rows, 0))
-        codes = np.empty((chunk.rows, len(self.levels)), np.int32)
+        codes: Integers = np.empty((chunk.rows, len(self.levels)), np.int32)
         unseen = np.zeros(len(self.levels), np.intp)
         for place, name in enumerate(self.levels):
             codes[:, place], unseen[place] = self.codes_of(chunk, name, where)
@@ -372,7 +372,8 @@ def _fitted(
     )
     if not numbers:
         return plan
-    x, w = plan.sampled_numbers(), sample[WEIGHTS_KEY]
+    w = sample[WEIGHTS_KEY]
+    x = np.asarray(plan.sampled_numbers(), np.float64)
     # Every column has a value, but perhaps none in the sample.
     there = ~np.isnan(x)
     sums, counts = np.where(there, x, 0).sum(axis=0), there.sum(axis=0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,9 @@ from hgr_jax.core.host.ranks import (
 from hgr_jax.inference._fisher import fisher_log_pvalues
 from hgr_jax.inference._rank_blocks import NARROW, Moments, combined, in_blocks, top_values
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.scanning.features import Estimates, Features, Kernels, Patterns, chunks, groups
-from hgr_jax.scanning.solve import PairSums
+from hgr_jax.scanning.features import Estimates, chunks, groups
 from hgr_jax.scanning.sums import sum_in_blocks
+from hgr_jax.scanning.table import Table
 
 COUNTED_AT_ONCE = 256
 """Columns that are counted with as many others at a time."""
@@ -232,18 +232,6 @@ MIN_PIVOT = 0.3
 the columns' rows."""
 
 
-class RankedTable(Protocol):
-    """What a table says of the ranks of its columns; see `hgr_jax.scanning.run.Table`."""
-
-    in_ranks: Features
-    patterns: Patterns
-    complete: bool
-    kernels: Kernels
-
-    def rank_sums(self, degree: int) -> PairSums:
-        """Return the sums of ranks, with at least so many functions of each column."""
-
-
 class BlockStatistics(NamedTuple):
     """Statistics of the blocks of some pairs.
 
@@ -291,7 +279,7 @@ class RankResults:
 
 
 def run_rank_tests(
-    table: RankedTable,
+    table: Table,
     pairs: Integers,
     rows: Floats,
     usable: NDArray[np.bool_],
@@ -317,7 +305,7 @@ def run_rank_tests(
 class _RankTests:
     """Tests of pairs, of which `RankResults` hold the results so far."""
 
-    def __init__(self, table: RankedTable, pairs: Integers, rows: Floats) -> None:
+    def __init__(self, table: Table, pairs: Integers, rows: Floats) -> None:
         self.table, self.in_ranks, self.kernels = table, table.in_ranks, table.kernels.of_ranks()
         self.asked, self.rows = pairs, rows
         self.flips = pairs[:, 0] > pairs[:, 1]

@@ -164,8 +164,9 @@ class Execution:
         than fit are done in blocks; larger files are read batch by batch.
       progress: whether a bar is shown on stderr (tqdm).
       checkpoint: a folder for what has been summed of a table that is read batch by batch, or
-        found with ``top``: the same scan, started again after it was stopped, goes on from there,
-        and its result is the same, bit for bit.  Remove the folder when the table has changed.
+        found with ``top`` (of other scans there is nothing to keep): the same scan, started again
+        after it was stopped, goes on from there, and its result is the same, bit for bit.  Remove
+        the folder when the table has changed.
     """
 
     memory: int = MEMORY
@@ -257,6 +258,8 @@ class Request:
                 f"test={kind!r} is Roy's law at degrees h and k, which other kernels do not have:"
                 " take 'auto', 'permutation' or None."
             )
+        if self.weights is not None and not solved:
+            raise ValueError(f"weights are for the measures {_listed(POLYNOMIAL)}; got {name!r}.")
         if self.given is not None:
             if not solved:
                 raise ValueError(f"given is for the measures {_listed(POLYNOMIAL)}; got {name!r}.")

@@ -556,7 +556,7 @@ class Scan:
         Of a category, the positions of its values in ``category(name).levels``.  Raises as `fit`
         does.
         """
-        columns, position = self._data(), self._position(name)
+        columns, position = self.data, self._position(name)
         category = self.category(name)
         if category is not None:
             return np.where(category.codes < 0, np.nan, category.codes)
@@ -570,7 +570,7 @@ class Scan:
 
     def category(self, name: Any) -> Category | None:
         """Return codes and levels of a column that is a category, or None."""
-        columns, position = self._data(), self._position(name)
+        columns, position = self.data, self._position(name)
         places = list(columns.category_positions)
         return columns.categories[places.index(position)] if position in places else None
 
@@ -589,7 +589,9 @@ class Scan:
         """Return the names of two columns as the scan has them."""
         return self.names[self._position(a)], self.names[self._position(b)]
 
-    def _data(self) -> Columns:
+    @property
+    def data(self) -> Columns:
+        """The columns that were read; raises a ValueError for a scan that was loaded."""
         if self._columns is None:
             raise ValueError("this scan was loaded from a file, which holds no data; scan again.")
         return self._columns

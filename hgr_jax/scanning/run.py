@@ -1,15 +1,14 @@
 """The pipeline: from the columns of a table to the scan of its pairs.
 
-A `Table` is in memory (`memory.MemoryTable`) or read batch by batch (`batches.BatchTable`); what
-follows is the same for both: estimates of the pairs, tests, remarks on columns, and the result.
+Of any `Table`, in memory or read batch by batch: estimates of the pairs, tests, remarks on columns,
+and the result.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from jax.typing import DTypeLike
@@ -23,46 +22,13 @@ from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.pairs import numeric_only
 from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.significance import Significance, TestedTable, test_pairs
+from hgr_jax.scanning.significance import Significance, test_pairs
+from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import OTHER, Columns
 from hgr_jax.tables.convert import add_note
 
 SAME_CORRELATION = 1 - 1e-6
 """Smallest |Pearson|, or HGR of two categories, of columns that hold the same in other words."""
-
-
-class Table(TestedTable, Protocol):
-    """A table as a scan reads it.
-
-    Attributes:
-      columns: of the rows at hand: all, or a sample.
-      features, in_ranks: these rows as they are computed with, and their ranks.
-      patterns: of missing values of these rows.
-      complete: whether the rows at hand are all rows.
-      rows: number of rows of the table.
-      row_weights: of the rows at hand, or None.
-      given: the given columns, or None; their positions in the table are `given_positions`.
-      kernels: of the measure.
-      memory: bytes that features and their products may take.
-      conditioning_advice: what to do about ill-conditioned columns.
-    """
-
-    columns: Columns
-    rows: int
-    row_weights: Floats | None
-    given_positions: Sequence[int]
-    conditioning_advice: str
-
-    def estimate(
-        self, pairs: Integers, progress: Callable[[int], None]
-    ) -> tuple[Estimates, NDArray[np.bool_]]:
-        """Estimate ``pairs (N, 2)``; say which numbers ``(p,)`` are well conditioned."""
-
-    def effective_rows(self, pairs: Integers) -> Floats:
-        """Return the number of equally weighted rows that each pair's are equivalent to."""
-
-    def unseen_texts(self) -> dict[str, int]:
-        """Return the number of texts of each category that are none of its levels, if any."""
 
 
 @dataclasses.dataclass(frozen=True)

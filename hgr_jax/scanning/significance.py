@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,29 +28,15 @@ from hgr_jax.inference.roys_root.asymptotics import (
 )
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features, Kernels
-from hgr_jax.scanning.rank_tests import MIN_PIVOT, RankedTable, run_rank_tests
+from hgr_jax.scanning.rank_tests import MIN_PIVOT, run_rank_tests
 from hgr_jax.scanning.request import Measure, Test
 from hgr_jax.scanning.resampling import permutation_null, sign_tests
-from hgr_jax.scanning.residuals import GivenColumns
+from hgr_jax.scanning.table import Table
 
 SAMPLED = "sampled permutation"
 """Source of p-values by permutations of a sample of the rows, of a table that is not at hand."""
 
 SOURCES = ("", "rank", "asymptotic", "permutation", "exact", "signs", SAMPLED)
-
-
-class TestedTable(RankedTable, Protocol):
-    """What a table says of its columns to a test; see `hgr_jax.scanning.run.Table`."""
-
-    features: Features
-    given: GivenColumns | None
-    memory: int
-
-    def permuted_rows(self) -> Features:
-        """Return the columns in ranks, on the rows that permutations are of."""
-
-    def heaviest_rows(self, pairs: Integers) -> Floats:
-        """Return the sum of squared weights of each pair's rows, over the largest such square."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +77,7 @@ class Significance:
 
 
 def test_pairs(
-    table: TestedTable,
+    table: Table,
     measure: Measure,
     test: Test,
     pairs: Integers,
@@ -160,7 +146,7 @@ def test_pairs(
     return tests, of_ranks
 
 
-def _law_holds(table: TestedTable, kernels: Kernels, pairs: Integers) -> NDArray[np.bool_]:
+def _law_holds(table: Table, kernels: Kernels, pairs: Integers) -> NDArray[np.bool_]:
     """Return whether Roy's law holds for pairs ``(N, 2)`` with a category."""
     features = table.in_ranks
 

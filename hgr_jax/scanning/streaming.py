@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -21,8 +21,8 @@ from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.request import Request, dtype_of_sums
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.state import ScanState, check_batches, read_state, write_state
-from hgr_jax.scanning.survey import SAMPLE_ROWS, Survey
-from hgr_jax.tables.arrow_columns import Chunk, decoded
+from hgr_jax.scanning.survey import Survey, is_small
+from hgr_jax.tables.arrow_columns import ZONED, Chunk, decoded
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.sources import Source
@@ -59,7 +59,7 @@ def scan_source(source: Source, request: Request, *, columns: Sequence[str] | No
     if request.weights is None or isinstance(request.weights, str):
         check_batches(request, kinds, order)
     passes = _Passes(source, kinds, request)
-    if request.needs_rows or (source.rows is not None and source.rows <= SAMPLE_ROWS):
+    if request.needs_rows or is_small(source.rows):
         table = passes.gathered()
         if table is not None:
             return scan_arrow(table, order, request)
@@ -81,6 +81,17 @@ def scan_source(source: Source, request: Request, *, columns: Sequence[str] | No
 def rows_at_once(memory: int, columns: int) -> int:
     """Return the number of rows of so many columns that are decoded at a time."""
     return max(MIN_BATCH_ROWS, min(BATCH_ROWS, memory // (PEAK_BYTES_PER_VALUE * columns)))
+
+
+def joined_tables(tables: Sequence[Any], kinds: Mapping[str, str]) -> Any:
+    """Return the rows of tables of Arrow, whose columns are of these kinds; None of none."""
+    utc, alike = arrow().timestamp("us", "UTC"), []
+    for table in tables:
+        for place, name in enumerate(table.column_names):
+            if kinds[name] == ZONED:  # of whatever time zones
+                table = table.set_column(place, name, table.column(place).cast(utc, safe=False))
+        alike.append(table)
+    return arrow().concat_tables(alike, promote_options="permissive") if alike else None
 
 
 class _Passes:
@@ -119,7 +130,7 @@ class _Passes:
                 if size > self.request.execution.memory:
                     return None
                 kept.append(table)
-        return arrow().concat_tables(kept) if kept else None
+        return joined_tables(kept, self.kinds)
 
     def survey(self) -> tuple[Survey, Any]:
         """Return the survey of all rows, and the table of Arrow if it is no more than a sample."""
@@ -130,10 +141,10 @@ class _Passes:
         with self._bar("levels and a sample") as advance:
             for where, table in self._batches(self.kinds, advance):
                 survey.update(decoded(table, self.kinds, where), where)
-                kept = [*kept, table] if survey.rows <= SAMPLE_ROWS else []
+                kept = [*kept, table] if is_small(survey.rows) else []
         if not survey.counted:
             raise TableError(f"{self.source.name} has no rows (of positive weight)")
-        return survey, arrow().concat_tables(kept) if kept else None
+        return survey, joined_tables(kept, self.kinds)
 
     def rows_of_pairs(self, plan: Plan, pairs: Integers) -> list[Floats]:
         """Read the rows of some pairs again."""

@@ -32,6 +32,11 @@ MAX_TEXTS = 100_000
 """Largest number of texts of a column that are counted; one with more is left out."""
 
 
+def is_small(rows: int | None) -> bool:
+    """Return whether a table of so many rows is no more than a sample of it would be."""
+    return rows is not None and rows <= SAMPLE_ROWS
+
+
 @dataclasses.dataclass
 class Levels:
     """The texts of a category, in the order in which they came, and the rows of each."""

@@ -20,6 +20,7 @@ from hgr_jax.tables.delimited import (
     told_encoding,
 )
 from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.files import Frame, Reading, read_any
 from hgr_jax.tables.texts import MISSING, kind_of_header
 
 PARQUET = (".parquet", ".pq")
@@ -174,16 +175,13 @@ def as_source(table: Any) -> Source | None:
     """Return what is read batch by batch; None for a table that is in memory.
 
     Args:
-      table: a path, a pattern or a folder of CSV and Parquet files, a dataset of pyarrow, a lazy
-        frame of polars, a relation of DuckDB, or anything else with ``__arrow_c_stream__`` that can
-        be read more than once.
+      table: a dataset of pyarrow, a lazy frame of polars, a relation of DuckDB, or anything else
+        with ``__arrow_c_stream__`` that can be read more than once.
 
     Raises:
       TableError: for files that cannot be read, or do not have the same columns.
       TypeError: for a stream that can be read once only.
     """
-    if isinstance(table, str | Path):
-        return of_files(table)
     module, kind = type(table).__module__.partition(".")[0].lstrip("_"), type(table).__name__
     if module == "polars" and kind == "LazyFrame":
         return _of_lazy_frame(table)
@@ -233,6 +231,64 @@ def of_files(path: str | Path) -> Source:
         with _faults_of(printable(str(file))):
             parts.append(_part_of_file(file))
     return Source.of(shown, parts)
+
+
+def open_path(
+    path: str | Path, reading: Reading | None, memory: int, is_small: Callable[[int], bool]
+) -> Frame | Source:
+    """Open a file, a folder or a pattern of files.
+
+    Args:
+      path: as `of_files` takes it, or a file of any format that `read_any` knows; ``-`` for
+        standard input.
+      reading: how a file is read.
+      memory: bytes of the largest file that is read whole.
+      is_small: says of how many rows a larger file is read whole too.
+
+    Returns:
+      A table that was read whole, or a source of batches.
+
+    Raises:
+      TableError: for what cannot be read, and ways of reading that batches do not have.
+    """
+    place = Path(path)
+    if not str(path):
+        raise TableError("the path of the table is empty")
+    in_batches = place.is_file() and place.name.lower().endswith((*PARQUET, *DELIMITED))
+    if names_several(place) or (
+        in_batches and place.stat().st_size > memory and not _has_few_rows(place, is_small)
+    ):
+        asked = reading or Reading()
+        for option, given in (
+            ("na", asked.na),
+            ("decimal", asked.decimal),
+            ("header", not asked.header),
+        ):
+            if given:
+                raise TableError(
+                    f"{option} is for a file that is read whole, and {printable(str(path))} is read"
+                    " batch by batch: leave it out, or allow more memory"
+                )
+        return of_files(path)
+    return read_any(path, reading)
+
+
+def _has_few_rows(file: Path, is_small: Callable[[int], bool]) -> bool:
+    """Return whether a file has few rows."""
+    if file.name.lower().endswith(PARQUET):
+        with (
+            _faults_of(printable(str(file))),
+            require("pyarrow.parquet", "stream").ParquetFile(file) as opened,
+        ):
+            return is_small(opened.metadata.num_rows)
+    lines = 0
+    with (
+        _faults_of(printable(str(file))),
+        arrow().input_stream(str(file), compression="detect") as stream,
+    ):
+        while is_small(lines) and (block := stream.read(2**20)):
+            lines += block.count(b"\n")
+    return is_small(lines)
 
 
 def names_several(path: Path) -> bool:

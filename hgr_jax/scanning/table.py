@@ -1,0 +1,82 @@
+"""What a scan needs of a table, wherever its rows are: the one interface of all sources.
+
+`memory.MemoryTable` has all rows at hand, `batches.BatchTable` has sums over all rows and a sample
+of them.  Estimates, tests, remarks and the result are the same for both.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.scanning.features import Estimates, Features, Kernels, Patterns
+from hgr_jax.scanning.residuals import GivenColumns
+from hgr_jax.scanning.solve import PairSums
+from hgr_jax.tables.columns import Columns
+
+
+class Table(abc.ABC):
+    """A table as a scan reads it.
+
+    Attributes:
+      columns: of the rows at hand: all, or a sample.
+      features: these rows as they are computed with.
+      complete: whether the rows at hand are all rows.
+      rows: number of rows of the table.
+      row_weights: of the rows at hand, or None.
+      given, given_positions: the given columns, and their positions in the table.
+      kernels: of the measure.
+      memory: bytes that features and their products may take.
+      conditioning_advice: what to do about ill-conditioned columns.
+    """
+
+    columns: Columns
+    features: Features
+    complete: bool
+    rows: int
+    row_weights: Floats | None
+    given: GivenColumns | None = None
+    given_positions: Sequence[int] = ()
+    kernels: Kernels
+    memory: int
+    conditioning_advice: str
+
+    @property
+    @abc.abstractmethod
+    def in_ranks(self) -> Features:
+        """The rows at hand, numbers replaced by their ranks."""
+
+    @property
+    @abc.abstractmethod
+    def patterns(self) -> Patterns:
+        """The patterns of missing values of the rows at hand."""
+
+    @abc.abstractmethod
+    def estimate(
+        self, pairs: Integers, progress: Callable[[int], None]
+    ) -> tuple[Estimates, NDArray[np.bool_]]:
+        """Estimate ``pairs (N, 2)``; say which numbers ``(p,)`` are well conditioned."""
+
+    @abc.abstractmethod
+    def rank_sums(self, degree: int) -> PairSums:
+        """Return the sums of ranks, with at least so many functions of each column."""
+
+    @abc.abstractmethod
+    def effective_rows(self, pairs: Integers) -> Floats:
+        """Return the number of equally weighted rows that each pair's are equivalent to."""
+
+    @abc.abstractmethod
+    def heaviest_rows(self, pairs: Integers) -> Floats:
+        """Return the sum of squared weights of each pair's rows, over the largest such square."""
+
+    def permuted_rows(self) -> Features:
+        """Return the columns in ranks, on the rows that permutations are of."""
+        return self.in_ranks
+
+    def unseen_texts(self) -> dict[str, int]:
+        """Return the number of texts of each category that are none of its levels, if any."""
+        return {}
