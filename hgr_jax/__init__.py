@@ -17,11 +17,16 @@ from hgr_jax import _forks as _forks  # from here on it knows of forks
 from hgr_jax._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from hgr_jax.core.fits import KBFit, PartialFit, SKFit
+    from hgr_jax.core.fits import (
+        CopulaTransform,
+        KBFit,
+        PartialFit,
+        PartialTransform,
+        SKFit,
+        Status,
+    )
     from hgr_jax.core.kernels import polynomial_kernel
     from hgr_jax.core.modes import SpectrumFit, SpectrumTransform
-    from hgr_jax.core.status import Status
-    from hgr_jax.core.transforms import CopulaTransform, PartialTransform
     from hgr_jax.inference.degrees import DegreeSelection, select_degrees
     from hgr_jax.inference.independence import IndependenceTest, independence_test
     from hgr_jax.measures import (
@@ -66,19 +71,19 @@ _HOMES = {
     "Given": "scanning.request",
     "Execution": "scanning.request",
     "Categories": "scanning.request",
-    "CopulaTransform": "core.transforms",
+    "CopulaTransform": "core.fits",
     "DegreeSelection": "inference.degrees",
     "IndependenceTest": "inference.independence",
     "KBFit": "core.fits",
     "Pair": "scanning.result",
     "PartialFit": "core.fits",
-    "PartialTransform": "core.transforms",
+    "PartialTransform": "core.fits",
     "SKFit": "core.fits",
     "Scan": "scanning.result",
     "ScanState": "scanning.state",
     "SpectrumFit": "core.modes",
     "SpectrumTransform": "core.modes",
-    "Status": "core.status",
+    "Status": "core.fits",
     "hgr_matrix": "scanning.api",
     "independence_test": "inference.independence",
     "polynomial_kernel": "core.kernels",

@@ -84,7 +84,6 @@ MODULES_WITH_EXAMPLES = [
     "cli.html.page",
     "core.fits",
     "core.kernels",
-    "core.local_kernels",
     "scanning.api",
     "scanning.matrix",
     "scanning.result",

@@ -9,8 +9,8 @@ import pytest
 from sklearn.preprocessing import PolynomialFeatures
 
 from hgr_jax import polynomial_kernel
-from hgr_jax.core.fitting import fit_polynomials
 from hgr_jax.core.kernels import Encoder, monomial_exponents
+from hgr_jax.core.orthonormal import fit_polynomials
 
 
 def test_powers_of_one_variable() -> None:

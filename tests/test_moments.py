@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hgr_jax.core import moments
+from hgr_jax.core import rows as row_sums
 
 
 def inside_only(rows: Callable[[jax.Array], jax.Array]) -> Callable[..., jax.Array]:
@@ -25,8 +25,8 @@ def inside_only(rows: Callable[[jax.Array], jax.Array]) -> Callable[..., jax.Arr
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moments, "WHOLE_ROWS", 10)
-    monkeypatch.setattr(moments, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(row_sums, "WHOLE_ROWS", 10)
+    monkeypatch.setattr(row_sums, "BLOCK_ROWS", 4)
 
 
 @settings(max_examples=20, deadline=None)
@@ -34,9 +34,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_blocks_cover_every_row_once(rows: int) -> None:
     x = jnp.arange(1.0, rows + 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(moments, "WHOLE_ROWS", 3)
-        patch.setattr(moments, "BLOCK_ROWS", 3)
-        total = moments.sum_over_rows(
+        patch.setattr(row_sums, "WHOLE_ROWS", 3)
+        patch.setattr(row_sums, "BLOCK_ROWS", 3)
+        total = row_sums.sum_over_rows(
             lambda inside, x: jnp.sum(x if inside is None else inside * x), (x,)
         )
     assert total == rows * (rows + 1) / 2
@@ -47,7 +47,7 @@ def test_weighted_gram_and_its_derivatives(rng: np.random.Generator) -> None:
     x, w = (jnp.asarray(rng.standard_normal(27)) for _ in range(2))
 
     def gram(x: jax.Array, w: jax.Array) -> jax.Array:
-        return moments.mean_product(inside_only(lambda x: jnp.stack([x, x**2])), (x,), w)
+        return row_sums.mean_product(inside_only(lambda x: jnp.stack([x, x**2])), (x,), w)
 
     def whole(x: jax.Array, w: jax.Array) -> jax.Array:
         rows = jnp.stack([x, x**2])
@@ -69,8 +69,8 @@ def test_unweighted_is_equal_weights(rng: np.random.Generator) -> None:
         return jnp.stack([jnp.ones_like(x), x])
 
     np.testing.assert_allclose(
-        moments.mean_product(inside_only(rows), (x,), None),
-        moments.mean_product(inside_only(rows), (x,), equal),
+        row_sums.mean_product(inside_only(rows), (x,), None),
+        row_sums.mean_product(inside_only(rows), (x,), equal),
         rtol=1e-5,
     )
 
@@ -80,9 +80,9 @@ def test_unweighted_is_equal_weights(rng: np.random.Generator) -> None:
 def test_rows_beyond_the_count_are_left_out(count: int) -> None:
     x = jnp.arange(1.0, 41)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(moments, "WHOLE_ROWS", 10)
-        patch.setattr(moments, "BLOCK_ROWS", 7)
-        total = jax.jit(moments.sum_over_rows, static_argnums=0)(_masked_sum, (x,), count)
+        patch.setattr(row_sums, "WHOLE_ROWS", 10)
+        patch.setattr(row_sums, "BLOCK_ROWS", 7)
+        total = jax.jit(row_sums.sum_over_rows, static_argnums=0)(_masked_sum, (x,), count)
     assert total == count * (count + 1) / 2
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hgr_jax
 from hgr_jax.core.numerics import any_in_batch
-from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
+from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length
 
 
 @given(rows=st.integers(1, 10**9))

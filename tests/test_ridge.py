@@ -13,7 +13,7 @@ from jax.test_util import check_grads
 from partial_support import ROWS, monomials, some_data
 
 import hgr_jax
-from hgr_jax.core.status import Status
+from hgr_jax.core.fits import Status
 from hgr_jax.inference import select_ridge
 from hgr_jax.inference._gram import fold_order
 from hgr_jax.kernels import hats, indicators, quantiles

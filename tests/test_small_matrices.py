@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hgr_jax.core.small_matrices import (
+from hgr_jax.core.linalg import (
     inverse_cholesky,
     right_singular,
     symmetric_eigen,

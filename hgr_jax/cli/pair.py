@@ -15,8 +15,7 @@ from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
 from hgr_jax.cli.outputs import free_path, save_shown
 from hgr_jax.cli.scan import ScanOptions, report_scan
-from hgr_jax.core.fits import KBFit
-from hgr_jax.core.status import Status
+from hgr_jax.core.fits import KBFit, Status
 from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import kb, kb_fit, sk_fit
 from hgr_jax.plotting import plot_fit

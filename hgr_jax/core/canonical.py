@@ -1,4 +1,20 @@
-"""From two variables to their most correlated transformations, with exact derivatives.
+"""From two variables to the small matrix of their whitened moments, differentiable to any order.
+
+Bases are coordinates, so they are constants; the Gram matrix in these coordinates is an ordinary
+function of the data, and so is what whitens it.
+
+Ridges: transformations whose coefficients are kept small.
+
+With x the features of a kernel, each of zero mean and unit variance, f = alpha . x and
+g = beta . y maximise
+
+    cov(f, g) / sqrt((var f + ridge |alpha|^2) (var g + ridge |beta|^2)).
+
+In orthonormal functions q with x = L q (least squares on them leaves nothing of x) this is again a
+largest singular value: with C the inverse of a Cholesky factor of L L^T + ridge, that of
+``(C L) M (C L)^T``, whose vectors are taken back by ``(C L)^T``.
+
+From two variables to their most correlated transformations, with exact derivatives.
 
 The steps are: bases, the Gram matrix that whitens them and the small matrix between the two
 variables (`whitened`), and its top pair (`solvers`).  Two rules of differentiation make this exact
@@ -21,7 +37,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,13 +45,264 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_derivatives import SymbolicZero
 
-from hgr_jax.core.basis import Basis, FeatureBasis, PolynomialBasis
-from hgr_jax.core.kernels import Encoder, KernelLike, encode
-from hgr_jax.core.numerics import equal_weights, normalised, without_dropped_rows
-from hgr_jax.core.ridge import Ridge, ridged_pair
-from hgr_jax.core.small_matrices import matmul
+from hgr_jax.core.kernels import Encoder, KernelLike, encode, polynomial_kernel
+from hgr_jax.core.linalg import half_lower, inverse_cholesky, matmul
+from hgr_jax.core.numerics import (
+    equal_weights,
+    normalised,
+    row_count,
+    safe_divide,
+    safe_norm,
+    safe_sqrt,
+    without_dropped_rows,
+)
+from hgr_jax.core.orthonormal import (
+    Basis,
+    FeatureBasis,
+    PolynomialBasis,
+    fit_features,
+    fit_polynomials,
+    gram_matrix,
+    same_variable,
+    whitening,
+)
+from hgr_jax.core.rows import mean_product, sum_over_rows
 from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
-from hgr_jax.core.whitened import mean_products, whitened
+
+Bases = PolynomialBasis | tuple[Basis, Basis]
+"""Of both variables: stacked where both are polynomial."""
+
+Degrees = tuple[int | None, int | None]
+"""Of both variables; None where features are given."""
+
+
+class WhitenedPair(NamedTuple):
+    """Bases of both variables, and the moments of ``[1, basis]`` of one after the other.
+
+    Attributes:
+      bases: constant under differentiation.
+      moments: the whitened Gram matrix.
+      whitener: what whitens, block diagonal.
+      well_conditioned: whether the bases are.
+      finite: whether the data are (a factorisation that fails is no fault of theirs).
+      values: of short data, ``[1, basis]`` at the rows times the roots of their weights, as of
+        `fitting.FittedPolynomials`; else None.
+    """
+
+    bases: Bases
+    moments: Array
+    whitener: Array
+    well_conditioned: Array
+    finite: Array
+    values: Array | None
+
+    def basis(self, v: int, degree: int | None) -> Basis:
+        """Return the basis of variable v, of polynomials up to a degree (None: all)."""
+        if isinstance(self.bases, PolynomialBasis):
+            return self.bases.select(v, degree)
+        return self.bases[v]
+
+    def rows(self, v: int, degree: int | None = None) -> Array:
+        """Return the orthonormal functions ``(m, 1 + m)`` of variable v on its ``[1, basis]``."""
+        size = None if degree is None else 1 + degree
+        return part(self.whitener, self.bases, v, v)[1:size, :size]
+
+    def cross_moments(self) -> tuple[Array, Array]:
+        """Return M, 0 where it is not finite, and whether all of it is."""
+        m = part(self.moments, self.bases, 0, 1)[1:, 1:]
+        return jnp.where(jnp.isfinite(m), m, 0), jnp.isfinite(jnp.sum(m))
+
+
+def part(matrix: Array, bases: Bases, i: int, j: int) -> Array:
+    """Return the rows of variable i and columns of variable j of a matrix of ``[1, basis]``."""
+    size = _sizes(bases)[0]
+    rows, columns = (slice(size, None) if v else slice(size) for v in (i, j))
+    return matrix[rows, columns]
+
+
+def mean_products(
+    basis: Basis, rows: Array, x: Array, weights: Array | None, count: Array | None, values: Array
+) -> Array:
+    """Return the means of ``values (n,)`` or ``(n, p)`` times functions ``rows (r, 1 + m)`` of x.
+
+    What is not finite counts as 0.
+    """
+    if weights is None:
+        weighted = values / row_count(count, values)
+    else:
+        weighted = weights.reshape(-1, *[1] * (values.ndim - 1)) * values
+
+    def block(inside: Array | None, x: Array, values: Array) -> Array:
+        functions = basis.functions(x)
+        return matmul(functions if inside is None else functions * inside[None, :], values)
+
+    sums = sum_over_rows(block, (x, weighted), count)
+    return matmul(rows, jnp.where(jnp.isfinite(sums), sums, 0))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def whitened(
+    degrees: Degrees, a: Array, b: Array, weights: Array | None, count: Array | None
+) -> WhitenedPair:
+    """Fit bases to both variables, and return their whitened moments.
+
+    Args:
+      degrees: static.
+      a, b: ``(n,)`` where the variable has a degree, features ``(n, m)`` elsewhere.
+      weights: ``(n,)``, summing to 1, or None.
+      count: how many of the rows are data; None for all.
+    """
+    degree_a, degree_b = degrees
+    bases: Bases
+    if degree_a is not None and degree_b is not None:
+        fitted = fit_polynomials((a, b), (degree_a, degree_b), weights, count)
+        bases, gram, whitener, conditioned, known, values = fitted
+    else:
+        basis_a, conditioned_a = fit_basis(degree_a, a, weights)
+        basis_b, conditioned_b = fit_basis(degree_b, b, weights)
+        bases, conditioned = (basis_a, basis_b), conditioned_a & conditioned_b
+        gram = _moments(bases, a, b, weights)
+        whitener = whitening(gram, same_variable(_sizes(bases)))
+        known, values = jnp.isfinite(gram).all(), None
+    moments = matmul(matmul(whitener, gram), whitener.T)
+    return WhitenedPair(bases, moments, whitener, conditioned, known, values)
+
+
+def fit_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:
+    """Return a basis of a variable (features without a degree); is it well conditioned?"""
+    if degree is None:
+        return fit_features(x, weights)
+    fitted = fit_polynomials((x,), (degree,), weights)
+    return fitted.basis.select(0, degree), fitted.well_conditioned
+
+
+def _sizes(bases: Bases) -> tuple[int, int]:
+    """Return the number of functions ``[1, basis]`` of each."""
+    if isinstance(bases, PolynomialBasis):
+        return (1 + bases.degree,) * 2
+    return 1 + len(bases[0].in_span), 1 + len(bases[1].in_span)
+
+
+def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:
+    """Return the Gram matrix of ``[1, basis]`` of both variables, differentiable in the data."""
+    if isinstance(bases, PolynomialBasis):
+        return gram_matrix(bases, (a, b), weights)
+
+    def rows(inside: Array | None, a: Array, b: Array) -> Array:
+        both = jnp.concatenate([bases[0].functions(a), bases[1].functions(b)])
+        return both if inside is None else both * inside[None, :]
+
+    return mean_product(rows, (a, b), weights)
+
+
+def _values_at_the_rows(
+    bases: PolynomialBasis, a: Array, b: Array, weights: Array | None, count: Array | None
+) -> Array:
+    """Return `WhitenedPair.values` of these bases."""
+    w = equal_weights(count, a) if weights is None else weights
+    return jnp.stack(bases.polynomials(jnp.stack([a, b])), axis=1) * safe_sqrt(w)[None, None, :]
+
+
+@whitened.defjvp
+def _whitened_jvp(
+    degrees: Degrees, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[WhitenedPair, WhitenedPair]:
+    primal = whitened(degrees, *primals)
+    bases, moments, whitener, well_conditioned, finite, values = primal
+    _, gram_dot = jax.jvp(functools.partial(_moments, bases), primals[:3], tangents[:3])
+    moved = matmul(matmul(whitener, gram_dot), whitener.T)
+    # What whitens a variable changes so that its own part stays the identity.
+    inward = half_lower(jnp.where(same_variable(_sizes(bases)), moved, 0))
+    turned = matmul(inward, moments)
+    moments_dot = moved - turned - turned.T
+    whitener_dot = -matmul(inward, whitener)
+    constants = bases, well_conditioned, finite
+    bases_dot, good_dot, finite_dot = jax.tree.map(_no_tangent, constants)
+    values_dot = None
+    if values is not None and isinstance(bases, PolynomialBasis):
+        rows = functools.partial(_values_at_the_rows, bases, count=primals[3])
+        _, values_dot = jax.jvp(rows, primals[:3], tangents[:3])
+    return primal, WhitenedPair(
+        bases_dot, moments_dot, whitener_dot, good_dot, finite_dot, values_dot
+    )
+
+
+def _no_tangent(x: Array) -> Any:
+    inexact = jnp.issubdtype(x.dtype, jnp.inexact)
+    return jnp.zeros_like(x) if inexact else np.zeros(x.shape, jax.dtypes.float0)
+
+
+class Ridge(NamedTuple):
+    """A ridge, and the standardised features ``(n, m)`` of both kernels at the rows."""
+
+    strength: Array
+    features: tuple[Array, Array]
+
+
+def standardised_features(kernel: KernelLike, x: Array, weights: Array, name: str) -> Array:
+    """Return the features of a kernel, of zero mean and unit variance; 0 where one is constant.
+
+    Of a degree these are the monomials of the standardised variable.
+
+    Args:
+      x: ``(n,)`` or ``(n, p)``, without what dropped rows held.
+      weights: ``(n,)``, summing to 1.
+      name: of the kernel, for errors.
+    """
+    if callable(kernel):
+        _, features = encode(kernel, x, weights, name)
+    else:
+        # The unit of x does not matter to a standardised power, and its largest is 1 in this one.
+        features = polynomial_kernel(_reaching_1(x - _mean(x, weights)), kernel)
+    centred = _reaching_1(features - _mean(features, weights))
+    variance = jnp.sum(weights[:, None] * centred * centred, axis=0, keepdims=True)
+    varies = variance > (8 * float(jnp.finfo(x.dtype).eps)) ** 2
+    return jnp.where(varies, centred / jnp.sqrt(jnp.where(varies, variance, 1)), 0)
+
+
+def _mean(x: Array, weights: Array) -> Array:
+    return jnp.sum(weights.reshape(-1, *[1] * (x.ndim - 1)) * x, axis=0, keepdims=True)
+
+
+def _reaching_1(x: Array) -> Array:
+    """Return columns that reach to 1, or are 0."""
+    return safe_divide(x, lax.stop_gradient(jnp.max(jnp.abs(x), axis=0, keepdims=True)))
+
+
+def ridged_pair(
+    m: Array, loadings: tuple[Array, Array], strength: Array, solver: str
+) -> tuple[CanonicalPair, Array]:
+    """Return the pair that maximises the regularised correlation, and whether it is finite.
+
+    Its ``correlation`` is the plain one, ``u . M v``.
+
+    Args:
+      m: finite cross moments ``(h, k)`` of orthonormal functions.
+      loadings: of standardised features on these, ``(p, h)`` and ``(q, k)``.
+      strength: the ridge, ``()``; where it is so small that rounding counts, the least that is not.
+      solver: of `top_pair`.
+    """
+    first, second = (_regularised(each, strength) for each in loadings)
+    regularised = matmul(matmul(first, m), second.T)
+    finite = jnp.isfinite(jnp.sum(regularised))
+    pair = top_pair(jnp.where(jnp.isfinite(regularised), regularised, 0), solver)
+    u, v = (
+        safe_divide(each, safe_norm(each))
+        for each in (matmul(pair.u, first), matmul(pair.v, second))
+    )
+    correlation = jnp.dot(u, matmul(m, v))
+    return dataclasses.replace(pair, correlation=correlation, u=u, v=v), finite
+
+
+def _regularised(loadings: Array, strength: Array) -> Array:
+    """Return ``C L``, times the root of 1 + ridge, so that no ridge makes it vanish."""
+    size = loadings.shape[0]
+    least = 8 * size * float(jnp.finfo(loadings.dtype).eps)
+    ridge = jnp.maximum(strength, least)
+    share = ridge / (1 + ridge)
+    gram = matmul(loadings, loadings.T) * (1 - share) + share * np.eye(size, dtype=loadings.dtype)
+    return matmul(inverse_cholesky(gram), loadings)
+
 
 SINGLE_KERNEL = "single_kernel"
 

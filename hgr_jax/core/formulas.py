@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hgr_jax._arrays import Floats
-from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
 from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.kernels import Encoder, monomial_exponents
+from hgr_jax.core.orthonormal import FeatureBasis, PolynomialBasis
 
 LARGEST_ERROR = 0.01
 """Most that rounding the coefficients changes a value, in standard deviations.  Nowhere more, as an

@@ -10,24 +10,30 @@ import jax.numpy as jnp
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax.core.basis import Basis
-from hgr_jax.core.canonical import PreparedPair, Transformation
-from hgr_jax.core.kernels import Encoder
-from hgr_jax.core.numerics import equal_weights, safe_norm, safe_sqrt
-from hgr_jax.core.padding import first_rows, over_rows
-from hgr_jax.core.partial import on_variables
-from hgr_jax.core.showing import ShownFit
-from hgr_jax.core.small_matrices import matmul
-from hgr_jax.core.solvers import CanonicalModes, all_modes
-from hgr_jax.core.status import Status, decided
-from hgr_jax.core.transforms import (
+from hgr_jax.core.canonical import (
+    PreparedPair,
+    Transformation,
+    WhitenedPair,
+    mean_products,
+    whitened,
+)
+from hgr_jax.core.fits import (
     CopulaTransform,
     PartialTransform,
+    ShownFit,
+    Status,
     as_new_data,
     as_new_given,
     check_single,
+    decided,
+    on_variables,
 )
-from hgr_jax.core.whitened import WhitenedPair, mean_products, whitened
+from hgr_jax.core.kernels import Encoder
+from hgr_jax.core.linalg import matmul
+from hgr_jax.core.numerics import equal_weights, safe_norm, safe_sqrt
+from hgr_jax.core.orthonormal import Basis
+from hgr_jax.core.rows import first_rows, over_rows
+from hgr_jax.core.solvers import CanonicalModes, all_modes
 
 
 @jax.tree_util.register_dataclass

@@ -8,21 +8,22 @@ would be to correlate noise.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.core.basis import Basis
-from hgr_jax.core.canonical import FunctionsOf, PreparedPair, Residuals, Transformation, prepare
-from hgr_jax.core.fitting import whitening
-from hgr_jax.core.kernels import Encoder, KernelLike, encode
+from hgr_jax.core.canonical import (
+    FunctionsOf,
+    PreparedPair,
+    Residuals,
+    fit_basis,
+    prepare,
+)
+from hgr_jax.core.kernels import KernelLike, encode
+from hgr_jax.core.linalg import matmul, symmetric_eigen
 from hgr_jax.core.numerics import equal_weights, normalised, without_dropped_rows
-from hgr_jax.core.small_matrices import matmul, symmetric_eigen
-from hgr_jax.core.transforms import CopulaTransform, expansion
-from hgr_jax.core.whitened import fit_basis
+from hgr_jax.core.orthonormal import whitening
 
 EXPLAINED = {"float32": 1e-5, "float64": 1e-12}
 """Share of the variance of a function: if no more is left of it, that is rounding."""
@@ -95,46 +96,3 @@ def _left_of(functions: Array, known: Array, weights: Array) -> tuple[Array, Arr
     clear = shares > EXPLAINED[str(left.dtype)]
     turn = jnp.where(clear[:, None], coordinates.T, 0)
     return matmul(turn, left), turn, slopes
-
-
-def on_variables(
-    pair: PreparedPair, bases: tuple[Basis, Basis], coefficients: tuple[Array, Array]
-) -> tuple[tuple[Array, Array], tuple[Array, Array], Array]:
-    """Return what functions of the coordinates of residuals are on the variables themselves.
-
-    Args:
-      pair: with residuals.
-      bases: of the coordinates of a and of b.
-      coefficients: ``(r, 1 + m)`` of r functions of either, on ``[1, basis]``.
-
-    Returns:
-      Coefficients on ``[1, basis]`` of a and of b, of what they explain on those of what is given,
-      and signs ``(r,)`` that make the largest of a's positive (of b's, where a's are 0): those of
-      the coordinates are an accident.
-    """
-    assert pair.residuals is not None
-    own, explained = [], []
-    for v, (basis, rows) in enumerate(zip(bases, coefficients, strict=True)):
-        encoder = pair.encoders[v]
-
-        def on_coordinates(row: Array, basis: Basis = basis, encoder: Encoder = encoder) -> Any:
-            return expansion(CopulaTransform(encoder, Transformation(basis, row)))
-
-        offset, slopes = jax.vmap(on_coordinates)(rows)
-        own.append(matmul(slopes, pair.residuals.sides[v].rows).at[:, 0].add(offset))
-        explained.append(matmul(slopes, pair.residuals.explained[v]))
-    first, second = (_farthest(lax.stop_gradient(each[:, 1:])) for each in own)
-    deciding = jnp.where(first == 0, second, first)
-    sign = jnp.where(deciding < 0, -1, 1).astype(deciding.dtype)
-    column = sign[:, None]
-    return (
-        (column * own[0], column * own[1]),
-        (column * explained[0], column * explained[1]),
-        sign,
-    )
-
-
-def _farthest(rows: Array) -> Array:
-    """Return the entry of every row that is farthest from 0."""
-    place = jnp.argmax(jnp.abs(rows), axis=1, keepdims=True)
-    return jnp.take_along_axis(rows, place, axis=1)[:, 0]

@@ -25,8 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from hgr_jax.core.linalg import Singular, matmul, right_singular
 from hgr_jax.core.numerics import safe_divide, safe_norm, safe_rsqrt, safe_sqrt
-from hgr_jax.core.small_matrices import Singular, matmul, right_singular
 
 with warnings.catch_warnings():
     # jaxopt is no longer maintained and says so on import.

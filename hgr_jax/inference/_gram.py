@@ -16,11 +16,9 @@ from jax import Array, lax
 from jax.scipy.linalg import block_diag
 from numpy.typing import NDArray
 
-from hgr_jax.core.basis import PolynomialBasis
-from hgr_jax.core.fitting import fit_polynomials
-from hgr_jax.core.moments import mean_product
-from hgr_jax.core.padding import jitted, padded_length
-from hgr_jax.core.small_matrices import matmul
+from hgr_jax.core.linalg import matmul
+from hgr_jax.core.orthonormal import PolynomialBasis, fit_polynomials
+from hgr_jax.core.rows import jitted, mean_product, padded_length
 from hgr_jax.core.solvers import CanonicalPair
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax.core.uncertainty import ezekiel
+from hgr_jax.core.fits import ezekiel
 
 
 def corrected(value: Array, rows: ArrayLike, parameters: ArrayLike) -> Array:

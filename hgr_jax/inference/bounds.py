@@ -8,10 +8,9 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._checks import check_level
 from hgr_jax.core.canonical import prepare, solve
-from hgr_jax.core.fits import error_of
+from hgr_jax.core.fits import error_of, normal_quantile
 from hgr_jax.core.kernels import KernelLike, check_two_kernels
-from hgr_jax.core.padding import over_rows
-from hgr_jax.core.uncertainty import normal_quantile
+from hgr_jax.core.rows import over_rows
 
 
 def upper_bound(

@@ -16,7 +16,7 @@ from jax import Array, lax
 from hgr_jax._checks import as_key, as_pair, as_weights, check_count, check_level
 from hgr_jax.core.host.polynomials import fit_pair
 from hgr_jax.core.numerics import normalised, without_dropped_rows
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.rows import over_rows
 from hgr_jax.core.solvers import top_pair
 from hgr_jax.inference._gram import (
     fit_bases,

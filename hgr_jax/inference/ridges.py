@@ -13,12 +13,12 @@ from jax import Array
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_choice, check_kernel
+from hgr_jax.core.canonical import standardised_features
 from hgr_jax.core.host.linalg import orthonormalise, top_singular_triples
 from hgr_jax.core.host.polynomials import PolynomialPair, polynomials_at, tolerance
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.core.numerics import normalised
-from hgr_jax.core.padding import over_rows
-from hgr_jax.core.ridge import standardised_features
+from hgr_jax.core.rows import over_rows
 from hgr_jax.inference._folds import (
     RULES,
     FoldedPair,
@@ -219,7 +219,7 @@ def _regularised_functions(
 
 
 def _regularised_on_host(loadings: Floats, ridge: float) -> Floats:
-    """Return ``C L`` of `hgr_jax.core.ridge`; without a ridge the identity does the same."""
+    """Return ``C L`` of `hgr_jax.core.canonical`; without a ridge the identity does the same."""
     if ridge == 0:
         return np.eye(loadings.shape[1])
     ridge = max(ridge, 8 * len(loadings) * float(np.finfo(loadings.dtype).eps))

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jax import Array, lax
 
+from hgr_jax.core.linalg import inverse_cholesky, matmul
 from hgr_jax.core.numerics import kept, row_count, row_mask, row_mean, standardise
-from hgr_jax.core.small_matrices import inverse_cholesky, matmul
 
 
 def usable(

@@ -19,8 +19,8 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_batching import sequential_vmap
 
+from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import kept, row_count, row_mean, safe_divide
-from hgr_jax.core.small_matrices import matmul
 
 DEGREES = 16
 """Of the Chebyshev polynomials, beyond which the coefficients are below rounding..."""
@@ -220,7 +220,7 @@ def _independent_columns(g: Array, tolerance: float) -> tuple[Array, Array, Arra
 def triangles(f: Array, g: Array) -> tuple[Array, Array]:
     """Return ``f`` and ``g (n, k)`` in a basis that they share.
 
-    LAPACK takes one pair after the other under `jax.vmap`: see `hgr_jax.core.small_matrices`.
+    LAPACK takes one pair after the other under `jax.vmap`: see `hgr_jax.core.linalg`.
     """
     triangle = jnp.linalg.qr(jnp.concatenate([f, g], axis=1), mode="r")
     first, second = jnp.split(triangle, 2, axis=1)

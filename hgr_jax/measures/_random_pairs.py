@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.custom_batching import sequential_vmap
 
+from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import kept, row_count, row_mean, safe_divide
-from hgr_jax.core.small_matrices import matmul
 from hgr_jax.core.solvers import CanonicalPair, top_pair
 from hgr_jax.measures._random_features import (
     DEGREES,
@@ -137,7 +137,7 @@ def _factorised(f: Array, g: Array) -> tuple[Factors, Factors]:
 
     The ridge is so far below the variances that float32 would lose it in a Gram matrix: the data
     themselves are factorised.  With one triangle for both, nothing else of size n is needed.
-    LAPACK takes one pair after the other under `jax.vmap`: see `hgr_jax.core.small_matrices`.
+    LAPACK takes one pair after the other under `jax.vmap`: see `hgr_jax.core.linalg`.
     """
     first, second = (jnp.linalg.svd(part, full_matrices=False) for part in triangles(f, g))
     return tuple(first), tuple(second)

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import kept, safe_divide
-from hgr_jax.core.small_matrices import matmul
 
 CUMULATED_AT_ONCE = 32
 """So many entries are cumulated by one matrix product."""

@@ -20,7 +20,8 @@ from hgr_jax._checks import (
     check_fraction,
     one_or_pair,
 )
-from hgr_jax.core.fits import TransformedPair
+from hgr_jax.core.fits import TransformedPair, check_single
+from hgr_jax.core.linalg import matmul, right_singular, symmetric_eigen
 from hgr_jax.core.numerics import (
     equal_weights,
     extremes,
@@ -31,9 +32,7 @@ from hgr_jax.core.numerics import (
     safe_rsqrt,
     standardise,
 )
-from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
-from hgr_jax.core.small_matrices import matmul, right_singular, symmetric_eigen
-from hgr_jax.core.transforms import check_single
+from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length
 from hgr_jax.measures._running_lines import Smoother, half_window
 
 STARTS = 4

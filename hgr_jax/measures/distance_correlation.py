@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, check_choice, check_flag
 from hgr_jax.core.numerics import kept, row_count, row_mask, safe_sqrt
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.rows import over_rows
 from hgr_jax.measures._pair_sums import (
     centred_products,
     correlation_of,

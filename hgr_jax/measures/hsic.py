@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_positive, check_flag, one_or_pair
 from hgr_jax.core.numerics import kept, row_mask, safe_divide
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.rows import over_rows
 from hgr_jax.measures._pair_sums import (
     centred_products,
     correlation_of,

@@ -12,13 +12,19 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_vector, is_traced
 from hgr_jax._checks import as_nonnegative, check_choice
-from hgr_jax.core.canonical import PreparedPair, Solution, correlation, solve
+from hgr_jax.core.canonical import (
+    PreparedPair,
+    Ridge,
+    Solution,
+    correlation,
+    solve,
+    standardised_features,
+)
 from hgr_jax.core.fits import KBFit, PartialFit, as_fit
 from hgr_jax.core.kernels import KernelLike, check_given, check_two_kernels
 from hgr_jax.core.numerics import equal_weights
-from hgr_jax.core.padding import over_rows
 from hgr_jax.core.partial import prepare_given
-from hgr_jax.core.ridge import Ridge, standardised_features
+from hgr_jax.core.rows import over_rows
 from hgr_jax.core.solvers import SOLVERS
 
 

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_nonnegative, as_pair, as_positive, check_count
-from hgr_jax.core.moments import sum_over_rows
 from hgr_jax.core.numerics import row_count, safe_divide, safe_sqrt, standardise
-from hgr_jax.core.padding import over_rows, padded_length
+from hgr_jax.core.rows import over_rows, padded_length, sum_over_rows
 from hgr_jax.core.solvers import top_pair
 
 REACH = 2.5

@@ -9,9 +9,9 @@ from jax.custom_batching import sequential_vmap
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_positive, check_choice, check_count, one_or_pair
+from hgr_jax.core.linalg import matmul, symmetric_eigen
 from hgr_jax.core.numerics import row_count, safe_divide, safe_norm
-from hgr_jax.core.padding import over_rows
-from hgr_jax.core.small_matrices import matmul, symmetric_eigen
+from hgr_jax.core.rows import over_rows
 from hgr_jax.core.solvers import top_pair
 from hgr_jax.measures._nystrom import (
     centred_features,

@@ -16,10 +16,9 @@ from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_key, as_pair, as_scalar, check_count
-from hgr_jax.core.fits import TransformedPair
+from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
 from hgr_jax.core.numerics import row_mean, safe_divide, standard_deviation
-from hgr_jax.core.padding import first_rows, over_rows
-from hgr_jax.core.transforms import as_new_data, check_single
+from hgr_jax.core.rows import first_rows, over_rows
 from hgr_jax.measures._networks import Layers, Network, checked_layers
 from hgr_jax.measures.pearson import sample_correlation
 

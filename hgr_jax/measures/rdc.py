@@ -14,11 +14,10 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_key, as_pair, as_positive, check_count, check_kernel
-from hgr_jax.core.fits import TransformedPair
+from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
+from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import kept, row_count, safe_divide, safe_norm
-from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
-from hgr_jax.core.small_matrices import matmul
-from hgr_jax.core.transforms import as_new_data, check_single
+from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length
 from hgr_jax.measures._random_features import WAVES, chebyshev
 from hgr_jax.measures._random_pairs import Functions, RandomSide, best_pair, random_functions
 from hgr_jax.measures.spearman import average_ranks

@@ -12,14 +12,13 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_weights, check_kernel
-from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
 from hgr_jax.core.canonical import SINGLE_KERNEL, Transformation, correlation, prepare, solve
-from hgr_jax.core.fits import KBFit, SKFit, as_fit
+from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit, as_fit
 from hgr_jax.core.kernels import Encoder, KernelLike, check_given, check_monomials
 from hgr_jax.core.numerics import safe_divide
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.orthonormal import FeatureBasis, PolynomialBasis
 from hgr_jax.core.partial import prepare_given
-from hgr_jax.core.transforms import CopulaTransform
+from hgr_jax.core.rows import over_rows
 
 
 def sk(

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from hgr_jax.core.canonical import PreparedPair
 from hgr_jax.core.kernels import KernelLike, check_given, check_two_kernels
 from hgr_jax.core.modes import SpectrumFit, correlations_of_modes, fit_modes, total_correlation
-from hgr_jax.core.padding import over_rows
 from hgr_jax.core.partial import prepare_given
+from hgr_jax.core.rows import over_rows
 
 
 def spectrum(

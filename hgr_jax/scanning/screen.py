@@ -22,7 +22,7 @@ from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.ranks import LARGEST_DEGREE, RankedColumn, untied, wave_count, wave_table
-from hgr_jax.core.padding import jitted
+from hgr_jax.core.rows import jitted
 from hgr_jax.inference._rank_blocks import BLOCKS, LARGEST_PVALUE
 from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
 from hgr_jax.inference.roys_root.interpolation import log_survival_of_many

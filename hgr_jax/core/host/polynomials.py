@@ -1,7 +1,7 @@
 """Orthonormal polynomials of many columns, and HGR-KB of one pair on many weightings of its rows.
 
-The recurrence of `hgr_jax.core.basis`, fitted by the Stieltjes procedure to rows that are all in
-memory.  Columns come first, rows last, so that NumPy's loops are along the rows.
+The recurrence of `hgr_jax.core.orthonormal`, fitted by the Stieltjes procedure to rows that are
+all in memory.  Columns come first, rows last, so that NumPy's loops are along the rows.
 
 A basis is only a choice of coordinates: polynomials that are orthonormal on all rows span the same
 functions on some of them, or with other weights.  There they are whitened again, which keeps them

@@ -1,4 +1,15 @@
-"""Fitting bases that are orthonormal on the data.
+"""Bases: coordinates of the spaces in which copula transformations live.
+
+* `PolynomialBasis`: polynomials of one variable, held as a recurrence, as in Gautschi,
+  "Orthogonal Polynomials: Computation and Approximation" (2004).
+* `FeatureBasis`: a linear map of given features.
+
+Both are near-orthonormal on the data they were fitted to (`fitting`), and both are constants under
+differentiation: they are a choice of coordinates, on which no result depends.
+
+Polynomials that are orthonormal on few points: all rows of short data, a sketch of long data.
+
+Fitting bases that are orthonormal on the data.
 
 For polynomials of one variable this is the discrete Stieltjes procedure, made to need one pass
 over long data instead of one per degree:
@@ -17,6 +28,7 @@ All variables are stacked throughout, so that each step is compiled once.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,16 +38,351 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
-from hgr_jax.core.moments import inner_products, mean_product
-from hgr_jax.core.numerics import any_in_batch, safe_divide, safe_rsqrt
-from hgr_jax.core.sketch import (
-    WHOLE_SKETCH,
-    orthonormal_polynomials,
-    rounding_noise,
-    sketches,
+from hgr_jax.core.linalg import inverse_cholesky, matmul
+from hgr_jax.core.numerics import (
+    any_in_batch,
+    equal_weights,
+    extremes,
+    largest_power,
+    reciprocal_power,
+    safe_divide,
+    safe_rsqrt,
 )
-from hgr_jax.core.small_matrices import inverse_cholesky, matmul
+from hgr_jax.core.rows import WHOLE_ROWS, inner_products, mean_product
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PolynomialBasis:
+    """Polynomials ``p_1 .. p_d`` of one variable, near-orthonormal on the data they were fitted to.
+
+    With ``x = a * scale - center``, ``p_0 = 1`` and
+
+        p_{j+1} = step_j * (((x - diagonal_j) p_j - coupling_j p_{j-1}) - sum_i correction_ij p_i)
+
+    The first bracket is the three-term recurrence of orthogonal polynomials.  On data with far
+    outliers it alone loses orthogonality (it must cancel at an outlier to more digits than a
+    float has); the correction, subtracted after the cancellation, is the second Gram-Schmidt
+    pass that restores it.  A direction that the data does not support (fewer distinct values
+    than degrees) is dead: with a step of 0 it is 0, and so is all after it.
+
+    Several variables may be stacked: then every leaf has their axis first, and points are
+    ``(variables, n)``.
+
+    Attributes:
+      frame: ``(..., 2)``, scale and center.
+      recurrence: ``(..., 3 + d, d)``, of which column j is ``diagonal_j``, ``coupling_j``,
+        ``step_j`` (0 in a dead direction) and ``correction_0j .. correction_(d-1)j``.  One array,
+        as it leaves and enters programs whole, and each part would be a small program of its own.
+    """
+
+    frame: Array
+    recurrence: Array
+
+    @property
+    def degree(self) -> int:
+        """The number of directions, dead ones included."""
+        return self.recurrence.shape[-1]
+
+    @property
+    def step(self) -> Array:
+        """The factors ``(..., d)`` that normalise."""
+        return self.recurrence[..., 2, :]
+
+    @property
+    def correction(self) -> Array:
+        """The second pass ``(..., d, d)``."""
+        return self.recurrence[..., 3:, :]
+
+    @property
+    def in_span(self) -> Array:
+        """Which directions ``(..., d)`` the data supports."""
+        return self.step != 0
+
+    def select(self, v: int, degree: int | None) -> PolynomialBasis:
+        """Return one variable's polynomials, up to a degree (None: all)."""
+        size = None if degree is None else 3 + degree
+        return PolynomialBasis(self.frame[v], self.recurrence[v, :size, :degree])
+
+    def polynomials(
+        self, a: Array, ones: Array | None = None, *, corrected: bool = True
+    ) -> list[Array]:
+        """Return ``[p_0, ..., p_d]`` at the points ``a (..., n)``, each of the shape of ``a``.
+
+        Args:
+          ones: stands for p_0; 0 in a row makes all its polynomials 0.
+          corrected: False where the corrections are known to be 0.
+        """
+        scale, center = _split(self.frame)
+        x = a * scale - center
+        p = [jnp.ones_like(x) if ones is None else jnp.broadcast_to(ones, x.shape)]
+        if not corrected:
+            # The step is multiplied into the few coefficients, which saves long data a product.
+            shift, back = (_split(self.recurrence[..., i, :] * self.step) for i in (0, 1))
+            step = _split(self.step)
+            for j in range(self.degree):
+                v = (x * step[j] - shift[j]) * p[j]
+                p.append(v - back[j] * p[j - 1] if j else v)
+            return p
+        entries = _split(self.recurrence.reshape(*self.recurrence.shape[:-2], -1))
+        for j in range(self.degree):
+            shift_j, back_j, step_j, *corrections = entries[j :: self.degree]
+            v = (x - shift_j) * p[j]
+            if j:
+                v = v - back_j * p[j - 1]
+            for p_i, c in zip(p, corrections, strict=False):
+                v = v - c * p_i
+            p.append(step_j * v)
+        return p
+
+    def functions(self, a: Array) -> Array:
+        """Return 1 and the basis at the points ``a (..., n)``, as ``(1 + d, ..., n)``."""
+        return jnp.stack(self.polynomials(a))
+
+    def combine(self, coefficients: Array, a: Array) -> Array:
+        """Return ``sum_j c_j p_j(a)``, elementwise, for ``coefficients (..., 1 + d)``."""
+        terms = map(jnp.multiply, _split(coefficients), self.polynomials(a))
+        return functools.reduce(jnp.add, terms)
+
+    def slope(self, coefficients: Array, a: Array, values: Array) -> Array:
+        """Return the derivative ``(n,)`` of one variable's `combine` at points ``a (n,)``.
+
+        Args:
+          coefficients: ``(1 + d,)``.
+          values: ``[p_0, ..., p_d]`` there, ``(1 + d, n)``; if times a factor of the point, then
+            so is the result, as the recurrence is linear.
+        """
+        scale, center = self.frame
+        x = a * scale - center
+        total, slopes = jnp.zeros_like(x), list[Array]()
+        for j in range(self.degree):
+            shift, back, step, *corrections = _split(self.recurrence[:, j])
+            v = scale * values[j]
+            if j:
+                v = v + (x - shift) * slopes[-1]
+            if j > 1:
+                v = v - back * slopes[-2]
+            for each, c in zip(slopes, corrections[1:], strict=False):
+                v = v - c * each
+            slopes.append(step * v)
+            total = total + coefficients[j + 1] * slopes[-1]
+        return total
+
+    def monomials(self) -> Array:
+        """Return ``(d + 1, d + 1)``: column j expands ``p_j`` on ``1, a, ...``."""
+        d = self.degree
+        scale, center = self.frame
+        diagonal, coupling, step = self.recurrence[:3]
+        expansion = self.correction + jnp.diag(diagonal) + jnp.diag(coupling[1:], 1)
+
+        def next_column(j: Array, columns: Array) -> Array:
+            last = columns[:, j]
+            times_x = scale * jnp.roll(last, 1) - center * last
+            known = jnp.sum(expansion[:, j][None, :] * columns[:, :d], axis=1)
+            # Not only times a step of 0: in small units the powers of data overflow.
+            return columns.at[:, j + 1].set(jnp.where(step[j] == 0, 0, step[j] * (times_x - known)))
+
+        columns = jnp.zeros((d + 1, d + 1), step.dtype).at[0, 0].set(1)
+        return lax.fori_loop(0, d, next_column, columns)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class FeatureBasis:
+    """The combinations ``(features - mean) @ transform``; columns of dead directions are zero."""
+
+    mean: Array
+    transform: Array
+    in_span: Array
+
+    def functions(self, features: Array) -> Array:
+        """Return 1 and the basis at ``features (n, m)``, as ``(1 + m, n)``."""
+        rows = matmul(self.transform.T, (features - self.mean[None, :]).T)
+        return jnp.concatenate([jnp.ones_like(rows, shape=(1, rows.shape[1])), rows])
+
+    def combine(self, coefficients: Array, features: Array) -> Array:
+        """Return the combination of 1 and the basis with ``coefficients (1 + m,)``, ``(n,)``."""
+        weights = matmul(self.transform, coefficients[1:])
+        return matmul(features - self.mean[None, :], weights) + coefficients[0]
+
+
+def _split(x: Array) -> Sequence[Array]:
+    """Return the entries ``(..., 1)`` of ``x (..., m)``; by one primitive, which is traced once."""
+    return lax.split(x, [1] * x.shape[-1], axis=x.ndim - 1)
+
+
+Basis = PolynomialBasis | FeatureBasis
+
+
+SKETCH_ROWS = 256
+SKETCH_GROUPS = 128
+
+WHOLE_SKETCH = 2048
+"""Up to so many rows are their own sketch."""
+
+
+def sketches(
+    columns: Sequence[Array], weights: Array | None, count: Array | None
+) -> tuple[Array, Array, Array, Array]:
+    """Return frames ``(v, 2)``, framed points ``(v, m)``, their weights, and distinct values.
+
+    The last, ``(v,)``, counts distinct values of a sample.  Of short columns all rows are
+    points, in one stack; longer ones are not copied.
+    """
+    middle = _middles(columns, count)
+    if columns[0].shape[0] <= WHOLE_ROWS:
+        frame, points, shares = _sketch(jnp.stack(columns), middle, weights, count)
+    else:
+        parts = [
+            _sketch(column[None], middle[v : v + 1], weights, count)
+            for v, column in enumerate(columns)
+        ]
+        frame, points = (jnp.concatenate(x) for x in zip(*(p[:2] for p in parts), strict=True))
+        shares = parts[0][2]
+    return frame, points, shares, _distinct_values(columns, weights, count)
+
+
+def _sketch(
+    x: Array, middle: Array, weights: Array | None, count: Array | None
+) -> tuple[Array, Array, Array]:
+    """Return the frames and framed points of ``x (v, n)``, with weights."""
+    n = x.shape[1]
+    if n <= WHOLE_SKETCH:
+        points = x
+        w = equal_weights(count, x.T) if weights is None else weights
+    else:
+        # A strided sample has the bulk of the data.  What it misses, far outliers, would make the
+        # polynomials huge elsewhere; so the extremes of groups of rows are points too.
+        rows = n if count is None else count
+        chosen = (rows // SKETCH_ROWS) * lax.iota(jnp.int32, SKETCH_ROWS)
+        grouped = n // SKETCH_GROUPS * SKETCH_GROUPS
+        groups = x[:, :grouped].reshape(len(x), -1, SKETCH_GROUPS)
+        outermost = groups.min(axis=1), groups.max(axis=1)
+        points = jnp.concatenate([x[:, chosen], *outermost, x[:, grouped:]], axis=1)
+        if weights is None:
+            sampled = jnp.full(SKETCH_ROWS, 1 / SKETCH_ROWS, x.dtype)
+        else:
+            sampled = safe_divide(weights[chosen], jnp.sum(weights[chosen]))
+        # An extreme point counts as the one row that it is, a sampled one for those it stands for.
+        others = points.shape[1] - SKETCH_ROWS
+        w = jnp.concatenate([sampled, np.full(others, 1 / n, x.dtype)]) / (1 + others / n)
+    frame = _frames(points, middle)
+    return frame, points * frame[:, :1] - frame[:, 1:], w
+
+
+def _frames(points: Array, middle: Array) -> Array:
+    """Return scales and centers ``(v, 2)`` that bring ``points (v, m)`` into [-1, 1].
+
+    A scale is a power of two, so that no digit is lost by multiplying before the center is
+    subtracted, which neither the largest nor the smallest numbers of the dtype would survive; and
+    the center is in the bulk, next to which even a far outlier leaves the other rows their digits.
+    Where a point is not finite, the center is NaN.
+    """
+    low, high = (end[:, 0] for end in extremes(points, axis=1))
+    unit = reciprocal_power(jnp.maximum(jnp.abs(low), jnp.abs(high)))
+    low, middle, high = low * unit, middle * unit, high * unit
+    reach = jnp.maximum(high - middle, middle - low)
+    largest = largest_power(reach.dtype)
+    scale = jnp.clip(unit * reciprocal_power(reach), 1 / largest, largest)
+    scale = jnp.where(reach == 0, 0, scale)
+    center = jnp.where(jnp.isfinite(reach), middle * (scale / unit), jnp.nan)
+    return jnp.stack([scale, center], axis=1)
+
+
+def _middles(columns: Sequence[Array], count: Array | None) -> Array:
+    """Return a value ``(v,)`` in the bulk of each column: the median of medians of 3 x 3 rows.
+
+    Without a sort, which would take as long as all else that short data need.
+    """
+    n = columns[0].shape[0]
+    rows = n if count is None else count
+    chosen = rows // 9 * np.arange(9, dtype=np.int32) + rows // 18
+    x = jnp.stack([column[chosen] for column in columns]).reshape(-1, 3, 3)
+    for _ in range(2):
+        one, two, three = x[:, 0], x[:, 1], x[:, 2]
+        x = jnp.maximum(jnp.minimum(one, two), jnp.minimum(jnp.maximum(one, two), three))
+    return x
+
+
+def _distinct_values(columns: Sequence[Array], weights: Array | None, count: Array | None) -> Array:
+    """Count the distinct values ``(v,)`` of a sample of the rows of positive weight."""
+    n = columns[0].shape[0]
+    size = min(n, 2 * SKETCH_ROWS)
+    rows = n if count is None else count
+    chosen = jnp.maximum(1, rows // SKETCH_ROWS) * lax.iota(jnp.int32, size)
+    counts = chosen < rows
+    chosen = jnp.minimum(chosen, n - 1)
+    if weights is not None:
+        counts &= weights[chosen] > 0
+    sample = jnp.where(counts, jnp.stack([x[chosen] for x in columns]), jnp.nan)
+    sample = lax.sort(sample, dimension=1)  # NaN last
+    return 1 + jnp.sum(sample[:, 1:] > sample[:, :-1], axis=1, dtype=jnp.int32)
+
+
+def orthonormal_polynomials(
+    degree: int, frame: Array, points: Array, weights: Array, *, twice: bool
+) -> tuple[PolynomialBasis, Array]:
+    """Return orthonormal polynomials on weighted points, and their values times the weights' roots.
+
+    Every polynomial is orthogonalised by the recurrence and, if ``twice``, then against all before
+    it, by a correction.
+
+    Args:
+      degree: static.
+      frame: ``(v, 2)``, what makes ``points`` of the data.
+      points: ``(v, m)``.
+      weights: ``(m,)``.
+      twice: static; False where a later pass repairs what this one leaves.
+
+    Returns:
+      A basis, and ``(v, degree + 1, m)``.
+    """
+    dtype, variables = points.dtype, len(points)
+    noise = rounding_noise(dtype) ** 2
+
+    def add_polynomial(j: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
+        values, recurrence, expected = state
+        shift, back = expected[:, :1], expected[:, 1:]
+        current, previous = (
+            lax.dynamic_index_in_dim(values, i, axis=1, keepdims=False)
+            for i in (j, jnp.maximum(j - 1, 0))
+        )
+        v = (points - shift) * current - back * previous
+        c = matmul(values, v[:, :, None]) if twice else jnp.zeros((variables, degree + 1, 1), dtype)
+        if twice:
+            v = v - matmul(jnp.swapaxes(c, 1, 2), values)[:, 0]
+        moments = matmul(jnp.stack([v, points * v], axis=1), v[:, :, None])
+        squared, first = jnp.split(moments[:, :, 0], 2, axis=1)
+        projected = jnp.sum(c * c, axis=1) + shift * shift + back * back
+        lives = squared > noise * (projected + squared)
+        step = jnp.where(lives, lax.rsqrt(jnp.where(lives, squared, 1)), 0)
+        values = lax.dynamic_update_index_in_dim(values, v * step, j + 1, 1)
+        # What a sketch does not know is no direction yet, but the data may make it one.
+        kept = step if twice else jnp.where(lives, step, 1)
+        column = jnp.concatenate([expected, kept, c[:, :-1, 0]], axis=1)
+        recurrence = lax.dynamic_update_index_in_dim(recurrence, column, j, 2)
+        expected = jnp.concatenate([first * step * step, squared * step], axis=1)
+        return values, recurrence, expected
+
+    values = jnp.zeros((variables, degree + 1, points.shape[1]), dtype)
+    values = values.at[:, 0].set(jnp.sqrt(weights)[None, :])
+    # XLA would compile a program to fill an array with one number: so the recurrence, which is
+    # overwritten, starts from several, and one zero of what is expected of it has a sign.
+    empty = np.arange(variables * (3 + degree) * degree, dtype=dtype)
+    recurrence = jnp.asarray(empty.reshape(variables, 3 + degree, degree))
+    expected = jnp.asarray(np.array([[0.0, -0.0]] * variables, dtype))
+    if not twice:  # where a correction is to come, that takes the mean away
+        mean = matmul(points, weights[:, None])
+        expected = jnp.concatenate([mean, expected[:, 1:]], axis=1)
+    start = values, recurrence, expected
+    values, recurrence, _ = lax.fori_loop(0, degree, add_polynomial, start)
+    return PolynomialBasis(frame, recurrence), values
+
+
+def rounding_noise(dtype: jnp.dtype) -> float:
+    """Return the relative norm below which a direction is rounding noise."""
+    return 32 * float(jnp.finfo(dtype).eps)
+
 
 MIN_REMAINDER = 0.5
 MAX_NORM = 16.0
