@@ -20,7 +20,7 @@ from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax._arrays import Floats
 from hgr_jax.core.host.ranks import LARGEST_DEGREE, ranked_columns, untied, wave_count, waves_at
-from hgr_jax.inference._rank_law import LEVELS, TABLE
+from hgr_jax.inference.independence import LEVELS, TABLE
 from hgr_jax.scanning.rank_tests import FIRST
 from hgr_jax.scanning.screen import (
     WITH_WAVES,

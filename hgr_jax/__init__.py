@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     )
     from hgr_jax.core.kernels import polynomial_kernel
     from hgr_jax.core.modes import SpectrumFit, SpectrumTransform
-    from hgr_jax.inference.degrees import DegreeSelection, select_degrees
     from hgr_jax.inference.independence import IndependenceTest, independence_test
+    from hgr_jax.inference.selection import DegreeSelection, select_degrees
     from hgr_jax.measures import (
         AceCurve,
         AceFit,
@@ -72,7 +72,7 @@ _HOMES = {
     "Execution": "scanning.request",
     "Categories": "scanning.request",
     "CopulaTransform": "core.fits",
-    "DegreeSelection": "inference.degrees",
+    "DegreeSelection": "inference.selection",
     "IndependenceTest": "inference.independence",
     "KBFit": "core.fits",
     "Pair": "scanning.result",
@@ -88,7 +88,7 @@ _HOMES = {
     "independence_test": "inference.independence",
     "polynomial_kernel": "core.kernels",
     "scan": "scanning.api",
-    "select_degrees": "inference.degrees",
+    "select_degrees": "inference.selection",
 }
 """Where a name is; the others are measures."""
 

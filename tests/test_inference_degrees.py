@@ -11,8 +11,7 @@ import pytest
 
 import hgr_jax
 from bench.data import awkward_pair
-from hgr_jax.inference._gram import fold_order
-from hgr_jax.inference.degrees import DegreeSelection, select_degrees
+from hgr_jax.inference.selection import DegreeSelection, deal_folds, select_degrees
 
 ROWS, FOLDS = 83, 3
 KEY = jax.random.key(5)
@@ -20,7 +19,7 @@ KEY = jax.random.key(5)
 
 @pytest.mark.usefixtures("x64")
 def test_scores_are_those_of_a_loop_of_fits(rng: np.random.Generator) -> None:
-    order = np.asarray(fold_order(KEY, ROWS, FOLDS))
+    order = deal_folds(KEY, ROWS, FOLDS)
     weights = rng.uniform(0.5, 2, ROWS)
     for kind in ("normal", "discrete"):
         a, b = awkward_pair(kind, ROWS)
@@ -50,7 +49,7 @@ def test_rows_of_weight_zero_do_not_count(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(again.scores, found.scores, rtol=1e-10)
     with pytest.raises(ValueError, match="finite a and b"):
         select_degrees(a, b, weights=np.ones(ROWS), **options)
-    one = np.isin(np.arange(ROWS), fold_order(KEY, ROWS, FOLDS)[2]) * weights
+    one = np.isin(np.arange(ROWS), deal_folds(KEY, ROWS, FOLDS)[2]) * weights
     with pytest.raises(ValueError, match="at least two folds"):
         select_degrees(a, b, weights=one, **options)
 

@@ -9,7 +9,7 @@ import pytest
 from jax.test_util import check_grads
 
 from hgr_jax.core.numerics import extremes, safe_rsqrt
-from hgr_jax.core.solvers import SOLVERS, best_row_or_column, safe_norm, top_pair
+from hgr_jax.core.solvers import SOLVERS, lstsq_pair, safe_norm, top_pair
 
 SHAPES = [(3, 3), (5, 2), (2, 5), (4, 1), (1, 4), (1, 1)]
 
@@ -123,7 +123,7 @@ def test_closed_form_takes_no_iterations() -> None:
     assert int(top_pair(jnp.eye(2), "svd").iterations) == 0
 
 
-def test_best_row_or_column(rng: np.random.Generator) -> None:
+def test_lstsq_pair(rng: np.random.Generator) -> None:
     m = rng.standard_normal((4, 3)).astype(np.float32)
     for matrix, expected in ((m, 0), (m.T, 1)):
         matrix = matrix.copy()
@@ -131,7 +131,7 @@ def test_best_row_or_column(rng: np.random.Generator) -> None:
         if (column < row) == (expected == 0):
             matrix[:, 0] *= 10 if expected == 0 else 0.1
             column, row = np.linalg.norm(matrix[:, 0]), np.linalg.norm(matrix[0])
-        pair, direction = best_row_or_column(jnp.asarray(matrix), 1, 1)
+        pair, direction = lstsq_pair(jnp.asarray(matrix), 1, 1)
         assert int(direction) == expected
         np.testing.assert_allclose(pair.correlation, max(column, row), rtol=1e-6)
         np.testing.assert_allclose(pair.u @ matrix @ pair.v, pair.correlation, rtol=1e-5)
@@ -141,7 +141,7 @@ def test_best_row_or_column(rng: np.random.Generator) -> None:
 
 def test_best_of_leading_blocks(rng: np.random.Generator) -> None:
     m = rng.standard_normal((5, 6)).astype(np.float32)
-    pair, _ = best_row_or_column(jnp.asarray(m), 2, 3)
+    pair, _ = lstsq_pair(jnp.asarray(m), 2, 3)
     expected = max(np.linalg.norm(m[:, :3], 2), np.linalg.norm(m[:2], 2))
     np.testing.assert_allclose(pair.correlation, expected, rtol=1e-6)
 

@@ -90,7 +90,7 @@ def report_pair(
     print(f"{f'HGR-SK({max(h, k)})':<12} {float(single.correlation):.4f}   {single.explains}")
     print(f"{'|Pearson|':<12} {float(kb(a, b, 1, 1)):.4f}")
     if rows >= MIN_ROWS_TO_SPLIT:
-        tested = float(cross_fitted(a, b, h, k, key=jax.random.key(0)))
+        tested = cross_fitted(a, b, h, k, key=jax.random.key(0))
         print(f"{'held out':<12} {tested:.4f}   KB on rows that f and g were not fitted to")
     print(f"\n{fit.message}\n")
     _say_transformations(fit, shown, a, b)

@@ -1,27 +1,16 @@
-"""From two variables to the small matrix of their whitened moments, differentiable to any order.
+"""The paper's problem: from two variables to their most correlated transformations.
 
-Bases are coordinates, so they are constants; the Gram matrix in these coordinates is an ordinary
-function of the data, and so is what whitens it.
+1. `prepare` applies the kernels: ``a`` and ``b`` become variables of a degree, or features.
+2. `whiten` fits orthonormal bases to both (`orthonormal`) and returns the small matrix M of cross
+   moments between them; HGR-KB is its largest singular value.
+3. `solve` finds the top pair of M: with `solvers.top_pair`, the constrained problem of HGR-KB, or
+   with `solvers.lstsq_pair`, the least squares of HGR-SK.
+4. `correlation` is the value of `solve` with the derivative of the envelope theorem.
 
-Ridges: transformations whose coefficients are kept small.
+Two rules of differentiation make this exact and cheap:
 
-With x the features of a kernel, each of zero mean and unit variance, f = alpha . x and
-g = beta . y maximise
-
-    cov(f, g) / sqrt((var f + ridge |alpha|^2) (var g + ridge |beta|^2)).
-
-In orthonormal functions q with x = L q (least squares on them leaves nothing of x) this is again a
-largest singular value: with C the inverse of a Cholesky factor of L L^T + ridge, that of
-``(C L) M (C L)^T``, whose vectors are taken back by ``(C L)^T``.
-
-From two variables to their most correlated transformations, with exact derivatives.
-
-The steps are: bases, the Gram matrix that whitens them and the small matrix between the two
-variables (`whitened`), and its top pair (`solvers`).  Two rules of differentiation make this exact
-and cheap:
-
-* Bases are coordinates, so they are constants; the Gram matrix in these coordinates is an
-  ordinary function of the data.  All that depends on it (coefficients, transformations) has
+* Bases are coordinates, so they are constants; the Gram matrix in these coordinates is an ordinary
+  function of the data.  Coefficients and transformations depend on the data through it, and have
   derivatives of every order.
 * For the correlation itself the envelope theorem gives the first derivative from the fitted
   transformations alone: with f, g of zero mean and unit variance and correlation s,
@@ -31,6 +20,15 @@ and cheap:
 
   an elementwise pass.  Differentiating this expression again, with the derivatives of f and g
   above, gives the exact higher derivatives.
+
+*Ridge.*  With x, y the features of the kernels, each of zero mean and unit variance, f = alpha . x
+and g = beta . y maximise
+
+    cov(f, g) / sqrt((var f + ridge |alpha|^2) (var g + ridge |beta|^2)).
+
+With x = L q in orthonormal functions q, and C the inverse of a Cholesky factor of L L^T + ridge,
+this is the largest singular value of ``(C L) M (C L)^T``, whose vectors are taken back by
+``(C L)^T``.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ from hgr_jax.core.kernels import Encoder, KernelLike, encode, polynomial_kernel
 from hgr_jax.core.linalg import half_lower, inverse_cholesky, matmul
 from hgr_jax.core.numerics import (
     equal_weights,
-    normalised,
+    normalise_weights,
     row_count,
     safe_divide,
     safe_norm,
@@ -67,13 +65,319 @@ from hgr_jax.core.orthonormal import (
     whitening,
 )
 from hgr_jax.core.rows import mean_product, sum_over_rows
-from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
+from hgr_jax.core.solvers import CanonicalPair, lstsq_pair, top_pair
 
-Bases = PolynomialBasis | tuple[Basis, Basis]
-"""Of both variables: stacked where both are polynomial."""
+SINGLE_KERNEL = "single_kernel"
+
 
 Degrees = tuple[int | None, int | None]
 """Of both variables; None where features are given."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CCAProblem:
+    """The static part of a problem.
+
+    Attributes:
+      degrees: of both sides; None where features are given.
+      method: a solver of `solvers.top_pair`, or `SINGLE_KERNEL`.
+      linear: number of leading basis functions of each side that span its linear functions, for
+        the single-kernel method.
+    """
+
+    degrees: Degrees
+    method: str
+    linear: tuple[int, int] = (1, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class FunctionsOf:
+    """Functions of one variable: ``rows (r, 1 + m)`` on ``[1, basis]`` of its ``features``."""
+
+    encoder: Encoder
+    basis: Basis
+    rows: Array
+    features: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Residuals:
+    """Residuals of the functions of two variables given others, as `partial` finds them.
+
+    Residual i of a variable is function i of its ``sides`` less row i of its ``explained``, on
+    ``[1, basis]`` of the conditioning variables.
+
+    Attributes:
+      sides: functions of a and of b.
+      explained: ``(m, 1 + r)`` for either, coefficients of the regression.
+      conditioning: orthonormal functions of the conditioning variables, 1 among them.
+      well_conditioned: whether all three bases are.
+    """
+
+    sides: tuple[FunctionsOf, FunctionsOf]
+    explained: tuple[Array, Array]
+    conditioning: FunctionsOf
+    well_conditioned: Array
+
+
+class Ridge(NamedTuple):
+    """A ridge, and the standardised features ``(n, m)`` of both kernels at the rows."""
+
+    strength: Array
+    features: tuple[Array, Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedPair:
+    """Two variables, ready to be solved: see `prepare`.
+
+    Attributes:
+      a, b: variables ``(n,)`` where the side has a degree, features ``(n, m)`` elsewhere.
+      variables: both before their kernels, dropped rows replaced.
+      residuals: where ``a`` and ``b`` are residuals given other variables, else None.
+      ridge: where transformations are regularised, else None.
+    """
+
+    problem: CCAProblem
+    encoders: tuple[Encoder, Encoder]
+    a: Array
+    b: Array
+    weights: Array | None
+    count: Array | None
+    variables: tuple[Array, Array]
+    residuals: Residuals | None = None
+    ridge: Ridge | None = None
+
+
+def prepare(
+    kernels: tuple[KernelLike, KernelLike],
+    method: str,
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    count: Array | None = None,
+    *,
+    names: tuple[str, str] = ("h", "k"),
+) -> PreparedPair:
+    """Normalise weights, put harmless values in dropped rows, and apply the kernels.
+
+    Args:
+      kernels: of a and of b, checked.
+      method: as of `CCAProblem`.
+      a, b: ``(n,)`` or ``(n, p)``, of one floating dtype.
+      weights: ``(n,)`` or None.
+      count: number of rows that are data; None for all.  Weights are 0 in the others.
+      names: names of the kernels in error messages.
+    """
+    plain = not any(callable(kernel) for kernel in kernels) and a.ndim == b.ndim == 1
+    if weights is not None:
+        weights, count = normalise_weights(weights), None
+    elif count is not None and not plain:
+        weights, count = equal_weights(count, a), None
+    a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
+    encoder_a, features_a = encode(kernels[0], a, weights, names[0])
+    encoder_b, features_b = encode(kernels[1], b, weights, names[1])
+    problem = CCAProblem(
+        degrees=(_degree(encoder_a, features_a), _degree(encoder_b, features_b)),
+        method=method,
+        linear=(encoder_a.variables or 1, encoder_b.variables or 1),
+    )
+    encoders, variables = (encoder_a, encoder_b), (a, b)
+    return PreparedPair(problem, encoders, features_a, features_b, weights, count, variables)
+
+
+def _degree(encoder: Encoder, features: Array) -> int | None:
+    return None if callable(encoder.kernel) or features.ndim == 2 else encoder.kernel
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Transformation:
+    """One variable's half of a solution: coefficients of 1 and of each function of a basis.
+
+    Both halves may be stacked where both are polynomials.
+    """
+
+    basis: Basis
+    coefficients: Array
+
+    def __call__(self, x: Array) -> Array:
+        """Return the transformation at data or features of the kind the basis was fitted to."""
+        return self.basis.combine(self.coefficients, x)
+
+
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """The optimal pair of transformations and how it was reached.
+
+    Attributes:
+      correlation: the value; NaN where the data are not finite.
+      sides: transformations of a and b, stacked where both are polynomials.
+      degrees: as of `CCAProblem`.
+      pair: the pair of M.
+      direction: which least-squares problem of HGR-SK won; 0 for HGR-KB.
+      finite, conditioned, values: as of `WhitenedPair`.
+    """
+
+    correlation: Array
+    sides: Transformation | tuple[Transformation, Transformation]
+    degrees: Degrees
+    pair: CanonicalPair
+    direction: Array
+    finite: Array
+    conditioned: Array
+    values: Array | None
+
+    def with_fixed_sign(self) -> Solution:
+        """Return the solution with the largest component of f (of g, where f is 0) positive."""
+        # Halved and divided by the length of u, no component of v exceeds the largest of a unit u.
+        deciding = jnp.concatenate([self.pair.u, self.pair.v / (2 * self.pair.u.shape[0])])
+        largest = deciding[jnp.argmax(jnp.abs(deciding))]
+        sign = lax.stop_gradient(jnp.where(largest < 0, -1, 1).astype(largest.dtype))
+
+        def signed(side: Transformation) -> Transformation:
+            return Transformation(side.basis, sign * side.coefficients)
+
+        if isinstance(self.sides, Transformation):
+            return dataclasses.replace(self, sides=signed(self.sides))
+        f, g = self.sides
+        return dataclasses.replace(self, sides=(signed(f), signed(g)))
+
+    @property
+    def f(self) -> Transformation:
+        """The transformation of a."""
+        return self._side(0)
+
+    @property
+    def g(self) -> Transformation:
+        """The transformation of b."""
+        return self._side(1)
+
+    def _side(self, v: int) -> Transformation:
+        if isinstance(self.sides, tuple):
+            return self.sides[v]
+        basis, degree = self.sides.basis, self.degrees[v]
+        assert isinstance(basis, PolynomialBasis)
+        assert degree is not None
+        return Transformation(basis.select(v, degree), self.sides.coefficients[v, : degree + 1])
+
+
+def solve(
+    problem: CCAProblem,
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    start: Array | None,
+    count: Array | None = None,
+    ridge: Ridge | None = None,
+) -> Solution:
+    """Find the most correlated transformations of ``a`` and ``b``; differentiable.
+
+    Args:
+      problem: static.
+      a, b, weights, count: as of `PreparedPair`.
+      start: values ``(n,)`` of a first guess of g at the rows of ``b``, or None.
+      ridge: None for the largest correlation; with a ridge, no start and no single kernel.
+    """
+    fitted = whiten(problem.degrees, a, b, weights, count)
+    bases, whitener = fitted.bases, fitted.whitener
+    m, finite = fitted.cross_moments()
+
+    direction = jnp.zeros((), jnp.int32)
+    if problem.method == SINGLE_KERNEL:
+        pair, direction = lstsq_pair(m, *problem.linear)
+    elif ridge is not None:
+        loadings = [
+            mean_products(fitted.basis(v, None), fitted.rows(v), x, weights, count, features).T
+            for v, (x, features) in enumerate(zip((a, b), ridge.features, strict=True))
+        ]
+        pair, sound = ridged_pair(m, (loadings[0], loadings[1]), ridge.strength, problem.method)
+        finite &= sound
+    else:
+        if start is not None:
+            guess = fitted.basis(1, None), fitted.rows(1), b, weights, count, start
+            start = mean_products(*lax.stop_gradient(guess))
+        pair = top_pair(m, problem.method, start)
+    value = jnp.where(finite & fitted.finite, jnp.minimum(pair.correlation, 1), jnp.nan)
+    sides: Transformation | tuple[Transformation, Transformation]
+    if isinstance(bases, PolynomialBasis):
+        one = np.zeros(1, m.dtype)
+        coefficients = jnp.concatenate([one, pair.u, one, pair.v])
+        sides = Transformation(bases, matmul(coefficients, whitener).reshape(2, -1))
+    else:
+        f, g = (matmul(vector, fitted.rows(v)) for v, vector in enumerate((pair.u, pair.v)))
+        sides = Transformation(bases[0], f), Transformation(bases[1], g)
+    return Solution(
+        value,
+        sides,
+        problem.degrees,
+        pair,
+        direction,
+        fitted.finite,
+        fitted.well_conditioned,
+        fitted.values,
+    )
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def correlation(
+    problem: CCAProblem,
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    start: Array | None,
+    count: Array | None = None,
+) -> Array:
+    """Return the correlation of `solve`, with the derivative of the envelope theorem."""
+    return solve(problem, a, b, weights, start, count).correlation
+
+
+@functools.partial(correlation.defjvp, symbolic_zeros=True)
+def _correlation_jvp(
+    problem: CCAProblem, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Array, Array]:
+    a, b, weights, *_ = primals
+    solution = solve(problem, *primals)
+    s, sides = solution.pair.correlation, (solution.f, solution.g)
+    # One variable at a time: its rows take one pass then, and none without a tangent.
+    values: list[Array | None] = [None, None]
+    if solution.values is None or weights is not None:
+        w = 1 / a.shape[0] if weights is None else weights
+        f, g = (side(x) for side, x in zip(sides, (a, b), strict=True))
+    else:
+        # The functions at the rows are at hand, times the roots of the weights.
+        w = 1.0
+        here = [x[: len(side.coefficients)] for side, x in zip(sides, solution.values, strict=True)]
+        f, g = (matmul(side.coefficients, x) for side, x in zip(sides, here, strict=True))
+        values = [*here]
+    a_dot, b_dot, w_dot = tangents[:3]
+    total = jnp.zeros_like(s)
+    if _perturbed(a_dot):
+        total = total + jnp.sum(_pulled_back(sides[0], a, w * (g - s * f), values[0]) * a_dot)
+    if _perturbed(b_dot):
+        total = total + jnp.sum(_pulled_back(sides[1], b, w * (f - s * g), values[1]) * b_dot)
+    if _perturbed(w_dot):
+        total = total + jnp.sum((f * g - s * (f * f + g * g) / 2) * w_dot)
+    return solution.correlation, total
+
+
+def _perturbed(tangent: Any) -> bool:
+    return tangent is not None and not isinstance(tangent, SymbolicZero)
+
+
+def _pulled_back(side: Transformation, x: Array, pull: Array, values: Array | None) -> Array:
+    """Return ``pull_i * d side(x_i) / d x_i``, with ``values`` as of `PolynomialBasis.slope`."""
+    if isinstance(side.basis, FeatureBasis):
+        return pull[:, None] * matmul(side.basis.transform, side.coefficients[1:])[None, :]
+    if values is None:
+        _, slope = jax.jvp(side, (x,), (jnp.ones_like(x),))
+    else:
+        slope = side.basis.slope(side.coefficients, x, values)
+    return pull * slope
+
+
+Bases = PolynomialBasis | tuple[Basis, Basis]
+"""Of both variables: stacked where both are polynomial."""
 
 
 class WhitenedPair(NamedTuple):
@@ -82,11 +386,11 @@ class WhitenedPair(NamedTuple):
     Attributes:
       bases: constant under differentiation.
       moments: the whitened Gram matrix.
-      whitener: what whitens, block diagonal.
+      whitener: block diagonal, makes the functions of each variable orthonormal.
       well_conditioned: whether the bases are.
-      finite: whether the data are (a factorisation that fails is no fault of theirs).
-      values: of short data, ``[1, basis]`` at the rows times the roots of their weights, as of
-        `fitting.FittedPolynomials`; else None.
+      finite: whether the data are; a factorisation may fail all the same.
+      values: for short data, ``[1, basis]`` at the rows times the roots of their weights, as of
+        `FittedPolynomials`; else None.
     """
 
     bases: Bases
@@ -125,7 +429,7 @@ def mean_products(
 ) -> Array:
     """Return the means of ``values (n,)`` or ``(n, p)`` times functions ``rows (r, 1 + m)`` of x.
 
-    What is not finite counts as 0.
+    Sums that are not finite count as 0.
     """
     if weights is None:
         weighted = values / row_count(count, values)
@@ -141,35 +445,28 @@ def mean_products(
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def whitened(
+def whiten(
     degrees: Degrees, a: Array, b: Array, weights: Array | None, count: Array | None
 ) -> WhitenedPair:
-    """Fit bases to both variables, and return their whitened moments.
-
-    Args:
-      degrees: static.
-      a, b: ``(n,)`` where the variable has a degree, features ``(n, m)`` elsewhere.
-      weights: ``(n,)``, summing to 1, or None.
-      count: how many of the rows are data; None for all.
-    """
+    """Fit bases to both variables, and return their whitened moments; arguments as of `solve`."""
     degree_a, degree_b = degrees
     bases: Bases
     if degree_a is not None and degree_b is not None:
         fitted = fit_polynomials((a, b), (degree_a, degree_b), weights, count)
-        bases, gram, whitener, conditioned, known, values = fitted
+        bases, gram, whitener, conditioned, finite, values = fitted
     else:
         basis_a, conditioned_a = fit_basis(degree_a, a, weights)
         basis_b, conditioned_b = fit_basis(degree_b, b, weights)
         bases, conditioned = (basis_a, basis_b), conditioned_a & conditioned_b
         gram = _moments(bases, a, b, weights)
         whitener = whitening(gram, same_variable(_sizes(bases)))
-        known, values = jnp.isfinite(gram).all(), None
+        finite, values = jnp.isfinite(gram).all(), None
     moments = matmul(matmul(whitener, gram), whitener.T)
-    return WhitenedPair(bases, moments, whitener, conditioned, known, values)
+    return WhitenedPair(bases, moments, whitener, conditioned, finite, values)
 
 
 def fit_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:
-    """Return a basis of a variable (features without a degree); is it well conditioned?"""
+    """Fit a basis to a variable (features have no degree), and judge its conditioning."""
     if degree is None:
         return fit_features(x, weights)
     fitted = fit_polynomials((x,), (degree,), weights)
@@ -203,15 +500,15 @@ def _values_at_the_rows(
     return jnp.stack(bases.polynomials(jnp.stack([a, b])), axis=1) * safe_sqrt(w)[None, None, :]
 
 
-@whitened.defjvp
-def _whitened_jvp(
+@whiten.defjvp
+def _whiten_jvp(
     degrees: Degrees, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[WhitenedPair, WhitenedPair]:
-    primal = whitened(degrees, *primals)
+    primal = whiten(degrees, *primals)
     bases, moments, whitener, well_conditioned, finite, values = primal
     _, gram_dot = jax.jvp(functools.partial(_moments, bases), primals[:3], tangents[:3])
     moved = matmul(matmul(whitener, gram_dot), whitener.T)
-    # What whitens a variable changes so that its own part stays the identity.
+    # The whitener of a variable moves so that the variable's own moments stay the identity.
     inward = half_lower(jnp.where(same_variable(_sizes(bases)), moved, 0))
     turned = matmul(inward, moments)
     moments_dot = moved - turned - turned.T
@@ -232,43 +529,6 @@ def _no_tangent(x: Array) -> Any:
     return jnp.zeros_like(x) if inexact else np.zeros(x.shape, jax.dtypes.float0)
 
 
-class Ridge(NamedTuple):
-    """A ridge, and the standardised features ``(n, m)`` of both kernels at the rows."""
-
-    strength: Array
-    features: tuple[Array, Array]
-
-
-def standardised_features(kernel: KernelLike, x: Array, weights: Array, name: str) -> Array:
-    """Return the features of a kernel, of zero mean and unit variance; 0 where one is constant.
-
-    Of a degree these are the monomials of the standardised variable.
-
-    Args:
-      x: ``(n,)`` or ``(n, p)``, without what dropped rows held.
-      weights: ``(n,)``, summing to 1.
-      name: of the kernel, for errors.
-    """
-    if callable(kernel):
-        _, features = encode(kernel, x, weights, name)
-    else:
-        # The unit of x does not matter to a standardised power, and its largest is 1 in this one.
-        features = polynomial_kernel(_reaching_1(x - _mean(x, weights)), kernel)
-    centred = _reaching_1(features - _mean(features, weights))
-    variance = jnp.sum(weights[:, None] * centred * centred, axis=0, keepdims=True)
-    varies = variance > (8 * float(jnp.finfo(x.dtype).eps)) ** 2
-    return jnp.where(varies, centred / jnp.sqrt(jnp.where(varies, variance, 1)), 0)
-
-
-def _mean(x: Array, weights: Array) -> Array:
-    return jnp.sum(weights.reshape(-1, *[1] * (x.ndim - 1)) * x, axis=0, keepdims=True)
-
-
-def _reaching_1(x: Array) -> Array:
-    """Return columns that reach to 1, or are 0."""
-    return safe_divide(x, lax.stop_gradient(jnp.max(jnp.abs(x), axis=0, keepdims=True)))
-
-
 def ridged_pair(
     m: Array, loadings: tuple[Array, Array], strength: Array, solver: str
 ) -> tuple[CanonicalPair, Array]:
@@ -279,7 +539,7 @@ def ridged_pair(
     Args:
       m: finite cross moments ``(h, k)`` of orthonormal functions.
       loadings: of standardised features on these, ``(p, h)`` and ``(q, k)``.
-      strength: the ridge, ``()``; where it is so small that rounding counts, the least that is not.
+      strength: the ridge, ``()``, raised to the least that rounding does not hide.
       solver: of `top_pair`.
     """
     first, second = (_regularised(each, strength) for each in loadings)
@@ -295,7 +555,7 @@ def ridged_pair(
 
 
 def _regularised(loadings: Array, strength: Array) -> Array:
-    """Return ``C L``, times the root of 1 + ridge, so that no ridge makes it vanish."""
+    """Return ``C L`` times the root of 1 + ridge, so that no ridge makes it vanish."""
     size = loadings.shape[0]
     least = 8 * size * float(jnp.finfo(loadings.dtype).eps)
     ridge = jnp.maximum(strength, least)
@@ -304,300 +564,31 @@ def _regularised(loadings: Array, strength: Array) -> Array:
     return matmul(inverse_cholesky(gram), loadings)
 
 
-SINGLE_KERNEL = "single_kernel"
+def standardised_features(kernel: KernelLike, x: Array, weights: Array, name: str) -> Array:
+    """Return the features of a kernel, of zero mean and unit variance; 0 where one is constant.
 
-
-@dataclasses.dataclass(frozen=True)
-class CCAProblem:
-    """The static part of a problem: the method, and degrees (None where features are given).
-
-    ``linear`` counts the leading basis functions of each side that span its linear functions;
-    only the single-kernel method reads it.
-    """
-
-    degrees: tuple[int | None, int | None]
-    method: str
-    linear: tuple[int, int] = (1, 1)
-
-
-@dataclasses.dataclass(frozen=True)
-class FunctionsOf:
-    """Functions of one variable: ``rows (r, 1 + m)`` on ``[1, basis]`` of its features.
-
-    Attributes:
-      features: what its kernel makes of the data, ``(n,)`` or ``(n, m)``.
-    """
-
-    encoder: Encoder
-    basis: Basis
-    rows: Array
-    features: Array
-
-
-@dataclasses.dataclass(frozen=True)
-class Residuals:
-    """What given variables left of the functions of two others, as `partial` found it.
-
-    Coordinate i of what is left of a variable is row i of its ``sides`` less row i of its
-    ``explained``, on ``[1, basis]`` of the given variables.
-
-    Attributes:
-      sides: of a and of b.
-      explained: ``(m, 1 + r)`` of either.
-      known: orthonormal functions of what is given, 1 among them.
-      well_conditioned: whether the bases of all three are.
-    """
-
-    sides: tuple[FunctionsOf, FunctionsOf]
-    explained: tuple[Array, Array]
-    known: FunctionsOf
-    well_conditioned: Array
-
-
-@dataclasses.dataclass(frozen=True)
-class PreparedPair:
-    """Two variables, ready to be solved: see `prepare`.
-
-    ``variables`` has them before their kernels, without what dropped rows held; ``residuals``
-    says where ``a`` and ``b`` are what given variables leave, and is None elsewhere; so is
-    ``ridge``, where transformations are to be regularised.
-    """
-
-    problem: CCAProblem
-    encoders: tuple[Encoder, Encoder]
-    a: Array
-    b: Array
-    weights: Array | None
-    count: Array | None
-    variables: tuple[Array, Array]
-    residuals: Residuals | None = None
-    ridge: Ridge | None = None
-
-
-def prepare(
-    kernels: tuple[KernelLike, KernelLike],
-    method: str,
-    a: Array,
-    b: Array,
-    weights: Array | None,
-    count: Array | None = None,
-    *,
-    names: tuple[str, str] = ("h", "k"),
-) -> PreparedPair:
-    """Normalise weights, put harmless values in dropped rows, and apply the kernels.
+    The features of a degree are the monomials of the standardised variable.
 
     Args:
-      kernels: of a and of b, checked.
-      method: a solver of `solvers.top_pair`, or `SINGLE_KERNEL`.
-      a, b: ``(n,)`` or ``(n, p)``, of one floating dtype.
-      weights: ``(n,)`` or None.
-      count: how many of the rows are data; None for all.  Weights are 0 in the others.
-      names: what the caller calls the kernels, for errors.
+      x: ``(n,)`` or ``(n, p)``, dropped rows replaced.
+      weights: ``(n,)``, of sum 1.
+      name: name of the kernel in error messages.
     """
-    plain = not any(callable(kernel) for kernel in kernels) and a.ndim == b.ndim == 1
-    if weights is not None:
-        weights, count = normalised(weights), None
-    elif count is not None and not plain:
-        weights, count = equal_weights(count, a), None
-    a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
-    encoder_a, features_a = encode(kernels[0], a, weights, names[0])
-    encoder_b, features_b = encode(kernels[1], b, weights, names[1])
-    problem = CCAProblem(
-        degrees=(_degree(encoder_a, features_a), _degree(encoder_b, features_b)),
-        method=method,
-        linear=(encoder_a.variables or 1, encoder_b.variables or 1),
-    )
-    encoders, variables = (encoder_a, encoder_b), (a, b)
-    return PreparedPair(problem, encoders, features_a, features_b, weights, count, variables)
-
-
-def _degree(encoder: Encoder, features: Array) -> int | None:
-    return None if callable(encoder.kernel) or features.ndim == 2 else encoder.kernel
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Transformation:
-    """One variable's half of a solution: coefficients of 1 and of each function of a basis.
-
-    Of two polynomials, both halves may be stacked.
-    """
-
-    basis: Basis
-    coefficients: Array
-
-    def __call__(self, x: Array) -> Array:
-        """Return the transformation at data or features of the kind the basis was fitted to."""
-        return self.basis.combine(self.coefficients, x)
-
-
-@dataclasses.dataclass(frozen=True)
-class Solution:
-    """The optimal pair of transformations and how it was reached.
-
-    ``sides`` are those of a and b, stacked where both are polynomials; ``values`` are those of
-    `whitened.WhitenedPair`.
-    """
-
-    correlation: Array
-    sides: Transformation | tuple[Transformation, Transformation]
-    degrees: tuple[int | None, int | None]
-    pair: CanonicalPair
-    direction: Array
-    finite: Array
-    conditioned: Array
-    values: Array | None
-
-    def with_fixed_sign(self) -> Solution:
-        """Return the solution with the sign that makes the largest component of f positive.
-
-        (On the orthonormal basis; of g, where f is zero.)  The correlation is positive with either.
-        """
-        # Of a u of unit length the largest component is above those of the smaller v.
-        deciding = jnp.concatenate([self.pair.u, self.pair.v / (2 * self.pair.u.shape[0])])
-        largest = deciding[jnp.argmax(jnp.abs(deciding))]
-        sign = lax.stop_gradient(jnp.where(largest < 0, -1, 1).astype(largest.dtype))
-
-        def signed(side: Transformation) -> Transformation:
-            return Transformation(side.basis, sign * side.coefficients)
-
-        sides = self.sides
-        both = (
-            signed(sides)
-            if isinstance(sides, Transformation)
-            else (signed(sides[0]), signed(sides[1]))
-        )
-        return dataclasses.replace(self, sides=both)
-
-    @property
-    def f(self) -> Transformation:
-        """The transformation of a."""
-        return self._side(0)
-
-    @property
-    def g(self) -> Transformation:
-        """The transformation of b."""
-        return self._side(1)
-
-    def _side(self, v: int) -> Transformation:
-        if isinstance(self.sides, tuple):
-            return self.sides[v]
-        basis, degree = self.sides.basis, self.degrees[v]
-        assert isinstance(basis, PolynomialBasis)
-        assert degree is not None
-        return Transformation(basis.select(v, degree), self.sides.coefficients[v, : degree + 1])
-
-
-def solve(
-    problem: CCAProblem,
-    a: Array,
-    b: Array,
-    weights: Array | None,
-    start: Array | None,
-    count: Array | None = None,
-    ridge: Ridge | None = None,
-) -> Solution:
-    """Find the most correlated transformations of ``a`` and ``b``; differentiable.
-
-    Args:
-      problem: static.
-      a, b: ``(n,)`` where the side is polynomial, features ``(n, m)`` elsewhere.
-      weights: ``(n,)``, summing to 1, or None.
-      start: values ``(n,)`` of a first guess of g at the rows of ``b``, or None.
-      count: how many of the rows are data; None for all.
-      ridge: None for the largest correlation; then no start, and no single kernel.
-    """
-    fitted = whitened(problem.degrees, a, b, weights, count)
-    bases, whitener = fitted.bases, fitted.whitener
-    m, finite = fitted.cross_moments()
-
-    direction = jnp.zeros((), jnp.int32)
-    if problem.method == SINGLE_KERNEL:
-        pair, direction = best_row_or_column(m, *problem.linear)
-    elif ridge is not None:
-        loadings = [
-            mean_products(fitted.basis(v, None), fitted.rows(v), x, weights, count, features).T
-            for v, (x, features) in enumerate(zip((a, b), ridge.features, strict=True))
-        ]
-        pair, sound = ridged_pair(m, (loadings[0], loadings[1]), ridge.strength, problem.method)
-        finite &= sound
+    if callable(kernel):
+        _, features = encode(kernel, x, weights, name)
     else:
-        if start is not None:
-            guess = fitted.basis(1, None), fitted.rows(1), b, weights, count, start
-            start = mean_products(*lax.stop_gradient(guess))
-        pair = top_pair(m, problem.method, start)
-    value = jnp.where(finite & fitted.finite, jnp.minimum(pair.correlation, 1), jnp.nan)
-    sides: Transformation | tuple[Transformation, Transformation]
-    if isinstance(bases, PolynomialBasis):
-        one = np.zeros(1, m.dtype)
-        coefficients = jnp.concatenate([one, pair.u, one, pair.v])
-        sides = Transformation(bases, matmul(coefficients, whitener).reshape(2, -1))
-    else:
-        f, g = (matmul(vector, fitted.rows(v)) for v, vector in enumerate((pair.u, pair.v)))
-        sides = Transformation(bases[0], f), Transformation(bases[1], g)
-    known, conditioned = fitted.finite, fitted.well_conditioned
-    return Solution(
-        value, sides, problem.degrees, pair, direction, known, conditioned, fitted.values
-    )
+        # The unit of x does not matter to a standardised power; in this one the largest is 1.
+        features = polynomial_kernel(_reaching_1(x - _mean(x, weights)), kernel)
+    centred = _reaching_1(features - _mean(features, weights))
+    variance = jnp.sum(weights[:, None] * centred * centred, axis=0, keepdims=True)
+    varies = variance > (8 * float(jnp.finfo(x.dtype).eps)) ** 2
+    return jnp.where(varies, centred / jnp.sqrt(jnp.where(varies, variance, 1)), 0)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def correlation(
-    problem: CCAProblem,
-    a: Array,
-    b: Array,
-    weights: Array | None,
-    start: Array | None,
-    count: Array | None = None,
-) -> Array:
-    """Return the correlation of `solve`, with the derivative of the envelope theorem."""
-    return solve(problem, a, b, weights, start, count).correlation
+def _mean(x: Array, weights: Array) -> Array:
+    return jnp.sum(weights.reshape(-1, *[1] * (x.ndim - 1)) * x, axis=0, keepdims=True)
 
 
-@functools.partial(correlation.defjvp, symbolic_zeros=True)
-def _correlation_jvp(
-    problem: CCAProblem, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[Array, Array]:
-    a, b, weights, *_ = primals
-    solution = solve(problem, *primals)
-    s, sides = solution.pair.correlation, (solution.f, solution.g)
-    # One variable at a time, as what is done with its rows is one pass then, and none where there
-    # is no tangent.
-    known: list[Array | None] = [None, None]
-    if solution.values is None or weights is not None:
-        w = 1 / a.shape[0] if weights is None else weights
-        f, g = (side(x) for side, x in zip(sides, (a, b), strict=True))
-    else:
-        # Functions at the rows are there, times the roots of the weights; then so are the slopes.
-        w = 1.0
-        here = [x[: len(side.coefficients)] for side, x in zip(sides, solution.values, strict=True)]
-        f, g = (matmul(side.coefficients, x) for side, x in zip(sides, here, strict=True))
-        known = [*here]
-    a_dot, b_dot, w_dot = tangents[:3]
-    total = jnp.zeros_like(s)
-    if _perturbed(a_dot):
-        total = total + jnp.sum(_pulled_back(sides[0], a, w * (g - s * f), known[0]) * a_dot)
-    if _perturbed(b_dot):
-        total = total + jnp.sum(_pulled_back(sides[1], b, w * (f - s * g), known[1]) * b_dot)
-    if _perturbed(w_dot):
-        total = total + jnp.sum((f * g - s * (f * f + g * g) / 2) * w_dot)
-    return solution.correlation, total
-
-
-def _perturbed(tangent: Any) -> bool:
-    return tangent is not None and not isinstance(tangent, SymbolicZero)
-
-
-def _pulled_back(side: Transformation, x: Array, pull: Array, values: Array | None) -> Array:
-    """Return ``pull_i * d side(x_i) / d x_i``, of the shape of ``x``.
-
-    Args:
-      values: those of a polynomial basis at the rows, as in `PolynomialBasis.slope`, or None.
-    """
-    if isinstance(side.basis, FeatureBasis):
-        return pull[:, None] * matmul(side.basis.transform, side.coefficients[1:])[None, :]
-    if values is None:
-        _, slope = jax.jvp(side, (x,), (jnp.ones_like(x),))
-    else:
-        slope = side.basis.slope(side.coefficients, x, values)
-    return pull * slope
+def _reaching_1(x: Array) -> Array:
+    """Return columns scaled to a largest absolute value of 1, or 0."""
+    return safe_divide(x, lax.stop_gradient(jnp.max(jnp.abs(x), axis=0, keepdims=True)))

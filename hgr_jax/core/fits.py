@@ -1,19 +1,13 @@
-"""The outcome of a fit, as a number and in words.
+"""Fits: what callers see of a solution.
 
-Results in a few lines, and in notebooks: their main figures, where these are concrete.
+`KBFit`, `SKFit` and `PartialFit` are frozen pytrees, with the transformations `CopulaTransform` and
+`PartialTransform`, a `Status`, and a standard error.  They pass through `jax.jit`, `jax.vmap` and
+`jax.tree` like arrays do; a fit made under `jax.vmap` holds a batch of fits.  `as_fit` makes one of
+a solution.
 
-How far a sample's correlation may be from the population's, in closed form.
-
-With f, g standardised and of correlation s, ``psi = f g - s (f^2 + g^2) / 2`` is what a row adds
-to s (its influence function; the envelope theorem makes it that of a maximum too), so that the
-variance of s is that of a mean of psi.
-
-Fitted copula transformations: frozen pytrees, callable on new data.
-
-Fits: frozen pytrees.
-
-They pass through `jax.jit`, `jax.vmap` and `jax.tree` like arrays do; a fit made under
-`jax.vmap` holds a batch of fits.
+*Standard error.*  With f, g standardised and of correlation s, ``psi = f g - s (f^2 + g^2) / 2`` is
+the influence of a row on s (by the envelope theorem, on a maximum too); the variance of s is that
+of a mean of psi.
 """
 
 from __future__ import annotations
@@ -21,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import statistics
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -40,7 +33,7 @@ from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import (
     equal_weights,
-    normalised,
+    normalise_weights,
     row_count,
     safe_divide,
     safe_sqrt,
@@ -48,6 +41,9 @@ from hgr_jax.core.numerics import (
 )
 from hgr_jax.core.orthonormal import Basis, PolynomialBasis
 from hgr_jax.core.rows import first_rows, over_rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Status(enum.IntEnum):
@@ -105,24 +101,16 @@ MESSAGES = {
 }
 
 
-def decided(*cases: tuple[Array, Status]) -> Array:
-    """Return the status of the last case whose condition holds; OPTIMAL where none does."""
+def decide_status(*cases: tuple[Array, Status]) -> Array:
+    """Return the status of the last case whose condition holds, or else OPTIMAL."""
     status = jnp.int32(Status.OPTIMAL)
     for condition, name in cases:
         status = jnp.where(condition, jnp.int32(name), status)
     return status
 
 
-def in_words(status: Array) -> str | list[str]:
-    """Return a concrete status in words; a list, of many."""
-    host = np.asarray(status)
-    if host.ndim:
-        return [MESSAGES[Status(s)] for s in host.ravel().tolist()]
-    return MESSAGES[Status(int(host))]
-
-
-SHOWN = 3
-"""Figures of a batch that are shown at either end."""
+FIGURES_SHOWN = 3
+"""Number of figures of a batch that are printed at either end."""
 
 
 def is_concrete(tree: Any) -> bool:
@@ -139,38 +127,20 @@ def is_concrete(tree: Any) -> bool:
     )
 
 
-def in_fields(result: Any) -> str:
-    """Return what a dataclass prints by itself."""
-    fields = [f"{f.name}={getattr(result, f.name)!r}" for f in dataclasses.fields(result)]
-    return f"{type(result).__qualname__}({', '.join(fields)})"
-
-
-def in_figures(value: Any) -> str:
-    """Return one number, or the first and the last of many, in words."""
+def _format_figures(value: Any) -> str:
+    """Return one number, or the first and the last of many, as text."""
     host = np.asarray(value)
     form = "d" if host.dtype.kind in "iub" else ".4g"
     if host.ndim == 0:
         return format(host.item(), form)
     texts = [format(number, form) for number in host.ravel().tolist()]
-    if len(texts) > 2 * SHOWN:
-        texts = [*texts[:SHOWN], "...", *texts[-SHOWN:]]
+    if len(texts) > 2 * FIGURES_SHOWN:
+        texts = [*texts[:FIGURES_SHOWN], "...", *texts[-FIGURES_SHOWN:]]
     return f"[{', '.join(texts)}]"
 
 
-def as_text(name: str, figures: Mapping[str, str], remark: str) -> str:
-    """Return figures in a line, with a remark below."""
-    line = ", ".join(f"{key}={value}" for key, value in figures.items())
-    return f"{name}({line})" + (f"\n  {remark}" if remark else "")
-
-
-def as_html(name: str, figures: Mapping[str, str], remark: str) -> str:
-    """Return figures as a small table."""
-    rows = [*figures.items(), *([("status", remark)] if remark else [])]
-    return html_table(name, (), rows)
-
-
 class ShownFit:
-    """What fits with a status have in common: they print their main figures.
+    """Base of fits with a status: they print their main figures, in notebooks as a table.
 
     Attributes:
       status: a `Status`, as an int array.
@@ -183,22 +153,36 @@ class ShownFit:
     @property
     def message(self) -> str | list[str]:
         """The status in words (a list, for a batch of fits); needs concrete values."""
-        return in_words(self.status)
+        host = np.asarray(self.status)
+        if host.ndim:
+            return [MESSAGES[Status(s)] for s in host.ravel().tolist()]
+        return MESSAGES[Status(int(host))]
 
     def __repr__(self) -> str:
-        return as_text(*self._shown()) if is_concrete(self) else in_fields(self)
+        if not is_concrete(self):
+            return self._fields()
+        figures, remark = self._figures()
+        line = ", ".join(f"{key}={value}" for key, value in figures.items())
+        return f"{type(self).__name__}({line})\n  {remark}"
 
     def _repr_html_(self) -> str:
-        """Return the figures as a small table, for notebooks."""
-        if is_concrete(self):
-            return as_html(*self._shown())
-        return html_table("", (), [[in_fields(self)]])
+        """Return the figures as a small table."""
+        if not is_concrete(self):
+            return html_table("", (), [[self._fields()]])
+        figures, remark = self._figures()
+        return html_table(type(self).__name__, (), [*figures.items(), ("status", remark)])
 
-    def _shown(self) -> tuple[str, dict[str, str], str]:
-        """Return the kind of fit, its figures, and its status in words where it is one fit."""
-        figures = {name: in_figures(getattr(self, name)) for name in self.shown}
-        remark = f"{len(self.message)} fits" if isinstance(self.message, list) else self.message
-        return type(self).__name__, figures, remark
+    def _fields(self) -> str:
+        """Return the text that a dataclass prints by default."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # of the subclass
+        values = [f"{field.name}={getattr(self, field.name)!r}" for field in fields]
+        return f"{type(self).__qualname__}({', '.join(values)})"
+
+    def _figures(self) -> tuple[dict[str, str], str]:
+        """Return the figures, and the status in words or the number of fits."""
+        figures = {name: _format_figures(getattr(self, name)) for name in self.shown}
+        message = self.message
+        return figures, f"{len(message)} fits" if isinstance(message, list) else message
 
 
 def standard_error(f: Array, g: Array, s: Array) -> Array:
@@ -225,11 +209,11 @@ def interval(
     Args:
       value, error: correlations and their standard errors, of any shape.
       rows: the effective number of rows.
-      sizes: how many functions of either variable were chosen from.
+      sizes: number of functions of either variable that were chosen from.
       level: asked coverage.
     """
     z = normal_quantile((1 + level) / 2)
-    # What the largest squared singular value of noise is near (Johnstone, 2001), over the rows.
+    # The largest squared singular value of noise, times the rows, is near this (Johnstone, 2001).
     p, q = (jnp.maximum(size.astype(value.dtype) - 0.5, 0) for size in sizes)
     chance = jnp.square(safe_sqrt(p) + safe_sqrt(q))
     low = ezekiel(jnp, value, rows, chance) - z * error
@@ -238,9 +222,9 @@ def interval(
 
 def ezekiel(xp: Any, value: Any, rows: Any, parameters: Any) -> Any:
     """Return `hgr_jax.inference.corrected`, with the functions of ``xp``, JAX's or NumPy's."""
-    left = rows - 1 - parameters
-    enough = left > 0
-    squared = 1 - (1 - value * value) * (rows - 1) / xp.where(enough, left, 1)
+    freedom = rows - 1 - parameters
+    enough = freedom > 0
+    squared = 1 - (1 - value * value) * (rows - 1) / xp.where(enough, freedom, 1)
     positive = enough & ~(squared <= 0)
     return xp.where(positive, xp.sqrt(xp.where(positive, squared, 1)), 0)
 
@@ -316,7 +300,7 @@ class CopulaTransform:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PartialTransform(CopulaTransform):
-    """What functions of given variables c leave of a function of x: called with both.
+    """The residual of a function of x given functions of other variables c: called with both.
 
         transform(x, given=c) = f(x) - explained(c)
 
@@ -383,8 +367,8 @@ def as_new_given(given: ArrayLike | None, encoder: Encoder, x: Array) -> Array:
     """Return given variables at the rows of ``x``, for a transform."""
     if given is None:
         raise ValueError(
-            "given is missing: the fit is of what other variables leave of two. Pass these at the"
-            " same rows, as in fit.f(a, given=c) and fit.score(a, b, given=c)."
+            "given is missing: the fit is conditional on other variables. Pass these at the same"
+            " rows, as in fit.f(a, given=c) and fit.score(a, b, given=c)."
         )
     given = as_new_data(given, encoder.variables, x.dtype, name="given")
     if given.shape[0] != x.shape[0]:
@@ -396,10 +380,6 @@ def as_new_given(given: ArrayLike | None, encoder: Encoder, x: Array) -> Array:
 def _evaluate(x: Array, transform: CopulaTransform, *, count: Array | None) -> Array:
     del count  # the caller cuts the rows that are not data
     return transform.side(transform.encoder(x))
-
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -429,7 +409,7 @@ class TransformedPair:
         a, b = as_pair(a, b)
         weights = as_weights(weights, a.shape[0], a.dtype)
         if weights is not None:
-            a, b, _, weights = _counted(a, b, None, weights)
+            a, b, _, weights = _replace_dropped(a, b, None, weights)
         return _weighted_pearson(self.f(a), self.g(b), weights)
 
 
@@ -598,18 +578,18 @@ class PartialFit(KBFit):
         weights = as_weights(weights, a.shape[0], a.dtype)
         c = as_given(given, a.shape[0], a.dtype)
         if weights is not None:
-            a, b, c, weights = _counted(a, b, c, weights)
+            a, b, c, weights = _replace_dropped(a, b, c, weights)
         return _weighted_pearson(self.f(a, given=c), self.g(b, given=c), weights)
 
 
 @over_rows(columns=4, weights=3)
-def _counted(
+def _replace_dropped(
     a: Array, b: Array, given: Array | None, weights: Array, *, count: Array | None
 ) -> tuple[Array, Array, Array | None, Array]:
-    del count  # the rows that are not data have weight 0
-    weights = normalised(weights)
-    known = None if given is None else without_dropped_rows(given, weights)
-    return without_dropped_rows(a, weights), without_dropped_rows(b, weights), known, weights
+    del count  # rows of padding have weight 0
+    weights = normalise_weights(weights)
+    c = None if given is None else without_dropped_rows(given, weights)
+    return without_dropped_rows(a, weights), without_dropped_rows(b, weights), c, weights
 
 
 @over_rows(columns=3, weights=2)
@@ -629,20 +609,20 @@ def _standardised(x: Array, w: Array | float) -> tuple[Array, Array]:
     return x / jnp.sqrt(jnp.where(varies, variance, 1)), varies
 
 
-DOMINANT_PART = 0.3
-"""Of a correlation: more is a large part for one row."""
+DOMINANT_SHARE = 0.3
+"""Share of a correlation above which one row dominates it, with the two conditions below."""
 
 DOMINANT_MULTIPLE = 10
-"""... if it is also so many times what the row's weight would give it: of few rows each counts."""
+"""Share over the row's weight: among few rows every row has a large share."""
 
 DOMINANT_CORRELATION = 0.1
-"""... and if that much of the correlation is its part: of nearly none any row makes much."""
+"""Correlation that the row makes: of a correlation near 0 any row makes a large share."""
 
 
-def is_dominant(part: Any, weight: Any, correlation: Any) -> Any:
-    """Return whether a row makes a large part of a correlation; its weight is of a sum of 1."""
-    large = (part > DOMINANT_PART) & (part > DOMINANT_MULTIPLE * weight)
-    return large & (part * correlation > DOMINANT_CORRELATION)
+def is_dominant(leverage: Any, weight: Any, correlation: Any) -> Any:
+    """Return whether a row makes a large share of a correlation; weights have the sum 1."""
+    large = (leverage > DOMINANT_SHARE) & (leverage > DOMINANT_MULTIPLE * weight)
+    return large & (leverage * correlation > DOMINANT_CORRELATION)
 
 
 def _weighted_rows(solution: Solution, pair: PreparedPair) -> tuple[Array, Array, Array]:
@@ -663,16 +643,16 @@ def error_of(solution: Solution, pair: PreparedPair) -> Array:
 
 
 def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> KBFit:
-    """Return what callers see of a solution; ``unique`` ones are not searched for ties."""
+    """Return the fit of a solution; a ``unique`` one is not searched for ties."""
     solution = solution.with_fixed_sign()
     eps = float(jnp.finfo(solution.correlation.dtype).eps)
     tied = jnp.zeros((), bool) if unique else solution.pair.tied
     degrees = jnp.stack([jnp.sum(side.basis.in_span) for side in (solution.f, solution.g)])
     f, g, w = _weighted_rows(solution, pair)
-    # The correlation is the sum of these: a row's part of it.
-    parts = lax.stop_gradient(f * g)
-    row = jnp.argmax(parts).astype(jnp.int32)
-    part = safe_divide(jnp.max(parts), lax.stop_gradient(solution.correlation))
+    # Each row's contribution to the correlation, which is their sum.
+    contributions = lax.stop_gradient(f * g)
+    row = jnp.argmax(contributions).astype(jnp.int32)
+    leverage = safe_divide(jnp.max(contributions), lax.stop_gradient(solution.correlation))
     weight = lax.stop_gradient(w)[row]
     rows = (
         jnp.asarray(row_count(pair.count, w), w.dtype)
@@ -681,11 +661,11 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
     )
     conditioned, residuals = solution.conditioned, pair.residuals
     if residuals is not None:
-        rows = rows - jnp.sum(residuals.known.basis.in_span).astype(w.dtype)
+        rows = rows - jnp.sum(residuals.conditioning.basis.in_span).astype(w.dtype)
         conditioned &= residuals.well_conditioned
-    dominated = is_dominant(part, weight, solution.correlation)
+    dominated = is_dominant(leverage, weight, solution.correlation)
     plain = [] if pair.ridge is None else [(jnp.array(True), Status.REGULARISED)]
-    status = decided(
+    status = decide_status(
         *plain,
         (dominated, Status.ONE_ROW),
         (tied, Status.TIED),
@@ -702,7 +682,7 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
         residual=solution.pair.residual,
         iterations=solution.pair.iterations,
         status=status,
-        leverage=part,
+        leverage=leverage,
         influential_row=row,
         standard_error=standard_error(f, g, solution.pair.correlation),
         effective_rows=rows,
@@ -711,19 +691,19 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
 
 
 def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> PartialFit:
-    """Return a fit of coordinates of residuals as one of the variables that they are of."""
+    """Return a fit of residual coordinates as one of the variables themselves."""
     coordinates = fit.f.side, fit.g.side
     own, explained, _ = on_variables(
         pair,
         (coordinates[0].basis, coordinates[1].basis),
         (coordinates[0].coefficients[None, :], coordinates[1].coefficients[None, :]),
     )
-    known = residuals.known
+    c = residuals.conditioning
     f, g = (
         PartialTransform(
             side.encoder,
             Transformation(side.basis, function[0]),
-            CopulaTransform(known.encoder, Transformation(known.basis, regression[0])),
+            CopulaTransform(c.encoder, Transformation(c.basis, regression[0])),
         )
         for side, function, regression in zip(residuals.sides, own, explained, strict=True)
     )
@@ -733,7 +713,7 @@ def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> Parti
 def on_variables(
     pair: PreparedPair, bases: tuple[Basis, Basis], coefficients: tuple[Array, Array]
 ) -> tuple[tuple[Array, Array], tuple[Array, Array], Array]:
-    """Return what functions of the coordinates of residuals are on the variables themselves.
+    """Expand functions of residual coordinates on the variables themselves.
 
     Args:
       pair: with residuals.
@@ -741,9 +721,9 @@ def on_variables(
       coefficients: ``(r, 1 + m)`` of r functions of either, on ``[1, basis]``.
 
     Returns:
-      Coefficients on ``[1, basis]`` of a and of b, of what they explain on those of what is given,
-      and signs ``(r,)`` that make the largest of a's positive (of b's, where a's are 0): those of
-      the coordinates are an accident.
+      Coefficients on ``[1, basis]`` of a and of b; coefficients of their regressions on ``[1,
+      basis]`` of the conditioning variables; and the signs ``(r,)`` that were applied to make the
+      largest of a's (of b's, where a's are 0) positive, as the signs of coordinates are arbitrary.
     """
     assert pair.residuals is not None
     own, explained = [], []

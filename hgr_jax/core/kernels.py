@@ -3,11 +3,12 @@
 A *kernel* maps a variable to features: the powers ``x, x^2, ..., x^h``, all monomials of total
 degree h of several variables, or anything the caller computes.  HGR depends only on the space
 that the features span, so the package never works with raw powers (in float32 the square of
-``1e4 + noise`` has lost the noise): it works in a *basis* of that space (`basis`).
+``1e4 + noise`` has lost the noise): it works in a basis of that space (`orthonormal`).
 
-Kernels of one variable for what polynomials cannot follow: kinks, jumps, waves, categories.
-
-Each is a frozen dataclass, so that two of the same values share their compiled programs.
+* `polynomial_kernel`: the paper's matrix P; `Encoder`, `encode`: a kernel as applied to data;
+* `splines`, `hats`, `fourier`, `indicators`: kernels of one variable for what polynomials cannot
+  follow: kinks, jumps, waves, categories.  Each is a frozen dataclass, so that two of the same
+  values share their compiled programs.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ MAX_MONOMIALS = 1000
 
 
 def check_monomials(name: str, kernel: KernelLike, x: Array) -> KernelLike:
-    """Return the kernel called ``name``, if it does not have too many monomials of ``x``."""
+    """Return the kernel called ``name``, or raise if it has too many monomials of ``x``."""
     if not callable(kernel) and x.ndim == 2 and x.shape[1] > 1:
         count = math.comb(x.shape[1] + kernel, kernel) - 1
         if count > MAX_MONOMIALS:
@@ -124,7 +125,7 @@ def check_monomials(name: str, kernel: KernelLike, x: Array) -> KernelLike:
 def check_given(
     given: ArrayLike | None, given_degree: Any, a: Array
 ) -> tuple[Array | None, KernelLike]:
-    """Return given variables of as many rows as ``a``, and their kernel."""
+    """Return conditioning variables of as many rows as ``a``, and their kernel."""
     kernel = check_kernel("given_degree", given_degree)
     found = as_given(given, a.shape[0], a.dtype)
     return found, kernel if found is None else check_monomials("given_degree", kernel, found)
@@ -156,10 +157,11 @@ def monomial_exponents(variables: int, degree: int) -> tuple[tuple[int, ...], ..
 class Encoder:
     """A kernel as applied to a variable, before a basis is fitted; callable on new data.
 
-    ``kernel`` is the caller's: an int degree or a callable.  ``factors`` (only for polynomials
-    of several variables) are the orthonormal polynomials of each variable, stacked; the
-    features are their products of total degree at most h, which span the same space as the
-    monomials and are far better conditioned.
+    Attributes:
+      kernel: the caller's, a degree or a callable.
+      factors: for polynomials of several variables, orthonormal polynomials of each variable,
+        stacked.  The features are their products of total degree at most h, which span the same
+        space as the monomials and are far better conditioned.
     """
 
     kernel: KernelLike = dataclasses.field(metadata={"static": True})
@@ -197,7 +199,7 @@ class Encoder:
 
 
 def encode(kernel: KernelLike, x: Array, weights: Array | None, name: str) -> tuple[Encoder, Array]:
-    """Return a kernel ready for new data, and the ``(n,)`` or ``(n, m)`` that it makes of ``x``."""
+    """Return a kernel ready for new data, and its ``(n,)`` or features ``(n, m)`` of ``x``."""
     factors = None
     if not callable(kernel) and x.ndim == 2 and x.shape[1] > 1:
         columns = lax.stop_gradient(tuple(x.T))
@@ -239,11 +241,11 @@ class Splines:
         values = ((at >= knots[None, :-1]) & (at < until[None, :])).astype(x.dtype)
         for order in range(1, self.degree + 1):
             width = knots[order:] - knots[:-order]
-            # Of width 0 are functions that are 0 throughout.
+            # Functions of width 0 are 0 throughout.
             inverse = np.divide(1, width, out=np.zeros_like(width), where=width > 0)[None, :]
             rising = (at - knots[None, :-order]) * inverse
             values = rising[:, :-1] * values[:, :-1] + (1 - rising[:, 1:]) * values[:, 1:]
-        # They sum to 1, and a constant is never needed.
+        # The functions sum to 1, and a constant is never needed.
         return jnp.where(jnp.isfinite(x)[:, None], values[:, 1:], jnp.nan)
 
 

@@ -1,29 +1,25 @@
-"""Bases: coordinates of the spaces in which copula transformations live.
+"""Bases that are orthonormal on the data: coordinates for copula transformations.
 
 * `PolynomialBasis`: polynomials of one variable, held as a recurrence, as in Gautschi,
-  "Orthogonal Polynomials: Computation and Approximation" (2004).
-* `FeatureBasis`: a linear map of given features.
+  "Orthogonal Polynomials: Computation and Approximation" (2004); fitted by `fit_polynomials`.
+* `FeatureBasis`: a linear map of a kernel's features; fitted by `fit_features`.
 
-Both are near-orthonormal on the data they were fitted to (`fitting`), and both are constants under
-differentiation: they are a choice of coordinates, on which no result depends.
+Both are near-orthonormal on the data they were fitted to, and constants under differentiation: they
+are a choice of coordinates, on which no result depends.
 
-Polynomials that are orthonormal on few points: all rows of short data, a sketch of long data.
+Polynomials are fitted by the discrete Stieltjes procedure, in one pass over long data instead of
+one per degree:
 
-Fitting bases that are orthonormal on the data.
-
-For polynomials of one variable this is the discrete Stieltjes procedure, made to need one pass
-over long data instead of one per degree:
-
-1. *Sketch*: `sketch.orthonormal_polynomials` on a few hundred points (a strided sample and the
-   extremes of strided groups, so that far outliers are among them).
+1. *Sketch*: `orthonormal_polynomials` on a few hundred points (a strided sample and the extremes
+   of strided groups, so that far outliers are among them).
 2. *Measure*: one pass over the data gives the Gram matrix of these polynomials.  Where it is
    well conditioned, a Cholesky factor makes them orthonormal exactly, and that is all.
 3. *Repair*: where it is not (far outliers, a sketch that missed rare values), the first bad
    polynomial is orthogonalised by a correction to its recurrence, and the data measured again.
    One column a pass, because the rounding errors of later polynomials depend on it.
 
-Short data are their own sketch, so only the first step is left of this, and the Cholesky factor.
-All variables are stacked throughout, so that each step is compiled once.
+Short data are their own sketch: they need only the first step and the Cholesky factor.  All
+variables are stacked throughout, so that each step is compiled once.
 """
 
 from __future__ import annotations
@@ -62,18 +58,18 @@ class PolynomialBasis:
 
     The first bracket is the three-term recurrence of orthogonal polynomials.  On data with far
     outliers it alone loses orthogonality (it must cancel at an outlier to more digits than a
-    float has); the correction, subtracted after the cancellation, is the second Gram-Schmidt
-    pass that restores it.  A direction that the data does not support (fewer distinct values
-    than degrees) is dead: with a step of 0 it is 0, and so is all after it.
+    float has); the correction is the second Gram-Schmidt pass that restores it.  A direction that
+    the data does not support (fewer distinct values than degrees) is dead: its step is 0, and it
+    and all later ones are 0.
 
-    Several variables may be stacked: then every leaf has their axis first, and points are
+    Several variables may be stacked: every leaf has their axis first, and points are
     ``(variables, n)``.
 
     Attributes:
       frame: ``(..., 2)``, scale and center.
-      recurrence: ``(..., 3 + d, d)``, of which column j is ``diagonal_j``, ``coupling_j``,
-        ``step_j`` (0 in a dead direction) and ``correction_0j .. correction_(d-1)j``.  One array,
-        as it leaves and enters programs whole, and each part would be a small program of its own.
+      recurrence: ``(..., 3 + d, d)``; column j is ``diagonal_j``, ``coupling_j``, ``step_j`` (0 in
+        a dead direction) and ``correction_0j .. correction_(d-1)j``.  One array, as each part
+        would leave and enter programs by a small program of its own.
     """
 
     frame: Array
@@ -110,8 +106,8 @@ class PolynomialBasis:
         """Return ``[p_0, ..., p_d]`` at the points ``a (..., n)``, each of the shape of ``a``.
 
         Args:
-          ones: stands for p_0; 0 in a row makes all its polynomials 0.
-          corrected: False where the corrections are known to be 0.
+          ones: replaces p_0; 0 in a row makes all its polynomials 0.
+          corrected: False where all corrections are 0.
         """
         scale, center = _split(self.frame)
         x = a * scale - center
@@ -149,8 +145,8 @@ class PolynomialBasis:
 
         Args:
           coefficients: ``(1 + d,)``.
-          values: ``[p_0, ..., p_d]`` there, ``(1 + d, n)``; if times a factor of the point, then
-            so is the result, as the recurrence is linear.
+          values: ``[p_0, ..., p_d]`` there, ``(1 + d, n)``.  The result is linear in them: a
+            factor of a point multiplies both.
         """
         scale, center = self.frame
         x = a * scale - center
@@ -178,9 +174,10 @@ class PolynomialBasis:
         def next_column(j: Array, columns: Array) -> Array:
             last = columns[:, j]
             times_x = scale * jnp.roll(last, 1) - center * last
-            known = jnp.sum(expansion[:, j][None, :] * columns[:, :d], axis=1)
-            # Not only times a step of 0: in small units the powers of data overflow.
-            return columns.at[:, j + 1].set(jnp.where(step[j] == 0, 0, step[j] * (times_x - known)))
+            earlier = jnp.sum(expansion[:, j][None, :] * columns[:, :d], axis=1)
+            # A step of 0 is not enough: in small units the powers of data overflow.
+            column = jnp.where(step[j] == 0, 0, step[j] * (times_x - earlier))
+            return columns.at[:, j + 1].set(column)
 
         columns = jnp.zeros((d + 1, d + 1), step.dtype).at[0, 0].set(1)
         return lax.fori_loop(0, d, next_column, columns)
@@ -207,8 +204,8 @@ class FeatureBasis:
 
 
 def _split(x: Array) -> Sequence[Array]:
-    """Return the entries ``(..., 1)`` of ``x (..., m)``; by one primitive, which is traced once."""
-    return lax.split(x, [1] * x.shape[-1], axis=x.ndim - 1)
+    """Return the entries ``(..., 1)`` of ``x (..., m)``."""
+    return lax.split(x, [1] * x.shape[-1], axis=x.ndim - 1)  # one primitive, traced once
 
 
 Basis = PolynomialBasis | FeatureBasis
@@ -218,7 +215,7 @@ SKETCH_ROWS = 256
 SKETCH_GROUPS = 128
 
 WHOLE_SKETCH = 2048
-"""Up to so many rows are their own sketch."""
+"""Largest number of rows that are their own sketch."""
 
 
 def sketches(
@@ -226,13 +223,12 @@ def sketches(
 ) -> tuple[Array, Array, Array, Array]:
     """Return frames ``(v, 2)``, framed points ``(v, m)``, their weights, and distinct values.
 
-    The last, ``(v,)``, counts distinct values of a sample.  Of short columns all rows are
-    points, in one stack; longer ones are not copied.
+    The last, ``(v,)``, counts distinct values of a sample.
     """
     middle = _middles(columns, count)
     if columns[0].shape[0] <= WHOLE_ROWS:
         frame, points, shares = _sketch(jnp.stack(columns), middle, weights, count)
-    else:
+    else:  # long columns are not copied to one stack
         parts = [
             _sketch(column[None], middle[v : v + 1], weights, count)
             for v, column in enumerate(columns)
@@ -245,7 +241,7 @@ def sketches(
 def _sketch(
     x: Array, middle: Array, weights: Array | None, count: Array | None
 ) -> tuple[Array, Array, Array]:
-    """Return the frames and framed points of ``x (v, n)``, with weights."""
+    """Return frames, framed points and their weights, of ``x (v, n)``."""
     n = x.shape[1]
     if n <= WHOLE_SKETCH:
         points = x
@@ -273,11 +269,11 @@ def _sketch(
 def _frames(points: Array, middle: Array) -> Array:
     """Return scales and centers ``(v, 2)`` that bring ``points (v, m)`` into [-1, 1].
 
-    A scale is a power of two, so that no digit is lost by multiplying before the center is
-    subtracted, which neither the largest nor the smallest numbers of the dtype would survive; and
-    the center is in the bulk, next to which even a far outlier leaves the other rows their digits.
-    Where a point is not finite, the center is NaN.
+    The center is NaN where a point is not finite.
     """
+    # A scale is a power of two, so that multiplying before the center is subtracted loses no digit.
+    # (In the other order the largest and smallest numbers of the dtype would not survive.)  The
+    # center is in the bulk: even beside a far outlier the other rows keep their digits.
     low, high = (end[:, 0] for end in extremes(points, axis=1))
     unit = reciprocal_power(jnp.maximum(jnp.abs(low), jnp.abs(high)))
     low, middle, high = low * unit, middle * unit, high * unit
@@ -290,10 +286,7 @@ def _frames(points: Array, middle: Array) -> Array:
 
 
 def _middles(columns: Sequence[Array], count: Array | None) -> Array:
-    """Return a value ``(v,)`` in the bulk of each column: the median of medians of 3 x 3 rows.
-
-    Without a sort, which would take as long as all else that short data need.
-    """
+    """Return a value ``(v,)`` in the bulk of each column: the median of medians of 3 x 3 rows."""
     n = columns[0].shape[0]
     rows = n if count is None else count
     chosen = rows // 9 * np.arange(9, dtype=np.int32) + rows // 18
@@ -324,15 +317,13 @@ def orthonormal_polynomials(
 ) -> tuple[PolynomialBasis, Array]:
     """Return orthonormal polynomials on weighted points, and their values times the weights' roots.
 
-    Every polynomial is orthogonalised by the recurrence and, if ``twice``, then against all before
-    it, by a correction.
-
     Args:
       degree: static.
-      frame: ``(v, 2)``, what makes ``points`` of the data.
+      frame: ``(v, 2)``, scales and centers that make ``points`` of the data.
       points: ``(v, m)``.
       weights: ``(m,)``.
-      twice: static; False where a later pass repairs what this one leaves.
+      twice: static; whether each polynomial is also orthogonalised against all before it, by a
+        correction.
 
     Returns:
       A basis, and ``(v, degree + 1, m)``.
@@ -357,9 +348,9 @@ def orthonormal_polynomials(
         lives = squared > noise * (projected + squared)
         step = jnp.where(lives, lax.rsqrt(jnp.where(lives, squared, 1)), 0)
         values = lax.dynamic_update_index_in_dim(values, v * step, j + 1, 1)
-        # What a sketch does not know is no direction yet, but the data may make it one.
-        kept = step if twice else jnp.where(lives, step, 1)
-        column = jnp.concatenate([expected, kept, c[:, :-1, 0]], axis=1)
+        # A direction that a sketch lacks may yet be one of the data.
+        factor = step if twice else jnp.where(lives, step, 1)
+        column = jnp.concatenate([expected, factor, c[:, :-1, 0]], axis=1)
         recurrence = lax.dynamic_update_index_in_dim(recurrence, column, j, 2)
         expected = jnp.concatenate([first * step * step, squared * step], axis=1)
         return values, recurrence, expected
@@ -385,26 +376,29 @@ def rounding_noise(dtype: jnp.dtype) -> float:
 
 
 MIN_REMAINDER = 0.5
+"""Smallest residual share of a polynomial's norm given those before it, if well conditioned."""
+
 MAX_NORM = 16.0
+"""Largest norm of a polynomial of a well-conditioned basis, and inverse of the smallest."""
 
 CLEAR_NORM = 1.25
-"""Of a direction, in times the norm below which it is dead."""
+"""Norm of a direction that is more than rounding for sure, over the norm below which it is dead."""
 
 
 class FittedPolynomials(NamedTuple):
     """Bases of all variables, stacked, each with as many degrees as the largest has.
 
     Attributes:
-      basis: directions beyond a variable's own degree are dead.
+      basis: the polynomials; directions beyond a variable's own degree are dead.
       gram: mean products ``(m, m)`` of ``[1, p_1 .. p_top]`` of all variables, one after the other.
-      whitener: what makes those of each variable orthonormal, block diagonal, of the same shape.
-        A dead direction has a row of the identity where its products are 0, as in short data, and
-        a row of 0 elsewhere.
+      whitener: block diagonal ``(m, m)``, makes the polynomials of each variable orthonormal.  A
+        dead direction has a row of the identity where its products are 0, as in short data, and a
+        row of 0 elsewhere.
       well_conditioned: whether every basis is, with as many directions as the data has values
         for (an outlier beyond the reach of the dtype hides those of all other rows).
       finite: whether the data and weights are.
-      values: of short data, the polynomials at all rows times the roots of the rows' weights,
-        ``(v, 1 + top, n)``; None of long data.
+      values: for short data, the polynomials at all rows times the roots of the rows' weights,
+        ``(v, 1 + top, n)``; None for long data.
     """
 
     basis: PolynomialBasis
@@ -431,7 +425,7 @@ def fit_polynomials(
       columns: arrays ``(n,)`` of one dtype.
       degrees: a degree for each.
       weights: ``(n,)``, summing to 1, or None.
-      count: how many of the rows are data (without weights); None for all.
+      count: number of rows that are data (without weights); None for all.
     """
     short = columns[0].shape[0] <= WHOLE_SKETCH
     frame, points, shares, distinct = sketches(columns, weights, count)
@@ -439,8 +433,8 @@ def fit_polynomials(
     if short:
         fitted = _fitted_whole(basis, values, degrees)
     else:
-        # Not made orthogonal twice: corrections would cost every row of long data, and where the
-        # Gram matrix is well conditioned its Cholesky factor does the rest exactly.
+        # Corrections would cost every row of long data; where the Gram matrix is well conditioned,
+        # its Cholesky factor orthogonalises exactly.
         fitted = _measured_and_repaired(basis, columns, degrees, weights, count)
     basis, gram, whitener, good = fitted
     supported = jnp.minimum(distinct - 1, np.asarray(degrees, np.int32))
@@ -451,7 +445,7 @@ def fit_polynomials(
 
 
 def _fitted_whole(basis: PolynomialBasis, values: Array, degrees: Sequence[int]) -> _Fitted:
-    """Return the fit of short data, whose polynomials times the weights' roots are ``values``."""
+    """Return the fit of short data from ``values``, polynomials times the weights' roots."""
     within = _within(degrees)
     functions = np.pad(within, ((0, 0), (1, 0)), constant_values=True).reshape(-1)
     same = same_variable([1 + basis.degree] * len(degrees))
@@ -460,55 +454,50 @@ def _fitted_whole(basis: PolynomialBasis, values: Array, degrees: Sequence[int])
     used = functions & _independent(gram, same)
     gram = jnp.where(used[:, None] & used[None, :], gram, 0)
     whitener = whitening(gram, same)
-    # On its diagonal is the inverse of what is left of each norm after projection.
+    # Its diagonal is the inverse of each residual norm.
     good = jnp.all(jnp.diagonal(whitener) < 1 / MIN_REMAINDER) & jnp.all(used == functions)
     in_span = used.reshape(len(degrees), -1)[:, 1:]
     return _only(basis, in_span), gram, whitener, good
 
 
 def _independent(gram: Array, same: np.ndarray, most: float = 0.25) -> Array:
-    """Return which functions ``(m,)`` are, with those before them of one variable, near orthogonal.
+    """Return which functions ``(m,)`` are nearly orthogonal to those before them of one variable.
 
-    Where rounding is all that a polynomial is made of, orthogonalising twice is not enough.  The
-    squares of their products sum to less than ``most``; of functions of norm 1, as these are, the
-    Gram matrix is positive definite below 1/2.  What is not finite is not near orthogonal.
+    Their squared products sum to less than ``most``; below 1/2 the Gram matrix of functions of norm
+    1 is positive definite.  Functions that are not finite are not nearly orthogonal.
     """
     overlap = jnp.sum(jnp.where(np.tril(same, -1), gram * gram, 0), axis=1)
     return jnp.sum(jnp.where(np.tril(same), overlap[None, :], 0), axis=1) < most
 
 
 def _resolved(basis: PolynomialBasis) -> Array:
-    """Return which directions ``(v, d)`` are dead, or clearly more than rounding.
-
-    Just above the norm below which a direction is dead, rounding decides whether it is; and of rows
-    in the sketch's units, what is left of a product below their rounding may be another's.
-    """
+    """Return which directions ``(v, d)`` are dead, or clearly more than rounding."""
     step, noise = basis.step, rounding_noise(basis.step.dtype)
     clear = (CLEAR_NORM * noise) ** 2 * (1 + _projected_out(basis) * step**2) < 1
     return clear & (noise * step < 1)
 
 
 def _projected_out(basis: PolynomialBasis) -> Array:
-    """Return the squared norm ``(v, d)`` of what is projected out of ``x p_j`` on earlier ones."""
+    """Return the squared norm ``(v, d)`` of the projection of ``x p_j`` on earlier polynomials."""
     # Column j of the recurrence, but for the step, expands x p_j on p_0 .. p_j.
     others = np.arange(basis.recurrence.shape[1]) != 2
     return jnp.sum(jnp.where(others[None, :, None], basis.recurrence**2, 0), axis=1)
 
 
 def _within(degrees: Sequence[int]) -> np.ndarray:
-    """Return which directions ``(v, top)`` a variable's own degree has."""
+    """Return which directions ``(v, top)`` are within each variable's degree."""
     return np.arange(max(degrees))[None, :] < np.asarray(degrees)[:, None]
 
 
 def _only(basis: PolynomialBasis, in_span: Array | np.ndarray) -> PolynomialBasis:
-    """Return the basis with only some of its directions ``(v, top)`` kept."""
+    """Return the basis with the directions outside ``in_span (v, top)`` dead."""
     steps = np.arange(basis.recurrence.shape[1]) == 2
     dead = steps[None, :, None] & ~in_span[:, None, :]
     return PolynomialBasis(basis.frame, jnp.where(dead, 0, basis.recurrence))
 
 
 def same_variable(sizes: Sequence[int]) -> np.ndarray:
-    """Return which two functions ``(m, m)`` are of one variable, of variables with so many each."""
+    """Return which two functions ``(m, m)`` are of one variable, from each variable's number."""
     variable = np.repeat(np.arange(len(sizes)), sizes)
     return variable[:, None] == variable[None, :]
 
@@ -516,11 +505,11 @@ def same_variable(sizes: Sequence[int]) -> np.ndarray:
 def whitening(gram: Array, same: np.ndarray) -> Array:
     """Return the ``W (m, m)`` that makes the functions of each variable orthonormal.
 
-    A function that is 0 wherever it was measured is left alone: its row is that of the identity.
+    The row of a function that is 0 at all rows is that of the identity.
 
     Args:
-      gram: their mean products ``(m, m)``.
-      same: ``(m, m)`` which two functions are of the same variable.
+      gram: mean products ``(m, m)`` of the functions.
+      same: ``(m, m)``, which two functions are of the same variable.
     """
     zero = np.eye(len(same), dtype=bool) & (gram == 0)
     return inverse_cholesky(jnp.where(zero, 1, jnp.where(same, gram, 0)))
@@ -536,24 +525,24 @@ def _measured_and_repaired(
     """Return the fit of long data, from polynomials that are orthonormal on a sketch."""
     top = max(degrees)
 
-    def measured(basis: PolynomialBasis, *, corrected: bool) -> Array:
+    def measure(basis: PolynomialBasis, *, corrected: bool) -> Array:
         return mean_product(functools.partial(_rows, basis, corrected), columns, weights, count)
 
-    def assessed(passes: Array, basis: PolynomialBasis, gram: Array) -> _State:
+    def assess(passes: Array, basis: PolynomialBasis, gram: Array) -> _State:
         return _State(passes, basis, gram, *_assess(basis, gram, degrees))
 
     def repair(state: _State) -> _State:
         repaired = _repaired(state.basis, state.gram, state.whitener, (state.passes + 1) // 2)
-        new = assessed(state.passes + 1, repaired, measured(repaired, corrected=True))
-        # In a batch those that are done wait for the others.
+        new = assess(state.passes + 1, repaired, measure(repaired, corrected=True))
+        # In a batch, bases that are done wait for the others.
         waiting = jax.tree.map(lambda x, y: jnp.where(state.done, x, y), state, new)
         return waiting._replace(passes=new.passes)
 
     def unfinished(state: _State) -> Array:
         return (state.passes <= 2 * top) & any_in_batch(~state.done)
 
-    first = measured(sketched, corrected=False)
-    state = assessed(jnp.ones((), jnp.int32), sketched, first)
+    first = measure(sketched, corrected=False)
+    state = assess(jnp.ones((), jnp.int32), sketched, first)
     # A loop of no iterations costs XLA's CPU backend far more than a branch not taken.
     state = lax.cond(
         any_in_batch(~state.done),
@@ -561,7 +550,7 @@ def _measured_and_repaired(
         lambda state: state,
         state,
     )
-    # What could not be repaired is left out.
+    # Polynomials that could not be repaired are dropped.
     same = same_variable([top + 1] * len(degrees))
     failed = ~jnp.isfinite(jnp.sum(state.whitener) + jnp.sum(state.gram))
     unit = safe_rsqrt(jnp.diagonal(state.gram))
@@ -602,22 +591,20 @@ def _rows(basis: PolynomialBasis, corrected: bool, inside: Array | None, *parts:
 
 
 def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tuple[Array, Array]:
-    """Return what makes each variable's polynomials orthonormal, and whether all is well.
+    """Return the whitener of each variable's polynomials, and whether all are well conditioned.
 
-    A direction is dead, with a row of 0 in the whitener, when what is left of ``x p_j`` after
-    projection on ``p_0 .. p_j`` is rounding noise, or when an earlier direction is.  A basis is
-    well conditioned where more than `MIN_REMAINDER` of every polynomial's norm is orthogonal to
-    those before it, and no norm is far from 1.
+    A direction is dead, with a row of 0 in the whitener, when the residual of ``x p_j`` after
+    projection on ``p_0 .. p_j`` is rounding noise, or when an earlier direction is dead.
     """
     top, variables = basis.degree, len(degrees)
     square = jnp.diagonal(gram)
     residual = square.reshape(variables, top + 1)[:, 1:] / basis.step**2
     in_span = ~(residual <= rounding_noise(gram.dtype) ** 2 * (_projected_out(basis) + residual))
     in_span &= _within(degrees)
-    kept = [np.ones(variables, bool)]
+    alive = [np.ones(variables, bool)]
     for j in range(top):
-        kept.append(kept[-1] & in_span[:, j])
-    used = jnp.stack(kept, axis=1).reshape(-1)
+        alive.append(alive[-1] & in_span[:, j])
+    used = jnp.stack(alive, axis=1).reshape(-1)
     of_used = jnp.where(used[:, None] & used[None, :], gram, 0)
     whitener = jnp.where(
         used[:, None], whitening(of_used, same_variable([top + 1] * len(degrees))), 0
@@ -633,7 +620,6 @@ def _repaired(
 ) -> PolynomialBasis:
     """Orthogonalise and normalise the polynomials of one degree, those below being orthonormal.
 
-    Dead ones are left as they are: normalised rounding would grow from one degree to the next.
     From degree 1 upward, and twice each, this is Gram-Schmidt with reorthogonalisation.
     """
     size, variables = basis.degree, len(basis.frame)
@@ -641,12 +627,13 @@ def _repaired(
     column = lax.dynamic_index_in_dim(products, target, axis=3, keepdims=False)
     column = jnp.sum(column * np.eye(variables, dtype=gram.dtype)[:, None], axis=2)
     places = np.arange(size + 1, dtype=np.int32)
-    # Those below are orthonormal, so their products with this one are what is to be projected out,
-    # and by Pythagoras its square less theirs is what is left of it.
+    # The polynomials below are orthonormal, so their products with this one are its projection, and
+    # by Pythagoras its square less theirs is that of the residual.
     projection = jnp.where(places[None, :] < target, column, 0)
     square = jnp.where(places[None, :] == target, column, -projection * projection)
     norm = jnp.sqrt(jnp.maximum(jnp.sum(square, axis=1, keepdims=True), 1e-6))
     alive = (jnp.diagonal(whitener) != 0).reshape(variables, size + 1)
+    # Dead ones stay as they are: normalised rounding would grow from one degree to the next.
     now = (places[None, 1:] == target) & alive[:, 1:]
     # The recurrence multiplies by the step after the correction.
     correction = projection[:, :-1, None] / basis.step[:, None, :]
@@ -657,11 +644,11 @@ def _repaired(
 
 
 def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, Array]:
-    """Fit an orthonormal basis of the centred columns of ``features (n, m)``.
+    """Fit an orthonormal basis of the centred columns of ``features (n, m)``, and judge it.
 
     Gram-Schmidt, twice for every column, in the given order; a column that is a combination of
-    those before it (to `eps ** (2/3)` of its norm) is a dead direction.  The second result is
-    False where what is left of a dead direction is more than rounding would leave.
+    those before it (to `eps ** (2/3)` of its norm) is a dead direction.  The basis is not well
+    conditioned where the residual of a dead direction is more than rounding.
     """
     n, m = features.shape
     w = jnp.full(n, 1 / n, features.dtype) if weights is None else weights

@@ -1,15 +1,13 @@
-"""Any number of rows with few compiled programs.
+"""Rows: padded to few lengths, and summed over in blocks.
 
-XLA compiles a program for every shape.  A function called on concrete arrays therefore pads their
-rows to one of few lengths and says how many of them count; under a caller's `jax.jit` (or
-another transformation) nothing is padded, and the exact shape is compiled once.
+*Padding.*  XLA compiles a program for every shape.  A function called on concrete arrays therefore
+pads their rows to one of few lengths and counts how many of them are data (`over_rows`).  Under a
+caller's `jax.jit`, or another transformation, nothing is padded.
 
-Sums over rows, block by block.
-
-Everything an estimate needs from the data is the Gram matrix of basis functions of both variables.
-It is a sum over rows, so it is computed in blocks that fit in cache, and nothing of the size of
-the data times the degrees is ever in memory.  Every block has the same shape, as a remainder
-would be compiled a second time.
+*Sums.*  Everything an estimate needs from the data is the Gram matrix of basis functions of both
+variables.  It is a sum over rows, computed in blocks that fit in cache (`mean_product`), so that
+nothing of the size of the data times the degrees is ever in memory.  Every block has the same
+shape, as a remainder would be compiled a second time.
 """
 
 from __future__ import annotations
@@ -27,10 +25,10 @@ from hgr_jax._arrays import is_traced, on_host
 from hgr_jax.core.numerics import row_count, row_mask
 
 SMALLEST = 128
-"""Up to so many rows all lengths share a program."""
+"""Largest number of rows for which all lengths share a program."""
 
 STEPS = 4
-"""Lengths from one power of two to the next: at most a quarter of the rows is padding."""
+"""Number of lengths from one power of two to the next: at most a quarter of the rows is padding."""
 
 Result = TypeVar("Result")
 
@@ -44,11 +42,7 @@ def padded_length(rows: int, smallest: int = SMALLEST) -> int:
 
 
 def pad_rows(x: Any, length: int, *, fill: Any = None) -> Any:
-    """Return a concrete ``x (n, ...)`` with ``length`` rows.
-
-    The new ones repeat the last one, which changes neither the range nor whether all is finite,
-    or hold ``fill``.
-    """
+    """Return a concrete ``x (n, ...)`` padded to ``length`` rows, with ``fill`` or its last row."""
     if x is None or x.shape[0] in (0, length):
         return x
     if isinstance(x, Array) and not on_host(x):
@@ -80,13 +74,13 @@ def over_rows(
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Compile a function of columns of data for few numbers of rows.
 
-    The function takes a keyword ``count``: None where all rows count (inside a transformation of
-    JAX), else an int32 array ``()``, and then the rows from ``count`` on must not.
+    The function takes a keyword ``count``: the number of rows that are data, an int32 array ``()``,
+    or None where all are (inside a transformation of JAX).
 
     Args:
-      columns: its first so many arguments are arrays ``(n, ...)``, or None.
-      static: names of its keywords that are static.
-      weights: which of the columns holds weights; it is padded with 0.
+      columns: number of leading arguments that are arrays ``(n, ...)``, or None.
+      static: names of the function's static keywords.
+      weights: position of the column that holds weights; it is padded with 0.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -132,11 +126,11 @@ def _compiler_options() -> tuple[tuple[str, Any], ...]:
 
 
 WHOLE_ROWS = 16384
-"""Up to so many rows, blocks are computed at once: their functions still fit in a core's cache."""
+"""Largest number of rows whose blocks are computed at once: they still fit in a core's cache."""
 
 BLOCK_ROWS = 1536
-"""Rows of a block, about.  A float32 sum of more products would lose more digits: equal ones, as of
-a discrete variable, all round to the same side."""
+"""Number of rows of a block, about.  A float32 sum of more products would lose more digits: equal
+ones, as of a discrete variable, all round to the same side."""
 
 
 def sum_over_rows(
@@ -144,13 +138,13 @@ def sum_over_rows(
 ) -> Array:
     """Return ``block(inside, *columns)`` summed over blocks of rows.
 
-    Args:
-      block: function of some rows; ``inside (rows,)`` is 1 where a row is data and 0 where it
-        only fills a block up, and None where all are data.
-      columns: arrays ``(n, ...)``.
-      count: how many of the rows are data; None for all.  Not differentiable with it.
-
     The reverse-mode derivative keeps only the columns and recomputes each block.
+
+    Args:
+      block: function of the rows of a block; ``inside (rows,)`` is 1 where a row is data and 0
+        where it is padding, and None where all are data.
+      columns: arrays ``(n, ...)``.
+      count: number of rows that are data; None for all.  Not differentiable with it.
     """
     rows = columns[0].shape[0]
     if rows <= BLOCK_ROWS:
@@ -178,11 +172,9 @@ def _dtype(columns: Sequence[Array]) -> Any:
 
 
 def _in_blocks(columns: Sequence[Array], count: Array | None) -> tuple[list[Array], Array | None]:
-    """Return columns ``(blocks, size, ...)`` and which rows are data, if not all.
-
-    A size that divides the number of rows needs no copy: one is looked for near `BLOCK_ROWS`.
-    """
+    """Return columns ``(blocks, size, ...)`` and which rows are data, if not all."""
     rows = columns[0].shape[0]
+    # A size that divides the number of rows needs no copy: one is looked for near `BLOCK_ROWS`.
     sizes = range(BLOCK_ROWS, BLOCK_ROWS // 2, -1)
     size = next((s for s in sizes if rows % s == 0), -(-rows // -(-rows // BLOCK_ROWS)))
     blocks = -(-rows // size)
@@ -199,7 +191,7 @@ def _in_blocks(columns: Sequence[Array], count: Array | None) -> tuple[list[Arra
 def _sum_of_first_rows(
     block: Callable[..., Array], columns: Sequence[Array], count: Array
 ) -> Array:
-    """Return the sum over as many blocks as hold data: rows beyond them cost nothing."""
+    """Return the sum over the blocks that hold data."""
     rows = columns[0].shape[0]
 
     def parts(start: Array | int) -> list[Array]:

@@ -14,7 +14,7 @@ from hgr_jax._texts import html_table
 from hgr_jax.core.fits import KBFit, Status, normal_quantile
 from hgr_jax.fairness.attributes import learn_attribute, numbers
 from hgr_jax.fairness.penalties import Penalty
-from hgr_jax.inference.bias import corrected_on_host
+from hgr_jax.inference.intervals import corrected_on_host
 from hgr_jax.measures import kb_fit
 
 if TYPE_CHECKING:

@@ -12,14 +12,16 @@ All of them are functions of data on the host; `hgr_jax.scan` uses them for whol
 """
 
 from hgr_jax.inference import roys_root
-from hgr_jax.inference.bias import corrected
-from hgr_jax.inference.bounds import upper_bound
-from hgr_jax.inference.degrees import DegreeSelection, select_degrees
 from hgr_jax.inference.independence import IndependenceTest, independence_test
-from hgr_jax.inference.multiplicity import adjust
+from hgr_jax.inference.intervals import adjust, corrected, upper_bound
 from hgr_jax.inference.permutation import PermutationTest, permutation_test
 from hgr_jax.inference.resampling import BootstrapInterval, bootstrap, cross_fitted
-from hgr_jax.inference.ridges import RidgeSelection, select_ridge
+from hgr_jax.inference.selection import (
+    DegreeSelection,
+    RidgeSelection,
+    select_degrees,
+    select_ridge,
+)
 
 __all__ = [
     "BootstrapInterval",

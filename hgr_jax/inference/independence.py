@@ -1,4 +1,26 @@
-"""A test of independence by ranks, of which nobody chooses the degrees."""
+"""A test of independence by ranks, of which nobody chooses the degrees.
+
+Blocks of the cross moments of functions of ranks, and one p-value of all of them.
+
+A pair whose ranks have orthonormal polynomials f and g has the matrix M = mean of f g^T.  Under
+independence the top singular value of any leading block of it follows the law of Roy's largest
+root.  Small blocks find plain relations with few rows; long and narrow ones, those that oscillate
+in one variable.  Where they oscillate faster than a polynomial of 16 degrees does, waves find them:
+sines and cosines of the ranks of one variable beside the first polynomial of the other.  So
+several blocks are tested at once:
+
+    T = mean over the blocks of tan((1/2 - p) pi),      P = 1/2 - arctan(T) / pi
+
+Source: Liu & Xie, "Cauchy combination test: a powerful test with analytic p-value calculation
+under arbitrary dependency structures" (2020).
+
+The law of the combined p-value of blocks of ranks without ties, from a table of simulations.
+
+How often P is at most a level depends on the number of rows alone.  Where the table ends, the
+logarithm of the probability goes on as a line in that of the level.
+
+Fisher's exact law of two variables of two values each.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +28,16 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import numpy.typing as npt
 from jax import Array
+from scipy import special
 
-from hgr_jax._arrays import Floats
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import (
     as_given,
     as_host_weights,
@@ -21,19 +46,12 @@ from hgr_jax._checks import (
     check_choice,
     check_count,
 )
-from hgr_jax.core.host.linalg import residuals
+from hgr_jax.core.host.linalg import residuals, top_singular_values
 from hgr_jax.core.host.ranks import RankedColumn, codes_of, ranks, ranks_of_levels, rows_worth
 from hgr_jax.core.kernels import monomial_exponents
-from hgr_jax.inference import _fisher, roys_root
-from hgr_jax.inference._rank_blocks import (
-    Combined,
-    Moments,
-    combined_pvalues,
-    cross_moments,
-    in_blocks,
-)
-from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
+from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import orders
+from hgr_jax.inference.roys_root.law import log_survival_of_many
 
 TEST_METHODS = ("auto", "rank", "permutation")
 
@@ -339,7 +357,7 @@ def rarest_order(x: RankedColumn, y: RankedColumn) -> float:
 def _of_table(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
     statistic = float(abs(np.mean(x.polynomials() * y.polynomials())))
     both, ones, others = (np.sum(each) for each in (x.codes & y.codes, x.codes, y.codes))
-    pvalue = float(np.exp(_fisher.fisher_log_pvalues(len(x.codes), both, ones, others)))
+    pvalue = float(np.exp(fisher_log_pvalues(len(x.codes), both, ones, others)))
     return IndependenceTest(statistic, pvalue, "exact", (1, 1), _null_mean(len(x.codes), 1, 1))
 
 
@@ -371,3 +389,246 @@ def _sampled(
 def _reached(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
     """Return which permutations have a p-value as small, but for rounding and interpolation."""
     return null <= log_p * (1 - 1e-6)
+
+
+BLOCKS = ((1, 1), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16))
+"""Degrees of the blocks of polynomials, found by the power on relations of many kinds
+(`bench.power`).  Two more are of waves: those of the first variable, and those of the second."""
+
+NARROW = 3
+"""The largest smaller side of a block."""
+
+LARGEST_PVALUE = 0.99
+"""Of a block: one that is all but 1 would outweigh what the others have found."""
+
+
+def in_blocks(h: int, k: int) -> npt.NDArray[np.bool_]:
+    """Return which entries of M ``(h, k)`` are in a block."""
+    return np.minimum.outer(np.arange(h), np.arange(k)) < NARROW
+
+
+class Moments(NamedTuple):
+    """What blocks are made of, of N pairs.
+
+    Attributes:
+      m: ``(h, k, N)``, of polynomials; entries beyond the degrees of a pair are 0, and so are those
+        beyond the blocks.
+      waves: ``(2, N)``, norms of the moments of the waves of a with the first polynomial of b, and
+        of the waves of b with that of a.
+      counts: ``(2, N)`` or ``(2, 1)``, how many waves each side has, 0 for none.
+    """
+
+    m: Floats
+    waves: Floats
+    counts: Integers
+
+    def select(self, chosen: npt.NDArray[np.bool_]) -> Moments:
+        """Return those of some of the pairs."""
+        counts = np.broadcast_to(self.counts, self.waves.shape)
+        return Moments(self.m[..., chosen], self.waves[:, chosen], counts[:, chosen])
+
+    @staticmethod
+    def of_polynomials(m: Floats) -> Moments:
+        """Return those of pairs without waves."""
+        return Moments(m, np.zeros((2, m.shape[2])), np.zeros((2, 1), np.intp))
+
+
+class Combined(NamedTuple):
+    """The p-value of all blocks of N pairs, and the block that alone has the least.
+
+    Attributes:
+      log_p: ``(N,)``.
+      degrees: ``(2, N)``, how many functions of both sides are in that block.
+      values: ``(N,)``, its top singular value.
+      of_waves: ``(N,)``, whether those of the longer side are waves.
+    """
+
+    log_p: Floats
+    degrees: Integers
+    values: Floats
+    of_waves: npt.NDArray[np.bool_]
+
+
+def cross_moments(
+    f: Floats,
+    g: Floats,
+    share: Floats | None = None,
+    *,
+    waves: tuple[Floats, Floats] | None = None,
+) -> Moments:
+    """Return moments of polynomials ``f (h, n)`` and ``g (k, N, n)``.
+
+    ``share (n,)``, of sum 1, is that of each row; None for equal ones.  ``waves``, ``(v, n)`` of
+    the first and ``(w, N, n)`` of the second variable, or None.
+    """
+    h, (k, count, rows) = len(f), g.shape
+    of_rows = 1 / rows if share is None else share
+    scaled = f * of_rows
+    m = np.zeros((h, k, count))
+    m[:NARROW] = (scaled[:NARROW] @ g.reshape(-1, rows).T).reshape(-1, k, count)
+    m[:, :NARROW] = (scaled @ g[:NARROW].reshape(-1, rows).T).reshape(h, -1, count)
+    if waves is None:
+        return Moments.of_polynomials(m)
+    of_f, of_g = waves
+    left, right = (of_f * of_rows) @ g[0].T, of_g @ scaled[0]
+    sizes = np.array([[len(of_f)], [len(of_g)]])
+    return Moments(m, np.sqrt([np.sum(x * x, axis=0) for x in (left, right)]), sizes)
+
+
+def top_values(found: Moments) -> Floats:
+    """Return the top singular value of each block ``(blocks, N)``, those of waves last."""
+    m = found.m
+    values = [top_singular_values(m[:h, :k]) for h, k in BLOCKS]
+    return np.minimum([*values, *found.waves], 1)
+
+
+def combined_pvalues(found: Moments, rows: npt.ArrayLike) -> Combined:
+    """Return what `combined` does, of pairs whose degrees are the sides of ``found.m``."""
+    h, k, _ = found.m.shape
+    return combined(top_values(found), rows, np.array([[h], [k]]), found.counts)
+
+
+def combined(values: Floats, rows: npt.ArrayLike, degrees: Integers, waves: Integers) -> Combined:
+    """Return the one p-value of all `top_values`.
+
+    Args:
+      values: ``(blocks, N)``.
+      rows: of each, ``(N,)`` or a number.
+      degrees: ``(2, N)`` or ``(2, 1)``, to which the polynomials of the two sides go.
+      waves: the same, how many of them each side has.
+    """
+    degrees, waves = np.broadcast_arrays(degrees, waves)
+    limits = np.minimum(np.array(BLOCKS).T[:, :, None], degrees[:, None])
+    # With few degrees some blocks are the same, and count once.
+    new = np.stack(
+        [
+            ~(limits[:, :i] == limits[:, i : i + 1]).all(axis=0).any(axis=0)
+            for i in range(len(BLOCKS))
+        ]
+    )
+    one = np.ones_like(waves[0])
+    of_waves = np.array([[waves[0], one], [one, waves[1]]])
+    limits = np.concatenate([limits, np.maximum(of_waves, 1)], axis=1)
+    new = np.concatenate([new, waves > 0])
+    log_p = np.where(new, log_survival_of_many(values, rows, *limits), np.inf)
+    best = np.argmin(log_p, axis=0)
+    each = np.arange(values.shape[1])
+    limits = np.broadcast_to(limits, (2, *log_p.shape))
+    return Combined(
+        _combined(log_p, new.sum(axis=0)),
+        limits[:, best, each],
+        values[best, each],
+        best >= len(BLOCKS),
+    )
+
+
+def _combined(log_p: Floats, count: Integers) -> Floats:
+    """Return the logarithm of P for ``count (N,)`` p-values, in ``(blocks, N)`` among inf."""
+    least = np.min(log_p, axis=0)
+    p = np.exp(np.clip(log_p, -30, np.log(LARGEST_PVALUE)))
+    mean = np.sum(np.where(log_p < np.inf, 1 / np.tan(np.pi * p), 0), axis=0) / count
+    near = np.arctan2(1, mean) / np.pi  # 1/2 - arctan(T) / pi, without cancellation
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tail = np.log(np.sum(np.exp(least - log_p), axis=0))
+    far = least + np.log(count) - np.where(np.isfinite(least), tail, 0)
+    return np.where(least > -25, np.log(near), far)
+
+
+LEVELS = np.array(
+    [
+        *(0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 3e-3, 1e-3),
+        *(3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7),
+    ]
+)
+"""Of the table, whose last line is of so many rows that the cross moments are Gaussian."""
+
+TABLE = Path(__file__).with_name("_rank_law.csv")
+"""Written by ``python -m bench.rank_law --write``."""
+
+LEAST_ROWS = 20
+"""Of the table."""
+
+TAIL = slice(-5, None)
+"""The levels by which the law goes on beyond the least."""
+
+
+@functools.cache
+def _table() -> tuple[Floats, Floats]:
+    """Return reciprocals of the numbers of rows, rising, and log probabilities of the levels."""
+    table = np.loadtxt(TABLE, delimiter=",", skiprows=1)[::-1]
+    return 1 / table[:, 0], np.log(table[:, 1:])
+
+
+def log_probability(log_p: Floats, rows: npt.ArrayLike) -> Floats:
+    """Return the logarithm of the probability of a combined p-value as small, ``log_p (N,)``.
+
+    Args:
+      log_p: of as many rows as ``rows``, at the least 20; it may be -inf.
+      rows: real, a number or ``(N,)``.
+    """
+    reciprocals, logs = _table()
+    rows = np.asarray(rows, np.float64)
+    law = np.stack([np.interp(1 / rows, reciprocals, column) for column in logs.T])
+    levels = np.log(LEVELS)
+    # Between two levels a line; above the largest the line to P = 1.
+    known = np.clip(log_p, levels[-1], levels[0])
+    i = np.clip(np.searchsorted(-levels, -known, side="right"), 1, len(levels) - 1)
+    at = law[:, None] if law.ndim == 1 else law
+    each = np.zeros(1, np.intp) if law.ndim == 1 else np.arange(law.shape[1])
+    low, high = at[i - 1, each], at[i, each]
+    found = low + (high - low) * (known - levels[i - 1]) / (levels[i] - levels[i - 1])
+    far = levels[TAIL] - levels[TAIL].mean()
+    slope = np.minimum(np.tensordot(far, law[TAIL], 1) / np.sum(far**2), 1)
+    with np.errstate(invalid="ignore"):
+        found = np.where(log_p < levels[-1], law[-1] + slope * (log_p - levels[-1]), found)
+    found = np.where(log_p > levels[0], np.clip(log_p / levels[0], 0, 1) * law[0], found)
+    # No order of the ranks is rarer than this.
+    return np.maximum(found, -special.gammaln(rows + 1))
+
+
+def fisher_log_pvalues(rows: int, both: Any, ones: Any, others: Any) -> Floats:
+    """Return logarithms of two-sided p-values of tables of 2 x 2, of counts that broadcast.
+
+    The probability, given how often each variable is 1, that the rows where both are count as far
+    from the expectation as they do, or farther.
+
+    Args:
+      rows: of all tables.
+      both: rows where both variables are 1.
+      ones: rows where the first is.
+      others: rows where the second is.
+    """
+    both, ones, others = (np.asarray(each, np.int64) for each in (both, ones, others))
+    # In whole numbers, as counts on either side may be equally far.
+    expected = ones * others
+    far = np.abs(both * rows - expected)
+    above, below = -((-expected - far) // rows), (expected - far) // rows
+    upper = _log_upper_tail(rows, above, ones, others)
+    # As many fewer of both, as there are more of the second alone.
+    lower = _log_upper_tail(rows, others - below, rows - ones, others)
+    return np.minimum(np.logaddexp(upper, lower), 0)
+
+
+def _log_upper_tail(rows: int, least: Any, ones: Any, others: Any) -> Floats:
+    """Return log P(both >= least), for a ``least`` that is no less than expected."""
+    largest = np.minimum(ones, others)
+    there = least <= largest
+    count = np.minimum(least, largest).astype(np.float64)
+    neither = rows - ones - others + count
+    log_p = (
+        _log_choices(ones, count)
+        + _log_choices(rows - ones, others - count)
+        - _log_choices(rows, others)
+    )
+    total, term = np.ones(count.shape), np.ones(count.shape)
+    while (term > total * 1e-17).any():
+        term *= (ones - count) * (others - count) / ((count + 1) * (neither + 1))
+        total += term
+        count += 1
+        neither += 1
+    return np.where(there, log_p + np.log(total), -np.inf)
+
+
+def _log_choices(n: Any, k: Any) -> Floats:
+    found = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
+    return np.asarray(found)

@@ -15,7 +15,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.core.numerics import extremes, kept, row_count, row_mean, safe_divide, safe_sqrt
+from hgr_jax.core.numerics import (
+    extremes,
+    fill_padding,
+    row_count,
+    row_mean,
+    safe_divide,
+    safe_sqrt,
+)
 
 BLOCK_ENTRIES = 2**18
 """Numbers in a block of rows of a matrix of all pairs."""
@@ -146,7 +153,7 @@ def _products(
         return jnp.stack([jnp.sum(product, axis=1) for product in products], axis=1)
 
     columns = [index, a, b, centres_a[0], centres_b[0]]
-    sums = jnp.sum(kept(per_row(block, columns, a.size + b.size), count), axis=0)
+    sums = jnp.sum(fill_padding(per_row(block, columns, a.size + b.size), count), axis=0)
     rows = row_count(count, a)
     products = sums / rows / (rows - 3 if unbiased else rows)
     products = without_rounding(products, centres_a[1], centres_b[1])

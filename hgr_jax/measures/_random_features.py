@@ -20,7 +20,7 @@ from jax import Array, lax
 from jax.custom_batching import sequential_vmap
 
 from hgr_jax.core.linalg import matmul
-from hgr_jax.core.numerics import kept, row_count, row_mean, safe_divide
+from hgr_jax.core.numerics import fill_padding, row_count, row_mean, safe_divide
 
 DEGREES = 16
 """Of the Chebyshev polynomials, beyond which the coefficients are below rounding..."""
@@ -76,7 +76,7 @@ def of_sinusoids(
         values = chebyshev(u[:, 0])
         mean = row_mean(values, count)
         # Rounding of the mean would make functions of a constant.
-        centred = jnp.where(jnp.any(u != u[:1]), kept(values - mean[None, :], count), 0)
+        centred = jnp.where(jnp.any(u != u[:1]), fill_padding(values - mean[None, :], count), 0)
         functions.append((centred / jnp.sqrt(row_count(count, u)), mean))
     (f, f_mean), (g, g_mean) = functions
 

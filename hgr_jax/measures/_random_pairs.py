@@ -11,7 +11,7 @@ from jax import Array, lax
 from jax.custom_batching import sequential_vmap
 
 from hgr_jax.core.linalg import matmul
-from hgr_jax.core.numerics import kept, row_count, row_mean, safe_divide
+from hgr_jax.core.numerics import fill_padding, row_count, row_mean, safe_divide
 from hgr_jax.core.solvers import CanonicalPair, top_pair
 from hgr_jax.measures._random_features import (
     DEGREES,
@@ -76,7 +76,7 @@ def best_pair(
         features = [random_functions(u, w, functions) for u, w in zip(shares, weights, strict=True)]
         means = [row_mean(f, count) for f in features]
         for _ in range(2):  # what rounding leaves of the mean would be common to both variables
-            features = [kept(f - row_mean(f, count)[None, :], count) for f in features]
+            features = [fill_padding(f - row_mean(f, count)[None, :], count) for f in features]
         varies = [jnp.any(u != u[:1]) for u in shares]
         return [jnp.where(v, f, 0) for v, f in zip(varies, features, strict=True)], means
 

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array, lax
 
 from hgr_jax.core.linalg import matmul
-from hgr_jax.core.numerics import kept, safe_divide
+from hgr_jax.core.numerics import fill_padding, safe_divide
 
 CUMULATED_AT_ONCE = 32
 """So many entries are cumulated by one matrix product."""
@@ -47,7 +47,7 @@ class Runs:
     def from_sorted(cls, x: Array, count: Array | None = None) -> Runs:
         """Return the runs of a sorted, finite ``x (n,)``; padded places must hold infinity."""
         first, past = (jnp.searchsorted(x, x, side=side) for side in ("left", "right"))
-        return cls(first, past - 1, jnp.any(kept(past - first, count, 1) > 1))
+        return cls(first, past - 1, jnp.any(fill_padding(past - first, count, 1) > 1))
 
     def mean(self, z: Array) -> Array:
         """Return ``z (..., n)`` with the mean over its run in each place."""
@@ -95,7 +95,7 @@ class Smoother:
         rows = size if count is None else count
         runs = Runs.from_sorted(x, count)
         ranks = (runs.first + runs.last + 1).astype(x.dtype)
-        ranks = kept(ranks / jnp.asarray(rows, x.dtype) - 1, count)
+        ranks = fill_padding(ranks / jnp.asarray(rows, x.dtype) - 1, count)
         widest = half_window(span, size)
         reach = widest if half is None else half
         windows = _Windows.from_ranks(ranks, span, rows, reach, widest) if widest else None

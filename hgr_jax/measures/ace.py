@@ -25,7 +25,7 @@ from hgr_jax.core.linalg import matmul, right_singular, symmetric_eigen
 from hgr_jax.core.numerics import (
     equal_weights,
     extremes,
-    kept,
+    fill_padding,
     row_count,
     row_mean,
     safe_divide,
@@ -221,7 +221,7 @@ class _Ordered:
     @classmethod
     def from_values(cls, x: Array, span: float, half: Array, count: Array | None) -> _Ordered:
         index = lax.iota(jnp.int32, x.shape[0])
-        values, order = lax.sort((kept(x, count, jnp.inf), index), num_keys=1)
+        values, order = lax.sort((fill_padding(x, count, jnp.inf), index), num_keys=1)
         rank = jnp.zeros_like(order).at[order].set(index, unique_indices=True)
         smoother = Smoother.along(values, span, count, None if count is None else half)
         return cls(values, order, rank, smoother, count)

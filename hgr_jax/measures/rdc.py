@@ -16,7 +16,7 @@ from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_key, as_pair, as_positive, check_count, check_kernel
 from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
 from hgr_jax.core.linalg import matmul
-from hgr_jax.core.numerics import kept, row_count, safe_divide, safe_norm
+from hgr_jax.core.numerics import fill_padding, row_count, safe_divide, safe_norm
 from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length
 from hgr_jax.measures._random_features import WAVES, chebyshev
 from hgr_jax.measures._random_pairs import Functions, RandomSide, best_pair, random_functions
@@ -310,7 +310,7 @@ def _transform(
     unit = safe_divide(direction, safe_norm(matmul(side.directions, direction)))
     columns = lax.stop_gradient(x).reshape(x.shape[0], -1)
     return RDCTransform(
-        jnp.sort(kept(columns, count, jnp.inf), axis=0),
+        jnp.sort(fill_padding(columns, count, jnp.inf), axis=0),
         weights,
         side.mean,
         matmul(side.loadings, unit),

@@ -4,6 +4,6 @@
 of values; `asymptotics` says for which columns of a table it holds.
 """
 
-from hgr_jax.inference.roys_root.distribution import log_survival, mean, quantile, survival
+from hgr_jax.inference.roys_root.law import log_survival, mean, quantile, survival
 
 __all__ = ["log_survival", "mean", "quantile", "survival"]
