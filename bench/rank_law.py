@@ -1,4 +1,4 @@
-"""What the combined p-value of blocks of ranks is worth: the table of `inference._rank_law`.
+"""The law of the combined p-value of blocks of ranks: the table of `inference.independence`.
 
 ``python -m bench.rank_law [--quick] [--write]`` permutes ranks without ties, and counts how often
 the combined p-value of two of them is at most each of a few values.  ``--write`` keeps the counts

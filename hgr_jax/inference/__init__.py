@@ -1,14 +1,14 @@
-"""Is it more than chance, and how much of it is bias?
+"""Is it more than chance, and how much of it is bias?  Functions of data on the host.
 
+* `independence`: `independence_test`, the test to begin with, by ranks;
 * `roys_root`: the law that HGR-KB follows for many rows of independent data;
-* `independence_test`: the test to begin with, by ranks;
-* `permutation_test`: an exact test with any measure;
-* `adjust`: many p-values at once;
-* `cross_fitted`, `bootstrap`: a value without the upward bias, and an interval;
-* `upper_bound`: a differentiable bound of the value in the population;
-* `select_degrees`, `select_ridge`: degrees, or a ridge, by cross-validation.
+* `permutation`: `permutation_test`, an exact test with any measure;
+* `intervals`: `corrected` values, `upper_bound`, a differentiable bound of the value in the
+  population, and `adjust`, for many p-values at once;
+* `resampling`: `cross_fitted` and `bootstrap`, a value without the upward bias, and an interval;
+* `selection`: `select_degrees`, `select_ridge`, by cross-validation.
 
-All of them are functions of data on the host; `hgr_jax.scan` uses them for whole tables.
+`hgr_jax.scan` uses them for whole tables.
 """
 
 from hgr_jax.inference import roys_root

@@ -1,9 +1,4 @@
-"""The upward bias of sample correlations, in part removed.
-
-Bounds of HGR-KB in the population, in closed form.
-
-P-values of many tests, adjusted for how many there are.
-"""
+"""Bias, bounds and multiplicity: `corrected`, `upper_bound`, `adjust`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from hgr_jax.inference.intervals import corrected_on_host
 from hgr_jax.inference.selection import FoldMoments, fold_pair
 
 RESAMPLE_MEMORY = 2**27
-"""Bytes that the resamples of a chunk may take."""
+"""Number of bytes for the resamples of a chunk."""
 
 
 def cross_fitted(
@@ -202,10 +202,7 @@ def bootstrap(
 
 
 def draws(key: Array, rows: int, count: int, size: int) -> Iterator[npt.NDArray[np.uint16]]:
-    """Yield how often each row is in each of ``count`` resamples, ``(rows, size)`` at a time.
-
-    The same for every size.
-    """
+    """Yield the counts of each row in ``count`` resamples, ``(rows, size)`` at a time."""
     generator = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     for _ in range(0, count, size):
         chosen = (generator.integers(0, rows, rows) for _ in range(size))

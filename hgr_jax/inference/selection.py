@@ -40,11 +40,11 @@ RULES = ("one_standard_error", "best")
 
 @dataclasses.dataclass(frozen=True)
 class FoldedPair:
-    """Two variables on the host without the rows of no weight, and the weights of every fold.
+    """Two variables on the host without rows of weight 0, and the weights of every fold.
 
     Attributes:
       a, b, weights: ``(n,)``.
-      inside: ``(n, folds)``, the weights in each fold, of a total of 1.
+      inside: ``(n, folds)``, the weights in each fold, of sum 1 in all folds.
       dtype: of the data, before they came to the host.
     """
 
@@ -99,8 +99,7 @@ class FoldMoments:
 
     Attributes:
       pair: the pair.
-      inside, training: ``(m, m, folds)``; the rows outside are summed, as a difference would
-        cancel.
+      inside, training: ``(m, m, folds)``; rows outside are summed, as a difference would cancel.
       counted: which folds hold any weight.
     """
 
@@ -117,9 +116,9 @@ class FoldMoments:
         """Return the correlations ``(...)`` on a fold of functions of other rows.
 
         Args:
-          fold: which.
+          fold: number of the fold.
           f, g: ``(..., h)`` and ``(..., k)`` on the pair's functions.
-          tolerance: part of the square of a function that its variance on the fold must be above.
+          tolerance: smallest share of the variance in the mean square, for a function to vary.
         """
         gram, (h, _) = self.inside[:, :, fold], self.pair.directions
         mean, trained = (
@@ -137,13 +136,13 @@ class FoldMoments:
 
 
 def summed_up(scores: Floats, dtype: np.dtype) -> tuple[Floats, Floats, float]:
-    """Return the means of scores ``(folds, ...)``, their standard errors, and what rounding is."""
+    """Return means of scores ``(folds, ...)``, standard errors, and the size of their rounding."""
     errors = scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
     return scores.mean(axis=0), errors, float(jnp.finfo(dtype).eps) ** (2 / 3)
 
 
 def near_the_best(scores: Floats, errors: Floats, rule: str, rounding: float) -> NDArray[np.bool_]:
-    """Return which scores are the best, or within its standard error by that rule."""
+    """Return which scores are the best, or within the standard error of the best by that rule."""
     best = np.unravel_index(np.argmax(scores), scores.shape)
     allowance = errors[best] if rule == "one_standard_error" else 0.0
     near: NDArray[np.bool_] = scores >= scores[best] - allowance - rounding

@@ -201,7 +201,7 @@ def mean(n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike) -> npt.NDArray[np
 
 
 def _means(problem: Roots) -> Floats:
-    """Return the integral of the survival function, (D,), with no more than 1 in 10^16 left out."""
+    """Return the integral of the survival function, (D,), to 1 part in 10^16."""
     column = np.arange(problem.a.size)
     logits = np.repeat(_MEAN_LOGITS, column.size)
     found = _solve(logits, problem, np.tile(column, len(_MEAN_LOGITS)), _MEAN_TOLERANCE)
@@ -338,14 +338,14 @@ def _regular(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.bool_]:
 
 
 def _degenerate(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.float64]:
-    """Return the one correlation that there is where the distribution is a point."""
+    """Return the only possible correlation where the distribution is a point."""
     return np.where(np.minimum(p, q) > 0, 1.0, 0.0)
 
 
 def _problems(
     n: Floats, p: Floats, q: Floats, wanted: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[npt.NDArray[np.intp], Roots, npt.NDArray[np.intp]]]:
-    """Yield the ``wanted`` entries by p and q, with the column of their n; in blocks of n."""
+    """Yield the ``wanted`` entries by p and q with the column of their n, in blocks of n."""
     indices = np.flatnonzero(wanted)
     small, large = np.minimum(p, q)[indices], np.maximum(p, q)[indices]
     for smaller, larger in _distinct_pairs(small, large):
@@ -409,18 +409,23 @@ def _between_nodes(c: Floats, n: float, p: float, q: float) -> Floats:
     found = np.where(c >= 1, -np.inf, 0 * c)
     inside = (c > 0) & (c < 1)
     at = np.log1p(np.sqrt(-n * np.log1p(-(c[inside] ** 2))))
-    if min(p, q) == 0 or n <= p + q or not len(at) or np.ptp(at) == 0:
+    if min(p, q) == 0 or n <= p + q or not len(at) or np.ptp(at) < 1e-9:
         return log_survival(c, n, p, q)
     nodes = np.linspace(at.min(), at.max(), NODES)
-    values = log_survival(np.sqrt(-np.expm1(-(np.expm1(nodes) ** 2) / n)), n, p, q)
+    correlations = np.sqrt(-np.expm1(-(np.expm1(nodes) ** 2) / n))
+    values = log_survival(np.minimum(correlations, _LARGEST), n, p, q)
     found[inside] = np.minimum(interpolate.make_interp_spline(nodes, values, k=5)(at), 0)
     return found
 
 
 MAX_SKEWNESS = 1.0
+"""Largest skewness of the entries of M at which the law holds."""
+
 MAX_REACH = 1.5
+"""Largest influence of one row at which the law holds."""
+
 MIN_CELL_VARIANCE = 200.0
-"""Of the count in one cell of a two-by-two table: below, the steps between its values show."""
+"""Smallest variance of a count in a 2 x 2 table at which the law holds: below, its steps show."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -442,7 +447,7 @@ def moments_of_ranks(counts: ArrayLike, degree: int) -> ColumnMoments:
     """Return the moments of the polynomials of the ranks of a column.
 
     Args:
-      counts: how many rows hold each distinct value, in their order.
+      counts: number of rows of each distinct value, in the order of the values.
       degree: of the polynomials.
     """
     counts = np.asarray(counts, np.float64)
