@@ -43,11 +43,9 @@ def sk(
     remains exact, with finite derivatives, where it is not.
 
     Args:
-      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
+      a, b, weights, given, given_degree: as in `kb`.
       d: kernel of either variable, static: a degree (int >= 1), or a hashable callable
         ``(n,) -> (n, m)`` of features (then ``a`` and ``b`` must be ``(n,)``).
-      weights: non-negative observation weights ``(n,)``, traced, or None; 0 drops a row.
-      given, given_degree: variables whose polynomials are taken out of all, as in `kb`.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -83,10 +81,10 @@ def sk_fit(
       a, b, d, weights: as in `sk`.
 
     Returns:
-      A `SKFit`: as the result of `kb_fit`, with ``direction`` (0 where ``b`` is
-      explained by ``f(a)``, 1 where ``a`` is explained by ``g(b)``) and ``explains``, the same
-      in words.  The other transformation is linear.  With a callable d, ``alpha`` and ``beta``
-      hold the coefficients on its features and, last, on the variable itself.
+      A `SKFit`: as the result of `kb_fit`, with ``direction`` (0 where ``b`` is explained by
+      ``f(a)``, 1 where ``a`` is explained by ``g(b)``) and ``explains``, the same in words.  The
+      other transformation is linear.  With a callable d, ``alpha`` and ``beta`` hold the
+      coefficients on its features and, last, on the variable itself.
 
     Raises:
       TypeError, ValueError: as `sk` does; ``status`` says what is wrong with values.

@@ -35,10 +35,7 @@ def spectrum(
     sigma_i = |rho|^i in the population.
 
     Args:
-      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
-      h, k: kernel of ``a`` and of ``b``, static, as in `kb`: a degree or a hashable callable.
-      weights: non-negative ``(n,)``, traced, or None; only ratios matter, 0 drops a row.
-      given, given_degree: variables whose polynomials are taken out of both, as in `kb`.
+      a, b, h, k, weights, given, given_degree: as in `kb`.
 
     Returns:
       ``(r,)``, the largest first, in [0, 1], of the floating dtype of ``a`` and ``b``; r is the
@@ -96,10 +93,7 @@ def total(
     at once, where `kb` pushes the largest.
 
     Args:
-      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
-      h, k: kernel of ``a`` and of ``b``, static, as in `kb`: a degree or a hashable callable.
-      weights: non-negative ``(n,)``, traced, or None; only ratios matter, 0 drops a row.
-      given, given_degree: variables whose polynomials are taken out of both, as in `kb`.
+      a, b, h, k, weights, given, given_degree: as in `kb`.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -142,7 +136,8 @@ def spectrum_fit(
 ) -> SpectrumFit:
     """Fit all modes: their correlations, their transformations, and the regression they give.
 
-    Degenerate data, cost and source as in `spectrum`, whose values are the ``correlations``.
+    Degenerate data, cost and source as in `spectrum`, whose values are the
+    ``correlations``.
 
     Args:
       a, b, h, k, weights, given, given_degree: as in `spectrum`.
@@ -150,11 +145,10 @@ def spectrum_fit(
     Returns:
       A `SpectrumFit`, a frozen pytree: ``correlations``; ``f`` and ``g``, callable on new data, to
       ``(n, r)``, of which ``f[i]`` is the transformation of mode i; ``total``;
-      ``mutual_information`` under the normal model; ``predict``, the regression of b on a: with
-      degrees, polynomial least squares; ``degrees``, ``status`` and ``message``.
-      Differentiable, the transformations wherever the correlations are distinct and above 0.
-      With ``given`` they take c too: ``f(a, given=c)``, as in `kb_fit`, and
-      ``predict(a, given=c)``, the regression of b on a and c.
+      ``mutual_information`` under the normal model; ``predict``, the regression of b on a;
+      ``degrees``, ``status`` and ``message``.  Differentiable, the transformations wherever the
+      correlations are distinct and above 0.  With ``given`` they take c too: ``f(a, given=c)``,
+      ``predict(a, given=c)``.
 
     Raises:
       TypeError, ValueError: as `spectrum` does; ``status`` says what is wrong with values.
