@@ -71,7 +71,7 @@ SINGLE_KERNEL = "single_kernel"
 
 
 Degrees = tuple[int | None, int | None]
-"""Of both variables; None where features are given."""
+"""Degrees of both variables; None where features are given."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -377,7 +377,7 @@ def _pulled_back(side: Transformation, x: Array, pull: Array, values: Array | No
 
 
 Bases = PolynomialBasis | tuple[Basis, Basis]
-"""Of both variables: stacked where both are polynomial."""
+"""Bases of both variables, stacked where both are polynomial."""
 
 
 class WhitenedPair(NamedTuple):

@@ -544,7 +544,7 @@ class SKFit(KBFit):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
 class PartialFit(KBFit):
-    """A fit of what given variables c leave of two others: the result of ``kb_fit(given=c)``.
+    """A fit of the residuals of two variables given others c: the result of ``kb_fit(given=c)``.
 
     As a `KBFit`, but that ``f`` and ``g`` are called with c too: ``f(a, given=c)``.
 

@@ -461,7 +461,7 @@ def _fitted_whole(basis: PolynomialBasis, values: Array, degrees: Sequence[int])
 
 
 def _independent(gram: Array, same: np.ndarray, most: float = 0.25) -> Array:
-    """Return which functions ``(m,)`` are nearly orthogonal to those before them of one variable.
+    """Return which functions ``(m,)`` are nearly orthogonal to the earlier ones of their variable.
 
     Their squared products sum to less than ``most``; below 1/2 the Gram matrix of functions of norm
     1 is positive definite.  Functions that are not finite are not nearly orthogonal.
@@ -618,7 +618,7 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
 def _repaired(
     basis: PolynomialBasis, gram: Array, whitener: Array, target: Array
 ) -> PolynomialBasis:
-    """Orthogonalise and normalise the polynomials of one degree, those below being orthonormal.
+    """Orthogonalise and normalise the polynomials of one degree, lower ones being orthonormal.
 
     From degree 1 upward, and twice each, this is Gram-Schmidt with reorthogonalisation.
     """

@@ -34,35 +34,33 @@ def prepare_given(
     a: Array,
     b: Array,
     weights: Array | None,
-    given: Array | None,
-    given_kernel: KernelLike,
+    conditioning: tuple[Array | None, KernelLike],
     count: Array | None,
     *,
     names: tuple[str, str] = ("h", "k"),
 ) -> PreparedPair:
-    """Prepare two variables whose functions are residuals given those of other variables.
+    """Prepare two variables whose functions are residuals given functions of other variables.
 
     Args:
-      given: conditioning variables, ``(n,)`` or ``(n, p)``; None for `canonical.prepare` alone.
-      given_kernel: their kernel, checked.
+      conditioning: other variables ``(n,)`` or ``(n, p)``, and their kernel, checked; None in their
+        place for `canonical.prepare` alone.
       kernels, method, a, b, weights, count, names: as of `canonical.prepare`.
     """
+    given, given_kernel = conditioning
     if given is None:
         return prepare(kernels, method, a, b, weights, count, names=names)
     weights = equal_weights(count, a) if weights is None else normalise_weights(weights)
     a, b, given = (without_dropped_rows(x, weights) for x in (a, b, given))
-    values, conditioning, sound = _orthonormal_functions(
-        given_kernel, given, weights, "given_degree"
-    )
+    values, of_given, sound = _orthonormal_functions(given_kernel, given, weights, "given_degree")
     coordinates, sides, explained = [], [], []
     for kernel, x, name in zip(kernels, (a, b), names, strict=True):
         functions, side, good = _orthonormal_functions(kernel, x, weights, name)
         residual, rotation, slopes = _residualise(functions[1:], values, weights)
         coordinates.append(residual.T)
         sides.append(dataclasses.replace(side, rows=matmul(rotation, side.rows[1:])))
-        explained.append(matmul(matmul(rotation, slopes), conditioning.rows))
+        explained.append(matmul(matmul(rotation, slopes), of_given.rows))
         sound &= good
-    residuals = Residuals((sides[0], sides[1]), (explained[0], explained[1]), conditioning, sound)
+    residuals = Residuals((sides[0], sides[1]), (explained[0], explained[1]), of_given, sound)
     pair = prepare((1, 1), method, coordinates[0], coordinates[1], weights)
     return dataclasses.replace(pair, variables=(a, b), residuals=residuals)
 

@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 def padded_length(rows: int, smallest: int = SMALLEST) -> int:
-    """Return the least of the few lengths that holds so many rows."""
+    """Return the smallest of the few lengths that holds this number of rows."""
     if rows <= smallest:
         return smallest
     step = (1 << (rows - 1).bit_length()) // (2 * STEPS)

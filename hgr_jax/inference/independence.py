@@ -325,7 +325,7 @@ def polynomials_given(c: Floats, degree: int | None, weights: Floats | None) -> 
 
 
 def _found(block: Combined, pvalue: float, source: str, rows: float) -> IndependenceTest:
-    """Return the result of the first of some pairs."""
+    """Return the result of the first pair."""
     h, k = (int(degree) for degree in block.degrees[:, 0])
     statistic, waves = float(block.values[0]), bool(block.of_waves[0])
     null_mean = _null_mean(rows, h, k)
@@ -355,7 +355,7 @@ def _of_table(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
 def _sampled(
     drawn: Iterator[Moments], source: str, rows: float, rarest: float, most: int
 ) -> IndependenceTest:
-    """Return the test of the first of many pairs by the others, which are independent."""
+    """Test the first of many pairs against the others, which are independent."""
     found = combined_pvalues(next(drawn), rows)
     first = found.log_p
     null = first[1 : 1 + most]

@@ -32,7 +32,7 @@ def cross_fitted(
     folds: int = 5,
     weights: npt.ArrayLike | None = None,
 ) -> float:
-    """Estimate HGR-KB with transformations fitted on other rows than those they are scored on.
+    """Estimate HGR-KB by cross-fitting: transformations are scored on rows they were not fitted on.
 
         mean over folds F of  rho_F( f_-F(a), g_-F(b) )
 

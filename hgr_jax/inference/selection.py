@@ -455,7 +455,7 @@ def _regularised_functions(
     features: tuple[Floats, Floats],
     ridges: Floats,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the functions of every ridge on some rows, and their correlations there.
+    """Return the functions of every ridge on a set of rows, and their correlations there.
 
     Args:
       gram: ``(m, m, 1)``, the moments of the pair's functions on these rows.

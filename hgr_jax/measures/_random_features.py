@@ -24,10 +24,10 @@ from hgr_jax.core.numerics import fill_padding, row_count, row_mean, safe_divide
 from hgr_jax.core.solvers import CanonicalPair, top_pair
 
 DEGREES = 16
-"""Largest degree of the Chebyshev polynomials; later coefficients are below rounding..."""
+"""Largest degree of the Chebyshev polynomials; later coefficients are below rounding."""
 
 LARGEST_ARGUMENT = 2.0
-"""...of sinusoids whose argument changes by at most twice as much over all ranks."""
+"""Half of the largest change of a sinusoid's argument over all ranks, for `DEGREES` to suffice."""
 
 TERMS = 11
 """Number of terms of the series of Bessel functions, for such arguments."""
@@ -120,7 +120,7 @@ def _both(sides: IndependentFeatures) -> Sides:
 
 
 def has_expansion(weights: tuple[Array, Array]) -> Array:
-    """Return whether the coefficients of all sinusoids are known to rounding."""
+    """Return whether the coefficients of all sinusoids are exact to rounding."""
     return jnp.all(jnp.stack([jnp.max(jnp.abs(w[0])) for w in weights]) <= 2 * LARGEST_ARGUMENT)
 
 
@@ -267,7 +267,7 @@ def best_pair(
     functions: Functions,
     count: Array | None,
 ) -> tuple[CanonicalPair, tuple[RandomSide, RandomSide]]:
-    """Return the top canonical pair of both variables' random functions, and what they combine.
+    """Return the top canonical pair of both variables' random functions, and its two sides.
 
     Args:
       shares: of either variable, ranks over n, ``(n, p)``.

@@ -24,10 +24,10 @@ from hgr_jax.measures._pair_sums import (
 ALGORITHMS = ("auto", "pairs", "sort")
 
 SORT_ROWS = 1024
-"""From so many rows on, sorting takes less time than all pairs."""
+"""Number of rows from which sorting takes less time than all pairs."""
 
 PREFIX_CHUNK = 64
-"""Rows that are compared pair by pair, and whose prefix sums are one matrix product."""
+"""Number of rows that are compared pair by pair, and whose prefix sums are one matrix product."""
 
 
 def distance_correlation(

@@ -20,7 +20,7 @@ from hgr_jax.measures._pair_sums import (
 )
 
 MEDIAN_ROWS = 1024
-"""The median distance is that of so many rows at most."""
+"""Largest number of rows whose distances give the median."""
 
 
 def hsic(

@@ -100,13 +100,13 @@ def kb(
       >>> print(f"{hgr_jax.kb(a, b, h=2, k=2):.4f} {hgr_jax.kb(a, b, h=1, k=1):.4f}")
       1.0000 0.0000
     """
-    traced, static = _checked_arguments(
-        a, b, h, k, weights, given, given_degree, ridge, init, solver
+    (x, y, *others), extra, static = _checked(
+        (a, b), (h, k), (given, given_degree), weights, ridge, init, solver
     )
-    first, second, *rest = traced
     if init is None:  # one program, so the same digits, for both shapes of one variable
-        first, second = _as_one_variable(first, static["h"]), _as_one_variable(second, static["k"])
-    return _kb(first, second, *rest, **static)
+        x, y = _as_one_variable(x, static.h), _as_one_variable(y, static.k)
+    value: Array = _estimate(x, y, *others, extra, static=static, fit=False)
+    return value
 
 
 @overload
@@ -194,34 +194,42 @@ def kb_fit(
       >>> print(fit.f.formula("a", digits=2), "less", fit.f.explained.formula("c", digits=2))
       -1.555 + 1.726 a less 0.165 + 5.02 c
     """
-    traced, static = _checked_arguments(
-        a, b, h, k, weights, given, given_degree, ridge, init, solver
+    columns, extra, static = _checked(
+        (a, b), (h, k), (given, given_degree), weights, ridge, init, solver
     )
-    return _kb_fit(*traced, **static)
+    found: KBFit = _estimate(*columns, extra, static=static, fit=True)
+    return found
 
 
-def _checked_arguments(
-    a: ArrayLike,
-    b: ArrayLike,
-    h: Any,
-    k: Any,
+@dataclasses.dataclass(frozen=True)
+class _Static:
+    """Static arguments, checked."""
+
+    h: KernelLike
+    k: KernelLike
+    given_degree: KernelLike
+    solver: str
+
+
+def _checked(
+    data: tuple[ArrayLike, ArrayLike],
+    kernels: tuple[Any, Any],
+    conditioning: tuple[Any, Any],
     weights: ArrayLike | None,
-    given: ArrayLike | None,
-    given_degree: Any,
     ridge: Any,
     init: Any,
     solver: Any,
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the traced and the static arguments of `kb` and `kb_fit`."""
-    (a, b, w), kernels = check_two_kernels(a, b, h, k, weights)
+) -> tuple[tuple[Any, ...], tuple[KBFit | None, Array | None], _Static]:
+    """Return the columns (data, weights, given), the start and ridge, and the static arguments."""
+    (a, b, w), checked = check_two_kernels(*data, *kernels, weights)
     start = check_init(init, b)
     solver = check_choice("solver", solver, SOLVERS)
-    c, given_kernel = check_given(given, given_degree, a)
+    c, given_kernel = check_given(*conditioning, a)
     strength = as_ridge(ridge, a.dtype)
     if init is not None and (c is not None or strength is not None):
         raise ValueError("init is a fit of a and b alone: expected none with given or ridge.")
-    static = {**kernels, "given_degree": given_kernel, "solver": solver}
-    return (a, b, w, c, start, strength), static
+    static = _Static(checked["h"], checked["k"], given_kernel, solver)
+    return (a, b, w, c), (start, strength), static
 
 
 def _as_one_variable(x: Array, kernel: KernelLike) -> Array:
@@ -230,7 +238,7 @@ def _as_one_variable(x: Array, kernel: KernelLike) -> Array:
 
 
 def as_ridge(ridge: Any, dtype: DTypeLike) -> Array | None:
-    """Return a ridge as an array ``()``; None for one that is known to be 0."""
+    """Return a ridge as an array ``()``; None for a concrete 0."""
     if type(ridge) in (int, float) and ridge == 0:
         return None
     strength = as_nonnegative("ridge", ridge, dtype)
@@ -256,45 +264,27 @@ def check_init(init: Any, b: Array) -> KBFit | None:
     return init
 
 
-@over_rows(columns=4, static=("h", "k", "given_degree", "solver"), weights=2)
-def _kb(
+@over_rows(columns=4, static=("static", "fit"), weights=2)
+def _estimate(
     a: Array,
     b: Array,
     weights: Array | None,
     given: Array | None,
-    init: KBFit | None,
-    ridge: Array | None,
+    extra: tuple[KBFit | None, Array | None],
     *,
-    h: KernelLike,
-    k: KernelLike,
-    given_degree: KernelLike,
-    solver: str,
+    static: _Static,
+    fit: bool,
     count: Array | None,
-) -> Array:
-    pair = prepare_given((h, k), solver, a, b, weights, given, given_degree, count)
-    if ridge is not None:
-        return _with_ridge(pair, (h, k), None, ridge)[0].correlation
+) -> Any:
+    """Return the value, or the fit, of checked arguments."""
+    (init, ridge), kernels = extra, (static.h, static.k)
+    conditioning = given, static.given_degree
+    pair = prepare_given(kernels, static.solver, a, b, weights, conditioning, count)
     start = _start(init, b, weights)
+    if fit or ridge is not None:
+        solution, pair = _with_ridge(pair, kernels, start, ridge)
+        return as_fit(solution, pair) if fit else solution.correlation
     return correlation(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
-
-
-@over_rows(columns=4, static=("h", "k", "given_degree", "solver"), weights=2)
-def _kb_fit(
-    a: Array,
-    b: Array,
-    weights: Array | None,
-    given: Array | None,
-    init: KBFit | None,
-    ridge: Array | None,
-    *,
-    h: KernelLike,
-    k: KernelLike,
-    given_degree: KernelLike,
-    solver: str,
-    count: Array | None,
-) -> KBFit:
-    pair = prepare_given((h, k), solver, a, b, weights, given, given_degree, count)
-    return as_fit(*_with_ridge(pair, (h, k), _start(init, b, weights), ridge))
 
 
 def _with_ridge(

@@ -336,7 +336,7 @@ def checked_layers(hidden: Any, activations: Any) -> tuple[Layers | None, Layers
 
 
 def _as_pair_of(name: str, value: Any) -> tuple[Any, Any]:
-    """Return a pair of sequences, or of None, from one sequence or such a pair."""
+    """Return a pair of sequences (or None) from one sequence or a pair."""
     if not isinstance(value, list | tuple):
         raise TypeError(f"{name} must be a tuple or a list; got {value!r}.")
     if not any(side is None or isinstance(side, list | tuple) for side in value):

@@ -128,7 +128,7 @@ def _sk(
         values = []
         for kernels in ((d, 1), (1, d)):
             pair = prepare_given(
-                kernels, "svd", a, b, weights, given, given_degree, count, names=("d", "d")
+                kernels, "svd", a, b, weights, (given, given_degree), count, names=("d", "d")
             )
             values.append(correlation(pair.problem, pair.a, pair.b, pair.weights, None, pair.count))
         first, second = values

@@ -68,9 +68,7 @@ def spectrum(
       >>> print(hgr_jax.spectrum(a, b, h=2, k=2).round(2))
       [0.71 0.  ]
     """
-    (x, y, w), static = check_two_kernels(a, b, h, k, weights)
-    c, static["given_degree"] = check_given(given, given_degree, x)
-    return _of_modes(x, y, w, c, **static, of_modes=correlations_of_modes)
+    return _estimate_modes(correlations_of_modes, (a, b), (h, k), (given, given_degree), weights)
 
 
 def total(
@@ -119,9 +117,7 @@ def total(
       >>> print(f"{hgr_jax.total(a, a, h=3, k=3):.3f} {hgr_jax.total(a, a**2, h=2, k=2):.3f}")
       1.000 0.707
     """
-    (x, y, w), static = check_two_kernels(a, b, h, k, weights)
-    c, static["given_degree"] = check_given(given, given_degree, x)
-    return _of_modes(x, y, w, c, **static, of_modes=total_correlation)
+    return _estimate_modes(total_correlation, (a, b), (h, k), (given, given_degree), weights)
 
 
 def spectrum_fit(
@@ -162,22 +158,33 @@ def spectrum_fit(
       >>> print(f"{fit.predict(jnp.array([2.0]))[0]:.2f}")
       6.00
     """
-    (x, y, w), static = check_two_kernels(a, b, h, k, weights)
-    c, static["given_degree"] = check_given(given, given_degree, x)
-    return _of_modes(x, y, w, c, **static, of_modes=fit_modes)
+    return _estimate_modes(fit_modes, (a, b), (h, k), (given, given_degree), weights)
 
 
-@over_rows(columns=4, static=("h", "k", "given_degree", "of_modes"), weights=2)
+def _estimate_modes(
+    of_pair: Callable[[PreparedPair], Any],
+    data: tuple[ArrayLike, ArrayLike],
+    kernels: tuple[Any, Any],
+    conditioning: tuple[Any, Any],
+    weights: ArrayLike | None,
+) -> Any:
+    """Check the arguments, and return a function of the prepared pair."""
+    (a, b, w), checked = check_two_kernels(*data, *kernels, weights)
+    c, given_degree = check_given(*conditioning, a)
+    static = checked["h"], checked["k"], given_degree
+    return _of_modes(a, b, w, c, kernels=static, of_pair=of_pair)
+
+
+@over_rows(columns=4, static=("kernels", "of_pair"), weights=2)
 def _of_modes(
     a: Array,
     b: Array,
     weights: Array | None,
     given: Array | None,
     *,
-    h: KernelLike,
-    k: KernelLike,
-    given_degree: KernelLike,
-    of_modes: Callable[[PreparedPair], Any],
+    kernels: tuple[KernelLike, KernelLike, KernelLike],
+    of_pair: Callable[[PreparedPair], Any],
     count: Array | None,
 ) -> Any:
-    return of_modes(prepare_given((h, k), "svd", a, b, weights, given, given_degree, count))
+    h, k, given_degree = kernels
+    return of_pair(prepare_given((h, k), "svd", a, b, weights, (given, given_degree), count))
