@@ -39,8 +39,8 @@ test-all: $(VENV)/ready-dev
 
 # The heart of the package, with what it needs only: for a second version of Python and of jax.
 test-core: $(VENV)/ready-core
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/test_padding.py \
-	  tests/test_small_matrices.py tests/test_solvers.py tests/test_moments.py tests/test_orthogonal.py \
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/test_rows.py \
+	  tests/test_solvers.py tests/test_orthogonal.py \
 	  tests/test_kb.py
 
 # Each room once, with exactly the least release that is declared of each direct dependency: a bound

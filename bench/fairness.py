@@ -28,7 +28,7 @@ from bench.machine import describe
 from bench.paper import tables
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax.datasets import Dataset, load_diabetes
-from hgr_jax.inference.bias import corrected_on_host
+from hgr_jax.inference.intervals import corrected_on_host
 
 Matrix = NDArray[np.float64]
 FOLDER = Path(__file__).parent

@@ -20,7 +20,7 @@ from bench.paper import enforcement
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor, NoSolutionFound
 from hgr_jax.fairness.certificate import Certificate
-from hgr_jax.inference.bias import corrected_on_host
+from hgr_jax.inference.intervals import corrected_on_host
 
 Matrix = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""What the combined p-value of blocks of ranks is worth: the table of `inference._rank_law`.
+"""The law of the combined p-value of blocks of ranks: the table of `inference.independence`.
 
 ``python -m bench.rank_law [--quick] [--write]`` permutes ranks without ties, and counts how often
 the combined p-value of two of them is at most each of a few values.  ``--write`` keeps the counts
@@ -20,16 +20,16 @@ from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax._arrays import Floats
 from hgr_jax.core.host.ranks import LARGEST_DEGREE, ranked_columns, untied, wave_count, waves_at
-from hgr_jax.inference._rank_law import LEVELS, TABLE
+from hgr_jax.inference.independence import LEVELS, TABLE
 from hgr_jax.scanning.rank_tests import FIRST
 from hgr_jax.scanning.screen import (
     WITH_WAVES,
     Products,
     RankScreen,
+    as_float32,
     combined_log_p,
     law_tables,
     laws_of,
-    light,
 )
 
 MANY = 10**7
@@ -65,7 +65,7 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
     orders = rng.permuted(
         np.broadcast_to(np.arange(rows, dtype=np.int32), (parts * SIDE, rows)), axis=1
     )
-    columns = [light(column) for column in ranked_columns([*orders])]
+    columns = [as_float32(column) for column in ranked_columns([*orders])]
     screen = RankScreen([columns[i : i + SIDE] for i in range(0, len(columns), SIDE)], SIDE)
     for left, right in itertools.islice(itertools.combinations(range(parts), 2), squares):
         yield np.asarray(screen.start(left, right)).ravel()

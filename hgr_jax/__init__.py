@@ -17,13 +17,18 @@ from hgr_jax import _forks as _forks  # from here on it knows of forks
 from hgr_jax._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from hgr_jax.core.fits import KBFit, PartialFit, SKFit
+    from hgr_jax.core.fits import (
+        CopulaTransform,
+        KBFit,
+        PartialFit,
+        PartialTransform,
+        SKFit,
+        Status,
+    )
     from hgr_jax.core.kernels import polynomial_kernel
     from hgr_jax.core.modes import SpectrumFit, SpectrumTransform
-    from hgr_jax.core.status import Status
-    from hgr_jax.core.transforms import CopulaTransform, PartialTransform
-    from hgr_jax.inference.degrees import DegreeSelection, select_degrees
     from hgr_jax.inference.independence import IndependenceTest, independence_test
+    from hgr_jax.inference.selection import DegreeSelection, select_degrees
     from hgr_jax.measures import (
         AceCurve,
         AceFit,
@@ -57,6 +62,7 @@ if TYPE_CHECKING:
         total,
     )
     from hgr_jax.scanning.api import hgr_matrix, scan
+    from hgr_jax.scanning.request import Categories, Execution, Given, Test, Top
     from hgr_jax.scanning.result import Pair, Scan
     from hgr_jax.scanning.state import ScanState
 
@@ -66,24 +72,24 @@ _HOMES = {
     "Given": "scanning.request",
     "Execution": "scanning.request",
     "Categories": "scanning.request",
-    "CopulaTransform": "core.transforms",
-    "DegreeSelection": "inference.degrees",
+    "CopulaTransform": "core.fits",
+    "DegreeSelection": "inference.selection",
     "IndependenceTest": "inference.independence",
     "KBFit": "core.fits",
     "Pair": "scanning.result",
     "PartialFit": "core.fits",
-    "PartialTransform": "core.transforms",
+    "PartialTransform": "core.fits",
     "SKFit": "core.fits",
     "Scan": "scanning.result",
     "ScanState": "scanning.state",
     "SpectrumFit": "core.modes",
     "SpectrumTransform": "core.modes",
-    "Status": "core.status",
+    "Status": "core.fits",
     "hgr_matrix": "scanning.api",
     "independence_test": "inference.independence",
     "polynomial_kernel": "core.kernels",
     "scan": "scanning.api",
-    "select_degrees": "inference.degrees",
+    "select_degrees": "inference.selection",
 }
 """Where a name is; the others are measures."""
 

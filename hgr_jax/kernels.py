@@ -5,8 +5,16 @@
 * `indicators`: all functions of few values, as of the codes of a category.
 """
 
-from hgr_jax.core.kernels import Indicators, KernelLike, polynomial_kernel
-from hgr_jax.core.local_kernels import fourier, hats, indicators, quantiles, splines
+from hgr_jax.core.kernels import (
+    Indicators,
+    KernelLike,
+    fourier,
+    hats,
+    indicators,
+    polynomial_kernel,
+    quantiles,
+    splines,
+)
 
 __all__ = [
     "Indicators",

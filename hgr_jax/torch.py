@@ -20,7 +20,7 @@ from hgr_jax import measures
 from hgr_jax._checks import check_kernel
 from hgr_jax._optional import require
 from hgr_jax.core.kernels import KernelLike
-from hgr_jax.core.padding import jitted
+from hgr_jax.core.rows import jitted
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm, rankdata
 
 import hgr_jax
-from hgr_jax.measures._running_lines import Smoother
+from hgr_jax.measures.ace import Smoother
 
 ROWS = 200
 MANY = 20_000

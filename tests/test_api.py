@@ -78,13 +78,12 @@ MODULES_WITH_EXAMPLES = [
         f"fairness.{n}"
         for n in ("penalties", "postprocessor", "statistic", "statistics", "trainer")
     ),
-    *(f"inference.{n}" for n in ("bias", "degrees", "roys_root.distribution", "multiplicity")),
-    *(f"inference.{n}" for n in ("permutation", "resampling")),
+    *(f"inference.{n}" for n in ("independence", "intervals", "permutation", "resampling")),
+    *(f"inference.{n}" for n in ("roys_root.law", "selection")),
     "tables.convert",
     "cli.html.page",
     "core.fits",
     "core.kernels",
-    "core.local_kernels",
     "scanning.api",
     "scanning.matrix",
     "scanning.result",

@@ -89,7 +89,7 @@ def test_an_upward_import_would_be_seen() -> None:
         "def late():\n    from hgr_jax.cli import scan\n    import hgr_jax.fairness.dual"
     )
     assert sorted(imports(tree)) == ["hgr_jax.cli.scan", "hgr_jax.fairness.dual"]
-    assert layer("hgr_jax.cli.scan") > layer("hgr_jax.core.basis")
+    assert layer("hgr_jax.cli.scan") > layer("hgr_jax.core.orthonormal")
 
 
 def test_no_circles() -> None:

@@ -37,7 +37,7 @@ from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
 from bench.report import MarkdownReport
 from bench.timing import race, seconds
-from hgr_jax.inference import _rank_law
+from hgr_jax.inference.independence import LEVELS, log_probability
 
 
 def test_every_figure_of_accuracy_is_within_its_bound(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,7 +248,7 @@ def test_rank_law_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert rank_law.main(["--quick"]) == 0
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 50 |")]
     ratios = [float(cell) for cell in row.strip("| ").split(" | ")[1:]]
-    law = np.exp(_rank_law.log_probability(np.log(_rank_law.LEVELS), 50)) / _rank_law.LEVELS
+    law = np.exp(log_probability(np.log(LEVELS), 50)) / LEVELS
     np.testing.assert_allclose(ratios[:5], law[:5], rtol=0.5)
 
 

@@ -190,7 +190,7 @@ class TestStatus:
         assert "svd" in fit.message
 
     def test_every_status_has_words(self) -> None:
-        from hgr_jax.core.status import MESSAGES
+        from hgr_jax.core.fits import MESSAGES
 
         assert set(MESSAGES) == set(Status)
 

@@ -13,7 +13,7 @@ from jax.test_util import check_grads
 
 import hgr_jax
 from bench.data import awkward_pair
-from hgr_jax.core import moments
+from hgr_jax.core import rows as row_sums
 from hgr_jax.core.solvers import SOLVERS
 
 POINTS = np.linspace(-1.5, 1.5, 5)
@@ -95,8 +95,8 @@ def test_several_variables_and_callables(order: int, data: tuple[jax.Array, ...]
 def test_over_blocks_of_rows(
     monkeypatch: pytest.MonkeyPatch, order: int, data: tuple[jax.Array, ...]
 ) -> None:
-    monkeypatch.setattr(moments, "WHOLE_ROWS", 16)
-    monkeypatch.setattr(moments, "BLOCK_ROWS", 9)
+    monkeypatch.setattr(row_sums, "WHOLE_ROWS", 16)
+    monkeypatch.setattr(row_sums, "BLOCK_ROWS", 9)
     jax.clear_caches()
     check(lambda a, b: hgr_jax.kb(a, b, 2, 2), data[:2], order=order)
     check(lambda a, b, w: hgr_jax.kb_fit(a, b, 2, 2, weights=w).alpha, data, order=order)

@@ -262,22 +262,6 @@ def test_properties(values: np.ndarray, few: np.ndarray, mixed: bool) -> None:
     np.testing.assert_allclose(first**2, both(a[::-1], b[::-1])[1] ** 2, atol=1e-4)
 
 
-def test_jit_vmap_and_no_recompilation(rng: np.random.Generator, compilations: Any) -> None:
-    a, b = (jnp.asarray(rng.standard_normal((3, 70)), jnp.float32) for _ in range(2))
-    for algorithm in ALGORITHMS:
-
-        def value(a: jax.Array, b: jax.Array, algorithm: str = algorithm) -> jax.Array:
-            return hgr_jax.distance_correlation(a, b, algorithm=algorithm)
-
-        alone = jnp.stack([value(x, y) for x, y in zip(a, b, strict=True)])
-        np.testing.assert_allclose(jax.vmap(value)(a, b), alone, atol=1e-6)
-        np.testing.assert_allclose(jax.jit(value)(a[0], b[0]), alone[0], atol=1e-6)
-        x, y = b[0], a[0]
-        with compilations() as programs:
-            value(x, y)
-        assert not programs
-
-
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_memory(algorithm: str) -> None:
     n = 2**14

@@ -259,19 +259,6 @@ def test_properties(a: np.ndarray, b: np.ndarray) -> None:
     assert -1 <= hgr_jax.hsic(a, b, unbiased=True) <= 1
 
 
-def test_jit_vmap_and_no_recompilation(rng: np.random.Generator, compilations: Any) -> None:
-    a, b = (jnp.asarray(rng.standard_normal((3, 24)), jnp.float32) for _ in range(2))
-    alone = jnp.stack([hgr_jax.hsic(x, y) for x, y in zip(a, b, strict=True)])
-    np.testing.assert_allclose(jax.vmap(hgr_jax.hsic)(a, b), alone, atol=1e-6)
-    np.testing.assert_allclose(jax.jit(hgr_jax.hsic)(a[0], b[0]), alone[0], atol=1e-6)
-    hgr_jax.hsic(a[0], b[0], bandwidth=2.0)
-    x, y = b[0], a[0]
-    with compilations() as programs:
-        hgr_jax.hsic(x, y)
-        hgr_jax.hsic(x, y, bandwidth=3)
-    assert not programs
-
-
 def test_memory() -> None:
     n = 2**14
     shape = jax.ShapeDtypeStruct((n,), jnp.float32)

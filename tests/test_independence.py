@@ -1,4 +1,4 @@
-"""The test of independence by ranks: its sources, and what it must not depend on."""
+"""Independence of ranks: the combined test, waves, its law, Fisher's exact law of two by two."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.stats import hypergeom
 
 import hgr_jax
 from hgr_jax import independence_test
@@ -21,13 +22,16 @@ from hgr_jax.core.host import ranks as host_ranks
 from hgr_jax.core.host.linalg import residuals
 from hgr_jax.core.host.ranks import RankedColumn, ranked_columns
 from hgr_jax.inference import IndependenceTest, roys_root
-from hgr_jax.inference._rank_blocks import (
+from hgr_jax.inference.independence import (
     BLOCKS,
     combined_pvalues,
     cross_moments,
+    fisher_log_pvalues,
+    log_probability,
+    polynomials_given,
 )
-from hgr_jax.inference.independence import polynomials_given
 from hgr_jax.inference.roys_root import survival
+from hgr_jax.scanning import rank_tests
 
 
 def ranks(x: Any) -> np.ndarray:
@@ -384,3 +388,110 @@ class TestDegenerateData:
     def test_errors(self, arguments: Any, options: Any, message: str) -> None:
         with pytest.raises((TypeError, ValueError), match=message):
             independence_test(*arguments, **options)
+
+
+class TestWaves:
+    @pytest.mark.parametrize(("rows", "count"), [(17, 4), (50, 16), (96, 32), (333, 32)])
+    def test_they_are_orthonormal_on_the_ranks(self, rows: int, count: int) -> None:
+        waves = host_ranks.waves_at(2 * np.arange(rows), rows)
+        assert waves.shape == (count, rows)
+        np.testing.assert_allclose(waves @ waves.T / rows, np.eye(count), atol=1e-13)
+        np.testing.assert_allclose(waves.mean(axis=1), 0, atol=1e-13)
+
+    @pytest.mark.parametrize("turned", [False, True])
+    def test_they_find_what_oscillates_fast(self, turned: bool, rng: np.random.Generator) -> None:
+        a = rng.uniform(-1, 1, 200)
+        b = np.sin(14 * np.pi * a) + 0.3 * rng.standard_normal(200)
+        found = independence_test(b, a) if turned else independence_test(a, b)
+        assert found.waves
+        assert found.degrees == ((1, 32) if turned else (32, 1))
+        assert found.pvalue < 1e-10
+        # Polynomials, to which ties on both sides leave the test, do not.
+        tied = independence_test(np.round(a, 2), np.round(b, 1))
+        assert not tied.waves
+        assert tied.pvalue > 1e-4
+
+    def test_a_variable_with_ties_has_none_and_the_other_has(
+        self, rng: np.random.Generator
+    ) -> None:
+        a = rng.uniform(-1, 1, 200)
+        b = np.sin(14 * np.pi * a) > 0
+        found = independence_test(a, b)
+        assert (found.waves, found.degrees, found.source) == (True, (32, 1), "rank")
+        assert found.pvalue < 1e-10
+
+    def test_a_few_ties_among_many_rows_change_nothing(self, rng: np.random.Generator) -> None:
+        a = np.arange(3000.0)
+        b = np.sin(20 * np.pi * a / 3000) + 2 * rng.standard_normal(3000)
+        untied = independence_test(a, b)
+        a[7] = a[8]
+        tied = independence_test(a, b)
+        assert tied.waves
+        assert np.log(tied.pvalue) == pytest.approx(np.log(untied.pvalue), rel=1e-3)
+
+
+class TestLaw:
+    @given(rows=st.floats(20, 1e9), log_p=st.floats(-1e4, 0))
+    def test_it_is_a_law(self, rows: float, log_p: float) -> None:
+        grid = np.linspace(log_p, 0, 50)
+        found = log_probability(grid, rows)
+        assert (np.diff(found) >= -1e-12).all()
+        assert found[-1] == 0
+        assert found[0] >= -math.lgamma(rows + 1) - 1e-9
+        # It exceeds its level somewhat, the more the smaller the level and the number of rows.
+        assert (found >= np.maximum(grid, -math.lgamma(rows + 1)) + np.log(0.9)).all()
+
+    def test_zero(self) -> None:
+        rarest = -math.lgamma(31)
+        assert log_probability(np.array([-np.inf]), 30) == pytest.approx(rarest)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 12])
+def test_all_small_tables(rows: int) -> None:
+    """Against sums of whole numbers."""
+    for ones, others in itertools.product(range(rows + 1), repeat=2):
+        counts = range(max(0, ones + others - rows), min(ones, others) + 1)
+        choices = {k: math.comb(ones, k) * math.comb(rows - ones, others - k) for k in counts}
+        for both in counts:
+            far = abs(both * rows - ones * others)
+            expected = sum(c for k, c in choices.items() if abs(k * rows - ones * others) >= far)
+            found = math.exp(fisher_log_pvalues(rows, both, ones, others))
+            assert found == pytest.approx(expected / math.comb(rows, others), rel=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1000, 200_000])
+def test_large_tables(rows: int) -> None:
+    rng = np.random.default_rng(0)
+    ones, others = (rng.integers(1, rows, 200) for _ in range(2))
+    others[:20], ones[10:30] = 1 + others[:20] % 20, 1 + ones[10:30] % 20
+    law = hypergeom(rows, ones, others)
+    both = law.rvs(random_state=rng)
+    both[::3] = np.clip(both[::3] + rng.integers(-90, 90, 67), *(e[::3] for e in law.support()))
+    mean = ones * others / rows
+    far = np.abs(both - mean) * (1 - 1e-9)
+    upper, lower = law.sf(np.ceil(mean + far) - 1), law.cdf(np.floor(mean - far))
+    expected = np.minimum(upper + lower, 1)
+    known = expected > 1e-300
+    found = fisher_log_pvalues(rows, both, ones, others)
+    assert known.sum() > 150
+    np.testing.assert_allclose(found[known], np.log(expected[known]), rtol=1e-7, atol=1e-7)
+    assert (np.isfinite(found) & (found <= 0)).all()
+    assert (found[~known] < -680).all()
+
+
+def test_no_rare_value_is_lost_in_the_logarithm() -> None:
+    """Two equal variables: as probable as their order."""
+    found = fisher_log_pvalues(4000, 2000, 2000, 2000)
+    expected = math.log(2) - math.log(math.comb(4000, 2000))
+    assert found == pytest.approx(expected, rel=1e-11)
+    assert expected < -2000
+
+
+def test_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_tests, "COUNTED_NUMBERS", 40)
+    monkeypatch.setattr(rank_tests, "COUNTED_AT_ONCE", 3)
+    x = (np.random.default_rng(0).random((7, 101)) < 0.4).astype(np.int32)
+    pairs = np.stack(np.triu_indices(7, 1), axis=1)
+    expected = [fisher_log_pvalues(101, sum(x[i] & x[j]), sum(x[i]), sum(x[j])) for i, j in pairs]
+    found = rank_tests.exact_log_pvalues([*x], pairs)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

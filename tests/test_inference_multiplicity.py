@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hgr_jax.inference.multiplicity import METHODS, adjust
+from hgr_jax.inference.intervals import METHODS, adjust
 
 FAMILIES = hnp.arrays(
     np.float64,

@@ -1,4 +1,4 @@
-"""Cross-fitting against a loop of fits, and the bootstrap against a loop of weighted values."""
+"""The bootstrap, against a loop of weighted values."""
 
 from __future__ import annotations
 
@@ -11,81 +11,11 @@ import pytest
 
 import hgr_jax.fairness
 from bench.data import awkward_pair
-from hgr_jax.inference._gram import fold_order
-from hgr_jax.inference.bias import corrected
-from hgr_jax.inference.resampling import bootstrap, cross_fitted, draws
+from hgr_jax.inference.intervals import corrected
+from hgr_jax.inference.resampling import bootstrap, draws
 
-ROWS, FOLDS = 61, 4
+ROWS = 61
 KEY = jax.random.key(3)
-
-
-def by_fitting(a: Any, b: Any, weights: Any) -> float:
-    """A fit on the other folds for each, scored on it; rows elsewhere have weight 0."""
-    order = np.asarray(fold_order(KEY, ROWS, FOLDS))
-    scores = []
-    for rows in order:
-        inside = np.isin(np.arange(ROWS), rows)
-        fit = hgr_jax.kb_fit(a, b, 3, 2, weights=np.where(inside, 0, weights), solver="svd")
-        scores.append(float(fit.score(a, b, weights=np.where(inside, weights, 0))))
-    return float(np.mean(scores))
-
-
-def scored(a: Any, b: Any, weights: Any) -> jax.Array:
-    return cross_fitted(a, b, 3, 2, key=KEY, folds=FOLDS, weights=weights)
-
-
-@pytest.mark.usefixtures("x64")
-def test_cross_fitting_is_a_loop_of_fits(rng: np.random.Generator) -> None:
-    weights = rng.uniform(0.5, 2, ROWS)
-    for kind in ("normal", "discrete", "offset", "scaled_down"):
-        a, b = awkward_pair(kind, ROWS)
-        expected = by_fitting(a, b, weights)
-        found = scored(a, b, weights)
-        np.testing.assert_allclose(found, expected, rtol=1e-7)
-    a[5], b[9], weights[[5, 9]] = np.nan, 1e9, 0
-    found = scored(a, b, weights)
-    np.testing.assert_allclose(found, by_fitting(a, b, weights), rtol=1e-7)
-
-
-@pytest.mark.usefixtures("x64")
-def test_values_that_only_one_fold_has(rng: np.random.Generator) -> None:
-    weights = np.ones(ROWS)
-    a = np.zeros(ROWS)
-    order = np.asarray(fold_order(KEY, ROWS, FOLDS))
-    a[order[1, :3]] = 1  # constant outside this fold
-    b = rng.normal(size=ROWS)
-    assert scored(a, b, weights) == 0
-    assert scored(np.ones(ROWS), b, weights) == 0
-    b[4] = np.inf
-    assert jnp.isnan(scored(a, b, weights))
-
-
-@pytest.mark.parametrize("rows", [61, 60, 4, 5])
-def test_folds_hold_every_row_once(rows: int) -> None:
-    order = np.asarray(fold_order(KEY, rows, FOLDS))
-    assert order.shape[0] == FOLDS
-    np.testing.assert_array_equal(np.sort(order[order < rows]), np.arange(rows))
-    sizes = (order < rows).sum(axis=1)
-    assert np.ptp(sizes) <= 1
-
-
-@pytest.mark.usefixtures("x64")
-def test_derivatives(rng: np.random.Generator) -> None:
-    a = rng.normal(size=ROWS)
-    b = a**2 + rng.normal(size=ROWS) / 3
-    weights = jnp.asarray(rng.uniform(0.5, 2, ROWS))
-    found, slope = jax.value_and_grad(scored, argnums=1)(a, jnp.asarray(b), weights)
-    assert found > 0.7
-    step = 1e-6 * rng.normal(size=ROWS)
-    ends = [float(scored(a, b + sign * step, weights)) for sign in (1, -1)]
-    np.testing.assert_allclose(np.dot(slope, 2 * step), ends[0] - ends[1], rtol=1e-5)
-
-
-def test_it_is_about_nothing_between_independent_variables(rng: np.random.Generator) -> None:
-    a, b = jnp.asarray(rng.normal(size=(2, 200, ROWS)), jnp.float32)
-    values = jax.vmap(lambda a, b: cross_fitted(a, b, 3, 2, key=KEY, folds=FOLDS))(a, b)
-    assert abs(values.mean()) < 4 * values.std() / 200**0.5
-    assert (jnp.abs(values) <= 1).all()
 
 
 @pytest.mark.usefixtures("x64")
@@ -159,11 +89,6 @@ def test_one_formula_corrects_here_and_in_fairness() -> None:
 @pytest.mark.parametrize(
     ("function", "options", "error", "message"),
     [
-        (cross_fitted, {"folds": 1}, ValueError, "folds must be at least 2"),
-        (cross_fitted, {"folds": 4}, ValueError, "folds must have 2 rows each, of 6 rows"),
-        (cross_fitted, {"h": 0}, ValueError, "h must be at least 1"),
-        (cross_fitted, {"key": 0}, TypeError, "key must be a random key"),
-        (cross_fitted, {"b": np.ones((6, 1))}, ValueError, "b must have shape"),
         (bootstrap, {"level": 1.0}, ValueError, "level must be above 0 and below 1"),
         (bootstrap, {"resamples": 0}, ValueError, "resamples must be at least 1"),
         (bootstrap, {"k": len}, TypeError, "k must be an int"),

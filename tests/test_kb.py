@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import warnings
-from typing import Any
 
 import chex
 import jax
@@ -187,14 +186,7 @@ class TestCallableKernels:
             hgr_jax.sk(a, b, lambda x: jax.lax.complex(x, x)[:, None])
 
 
-class TestTransformations:
-    def test_jit_equals_eager(self) -> None:
-        a, b = (jnp.asarray(x, jnp.float32) for x in awkward_pair("normal", 100))
-        jitted = jax.jit(functools.partial(hgr_jax.kb, h=3, k=2))
-        np.testing.assert_allclose(jitted(a, b), hgr_jax.kb(a, b, 3, 2), atol=1e-6)
-        with jax.disable_jit():
-            np.testing.assert_allclose(hgr_jax.kb(a, b, 3, 2), jitted(a, b), atol=1e-6)
-
+class TestBatchesAndDtypes:
     def test_vmap_equals_loop(self, rng: np.random.Generator) -> None:
         # One row needs repairs of its basis, one is constant, one is discrete.
         a = rng.standard_normal((4, 80))
@@ -211,19 +203,6 @@ class TestTransformations:
         one_by_one = jnp.stack([jax.grad(kb)(x, y) for x, y in zip(a, b, strict=True)])
         scale = jnp.abs(one_by_one).max(axis=1, keepdims=True) + 1e-6
         np.testing.assert_allclose(gradients / scale, one_by_one / scale, atol=1e-2)
-
-    def test_second_call_compiles_nothing(self, compilations: Any) -> None:
-        a, b = (x.astype(np.float32) for x in awkward_pair("normal", 41))
-        device_a, device_b = jnp.asarray(a), jnp.asarray(b)
-        hgr_jax.kb(a, b, 2, 2)
-        with compilations() as programs:
-            hgr_jax.kb(b, a, 2, 2)
-            hgr_jax.kb(device_a, device_b, h=2, k=2)
-            hgr_jax.kb(a[:29], b[:29], 2, 2)
-        assert not programs
-        step = jax.jit(chex.assert_max_traces(lambda a, b: jax.grad(hgr_jax.kb)(a, b), n=1))
-        for _ in range(3):
-            step(jnp.asarray(a), jnp.asarray(b))
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     def test_dtype_is_kept(self, dtype: str) -> None:

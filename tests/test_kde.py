@@ -12,7 +12,7 @@ import pytest
 from jax.test_util import check_grads
 
 import hgr_jax
-from hgr_jax.core import moments
+from hgr_jax.core import rows as row_sums
 
 torch = pytest.importorskip("torch", reason="maxcorr's density indicator is written in torch")
 
@@ -105,8 +105,8 @@ def test_long_data_in_blocks(rng: np.random.Generator, monkeypatch: pytest.Monke
     a, b = (jnp.asarray(x, jnp.float32) for x in pair(rng, 500))
     options = {"bandwidth": 0.3, "points": 16}
     whole = jax.value_and_grad(hgr_jax.kde)(a, b, **options)
-    monkeypatch.setattr(moments, "WHOLE_ROWS", 100)
-    monkeypatch.setattr(moments, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(row_sums, "WHOLE_ROWS", 100)
+    monkeypatch.setattr(row_sums, "BLOCK_ROWS", 64)
     jax.clear_caches()
     blocks = jax.value_and_grad(hgr_jax.kde)(a, b, **options)
     np.testing.assert_allclose(blocks[0], whole[0], atol=1e-6)

@@ -1,16 +1,25 @@
-"""Kernels: the public matrix, the recurrence, and expansions on monomials."""
+"""Kernels: the public matrix, local kernels, and expansions on monomials."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.test_util import check_grads
+from scipy.interpolate import BSpline
 from sklearn.preprocessing import PolynomialFeatures
 
+import hgr_jax
 from hgr_jax import polynomial_kernel
-from hgr_jax.core.fitting import fit_polynomials
 from hgr_jax.core.kernels import Encoder, monomial_exponents
+from hgr_jax.core.orthonormal import fit_polynomials
+from hgr_jax.inference import upper_bound
+from hgr_jax.kernels import Indicators, fourier, hats, indicators, quantiles, splines
 
 
 def test_powers_of_one_variable() -> None:
@@ -80,3 +89,151 @@ def test_factors_of_several_variables_span_the_monomials(rng: np.random.Generato
 
 def test_degree_may_be_an_array_of_no_dimensions() -> None:
     np.testing.assert_array_equal(polynomial_kernel([1.0, 2.0], np.array(2)), [[1, 1], [2, 4]])
+
+
+KEYPOINTS = (-2.0, -0.5, 0.0, 1.5, 4.0)
+
+
+class TestFeatures:
+    @given(st.lists(st.integers(-1000, 1000), min_size=4, max_size=4, unique=True))
+    @settings(max_examples=30)
+    def test_hats_interpolate(self, keypoints: list[int]) -> None:
+        points = np.sort(keypoints) / 8
+        x = np.linspace(points[0] - 1, points[-1] + 1, 33)
+        heights = np.eye(4)
+        expected = [np.interp(x, points, height) for height in heights[1:]]
+        found = hats(points)(jnp.asarray(x, jnp.float32))
+        np.testing.assert_allclose(found, np.stack(expected, axis=1), atol=1e-4)
+
+    @pytest.mark.usefixtures("x64")
+    @pytest.mark.parametrize("degree", [1, 2, 3])
+    def test_splines_are_those_of_scipy(self, degree: int) -> None:
+        knots = np.pad(KEYPOINTS, degree, mode="edge")
+        x = np.r_[np.linspace(-2, 4, 50), KEYPOINTS]
+        expected = BSpline.design_matrix(x, knots, degree).toarray()
+        found = splines(KEYPOINTS, degree)(jnp.asarray(x))
+        np.testing.assert_allclose(found, expected[:, 1:], atol=1e-12)
+        beyond = splines(KEYPOINTS, degree)(jnp.array([-9.0, -2.0, 4.0, 9.0]))
+        np.testing.assert_array_equal(beyond[::3], beyond[1:3])
+
+    def test_fourier(self) -> None:
+        x = np.linspace(-30, 30, 50, dtype=np.float32)
+        angle = 2 * np.pi * x / 24
+        expected = [np.cos(angle), np.cos(2 * angle), np.sin(angle), np.sin(2 * angle)]
+        found = fourier(2, period=24)(jnp.asarray(x))
+        np.testing.assert_allclose(found, np.stack(expected, axis=1), atol=1e-5)
+
+    def test_indicators(self) -> None:
+        assert indicators(3) == Indicators(3)
+        found = indicators([1, 2, 5])(jnp.array([2.0, 5.0, 3.0, 1.0]))
+        np.testing.assert_array_equal(found, [[0, 1, 0], [0, 0, 1], [0, 0, 0], [1, 0, 0]])
+
+    def test_neighbours_that_are_one_in_float32(self) -> None:
+        found = hats([1.0, 1.0 + 1e-12, 2.0])(jnp.array([0.5, 1.0, 1.5, 2.0]))
+        assert np.isfinite(found).all()
+
+
+class TestMeasures:
+    @pytest.mark.parametrize("kernel", [hats(KEYPOINTS), fourier(2), indicators([0, 1])])
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    def test_what_is_not_finite_gives_nan(self, kernel: Any, bad: float) -> None:
+        x = jnp.arange(30.0) % 3
+        assert np.isfinite(hgr_jax.kb(x, x, kernel, 1))
+        assert np.isnan(hgr_jax.kb(x.at[3].set(bad), x, kernel, 1))
+
+    @pytest.mark.usefixtures("x64")
+    def test_derivatives(self, rng: np.random.Generator) -> None:
+        x = jnp.asarray(rng.uniform(-2, 4, 30))
+        y = jnp.abs(x) + jnp.asarray(rng.standard_normal(30)) / 3
+        value = jax.jit(lambda x: hgr_jax.kb(x, y, splines(KEYPOINTS), 2))
+        check_grads(value, (x,), 1, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+
+    def test_wherever_a_degree_is(self, rng: np.random.Generator) -> None:
+        x = rng.uniform(-2, 4, 200).astype(np.float32)
+        y = np.abs(x)
+        kernel = hats([-2, 0, 4])
+        for value in (
+            hgr_jax.kb(x, y, kernel, 1),
+            hgr_jax.kb(x[:, None], y, kernel, 1),
+            hgr_jax.sk(x, y, kernel),
+            hgr_jax.spectrum(x, y, kernel, 1)[0],
+            upper_bound(x, y, kernel, 1),
+        ):
+            np.testing.assert_allclose(value, 1, atol=1e-5)
+        fit = hgr_jax.spectrum_fit(x, y, kernel, 1)
+        np.testing.assert_allclose(fit.predict([-1.0, 2.0, 9.0]), [1, 2, 4], atol=1e-4)
+
+    def test_equal_kernels_share_a_program(self, compilations: Any) -> None:
+        x = np.arange(30.0, dtype=np.float32)
+        hgr_jax.kb(x, x, hats([0, 10, 29]), 1)
+        with compilations() as programs:
+            hgr_jax.kb(x, x, hats(np.array([0.0, 10.0, 29.0])), 1)
+        assert not programs
+
+
+class TestQuantiles:
+    def test_without_repetitions(self) -> None:
+        assert quantiles(np.repeat([0, 1, 5], 100), 9) == (0.0, 1.0, 5.0)
+        found = quantiles(np.random.default_rng(0).standard_normal(1000), 10)
+        assert len(found) == 10
+        assert list(found) == sorted(found)
+
+    def test_errors(self) -> None:
+        with pytest.raises(ValueError, match=r"^x must vary"):
+            quantiles(np.ones(5), 3)
+        with pytest.raises(ValueError, match=r"^x must be finite"):
+            quantiles([1.0, np.nan], 3)
+        with pytest.raises(ValueError, match=r"^count must be at least 2"):
+            quantiles([1.0, 2.0], 1)
+        with pytest.raises(TypeError, match=r"^x must be concrete"):
+            jax.jit(lambda x: quantiles(x, 3))(jnp.arange(3.0))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: hats([0.0]), r"^keypoints must be at least 2 rising numbers; got \[0.0\]"),
+        (lambda: hats([0, 2, 1]), "^keypoints must be at least 2 rising numbers"),
+        (lambda: splines([0, np.inf]), "^keypoints must be finite"),
+        (lambda: splines([0, 1], 0), "^degree must be at least 1"),
+        (lambda: splines(["a", "b"]), "^keypoints must be numbers"),
+        (lambda: fourier(0), "^terms must be at least 1"),
+        (lambda: fourier(1, period=-1), "^period must be one number above 0"),
+        (lambda: indicators([1, 1]), "^levels must be at least 2 rising numbers"),
+        (lambda: indicators(1.5), "^levels must be an int"),  # type: ignore[arg-type]
+        (lambda: hgr_jax.kb(np.ones((5, 2)), np.ones(5), fourier(1)), "of a single variable"),
+        (lambda: jax.jit(hats)(jnp.arange(3.0)), "^keypoints must be static"),
+    ],
+)
+def test_errors_of_local_kernels(make: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
+
+
+class TestTheory:
+    """HGR that is known, and that polynomials of degree 5 miss."""
+
+    ROWS = 200_000
+
+    def test_marshall_olkin(self, rng: np.random.Generator) -> None:
+        """Equal with probability 1/3: correlations of small values come near to 1/2."""
+        first, second, both = rng.exponential(size=(3, self.ROWS)).astype(np.float32)
+        a, b = np.minimum(first, both), np.minimum(second, both)
+        value = hgr_jax.kb(a, b, hats(quantiles(a, 12)), hats(quantiles(b, 12)))
+        assert value == pytest.approx(1 / 2, abs=0.03)
+        assert hgr_jax.kb(a, b) < 0.47
+
+    def test_ball_of_square_roots(self, rng: np.random.Generator) -> None:
+        points = rng.uniform(-1, 1, (2, 8 * self.ROWS)).astype(np.float32)
+        a, b = points[:, np.sqrt(np.abs(points)).sum(axis=0) <= 1][:, : self.ROWS]
+        assert len(a) == self.ROWS
+        value = hgr_jax.kb(a, b, hats(quantiles(a, 12)), hats(quantiles(b, 12)))
+        assert value == pytest.approx(2 / 3, abs=0.03)
+        assert hgr_jax.kb(a, b) < 0.6
+
+    def test_students_t(self, rng: np.random.Generator) -> None:
+        """Uncorrelated, of one random scale: the squares have correlation 1 / (5 - 1)."""
+        scale = np.sqrt(rng.chisquare(5, self.ROWS) / 5)
+        a, b = (rng.standard_normal((2, self.ROWS)) / scale).astype(np.float32)
+        kernel = splines([-10, -5, 0, 5, 10], degree=2)  # to the tails, where the relation is
+        assert hgr_jax.kb(a, b, kernel, kernel) == pytest.approx(1 / 4, abs=0.03)

@@ -9,8 +9,12 @@ import pytest
 
 from bench import reference
 from bench.data import DISTRIBUTIONS, awkward_pair
-from hgr_jax.core.basis import PolynomialBasis
-from hgr_jax.core.fitting import FittedPolynomials, fit_features, fit_polynomials
+from hgr_jax.core.orthonormal import (
+    FittedPolynomials,
+    PolynomialBasis,
+    fit_features,
+    fit_polynomials,
+)
 
 fit = jax.jit(fit_polynomials, static_argnums=1)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hgr_jax.measures import _pair_sums as pairs
-from hgr_jax.measures._pair_sums import centred_products, correlation_of, distances, per_row, scaled
+from hgr_jax.measures._pair_sums import centred_products, distances, scaled
 
 
 def centred(x: np.ndarray, unbiased: bool) -> np.ndarray:
@@ -52,23 +52,6 @@ def test_blocks_equal_the_whole(
         np.testing.assert_allclose(x, y, atol=1e-13)
 
 
-def test_per_row_pads_with_rows_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "BLOCK_ENTRIES", 12)
-    x = jnp.arange(1.0, 11.0)
-    np.testing.assert_allclose(per_row(lambda part: 1 / part, [x], 4), 1 / x)
-    gradient = jax.grad(lambda x: jnp.sum(per_row(lambda part: 1 / part, [x], 4)))(x)
-    np.testing.assert_allclose(gradient, -1 / x**2, rtol=1e-6)
-    np.testing.assert_allclose(per_row(lambda part: part, [x], 1000), x)  # a row at a time
-
-
-def test_distances_of_equal_rows_have_zero_derivatives() -> None:
-    for x in (jnp.array([1.0, 1.0, 3.0]), jnp.array([[1.0, 2.0], [1.0, 2.0], [4.0, 6.0]])):
-        slopes = jax.jacobian(distances)(x, x)
-        assert np.isfinite(slopes).all()
-        assert np.all(slopes[0, 1] == 0)
-        assert np.any(slopes[0, 2] != 0)
-
-
 def _check_that_scaling_is_exact(x: np.ndarray) -> None:
     ratio = np.diff(np.asarray(scaled(jnp.asarray(x)), np.float64))
     exact = np.diff(x.astype(np.float64))
@@ -84,12 +67,6 @@ def test_scaling_is_exact(rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(scaled(jnp.full(5, constant)), 0)
     assert np.isfinite(scaled(jnp.array([0.0, 1e-45, 1e-40], jnp.float32))).all()
     assert np.isfinite(scaled(jnp.array([0.0, 3e38], jnp.float32))).all()
-
-
-def test_ratios_at_zero() -> None:
-    np.testing.assert_array_equal(jax.grad(correlation_of)(jnp.array([0.0, 0.0, 1.0])), 0)
-    assert np.isnan(correlation_of(jnp.array([jnp.nan, jnp.nan, 0.0])))
-    assert correlation_of(jnp.array([1.0, 1e-30, 1e-30]) * jnp.array([1e-30, 1.0, 1.0])) == 1
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -13,9 +13,9 @@ from jax.test_util import check_grads
 from partial_support import ROWS, monomials, some_data
 
 import hgr_jax
-from hgr_jax.core.status import Status
+from hgr_jax.core.fits import Status
 from hgr_jax.inference import select_ridge
-from hgr_jax.inference._gram import fold_order
+from hgr_jax.inference.selection import deal_folds
 from hgr_jax.kernels import hats, indicators, quantiles
 
 BUMPS = hats((-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5))
@@ -184,7 +184,7 @@ class TestSelection:
     def test_scores_are_those_of_a_loop_of_fits(self) -> None:
         a, b, _, weights = some_data()
         ridges, folds = (0.0, 0.1, 2.0), 3
-        order = np.asarray(fold_order(KEY, ROWS, folds))
+        order = deal_folds(KEY, ROWS, folds)
         for h, k in ((4, 2), (BUMPS, 2)):
             found = select_ridge(
                 a, b, h, k, ridges=ridges, folds=folds, key=KEY, weights=weights, rule="best"

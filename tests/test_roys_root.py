@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import inspect
 import math
 from fractions import Fraction
 
@@ -13,8 +11,15 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from hgr_jax.inference.roys_root import beta, distribution, pfaffian, root_finding
-from hgr_jax.inference.roys_root.distribution import log_survival, mean, quantile, survival
+from hgr_jax.inference.roys_root import law, pfaffian
+from hgr_jax.inference.roys_root.law import (
+    MANY,
+    log_survival,
+    log_survival_of_many,
+    mean,
+    quantile,
+    survival,
+)
 
 EIGHTHS = [Fraction(k, 8) for k in range(1, 8)]
 NEAR_ONE = [1 - Fraction(1, 2**k) for k in (4, 6, 10, 20, 35, 50)]
@@ -154,7 +159,7 @@ def test_the_tail_of_one_variable_obeys_its_recurrence(b: float, q: int) -> None
     a, n = q / 2, 2 * b + 1 + q
     c = np.sqrt(np.concatenate([np.linspace(0.01, 40, 200) / (b + 40), [0.5, 0.9, 1 - 1e-9]]))
     log_complement = np.where(c < 0.5, np.log1p(-(c**2)), np.log1p(-c) + np.log1p(c))
-    step = 2 * a * np.log(c) + b * log_complement - np.log(a) - beta.log_beta(a, b)
+    step = 2 * a * np.log(c) + b * log_complement - np.log(a) - pfaffian.log_beta(a, b)
     expected = np.logaddexp(log_survival(c, n, 1, q), step)
     np.testing.assert_allclose(log_survival(c, n + 2, 1, q + 2), expected, rtol=2e-14, atol=2e-12)
 
@@ -307,7 +312,7 @@ def test_blocks_do_not_change_values(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     c, n = rng.uniform(0.05, 0.6, 300), rng.integers(20, 200, 300)
     whole = log_survival(c, n, 4, 5), quantile(c, n, 4, 5), mean(n, 4, 5)
-    monkeypatch.setattr(distribution, "_BLOCK", 1000)
+    monkeypatch.setattr(law, "_BLOCK", 1000)
     monkeypatch.setattr(pfaffian, "_CHUNK", 200)
     parts = log_survival(c, n, 4, 5), quantile(c, n, 4, 5), mean(n, 4, 5)
     for one, other in zip(whole, parts, strict=True):
@@ -353,17 +358,6 @@ def test_a_probability_outside_0_and_1_is_an_error(probability: float) -> None:
         quantile([0.5, probability], 100, 5, 5)
 
 
-def test_brackets_close_on_zeros_of_any_shape() -> None:
-    power = np.array([1.0, 3.0, 9.0, 0.2])
-
-    def function(x: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        return 0.3 - np.abs(x) ** power[chosen]
-
-    ends = np.zeros(4), np.full(4, 0.3), np.ones(4), np.full(4, -0.7)
-    found = root_finding.bracketed_root(function, *ends)
-    np.testing.assert_allclose(found, 0.3 ** (1 / power), rtol=1e-13)
-
-
 degrees = st.integers(1, 12)
 correlations = st.floats(0.001, 0.999)
 
@@ -389,12 +383,26 @@ def test_quantile_and_survival_are_inverse(u: float, log_extra: float, p: int, q
     assert survival(quantile(u, n, p, q), n, p, q) == pytest.approx(1 - u, rel=1e-8)
 
 
-def test_public_docstrings_explain_every_argument_and_run() -> None:
-    for function in (log_survival, survival, quantile, mean):
-        assert all(name in function.__doc__ for name in inspect.signature(function).parameters)
-        assert all(
-            part in function.__doc__ for part in ("Args:", "Returns:", "Raises:", "Example:")
-        )
-    results = doctest.testmod(distribution)
-    assert results.attempted >= 8
-    assert not results.failed
+@pytest.mark.parametrize(
+    ("n", "p", "q", "error"),
+    [(20, 1, 1, 1e-6), (1000, 3, 3, 1e-6), (10**6, 16, 2, 1e-6), (10**6, 16, 16, 2e-5)],
+)
+def test_many_values_are_interpolated(n: int, p: int, q: int, error: float) -> None:
+    """Of one law and of several at once, from 0 to a dependence without noise."""
+    rng = np.random.default_rng(0)
+    bulk = np.abs(rng.normal(size=2 * MANY)) * (math.sqrt(p) + math.sqrt(q)) / math.sqrt(n)
+    c = np.concatenate([np.minimum(bulk, 0.999), rng.uniform(0, 1, MANY), [0, 1e-200, 1, np.nan]])
+    expected, found = log_survival(c, n, p, q), log_survival_of_many(c, n, p, q)
+    np.testing.assert_allclose(found, expected, rtol=error, atol=error)
+    assert not np.array_equal(found, expected, equal_nan=True)
+    rows = np.where(np.arange(len(c)) % 3, n, 50)
+    of_two = log_survival_of_many(c, rows, p, q)
+    np.testing.assert_allclose(of_two, log_survival(c, rows, p, q), rtol=error, atol=error)
+    few = log_survival_of_many(c[:9].reshape(3, 3), rows[:9].reshape(3, 3), p, q)
+    np.testing.assert_array_equal(few, log_survival(c[:9], rows[:9], p, q).reshape(3, 3))
+
+
+def test_many_values_where_there_is_one_or_nothing_to_correlate() -> None:
+    c = np.full(MANY, 0.3)
+    for n, p, q in ((100, 2, 3), (5, 3, 3), (100, 0, 3)):
+        np.testing.assert_allclose(log_survival_of_many(c, n, p, q), log_survival(0.3, n, p, q))

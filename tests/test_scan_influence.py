@@ -10,7 +10,7 @@ from scipy import stats
 
 import hgr_jax
 from hgr_jax import Scan, scan
-from hgr_jax.core.status import Status
+from hgr_jax.core.fits import Status
 
 ROWS = 1000
 

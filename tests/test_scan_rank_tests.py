@@ -11,8 +11,7 @@ from scan_support import is_the_test_of_each_pair
 import hgr_jax
 from hgr_jax import scan
 from hgr_jax.core.host.ranks import RankedColumn
-from hgr_jax.inference._rank_blocks import combined, cross_moments, top_values
-from hgr_jax.inference._rank_law import log_probability
+from hgr_jax.inference.independence import combined, cross_moments, log_probability, top_values
 from hgr_jax.scanning import rank_tests, sums
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -107,18 +105,6 @@ def test_degenerate_data() -> None:
     for x in (constant, (a > 0).astype(np.float32), a[:2]):
         gradient = jax.grad(lambda y: hgr_jax.sk(x, y))(jnp.asarray(b[: len(x)]))  # noqa: B023
         assert np.isfinite(gradient).all()
-
-
-def test_jit_vmap_and_no_recompilation(rng: np.random.Generator, compilations: Any) -> None:
-    a, b = (jnp.asarray(rng.standard_normal((3, 50)), jnp.float32) for _ in range(2))
-    alone = jnp.stack([hgr_jax.sk(x, y, 3) for x, y in zip(a, b, strict=True)])
-    np.testing.assert_allclose(jax.vmap(lambda x, y: hgr_jax.sk(x, y, 3))(a, b), alone, atol=1e-6)
-    np.testing.assert_allclose(jax.jit(hgr_jax.sk)(a[0], b[0]), hgr_jax.sk(a[0], b[0]), atol=1e-6)
-    inputs = [np.asarray(x[0]) for x in (a, b)]
-    with compilations() as programs:
-        hgr_jax.sk(*inputs[::-1], 3)
-        hgr_jax.sk(*(x[:37] for x in inputs), 3)
-    assert not programs
 
 
 def test_errors_name_the_argument() -> None:

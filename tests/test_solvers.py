@@ -1,4 +1,4 @@
-"""The top pair of a small matrix: value, derivatives, ties, warm start."""
+"""Small matrices: factors, and the top pair with its derivatives, ties and warm start."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
+from hgr_jax.core.linalg import inverse_cholesky, right_singular
 from hgr_jax.core.numerics import extremes, safe_rsqrt
-from hgr_jax.core.solvers import SOLVERS, best_row_or_column, safe_norm, top_pair
+from hgr_jax.core.solvers import SOLVERS, lstsq_pair, safe_norm, top_pair
 
 SHAPES = [(3, 3), (5, 2), (2, 5), (4, 1), (1, 4), (1, 1)]
 
@@ -123,7 +124,7 @@ def test_closed_form_takes_no_iterations() -> None:
     assert int(top_pair(jnp.eye(2), "svd").iterations) == 0
 
 
-def test_best_row_or_column(rng: np.random.Generator) -> None:
+def test_lstsq_pair(rng: np.random.Generator) -> None:
     m = rng.standard_normal((4, 3)).astype(np.float32)
     for matrix, expected in ((m, 0), (m.T, 1)):
         matrix = matrix.copy()
@@ -131,7 +132,7 @@ def test_best_row_or_column(rng: np.random.Generator) -> None:
         if (column < row) == (expected == 0):
             matrix[:, 0] *= 10 if expected == 0 else 0.1
             column, row = np.linalg.norm(matrix[:, 0]), np.linalg.norm(matrix[0])
-        pair, direction = best_row_or_column(jnp.asarray(matrix), 1, 1)
+        pair, direction = lstsq_pair(jnp.asarray(matrix), 1, 1)
         assert int(direction) == expected
         np.testing.assert_allclose(pair.correlation, max(column, row), rtol=1e-6)
         np.testing.assert_allclose(pair.u @ matrix @ pair.v, pair.correlation, rtol=1e-5)
@@ -141,7 +142,7 @@ def test_best_row_or_column(rng: np.random.Generator) -> None:
 
 def test_best_of_leading_blocks(rng: np.random.Generator) -> None:
     m = rng.standard_normal((5, 6)).astype(np.float32)
-    pair, _ = best_row_or_column(jnp.asarray(m), 2, 3)
+    pair, _ = lstsq_pair(jnp.asarray(m), 2, 3)
     expected = max(np.linalg.norm(m[:, :3], 2), np.linalg.norm(m[:2], 2))
     np.testing.assert_allclose(pair.correlation, expected, rtol=1e-6)
 
@@ -166,3 +167,52 @@ def test_extremes() -> None:
     np.testing.assert_array_equal(low, [[-3, np.nan]])
     np.testing.assert_array_equal(high, [[2, np.nan]])
     assert not np.any(jax.grad(lambda x: extremes(x)[0].sum())(x[:, :1]))
+
+
+def definite(size: int, rng: np.random.Generator) -> np.ndarray:
+    m = rng.standard_normal((7, 2 * size + 1, size))
+    return m.swapaxes(1, 2) @ m / size
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (1, 3), (3, 1)])
+def test_right_singular_of_one_and_of_a_batch(
+    shape: tuple[int, int], rng: np.random.Generator
+) -> None:
+    m = rng.standard_normal((7, *shape))
+    one_by_one = jax.tree.map(lambda *x: np.stack(x), *map(right_singular, m))
+    exact = np.linalg.svd(m, compute_uv=False)
+    for values, rows, leading in (jax.vmap(right_singular)(m), one_by_one):
+        found = -np.sort(-np.asarray(values), axis=1)
+        np.testing.assert_allclose(found[:, : exact.shape[1]], exact, atol=1e-12)
+        np.testing.assert_allclose(found[:, exact.shape[1] :], 0, atol=1e-7)
+        np.testing.assert_allclose(leading[0], exact[:, 0], rtol=1e-12)
+        np.testing.assert_allclose(leading[1], exact[:, 1:2].sum(axis=1), atol=1e-7)
+        lengths = np.linalg.norm(m @ np.asarray(rows).swapaxes(1, 2), axis=1)
+        np.testing.assert_allclose(lengths, values, atol=1e-7)
+
+
+@pytest.mark.usefixtures("x64")
+def test_derivatives_of_the_inverse_factor(rng: np.random.Generator) -> None:
+    s = jnp.asarray(definite(4, rng)[0] + np.eye(4))
+    exact = jax.jacfwd(lambda s: jnp.linalg.inv(jnp.linalg.cholesky(s)))(s)
+    for derivative in (jax.jacfwd, jax.jacrev):
+        ours = derivative(lambda s: inverse_cholesky((s + s.T) / 2))(s)
+        np.testing.assert_allclose(ours, exact, atol=1e-10)
+    direction = jnp.asarray(definite(4, rng)[1])
+
+    def along(t: jax.Array) -> jax.Array:
+        return inverse_cholesky(s + t * direction)
+
+    step = 1e-4
+    second = (along(step) - 2 * along(0.0) + along(-step)) / step**2
+    ours = jax.jacfwd(jax.jacfwd(along))(jnp.zeros(()))
+    np.testing.assert_allclose(ours, second, atol=1e-6)
+
+
+def test_what_is_not_definite_gives_nan() -> None:
+    s = jnp.asarray([[[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]])
+    assert np.isnan(inverse_cholesky(s[0])).any()
+    found = np.asarray(jax.vmap(inverse_cholesky)(s))
+    assert np.isnan(found[0]).any()
+    np.testing.assert_array_equal(found[1], np.eye(2))

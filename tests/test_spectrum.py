@@ -238,12 +238,3 @@ def test_weights_of_zero_drop_rows(data: Triple) -> None:
     fit = hgr_jax.spectrum_fit(a, b, 3, 2, weights=keep)
     np.testing.assert_allclose(fit.correlations, expected.correlations, atol=1e-6)
     np.testing.assert_allclose(fit.predict(a[keep]), expected.predict(a[keep]), atol=1e-5)
-
-
-@pytest.mark.parametrize("measure", [hgr_jax.spectrum, hgr_jax.total])
-def test_lengths_share_a_program(measure: Any, data: Triple, compilations: Any) -> None:
-    a, b, _ = (np.asarray(x, np.float32) for x in data)
-    measure(a, b, 3, 2)
-    with compilations() as programs:
-        measure(a[:-7], b[:-7], 3, 2)
-    assert not programs

@@ -15,8 +15,7 @@ from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
 from hgr_jax.cli.outputs import free_path, save_shown
 from hgr_jax.cli.scan import ScanOptions, report_scan
-from hgr_jax.core.fits import KBFit
-from hgr_jax.core.status import Status
+from hgr_jax.core.fits import KBFit, Status
 from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import kb, kb_fit, sk_fit
 from hgr_jax.plotting import plot_fit
@@ -91,7 +90,7 @@ def report_pair(
     print(f"{f'HGR-SK({max(h, k)})':<12} {float(single.correlation):.4f}   {single.explains}")
     print(f"{'|Pearson|':<12} {float(kb(a, b, 1, 1)):.4f}")
     if rows >= MIN_ROWS_TO_SPLIT:
-        tested = float(cross_fitted(a, b, h, k, key=jax.random.key(0)))
+        tested = cross_fitted(a, b, h, k, key=jax.random.key(0))
         print(f"{'held out':<12} {tested:.4f}   KB on rows that f and g were not fitted to")
     print(f"\n{fit.message}\n")
     _say_transformations(fit, shown, a, b)

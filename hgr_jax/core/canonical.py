@@ -1,11 +1,16 @@
-"""From two variables to their most correlated transformations, with exact derivatives.
+"""The paper's problem: from two variables to their most correlated transformations.
 
-The steps are: bases, the Gram matrix that whitens them and the small matrix between the two
-variables (`whitened`), and its top pair (`solvers`).  Two rules of differentiation make this exact
-and cheap:
+1. `prepare` applies the kernels: ``a`` and ``b`` become variables of a degree, or features.
+2. `whiten` fits orthonormal bases to both (`orthonormal`) and returns the small matrix M of cross
+   moments between them; HGR-KB is its largest singular value.
+3. `solve` finds the top pair of M: with `solvers.top_pair`, the constrained problem of HGR-KB, or
+   with `solvers.lstsq_pair`, the least squares of HGR-SK.
+4. `correlation` is the value of `solve` with the derivative of the envelope theorem.
 
-* Bases are coordinates, so they are constants; the Gram matrix in these coordinates is an
-  ordinary function of the data.  All that depends on it (coefficients, transformations) has
+Two rules of differentiation make this exact and cheap:
+
+* Bases are coordinates, so they are constants; the Gram matrix in these coordinates is an ordinary
+  function of the data.  Coefficients and transformations depend on the data through it, and have
   derivatives of every order.
 * For the correlation itself the envelope theorem gives the first derivative from the fitted
   transformations alone: with f, g of zero mean and unit variance and correlation s,
@@ -15,13 +20,22 @@ and cheap:
 
   an elementwise pass.  Differentiating this expression again, with the derivatives of f and g
   above, gives the exact higher derivatives.
+
+*Ridge.*  With x, y the features of the kernels, each of zero mean and unit variance, f = alpha . x
+and g = beta . y maximise
+
+    cov(f, g) / sqrt((var f + ridge |alpha|^2) (var g + ridge |beta|^2)).
+
+With x = L q in orthonormal functions q, and C the inverse of a Cholesky factor of L L^T + ridge,
+this is the largest singular value of ``(C L) M (C L)^T``, whose vectors are taken back by
+``(C L)^T``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,37 +43,56 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_derivatives import SymbolicZero
 
-from hgr_jax.core.basis import Basis, FeatureBasis, PolynomialBasis
-from hgr_jax.core.kernels import Encoder, KernelLike, encode
-from hgr_jax.core.numerics import equal_weights, normalised, without_dropped_rows
-from hgr_jax.core.ridge import Ridge, ridged_pair
-from hgr_jax.core.small_matrices import matmul
-from hgr_jax.core.solvers import CanonicalPair, best_row_or_column, top_pair
-from hgr_jax.core.whitened import mean_products, whitened
+from hgr_jax.core.kernels import Encoder, KernelLike, encode, polynomial_kernel
+from hgr_jax.core.linalg import half_lower, inverse_cholesky, matmul
+from hgr_jax.core.numerics import (
+    equal_weights,
+    normalise_weights,
+    row_count,
+    safe_divide,
+    safe_norm,
+    safe_sqrt,
+    without_dropped_rows,
+)
+from hgr_jax.core.orthonormal import (
+    Basis,
+    FeatureBasis,
+    PolynomialBasis,
+    fit_features,
+    fit_polynomials,
+    gram_matrix,
+    same_variable,
+    whitening,
+)
+from hgr_jax.core.rows import mean_product, sum_over_rows
+from hgr_jax.core.solvers import CanonicalPair, lstsq_pair, top_pair
 
 SINGLE_KERNEL = "single_kernel"
 
 
+Degrees = tuple[int | None, int | None]
+"""Degrees of both variables; None where features are given."""
+
+
 @dataclasses.dataclass(frozen=True)
 class CCAProblem:
-    """The static part of a problem: the method, and degrees (None where features are given).
+    """The static part of a problem.
 
-    ``linear`` counts the leading basis functions of each side that span its linear functions;
-    only the single-kernel method reads it.
+    Attributes:
+      degrees: of both sides; None where features are given.
+      method: a solver of `solvers.top_pair`, or `SINGLE_KERNEL`.
+      linear: number of leading basis functions of each side that span its linear functions, for
+        the single-kernel method.
     """
 
-    degrees: tuple[int | None, int | None]
+    degrees: Degrees
     method: str
     linear: tuple[int, int] = (1, 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class FunctionsOf:
-    """Functions of one variable: ``rows (r, 1 + m)`` on ``[1, basis]`` of its features.
-
-    Attributes:
-      features: what its kernel makes of the data, ``(n,)`` or ``(n, m)``.
-    """
+    """Functions of one variable: ``rows (r, 1 + m)`` on ``[1, basis]`` of its ``features``."""
 
     encoder: Encoder
     basis: Basis
@@ -69,31 +102,40 @@ class FunctionsOf:
 
 @dataclasses.dataclass(frozen=True)
 class Residuals:
-    """What given variables left of the functions of two others, as `partial` found it.
+    """Residuals of the functions of two variables given others, as `partial` finds them.
 
-    Coordinate i of what is left of a variable is row i of its ``sides`` less row i of its
-    ``explained``, on ``[1, basis]`` of the given variables.
+    Residual i of a variable is function i of its ``sides`` less row i of its ``explained``, on
+    ``[1, basis]`` of the conditioning variables.
 
     Attributes:
-      sides: of a and of b.
-      explained: ``(m, 1 + r)`` of either.
-      known: orthonormal functions of what is given, 1 among them.
-      well_conditioned: whether the bases of all three are.
+      sides: functions of a and of b.
+      explained: ``(m, 1 + r)`` for either, coefficients of the regression.
+      conditioning: orthonormal functions of the conditioning variables, 1 among them.
+      well_conditioned: whether all three bases are.
     """
 
     sides: tuple[FunctionsOf, FunctionsOf]
     explained: tuple[Array, Array]
-    known: FunctionsOf
+    conditioning: FunctionsOf
     well_conditioned: Array
+
+
+class Ridge(NamedTuple):
+    """A ridge, and the standardised features ``(n, m)`` of both kernels at the rows."""
+
+    strength: Array
+    features: tuple[Array, Array]
 
 
 @dataclasses.dataclass(frozen=True)
 class PreparedPair:
     """Two variables, ready to be solved: see `prepare`.
 
-    ``variables`` has them before their kernels, without what dropped rows held; ``residuals``
-    says where ``a`` and ``b`` are what given variables leave, and is None elsewhere; so is
-    ``ridge``, where transformations are to be regularised.
+    Attributes:
+      a, b: variables ``(n,)`` where the side has a degree, features ``(n, m)`` elsewhere.
+      variables: both before their kernels, dropped rows replaced.
+      residuals: where ``a`` and ``b`` are residuals given other variables, else None.
+      ridge: where transformations are regularised, else None.
     """
 
     problem: CCAProblem
@@ -121,15 +163,15 @@ def prepare(
 
     Args:
       kernels: of a and of b, checked.
-      method: a solver of `solvers.top_pair`, or `SINGLE_KERNEL`.
+      method: as of `CCAProblem`.
       a, b: ``(n,)`` or ``(n, p)``, of one floating dtype.
       weights: ``(n,)`` or None.
-      count: how many of the rows are data; None for all.  Weights are 0 in the others.
-      names: what the caller calls the kernels, for errors.
+      count: number of rows that are data; None for all.  Weights are 0 in the others.
+      names: names of the kernels in error messages.
     """
     plain = not any(callable(kernel) for kernel in kernels) and a.ndim == b.ndim == 1
     if weights is not None:
-        weights, count = normalised(weights), None
+        weights, count = normalise_weights(weights), None
     elif count is not None and not plain:
         weights, count = equal_weights(count, a), None
     a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
@@ -153,7 +195,7 @@ def _degree(encoder: Encoder, features: Array) -> int | None:
 class Transformation:
     """One variable's half of a solution: coefficients of 1 and of each function of a basis.
 
-    Of two polynomials, both halves may be stacked.
+    Both halves may be stacked where both are polynomials.
     """
 
     basis: Basis
@@ -168,13 +210,18 @@ class Transformation:
 class Solution:
     """The optimal pair of transformations and how it was reached.
 
-    ``sides`` are those of a and b, stacked where both are polynomials; ``values`` are those of
-    `whitened.WhitenedPair`.
+    Attributes:
+      correlation: the value; NaN where the data are not finite.
+      sides: transformations of a and b, stacked where both are polynomials.
+      degrees: as of `CCAProblem`.
+      pair: the pair of M.
+      direction: which least-squares problem of HGR-SK won; 0 for HGR-KB.
+      finite, conditioned, values: as of `WhitenedPair`.
     """
 
     correlation: Array
     sides: Transformation | tuple[Transformation, Transformation]
-    degrees: tuple[int | None, int | None]
+    degrees: Degrees
     pair: CanonicalPair
     direction: Array
     finite: Array
@@ -182,11 +229,8 @@ class Solution:
     values: Array | None
 
     def with_fixed_sign(self) -> Solution:
-        """Return the solution with the sign that makes the largest component of f positive.
-
-        (On the orthonormal basis; of g, where f is zero.)  The correlation is positive with either.
-        """
-        # Of a u of unit length the largest component is above those of the smaller v.
+        """Return the solution with the largest component of f (of g, where f is 0) positive."""
+        # Halved and divided by the length of u, no component of v exceeds the largest of a unit u.
         deciding = jnp.concatenate([self.pair.u, self.pair.v / (2 * self.pair.u.shape[0])])
         largest = deciding[jnp.argmax(jnp.abs(deciding))]
         sign = lax.stop_gradient(jnp.where(largest < 0, -1, 1).astype(largest.dtype))
@@ -194,13 +238,10 @@ class Solution:
         def signed(side: Transformation) -> Transformation:
             return Transformation(side.basis, sign * side.coefficients)
 
-        sides = self.sides
-        both = (
-            signed(sides)
-            if isinstance(sides, Transformation)
-            else (signed(sides[0]), signed(sides[1]))
-        )
-        return dataclasses.replace(self, sides=both)
+        if isinstance(self.sides, Transformation):
+            return dataclasses.replace(self, sides=signed(self.sides))
+        f, g = self.sides
+        return dataclasses.replace(self, sides=(signed(f), signed(g)))
 
     @property
     def f(self) -> Transformation:
@@ -234,19 +275,17 @@ def solve(
 
     Args:
       problem: static.
-      a, b: ``(n,)`` where the side is polynomial, features ``(n, m)`` elsewhere.
-      weights: ``(n,)``, summing to 1, or None.
+      a, b, weights, count: as of `PreparedPair`.
       start: values ``(n,)`` of a first guess of g at the rows of ``b``, or None.
-      count: how many of the rows are data; None for all.
-      ridge: None for the largest correlation; then no start, and no single kernel.
+      ridge: None for the largest correlation; with a ridge, no start and no single kernel.
     """
-    fitted = whitened(problem.degrees, a, b, weights, count)
+    fitted = whiten(problem.degrees, a, b, weights, count)
     bases, whitener = fitted.bases, fitted.whitener
     m, finite = fitted.cross_moments()
 
     direction = jnp.zeros((), jnp.int32)
     if problem.method == SINGLE_KERNEL:
-        pair, direction = best_row_or_column(m, *problem.linear)
+        pair, direction = lstsq_pair(m, *problem.linear)
     elif ridge is not None:
         loadings = [
             mean_products(fitted.basis(v, None), fitted.rows(v), x, weights, count, features).T
@@ -268,9 +307,15 @@ def solve(
     else:
         f, g = (matmul(vector, fitted.rows(v)) for v, vector in enumerate((pair.u, pair.v)))
         sides = Transformation(bases[0], f), Transformation(bases[1], g)
-    known, conditioned = fitted.finite, fitted.well_conditioned
     return Solution(
-        value, sides, problem.degrees, pair, direction, known, conditioned, fitted.values
+        value,
+        sides,
+        problem.degrees,
+        pair,
+        direction,
+        fitted.finite,
+        fitted.well_conditioned,
+        fitted.values,
     )
 
 
@@ -294,24 +339,23 @@ def _correlation_jvp(
     a, b, weights, *_ = primals
     solution = solve(problem, *primals)
     s, sides = solution.pair.correlation, (solution.f, solution.g)
-    # One variable at a time, as what is done with its rows is one pass then, and none where there
-    # is no tangent.
-    known: list[Array | None] = [None, None]
+    # One variable at a time: its rows take one pass then, and none without a tangent.
+    values: list[Array | None] = [None, None]
     if solution.values is None or weights is not None:
         w = 1 / a.shape[0] if weights is None else weights
         f, g = (side(x) for side, x in zip(sides, (a, b), strict=True))
     else:
-        # Functions at the rows are there, times the roots of the weights; then so are the slopes.
+        # The functions at the rows are at hand, times the roots of the weights.
         w = 1.0
         here = [x[: len(side.coefficients)] for side, x in zip(sides, solution.values, strict=True)]
         f, g = (matmul(side.coefficients, x) for side, x in zip(sides, here, strict=True))
-        known = [*here]
+        values = [*here]
     a_dot, b_dot, w_dot = tangents[:3]
     total = jnp.zeros_like(s)
     if _perturbed(a_dot):
-        total = total + jnp.sum(_pulled_back(sides[0], a, w * (g - s * f), known[0]) * a_dot)
+        total = total + jnp.sum(_pulled_back(sides[0], a, w * (g - s * f), values[0]) * a_dot)
     if _perturbed(b_dot):
-        total = total + jnp.sum(_pulled_back(sides[1], b, w * (f - s * g), known[1]) * b_dot)
+        total = total + jnp.sum(_pulled_back(sides[1], b, w * (f - s * g), values[1]) * b_dot)
     if _perturbed(w_dot):
         total = total + jnp.sum((f * g - s * (f * f + g * g) / 2) * w_dot)
     return solution.correlation, total
@@ -322,11 +366,7 @@ def _perturbed(tangent: Any) -> bool:
 
 
 def _pulled_back(side: Transformation, x: Array, pull: Array, values: Array | None) -> Array:
-    """Return ``pull_i * d side(x_i) / d x_i``, of the shape of ``x``.
-
-    Args:
-      values: those of a polynomial basis at the rows, as in `PolynomialBasis.slope`, or None.
-    """
+    """Return ``pull_i * d side(x_i) / d x_i``, with ``values`` as of `PolynomialBasis.slope`."""
     if isinstance(side.basis, FeatureBasis):
         return pull[:, None] * matmul(side.basis.transform, side.coefficients[1:])[None, :]
     if values is None:
@@ -334,3 +374,221 @@ def _pulled_back(side: Transformation, x: Array, pull: Array, values: Array | No
     else:
         slope = side.basis.slope(side.coefficients, x, values)
     return pull * slope
+
+
+Bases = PolynomialBasis | tuple[Basis, Basis]
+"""Bases of both variables, stacked where both are polynomial."""
+
+
+class WhitenedPair(NamedTuple):
+    """Bases of both variables, and the moments of ``[1, basis]`` of one after the other.
+
+    Attributes:
+      bases: constant under differentiation.
+      moments: the whitened Gram matrix.
+      whitener: block diagonal, makes the functions of each variable orthonormal.
+      well_conditioned: whether the bases are.
+      finite: whether the data are; a factorisation may fail all the same.
+      values: for short data, ``[1, basis]`` at the rows times the roots of their weights, as of
+        `FittedPolynomials`; else None.
+    """
+
+    bases: Bases
+    moments: Array
+    whitener: Array
+    well_conditioned: Array
+    finite: Array
+    values: Array | None
+
+    def basis(self, v: int, degree: int | None) -> Basis:
+        """Return the basis of variable v, of polynomials up to a degree (None: all)."""
+        if isinstance(self.bases, PolynomialBasis):
+            return self.bases.select(v, degree)
+        return self.bases[v]
+
+    def rows(self, v: int, degree: int | None = None) -> Array:
+        """Return the orthonormal functions ``(m, 1 + m)`` of variable v on its ``[1, basis]``."""
+        size = None if degree is None else 1 + degree
+        return part(self.whitener, self.bases, v, v)[1:size, :size]
+
+    def cross_moments(self) -> tuple[Array, Array]:
+        """Return M, 0 where it is not finite, and whether all of it is."""
+        m = part(self.moments, self.bases, 0, 1)[1:, 1:]
+        return jnp.where(jnp.isfinite(m), m, 0), jnp.isfinite(jnp.sum(m))
+
+
+def part(matrix: Array, bases: Bases, i: int, j: int) -> Array:
+    """Return the rows of variable i and columns of variable j of a matrix of ``[1, basis]``."""
+    size = _sizes(bases)[0]
+    rows, columns = (slice(size, None) if v else slice(size) for v in (i, j))
+    return matrix[rows, columns]
+
+
+def mean_products(
+    basis: Basis, rows: Array, x: Array, weights: Array | None, count: Array | None, values: Array
+) -> Array:
+    """Return the means of ``values (n,)`` or ``(n, p)`` times functions ``rows (r, 1 + m)`` of x.
+
+    Sums that are not finite count as 0.
+    """
+    if weights is None:
+        weighted = values / row_count(count, values)
+    else:
+        weighted = weights.reshape(-1, *[1] * (values.ndim - 1)) * values
+
+    def block(inside: Array | None, x: Array, values: Array) -> Array:
+        functions = basis.functions(x)
+        return matmul(functions if inside is None else functions * inside[None, :], values)
+
+    sums = sum_over_rows(block, (x, weighted), count)
+    return matmul(rows, jnp.where(jnp.isfinite(sums), sums, 0))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def whiten(
+    degrees: Degrees, a: Array, b: Array, weights: Array | None, count: Array | None
+) -> WhitenedPair:
+    """Fit bases to both variables, and return their whitened moments; arguments as of `solve`."""
+    degree_a, degree_b = degrees
+    bases: Bases
+    if degree_a is not None and degree_b is not None:
+        fitted = fit_polynomials((a, b), (degree_a, degree_b), weights, count)
+        bases, gram, whitener, conditioned, finite, values = fitted
+    else:
+        basis_a, conditioned_a = fit_basis(degree_a, a, weights)
+        basis_b, conditioned_b = fit_basis(degree_b, b, weights)
+        bases, conditioned = (basis_a, basis_b), conditioned_a & conditioned_b
+        gram = _moments(bases, a, b, weights)
+        whitener = whitening(gram, same_variable(_sizes(bases)))
+        finite, values = jnp.isfinite(gram).all(), None
+    moments = matmul(matmul(whitener, gram), whitener.T)
+    return WhitenedPair(bases, moments, whitener, conditioned, finite, values)
+
+
+def fit_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:
+    """Fit a basis to a variable (features have no degree), and judge its conditioning."""
+    if degree is None:
+        return fit_features(x, weights)
+    fitted = fit_polynomials((x,), (degree,), weights)
+    return fitted.basis.select(0, degree), fitted.well_conditioned
+
+
+def _sizes(bases: Bases) -> tuple[int, int]:
+    """Return the number of functions ``[1, basis]`` of each."""
+    if isinstance(bases, PolynomialBasis):
+        return (1 + bases.degree,) * 2
+    return 1 + len(bases[0].in_span), 1 + len(bases[1].in_span)
+
+
+def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:
+    """Return the Gram matrix of ``[1, basis]`` of both variables, differentiable in the data."""
+    if isinstance(bases, PolynomialBasis):
+        return gram_matrix(bases, (a, b), weights)
+
+    def rows(inside: Array | None, a: Array, b: Array) -> Array:
+        both = jnp.concatenate([bases[0].functions(a), bases[1].functions(b)])
+        return both if inside is None else both * inside[None, :]
+
+    return mean_product(rows, (a, b), weights)
+
+
+def _values_at_the_rows(
+    bases: PolynomialBasis, a: Array, b: Array, weights: Array | None, count: Array | None
+) -> Array:
+    """Return `WhitenedPair.values` of these bases."""
+    w = equal_weights(count, a) if weights is None else weights
+    return jnp.stack(bases.polynomials(jnp.stack([a, b])), axis=1) * safe_sqrt(w)[None, None, :]
+
+
+@whiten.defjvp
+def _whiten_jvp(
+    degrees: Degrees, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[WhitenedPair, WhitenedPair]:
+    primal = whiten(degrees, *primals)
+    bases, moments, whitener, well_conditioned, finite, values = primal
+    _, gram_dot = jax.jvp(functools.partial(_moments, bases), primals[:3], tangents[:3])
+    moved = matmul(matmul(whitener, gram_dot), whitener.T)
+    # The whitener of a variable moves so that the variable's own moments stay the identity.
+    inward = half_lower(jnp.where(same_variable(_sizes(bases)), moved, 0))
+    turned = matmul(inward, moments)
+    moments_dot = moved - turned - turned.T
+    whitener_dot = -matmul(inward, whitener)
+    constants = bases, well_conditioned, finite
+    bases_dot, good_dot, finite_dot = jax.tree.map(_no_tangent, constants)
+    values_dot = None
+    if values is not None and isinstance(bases, PolynomialBasis):
+        rows = functools.partial(_values_at_the_rows, bases, count=primals[3])
+        _, values_dot = jax.jvp(rows, primals[:3], tangents[:3])
+    return primal, WhitenedPair(
+        bases_dot, moments_dot, whitener_dot, good_dot, finite_dot, values_dot
+    )
+
+
+def _no_tangent(x: Array) -> Any:
+    inexact = jnp.issubdtype(x.dtype, jnp.inexact)
+    return jnp.zeros_like(x) if inexact else np.zeros(x.shape, jax.dtypes.float0)
+
+
+def ridged_pair(
+    m: Array, loadings: tuple[Array, Array], strength: Array, solver: str
+) -> tuple[CanonicalPair, Array]:
+    """Return the pair that maximises the regularised correlation, and whether it is finite.
+
+    Its ``correlation`` is the plain one, ``u . M v``.
+
+    Args:
+      m: finite cross moments ``(h, k)`` of orthonormal functions.
+      loadings: of standardised features on these, ``(p, h)`` and ``(q, k)``.
+      strength: the ridge, ``()``, raised to the least that rounding does not hide.
+      solver: of `top_pair`.
+    """
+    first, second = (_regularised(each, strength) for each in loadings)
+    regularised = matmul(matmul(first, m), second.T)
+    finite = jnp.isfinite(jnp.sum(regularised))
+    pair = top_pair(jnp.where(jnp.isfinite(regularised), regularised, 0), solver)
+    u, v = (
+        safe_divide(each, safe_norm(each))
+        for each in (matmul(pair.u, first), matmul(pair.v, second))
+    )
+    correlation = jnp.dot(u, matmul(m, v))
+    return dataclasses.replace(pair, correlation=correlation, u=u, v=v), finite
+
+
+def _regularised(loadings: Array, strength: Array) -> Array:
+    """Return ``C L`` times the root of 1 + ridge, so that no ridge makes it vanish."""
+    size = loadings.shape[0]
+    least = 8 * size * float(jnp.finfo(loadings.dtype).eps)
+    ridge = jnp.maximum(strength, least)
+    share = ridge / (1 + ridge)
+    gram = matmul(loadings, loadings.T) * (1 - share) + share * np.eye(size, dtype=loadings.dtype)
+    return matmul(inverse_cholesky(gram), loadings)
+
+
+def standardised_features(kernel: KernelLike, x: Array, weights: Array, name: str) -> Array:
+    """Return the features of a kernel, of zero mean and unit variance; 0 where one is constant.
+
+    The features of a degree are the monomials of the standardised variable.
+
+    Args:
+      x: ``(n,)`` or ``(n, p)``, dropped rows replaced.
+      weights: ``(n,)``, of sum 1.
+      name: name of the kernel in error messages.
+    """
+    if callable(kernel):
+        _, features = encode(kernel, x, weights, name)
+    else:
+        # The unit of x does not matter to a standardised power; in this one the largest is 1.
+        features = polynomial_kernel(_reaching_1(x - _mean(x, weights)), kernel)
+    centred = _reaching_1(features - _mean(features, weights))
+    variance = jnp.sum(weights[:, None] * centred * centred, axis=0, keepdims=True)
+    varies = variance > (8 * float(jnp.finfo(x.dtype).eps)) ** 2
+    return jnp.where(varies, centred / jnp.sqrt(jnp.where(varies, variance, 1)), 0)
+
+
+def _mean(x: Array, weights: Array) -> Array:
+    return jnp.sum(weights.reshape(-1, *[1] * (x.ndim - 1)) * x, axis=0, keepdims=True)
+
+
+def _reaching_1(x: Array) -> Array:
+    """Return columns scaled to a largest absolute value of 1, or 0."""
+    return safe_divide(x, lax.stop_gradient(jnp.max(jnp.abs(x), axis=0, keepdims=True)))

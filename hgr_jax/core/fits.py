@@ -1,40 +1,385 @@
-"""Fits: frozen pytrees.
+"""Fits: what callers see of a solution.
 
-They pass through `jax.jit`, `jax.vmap` and `jax.tree` like arrays do; a fit made under
-`jax.vmap` holds a batch of fits.
+`KBFit`, `SKFit` and `PartialFit` are frozen pytrees, with the transformations `CopulaTransform` and
+`PartialTransform`, a `Status`, and a standard error.  They pass through `jax.jit`, `jax.vmap` and
+`jax.tree` like arrays do; a fit made under `jax.vmap` holds a batch of fits.  `as_fit` makes one of
+a solution.
+
+*Standard error.*  With f, g standardised and of correlation s, ``psi = f g - s (f^2 + g^2) / 2`` is
+the influence of a row on s (by the envelope theorem, on a maximum too); the variance of s is that
+of a mean of psi.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
+import statistics
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_given, as_pair, as_weights, check_level
+from hgr_jax._checks import as_given, as_pair, as_real_array, as_weights, check_level
 from hgr_jax._optional import require
+from hgr_jax._texts import html_table
 from hgr_jax.core.canonical import PreparedPair, Residuals, Solution, Transformation
+from hgr_jax.core.formulas import formula
+from hgr_jax.core.kernels import Encoder
+from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import (
     equal_weights,
-    normalised,
+    normalise_weights,
     row_count,
     safe_divide,
     safe_sqrt,
     without_dropped_rows,
 )
-from hgr_jax.core.padding import over_rows
-from hgr_jax.core.partial import on_variables
-from hgr_jax.core.showing import ShownFit
-from hgr_jax.core.status import Status, decided
-from hgr_jax.core.transforms import CopulaTransform, PartialTransform, check_single
-from hgr_jax.core.uncertainty import interval, standard_error
+from hgr_jax.core.orthonormal import Basis, PolynomialBasis
+from hgr_jax.core.rows import first_rows, over_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+class Status(enum.IntEnum):
+    """The outcome of a fit; ``KBFit.message`` says it in words."""
+
+    OPTIMAL = 0
+    """The global maximum."""
+    TIED = 1
+    """The maximum, which several pairs of transformations reach."""
+    NOT_CONVERGED = 2
+    """The solver stopped before its conditions held."""
+    ILL_CONDITIONED = 3
+    """No well-conditioned basis was found: the value may be too low."""
+    CONSTANT = 4
+    """A variable does not vary, or only with what is given: the value is 0."""
+    NOT_FINITE = 5
+    """NaN or infinity in data or weights: the value is NaN."""
+    ONE_ROW = 6
+    """The maximum, of which one row makes a large part: f and g single it out."""
+    REGULARISED = 7
+    """The maximum of the regularised correlation, where a ridge was asked for."""
+
+
+MESSAGES = {
+    Status.OPTIMAL: "optimal: the correlation is the global maximum over the two kernels",
+    Status.TIED: (
+        "optimal, but several pairs of transformations reach the same correlation:"
+        " f and g are one choice among them"
+    ),
+    Status.REGULARISED: (
+        "optimal for the ridge: f and g are the global maximum of the regularised correlation, and"
+        " the correlation is theirs"
+    ),
+    Status.ONE_ROW: (
+        "optimal, but f and g single out one row, fit.influential_row, which makes a large part of"
+        " the correlation, fit.leverage of it: compare with ranks, or without that row"
+    ),
+    Status.NOT_CONVERGED: (
+        "the solver stopped before the optimality conditions held to rounding;"
+        " compare with solver='svd', or use float64"
+    ),
+    Status.ILL_CONDITIONED: (
+        "no well-conditioned basis was found for these degrees (far outliers, or features that"
+        " nearly depend on each other): the correlation may be too low; use lower degrees,"
+        " a rank transform, or float64"
+    ),
+    Status.CONSTANT: (
+        "a or b does not vary over the rows of positive weight, or what is given explains all of"
+        " it: the correlation is 0"
+    ),
+    Status.NOT_FINITE: (
+        "NaN or infinity in a, b or what is given, a negative or NaN weight, or none above 0"
+        " (or degrees too high for the digits of the data): the correlation is NaN"
+    ),
+}
+
+
+def decide_status(*cases: tuple[Array, Status]) -> Array:
+    """Return the status of the last case whose condition holds, or else OPTIMAL."""
+    status = jnp.int32(Status.OPTIMAL)
+    for condition, name in cases:
+        status = jnp.where(condition, jnp.int32(name), status)
+    return status
+
+
+FIGURES_SHOWN = 3
+"""Number of figures of a batch that are printed at either end."""
+
+
+def is_concrete(tree: Any) -> bool:
+    """Return whether all leaves are arrays with values: not traced, abstract, or deleted."""
+    leaves = jax.tree.leaves(tree)
+    return bool(leaves) and all(
+        isinstance(leaf, np.ndarray | np.generic)
+        or (
+            isinstance(leaf, jax.Array)
+            and not isinstance(leaf, jax.core.Tracer)
+            and not leaf.is_deleted()
+        )
+        for leaf in leaves
+    )
+
+
+def _format_figures(value: Any) -> str:
+    """Return one number, or the first and the last of many, as text."""
+    host = np.asarray(value)
+    form = "d" if host.dtype.kind in "iub" else ".4g"
+    if host.ndim == 0:
+        return format(host.item(), form)
+    texts = [format(number, form) for number in host.ravel().tolist()]
+    if len(texts) > 2 * FIGURES_SHOWN:
+        texts = [*texts[:FIGURES_SHOWN], "...", *texts[-FIGURES_SHOWN:]]
+    return f"[{', '.join(texts)}]"
+
+
+class ShownFit:
+    """Base of fits with a status: they print their main figures, in notebooks as a table.
+
+    Attributes:
+      status: a `Status`, as an int array.
+      shown: names of the figures to print.
+    """
+
+    status: Array
+    shown: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def message(self) -> str | list[str]:
+        """The status in words (a list, for a batch of fits); needs concrete values."""
+        host = np.asarray(self.status)
+        if host.ndim:
+            return [MESSAGES[Status(s)] for s in host.ravel().tolist()]
+        return MESSAGES[Status(int(host))]
+
+    def __repr__(self) -> str:
+        if not is_concrete(self):
+            return self._fields()
+        figures, remark = self._figures()
+        line = ", ".join(f"{key}={value}" for key, value in figures.items())
+        return f"{type(self).__name__}({line})\n  {remark}"
+
+    def _repr_html_(self) -> str:
+        """Return the figures as a small table."""
+        if not is_concrete(self):
+            return html_table("", (), [[self._fields()]])
+        figures, remark = self._figures()
+        return html_table(type(self).__name__, (), [*figures.items(), ("status", remark)])
+
+    def _fields(self) -> str:
+        """Return the text that a dataclass prints by default."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # of the subclass
+        values = [f"{field.name}={getattr(self, field.name)!r}" for field in fields]
+        return f"{type(self).__qualname__}({', '.join(values)})"
+
+    def _figures(self) -> tuple[dict[str, str], str]:
+        """Return the figures, and the status in words or the number of fits."""
+        figures = {name: _format_figures(getattr(self, name)) for name in self.shown}
+        message = self.message
+        return figures, f"{len(message)} fits" if isinstance(message, list) else message
+
+
+def standard_error(f: Array, g: Array, s: Array) -> Array:
+    """Return the standard error of ``s``, the correlation of f and g.
+
+    Args:
+      f, g: ``(n,)``, of zero mean and unit variance, times the roots of weights that sum to 1.
+      s: their correlation.
+    """
+    weighted_psi = f * g - s * (f * f + g * g) / 2
+    return safe_sqrt(jnp.sum(weighted_psi**2))
+
+
+def normal_quantile(level: float) -> float:
+    """Return the point below which a standard normal number is with probability ``level``."""
+    return statistics.NormalDist().inv_cdf(level)
+
+
+def interval(
+    value: Array, error: Array, rows: Array, sizes: tuple[Array, Array], level: float
+) -> tuple[Array, Array]:
+    """Return both ends of `KBFit.interval`.
+
+    Args:
+      value, error: correlations and their standard errors, of any shape.
+      rows: the effective number of rows.
+      sizes: number of functions of either variable that were chosen from.
+      level: asked coverage.
+    """
+    z = normal_quantile((1 + level) / 2)
+    # The largest squared singular value of noise, times the rows, is near this (Johnstone, 2001).
+    p, q = (jnp.maximum(size.astype(value.dtype) - 0.5, 0) for size in sizes)
+    chance = jnp.square(safe_sqrt(p) + safe_sqrt(q))
+    low = ezekiel(jnp, value, rows, chance) - z * error
+    return jnp.where(low <= 0, 0, low), jnp.minimum(value + z * error, 1)
+
+
+def ezekiel(xp: Any, value: Any, rows: Any, parameters: Any) -> Any:
+    """Return `hgr_jax.inference.corrected`, with the functions of ``xp``, JAX's or NumPy's."""
+    freedom = rows - 1 - parameters
+    enough = freedom > 0
+    squared = 1 - (1 - value * value) * (rows - 1) / xp.where(enough, freedom, 1)
+    positive = enough & ~(squared <= 0)
+    return xp.where(positive, xp.sqrt(xp.where(positive, squared, 1)), 0)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class CopulaTransform:
+    """A copula transformation, f or g: ``x (n,)`` or ``(n, p)`` to ``(n,)``.
+
+    It has zero mean and unit variance (with the weights of the fit) on the data it was fitted
+    to, unless the correlation is 0; then it may be 0.  It is evaluated in the orthonormal basis
+    of the fit, which stays accurate where `coefficients` on raw powers lose digits.
+
+    Differentiable in ``x`` and, through the fit, in the data it was fitted to.
+    """
+
+    encoder: Encoder
+    side: Transformation
+
+    def __call__(self, x: ArrayLike) -> Array:
+        """Return values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
+        check_single(self.side.coefficients.shape[:-1])
+        x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
+        return first_rows(_evaluate(x, self), x.shape[0])
+
+    @property
+    def coefficients(self) -> Array:
+        """Mixing coefficients ``(m,)`` on the columns of the kernel.
+
+        For a polynomial these are the columns of `polynomial_kernel`, in the units of the data:
+        ``f(x) = polynomial_kernel(x, h) @ coefficients + intercept``.  (For reading: on data far
+        from 0 that sum cancels to few digits.)  For a callable kernel, its features.
+        """
+        return self._expanded()[1]
+
+    @property
+    def intercept(self) -> Array:
+        """The constant that makes the mean of the transformation zero."""
+        return self._expanded()[0]
+
+    def _expanded(self) -> tuple[Array, Array]:
+        check_single(self.side.coefficients.shape[:-1])
+        return expansion(self)
+
+    def formula(self, *names: str, digits: int = 3) -> str:
+        """Return the polynomial as text that can be computed with.
+
+        As in ``-1.2 + 0.5 x + 0.3 x^2`` where that gives its values on the data of the fit to 1%
+        of their standard deviation; else in a centred and scaled variable, with the digits that do:
+        ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.  Beside an outlier some 10^5 standard
+        deviations away (in float32, some 100) no digits do, and the text says so.  ``nan`` for a
+        fit of NaN.
+
+        Args:
+          names: one for each variable; default ``x``, or ``x0, x1, ...``.
+          digits: least number of significant digits of each coefficient.
+
+        Raises:
+          TypeError: for a callable kernel, whose features have no names.
+          ValueError: for another number of names than of variables.
+        """
+        check_single(self.side.coefficients.shape[:-1])
+        if callable(self.encoder.kernel):
+            raise TypeError("formula() needs a polynomial kernel; this transform has a callable.")
+        variables = self.encoder.variables or 1
+        if not names:
+            names = ("x",) if variables == 1 else tuple(f"x{i}" for i in range(variables))
+        if len(names) != variables:
+            raise ValueError(f"formula() needs {variables} name(s); got {len(names)}: {names}.")
+        return formula(self.encoder, self.side, [str(name) for name in names], digits)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PartialTransform(CopulaTransform):
+    """The residual of a function of x given functions of other variables c: called with both.
+
+        transform(x, given=c) = f(x) - explained(c)
+
+    It has zero mean and unit variance (with the weights of the fit) on the data it was fitted to,
+    and correlates with no function of the kernel of c there, unless the correlation is 0; then it
+    may be 0.  ``coefficients``, ``intercept`` and ``formula`` are those of f, a function of x
+    alone.
+
+    Attributes:
+      explained: the regression of f on functions of c, a `CopulaTransform`, with a formula of its
+        own.
+    """
+
+    explained: CopulaTransform
+
+    def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
+        """Return values ``(n,)`` at the same rows of ``x`` and ``given``.
+
+        Args:
+          x, given: ``(n,)`` or ``(n, p)``, of as many columns as the data of the fit.
+        """
+        check_single(self.side.coefficients.shape[:-1])
+        x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
+        c = as_new_given(given, self.explained.encoder, x)
+        return first_rows(_evaluate(x, self) - _evaluate(c, self.explained), x.shape[0])
+
+
+@jax.jit
+def expansion(transform: CopulaTransform) -> tuple[Array, Array]:
+    """Return the constant and the mixing coefficients, on the columns of the kernel."""
+    basis, coefficients = transform.side.basis, transform.side.coefficients
+    if isinstance(basis, PolynomialBasis):
+        expansion = matmul(basis.monomials(), coefficients)
+        return expansion[0], expansion[1:]
+    weights = matmul(basis.transform, coefficients[1:])
+    offset = coefficients[0] - jnp.dot(basis.mean, weights)
+    if transform.encoder.factors is None:
+        return offset, weights
+    expansion = matmul(weights, transform.encoder.monomials())
+    return offset + expansion[0], expansion[1:]
+
+
+def check_single(batch: tuple[int, ...]) -> None:
+    """Raise a ValueError where a transform belongs to a batch of fits, of this shape."""
+    if batch:
+        raise ValueError(
+            f"this transform belongs to a batch of fits, of shape {batch};"
+            " map over it: jax.vmap(lambda fit: ...)(fits)."
+        )
+
+
+def as_new_data(x: ArrayLike, columns: int | None, dtype: DTypeLike, *, name: str = "x") -> Array:
+    """Return data for a transform, of as many columns as it was fitted to (None: any number)."""
+    x = as_real_array(name, x).astype(dtype)
+    if columns not in (None, 1 if x.ndim == 1 else x.shape[1]):
+        raise ValueError(
+            f"{name} must have {columns} column(s), as the data of the fit had;"
+            f" got shape {tuple(x.shape)}."
+        )
+    return x
+
+
+def as_new_given(given: ArrayLike | None, encoder: Encoder, x: Array) -> Array:
+    """Return given variables at the rows of ``x``, for a transform."""
+    if given is None:
+        raise ValueError(
+            "given is missing: the fit is conditional on other variables. Pass these at the same"
+            " rows, as in fit.f(a, given=c) and fit.score(a, b, given=c)."
+        )
+    given = as_new_data(given, encoder.variables, x.dtype, name="given")
+    if given.shape[0] != x.shape[0]:
+        raise ValueError(f"given must have {x.shape[0]} rows, as x; got {given.shape[0]}.")
+    return given
+
+
+@over_rows(columns=1)
+def _evaluate(x: Array, transform: CopulaTransform, *, count: Array | None) -> Array:
+    del count  # the caller cuts the rows that are not data
+    return transform.side(transform.encoder(x))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +409,7 @@ class TransformedPair:
         a, b = as_pair(a, b)
         weights = as_weights(weights, a.shape[0], a.dtype)
         if weights is not None:
-            a, b, _, weights = _counted(a, b, None, weights)
+            a, b, _, weights = _replace_dropped(a, b, None, weights)
         return _weighted_pearson(self.f(a), self.g(b), weights)
 
 
@@ -199,7 +544,7 @@ class SKFit(KBFit):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
 class PartialFit(KBFit):
-    """A fit of what given variables c leave of two others: the result of ``kb_fit(given=c)``.
+    """A fit of the residuals of two variables given others c: the result of ``kb_fit(given=c)``.
 
     As a `KBFit`, but that ``f`` and ``g`` are called with c too: ``f(a, given=c)``.
 
@@ -233,18 +578,18 @@ class PartialFit(KBFit):
         weights = as_weights(weights, a.shape[0], a.dtype)
         c = as_given(given, a.shape[0], a.dtype)
         if weights is not None:
-            a, b, c, weights = _counted(a, b, c, weights)
+            a, b, c, weights = _replace_dropped(a, b, c, weights)
         return _weighted_pearson(self.f(a, given=c), self.g(b, given=c), weights)
 
 
 @over_rows(columns=4, weights=3)
-def _counted(
+def _replace_dropped(
     a: Array, b: Array, given: Array | None, weights: Array, *, count: Array | None
 ) -> tuple[Array, Array, Array | None, Array]:
-    del count  # the rows that are not data have weight 0
-    weights = normalised(weights)
-    known = None if given is None else without_dropped_rows(given, weights)
-    return without_dropped_rows(a, weights), without_dropped_rows(b, weights), known, weights
+    del count  # rows of padding have weight 0
+    weights = normalise_weights(weights)
+    c = None if given is None else without_dropped_rows(given, weights)
+    return without_dropped_rows(a, weights), without_dropped_rows(b, weights), c, weights
 
 
 @over_rows(columns=3, weights=2)
@@ -264,20 +609,20 @@ def _standardised(x: Array, w: Array | float) -> tuple[Array, Array]:
     return x / jnp.sqrt(jnp.where(varies, variance, 1)), varies
 
 
-DOMINANT_PART = 0.3
-"""Of a correlation: more is a large part for one row."""
+DOMINANT_SHARE = 0.3
+"""Share of a correlation above which one row dominates it, with the two conditions below."""
 
 DOMINANT_MULTIPLE = 10
-"""... if it is also so many times what the row's weight would give it: of few rows each counts."""
+"""Share over the row's weight: among few rows every row has a large share."""
 
 DOMINANT_CORRELATION = 0.1
-"""... and if that much of the correlation is its part: of nearly none any row makes much."""
+"""Correlation that the row makes: of a correlation near 0 any row makes a large share."""
 
 
-def is_dominant(part: Any, weight: Any, correlation: Any) -> Any:
-    """Return whether a row makes a large part of a correlation; its weight is of a sum of 1."""
-    large = (part > DOMINANT_PART) & (part > DOMINANT_MULTIPLE * weight)
-    return large & (part * correlation > DOMINANT_CORRELATION)
+def is_dominant(leverage: Any, weight: Any, correlation: Any) -> Any:
+    """Return whether a row makes a large share of a correlation; weights have the sum 1."""
+    large = (leverage > DOMINANT_SHARE) & (leverage > DOMINANT_MULTIPLE * weight)
+    return large & (leverage * correlation > DOMINANT_CORRELATION)
 
 
 def _weighted_rows(solution: Solution, pair: PreparedPair) -> tuple[Array, Array, Array]:
@@ -298,16 +643,16 @@ def error_of(solution: Solution, pair: PreparedPair) -> Array:
 
 
 def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> KBFit:
-    """Return what callers see of a solution; ``unique`` ones are not searched for ties."""
+    """Return the fit of a solution; a ``unique`` one is not searched for ties."""
     solution = solution.with_fixed_sign()
     eps = float(jnp.finfo(solution.correlation.dtype).eps)
     tied = jnp.zeros((), bool) if unique else solution.pair.tied
     degrees = jnp.stack([jnp.sum(side.basis.in_span) for side in (solution.f, solution.g)])
     f, g, w = _weighted_rows(solution, pair)
-    # The correlation is the sum of these: a row's part of it.
-    parts = lax.stop_gradient(f * g)
-    row = jnp.argmax(parts).astype(jnp.int32)
-    part = safe_divide(jnp.max(parts), lax.stop_gradient(solution.correlation))
+    # Each row's contribution to the correlation, which is their sum.
+    contributions = lax.stop_gradient(f * g)
+    row = jnp.argmax(contributions).astype(jnp.int32)
+    leverage = safe_divide(jnp.max(contributions), lax.stop_gradient(solution.correlation))
     weight = lax.stop_gradient(w)[row]
     rows = (
         jnp.asarray(row_count(pair.count, w), w.dtype)
@@ -316,11 +661,11 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
     )
     conditioned, residuals = solution.conditioned, pair.residuals
     if residuals is not None:
-        rows = rows - jnp.sum(residuals.known.basis.in_span).astype(w.dtype)
+        rows = rows - jnp.sum(residuals.conditioning.basis.in_span).astype(w.dtype)
         conditioned &= residuals.well_conditioned
-    dominated = is_dominant(part, weight, solution.correlation)
+    dominated = is_dominant(leverage, weight, solution.correlation)
     plain = [] if pair.ridge is None else [(jnp.array(True), Status.REGULARISED)]
-    status = decided(
+    status = decide_status(
         *plain,
         (dominated, Status.ONE_ROW),
         (tied, Status.TIED),
@@ -337,7 +682,7 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
         residual=solution.pair.residual,
         iterations=solution.pair.iterations,
         status=status,
-        leverage=part,
+        leverage=leverage,
         influential_row=row,
         standard_error=standard_error(f, g, solution.pair.correlation),
         effective_rows=rows,
@@ -346,20 +691,63 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
 
 
 def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> PartialFit:
-    """Return a fit of coordinates of residuals as one of the variables that they are of."""
+    """Return a fit of residual coordinates as one of the variables themselves."""
     coordinates = fit.f.side, fit.g.side
     own, explained, _ = on_variables(
         pair,
         (coordinates[0].basis, coordinates[1].basis),
         (coordinates[0].coefficients[None, :], coordinates[1].coefficients[None, :]),
     )
-    known = residuals.known
+    c = residuals.conditioning
     f, g = (
         PartialTransform(
             side.encoder,
             Transformation(side.basis, function[0]),
-            CopulaTransform(known.encoder, Transformation(known.basis, regression[0])),
+            CopulaTransform(c.encoder, Transformation(c.basis, regression[0])),
         )
         for side, function, regression in zip(residuals.sides, own, explained, strict=True)
     )
     return PartialFit(**(vars(fit) | {"f": f, "g": g}))
+
+
+def on_variables(
+    pair: PreparedPair, bases: tuple[Basis, Basis], coefficients: tuple[Array, Array]
+) -> tuple[tuple[Array, Array], tuple[Array, Array], Array]:
+    """Expand functions of residual coordinates on the variables themselves.
+
+    Args:
+      pair: with residuals.
+      bases: of the coordinates of a and of b.
+      coefficients: ``(r, 1 + m)`` of r functions of either, on ``[1, basis]``.
+
+    Returns:
+      Coefficients on ``[1, basis]`` of a and of b; coefficients of their regressions on ``[1,
+      basis]`` of the conditioning variables; and the signs ``(r,)`` that were applied to make the
+      largest of a's (of b's, where a's are 0) positive, as the signs of coordinates are arbitrary.
+    """
+    assert pair.residuals is not None
+    own, explained = [], []
+    for v, (basis, rows) in enumerate(zip(bases, coefficients, strict=True)):
+        encoder = pair.encoders[v]
+
+        def on_coordinates(row: Array, basis: Basis = basis, encoder: Encoder = encoder) -> Any:
+            return expansion(CopulaTransform(encoder, Transformation(basis, row)))
+
+        offset, slopes = jax.vmap(on_coordinates)(rows)
+        own.append(matmul(slopes, pair.residuals.sides[v].rows).at[:, 0].add(offset))
+        explained.append(matmul(slopes, pair.residuals.explained[v]))
+    first, second = (_farthest(lax.stop_gradient(each[:, 1:])) for each in own)
+    deciding = jnp.where(first == 0, second, first)
+    sign = jnp.where(deciding < 0, -1, 1).astype(deciding.dtype)
+    column = sign[:, None]
+    return (
+        (column * own[0], column * own[1]),
+        (column * explained[0], column * explained[1]),
+        sign,
+    )
+
+
+def _farthest(rows: Array) -> Array:
+    """Return the entry of every row that is farthest from 0."""
+    place = jnp.argmax(jnp.abs(rows), axis=1, keepdims=True)
+    return jnp.take_along_axis(rows, place, axis=1)[:, 0]

@@ -1,8 +1,8 @@
 """Transformations as text that can be computed with.
 
 A polynomial printed in powers of the data cancels: far from 0, or beside an outlier, three digits
-of each coefficient give nothing of the value.  So the text is in a centred and scaled variable
-where it must be, with as many digits as the value needs.
+of each coefficient give no digit of the value.  There the text is in a centred and scaled variable,
+with as many digits as the value needs.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from hgr_jax._arrays import Floats
-from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
 from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.kernels import Encoder, monomial_exponents
+from hgr_jax.core.orthonormal import FeatureBasis, PolynomialBasis
 
 LARGEST_ERROR = 0.01
-"""Most that rounding the coefficients changes a value, in standard deviations.  Nowhere more, as an
-outlier may be where the polynomial is steep."""
+"""Largest change of a value by rounding the coefficients, in standard deviations, anywhere in the
+region of the data: an outlier may be where the polynomial is steep."""
 
 NO_DIGITS = "not to be computed with: outlying rows ask for more digits than a float has"
 
 NOISE = 1e-5
-"""Below this, in standard deviations, a term is what rounding left."""
+"""Size of a term, in standard deviations, below which it is rounding."""
 
-MOST_RAW_DIGITS = 5
-"""With more, a centred variable reads better than powers of the data."""
+MAX_RAW_DIGITS = 5
+"""Largest number of digits in powers of the data; with more, a centred variable reads better."""
 
 
 def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits: int) -> str:
@@ -64,7 +64,7 @@ def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits
 
     with np.errstate(all="ignore"):  # powers of raw data may overflow
         raw = _expanded(encoder, side, np.zeros_like(shift), np.ones_like(unit))
-        plain = shortest(raw, points * unit[:, None] + shift[:, None], MOST_RAW_DIGITS)
+        plain = shortest(raw, points * unit[:, None] + shift[:, None], MAX_RAW_DIGITS)
     if plain is not None:
         return _sum_of_terms(plain, names)
     symbols = _symbols(names)
@@ -77,11 +77,11 @@ def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits
     return ", ".join([_sum_of_terms(rough, symbols), *meanings, NO_DIGITS])
 
 
-MODERATE = 10
-"""Standard deviations of a value that rows have even where none of them is far from the others."""
+MODERATE_VALUE = 10
+"""Largest value, in standard deviations, that rows without outliers have."""
 
 POINTS_COMPARED = 1000
-"""At which an expansion and its evaluation are compared, and of the region of several variables."""
+"""Number of points at which an expansion is compared with its evaluation."""
 
 Terms = dict[tuple[int, ...], float]
 """Coefficients by the exponents of each variable."""
@@ -149,10 +149,10 @@ def _lost_digits(
     shift: Floats,
     unit: Floats,
 ) -> float:
-    """Return how far an expansion is from what the transformation evaluates to, on the data.
+    """Return the distance of an expansion from the evaluated transformation, on the data.
 
-    The data are about the nodes, and where the value is not large: elsewhere, as far from an
-    outlier or between two clusters, a steep polynomial may round as it likes.
+    The data are about the nodes, and where the value is not large; elsewhere, as far from an
+    outlier or between two clusters, rounding of a steep polynomial does not matter.
 
     Args:
       terms: the polynomial in ``(x - shift) / unit``.
@@ -164,18 +164,15 @@ def _lost_digits(
         x = np.concatenate([nodes, near], axis=1).astype(np.asarray(side.coefficients).dtype)
         value = _as_evaluated(encoder, side, x)
         u = (x.astype(np.float64) - shift[:, None]) / unit[:, None]
-        apart = np.abs(value - _polynomial_at(terms, u))
-    apart = np.where(np.isfinite(x).all(axis=0), np.nan_to_num(apart, nan=np.inf), 0)
-    moderate = np.abs(value) <= MODERATE
+        error = np.abs(value - _polynomial_at(terms, u))
+    error = np.where(np.isfinite(x).all(axis=0), np.nan_to_num(error, nan=np.inf), 0)
+    moderate = np.abs(value) <= MODERATE_VALUE
     moderate[: nodes.shape[1]] = True
-    return float(apart[moderate].max())
+    return float(error[moderate].max())
 
 
 def _points_at_nodes(encoder: Encoder, side: Transformation, frames: Floats) -> Floats:
-    """Return points ``(p, n)`` at and beside the zeros of the last polynomials (Gauss's nodes).
-
-    They lie where the data do; next to an outlier, one of them.
-    """
+    """Return points ``(p, n)`` at and beside the zeros of the last polynomials (Gauss's nodes)."""
     basis = side.basis if encoder.factors is None else encoder.factors
     assert isinstance(basis, PolynomialBasis)
     recurrences = np.asarray(basis.recurrence, np.float64).reshape(len(frames), -1, basis.degree)
@@ -228,7 +225,7 @@ def _recurred(frame: Floats, recurrence: Floats, a: Floats) -> Floats:
 
 
 def _points_of_region(frames: Floats, shift: Floats, unit: Floats) -> Floats:
-    """Return points ``(p, n)`` of the region that the data are in."""
+    """Return points ``(p, n)`` of the region of the data."""
     framed = np.linspace(-1, 1, 201)[None, :]
     if len(frames) > 1:
         framed = np.random.default_rng(0).uniform(-1, 1, (len(frames), POINTS_COMPARED))
@@ -273,7 +270,7 @@ def _symbols(names: Sequence[str]) -> list[str]:
 
 
 def _meaning(symbol: str, name: str, shift: float, unit: float) -> str:
-    """Return how a symbol comes from a variable, to the last digit that counts."""
+    """Return the definition of a symbol by a variable, to the last significant digit."""
     moved = name
     if shift:
         size = f"{abs(shift):.15g}"

@@ -10,24 +10,30 @@ import jax.numpy as jnp
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax.core.basis import Basis
-from hgr_jax.core.canonical import PreparedPair, Transformation
-from hgr_jax.core.kernels import Encoder
-from hgr_jax.core.numerics import equal_weights, safe_norm, safe_sqrt
-from hgr_jax.core.padding import first_rows, over_rows
-from hgr_jax.core.partial import on_variables
-from hgr_jax.core.showing import ShownFit
-from hgr_jax.core.small_matrices import matmul
-from hgr_jax.core.solvers import CanonicalModes, all_modes
-from hgr_jax.core.status import Status, decided
-from hgr_jax.core.transforms import (
+from hgr_jax.core.canonical import (
+    PreparedPair,
+    Transformation,
+    WhitenedPair,
+    mean_products,
+    whiten,
+)
+from hgr_jax.core.fits import (
     CopulaTransform,
     PartialTransform,
+    ShownFit,
+    Status,
     as_new_data,
     as_new_given,
     check_single,
+    decide_status,
+    on_variables,
 )
-from hgr_jax.core.whitened import WhitenedPair, mean_products, whitened
+from hgr_jax.core.kernels import Encoder
+from hgr_jax.core.linalg import matmul
+from hgr_jax.core.numerics import equal_weights, safe_norm, safe_sqrt
+from hgr_jax.core.orthonormal import Basis
+from hgr_jax.core.rows import first_rows, over_rows
+from hgr_jax.core.solvers import CanonicalModes, all_modes
 
 
 @jax.tree_util.register_dataclass
@@ -57,10 +63,11 @@ class SpectrumTransform:
         """
         check_single(self.weights.shape[:-2])
         x = as_new_data(x, self.encoder.variables, self.weights.dtype)
-        values = _values_of_modes(x, self)
-        known = self.explained
-        if known is not None:
-            values = values - _values_of_modes(as_new_given(given, known.encoder, x), known)
+        values = _evaluate_modes(x, self)
+        regression = self.explained
+        if regression is not None:
+            c = as_new_given(given, regression.encoder, x)
+            values = values - _evaluate_modes(c, regression)
         elif given is not None:
             raise ValueError("given must be None: the fit was of a and b alone, given none.")
         return first_rows(values, x.shape[0])
@@ -79,7 +86,7 @@ class SpectrumTransform:
 
 
 @over_rows(columns=1)
-def _values_of_modes(x: Array, transform: SpectrumTransform, *, count: Array | None) -> Array:
+def _evaluate_modes(x: Array, transform: SpectrumTransform, *, count: Array | None) -> Array:
     del count  # the caller cuts the rows that are not data
     functions = transform.basis.functions(transform.encoder(x))
     return matmul(transform.weights, functions).T
@@ -161,8 +168,8 @@ def root_mean_square(correlations: Array) -> Array:
 
 
 def _whitened_pair(pair: PreparedPair) -> tuple[WhitenedPair, Array, Array]:
-    """Return what `whitened` does, M of the size of both kernels, and whether all is finite."""
-    fitted = whitened(pair.problem.degrees, pair.a, pair.b, pair.weights, pair.count)
+    """Return the result of `whiten`, M of the size of both kernels, and whether all is finite."""
+    fitted = whiten(pair.problem.degrees, pair.a, pair.b, pair.weights, pair.count)
     m, finite = fitted.cross_moments()
     h, k = pair.problem.degrees
     return fitted, m[:h, :k], finite & fitted.finite
@@ -175,13 +182,13 @@ def correlations_of_modes(pair: PreparedPair) -> Array:
 
 
 def total_correlation(pair: PreparedPair) -> Array:
-    """Return their root mean square: of M a smooth function, which needs no modes."""
+    """Return the root mean square of the canonical correlations, a smooth function of M."""
     _, m, finite = _whitened_pair(pair)
     return jnp.where(finite, jnp.minimum(safe_norm(m) / min(m.shape) ** 0.5, 1), jnp.nan)
 
 
 def fit_modes(pair: PreparedPair) -> SpectrumFit:
-    """Fit all modes."""
+    """Fit all modes of a pair."""
     _, b = pair.variables
     fitted, m, finite = _whitened_pair(pair)
     modes = _with_fixed_signs(all_modes(m))
@@ -192,29 +199,29 @@ def fit_modes(pair: PreparedPair) -> SpectrumFit:
         )
         for v, (degree, vectors) in enumerate(zip(degrees, (modes.u, modes.v), strict=True))
     )
-    # Near 0 first, so that the products keep their digits.
+    # Moved near 0 first, so that the products keep their digits.
     near = b - lax.stop_gradient(b[:1])
     w = equal_weights(pair.count, b) if pair.weights is None else pair.weights
     mean = matmul(w, near)
     centred = near - (mean[None, :] if mean.ndim else mean)
     loadings = mean_products(g.basis, g.weights, pair.b, pair.weights, pair.count, centred)
     in_span = jnp.stack([jnp.sum(side.basis.in_span) for side in (f, g)])
-    conditioned, base, left = fitted.well_conditioned, None, pair.residuals
-    if left is not None:
-        known = left.known
-        conditioned &= left.well_conditioned
-        regression = mean_products(known.basis, known.rows, known.features, w, None, centred)
-        slopes = matmul(regression.T, known.rows).reshape(-1, known.rows.shape[1])
-        base = SpectrumTransform(known.encoder, known.basis, slopes)
+    conditioned, base, residuals = fitted.well_conditioned, None, pair.residuals
+    if residuals is not None:
+        c = residuals.conditioning
+        conditioned &= residuals.well_conditioned
+        regression = mean_products(c.basis, c.rows, c.features, w, None, centred)
+        slopes = matmul(regression.T, c.rows).reshape(-1, c.rows.shape[1])
+        base = SpectrumTransform(c.encoder, c.basis, slopes)
         own, explained, sign = on_variables(pair, (f.basis, g.basis), (f.weights, g.weights))
         f, g = (
             SpectrumTransform(
                 side.encoder,
                 side.basis,
                 weights,
-                SpectrumTransform(known.encoder, known.basis, regressions),
+                SpectrumTransform(c.encoder, c.basis, slopes_of_c),
             )
-            for side, weights, regressions in zip(left.sides, own, explained, strict=True)
+            for side, weights, slopes_of_c in zip(residuals.sides, own, explained, strict=True)
         )
         loadings = sign.reshape(-1, *[1] * (loadings.ndim - 1)) * loadings
     return SpectrumFit(
@@ -224,7 +231,7 @@ def fit_modes(pair: PreparedPair) -> SpectrumFit:
         mean=mean + lax.stop_gradient(b[0]),
         loadings=loadings,
         degrees=in_span.astype(jnp.int32),
-        status=decided(
+        status=decide_status(
             (modes.tied, Status.TIED),
             (~conditioned, Status.ILL_CONDITIONED),
             (jnp.any(in_span == 0), Status.CONSTANT),

@@ -1,7 +1,7 @@
-"""Arithmetic that stays finite, with finite derivatives, where a denominator or a root is zero.
+"""Arithmetic with finite derivatives where a denominator or a root is zero; standardised variables.
 
-And what standardises a variable.  Rows may be padded: of arrays ``(n, ...)`` only the first
-``count`` rows are data then, and ``count`` is an array ``()``; None means that all rows are.
+Rows may be padded: of arrays ``(n, ...)`` only the first ``count`` rows are data then, and
+``count`` is an array ``()``; None means that all rows are.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def safe_norm(x: Array) -> Array:
     return safe_sqrt(jnp.sum(x * x))
 
 
-def normalised(weights: Array) -> Array:
+def normalise_weights(weights: Array) -> Array:
     """Return weights that sum to 1; a negative one makes all of them NaN."""
     weights = jnp.where(jnp.min(weights) >= 0, weights, jnp.nan)
     largest = lax.stop_gradient(jnp.max(weights))
@@ -79,7 +79,7 @@ def row_mask(count: Array | None, rows: int) -> Array | None:
     return None if count is None else lax.iota(jnp.int32, rows) < count
 
 
-def kept(x: Array, count: Array | None, fill: Any = 0) -> Array:
+def fill_padding(x: Array, count: Array | None, fill: Any = 0) -> Array:
     """Return ``x (n, ...)`` with ``fill`` in the rows from ``count`` on."""
     mask = row_mask(count, x.shape[0])
     return x if mask is None else jnp.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, fill)
@@ -100,7 +100,7 @@ def equal_weights(count: Array | None, x: Array) -> Array:
 
 def row_mean(x: Array, count: Array | None = None, *, keepdims: bool = False) -> Array:
     """Return the mean over the rows of ``x (n, ...)`` that are data."""
-    return jnp.sum(kept(x, count), axis=0, keepdims=keepdims) / row_count(count, x)
+    return jnp.sum(fill_padding(x, count), axis=0, keepdims=keepdims) / row_count(count, x)
 
 
 def standardise(x: Array, count: Array | None = None, *, ddof: int = 0) -> Array:
@@ -116,7 +116,7 @@ def standardise(x: Array, count: Array | None = None, *, ddof: int = 0) -> Array
       ddof: of the standard deviation, static.
     """
     framed = _framed(x, count)
-    centred = kept(framed.rows - row_mean(framed.rows, count, keepdims=True), count)
+    centred = fill_padding(framed.rows - row_mean(framed.rows, count, keepdims=True), count)
     variance = row_mean(centred * centred, count, keepdims=True)
     if ddof:
         rows = row_count(count, x)
@@ -140,7 +140,7 @@ def standard_deviation(
         weights = weights / jnp.max(weights)
         weights = weights / jnp.sum(weights)
     framed = _framed(x, count)
-    centred = kept(framed.rows - _mean_over_rows(framed.rows, count, weights), count)
+    centred = fill_padding(framed.rows - _mean_over_rows(framed.rows, count, weights), count)
     variance = _mean_over_rows(centred * centred, count, weights)
     root = jnp.sqrt(jnp.where(framed.constant, 1, variance))
     return jnp.where(framed.constant, 0, root / framed.zoom / framed.unit)[0]
@@ -159,7 +159,7 @@ class _Framed(NamedTuple):
 
 
 def _framed(x: Array, count: Array | None) -> _Framed:
-    low, high = extremes(kept(x, count, x[:1]))
+    low, high = extremes(fill_padding(x, count, x[:1]))
     unit = reciprocal_power(jnp.maximum(jnp.abs(low), jnp.abs(high)))
     first, low, high = (lax.stop_gradient(end) * unit for end in (x[:1], low, high))
     reach = jnp.maximum(high - first, first - low)

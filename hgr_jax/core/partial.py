@@ -1,31 +1,31 @@
-"""What functions of given variables leave of the functions of two others; differentiable.
+"""Conditioning: residuals of the functions of two variables given others; differentiable.
 
-Least squares on orthonormal functions.  What is left has coordinates of its own (constants, as all
-bases), in which directions that are explained but for rounding are 0: to take those for functions
-would be to correlate noise.
+Residuals of least squares on orthonormal functions have coordinates of their own (constants, as all
+bases).  Directions explained but for rounding are 0 in them: they would correlate noise.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.core.basis import Basis
-from hgr_jax.core.canonical import FunctionsOf, PreparedPair, Residuals, Transformation, prepare
-from hgr_jax.core.fitting import whitening
-from hgr_jax.core.kernels import Encoder, KernelLike, encode
-from hgr_jax.core.numerics import equal_weights, normalised, without_dropped_rows
-from hgr_jax.core.small_matrices import matmul, symmetric_eigen
-from hgr_jax.core.transforms import CopulaTransform, expansion
-from hgr_jax.core.whitened import fit_basis
+from hgr_jax.core.canonical import (
+    FunctionsOf,
+    PreparedPair,
+    Residuals,
+    fit_basis,
+    prepare,
+)
+from hgr_jax.core.kernels import KernelLike, encode
+from hgr_jax.core.linalg import matmul, symmetric_eigen
+from hgr_jax.core.numerics import equal_weights, normalise_weights, without_dropped_rows
+from hgr_jax.core.orthonormal import whitening
 
 EXPLAINED = {"float32": 1e-5, "float64": 1e-12}
-"""Share of the variance of a function: if no more is left of it, that is rounding."""
+"""Share of a function's variance, by dtype, below which its residual is rounding."""
 
 
 def prepare_given(
@@ -34,44 +34,43 @@ def prepare_given(
     a: Array,
     b: Array,
     weights: Array | None,
-    given: Array | None,
-    given_kernel: KernelLike,
+    conditioning: tuple[Array | None, KernelLike],
     count: Array | None,
     *,
     names: tuple[str, str] = ("h", "k"),
 ) -> PreparedPair:
-    """Prepare two variables whose functions are what those of ``given`` leave of them.
+    """Prepare two variables whose functions are residuals given functions of other variables.
 
     Args:
-      given: ``(n,)`` or ``(n, p)``; None for `canonical.prepare` alone.
-      given_kernel: its kernel, checked.
+      conditioning: other variables ``(n,)`` or ``(n, p)``, and their kernel, checked; None in their
+        place for `canonical.prepare` alone.
       kernels, method, a, b, weights, count, names: as of `canonical.prepare`.
     """
+    given, given_kernel = conditioning
     if given is None:
         return prepare(kernels, method, a, b, weights, count, names=names)
-    weights = equal_weights(count, a) if weights is None else normalised(weights)
+    weights = equal_weights(count, a) if weights is None else normalise_weights(weights)
     a, b, given = (without_dropped_rows(x, weights) for x in (a, b, given))
-    known, of_given, conditioned = _functions_of(given_kernel, given, weights, "given_degree")
+    values, of_given, sound = _orthonormal_functions(given_kernel, given, weights, "given_degree")
     coordinates, sides, explained = [], [], []
     for kernel, x, name in zip(kernels, (a, b), names, strict=True):
-        functions, side, good = _functions_of(kernel, x, weights, name)
-        left, turn, slopes = _left_of(functions[1:], known, weights)
-        coordinates.append(left.T)
-        sides.append(dataclasses.replace(side, rows=matmul(turn, side.rows[1:])))
-        explained.append(matmul(matmul(turn, slopes), of_given.rows))
-        conditioned &= good
-    residuals = Residuals((sides[0], sides[1]), (explained[0], explained[1]), of_given, conditioned)
+        functions, side, good = _orthonormal_functions(kernel, x, weights, name)
+        residual, rotation, slopes = _residualise(functions[1:], values, weights)
+        coordinates.append(residual.T)
+        sides.append(dataclasses.replace(side, rows=matmul(rotation, side.rows[1:])))
+        explained.append(matmul(matmul(rotation, slopes), of_given.rows))
+        sound &= good
+    residuals = Residuals((sides[0], sides[1]), (explained[0], explained[1]), of_given, sound)
     pair = prepare((1, 1), method, coordinates[0], coordinates[1], weights)
     return dataclasses.replace(pair, variables=(a, b), residuals=residuals)
 
 
-def _functions_of(
+def _orthonormal_functions(
     kernel: KernelLike, x: Array, weights: Array, name: str
 ) -> tuple[Array, FunctionsOf, Array]:
-    """Return 1 and orthonormal functions of a variable at its rows, ``(1 + m, n)``.
+    """Return 1 and orthonormal functions ``(1 + m, n)`` of a variable; 0 where data lack support.
 
-    Those that the data do not support are 0.  And what they are elsewhere, and whether their basis
-    is well conditioned.
+    Also the functions as such, and whether their basis is well conditioned.
     """
     encoder, features = encode(kernel, x, weights, name)
     degree = None if callable(encoder.kernel) or features.ndim == 2 else encoder.kernel
@@ -82,59 +81,18 @@ def _functions_of(
     return matmul(whitener, values), FunctionsOf(encoder, basis, whitener, features), conditioned
 
 
-def _left_of(functions: Array, known: Array, weights: Array) -> tuple[Array, Array, Array]:
-    """Return what orthonormal ``known (r, n)`` leave of ``functions (m, n)``, in coordinates.
+def _residualise(
+    functions: Array, conditioning: Array, weights: Array
+) -> tuple[Array, Array, Array]:
+    """Return the residuals of ``functions (m, n)`` given orthonormal ``conditioning (r, n)``.
 
-    And the constants ``(m, m)`` that turn what is left into these, 0 where nothing is; and the
-    slopes ``(m, r)`` of the regression.
+    They are in coordinates of their own.  Also the constant rotation ``(m, m)`` to these, 0 in
+    directions without residual, and the slopes ``(m, r)`` of the regression.
     """
-    slopes = matmul(functions * weights[None, :], known.T)
-    left = functions - matmul(slopes, known)
-    moments = lax.stop_gradient(matmul(left * weights[None, :], left.T))
+    slopes = matmul(functions * weights[None, :], conditioning.T)
+    residual = functions - matmul(slopes, conditioning)
+    moments = lax.stop_gradient(matmul(residual * weights[None, :], residual.T))
     shares, coordinates = symmetric_eigen(jnp.where(jnp.isfinite(moments), moments, 0))
-    clear = shares > EXPLAINED[str(left.dtype)]
-    turn = jnp.where(clear[:, None], coordinates.T, 0)
-    return matmul(turn, left), turn, slopes
-
-
-def on_variables(
-    pair: PreparedPair, bases: tuple[Basis, Basis], coefficients: tuple[Array, Array]
-) -> tuple[tuple[Array, Array], tuple[Array, Array], Array]:
-    """Return what functions of the coordinates of residuals are on the variables themselves.
-
-    Args:
-      pair: with residuals.
-      bases: of the coordinates of a and of b.
-      coefficients: ``(r, 1 + m)`` of r functions of either, on ``[1, basis]``.
-
-    Returns:
-      Coefficients on ``[1, basis]`` of a and of b, of what they explain on those of what is given,
-      and signs ``(r,)`` that make the largest of a's positive (of b's, where a's are 0): those of
-      the coordinates are an accident.
-    """
-    assert pair.residuals is not None
-    own, explained = [], []
-    for v, (basis, rows) in enumerate(zip(bases, coefficients, strict=True)):
-        encoder = pair.encoders[v]
-
-        def on_coordinates(row: Array, basis: Basis = basis, encoder: Encoder = encoder) -> Any:
-            return expansion(CopulaTransform(encoder, Transformation(basis, row)))
-
-        offset, slopes = jax.vmap(on_coordinates)(rows)
-        own.append(matmul(slopes, pair.residuals.sides[v].rows).at[:, 0].add(offset))
-        explained.append(matmul(slopes, pair.residuals.explained[v]))
-    first, second = (_farthest(lax.stop_gradient(each[:, 1:])) for each in own)
-    deciding = jnp.where(first == 0, second, first)
-    sign = jnp.where(deciding < 0, -1, 1).astype(deciding.dtype)
-    column = sign[:, None]
-    return (
-        (column * own[0], column * own[1]),
-        (column * explained[0], column * explained[1]),
-        sign,
-    )
-
-
-def _farthest(rows: Array) -> Array:
-    """Return the entry of every row that is farthest from 0."""
-    place = jnp.argmax(jnp.abs(rows), axis=1, keepdims=True)
-    return jnp.take_along_axis(rows, place, axis=1)[:, 0]
+    clear = shares > EXPLAINED[str(residual.dtype)]
+    rotation = jnp.where(clear[:, None], coordinates.T, 0)
+    return matmul(rotation, residual), rotation, slopes

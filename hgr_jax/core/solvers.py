@@ -1,4 +1,4 @@
-"""The canonical pairs of a small matrix: the top one, or all of them.
+"""The canonical pairs of a small matrix: `top_pair` for HGR-KB, `lstsq_pair` for HGR-SK, all modes.
 
 In whitened coordinates the constrained least squares of the paper,
 
@@ -10,6 +10,7 @@ becomes, with alpha eliminated,
 
 on the matrix M (h x k) of cross moments of two orthonormal bases, whatever the number of rows.
 Its maximum is the largest singular value of M, and every other stationary point is a saddle.
+jaxopt's projected gradient solves it; the derivatives are those of the implicit function theorem.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from hgr_jax.core.linalg import Singular, matmul, right_singular
 from hgr_jax.core.numerics import safe_divide, safe_norm, safe_rsqrt, safe_sqrt
-from hgr_jax.core.small_matrices import Singular, matmul, right_singular
 
 with warnings.catch_warnings():
     # jaxopt is no longer maintained and says so on import.
@@ -59,17 +60,16 @@ class CanonicalPair:
 def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair:
     """Return the top singular triple of ``m (h, k)``, differentiable to any order, in both modes.
 
+    The optimum is global with both solvers: where the iteration from ``start`` ends below the
+    closed form, or less exact than it, the closed form is returned.  Where singular values tie with
+    the first, ``v`` is `_lowest_degree_vector` of theirs, whatever the start, and its derivative in
+    the tied directions is set to 0.
+
     Args:
       m: matrix with finite entries.
       solver: ``"projected_gradient"``, a jaxopt constrained solver started from ``start`` or
         from the closed-form pair, or ``"svd"``, the closed form.
       start: a vector ``(k,)``, of any norm, or None.
-
-    The optimum is global with both solvers: where the iteration from ``start`` ends below the
-    closed form, or less exact than it, the closed form is returned.  The derivative of ``v`` is
-    that of the implicit function theorem.  Where singular values tie with the first, ``v`` is the
-    one nearest to the first axis that theirs come near (the function of lowest degree), whatever
-    the start, and has no derivative in the tied directions; it is set to zero there.
     """
     v, iterations, tied, _ = _leading_vector(solver, m, start)
     product = matmul(m, v)
@@ -80,20 +80,22 @@ def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair
     return CanonicalPair(correlation, u, v, residual, iterations, tied)
 
 
-def best_row_or_column(m: Array, rows: int, columns: int) -> tuple[CanonicalPair, Array]:
-    """Return the better of the top pairs of ``m[:, :columns]`` and ``m[:rows, :]``, and which won.
+def lstsq_pair(m: Array, rows: int, columns: int) -> tuple[CanonicalPair, Array]:
+    """Return the better of the two least-squares solutions of HGR-SK, and which one won.
 
-    With one row and one column these are plain least squares: of one whitened variable on the
-    basis of the other, whose solution is the column or row itself.
+    They are the top pairs of ``m[:, :columns]`` and ``m[:rows, :]``.  With one row and one column
+    they are `jnp.linalg.lstsq` of one whitened variable on the orthonormal basis of the other,
+    whose solution is the column or row itself.
     """
-    first = _embedded(top_pair(m[:, :columns], "svd"), m.shape)
-    second = _embedded(top_pair(m[:rows, :], "svd"), m.shape)
+    first = _pad_pair(top_pair(m[:, :columns], "svd"), m.shape)
+    second = _pad_pair(top_pair(m[:rows, :], "svd"), m.shape)
     direction = jnp.where(first.correlation >= second.correlation, 0, 1)
     best = jax.tree.map(lambda x, y: jnp.where(direction == 0, x, y), first, second)
     return best, direction
 
 
-def _embedded(pair: CanonicalPair, shape: tuple[int, ...]) -> CanonicalPair:
+def _pad_pair(pair: CanonicalPair, shape: tuple[int, ...]) -> CanonicalPair:
+    """Return a pair of part of a matrix as one of the whole, of this shape."""
     return dataclasses.replace(
         pair,
         u=jnp.pad(pair.u, (0, shape[0] - pair.u.shape[0])),
@@ -106,7 +108,7 @@ _Leading = tuple[Array, Array, Array, Singular]
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
-    """Return v, the iterations, whether v is one of several, and `right_singular`."""
+    """Return v, the number of iterations, whether values tie, and `right_singular`."""
     none = jnp.zeros((), jnp.int32)
     if m.shape[1] == 1:
         one = jnp.ones(1, m.dtype)
@@ -116,7 +118,7 @@ def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
     near = values >= largest * (1 - tolerance)
     unique = second < largest * (1 - tolerance)
     tied = second >= largest * (1 - 2 * tolerance)
-    closed_form = _simplest(jnp.where(near[:, None], rows, 0))
+    closed_form = _lowest_degree_vector(jnp.where(near[:, None], rows, 0))
     if solver == "svd":
         return _unit_sphere(closed_form), none, tied, decomposition
     first = closed_form if start is None else _direction(start)
@@ -124,7 +126,7 @@ def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
     v, iterations = _projected_gradient(matmul(scaled.T, scaled), first)
     if start is not None:
         closed_form = _unit_sphere(closed_form)
-        # The value is flat around its maximum: only the residual tells an exact v.
+        # The value is flat around its maximum: only the residual shows whether v is exact.
         eps = jnp.finfo(m.dtype).eps
         allowed = 4 * safe_norm(_stationarity(closed_form, scaled)) + 4 * eps
         exact = safe_norm(_stationarity(v, scaled)) <= allowed
@@ -137,11 +139,11 @@ def _tie_tolerance(m: Array) -> float:
     return 8 * m.shape[1] * float(jnp.finfo(m.dtype).eps)
 
 
-def _simplest(rows: Array) -> Array:
-    """Return the vector in the span of orthonormal ``rows`` nearest to the first axis near it.
+def _lowest_degree_vector(rows: Array) -> Array:
+    """Return the projection on the span of orthonormal ``rows`` of the first axis near the span.
 
-    Rows of zero count as absent.  With axes in order of degree: of equally good functions, one of
-    low degree, and the same one on every machine.  Its length is at least a half of the span's.
+    Rows of zero count as absent.  Axes are in order of degree: among functions that tie, this
+    chooses one of low degree, and the same one on every machine.
     """
     projection = matmul(rows.T, rows)
     reach = jnp.where(np.eye(len(rows), dtype=bool), projection, 0)
@@ -217,7 +219,7 @@ def _leading_vector_jvp(
 def _solve_at_optimum(
     v: Array, decomposition: Singular, matvec: Callable[[Array], Array], b: Array
 ) -> Array:
-    """Solve a system of the Jacobian of `_stationarity` at ``v``.  Its eigenvectors are known.
+    """Solve a system of the Jacobian of `_stationarity` at ``v``, by its eigenvectors.
 
     They are v, with eigenvalue ``-2 sigma_1^2``, and the other singular vectors, with
     ``sigma_i^2 - sigma_1^2``; directions that tie with v are dropped.
@@ -247,9 +249,9 @@ class CanonicalModes(NamedTuple):
 def all_modes(m: Array) -> CanonicalModes:
     """Return all ``r = min(h, k)`` singular triples of a finite ``m (h, k)``, the largest first.
 
-    Differentiable to any order, in both modes.  Where values tie, those of them are one of the
-    limits of their derivatives nearby, and the vectors have none within the tied directions; where
-    a value is 0, its derivative is set to 0.
+    Differentiable to any order, in both modes.  Where values tie, their derivatives are one of the
+    limits nearby, and those of the vectors in the tied directions are 0; where a value is 0, its
+    derivative is set to 0.
     """
     if m.shape[0] < m.shape[1]:
         values, v, u = _tall_modes(m.T)
@@ -267,12 +269,12 @@ def _tall_modes(m: Array) -> tuple[Array, Array, Array]:
         rows = jnp.ones((1, 1), m.dtype)
     else:
         _, rows, _ = right_singular(m)
-    # Measured again: the small values of a batch are known to half the digits.
+    # Computed again: the small values of a batch have half the digits.
     products = matmul(rows, m.T)
     squares, order = lax.top_k(jnp.sum(products * products, axis=1), len(rows))
     values, rows, products = safe_sqrt(squares), rows[order], products[order]
-    some = values > _tie_tolerance(m) * values[0]
-    u = jnp.where(some, safe_rsqrt(squares), 0)[:, None] * products
+    positive = values > _tie_tolerance(m) * values[0]
+    u = jnp.where(positive, safe_rsqrt(squares), 0)[:, None] * products
     return values, u, rows
 
 
@@ -290,8 +292,8 @@ def _tall_modes_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Any,
     ahead, behind = between * values[None, :], between.T * values[:, None]
     turn_u = safe_divide(ahead + behind, gaps)
     turn_v = safe_divide(between * values[:, None] + between.T * values[None, :], gaps)
-    # What leaves the span of all u; v has no other directions.
-    some = values > tolerance * values[0]
-    outward = safe_divide(moved - matmul(between.T, u), jnp.where(some, values, 0)[:, None])
+    # The part outside the span of all u; the v span everything.
+    positive = values > tolerance * values[0]
+    outward = safe_divide(moved - matmul(between.T, u), jnp.where(positive, values, 0)[:, None])
     values_dot = jnp.sum(jnp.where(np.eye(len(v), dtype=bool), between, 0), axis=0)
     return (values, u, v), (values_dot, matmul(turn_u.T, u) + outward, matmul(turn_v.T, v))

@@ -22,7 +22,7 @@ from hgr_jax.fairness.steps import TrainingError
 from hgr_jax.fairness.storage import CheckpointError
 from hgr_jax.fairness.tasks import MLP, Task
 from hgr_jax.fairness.trainer import FairTrainer
-from hgr_jax.inference.bias import corrected
+from hgr_jax.inference.intervals import corrected
 
 if TYPE_CHECKING:
     from hgr_jax.fairness.estimators import FairMLPClassifier, FairMLPRegressor

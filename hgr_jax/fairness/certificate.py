@@ -11,12 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._checks import check_count, check_level
 from hgr_jax._optional import require
 from hgr_jax._texts import html_table
-from hgr_jax.core.fits import KBFit
-from hgr_jax.core.status import Status
-from hgr_jax.core.uncertainty import normal_quantile
+from hgr_jax.core.fits import KBFit, Status, normal_quantile
 from hgr_jax.fairness.attributes import learn_attribute, numbers
 from hgr_jax.fairness.penalties import Penalty
-from hgr_jax.inference.bias import corrected_on_host
+from hgr_jax.inference.intervals import corrected_on_host
 from hgr_jax.measures import kb_fit
 
 if TYPE_CHECKING:

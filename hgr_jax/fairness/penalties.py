@@ -20,7 +20,7 @@ from hgr_jax.fairness.groups import over_columns, prediction_columns, within
 from hgr_jax.fairness.statistic import Statistic
 from hgr_jax.fairness.statistic_names import DIFFERENTIABLE, statistic_by_name
 from hgr_jax.fairness.statistics import KB, Function
-from hgr_jax.inference.bias import corrected
+from hgr_jax.inference.intervals import corrected
 
 
 def excess(value: ArrayLike, threshold: ArrayLike) -> Array:

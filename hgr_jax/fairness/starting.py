@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from hgr_jax.core.padding import first_rows
+from hgr_jax.core.rows import first_rows
 from hgr_jax.fairness.attributes import Attribute, check_sizes
 from hgr_jax.fairness.dual import LagrangianDual
 from hgr_jax.fairness.history import History

@@ -28,7 +28,7 @@ from hgr_jax._checks import (
 )
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.fairness.statistic import Statistic
-from hgr_jax.inference.bounds import upper_bound
+from hgr_jax.inference.intervals import upper_bound
 from hgr_jax.measures import kb, sk, total
 
 

@@ -14,7 +14,7 @@ from flax import nnx
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from hgr_jax.core.padding import pad_rows, padded_length
+from hgr_jax.core.rows import pad_rows, padded_length
 from hgr_jax.fairness.dual import DualState, LagrangianDual
 from hgr_jax.fairness.penalties import Penalty, PenaltyState
 from hgr_jax.fairness.tasks import Task

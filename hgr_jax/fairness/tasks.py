@@ -14,7 +14,7 @@ from flax import nnx
 from jax import Array
 from numpy.typing import NDArray
 
-from hgr_jax.measures._networks import linear_layers
+from hgr_jax.measures.neural_network import linear_layers
 
 
 @dataclasses.dataclass(frozen=True)

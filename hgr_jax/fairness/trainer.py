@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._checks import check_count
 from hgr_jax._progress import progress_bar
-from hgr_jax.core.padding import first_rows, pad_rows, padded_length
+from hgr_jax.core.rows import first_rows, pad_rows, padded_length
 from hgr_jax.fairness.attributes import (
     Attribute,
     Protected,

@@ -1,25 +1,27 @@
-"""Is it more than chance, and how much of it is bias?
+"""Is it more than chance, and how much of it is bias?  Functions of data on the host.
 
+* `independence`: `independence_test`, the test to begin with, by ranks;
 * `roys_root`: the law that HGR-KB follows for many rows of independent data;
-* `independence_test`: the test to begin with, by ranks;
-* `permutation_test`: an exact test with any measure;
-* `adjust`: many p-values at once;
-* `cross_fitted`, `bootstrap`: a value without the upward bias, and an interval;
-* `upper_bound`: a differentiable bound of the value in the population;
-* `select_degrees`, `select_ridge`: degrees, or a ridge, by cross-validation.
+* `permutation`: `permutation_test`, an exact test with any measure;
+* `intervals`: `corrected` values, `upper_bound`, a differentiable bound of the value in the
+  population, and `adjust`, for many p-values at once;
+* `resampling`: `cross_fitted` and `bootstrap`, a value without the upward bias, and an interval;
+* `selection`: `select_degrees`, `select_ridge`, by cross-validation.
 
-All of them are functions of data on the host; `hgr_jax.scan` uses them for whole tables.
+`hgr_jax.scan` uses them for whole tables.
 """
 
 from hgr_jax.inference import roys_root
-from hgr_jax.inference.bias import corrected
-from hgr_jax.inference.bounds import upper_bound
-from hgr_jax.inference.degrees import DegreeSelection, select_degrees
 from hgr_jax.inference.independence import IndependenceTest, independence_test
-from hgr_jax.inference.multiplicity import adjust
+from hgr_jax.inference.intervals import adjust, corrected, upper_bound
 from hgr_jax.inference.permutation import PermutationTest, permutation_test
 from hgr_jax.inference.resampling import BootstrapInterval, bootstrap, cross_fitted
-from hgr_jax.inference.ridges import RidgeSelection, select_ridge
+from hgr_jax.inference.selection import (
+    DegreeSelection,
+    RidgeSelection,
+    select_degrees,
+    select_ridge,
+)
 
 __all__ = [
     "BootstrapInterval",

@@ -1,4 +1,23 @@
-"""A test of independence by ranks, of which nobody chooses the degrees."""
+"""A test of independence by ranks that chooses the degrees itself, and its law.
+
+A pair whose ranks have orthonormal polynomials f and g has the matrix M = mean of f g^T.  Under
+independence the top singular value of any leading block of it follows the law of Roy's largest
+root.  Small blocks find plain relations with few rows; long and narrow ones find relations that
+oscillate in one variable.  Where these oscillate faster than a polynomial of degree 16, waves find
+them: sines and cosines of the ranks of one variable beside the first polynomial of the other.  So
+several blocks are tested at once:
+
+    T = mean over the blocks of tan((1/2 - p) pi),      P = 1/2 - arctan(T) / pi
+
+* `independence_test`: the test of one pair; `conditional_test` given other variables;
+* `cross_moments`, `combined`: the blocks, and one p-value of all of them;
+* `log_probability`: the law of that p-value, which depends on the number of rows alone, from a
+  table of simulations; beyond it log P(P <= p) is a line in log p;
+* `fisher_log_pvalues`: the exact law of two variables of two values.
+
+Source: Liu & Xie, "Cauchy combination test: a powerful test with analytic p-value calculation
+under arbitrary dependency structures" (2020).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +25,16 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import numpy.typing as npt
 from jax import Array
+from scipy import special
 
-from hgr_jax._arrays import Floats
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import (
     as_given,
     as_host_weights,
@@ -21,40 +43,34 @@ from hgr_jax._checks import (
     check_choice,
     check_count,
 )
-from hgr_jax.core.host.linalg import residuals
+from hgr_jax.core.host.linalg import residuals, top_singular_values
 from hgr_jax.core.host.ranks import RankedColumn, codes_of, ranks, ranks_of_levels, rows_worth
 from hgr_jax.core.kernels import monomial_exponents
-from hgr_jax.inference import _fisher, roys_root
-from hgr_jax.inference._rank_blocks import (
-    Combined,
-    Moments,
-    combined_pvalues,
-    cross_moments,
-    in_blocks,
-)
-from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
+from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import orders
+from hgr_jax.inference.roys_root.law import log_survival_of_many
 
 TEST_METHODS = ("auto", "rank", "permutation")
 
 REACHED = 100
-"""Permutations that reach the statistic, after which no more are drawn."""
+"""Number of permutations that reach the statistic, after which no more are drawn."""
 
 TAIL_RANKS = (10, 100)
-"""Ranks of the permutations by which their law goes on, where fewer than the first reach."""
+"""Ranks of the permutations between which their law is continued, where fewer than the first reach
+the statistic."""
 
-FAR = 2000
-"""So many permutations of which none reaches the statistic have told what they can: their law is
-continued."""
+EXTRAPOLATE_AFTER = 2000
+"""Number of permutations after which their law is continued, if none reaches the statistic."""
 
 RANKS_AT_ONCE = 1_000_000
-"""Permuted, of which all functions are in memory: 0.4 GB."""
+"""Number of permuted ranks whose functions are in memory at a time: 0.4 GB."""
 
 GIVEN_DEGREE = 8
-"""The largest degree of what is given, by default: what degree 3 misses of a strong dependence
-would be found with some thousand rows."""
+"""Largest degree of the conditioning variables by default: with some thousand rows the test finds
+the part of a strong dependence that degree 3 misses."""
 
 ROWS_PER_FUNCTION = 20
+"""Smallest number of rows for each function of the conditioning variables, by default."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +80,9 @@ class IndependenceTest:
     Attributes:
       statistic: HGR-KB of the ranks at the degrees that decided, in [0, 1].
       pvalue: of the hypothesis that the variables are independent.
-      source: where it is from: "rank", the law of independent ranks; "exact", of two variables of
-        two values; "permutation"; "signs", of what is left of the ranks given other variables;
-        "tail", either of the last two, where fewer than 10 reach the statistic, and the law that
-        the others follow.
+      source: source of the p-value: "rank", the law of independent ranks; "exact", of two variables
+        of two values; "permutation"; "signs", of residuals given other variables; "tail", the
+        continued law of either of the last two, where fewer than 10 reach the statistic.
       degrees: of a and of b, of the block with the least p-value (see ``waves``).
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
       waves: whether the larger of ``degrees`` is the number of sines and cosines of that variable,
@@ -100,39 +115,31 @@ def independence_test(
 
         T = mean over (h, k) in B of tan((1/2 - p_hk) pi),      p-value = P(T' >= T)
 
-    where T' is T of independent variables.  Degrees that find plain relations with few rows are
-    among them, and those that find one that oscillates.  Waves, sines and cosines of up to 16
-    periods over the ranks in the place of polynomials (1 period for 6 rows at the most), find those
-    that oscillate too fast for the latter; a variable with many ties has none.  Only ranks count,
-    so that no outlier does, and any increasing transformation of a variable leaves the result as it
-    is.
+    where T' is T of independent variables.  Waves are sines and cosines of up to 16 periods over
+    the ranks, with at least 6 rows a period.  Only ranks count: an outlier has no weight, and an
+    increasing transformation of a variable changes nothing.
 
     The law of T' without ties depends on the number of rows alone: it was simulated
-    (``python -m bench.rank_law``), and goes on below 3e-7 as a power of the p-value, at the least
-    1 / n!.  A variable with ties has the degrees at which its polynomials behave as those of at
-    least 50 rows without ties do.  Where not even the first does, or of fewer than 20 rows,
-    b is permuted: until 100 permutations reach T (Besag & Clifford), or
+    (``python -m bench.rank_law``), and continued below 3e-7 as a power of the p-value, at the least
+    1 / n!.  A variable with ties has no waves, and the degrees at which its polynomials behave as
+    those of at least 50 rows without ties.  Where not even degree 1 does, or with fewer than 20
+    rows, b is permuted: until 100 permutations reach T (Besag & Clifford), or
     p = (1 + #reached) / (1 + permutations); where fewer than 10 do, or none of the first 2,000,
     the law of the others is continued.  Two variables of two values have the exact law of their
     table.
 
-    With ``weights`` the ranks, their polynomials and all means are weighted, and n is the effective
-    number of rows ``(sum w)^2 / sum w^2``.  Where single weights are too large for that, the ranks
-    have no weights, and those of b are permuted: exact where b is independent of the weights too.
-    There are no waves with weights.
-
-    With ``given`` the polynomials of the ranks of a and b are replaced by what polynomials of the
-    ranks of c leave of them, and there are no waves.  A dependence that c explains that way is
-    none; what the polynomials miss of it stays, and is found with enough rows.  A p-value that is
-    not small shows no conditional independence.  The spread of what is left may depend on c, so the
-    rows' contributions to all means have random signs in the place of the permutations.
+    With ``weights`` ranks and means are weighted, n is the effective number of rows, and there are
+    no waves; where single weights are too large, b is permuted.  With ``given`` the polynomials of
+    the ranks of a and b are replaced by their residuals given polynomials of the ranks of c, and
+    the rows' contributions to all means get random signs.  A dependence that these polynomials miss
+    is found with enough rows, and a p-value that is not small shows no conditional independence.
 
     Args:
       a, b: real arrays ``(n,)``.
       weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
       given: c, ``(n,)`` or several columns ``(n, p)``, or None.
       given_degree: int, at least 1, the total degree of the polynomials of c; None for the largest
-        up to 8 with 20 rows for each of them.
+        up to 8 with 20 rows for each polynomial.
       method: "auto", as above; "rank", by the law of ranks, whatever n and the ties; or
         "permutation" (with ``given``, of signs).
       permutations: int, at least 1, the largest number of them.
@@ -220,7 +227,7 @@ def conditional_test(
     most: int,
     method: str = "auto",
 ) -> IndependenceTest:
-    """Test what orthonormal functions ``basis (r, n)`` leave of the ranks of two variables.
+    """Test residuals of the ranks of two variables given orthonormal functions ``basis (r, n)``.
 
     Args:
       sides: the variables, of the same rows as ``basis``.
@@ -254,7 +261,7 @@ def _by_law(moments: Moments, rows: float, worth: float, rarest: float) -> Indep
 
 
 def chunks_of(most: int, rows: int) -> tuple[int, int]:
-    """Return in how many parts so many permutations of rows are drawn, and how many in each."""
+    """Return the number of parts in which permutations are drawn, and the number in each."""
     size = min(most + 1, max(1, RANKS_AT_ONCE // rows))
     return -(-(most + 1) // size), size
 
@@ -266,10 +273,12 @@ def random_signs(
 
     Args:
       key: a random key, or None.
-      count: of the rows, of which ``rows`` are left beside ``explained`` functions.
-      most: of the signs of all rows, beside the first.
+      count: number of rows.
+      most: largest number of draws, beside the first.
+      rows: effective number of rows, less ``explained``.
+      explained: number of conditioning functions.
     """
-    # What is left of n rows varies as n - r of them do, of which signs know nothing.
+    # The residuals of n rows vary as n - r rows, which signs do not account for.
     scale = math.sqrt((rows + explained) / (rows - 1))
     key = jax.random.key(0) if key is None else key
     generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
@@ -284,7 +293,7 @@ def random_signs(
 def _under_signs(
     f: Floats, g: Floats, share: Floats | None, drawn: Iterator[Floats]
 ) -> Iterator[Moments]:
-    """Yield moments of rows whose products have signs ``(N, n)``."""
+    """Yield moments with the products of each row times signs ``(N, n)``."""
     i, j = np.indices((len(f), len(g)))[:, in_blocks(len(f), len(g))]
     products = (f / f.shape[1] if share is None else f * share)[i] * g[j]
     for signs in drawn:
@@ -294,16 +303,16 @@ def _under_signs(
 
 
 def _affordable_degree(rows: int, variables: int) -> int:
-    """Return the largest total degree with few functions of some variables for the rows."""
+    """Return the largest total degree with at least `ROWS_PER_FUNCTION` rows for each function."""
     degrees = range(2, GIVEN_DEGREE + 1)
-    few = [d for d in degrees if math.comb(variables + d, d) <= rows / ROWS_PER_FUNCTION]
-    return max(few, default=1)
+    affordable = (d for d in degrees if math.comb(variables + d, d) <= rows / ROWS_PER_FUNCTION)
+    return max(affordable, default=1)
 
 
 def polynomials_given(c: Floats, degree: int | None, weights: Floats | None) -> Floats:
     """Return orthonormal polynomials ``(r, n)`` of the ranks of all columns of ``c (n, p)``.
 
-    Of total degree ``degree``; None for the largest up to `GIVEN_DEGREE` that the rows afford.
+    Of total degree ``degree``; None for the largest affordable one, at most `GIVEN_DEGREE`.
     """
     degree = degree or _affordable_degree(*c.shape)
     rank = ranks(c)
@@ -316,7 +325,7 @@ def polynomials_given(c: Floats, degree: int | None, weights: Floats | None) -> 
 
 
 def _found(block: Combined, pvalue: float, source: str, rows: float) -> IndependenceTest:
-    """Return the result of the first of some pairs."""
+    """Return the result of the first pair."""
     h, k = (int(degree) for degree in block.degrees[:, 0])
     statistic, waves = float(block.values[0]), bool(block.of_waves[0])
     null_mean = _null_mean(rows, h, k)
@@ -329,9 +338,9 @@ def _null_mean(rows: float, h: int, k: int) -> float:
 
 
 def rarest_order(x: RankedColumn, y: RankedColumn) -> float:
-    """Return the log of the least probability that an order of the rows of ``y`` can have.
+    """Return the log of the least probability of an order of the rows of ``y``.
 
-    Orders that change places of equal values only, of either, are not told apart.
+    Orders that only exchange equal values, of either variable, are the same.
     """
     return max(x.log_orders, y.log_orders) - math.lgamma(len(x.codes) + 1)
 
@@ -339,20 +348,20 @@ def rarest_order(x: RankedColumn, y: RankedColumn) -> float:
 def _of_table(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
     statistic = float(abs(np.mean(x.polynomials() * y.polynomials())))
     both, ones, others = (np.sum(each) for each in (x.codes & y.codes, x.codes, y.codes))
-    pvalue = float(np.exp(_fisher.fisher_log_pvalues(len(x.codes), both, ones, others)))
+    pvalue = float(np.exp(fisher_log_pvalues(len(x.codes), both, ones, others)))
     return IndependenceTest(statistic, pvalue, "exact", (1, 1), _null_mean(len(x.codes), 1, 1))
 
 
 def _sampled(
     drawn: Iterator[Moments], source: str, rows: float, rarest: float, most: int
 ) -> IndependenceTest:
-    """Return the test of the first of many pairs by the others, of no dependence."""
+    """Test the first of many pairs against the others, which are independent."""
     found = combined_pvalues(next(drawn), rows)
     first = found.log_p
     null = first[1 : 1 + most]
     reached = _reached(null, first[0])
     while len(null) < most and reached.sum() < REACHED:
-        if len(null) >= FAR and not reached.any():
+        if len(null) >= EXTRAPOLATE_AFTER and not reached.any():
             break
         null = np.concatenate([null, combined_pvalues(next(drawn), rows).log_p])[:most]
         reached = _reached(null, first[0])
@@ -369,5 +378,248 @@ def _sampled(
 
 
 def _reached(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
-    """Return which permutations have a p-value as small, but for rounding and interpolation."""
-    return null <= log_p * (1 - 1e-6)
+    """Return which permutations have a p-value of at most ``exp(log_p)``."""
+    return null <= log_p * (1 - 1e-6)  # for rounding and interpolation
+
+
+BLOCKS = ((1, 1), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16))
+"""Degrees of the blocks of polynomials, found by the power on relations of many kinds
+(`bench.power`).  Two more blocks are of waves of the first and of the second variable."""
+
+NARROW = 3
+"""Largest value of the smaller side of a block."""
+
+LARGEST_PVALUE = 0.99
+"""Largest p-value of a block in the mean: one near 1 would outweigh the others."""
+
+
+def in_blocks(h: int, k: int) -> npt.NDArray[np.bool_]:
+    """Return which entries of M ``(h, k)`` are in a block."""
+    return np.minimum.outer(np.arange(h), np.arange(k)) < NARROW
+
+
+class Moments(NamedTuple):
+    """Cross moments of functions of ranks of N pairs.
+
+    Attributes:
+      m: ``(h, k, N)``, of polynomials; entries beyond the degrees of a pair are 0, and so are those
+        outside the blocks.
+      waves: ``(2, N)``, norms of the moments of the waves of a with the first polynomial of b, and
+        of the waves of b with that of a.
+      counts: ``(2, N)`` or ``(2, 1)``, number of waves of each side.
+    """
+
+    m: Floats
+    waves: Floats
+    counts: Integers
+
+    def select(self, chosen: npt.NDArray[np.bool_]) -> Moments:
+        """Return the moments of the chosen pairs."""
+        counts = np.broadcast_to(self.counts, self.waves.shape)
+        return Moments(self.m[..., chosen], self.waves[:, chosen], counts[:, chosen])
+
+    @staticmethod
+    def of_polynomials(m: Floats) -> Moments:
+        """Return the moments of pairs without waves."""
+        return Moments(m, np.zeros((2, m.shape[2])), np.zeros((2, 1), np.intp))
+
+
+class Combined(NamedTuple):
+    """The p-value of all blocks of N pairs, and the block with the least p-value of its own.
+
+    Attributes:
+      log_p: ``(N,)``.
+      degrees: ``(2, N)``, number of functions of both sides in that block.
+      values: ``(N,)``, its top singular value.
+      of_waves: ``(N,)``, whether the functions of its longer side are waves.
+    """
+
+    log_p: Floats
+    degrees: Integers
+    values: Floats
+    of_waves: npt.NDArray[np.bool_]
+
+
+def cross_moments(
+    f: Floats,
+    g: Floats,
+    share: Floats | None = None,
+    *,
+    waves: tuple[Floats, Floats] | None = None,
+) -> Moments:
+    """Return moments of polynomials ``f (h, n)`` and ``g (k, N, n)``.
+
+    Args:
+      f, g: polynomials of the first and the second variable.
+      share: weights ``(n,)`` of sum 1, or None.
+      waves: ``(v, n)`` of the first and ``(w, N, n)`` of the second variable, or None.
+    """
+    h, (k, count, rows) = len(f), g.shape
+    of_rows = 1 / rows if share is None else share
+    scaled = f * of_rows
+    m = np.zeros((h, k, count))
+    m[:NARROW] = (scaled[:NARROW] @ g.reshape(-1, rows).T).reshape(-1, k, count)
+    m[:, :NARROW] = (scaled @ g[:NARROW].reshape(-1, rows).T).reshape(h, -1, count)
+    if waves is None:
+        return Moments.of_polynomials(m)
+    of_f, of_g = waves
+    left, right = (of_f * of_rows) @ g[0].T, of_g @ scaled[0]
+    sizes = np.array([[len(of_f)], [len(of_g)]])
+    return Moments(m, np.sqrt([np.sum(x * x, axis=0) for x in (left, right)]), sizes)
+
+
+def top_values(found: Moments) -> Floats:
+    """Return the top singular value of each block ``(blocks, N)``, blocks of waves last."""
+    m = found.m
+    values = [top_singular_values(m[:h, :k]) for h, k in BLOCKS]
+    return np.minimum([*values, *found.waves], 1)
+
+
+def combined_pvalues(found: Moments, rows: npt.ArrayLike) -> Combined:
+    """Return `combined` of pairs whose degrees are the sides of ``found.m``."""
+    h, k, _ = found.m.shape
+    return combined(top_values(found), rows, np.array([[h], [k]]), found.counts)
+
+
+def combined(values: Floats, rows: npt.ArrayLike, degrees: Integers, waves: Integers) -> Combined:
+    """Return the one p-value of all `top_values`.
+
+    Args:
+      values: ``(blocks, N)``.
+      rows: number of rows of each pair, ``(N,)`` or a number.
+      degrees: ``(2, N)`` or ``(2, 1)``, number of polynomials of the two sides.
+      waves: the same, number of waves.
+    """
+    degrees, waves = np.broadcast_arrays(degrees, waves)
+    limits = np.minimum(np.array(BLOCKS).T[:, :, None], degrees[:, None])
+    # With few degrees some blocks are the same, and count once.
+    new = np.stack(
+        [
+            ~(limits[:, :i] == limits[:, i : i + 1]).all(axis=0).any(axis=0)
+            for i in range(len(BLOCKS))
+        ]
+    )
+    one = np.ones_like(waves[0])
+    of_waves = np.array([[waves[0], one], [one, waves[1]]])
+    limits = np.concatenate([limits, np.maximum(of_waves, 1)], axis=1)
+    new = np.concatenate([new, waves > 0])
+    log_p = np.where(new, log_survival_of_many(values, rows, *limits), np.inf)
+    best = np.argmin(log_p, axis=0)
+    each = np.arange(values.shape[1])
+    limits = np.broadcast_to(limits, (2, *log_p.shape))
+    return Combined(
+        _combined(log_p, new.sum(axis=0)),
+        limits[:, best, each],
+        values[best, each],
+        best >= len(BLOCKS),
+    )
+
+
+def _combined(log_p: Floats, count: Integers) -> Floats:
+    """Return the logarithm of P for ``count (N,)`` p-values, in ``(blocks, N)`` among inf."""
+    least = np.min(log_p, axis=0)
+    p = np.exp(np.clip(log_p, -30, np.log(LARGEST_PVALUE)))
+    mean = np.sum(np.where(log_p < np.inf, 1 / np.tan(np.pi * p), 0), axis=0) / count
+    near = np.arctan2(1, mean) / np.pi  # 1/2 - arctan(T) / pi, without cancellation
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tail = np.log(np.sum(np.exp(least - log_p), axis=0))
+    far = least + np.log(count) - np.where(np.isfinite(least), tail, 0)
+    return np.where(least > -25, np.log(near), far)
+
+
+LEVELS = np.array(
+    [
+        *(0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 3e-3, 1e-3),
+        *(3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7),
+    ]
+)
+"""Levels of the table; in its last line are so many rows that the cross moments are Gaussian."""
+
+TABLE = Path(__file__).with_name("_rank_law.csv")
+"""Written by ``python -m bench.rank_law --write``."""
+
+LEAST_ROWS = 20
+"""Smallest number of rows in the table."""
+
+TAIL = slice(-5, None)
+"""Levels by which the law is continued below the least."""
+
+
+@functools.cache
+def _table() -> tuple[Floats, Floats]:
+    """Return reciprocals of the numbers of rows, rising, and log probabilities of the levels."""
+    table = np.loadtxt(TABLE, delimiter=",", skiprows=1)[::-1]
+    return 1 / table[:, 0], np.log(table[:, 1:])
+
+
+def log_probability(log_p: Floats, rows: npt.ArrayLike) -> Floats:
+    """Return the logarithm of the probability of a combined p-value of at most ``exp(log_p)``.
+
+    Args:
+      log_p: ``(N,)``; it may be -inf.
+      rows: numbers of rows, at least 20, real, a number or ``(N,)``.
+    """
+    reciprocals, logs = _table()
+    rows = np.asarray(rows, np.float64)
+    law = np.stack([np.interp(1 / rows, reciprocals, column) for column in logs.T])
+    levels = np.log(LEVELS)
+    # Between two levels a line; above the largest the line to P = 1.
+    inside = np.clip(log_p, levels[-1], levels[0])
+    i = np.clip(np.searchsorted(-levels, -inside, side="right"), 1, len(levels) - 1)
+    at = law[:, None] if law.ndim == 1 else law
+    each = np.zeros(1, np.intp) if law.ndim == 1 else np.arange(law.shape[1])
+    low, high = at[i - 1, each], at[i, each]
+    found = low + (high - low) * (inside - levels[i - 1]) / (levels[i] - levels[i - 1])
+    far = levels[TAIL] - levels[TAIL].mean()
+    slope = np.minimum(np.tensordot(far, law[TAIL], 1) / np.sum(far**2), 1)
+    with np.errstate(invalid="ignore"):
+        found = np.where(log_p < levels[-1], law[-1] + slope * (log_p - levels[-1]), found)
+    found = np.where(log_p > levels[0], np.clip(log_p / levels[0], 0, 1) * law[0], found)
+    # No order of the ranks is rarer than this.
+    return np.maximum(found, -special.gammaln(rows + 1))
+
+
+def fisher_log_pvalues(rows: int, both: Any, ones: Any, others: Any) -> Floats:
+    """Return logarithms of Fisher's two-sided p-values of 2 x 2 tables, of counts that broadcast.
+
+    The probability, given the margins, that ``both`` is as far from its expectation, or farther.
+
+    Args:
+      rows: number of rows of all tables.
+      both: rows where both variables are 1.
+      ones, others: rows where the first is 1, and the second.
+    """
+    both, ones, others = (np.asarray(each, np.int64) for each in (both, ones, others))
+    # In whole numbers, as counts on either side may be equally far.
+    expected = ones * others
+    far = np.abs(both * rows - expected)
+    above, below = -((-expected - far) // rows), (expected - far) // rows
+    upper = _log_upper_tail(rows, above, ones, others)
+    # Fewer rows of both are more rows of the second alone.
+    lower = _log_upper_tail(rows, others - below, rows - ones, others)
+    return np.minimum(np.logaddexp(upper, lower), 0)
+
+
+def _log_upper_tail(rows: int, least: Any, ones: Any, others: Any) -> Floats:
+    """Return log P(both >= least), for a ``least`` of at least the expectation."""
+    largest = np.minimum(ones, others)
+    possible = least <= largest
+    count = np.minimum(least, largest).astype(np.float64)
+    neither = rows - ones - others + count
+    log_p = (
+        _log_choices(ones, count)
+        + _log_choices(rows - ones, others - count)
+        - _log_choices(rows, others)
+    )
+    total, term = np.ones(count.shape), np.ones(count.shape)
+    while (term > total * 1e-17).any():
+        term *= (ones - count) * (others - count) / ((count + 1) * (neither + 1))
+        total += term
+        count += 1
+        neither += 1
+    return np.where(possible, log_p + np.log(total), -np.inf)
+
+
+def _log_choices(n: Any, k: Any) -> Floats:
+    found = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
+    return np.asarray(found)

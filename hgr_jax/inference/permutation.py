@@ -28,10 +28,10 @@ from hgr_jax.core.solvers import SOLVERS
 from hgr_jax.measures.kb import kb
 
 PERMUTATION_MEMORY = 2**27
-"""Bytes that the permutations of a chunk may take."""
+"""Number of bytes for the permutations of a chunk."""
 
 NUMBERS_PER_ROW = 64
-"""Numbers that a measure is taken to make on the way, per row."""
+"""Supposed number of intermediate values of a measure, per row."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,10 +124,10 @@ def permutation_test(
     if chunk is not None:
         chunk = check_count("chunk", chunk)
     if weights is not None:
-        kept = np.asarray(weights) != 0
-        if not kept.any():
+        used = np.asarray(weights) != 0
+        if not used.any():
             return PermutationTest(np.nan, np.nan, np.nan, np.nan, count)
-        a, b, weights = a[kept], b[kept], weights[kept]
+        a, b, weights = a[used], b[used], weights[used]
     rows = a.shape[0]
     fitting = max(1, PERMUTATION_MEMORY // (rows * NUMBERS_PER_ROW * a.dtype.itemsize))
     chunks = -(-(1 + count) // min(chunk or fitting, 1 + count))
@@ -152,11 +152,8 @@ def permutation_test(
 
 
 def orders(key: Array, rows: int, chunks: int, size: int) -> Iterator[npt.NDArray[np.int32]]:
-    """Yield orders of the rows, as they are and then at random, ``(size, rows)`` at a time.
-
-    The same for every size.  Drawn by NumPy: XLA permutes by sorting random numbers, which takes
-    several times as long.
-    """
+    """Yield orders of the rows, first the identity, ``(size, rows)`` at a time."""
+    # By NumPy: XLA permutes by sorting random numbers, which takes several times as long.
     generator = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     plain = np.broadcast_to(np.arange(rows, dtype=np.int32), (size, rows))
     for chunk in range(chunks):
@@ -195,16 +192,13 @@ def _values(
 def _kernels_of_kb(
     measure: Callable[..., Array], options: dict[str, Any]
 ) -> tuple[int | Indicators, int | Indicators] | None:
-    """Return the kernels where the measure is HGR-KB of polynomials or of categories, or None.
-
-    Also as a `functools.partial`.
-    """
+    """Return the kernels of HGR-KB (or of a `functools.partial` of it), or None."""
     partial: Any = measure
     if isinstance(measure, functools.partial) and not partial.args:
         measure, options = partial.func, {**partial.keywords, **options}
     kernels = (options.get("h", 5), options.get("k", 5))
-    known = all(isinstance(kernel, Indicators) or not callable(kernel) for kernel in kernels)
-    if measure is not kb or not known or not options.keys() <= {"h", "k", "solver"}:
+    on_host = all(isinstance(kernel, Indicators) or not callable(kernel) for kernel in kernels)
+    if measure is not kb or not on_host or not options.keys() <= {"h", "k", "solver"}:
         return None
     check_choice("solver", options.get("solver", SOLVERS[0]), SOLVERS)
     h, k = (
@@ -239,10 +233,10 @@ def _any_values(
 def _kb_values(
     pair: PolynomialPair | None, weighted: bool, orders: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.floating]:
-    """Return HGR-KB for every order of the rows of b, which changes only the cross moments.
+    """Return HGR-KB for every order of the rows of b; NaN without a pair.
 
-    With weights, which stay with the rows of a, also those that b is whitened with.  Without a
-    pair, as data are not finite, all values are NaN.
+    An order changes only the cross moments; with weights, which stay with the rows of a, it changes
+    the moments that whiten b too.
     """
     if pair is None:
         return np.full(len(orders), np.nan)

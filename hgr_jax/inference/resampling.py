@@ -5,31 +5,21 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections.abc import Iterator
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
-from jax import Array, lax
+from jax import Array
 
-from hgr_jax._checks import as_key, as_pair, as_weights, check_count, check_level
-from hgr_jax.core.host.polynomials import fit_pair
-from hgr_jax.core.numerics import normalised, without_dropped_rows
-from hgr_jax.core.padding import over_rows
-from hgr_jax.core.solvers import top_pair
-from hgr_jax.inference._gram import (
-    fit_bases,
-    fold_grams,
-    fold_order,
-    held_out,
-    score,
-    training_grams,
-)
-from hgr_jax.inference.bias import corrected_on_host
+from hgr_jax._checks import as_key, as_pair, check_count, check_level
+from hgr_jax.core.host.linalg import top_singular_triples
+from hgr_jax.core.host.polynomials import fit_pair, tolerance
+from hgr_jax.inference.intervals import corrected_on_host
+from hgr_jax.inference.selection import FoldMoments, fold_pair
 
 RESAMPLE_MEMORY = 2**27
-"""Bytes that the resamples of a chunk may take."""
+"""Number of bytes for the resamples of a chunk."""
 
 
 def cross_fitted(
@@ -41,8 +31,8 @@ def cross_fitted(
     key: Array,
     folds: int = 5,
     weights: npt.ArrayLike | None = None,
-) -> Array:
-    """Estimate HGR-KB with transformations fitted on other rows than those they are scored on.
+) -> float:
+    """Estimate HGR-KB by cross-fitting: transformations are scored on rows they were not fitted on.
 
         mean over folds F of  rho_F( f_-F(a), g_-F(b) )
 
@@ -52,27 +42,24 @@ def cross_fitted(
     ones, as what was learned from some rows is not the best there is.
 
     Args:
-      a, b: real arrays ``(n,)``, traced.
-      h, k: degrees, static, int >= 1.
-      key: a random key for the folds, traced.
-      folds: static, 2 to n / 2; rows are dealt to folds of sizes that differ by one at most.
-      weights: non-negative ``(n,)``, traced, or None.  A fold without any weight is left out.
+      a, b: real arrays ``(n,)``.
+      h, k: degrees, int >= 1.
+      key: a random key for the folds, as ``jax.random.key(0)`` makes.
+      folds: int, 2 to n / 2; rows are dealt to folds of sizes that differ by one at most.
+      weights: non-negative ``(n,)``, or None.  A fold without any weight is left out.
 
     Returns:
-      A scalar in [-1, 1], of the floating dtype of ``a`` and ``b``; the same for the same key.
+      A number in [-1, 1]; the same for the same key.
 
     Raises:
-      TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
-
-    Derivatives: with respect to ``a``, ``b`` and ``weights``, forward and reverse, wherever the
-    top canonical correlation on the rows outside each fold is simple.
+      TypeError, ValueError: for shapes, dtypes or options other than the above, and for weights
+        that leave fewer than two folds.
 
     Degenerate data: a fold on which f or g does not vary (a constant, a fold of one row) counts
-    as 0; NaN or infinity gives NaN.  In float32 a held-out outlier beyond some ten standard
-    deviations may lower the degree that the other rows are fitted with.
+    as 0; NaN or infinity gives NaN.
 
-    Cost: that of HGR-KB, whatever the number of folds: one basis for all rows and one Gram matrix
-    of it for each fold; the others sum to the one to fit on.
+    Cost: a host function, not to be traced: one basis for all rows and one Gram matrix of it for
+    each fold; the others sum to the one to fit on.
 
     Source: Bickel, Klaassen, Ritov & Wellner, "Efficient and Adaptive Estimation for
     Semiparametric Models" (1993), for estimates fitted on other rows.
@@ -82,57 +69,25 @@ def cross_fitted(
       >>> from hgr_jax.inference import cross_fitted
       >>> a, b = np.random.default_rng(0).normal(size=(2, 300))
       >>> key = jax.random.key(0)
-      >>> bool(cross_fitted(a, b, key=key) < 0.1 < hgr_jax.kb(a, b))
+      >>> cross_fitted(a, b, key=key) < 0.1 < float(hgr_jax.kb(a, b))
       True
       >>> print(f"{cross_fitted(a, a**2 + b / 10, h=2, k=1, key=key):.2f}")
       1.00
     """
-    a, b = as_pair(a, b, max_ndim=1)
-    return _cross_fitted(
-        a,
-        b,
-        as_weights(weights, a.shape[0], a.dtype),
-        as_key(key),
-        degrees=(check_count("h", h), check_count("k", k)),
-        folds=check_folds(folds, a.shape[0]),
-    )
-
-
-def check_folds(folds: Any, rows: int) -> int:
-    """Check a static number of folds, at least 2, of at least 2 rows: one has no correlation."""
-    folds = check_count("folds", folds, 2)
-    if 2 * folds > rows:
-        raise ValueError(f"folds must have 2 rows each, of {rows} rows; got {folds} folds.")
-    return folds
-
-
-@over_rows(columns=3, static=("degrees", "folds"), weights=2)
-def _cross_fitted(
-    a: Array,
-    b: Array,
-    weights: Array | None,
-    key: Array,
-    *,
-    degrees: tuple[int, int],
-    folds: int,
-    count: Array | None,
-) -> Array:
-    rows = a.shape[0]
-    if weights is None and count is not None:
-        weights = (lax.iota(jnp.int32, rows) < count).astype(a.dtype)
-    weights = None if weights is None else normalised(weights)
-    a, b = without_dropped_rows(a, weights), without_dropped_rows(b, weights)
-    bases = fit_bases(a, b, weights, degrees)
-    grams = fold_grams(bases, a, b, weights, fold_order(key, rows, folds, count))
-
-    def one(training: Array, test: Array) -> Array:
-        m, moments = held_out(training, test, bases.in_span)
-        return score(top_pair(m, "svd"), moments)
-
-    scores = jax.vmap(one)(training_grams(grams), grams)
-    counted = grams[:, 0, 0] > 0
-    mean = jnp.sum(jnp.where(counted, scores, 0)) / jnp.sum(counted).astype(a.dtype)
-    return jnp.where(jnp.isfinite(grams).all(), mean, jnp.nan)
+    degrees = (check_count("h", h), check_count("k", k))
+    rows = fold_pair(a, b, weights, key, folds)
+    if not rows.is_sound:
+        return np.nan
+    pair = fit_pair(rows.a, rows.b, rows.weights, degrees)
+    moments = FoldMoments(pair, rows.inside)
+    m, *maps = pair.whitened(moments.training)
+    _, u, v = top_singular_triples(m)
+    rounding = tolerance(rows.dtype) * sum(degrees)
+    scores = [
+        moments.scores(int(i), u[:, i] @ maps[0][..., i], v[:, i] @ maps[1][..., i], rounding)
+        for i in np.flatnonzero(moments.counted)
+    ]
+    return float(np.mean(scores))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,10 +202,7 @@ def bootstrap(
 
 
 def draws(key: Array, rows: int, count: int, size: int) -> Iterator[npt.NDArray[np.uint16]]:
-    """Yield how often each row is in each of ``count`` resamples, ``(rows, size)`` at a time.
-
-    The same for every size.
-    """
+    """Yield the counts of each row in ``count`` resamples, ``(rows, size)`` at a time."""
     generator = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     for _ in range(0, count, size):
         chosen = (generator.integers(0, rows, rows) for _ in range(size))

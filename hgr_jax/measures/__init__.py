@@ -1,6 +1,16 @@
 """Dependence measures, one module each, of one shape: ``measure(a, b, *, ...) -> scalar``.
 
-Those written with flax and optax are imported when first asked for.
+A module checks the arguments, documents the measure, and compiles it for few numbers of rows; a
+``*_fit`` twin returns its transformations too.
+
+* HGR by kernels: `kb`, `sk`, and all modes, `spectrum` and `total`;
+* other estimates of HGR: `ace`, `rdc`, `kde` and `chi2`, `neural` (flax and optax are imported when
+  it is first asked for), and `oracle`, under known transformations;
+* in units of the data: `gedi`, `nlc`; on scales of their own: `distance_correlation`, `hsic`,
+  `kernel_cca`, `kernel_ica_contrast`; classical: `pearson`, `spearman`.
+
+Under these: `_pair_sums` (sums over pairs of rows, block by block), `_nystrom` (features of a
+Gaussian kernel without its n x n matrix), `_random_features` (the random functions of RDC).
 """
 
 from __future__ import annotations

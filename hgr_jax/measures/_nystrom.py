@@ -19,8 +19,8 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.core.numerics import kept, row_count, row_mask, row_mean, standardise
-from hgr_jax.core.small_matrices import inverse_cholesky, matmul
+from hgr_jax.core.linalg import inverse_cholesky, matmul
+from hgr_jax.core.numerics import fill_padding, row_count, row_mask, row_mean, standardise
 
 
 def usable(
@@ -102,12 +102,12 @@ def pivots(x: Array, rank: int, count: Array | None = None) -> tuple[Array, Arra
         return number + 1, jnp.argmax(residual), chosen, residual, factor
 
     distance = jnp.sum((x - row_mean(x, count, keepdims=True)) ** 2, axis=1)
-    distance = kept(distance, count, jnp.inf)
+    distance = fill_padding(distance, count, jnp.inf)
     start: tuple[Array, ...] = (
         jnp.zeros((), jnp.int32),
         jnp.argmin(distance),
         jnp.zeros(rank, distance.argmin().dtype),
-        kept(jnp.ones(rows, x.dtype), count),
+        fill_padding(jnp.ones(rows, x.dtype), count),
         jnp.zeros((rank, rows), x.dtype),
     )
     number, _, chosen, _, _ = lax.while_loop(unfinished, choose, start)

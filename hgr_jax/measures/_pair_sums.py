@@ -15,13 +15,20 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from hgr_jax.core.numerics import extremes, kept, row_count, row_mean, safe_divide, safe_sqrt
+from hgr_jax.core.numerics import (
+    extremes,
+    fill_padding,
+    row_count,
+    row_mean,
+    safe_divide,
+    safe_sqrt,
+)
 
 BLOCK_ENTRIES = 2**18
-"""Numbers in a block of rows of a matrix of all pairs."""
+"""Number of entries in a block of rows of a matrix of all pairs."""
 
 Entries = Callable[[Array, Array], Array]
-"""From rows ``(m,)`` or ``(m, p)`` and all rows ``(n,)`` or ``(n, p)`` to entries ``(m, n)``.
+"""Function: rows ``(m,)`` or ``(m, p)`` and all rows ``(n,)`` or ``(n, p)`` to ``(m, n)``.
 
 An entry of equal rows is 0."""
 
@@ -42,12 +49,12 @@ def squared_distances(rows: Array, others: Array) -> Array:
 
 
 def per_row(block: Callable[..., Array], rows: Sequence[Array], width: int) -> Array:
-    """Return ``block(*rows)``, one result per row, for so many rows at a time as memory allows.
+    """Return ``block(*rows)``, one result per row, for as many rows at a time as memory allows.
 
     Args:
       block: function of some rows of each array to ``(rows, ...)``.
       rows: arrays of n rows.
-      width: numbers that ``block`` makes on the way, per row.
+      width: number of intermediate values of ``block``, per row.
 
     Returns:
       The results of all rows ``(n, ...)``.  The reverse-mode derivative recomputes each block.
@@ -83,7 +90,7 @@ def centred_products(
       entries: makes K from rows, for both variables.
       unbiased: which centring; True needs n >= 4.
       a, b: ``(n,)`` or ``(n, p)``, each with its own p.
-      count: how many of the n rows are data; None for all.  Not differentiable with it.
+      count: number of rows that are data; None for all.  Not differentiable with it.
     """
     means = _centres(entries, unbiased, a, count), _centres(entries, unbiased, b, count)
     return _products(entries, unbiased, a, b, *means, count)
@@ -105,7 +112,7 @@ def _centred_products_jvp(
 def _centres(
     entries: Entries, unbiased: bool, x: Array, count: Array | None
 ) -> tuple[Array, Array]:
-    """Return the terms that centring takes from a row ``(n,)``, and what it adds back ``()``."""
+    """Return the terms that centring subtracts from a row ``(n,)``, and adds to all ``()``."""
     index = lax.iota(jnp.int32, x.shape[0])
 
     def block(index_m: Array, part: Array) -> Array:
@@ -146,7 +153,7 @@ def _products(
         return jnp.stack([jnp.sum(product, axis=1) for product in products], axis=1)
 
     columns = [index, a, b, centres_a[0], centres_b[0]]
-    sums = jnp.sum(kept(per_row(block, columns, a.size + b.size), count), axis=0)
+    sums = jnp.sum(fill_padding(per_row(block, columns, a.size + b.size), count), axis=0)
     rows = row_count(count, a)
     products = sums / rows / (rows - 3 if unbiased else rows)
     products = without_rounding(products, centres_a[1], centres_b[1])
@@ -166,7 +173,7 @@ def _without_self(matrix: Array, rows: Array, others: Array) -> Array:
 def _pairs_only(
     matrix: Array, rows: Array, others: Array, count: Array | None, *, keep_self: bool = False
 ) -> Array:
-    """Return ``matrix`` with 0 where a row meets itself, unless kept, or one that is not data."""
+    """Return ``matrix`` with 0 for padding and (without ``keep_self``) for equal rows."""
     if not keep_self:
         matrix = _without_self(matrix, rows, others)
     return matrix if count is None else jnp.where(others[None, :] < count, matrix, 0)

@@ -1,9 +1,9 @@
-"""Random functions of ranks, and which of them are linearly independent.
+"""RDC: random functions of ranks, those that are linearly independent, and their canonical pair.
 
-The arguments of the functions of RDC are small, so that what tells one from the others is of the
-order of 1e-7 of their size: as much as float32 rounds.  Sinusoids of one variable are therefore
-not evaluated.  Their coefficients in Chebyshev polynomials, which fall off with the degree, are
-known (Jacobi & Anger) and exact in each degree, so that the polynomials alone are evaluated, and
+The arguments of the functions of RDC are small, so that they differ from each other by the order of
+1e-7 of their size: as much as float32 rounds.  Sinusoids of one variable are therefore not
+evaluated.  Their coefficients in Chebyshev polynomials, which fall off with the degree, are known
+(Jacobi & Anger) and exact in each degree, so that the polynomials alone are evaluated, and
 elimination works on the coefficients.
 """
 
@@ -11,28 +11,29 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.custom_batching import sequential_vmap
 
-from hgr_jax.core.numerics import kept, row_count, row_mean, safe_divide
-from hgr_jax.core.small_matrices import matmul
+from hgr_jax.core.linalg import matmul
+from hgr_jax.core.numerics import fill_padding, row_count, row_mean, safe_divide
+from hgr_jax.core.solvers import CanonicalPair, top_pair
 
 DEGREES = 16
-"""Of the Chebyshev polynomials, beyond which the coefficients are below rounding..."""
+"""Largest degree of the Chebyshev polynomials; later coefficients are below rounding."""
 
 LARGEST_ARGUMENT = 2.0
-"""...of sinusoids whose argument changes by at most twice as much over all ranks."""
+"""Half of the largest change of a sinusoid's argument over all ranks, for `DEGREES` to suffice."""
 
 TERMS = 11
-"""Of the series of Bessel functions, for such arguments."""
+"""Number of terms of the series of Bessel functions, for such arguments."""
 
 LEAST_LEFT = 1e-7
-"""A function is dependent where less of its norm than this is left: that of ``qr`` in R."""
+"""Residual share of its norm below which a function is dependent: that of ``qr`` in R."""
 
 WAVES = ("sin", "cos")
 
@@ -43,7 +44,7 @@ class IndependentFeatures:
     """Orthonormal functions (of unit mean square), as many as there were random ones.
 
     Attributes:
-      exists: ``(k,)``, 1, and 0 for those that are left over, which are 0.
+      exists: ``(k,)``, 1, and 0 for functions beyond the rank, which are 0.
       polynomials: ``(17, k)``, their coefficients in Chebyshev polynomials of ``2 u - 1``...
       loadings: ``(k, k)``, ...and in the random functions; one of the two is 0.
     """
@@ -76,7 +77,7 @@ def of_sinusoids(
         values = chebyshev(u[:, 0])
         mean = row_mean(values, count)
         # Rounding of the mean would make functions of a constant.
-        centred = jnp.where(jnp.any(u != u[:1]), kept(values - mean[None, :], count), 0)
+        centred = jnp.where(jnp.any(u != u[:1]), fill_padding(values - mean[None, :], count), 0)
         functions.append((centred / jnp.sqrt(row_count(count, u)), mean))
     (f, f_mean), (g, g_mean) = functions
 
@@ -99,11 +100,11 @@ def of_sinusoids(
 
 
 def of_functions(features: tuple[Array, Array], count: Array | None) -> tuple[Array, Sides]:
-    """Return the same of functions by their values, centred, ``(n, k)`` of either variable.
+    """Return `of_sinusoids` of any functions, by their centred values ``(n, k)``.
 
-    In float32 what rounding leaves counts as dependent.
+    In float32 a residual of rounding counts as dependent.
     """
-    parts = jnp.stack(sequential_vmap(triangles)(*features))
+    parts = jnp.stack(triangles(*features))
     k, dtype = parts.shape[2], parts.dtype
     tolerance = max(LEAST_LEFT, 1000 * float(jnp.finfo(dtype).eps))
     bases, exists, loadings = jax.vmap(lambda part: _independent_columns(part, tolerance))(parts)
@@ -119,7 +120,7 @@ def _both(sides: IndependentFeatures) -> Sides:
 
 
 def has_expansion(weights: tuple[Array, Array]) -> Array:
-    """Return whether the coefficients of all sinusoids are known to rounding."""
+    """Return whether the coefficients of all sinusoids are exact to rounding."""
     return jnp.all(jnp.stack([jnp.max(jnp.abs(w[0])) for w in weights]) <= 2 * LARGEST_ARGUMENT)
 
 
@@ -175,12 +176,12 @@ def _orthonormalised(s: Array) -> tuple[Array, Array]:
 def _independent_columns(g: Array, tolerance: float) -> tuple[Array, Array, Array]:
     """Return orthonormal columns ``(m, k)`` that span those of ``g``, by Householder reflections.
 
-    One after the other, each column of which less than ``tolerance`` of its norm is left is passed
+    One after the other; a column whose residual is less than ``tolerance`` of its norm is passed
     over, as by LINPACK's modified ``dqrdc2``.  Rows of ``g`` that fall off keep their digits.
 
     Returns:
-      The columns, 0 from the rank on; where they are not, ``(k,)``; and what they are made of,
-      ``(k, k)``: ``g @ loadings``.
+      The columns, 0 from the rank on; 1 where they are not 0, ``(k,)``; and loadings ``(k, k)``,
+      with which the columns are ``g @ loadings``.
     """
     m, k = g.shape
     scale = jnp.max(jnp.abs(g), axis=0)
@@ -218,10 +219,129 @@ def _independent_columns(g: Array, tolerance: float) -> tuple[Array, Array, Arra
 
 
 def triangles(f: Array, g: Array) -> tuple[Array, Array]:
-    """Return ``f`` and ``g (n, k)`` in a basis that they share.
-
-    LAPACK takes one pair after the other under `jax.vmap`: see `hgr_jax.core.small_matrices`.
-    """
+    """Return ``f`` and ``g (n, k)`` in a basis that they share."""
     triangle = jnp.linalg.qr(jnp.concatenate([f, g], axis=1), mode="r")
     first, second = jnp.split(triangle, 2, axis=1)
     return first, second
+
+
+Functions = str | Callable[[Array], Array]
+"""Names of functions, or one of an array, applied entry by entry."""
+
+
+def random_functions(shares: Array, weights: Array, functions: Functions) -> Array:
+    """Return functions of random combinations of ranks and 1, ``(n, k)``."""
+    arguments = matmul(shares, weights[:-1]) + weights[-1][None, :]
+    if not callable(functions):
+        return {"sin": jnp.sin, "cos": jnp.cos}[functions](arguments)
+    values = jnp.asarray(functions(arguments), arguments.dtype)
+    if values.shape != arguments.shape:
+        raise ValueError(
+            f"functions must return an array of the shape of its argument, {arguments.shape};"
+            f" got shape {values.shape}."
+        )
+    return values
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RandomSide:
+    """Functions of one variable, made of its random ones, that canonical correlation combines.
+
+    Attributes:
+      directions: coordinates in an orthonormal basis.
+      polynomials, loadings: as in `IndependentFeatures`.
+      mean: of the random functions.
+    """
+
+    directions: Array
+    polynomials: Array
+    loadings: Array
+    mean: Array
+
+
+def best_pair(
+    shares: tuple[Array, Array],
+    weights: tuple[Array, Array],
+    regularization: Array | None,
+    functions: Functions,
+    count: Array | None,
+) -> tuple[CanonicalPair, tuple[RandomSide, RandomSide]]:
+    """Return the top canonical pair of both variables' random functions, and its two sides.
+
+    Args:
+      shares: of either variable, ranks over n, ``(n, p)``.
+      weights: of either, ``(p + 1, k)``, the last of 1.
+      regularization: the ridge, of the largest variance; None to leave out dependent functions.
+      functions: static.
+      count: number of rows that are data, or None.
+    """
+
+    def centred() -> tuple[list[Array], list[Array]]:
+        features = [random_functions(u, w, functions) for u, w in zip(shares, weights, strict=True)]
+        means = [row_mean(f, count) for f in features]
+        for _ in range(2):  # rounding of the mean would be common to both variables
+            features = [fill_padding(f - row_mean(f, count)[None, :], count) for f in features]
+        varies = [jnp.any(u != u[:1]) for u in shares]
+        return [jnp.where(v, f, 0) for v, f in zip(varies, features, strict=True)], means
+
+    def by_values() -> tuple[Array, tuple[RandomSide, RandomSide]]:
+        (f, g), means = centred()
+        cross, sides = of_functions((f, g), count)
+        return cross, _as_sides(sides, means)
+
+    def by_coefficients() -> tuple[Array, tuple[RandomSide, RandomSide]]:
+        assert isinstance(functions, str)
+        cross, sides = of_sinusoids(shares, weights, functions, count)
+        return cross, _as_sides(sides, [jnp.zeros_like(w[0]) for w in weights])
+
+    if regularization is not None:
+        cross, sides = _ridged(*centred(), regularization, count)
+    elif callable(functions) or any(u.shape[1] > 1 for u in shares):
+        cross, sides = by_values()
+    else:
+        cross, sides = lax.cond(has_expansion(weights), by_coefficients, by_values)
+    finite = jnp.all(jnp.isfinite(cross))
+    pair = top_pair(jnp.where(finite, cross, 0), "svd")
+    value = jnp.where(finite, jnp.minimum(pair.correlation, 1), jnp.nan)
+    return dataclasses.replace(pair, correlation=value), sides
+
+
+def _as_sides(
+    sides: tuple[IndependentFeatures, IndependentFeatures], means: list[Array]
+) -> tuple[RandomSide, RandomSide]:
+    f, g = (
+        RandomSide(jnp.diag(side.exists), side.polynomials, side.loadings, mean)
+        for side, mean in zip(sides, means, strict=True)
+    )
+    return f, g
+
+
+def _ridged(
+    features: list[Array], means: list[Array], regularization: Array, count: Array | None
+) -> tuple[Array, tuple[RandomSide, RandomSide]]:
+    """Return cross moments of the principal directions of either variable, shrunk, and these."""
+    factors = _factorised(*features)
+    sides = []
+    for (left, size, right), mean in zip(factors, means, strict=True):
+        largest = size[0]
+        ridged = largest * jnp.sqrt(safe_divide(size, largest) ** 2 + regularization)
+        inverse = safe_divide(1, ridged)
+        directions = left * (size * inverse)[None, :]
+        loadings = right.T * inverse[None, :] * row_count(count, features[0]) ** 0.5
+        nothing = jnp.zeros((DEGREES + 1, size.shape[0]), size.dtype)
+        sides.append(RandomSide(directions, nothing, loadings, mean))
+    return matmul(sides[0].directions.T, sides[1].directions), (sides[0], sides[1])
+
+
+Factors = tuple[Array, Array, Array]
+
+
+def _factorised(f: Array, g: Array) -> tuple[Factors, Factors]:
+    """Decompose ``f`` and ``g (n, k)`` by their singular values, but for a basis they share.
+
+    The ridge is so far below the variances that float32 would lose it in a Gram matrix: the data
+    themselves are factorised.  With one triangle for both, nothing else of size n is needed.
+    """
+    first, second = (jnp.linalg.svd(part, full_matrices=False) for part in triangles(f, g))
+    return tuple(first), tuple(second)

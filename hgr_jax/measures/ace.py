@@ -1,8 +1,17 @@
-"""ACE: maximal correlation by alternating conditional expectations."""
+"""ACE: maximal correlation by alternating conditional expectations.
+
+A conditional mean is a running-lines smoother (`Smoother`).  Sums over all windows of w neighbours
+cost O(n): the order is cut in blocks of w places, so that a window is the end of one block and the
+beginning of the next, and cumulative sums need not run over the whole of the data, where float32
+would lose the digits of a window in their difference.  Rows may be padded: only the first ``count``
+places are data then, and w, which follows from the count, is traced; so blocks are gathered, in an
+array of a static shape that holds any w.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -20,24 +29,22 @@ from hgr_jax._checks import (
     check_fraction,
     one_or_pair,
 )
-from hgr_jax.core.fits import TransformedPair
+from hgr_jax.core.fits import TransformedPair, check_single
+from hgr_jax.core.linalg import matmul, right_singular, symmetric_eigen
 from hgr_jax.core.numerics import (
     equal_weights,
     extremes,
-    kept,
+    fill_padding,
     row_count,
     row_mean,
     safe_divide,
     safe_rsqrt,
     standardise,
 )
-from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
-from hgr_jax.core.small_matrices import matmul, right_singular, symmetric_eigen
-from hgr_jax.core.transforms import check_single
-from hgr_jax.measures._running_lines import Smoother, half_window
+from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length
 
 STARTS = 4
-"""Functions that are iterated together before the best pair of them goes on alone."""
+"""Number of functions that are iterated together before the best pair is iterated alone."""
 
 START_SWEEPS = 6
 
@@ -121,7 +128,7 @@ def ace_fit(
     max_iterations: int = 100,
     tolerance: ArrayLike = 1e-5,
 ) -> AceFit:
-    """Fit ACE: its its transformations, for new data, and the end of its iteration.
+    """Fit ACE: its transformations, for new data, and the end of its iteration.
 
     Degenerate data, cost and source as in `ace`, whose value is the ``correlation`` of the
     result.
@@ -222,7 +229,7 @@ class _Ordered:
     @classmethod
     def from_values(cls, x: Array, span: float, half: Array, count: Array | None) -> _Ordered:
         index = lax.iota(jnp.int32, x.shape[0])
-        values, order = lax.sort((kept(x, count, jnp.inf), index), num_keys=1)
+        values, order = lax.sort((fill_padding(x, count, jnp.inf), index), num_keys=1)
         rank = jnp.zeros_like(order).at[order].set(index, unique_indices=True)
         smoother = Smoother.along(values, span, count, None if count is None else half)
         return cls(values, order, rank, smoother, count)
@@ -340,3 +347,188 @@ def _interpolated(x: Array, curve: AceCurve, *, count: Array | None) -> Array:
     fraction = jnp.where(gap > 0, safe_divide(x - left, gap), x - x)
     fraction = jnp.clip(fraction, 0, 1)
     return values[place] + fraction * (values[place + 1] - values[place])
+
+
+CUMULATED_AT_ONCE = 32
+"""Number of entries that one matrix product cumulates."""
+
+
+def half_window(span: float, rows: int) -> int:
+    """Return the number of neighbours on each side in a fraction ``span`` of the rows."""
+    half = max(1, round(span * rows / 2)) if span > 0 else 0
+    return min(half, rows - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Runs:
+    """The runs of equal values in a sorted variable ``(n,)``, for each of its places.
+
+    Attributes:
+      first, last: first and last place of the run, ``(n,)``.
+      tied: whether any has more than one place (of the data).
+    """
+
+    first: Array
+    last: Array
+    tied: Array
+
+    @classmethod
+    def from_sorted(cls, x: Array, count: Array | None = None) -> Runs:
+        """Return the runs of a sorted, finite ``x (n,)``; padded places must hold infinity."""
+        first, past = (jnp.searchsorted(x, x, side=side) for side in ("left", "right"))
+        return cls(first, past - 1, jnp.any(fill_padding(past - first, count, 1) > 1))
+
+    def mean(self, z: Array) -> Array:
+        """Return ``z (..., n)`` with the mean over its run in each place."""
+
+        def mean(z: Array) -> Array:
+            total = jnp.zeros_like(z).at[..., self.first].add(z, indices_are_sorted=True)
+            size = (self.last - self.first + 1).astype(z.dtype)
+            return total[..., self.first] / _like(size, z)
+
+        return lax.cond(self.tied, mean, lambda z: z, z)
+
+
+@dataclasses.dataclass(frozen=True)
+class Smoother:
+    """``smoother(z)`` estimates E[z | x] for ``z (..., n)`` in increasing order of x.
+
+    A line is fitted by least squares to z on the normal scores of x in a window of ``half``
+    neighbours on each side, fewer at the ends; equal x share their mean before and after.
+
+    Attributes:
+      runs: of equal x.
+      ranks: mean ranks of x, from -1 to 1, ``(n,)``; 0 in padded places.
+      half: neighbours on each side; 0 for the mean over equal values.
+      windows: where lines are fitted; None for the mean over equal values.
+    """
+
+    runs: Runs
+    ranks: Array
+    half: Array | int
+    windows: _Windows | None
+
+    @classmethod
+    def along(
+        cls, x: Array, span: float, count: Array | None = None, half: Array | None = None
+    ) -> Smoother:
+        """Return the smoother along ``x (n,)``, sorted and finite, over a fraction of its rows.
+
+        Args:
+          x: the data; padded places hold infinity.
+          span: the fraction, static.
+          count: see the module.
+          half: `half_window` of the count, traced; needed with it.
+        """
+        size = x.shape[0]
+        rows = size if count is None else count
+        runs = Runs.from_sorted(x, count)
+        ranks = (runs.first + runs.last + 1).astype(x.dtype)
+        ranks = fill_padding(ranks / jnp.asarray(rows, x.dtype) - 1, count)
+        widest = half_window(span, size)
+        reach = widest if half is None else half
+        windows = _Windows.from_ranks(ranks, span, rows, reach, widest) if widest else None
+        return cls(runs, ranks, reach, windows)
+
+    def __call__(self, z: Array) -> Array:
+        """Return the fit ``(..., n)``; without meaning in padded places."""
+        z = self.runs.mean(z)
+        return z if self.windows is None else self.runs.mean(self.windows.fit(z))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Windows:
+    """Lines in windows of w places.
+
+    Attributes:
+      place: place of each entry of the blocks ``(blocks, width)``, of which w are in use.
+      inside: whether an entry is in use, as a number.
+      scores: normal scores less the first one of their block.
+      shift: that first one less the next block's, ``(blocks, 1)``.
+      begins: entry of the (flat) blocks at which the window of each place begins, ``(n,)``.
+      level, slope: the fit is ``level * sum(z) + slope * sum(s z)`` over the window, s the
+        normal scores less the first one of the block in which the window ends; ``(n,)``.
+    """
+
+    place: Array
+    inside: Array
+    scores: Array
+    shift: Array
+    begins: Array
+    level: Array
+    slope: Array
+
+    @classmethod
+    def from_ranks(
+        cls, ranks: Array, span: float, rows: Array | int, half: Array | int, widest: int
+    ) -> _Windows:
+        size, dtype = ranks.shape[0], ranks.dtype
+        # w is at least span * rows, and 3 where there are two rows or more.
+        blocks = min(math.ceil(1 / span), -(-size // 3)) + 1
+        window, width = 2 * half + 1, 2 * widest + 1
+        entry = lax.iota(jnp.int32, width)[None, :]
+        place = lax.iota(jnp.int32, blocks)[:, None] * window + entry - half
+        inside = ((entry < window) & (place >= 0) & (place < rows)).astype(dtype)
+        place = jnp.clip(place, 0, rows - 1)
+        index = lax.iota(jnp.int32, size)
+        block = jnp.minimum(index // window, blocks - 2)
+        begins = block * width + index % window
+
+        number = jnp.asarray(rows, dtype)
+        scores = math.sqrt(2) * lax.erf_inv(ranks * (number / (number + 1)))
+        in_blocks = scores[place]
+        origin = in_blocks[:, :1]
+        following = jnp.concatenate([origin[1:], origin[-1:]])
+        in_blocks, shift = in_blocks - origin, origin - following
+        powers = jnp.stack([inside * in_blocks**power for power in range(3)])
+        total, first, second = _window_sums(powers, shift, begins)
+        mean = safe_divide(first, total)
+        spread = second - mean * first
+        varies = spread > 64 * jnp.finfo(dtype).eps * second
+        here = scores - following[block, 0]
+        slope = safe_divide(jnp.where(varies, here - mean, 0), jnp.where(varies, spread, 0))
+        level = safe_divide(1, total) - mean * slope
+        return cls(place, inside, in_blocks, shift, begins, level, slope)
+
+    def fit(self, z: Array) -> Array:
+        """Return the lines through ``z (..., n)`` at its places."""
+        blocks = z[..., self.place] * _like(self.inside, z[..., None])
+        moments = jnp.stack([blocks, blocks * _like(self.scores, blocks)])
+        total, moment = _window_sums(moments, self.shift, self.begins)
+        return _like(self.level, z) * total + _like(self.slope, z) * moment
+
+
+def _window_sums(moments: Array, shift: Array, begins: Array) -> Array:
+    """Return sums over the windows of ``(power, ..., blocks, width)``, ``(power, ..., n)``.
+
+    The window that begins at a place of a block is the block from there on, and the next block
+    up to the same place.  Entry k holds products with the k-th power of a score, which is taken
+    relative to its own block; ``shift`` carries the sums of the first part over to the next.
+    """
+    sums = _cumulated(moments)
+    before = sums - moments
+    rest = sums[..., -1:] - before
+    shift = _like(shift, rest[0])
+    moved = [
+        sum(math.comb(k, j) * shift ** (k - j) * rest[j] for j in range(k + 1))
+        for k in range(moments.shape[0])
+    ]
+    sums = jnp.stack(moved)[..., :-1, :] + before[..., 1:, :]
+    return sums.reshape(*sums.shape[:-2], -1)[..., begins]
+
+
+def _cumulated(x: Array) -> Array:
+    """Return cumulative sums along the last axis, by matrix products: faster than `jnp.cumsum`."""
+    size = x.shape[-1]
+    if size <= 2 * CUMULATED_AT_ONCE:
+        return matmul(x, np.triu(np.ones((size, size), x.dtype)))
+    chunks = -(-size // CUMULATED_AT_ONCE)
+    x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, chunks * CUMULATED_AT_ONCE - size)])
+    inside = _cumulated(x.reshape(*x.shape[:-1], chunks, CUMULATED_AT_ONCE))
+    totals = inside[..., -1]
+    sums = inside + (_cumulated(totals) - totals)[..., None]
+    return sums.reshape(*x.shape)[..., :size]
+
+
+def _like(row: Array, z: Array) -> Array:
+    return row.reshape((1,) * (z.ndim - row.ndim) + row.shape)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.rows import over_rows
 from hgr_jax.measures.kde import DAMPING, checked, dependence
 
 

@@ -11,8 +11,8 @@ from jax import Array, lax
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, check_choice, check_flag
-from hgr_jax.core.numerics import kept, row_count, row_mask, safe_sqrt
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.numerics import fill_padding, row_count, row_mask, safe_sqrt
+from hgr_jax.core.rows import over_rows
 from hgr_jax.measures._pair_sums import (
     centred_products,
     correlation_of,
@@ -24,10 +24,10 @@ from hgr_jax.measures._pair_sums import (
 ALGORITHMS = ("auto", "pairs", "sort")
 
 SORT_ROWS = 1024
-"""From so many rows on, sorting takes less time than all pairs."""
+"""Number of rows from which sorting takes less time than all pairs."""
 
 PREFIX_CHUNK = 64
-"""Rows that are compared pair by pair, and whose prefix sums are one matrix product."""
+"""Number of rows that are compared pair by pair, and whose prefix sums are one matrix product."""
 
 
 def distance_correlation(
@@ -239,7 +239,7 @@ def _orders(a: Array, b: Array, count: Array | None) -> tuple[Array, _SortedOrde
     Rows with equal ``b`` are in the order of ``a``: pairs with a tie are concordant.
     """
     index = lax.iota(jnp.int32, a.shape[0])
-    a, b = (kept(lax.stop_gradient(x), count, jnp.inf) for x in (a, b))
+    a, b = (fill_padding(lax.stop_gradient(x), count, jnp.inf) for x in (a, b))
     a, b, rows = lax.sort((a, b, index), num_keys=2)
     sorted_b, along = lax.sort((b, index), num_keys=1)
     less, past = (

@@ -10,8 +10,8 @@ from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_positive, check_flag, one_or_pair
-from hgr_jax.core.numerics import kept, row_mask, safe_divide
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.numerics import fill_padding, row_mask, safe_divide
+from hgr_jax.core.rows import over_rows
 from hgr_jax.measures._pair_sums import (
     centred_products,
     correlation_of,
@@ -20,7 +20,7 @@ from hgr_jax.measures._pair_sums import (
 )
 
 MEDIAN_ROWS = 1024
-"""The median distance is that of so many rows at most."""
+"""Largest number of rows whose distances give the median."""
 
 
 def hsic(
@@ -151,7 +151,7 @@ def _sample(x: Array, count: Array | None) -> tuple[Array, Array | None]:
     whole, part = jnp.divmod(jnp.int32(x.shape[0] if count is None else count) - 1, steps)
     index = lax.iota(jnp.int32, MEDIAN_ROWS)
     index = index * whole + (2 * index * part + steps) // (2 * steps)  # index * rows would overflow
-    return (jnp.sort(kept(x, count, jnp.inf)) if x.ndim == 1 else x)[index], None
+    return (jnp.sort(fill_padding(x, count, jnp.inf)) if x.ndim == 1 else x)[index], None
 
 
 def _median_distance(x: Array, count: Array | None) -> Array:

@@ -12,13 +12,19 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_vector, is_traced
 from hgr_jax._checks import as_nonnegative, check_choice
-from hgr_jax.core.canonical import PreparedPair, Solution, correlation, solve
+from hgr_jax.core.canonical import (
+    PreparedPair,
+    Ridge,
+    Solution,
+    correlation,
+    solve,
+    standardised_features,
+)
 from hgr_jax.core.fits import KBFit, PartialFit, as_fit
 from hgr_jax.core.kernels import KernelLike, check_given, check_two_kernels
 from hgr_jax.core.numerics import equal_weights
-from hgr_jax.core.padding import over_rows
 from hgr_jax.core.partial import prepare_given
-from hgr_jax.core.ridge import Ridge, standardised_features
+from hgr_jax.core.rows import over_rows
 from hgr_jax.core.solvers import SOLVERS
 
 
@@ -39,98 +45,68 @@ def kb(
 
         HGR-KB(a, b; h, k) = max over alpha, beta of rho(P_a^h alpha, P_b^k beta)
 
-    with P_x^d the monomials of x up to total degree d.  It is the top canonical correlation of
-    the two kernels: the optimum found is global, and exact to rounding.  It is |Pearson| at
-    ``h = k = 1``, never decreases when h or k grows, and does not change under affine maps of
-    ``a`` or ``b`` or a permutation of the rows.
+    with P_x^d the monomials of x up to total degree d: the top canonical correlation of the two
+    kernels, a global optimum exact to rounding.  It is |Pearson| at ``h = k = 1``, never decreases
+    when h or k grows, and does not change under affine maps or a permutation of the rows.
 
-    With ``given`` it is that of what is left given c, with E_c[.] the least squares projection on 1
-    and the polynomials of c:
+        given c:       max over f, g of rho(f(a) - E_c[f(a)], g(b) - E_c[g(b)])
+        with a ridge:  rho of the f = alpha . x and g = beta . y that maximise
+                       cov(f, g) / sqrt((var f + ridge |alpha|^2) (var g + ridge |beta|^2))
 
-        HGR-KB(a, b | c) = max over f, g of rho(f(a) - E_c[f(a)], g(b) - E_c[g(b)]),
-
-    |partial correlation| at degrees 1.  It is 0 where a and b are independent given c, as far as
-    E[f(a) | c] or E[g(b) | c] are polynomials of that degree; where it is 0, they may depend on
-    each other in ways that vary with c and cancel.
-
-    With a ``ridge`` it is the correlation of the f = alpha . x and g = beta . y that maximise the
-    regularised one, where x and y are the features of both kernels (of a degree the powers of the
-    standardised variable), each of zero mean and unit variance:
-
-        cov(f, g) / sqrt((var f + ridge |alpha|^2) (var g + ridge |beta|^2)).
-
-    Kernels of many functions follow the noise of few rows; a ridge keeps them from it.
+    with E_c the least-squares projection on 1 and the polynomials of c, and x, y the features of
+    the kernels, each of zero mean and unit variance.  "P-values and intervals" and "Degrees and
+    kernels" in the guides say when to use them.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.  Integers
         and booleans are converted to floats; half precision is computed in float32.
       h, k: kernel of ``a`` and of ``b``, static: a degree (int >= 1; with several variables the
-        total degree, interactions included) or a hashable callable ``(n,) -> (n, m)`` of
-        features (of `hgr_jax.kernels`, or your own), applied row by row; a constant is never
-        needed.  Pass the same function object each time: another one compiles again.
+        total degree) or a hashable callable ``(n,) -> (n, m)`` of features (of
+        `hgr_jax.kernels`, or your own), applied row by row.
       weights: non-negative observation weights ``(n,)``, traced, or None.  Only ratios matter;
-        a row of weight 0 counts as dropped, even if it holds NaN.  (The derivative by a weight
-        of 0 takes the row as moved into the range of the others.)
+        a row of weight 0 counts as dropped, even if it holds NaN.
       given: c, ``(n,)`` or ``(n, p)``, traced, or None.
-      given_degree: kernel of c, static, as h and k.  Where it is below both of them, it leaves
-        some of what c explains: the powers of a and b have powers of c as their means.
-      ridge: a number >= 0, traced; 0, unless it is traced, is the plain estimate, without its
-        cost.  0.01 to 10 are typical; `hgr_jax.inference.select_ridge` chooses.
-      init: a previous fit of the same kernels, traced; its g, carried over to the basis of
-        these data, is where the projected gradient starts (the warm start of the paper).  The
-        result does not depend on it, and the closed form is at hand anyway: it saves no time.
-      solver: static. ``"projected_gradient"`` is a constrained jaxopt solver (unit sphere in
-        whitened coordinates, started from the closed form or ``init``) with implicit
-        differentiation; ``"svd"`` is the closed form.  Both have the same value and derivatives.
+      given_degree: kernel of c, static, as h and k; at a degree below theirs it leaves part of what
+        c explains.
+      ridge: a number >= 0, traced; `hgr_jax.inference.select_ridge` chooses one.
+      init: a previous fit of the same kernels, traced, from whose g the solver starts (the warm
+        start of the paper).  The result does not depend on it, and it saves no time.
+      solver: static. ``"projected_gradient"`` is jaxopt's, on the unit sphere in whitened
+        coordinates, with implicit derivatives; ``"svd"`` the closed form.  Both agree.
 
     Returns:
-      A scalar in [0, 1], an array of JAX of the floating dtype of ``a`` and ``b``;
-      ``float(value)`` makes a number of Python of it.
+      A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
 
     Raises:
       TypeError, ValueError: for shapes, dtypes or static arguments other than the above, and for
-        two series of pandas with different indexes (rows are matched by position).
-        Never for values, so that it can be traced: see `kb_fit` for diagnostics.
+        two series of pandas with different indexes.  Never for values: see `kb_fit`.
 
-    Derivatives: with respect to ``a``, ``b``, c and ``weights``, forward and reverse, of every
-    order.  The first is that of the correlation with the coefficients held fixed (the envelope
-    theorem), an elementwise pass over the data.  With a ridge, by which there is one too, it goes
-    through the coefficients, which takes a simple top value.
+    Derivatives: with respect to ``a``, ``b``, c, ``weights`` and ``ridge``, forward and reverse, of
+    every order; the first by the envelope theorem (with a ridge, by the implicit function theorem).
 
-    Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; m distinct values
-    count as degree m - 1; NaN or infinity gives NaN.  On n <= h + k rows the value is 1
-    (effective degrees, without ties).  The sample value is biased upward: between independent
-    variables it is not 0 but up to about (sqrt(h) + sqrt(k)) / sqrt(n).  What c explains but for
-    rounding counts as constant.
+    Degenerate data: a constant gives 0, with zero derivatives; m distinct values count as degree
+    m - 1; NaN or infinity gives NaN.  On n <= h + k rows the value is 1.  The sample value is
+    biased upward: independent variables have up to about (sqrt(h) + sqrt(k)) / sqrt(n).
 
-    Cost: one pass over the data (a few more where far outliers need them) in blocks, and the
-    SVD of an h x k matrix; nothing of size n x (h + k) is allocated for ``(n,)`` arrays (with
-    weights, several arrays of size n are; with ``given`` or ``ridge`` all functions at all rows).
-    In float32 an outlier beyond some 10^6 standard deviations of the other rows hides them, and
-    numbers below the smallest normal one count as 0; of what is ill conditioned the status of
-    `kb_fit` says so.
+    Cost: one pass over the data in blocks, and the SVD of an h x k matrix.
 
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression";
-    Hotelling, "Relations between two sets of variates" (1936), for the closed form; Vinod,
-    "Canonical ridge and econometrics of joint production" (1976), for the ridge.
+    Hotelling (1936), for the closed form; Vinod (1976), for the ridge.
 
     Example:
-      >>> import jax, jax.numpy as jnp, hgr_jax
+      >>> import jax.numpy as jnp, hgr_jax
       >>> angle = jnp.linspace(0, 2 * jnp.pi, 100, endpoint=False)
       >>> a, b = jnp.cos(angle), jnp.sin(angle)  # a circle: a^2 + b^2 = 1
-      >>> print(f"{hgr_jax.kb(a, b, h=2, k=2):.4f}")
-      1.0000
-      >>> print(f"{hgr_jax.kb(a, b, h=1, k=1):.4f}")  # |Pearson|
-      0.0000
-      >>> gradient = jax.jit(jax.grad(lambda b: hgr_jax.kb(a, b)))(a**2 - b / 2)
+      >>> print(f"{hgr_jax.kb(a, b, h=2, k=2):.4f} {hgr_jax.kb(a, b, h=1, k=1):.4f}")
+      1.0000 0.0000
     """
-    traced, static = _checked_arguments(
-        a, b, h, k, weights, given, given_degree, ridge, init, solver
+    (x, y, *others), extra, static = _checked(
+        (a, b), (h, k), (given, given_degree), weights, ridge, init, solver
     )
-    first, second, *rest = traced
     if init is None:  # one program, so the same digits, for both shapes of one variable
-        first, second = _as_one_variable(first, static["h"]), _as_one_variable(second, static["k"])
-    return _kb(first, second, *rest, **static)
+        x, y = _as_one_variable(x, static.h), _as_one_variable(y, static.k)
+    value: Array = _estimate(x, y, *others, extra, static=static, fit=False)
+    return value
 
 
 @overload
@@ -188,22 +164,17 @@ def kb_fit(
     Returns:
       A `KBFit`, a frozen pytree: ``correlation``; ``f`` and ``g``, callable on new data, of zero
       mean and unit variance on these; ``alpha`` and ``beta``, their coefficients on the
-      monomials (the paper scales f by the correlation; here both have unit variance);
-      ``degrees``, ``residual``, ``iterations``, ``status`` and ``message``; and ``score`` for
-      held-out data.  Differentiable: coefficients and transformations by the implicit function
-      theorem, wherever the top canonical correlation is simple.
+      monomials (the paper scales f by the correlation); diagnostics; and ``score`` for held-out
+      data.  Differentiable by the implicit function theorem, wherever the top canonical
+      correlation is simple.
 
-      With ``given`` a `PartialFit`, whose transformations are what polynomials of c leave:
+      With ``given`` a `PartialFit`, whose transformations are residuals given polynomials of c,
 
           fit.f(a, given=c) = f(a) - E_c[f(a)],   fit.g(b, given=c) = g(b) - E_c[g(b)],
 
-      of zero mean and unit variance, and of the correlation of the fit, on these data.
-      ``fit.alpha`` and ``fit.f.formula()`` are of f, ``fit.f.explained`` is E_c[f(a)], a function
-      of c, with a formula of its own; and ``fit.score(a, b, given=c)`` takes c too.
+      and ``fit.f.explained`` is E_c[f(a)], a function of c.
 
-      With a ``ridge`` the standard error and the interval are those of the correlation of f and g
-      as if they had been fixed beforehand, and the interval's lower end is corrected for as many
-      functions as there are without it: it is rather too low.
+      With a ``ridge`` the standard error and the interval take f and g as fixed beforehand.
 
     Raises:
       TypeError, ValueError: as `kb` does; ``status`` says what is wrong with values.
@@ -223,34 +194,42 @@ def kb_fit(
       >>> print(fit.f.formula("a", digits=2), "less", fit.f.explained.formula("c", digits=2))
       -1.555 + 1.726 a less 0.165 + 5.02 c
     """
-    traced, static = _checked_arguments(
-        a, b, h, k, weights, given, given_degree, ridge, init, solver
+    columns, extra, static = _checked(
+        (a, b), (h, k), (given, given_degree), weights, ridge, init, solver
     )
-    return _kb_fit(*traced, **static)
+    found: KBFit = _estimate(*columns, extra, static=static, fit=True)
+    return found
 
 
-def _checked_arguments(
-    a: ArrayLike,
-    b: ArrayLike,
-    h: Any,
-    k: Any,
+@dataclasses.dataclass(frozen=True)
+class _Static:
+    """Static arguments, checked."""
+
+    h: KernelLike
+    k: KernelLike
+    given_degree: KernelLike
+    solver: str
+
+
+def _checked(
+    data: tuple[ArrayLike, ArrayLike],
+    kernels: tuple[Any, Any],
+    conditioning: tuple[Any, Any],
     weights: ArrayLike | None,
-    given: ArrayLike | None,
-    given_degree: Any,
     ridge: Any,
     init: Any,
     solver: Any,
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the traced and the static arguments of `kb` and `kb_fit`."""
-    (a, b, w), kernels = check_two_kernels(a, b, h, k, weights)
+) -> tuple[tuple[Any, ...], tuple[KBFit | None, Array | None], _Static]:
+    """Return the columns (data, weights, given), the start and ridge, and the static arguments."""
+    (a, b, w), checked = check_two_kernels(*data, *kernels, weights)
     start = check_init(init, b)
     solver = check_choice("solver", solver, SOLVERS)
-    c, known = check_given(given, given_degree, a)
+    c, given_kernel = check_given(*conditioning, a)
     strength = as_ridge(ridge, a.dtype)
     if init is not None and (c is not None or strength is not None):
         raise ValueError("init is a fit of a and b alone: expected none with given or ridge.")
-    static = {**kernels, "given_degree": known, "solver": solver}
-    return (a, b, w, c, start, strength), static
+    static = _Static(checked["h"], checked["k"], given_kernel, solver)
+    return (a, b, w, c), (start, strength), static
 
 
 def _as_one_variable(x: Array, kernel: KernelLike) -> Array:
@@ -259,7 +238,7 @@ def _as_one_variable(x: Array, kernel: KernelLike) -> Array:
 
 
 def as_ridge(ridge: Any, dtype: DTypeLike) -> Array | None:
-    """Return a ridge as an array ``()``; None for one that is known to be 0."""
+    """Return a ridge as an array ``()``; None for a concrete 0."""
     if type(ridge) in (int, float) and ridge == 0:
         return None
     strength = as_nonnegative("ridge", ridge, dtype)
@@ -285,45 +264,27 @@ def check_init(init: Any, b: Array) -> KBFit | None:
     return init
 
 
-@over_rows(columns=4, static=("h", "k", "given_degree", "solver"), weights=2)
-def _kb(
+@over_rows(columns=4, static=("static", "fit"), weights=2)
+def _estimate(
     a: Array,
     b: Array,
     weights: Array | None,
     given: Array | None,
-    init: KBFit | None,
-    ridge: Array | None,
+    extra: tuple[KBFit | None, Array | None],
     *,
-    h: KernelLike,
-    k: KernelLike,
-    given_degree: KernelLike,
-    solver: str,
+    static: _Static,
+    fit: bool,
     count: Array | None,
-) -> Array:
-    pair = prepare_given((h, k), solver, a, b, weights, given, given_degree, count)
-    if ridge is not None:
-        return _with_ridge(pair, (h, k), None, ridge)[0].correlation
+) -> Any:
+    """Return the value, or the fit, of checked arguments."""
+    (init, ridge), kernels = extra, (static.h, static.k)
+    conditioning = given, static.given_degree
+    pair = prepare_given(kernels, static.solver, a, b, weights, conditioning, count)
     start = _start(init, b, weights)
+    if fit or ridge is not None:
+        solution, pair = _with_ridge(pair, kernels, start, ridge)
+        return as_fit(solution, pair) if fit else solution.correlation
     return correlation(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
-
-
-@over_rows(columns=4, static=("h", "k", "given_degree", "solver"), weights=2)
-def _kb_fit(
-    a: Array,
-    b: Array,
-    weights: Array | None,
-    given: Array | None,
-    init: KBFit | None,
-    ridge: Array | None,
-    *,
-    h: KernelLike,
-    k: KernelLike,
-    given_degree: KernelLike,
-    solver: str,
-    count: Array | None,
-) -> KBFit:
-    pair = prepare_given((h, k), solver, a, b, weights, given, given_degree, count)
-    return as_fit(*_with_ridge(pair, (h, k), _start(init, b, weights), ridge))
 
 
 def _with_ridge(

@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_nonnegative, as_pair, as_positive, check_count
-from hgr_jax.core.moments import sum_over_rows
 from hgr_jax.core.numerics import row_count, safe_divide, safe_sqrt, standardise
-from hgr_jax.core.padding import over_rows, padded_length
+from hgr_jax.core.rows import over_rows, padded_length, sum_over_rows
 from hgr_jax.core.solvers import top_pair
 
 REACH = 2.5
-"""The grid covers so many standard deviations on either side of the mean."""
+"""Number of standard deviations that the grid covers on either side of the mean."""
 
 MOST_POINTS = 50
 
@@ -87,7 +86,7 @@ def checked(
     points: int | None,
     damping: ArrayLike,
 ) -> tuple[Array, Array, Array, Any, Array]:
-    """Return what a measure on the estimated density takes: variables, bandwidth, grid, damping.
+    """Return variables, bandwidth, grid and damping of the estimated density, checked.
 
     Where the data decides on the number of points, the grid is as long as for all data of the
     same padded length, and ends in infinities, so that the program depends on that length only.

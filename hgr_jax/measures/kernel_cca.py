@@ -7,8 +7,8 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_positive, check_count, one_or_pair
-from hgr_jax.core.padding import over_rows
-from hgr_jax.core.small_matrices import matmul
+from hgr_jax.core.linalg import matmul
+from hgr_jax.core.rows import over_rows
 from hgr_jax.core.solvers import top_pair
 from hgr_jax.measures._nystrom import (
     centred_features,

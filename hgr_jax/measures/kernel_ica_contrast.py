@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.custom_batching import sequential_vmap
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_positive, check_choice, check_count, one_or_pair
+from hgr_jax.core.linalg import matmul, symmetric_eigen
 from hgr_jax.core.numerics import row_count, safe_divide, safe_norm
-from hgr_jax.core.padding import over_rows
-from hgr_jax.core.small_matrices import matmul, symmetric_eigen
+from hgr_jax.core.rows import over_rows
 from hgr_jax.core.solvers import top_pair
 from hgr_jax.measures._nystrom import (
     centred_features,
@@ -24,7 +22,7 @@ from hgr_jax.measures._nystrom import (
 KINDS = ("kgv", "kcc")
 
 SMALL_ROWS = 1000
-"""Up to so many rows the paper smooths more: its kappa and sigma change here."""
+"""Largest number of rows with the paper's stronger smoothing: its kappa and sigma change here."""
 
 LowRankFeatures = tuple[Array, Array]
 """Centred features ``(r, n)`` of a and of b."""
@@ -141,33 +139,7 @@ def _generalised_variance(features: LowRankFeatures, ridge: Array, count: Array 
     identity = jnp.eye(cross.shape[0], dtype=cross.dtype)
     kept_a, kept_b = (identity - ridge * matmul(w, w.T) for w in (left, right))
     squares = matmul(matmul(kept_a, cross), matmul(kept_b, cross.T))
-    return -_log_determinant(identity - squares) / 2
-
-
-@jax.custom_jvp
-def _log_determinant(m: Array) -> Array:
-    """Return the log of the determinant, which is positive; differentiable to any order.
-
-    Of a matrix that is not symmetric, so that LAPACK takes one after the other under `jax.vmap`.
-    """
-    return sequential_vmap(lambda m: jnp.linalg.slogdet(m)[1])(m)
-
-
-@_log_determinant.defjvp
-def _log_determinant_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    (m,), (dm,) = primals, tangents
-    return _log_determinant(m), jnp.sum(_inverse(m).T * dm)
-
-
-@jax.custom_jvp
-def _inverse(m: Array) -> Array:
-    return sequential_vmap(jnp.linalg.inv)(m)
-
-
-@_inverse.defjvp
-def _inverse_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    inverse = _inverse(*primals)
-    return inverse, -matmul(matmul(inverse, tangents[0]), inverse)
+    return -jnp.linalg.slogdet(identity - squares)[1] / 2
 
 
 def _first_correlation(features: LowRankFeatures, ridge: Array, count: Array | None) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,19 +16,17 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_key, as_pair, as_scalar, check_count
-from hgr_jax.core.fits import TransformedPair
+from hgr_jax._checks import as_key, as_pair, as_scalar, check_choice, check_count
+from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
 from hgr_jax.core.numerics import row_mean, safe_divide, standard_deviation
-from hgr_jax.core.padding import first_rows, over_rows
-from hgr_jax.core.transforms import as_new_data, check_single
-from hgr_jax.measures._networks import Layers, Network, checked_layers
+from hgr_jax.core.rows import first_rows, over_rows
 from hgr_jax.measures.pearson import sample_correlation
 
 HIDDEN = (15, 15, 15)
 PAPER_ACTIVATIONS = ("tanh", "relu", "tanh", "tanh")
 
 Widths = Sequence[int] | None
-"""Of the hidden layers of a network; None for none, the variable as it is."""
+"""Widths of the hidden layers of a network; None for no network, the variable as it is."""
 
 FIRST_STEPS = 1000
 WARM_STEPS = 50
@@ -252,7 +251,7 @@ def _initial(
 
 @functools.cache
 def _graph(inputs: int, layers: Layers | None, dtype: DTypeLike) -> nnx.GraphDef[Network] | None:
-    """Return the static half of a network; no weight is ever computed for it."""
+    """Return the static half of a network, without computing a weight."""
     if layers is None:
         return None
     network = nnx.eval_shape(lambda: Network(inputs, *layers, dtype, nnx.Rngs(0)))
@@ -314,3 +313,102 @@ def _scaler(x: Array, count: Array | None) -> _Scaler:
     spread = jax.vmap(standard_deviation, in_axes=(1, None))(columns, count)
     center = columns[0] + row_mean(columns - columns[:1], count)
     return _Scaler(center, jnp.where(spread == 0, 1, spread))
+
+
+_FUNCTIONS = {
+    "tanh": jnp.tanh,
+    "relu": jax.nn.relu,
+    "identity": lambda x: x,
+}
+
+Layers = tuple[tuple[int, ...], tuple[str, ...]]
+"""Widths and activations of a network."""
+
+
+def checked_layers(hidden: Any, activations: Any) -> tuple[Layers | None, Layers | None]:
+    """Return the layers of both networks, None for no network."""
+    widths, names = _as_pair_of("hidden", hidden), _as_pair_of("activations", activations)
+    f, g = (
+        None if side is None else _checked_network(side, names_of_side)
+        for side, names_of_side in zip(widths, names, strict=True)
+    )
+    return f, g
+
+
+def _as_pair_of(name: str, value: Any) -> tuple[Any, Any]:
+    """Return a pair of sequences (or None) from one sequence or a pair."""
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"{name} must be a tuple or a list; got {value!r}.")
+    if not any(side is None or isinstance(side, list | tuple) for side in value):
+        return value, value
+    if len(value) != 2 or not all(side is None or isinstance(side, list | tuple) for side in value):
+        raise ValueError(
+            f"{name} must be one tuple for both networks, or a pair of these for (a, b);"
+            f" got {value!r}."
+        )
+    return value[0], value[1]
+
+
+def _checked_network(hidden: Any, activations: Any) -> Layers:
+    if activations is None:
+        raise ValueError("activations can be None only where hidden is.")
+    widths = tuple(check_count("hidden", width) for width in hidden)
+    names = tuple(check_choice("activations", name, tuple(_FUNCTIONS)) for name in activations)
+    if len(names) != len(widths) + 1:
+        raise ValueError(
+            "activations must be one more than the hidden layers, the last for the output;"
+            f" got {len(names)} for {len(widths)} hidden layer(s)."
+        )
+    return widths, names
+
+
+class Network(nnx.Module):
+    """A fully connected network, ``(n, p)`` to ``(n,)``.
+
+    Weights and biases start uniform over ±1/sqrt(inputs of the layer), as in the source.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: tuple[int, ...],
+        activations: tuple[str, ...],
+        dtype: DTypeLike,
+        rngs: nnx.Rngs,
+    ) -> None:
+        self.activations = activations
+        self.layers = linear_layers((inputs, *hidden, 1), dtype, rngs)
+
+    def __call__(self, x: Array) -> Array:
+        """Return outputs ``(n,)`` at ``x (n, p)``; rows run along the last axis, for speed."""
+        x = x.T
+        for layer, name in zip(self.layers, self.activations, strict=True):
+            assert layer.bias is not None
+            x = _FUNCTIONS[name](layer.kernel[...].T @ x + layer.bias[...][:, None])
+        return x[0]
+
+
+def linear_layers(sizes: Sequence[int], dtype: DTypeLike, rngs: nnx.Rngs) -> nnx.List[nnx.Linear]:
+    """Return layers between these sizes, uniform over ±1/sqrt(inputs of the layer)."""
+    return nnx.List(
+        [
+            nnx.Linear(
+                size,
+                following,
+                param_dtype=dtype,
+                kernel_init=_uniform_init(size),
+                bias_init=_uniform_init(size),
+                rngs=rngs,
+            )
+            for size, following in itertools.pairwise(sizes)
+        ]
+    )
+
+
+def _uniform_init(inputs: int) -> Any:
+    bound = inputs**-0.5
+
+    def init(key: Array, shape: Any, dtype: DTypeLike, out_sharding: Any = None) -> Array:
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    return init

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_estimate, as_pair, as_weights
 from hgr_jax.core.numerics import standard_deviation
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.rows import over_rows
 from hgr_jax.measures.kb import kb
 
 

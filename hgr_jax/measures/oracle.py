@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_dtype, is_traced
 from hgr_jax._checks import as_pair, as_real_array
-from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
+from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length
 from hgr_jax.measures.pearson import sample_correlation
 
 

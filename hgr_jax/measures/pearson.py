@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair
 from hgr_jax.core.numerics import row_mean, safe_divide, standardise
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.rows import over_rows
 
 
 def pearson(a: ArrayLike, b: ArrayLike) -> Array:

@@ -14,13 +14,18 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_key, as_pair, as_positive, check_count, check_kernel
-from hgr_jax.core.fits import TransformedPair
-from hgr_jax.core.numerics import kept, row_count, safe_divide, safe_norm
-from hgr_jax.core.padding import first_rows, over_rows, pad_rows, padded_length
-from hgr_jax.core.small_matrices import matmul
-from hgr_jax.core.transforms import as_new_data, check_single
-from hgr_jax.measures._random_features import WAVES, chebyshev
-from hgr_jax.measures._random_pairs import Functions, RandomSide, best_pair, random_functions
+from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
+from hgr_jax.core.linalg import matmul
+from hgr_jax.core.numerics import fill_padding, row_count, safe_divide, safe_norm
+from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length
+from hgr_jax.measures._random_features import (
+    WAVES,
+    Functions,
+    RandomSide,
+    best_pair,
+    chebyshev,
+    random_functions,
+)
 from hgr_jax.measures.spearman import average_ranks
 
 
@@ -238,8 +243,7 @@ def _rdc(
         weights = _weights(key, shares, scale, projections)
         return best_pair(shares, weights, regularization, functions, count)[0].correlation
 
-    # Not by `jax.vmap`, which would take the matrices from LAPACK.
-    return jnp.median(lax.map(once, keys))
+    return jnp.median(lax.map(once, keys))  # one after the other, to save memory
 
 
 @over_rows(columns=2, static=("projections", "functions"))
@@ -311,7 +315,7 @@ def _transform(
     unit = safe_divide(direction, safe_norm(matmul(side.directions, direction)))
     columns = lax.stop_gradient(x).reshape(x.shape[0], -1)
     return RDCTransform(
-        jnp.sort(kept(columns, count, jnp.inf), axis=0),
+        jnp.sort(fill_padding(columns, count, jnp.inf), axis=0),
         weights,
         side.mean,
         matmul(side.loadings, unit),

@@ -12,14 +12,13 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_weights, check_kernel
-from hgr_jax.core.basis import FeatureBasis, PolynomialBasis
 from hgr_jax.core.canonical import SINGLE_KERNEL, Transformation, correlation, prepare, solve
-from hgr_jax.core.fits import KBFit, SKFit, as_fit
+from hgr_jax.core.fits import CopulaTransform, KBFit, SKFit, as_fit
 from hgr_jax.core.kernels import Encoder, KernelLike, check_given, check_monomials
 from hgr_jax.core.numerics import safe_divide
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.orthonormal import FeatureBasis, PolynomialBasis
 from hgr_jax.core.partial import prepare_given
-from hgr_jax.core.transforms import CopulaTransform
+from hgr_jax.core.rows import over_rows
 
 
 def sk(
@@ -44,11 +43,9 @@ def sk(
     remains exact, with finite derivatives, where it is not.
 
     Args:
-      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
+      a, b, weights, given, given_degree: as in `kb`.
       d: kernel of either variable, static: a degree (int >= 1), or a hashable callable
         ``(n,) -> (n, m)`` of features (then ``a`` and ``b`` must be ``(n,)``).
-      weights: non-negative observation weights ``(n,)``, traced, or None; 0 drops a row.
-      given, given_degree: variables whose polynomials are taken out of all, as in `kb`.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -84,10 +81,10 @@ def sk_fit(
       a, b, d, weights: as in `sk`.
 
     Returns:
-      A `SKFit`: as the result of `kb_fit`, with ``direction`` (0 where ``b`` is
-      explained by ``f(a)``, 1 where ``a`` is explained by ``g(b)``) and ``explains``, the same
-      in words.  The other transformation is linear.  With a callable d, ``alpha`` and ``beta``
-      hold the coefficients on its features and, last, on the variable itself.
+      A `SKFit`: as the result of `kb_fit`, with ``direction`` (0 where ``b`` is explained by
+      ``f(a)``, 1 where ``a`` is explained by ``g(b)``) and ``explains``, the same in words.  The
+      other transformation is linear.  With a callable d, ``alpha`` and ``beta`` hold the
+      coefficients on its features and, last, on the variable itself.
 
     Raises:
       TypeError, ValueError: as `sk` does; ``status`` says what is wrong with values.
@@ -131,7 +128,7 @@ def _sk(
         values = []
         for kernels in ((d, 1), (1, d)):
             pair = prepare_given(
-                kernels, "svd", a, b, weights, given, given_degree, count, names=("d", "d")
+                kernels, "svd", a, b, weights, (given, given_degree), count, names=("d", "d")
             )
             values.append(correlation(pair.problem, pair.a, pair.b, pair.weights, None, pair.count))
         first, second = values

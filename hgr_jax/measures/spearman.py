@@ -7,8 +7,8 @@ from jax import Array, lax
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair
-from hgr_jax.core.numerics import kept
-from hgr_jax.core.padding import over_rows
+from hgr_jax.core.numerics import fill_padding
+from hgr_jax.core.rows import over_rows
 from hgr_jax.measures.pearson import sample_correlation
 
 
@@ -52,7 +52,7 @@ def average_ranks(x: Array, count: Array | None = None) -> Array:
     Those of the rows from ``count`` on are without meaning.
     """
     x = lax.stop_gradient(x)
-    ordered = jnp.sort(kept(x, count, jnp.inf))
+    ordered = jnp.sort(fill_padding(x, count, jnp.inf))
     less, up_to = (jnp.searchsorted(ordered, x, side=side) for side in ("left", "right"))
     ranks = (less + up_to + 1).astype(x.dtype) / 2
     return jnp.where(jnp.all(jnp.isfinite(x)), ranks, jnp.nan)

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from hgr_jax.core.canonical import PreparedPair
 from hgr_jax.core.kernels import KernelLike, check_given, check_two_kernels
 from hgr_jax.core.modes import SpectrumFit, correlations_of_modes, fit_modes, total_correlation
-from hgr_jax.core.padding import over_rows
 from hgr_jax.core.partial import prepare_given
+from hgr_jax.core.rows import over_rows
 
 
 def spectrum(
@@ -35,10 +35,7 @@ def spectrum(
     sigma_i = |rho|^i in the population.
 
     Args:
-      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
-      h, k: kernel of ``a`` and of ``b``, static, as in `kb`: a degree or a hashable callable.
-      weights: non-negative ``(n,)``, traced, or None; only ratios matter, 0 drops a row.
-      given, given_degree: variables whose polynomials are taken out of both, as in `kb`.
+      a, b, h, k, weights, given, given_degree: as in `kb`.
 
     Returns:
       ``(r,)``, the largest first, in [0, 1], of the floating dtype of ``a`` and ``b``; r is the
@@ -71,9 +68,7 @@ def spectrum(
       >>> print(hgr_jax.spectrum(a, b, h=2, k=2).round(2))
       [0.71 0.  ]
     """
-    (x, y, w), static = check_two_kernels(a, b, h, k, weights)
-    c, static["given_degree"] = check_given(given, given_degree, x)
-    return _of_modes(x, y, w, c, **static, of_modes=correlations_of_modes)
+    return _estimate_modes(correlations_of_modes, (a, b), (h, k), (given, given_degree), weights)
 
 
 def total(
@@ -96,10 +91,7 @@ def total(
     at once, where `kb` pushes the largest.
 
     Args:
-      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
-      h, k: kernel of ``a`` and of ``b``, static, as in `kb`: a degree or a hashable callable.
-      weights: non-negative ``(n,)``, traced, or None; only ratios matter, 0 drops a row.
-      given, given_degree: variables whose polynomials are taken out of both, as in `kb`.
+      a, b, h, k, weights, given, given_degree: as in `kb`.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -125,9 +117,7 @@ def total(
       >>> print(f"{hgr_jax.total(a, a, h=3, k=3):.3f} {hgr_jax.total(a, a**2, h=2, k=2):.3f}")
       1.000 0.707
     """
-    (x, y, w), static = check_two_kernels(a, b, h, k, weights)
-    c, static["given_degree"] = check_given(given, given_degree, x)
-    return _of_modes(x, y, w, c, **static, of_modes=total_correlation)
+    return _estimate_modes(total_correlation, (a, b), (h, k), (given, given_degree), weights)
 
 
 def spectrum_fit(
@@ -142,7 +132,8 @@ def spectrum_fit(
 ) -> SpectrumFit:
     """Fit all modes: their correlations, their transformations, and the regression they give.
 
-    Degenerate data, cost and source as in `spectrum`, whose values are the ``correlations``.
+    Degenerate data, cost and source as in `spectrum`, whose values are the
+    ``correlations``.
 
     Args:
       a, b, h, k, weights, given, given_degree: as in `spectrum`.
@@ -150,11 +141,10 @@ def spectrum_fit(
     Returns:
       A `SpectrumFit`, a frozen pytree: ``correlations``; ``f`` and ``g``, callable on new data, to
       ``(n, r)``, of which ``f[i]`` is the transformation of mode i; ``total``;
-      ``mutual_information`` under the normal model; ``predict``, the regression of b on a: with
-      degrees, polynomial least squares; ``degrees``, ``status`` and ``message``.
-      Differentiable, the transformations wherever the correlations are distinct and above 0.
-      With ``given`` they take c too: ``f(a, given=c)``, as in `kb_fit`, and
-      ``predict(a, given=c)``, the regression of b on a and c.
+      ``mutual_information`` under the normal model; ``predict``, the regression of b on a;
+      ``degrees``, ``status`` and ``message``.  Differentiable, the transformations wherever the
+      correlations are distinct and above 0.  With ``given`` they take c too: ``f(a, given=c)``,
+      ``predict(a, given=c)``.
 
     Raises:
       TypeError, ValueError: as `spectrum` does; ``status`` says what is wrong with values.
@@ -168,22 +158,33 @@ def spectrum_fit(
       >>> print(f"{fit.predict(jnp.array([2.0]))[0]:.2f}")
       6.00
     """
-    (x, y, w), static = check_two_kernels(a, b, h, k, weights)
-    c, static["given_degree"] = check_given(given, given_degree, x)
-    return _of_modes(x, y, w, c, **static, of_modes=fit_modes)
+    return _estimate_modes(fit_modes, (a, b), (h, k), (given, given_degree), weights)
 
 
-@over_rows(columns=4, static=("h", "k", "given_degree", "of_modes"), weights=2)
+def _estimate_modes(
+    of_pair: Callable[[PreparedPair], Any],
+    data: tuple[ArrayLike, ArrayLike],
+    kernels: tuple[Any, Any],
+    conditioning: tuple[Any, Any],
+    weights: ArrayLike | None,
+) -> Any:
+    """Check the arguments, and return a function of the prepared pair."""
+    (a, b, w), checked = check_two_kernels(*data, *kernels, weights)
+    c, given_degree = check_given(*conditioning, a)
+    static = checked["h"], checked["k"], given_degree
+    return _of_modes(a, b, w, c, kernels=static, of_pair=of_pair)
+
+
+@over_rows(columns=4, static=("kernels", "of_pair"), weights=2)
 def _of_modes(
     a: Array,
     b: Array,
     weights: Array | None,
     given: Array | None,
     *,
-    h: KernelLike,
-    k: KernelLike,
-    given_degree: KernelLike,
-    of_modes: Callable[[PreparedPair], Any],
+    kernels: tuple[KernelLike, KernelLike, KernelLike],
+    of_pair: Callable[[PreparedPair], Any],
     count: Array | None,
 ) -> Any:
-    return of_modes(prepare_given((h, k), "svd", a, b, weights, given, given_degree, count))
+    h, k, given_degree = kernels
+    return of_pair(prepare_given((h, k), "svd", a, b, weights, (given, given_degree), count))

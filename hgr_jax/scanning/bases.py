@@ -17,12 +17,11 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.fitting import MAX_NORM, MIN_REMAINDER
 from hgr_jax.core.host.linalg import inverse_choleskies
 from hgr_jax.core.host.polynomials import Polynomials, stieltjes, tolerance
 from hgr_jax.core.kernels import encode
-from hgr_jax.core.padding import jitted
-from hgr_jax.core.sketch import SKETCH_GROUPS, SKETCH_ROWS
+from hgr_jax.core.orthonormal import MAX_NORM, MIN_REMAINDER, SKETCH_GROUPS, SKETCH_ROWS
+from hgr_jax.core.rows import jitted
 from hgr_jax.scanning.features import (
     ColumnPolynomials,
     Features,

@@ -29,7 +29,7 @@ from hgr_jax._checks import as_host_weights
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import LARGEST_DEGREE, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.core.kernels import encode
-from hgr_jax.inference._rank_law import LEAST_ROWS
+from hgr_jax.inference.independence import LEAST_ROWS
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import (

@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._texts import near_matches
-from hgr_jax.core.basis import PolynomialBasis
 from hgr_jax.core.canonical import Transformation
-from hgr_jax.core.fits import KBFit, is_dominant
+from hgr_jax.core.fits import CopulaTransform, KBFit, is_dominant
 from hgr_jax.core.formulas import formula
 from hgr_jax.core.host.linalg import orthonormalise, top_singular_triples
 from hgr_jax.core.host.polynomials import (
@@ -32,8 +31,8 @@ from hgr_jax.core.host.polynomials import (
     tolerance,
 )
 from hgr_jax.core.kernels import Encoder, Indicators
+from hgr_jax.core.orthonormal import PolynomialBasis
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.core.transforms import CopulaTransform
 from hgr_jax.measures import kb_fit
 from hgr_jax.scanning.request import POLYNOMIAL
 from hgr_jax.scanning.residuals import conditioning_on

@@ -29,9 +29,16 @@ from hgr_jax.core.host.ranks import (
     wave_count,
     wave_table,
 )
-from hgr_jax.inference._fisher import fisher_log_pvalues
-from hgr_jax.inference._rank_blocks import NARROW, Moments, combined, in_blocks, top_values
-from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
+from hgr_jax.inference.independence import (
+    LEAST_ROWS,
+    NARROW,
+    Moments,
+    combined,
+    fisher_log_pvalues,
+    in_blocks,
+    log_probability,
+    top_values,
+)
 from hgr_jax.scanning.features import Estimates, chunks, groups
 from hgr_jax.scanning.sums import sum_in_blocks
 from hgr_jax.scanning.table import Table

@@ -18,7 +18,7 @@ from hgr_jax._optional import require
 from hgr_jax._texts import counted, html_table, near_matches, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.ranks import ranks
-from hgr_jax.inference.bias import corrected_on_host
+from hgr_jax.inference.intervals import corrected_on_host
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of
 from hgr_jax.scanning.request import POLYNOMIAL
 from hgr_jax.scanning.significance import SOURCES

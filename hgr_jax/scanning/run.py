@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._progress import progress_bar
-from hgr_jax.inference.bias import corrected_on_host
-from hgr_jax.inference.multiplicity import adjust
+from hgr_jax.inference.intervals import adjust, corrected_on_host
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.pairs import numeric_only
 from hgr_jax.scanning.request import Request

@@ -22,10 +22,9 @@ from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.ranks import LARGEST_DEGREE, RankedColumn, untied, wave_count, wave_table
-from hgr_jax.core.padding import jitted
-from hgr_jax.inference._rank_blocks import BLOCKS, LARGEST_PVALUE
-from hgr_jax.inference._rank_law import LEAST_ROWS, log_probability
-from hgr_jax.inference.roys_root.interpolation import log_survival_of_many
+from hgr_jax.core.rows import jitted
+from hgr_jax.inference.independence import BLOCKS, LARGEST_PVALUE, LEAST_ROWS, log_probability
+from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.scanning.rank_tests import FIRST, above_diagonal
 
 WITH_WAVES = LARGEST_DEGREE + 1
@@ -226,7 +225,7 @@ def combined_log_p(
     tables: Array,
     last: Array,
 ) -> Array:
-    """Return ``log_p (s, s)`` of `hgr_jax.inference._rank_blocks.combined`, of kinds ``(s,)``."""
+    """Return ``log_p (s, s)`` of `hgr_jax.inference.independence.combined`, of kinds ``(s,)``."""
     laws = which[h[:, None], k[None, :]]
     products = Products(*(each / rows for each in products))
     log_p = jnp.stack(

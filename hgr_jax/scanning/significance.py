@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import permutation_test
-from hgr_jax.inference.roys_root.asymptotics import (
+from hgr_jax.inference.roys_root.law import (
     ColumnMoments,
     is_valid,
     moments_of_levels,

@@ -522,7 +522,7 @@ def errors_over_rows(
 ) -> Floats:
     """Return the standard errors ``(N,)`` of the pairs of two tiles.
 
-    As `hgr_jax.core.uncertainty` has them of one: with f, g standardised and of correlation s, the
+    As `hgr_jax.core.fits` has them of one: with f, g standardised and of correlation s, the
     root of the sum of ``(w psi)^2``, with ``psi = f g - s (f^2 + g^2) / 2`` and weights of sum 1.
 
     Args:

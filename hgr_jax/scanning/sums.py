@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import can_limit_blas, in_threads
-from hgr_jax.core.padding import jitted
+from hgr_jax.core.rows import jitted
 from hgr_jax.scanning.features import Kernels, RowFunctions
 
 

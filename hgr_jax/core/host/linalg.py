@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats
 
 ROUNDING_PIVOT = 1e-13
-"""A pivot of a correlation matrix that is below is rounding."""
+"""Pivot of a correlation matrix below which it is rounding."""
 
 DEPENDENT_SHARE = 1e-12
 """Share of a function's mean square below which its residual is rounding."""
@@ -38,8 +38,8 @@ def product(left: Floats, right: Floats) -> Floats:
 def inverse_choleskies(s: Floats, least: Floats | float = ROUNDING_PIVOT) -> tuple[Floats, Floats]:
     """Return the inverse Cholesky factors of ``s (d, d, ...)``, and their pivots ``(d, ...)``.
 
-    The pivot of a row that depends on those before it, to ``least`` (or that of each, ``(d,
-    ...)``), is 0, and so is its row of the factor.
+    A pivot of at most ``least`` (a number, or ``(d, ...)``) depends on the rows before it: it is 0,
+    and so is its row of the factor.
     """
     size = len(s)
     identity = np.eye(size).reshape(size, size, *[1] * (s.ndim - 2))
@@ -51,9 +51,8 @@ def inverse_choleskies(s: Floats, least: Floats | float = ROUNDING_PIVOT) -> tup
         lives = pivot > floor[j]
         pivots[j] = np.where(lives, pivot, 0)
         pivot = np.where(lives, pivot, 1)
-        # Columns beyond size + j are still those of the identity.
-        known = slice(j, size + j + 1)
-        rows[j + 1 :, known] -= (rows[j + 1 :, j] / pivot)[:, None] * rows[j, known]
+        changed = slice(j, size + j + 1)  # later columns are still those of the identity
+        rows[j + 1 :, changed] -= (rows[j + 1 :, j] / pivot)[:, None] * rows[j, changed]
         rows[j] *= lives / np.sqrt(pivot)
     return rows[:, size:], pivots
 
@@ -61,7 +60,7 @@ def inverse_choleskies(s: Floats, least: Floats | float = ROUNDING_PIVOT) -> tup
 def orthonormalising_maps(
     moments: Floats, norms: Floats, least: float
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return what makes features orthonormal in order, from their moments ``(d, d, ...)``.
+    """Return maps that make features orthonormal in order, from their moments ``(d, d, ...)``.
 
     Args:
       moments: mean products of the features.
@@ -101,16 +100,15 @@ def orthonormalise(
     Returns:
       The functions ``(d, n)``, and the maps ``(d, d)`` that make them of the residuals.
     """
-    known = np.ones((1, len(shares))) if conditioning is None else conditioning
-    left = functions - ((functions * shares) @ known.T) @ known
+    z = np.ones((1, len(shares))) if conditioning is None else conditioning
+    residual = functions - ((functions * shares) @ z.T) @ z
     norms = (functions**2 @ shares)[:, None]
-    first, _ = orthonormalising_maps(((left * shares) @ left.T)[..., None], norms, least)
-    found = first[..., 0] @ left
+    first, _ = orthonormalising_maps(((residual * shares) @ residual.T)[..., None], norms, least)
+    f = first[..., 0] @ residual
     # Twice, as the first pass loses digits where the residuals are small.
-    found -= ((found * shares) @ known.T) @ known
-    moments = ((found * shares) @ found.T)[..., None]
-    second, _ = orthonormalising_maps(moments, np.ones_like(norms), 0.5)
-    return second[..., 0] @ found, second[..., 0] @ first[..., 0]
+    f -= ((f * shares) @ z.T) @ z
+    second, _ = orthonormalising_maps(((f * shares) @ f.T)[..., None], np.ones_like(norms), 0.5)
+    return second[..., 0] @ f, second[..., 0] @ first[..., 0]
 
 
 def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
@@ -121,19 +119,19 @@ def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
     rows = f.shape[1]
     w = np.ones(rows) if weights is None else weights
     shares = w / w.sum()
-    given = known = np.concatenate([np.ones((1, rows)), basis])
+    span = np.concatenate([np.ones((1, rows)), basis])
     for start in range(0, len(f), FUNCTIONS_AT_ONCE):
-        if len(known) >= rows:  # they span all functions of the rows
+        if len(span) >= rows:  # all functions of the rows
             break
-        found, _ = orthonormalise(f[start : start + FUNCTIONS_AT_ONCE], shares, known)
-        known = np.concatenate([known, found[found.any(axis=1)]])
-    return known[len(given) :]
+        found, _ = orthonormalise(f[start : start + FUNCTIONS_AT_ONCE], shares, span)
+        span = np.concatenate([span, found[found.any(axis=1)]])
+    return span[1 + len(basis) :]
 
 
 def whitenings(
     moments: Floats, in_span: NDArray[np.bool_] | bool = True
 ) -> tuple[Floats, Floats, Floats]:
-    """Return what makes features orthonormal on some sets of rows, from their second moments.
+    """Return means and maps that make features orthonormal, from their second moments.
 
     Args:
       moments: ``(d + 1, d + 1, ...)``, sums over the rows of products of ``[1, p_1 .. p_d]``.
@@ -141,12 +139,12 @@ def whitenings(
 
     Returns:
       Means ``(d, ...)``; inverse Cholesky factors ``(d, d, ...)`` of the covariances, 0 in dead
-      directions; and the smallest pivot ``(...)`` of the correlation matrices, relative to what
-      rounding leaves: small where the rows do not support a direction.
+      directions; and the smallest pivot ``(...)`` of the correlation matrices times the share of
+      the variance in the mean square: small where the rows do not support a direction.
     """
     total = moments[0, 0]
-    known = (total > 0) & np.isfinite(moments).all(axis=(0, 1))
-    moments = np.where(known, moments, 0) / np.where(known, total, 1)
+    sound = (total > 0) & np.isfinite(moments).all(axis=(0, 1))
+    moments = np.where(sound, moments, 0) / np.where(sound, total, 1)
     mean = moments[0, 1:]
     covariance = moments[1:, 1:] - mean[:, None] * mean[None, :]
     each = np.arange(len(mean))
@@ -161,7 +159,7 @@ def whitenings(
     pivots *= np.where(used, variance / np.where(square > 0, square, 1), 1)
     pivots = np.where(in_span & ~used, 0, pivots)
     inverse = np.where(both, inverse / scale[None, :], 0)
-    return mean, inverse, np.where(known, pivots.min(axis=0, initial=1), 0)
+    return mean, inverse, np.where(sound, pivots.min(axis=0, initial=1), 0)
 
 
 def whitened_blocks(
@@ -187,8 +185,8 @@ def top_correlations(
 
     Args:
       m: blocks, first features first.
-      degrees: ``(N, 2)``, how many of the features of each side are in its kernel.
-      linear: ``(N, 2)``, how many of them span its linear functions.
+      degrees: ``(N, 2)``, number of features of each side in its kernel.
+      linear: ``(N, 2)``, number of features that span its linear functions.
       single: HGR-SK, with one side linear, instead of HGR-KB.
     """
 
@@ -224,12 +222,12 @@ def _as_long_as(vectors: Floats, size: int) -> Floats:
 
 
 def _leading_blocks(m: Floats, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
-    """Return blocks ``m (r, s, N)`` with only the first ``rows`` and ``columns (N,)`` of each."""
+    """Return blocks ``m (r, s, N)`` with 0 outside the first ``rows`` and ``columns (N,)``."""
     part = m[: rows.max(initial=0), : columns.max(initial=0)]
     if (rows == len(part)).all() and (columns == part.shape[1]).all():
         return part
-    kept = np.arange(len(part))[:, None] < rows
-    return part * (kept[:, None] & (np.arange(part.shape[1])[:, None] < columns))
+    in_rows = np.arange(len(part))[:, None] < rows
+    return part * (in_rows[:, None] & (np.arange(part.shape[1])[:, None] < columns))
 
 
 def top_singular_triples(m: Floats) -> tuple[Floats, Floats, Floats]:

@@ -1,7 +1,7 @@
 """Orthonormal polynomials of many columns, and HGR-KB of one pair on many weightings of its rows.
 
-The recurrence of `hgr_jax.core.basis`, fitted by the Stieltjes procedure to rows that are all in
-memory.  Columns come first, rows last, so that NumPy's loops are along the rows.
+The recurrence of `hgr_jax.core.orthonormal`, fitted by the Stieltjes procedure to rows that are
+all in memory.  Columns come first, rows last, so that NumPy's loops are along the rows.
 
 A basis is only a choice of coordinates: polynomials that are orthonormal on all rows span the same
 functions on some of them, or with other weights.  There they are whitened again, which keeps them
@@ -28,13 +28,13 @@ from hgr_jax.core.host.linalg import (
 from hgr_jax.core.kernels import Indicators, KernelLike, encode
 
 PASSES = 2
-"""Times that a polynomial is made orthogonal again: rounding of the first is gone after them."""
+"""Number of reorthogonalisations of a polynomial, after which the rounding of the first is gone."""
 
 ROWS_AT_ONCE = 2**14
 """Number of rows whose products are in memory at a time."""
 
 SLIGHT = 1e-6
-"""Of the norm before: less than that is all that was not orthogonal, and once is enough."""
+"""Largest correction, over the norm before it, after which no second one is needed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Polynomials:
         return Polynomials(*leaves)
 
     def replaced(self, columns: NDArray[np.intp], better: Polynomials) -> Polynomials:
-        """Return these polynomials, those of some columns replaced."""
+        """Return the polynomials with those of some columns replaced."""
         leaves = []
         for field in dataclasses.fields(self):
             leaf = getattr(self, field.name).copy()
@@ -94,7 +94,7 @@ class Polynomials:
         return Polynomials(*leaves)
 
     def pruned(self) -> Polynomials:
-        """Return these with dead directions exactly 0."""
+        """Return the polynomials with dead directions exactly 0."""
         return dataclasses.replace(self, step=np.where(self.in_span, self.step, 0))
 
     def __call__(self, x: Floats) -> Floats:
@@ -102,9 +102,9 @@ class Polynomials:
         p = np.empty((self.degree + 1, *x.shape), x.dtype)
         self._evaluate(x, p)
         if len(self.careful):
-            some = x[self.careful].astype(np.float64)
-            exact = np.empty((self.degree + 1, *some.shape))
-            self.take(self.careful)._evaluate(some, exact, corrected=True)
+            points = x[self.careful].astype(np.float64)
+            exact = np.empty((self.degree + 1, *points.shape))
+            self.take(self.careful)._evaluate(points, exact, corrected=True)
             p[:, self.careful] = exact
         return p
 
@@ -150,7 +150,7 @@ def stieltjes(
       degree: of the last polynomial.
       tolerance: relative norm below which a direction is rounding: it and all later ones are
         dead, and not normalised.
-      passes: how often a polynomial is made orthogonal to all before it once more.
+      passes: largest number of reorthogonalisations of a polynomial.
       center: ``(c,)``; None for the mean.
 
     Returns:
@@ -182,10 +182,10 @@ def stieltjes(
             v -= coupling[j][:, None] * p[j - 1]
         before = p[: j + 1].swapaxes(0, 1)
         for _ in range(passes):
-            left = np.matmul(before, (weights * v)[..., None])[..., 0]
-            correction[j, : j + 1] += left.T
-            v -= np.matmul(left[:, None], before)[:, 0]
-            if (np.abs(left).max(axis=1) <= SLIGHT * np.sqrt(product)).all():
+            projection = np.matmul(before, (weights * v)[..., None])[..., 0]
+            correction[j, : j + 1] += projection.T
+            v -= np.matmul(projection[:, None], before)[:, 0]
+            if (np.abs(projection).max(axis=1) <= SLIGHT * np.sqrt(product)).all():
                 break
         square = np.einsum("cn,cn,cn->c", weights, v, v, optimize=False)
         lives = lives & (square > tolerance**2 * product)
@@ -203,14 +203,14 @@ def tolerance(dtype: np.dtype) -> float:
 
 
 def polynomials_at(x: Floats, weights: Floats, degree: int) -> Floats:
-    """Return polynomials of ``x (n,)``, ``(directions, n)``: as many as it has directions for."""
+    """Return orthonormal polynomials ``(directions, n)`` of ``x (n,)``, up to a degree."""
     points = x[None, :].astype(np.float64)
     basis, p = stieltjes(points, weights[None, :], degree, tolerance=tolerance(x.dtype))
     return p[1 : 1 + basis.in_span.sum(), 0]
 
 
 def memberships(codes: NDArray[Any], count: int) -> NDArray[np.bool_]:
-    """Return which of the rows hold each level, ``(count, n)``; none holds a missing one."""
+    """Return which rows hold each level, ``(count, n)``; rows of code -1 hold none."""
     return np.asarray(codes[None, :] == np.arange(count)[:, None])
 
 
@@ -220,10 +220,10 @@ def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -
     With the constant added they are orthonormal.  If all codes are levels, their sum times the
     roots of the shares is 0: there is one direction less than levels.
     """
-    held = memberships(codes, count)
-    share = held @ weights
-    some = share > 0
-    return (held[some] - share[some, None]) / np.sqrt(share[some, None])
+    members = memberships(codes, count)
+    share = members @ weights
+    occurs = share > 0
+    return (members[occurs] - share[occurs, None]) / np.sqrt(share[occurs, None])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,8 +232,8 @@ class PolynomialPair:
 
     Attributes:
       functions: ``[1, f_1 .. , g_1 .. ]``, ``(m, n)``.
-      directions: how many f and how many g there are.
-      shares: weights ``(n,)``, of sum 1, that they are orthonormal with.
+      directions: number of f and number of g.
+      shares: weights ``(n,)``, of sum 1, with which the functions are orthonormal.
     """
 
     functions: Floats
@@ -279,10 +279,9 @@ def _functions_at(x: Floats, shares: Floats, kernel: KernelLike) -> Floats:
 def fit_pair(
     a: Floats, b: Floats, weights: Floats, kernels: tuple[KernelLike, KernelLike]
 ) -> PolynomialPair:
-    """Return the functions of finite ``a`` and ``b (n,)``, with weights that are not all 0.
+    """Return orthonormal functions of finite ``a`` and ``b (n,)``, with weights that are not all 0.
 
-    Of categories they are indicators, of which one is a combination of the others and 1: nothing
-    is left of it when they are whitened.
+    The indicators of a category sum to 1: one of them becomes 0.
     """
     shares = np.asarray(weights, np.float64)
     shares = shares / shares.sum()

@@ -17,25 +17,25 @@ from hgr_jax._threads import in_threads
 from hgr_jax.core.host.polynomials import stieltjes, tolerance
 
 IN_THREADS = 2**18
-"""Of so many numbers or more, columns are sorted by several threads."""
+"""Number of values from which columns are sorted by several threads."""
 
 LARGEST_DEGREE = 16
 
 MOST_PERIODS = 16
-"""Of the waves of a variable over all of its ranks."""
+"""Largest number of periods of a wave over all ranks."""
 
 ROWS_PER_PERIOD = 6
-"""At the least: a shorter period is hardly one."""
+"""Smallest number of rows in a period."""
 
 LEAST_WORTH = 50
-"""Rows without ties that a column with ties must be worth, for a degree of it to be trusted."""
+"""Smallest number of effective rows (without ties) at which polynomials of tied ranks are used."""
 
 LEVELS_AT_ONCE = 2**13
-"""Levels of columns with ties, of which polynomials are made at a time."""
+"""Number of levels of tied columns whose polynomials are made together."""
 
 FEW_TIES = 1e-9
-"""Sum of (t^3 - t) / n^3 over groups of t equal values, up to which polynomials of untied ranks are
-orthonormal at the mean ranks too: but for 2e-6 in degree 16, and 1e-9 in degree 1."""
+"""Largest sum of (t^3 - t) / n^3, over groups of t equal values, of a column that takes polynomials
+of untied ranks: at the mean ranks these are orthonormal but for 2e-6 in degree 16."""
 
 
 def ranks(x: NDArray[np.floating]) -> NDArray[Any]:
@@ -81,12 +81,12 @@ class RankedColumn:
     """One variable by its ranks.
 
     Attributes:
-      codes: ``(n,)``, which of the levels every row has, in their order.
-      table: ``(d, levels)``, orthonormal polynomials of the (weighted) ranks, at each.
-      trusted: up to which degree they behave as those of untied ranks do; see `trusted_degree`.
-      worth: for that degree, the share of the rows that the column is worth.
-      log_orders: logarithm of the number of orders of the rows that change nothing.
-      has_waves: whether waves of untied ranks (`waves_at`) are orthonormal on its own too, which
+      codes: ``(n,)``, the level of every row, in the order of the values.
+      table: ``(d, levels)``, orthonormal polynomials of the (weighted) ranks at each level.
+      trusted: largest degree whose polynomials behave as those of untied ranks: `trusted_degree`.
+      worth: number of effective rows (without ties) at that degree, as a share of the rows.
+      log_orders: logarithm of the number of orders of the rows that give the same column.
+      has_waves: whether waves of untied ranks (`waves_at`) are orthonormal on these ranks, which
         they are not with many ties.
     """
 
@@ -112,7 +112,7 @@ class RankedColumn:
         return self.table.take(self.codes, axis=1)
 
     def waves(self) -> Floats:
-        """Return the waves of every row, ``(w, n)``, of which there may be none."""
+        """Return the waves of every row, ``(w, n)``; none with many ties."""
         rows = len(self.codes)
         return waves_at(self.codes, rows) if self.has_waves else np.zeros((0, rows))
 
@@ -120,10 +120,7 @@ class RankedColumn:
 def ranked_columns(
     columns: Sequence[Integers], weights: Floats | None = None
 ) -> list[RankedColumn]:
-    """Return columns of integers ``(n,)``, each in the order of its values.
-
-    Polynomials of those with ties are made of many at a time.
-    """
+    """Return columns of integers ``(n,)``, each in the order of its values."""
     found = [_of_few_ties(codes) if weights is None else None for codes in columns]
     tied = {i: _Levels.of(columns[i], weights) for i, column in enumerate(found) if column is None}
     by_size = sorted(tied, key=lambda i: len(tied[i].rank))
@@ -143,7 +140,7 @@ def ranked_columns(
 
 
 def _of_few_ties(codes: Integers) -> RankedColumn | None:
-    """Return a column of rows of even weight, if polynomials of untied ranks are its own."""
+    """Return a column without weights, or None where polynomials of untied ranks do not fit it."""
     rows, counts = len(codes), np.bincount(codes)
     if rows <= LARGEST_DEGREE:
         return None
@@ -157,7 +154,7 @@ def _of_few_ties(codes: Integers) -> RankedColumn | None:
 
 
 def _log_orders(counts: Integers) -> float:
-    """Return the logarithm of the number of orders within levels of so many rows."""
+    """Return the logarithm of the number of orders within levels, from the rows of each."""
     return float(np.sum(special.gammaln(counts[counts > 1] + 1.0)))
 
 
@@ -165,10 +162,10 @@ class _Levels(NamedTuple):
     """The levels of a column with ties.
 
     Attributes:
-      codes: ``(n,)``, of every row.
-      rank, share, heaviest: of each level; the last is the largest weight of a row of it, in those
-        of a row of equal ones.
-      rows: (effective) number of them.
+      codes: ``(n,)``, the level of every row.
+      rank, share: of each level.
+      heaviest: of each level, its largest weight of a row, as of `relative`.
+      rows: effective number of rows.
       log_orders: as of a `RankedColumn`.
     """
 
@@ -199,31 +196,31 @@ class _Levels(NamedTuple):
 
 
 def codes_of(rank: Floats) -> Integers:
-    """Return integers in the order of ranks ``(n,)`` in [-1, 1]: twice the mean place, from 0."""
+    """Return twice the mean place of each row, from 0, from ranks ``(n,)`` in [-1, 1]."""
     return np.rint((rank + 1) * len(rank) - 1).astype(np.int32)
 
 
 def ranks_of_levels(codes: Integers, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the weighted ranks of levels in [-1, 1], and their shares, from those of all rows."""
+    """Return the weighted ranks of levels in [-1, 1], and their shares of the weight."""
     share = np.bincount(codes, weights) / max(weights.sum(), 1e-300)
     return 2 * np.cumsum(share) - share - 1, share
 
 
 def relative(weights: Floats) -> Floats:
-    """Return weights in those of rows of equal ones, of which as many are worth the same."""
+    """Return weights in units in which they sum to the effective number of rows."""
     return np.asarray(weights * (weights.sum() / np.sum(weights * weights)))
 
 
 def rows_worth(rows: int, weights: Floats | None) -> float:
-    """Return how many rows of equal weight are worth these: ``(sum w)^2 / sum w^2``."""
+    """Return the effective number of rows, ``(sum w)^2 / sum w^2``."""
     return float(rows if weights is None else weights.sum() ** 2 / np.sum(weights * weights))
 
 
 @functools.lru_cache(maxsize=16)
 def untied(rows: int) -> Floats:
-    """Return polynomials of more than 16 ranks without ties (Gram's), ``(16, 2 rows - 1)``.
+    """Return Gram's polynomials of untied ranks, ``(16, 2 rows - 1)``: at and between all ranks.
 
-    At all ranks and in the middle between two.
+    ``rows`` is more than 16.
     """
     x = (np.arange(2 * rows - 1) + 1) / rows - 1
     degrees = np.arange(1, LARGEST_DEGREE + 1)
@@ -238,12 +235,12 @@ def untied(rows: int) -> Floats:
 
 
 def wave_count(rows: int) -> int:
-    """Return how many waves so many ranks have."""
+    """Return the number of waves of a number of ranks."""
     return 2 * min(MOST_PERIODS, rows // ROWS_PER_PERIOD)
 
 
 def waves_at(codes: Integers, rows: int) -> Floats:
-    """Return sines and cosines ``(w, ...)`` of so many ranks without ties, at codes as of `untied`.
+    """Return sines and cosines ``(w, ...)`` of untied ranks, at the places of `codes_of`.
 
         sqrt(2) cos(2 pi j u), sqrt(2) sin(2 pi j u),   u = (place + 1/2) / rows,   j = 1 .. w / 2
 
@@ -257,9 +254,9 @@ def waves_at(codes: Integers, rows: int) -> Floats:
 
 @functools.lru_cache(maxsize=1)
 def wave_table(rows: int, dtype: np.dtype) -> Floats:
-    """Return `waves_at` all codes, ``(2 rows - 1, w)``: of many rows much, so made part by part."""
+    """Return `waves_at` all codes, ``(2 rows - 1, w)``."""
     found = np.empty((2 * rows - 1, wave_count(rows)), dtype)
-    for start in range(0, len(found), LEVELS_AT_ONCE):
+    for start in range(0, len(found), LEVELS_AT_ONCE):  # in parts, to save memory
         part = found[start : start + LEVELS_AT_ONCE]
         part[:] = waves_at(np.arange(start, start + len(part)), rows).T
     found.flags.writeable = False
@@ -267,19 +264,19 @@ def wave_table(rows: int, dtype: np.dtype) -> Floats:
 
 
 def trusted_degree(f: Floats, rows: float, heaviest: Floats) -> tuple[int, float]:
-    """Return up to which degree polynomials ``f (d, n)`` behave as those of untied ranks do.
+    """Return the largest degree at which polynomials ``f (d, n)`` behave as those of untied ranks.
 
-    Of one row ``L = max sum_j f_j^2`` is at most ``(d + 1)^2 - 1`` without ties.  A row of r times
-    that leaves a column to be worth n / r rows without ties, and n / r^2 beside another such one:
-    at least `LEAST_WORTH`, or all n.  A row of a large weight counts as many times.
+    Without ties ``L = max sum_j f_j^2`` over the rows is at most ``(d + 1)^2 - 1``.  With an L of r
+    times that, n rows have the effect of n / r untied ones, and of n / r^2 beside another such
+    column: this must be at least `LEAST_WORTH`, or n.
 
     Args:
-      f: at each of n points.
-      rows: the (effective) number of rows.
-      heaviest: at each point, the largest weight of a row, in those of a row of equal ones.
+      f: polynomials at n points.
+      rows: the effective number of rows.
+      heaviest: at each point, the largest weight of a row, as of `relative`.
 
     Returns:
-      The degree, 0 where not even the first is trusted, and 1 / r for it.
+      The degree, 0 where not even the first is reliable, and its 1 / r.
     """
     degrees = np.arange(1, len(f) + 1)
     largest = np.max(np.cumsum(f**2, axis=0) * heaviest, axis=1, initial=0)
@@ -290,5 +287,5 @@ def trusted_degree(f: Floats, rows: float, heaviest: Floats) -> tuple[int, float
 
 
 def is_worth(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:
-    """Return where such a share of a column's rows is enough to trust its polynomials."""
+    """Return where a share of effective rows is enough to trust a column's polynomials."""
     return np.asarray(rows * share**2 >= np.minimum(LEAST_WORTH, rows))

@@ -1,4 +1,4 @@
-"""Choice of degrees: against a loop of fits, and on relations whose degrees are known."""
+"""Cross-validation: cross-fitting and the choice of degrees, against loops of fits."""
 
 from __future__ import annotations
 
@@ -11,26 +11,78 @@ import pytest
 
 import hgr_jax
 from bench.data import awkward_pair
-from hgr_jax.inference._gram import fold_order
-from hgr_jax.inference.degrees import DegreeSelection, select_degrees
+from hgr_jax.inference.resampling import cross_fitted
+from hgr_jax.inference.selection import DegreeSelection, deal_folds, select_degrees
 
 ROWS, FOLDS = 83, 3
 KEY = jax.random.key(5)
 
 
+def by_fitting(a: Any, b: Any, h: int, k: int, weights: Any) -> list[float]:
+    """A fit on the other folds for each, scored on it; rows elsewhere have weight 0."""
+    scores = []
+    for rows in deal_folds(KEY, ROWS, FOLDS):
+        inside = np.isin(np.arange(ROWS), rows)
+        fit = hgr_jax.kb_fit(a, b, h, k, weights=np.where(inside, 0, weights), solver="svd")
+        scores.append(float(fit.score(a, b, weights=np.where(inside, weights, 0))))
+    return scores
+
+
+def scored(a: Any, b: Any, weights: Any) -> float:
+    return cross_fitted(a, b, 3, 2, key=KEY, folds=FOLDS, weights=weights)
+
+
+@pytest.mark.usefixtures("x64")
+def test_cross_fitting_is_a_loop_of_fits(rng: np.random.Generator) -> None:
+    weights = rng.uniform(0.5, 2, ROWS)
+    for kind in ("normal", "discrete", "offset", "scaled_down"):
+        a, b = awkward_pair(kind, ROWS)
+        expected = np.mean(by_fitting(a, b, 3, 2, weights))
+        found = scored(a, b, weights)
+        np.testing.assert_allclose(found, expected, rtol=1e-7)
+    a[5], b[9], weights[[5, 9]] = np.nan, 1e9, 0
+    found = scored(a, b, weights)
+    np.testing.assert_allclose(found, np.mean(by_fitting(a, b, 3, 2, weights)), rtol=1e-7)
+
+
+@pytest.mark.usefixtures("x64")
+def test_cross_fitting_of_values_that_only_one_fold_has(rng: np.random.Generator) -> None:
+    weights = np.ones(ROWS)
+    a = np.zeros(ROWS)
+    order = deal_folds(KEY, ROWS, FOLDS)
+    a[order[1][:3]] = 1  # constant outside this fold
+    b = rng.normal(size=ROWS)
+    assert scored(a, b, weights) == 0
+    assert scored(np.ones(ROWS), b, weights) == 0
+    b[4] = np.inf
+    assert np.isnan(scored(a, b, weights))
+
+
+@pytest.mark.parametrize("rows", [83, 60, 4, 5])
+def test_folds_hold_every_row_once(rows: int) -> None:
+    order = deal_folds(KEY, rows, FOLDS)
+    assert len(order) == FOLDS
+    np.testing.assert_array_equal(np.sort(np.concatenate(order)), np.arange(rows))
+    assert np.ptp([len(fold) for fold in order]) <= 1
+
+
+def test_cross_fitting_of_independent_variables_is_about_nothing(
+    rng: np.random.Generator,
+) -> None:
+    pairs = rng.normal(size=(200, 2, ROWS)).astype(np.float32)
+    values = np.array([cross_fitted(*pair, 3, 2, key=KEY, folds=FOLDS) for pair in pairs])
+    assert abs(values.mean()) < 4 * values.std() / 200**0.5
+    assert (np.abs(values) <= 1).all()
+
+
 @pytest.mark.usefixtures("x64")
 def test_scores_are_those_of_a_loop_of_fits(rng: np.random.Generator) -> None:
-    order = np.asarray(fold_order(KEY, ROWS, FOLDS))
     weights = rng.uniform(0.5, 2, ROWS)
     for kind in ("normal", "discrete"):
         a, b = awkward_pair(kind, ROWS)
         found = select_degrees(a, b, largest=(3, 2), folds=FOLDS, key=KEY, weights=weights)
         assert found.scores.shape == (3, 2)
-        scores = []
-        for rows in order:
-            inside = np.isin(np.arange(ROWS), rows)
-            fit = hgr_jax.kb_fit(a, b, 2, 1, weights=np.where(inside, 0, weights), solver="svd")
-            scores.append(float(fit.score(a, b, weights=np.where(inside, weights, 0))))
+        scores = by_fitting(a, b, 2, 1, weights)
         np.testing.assert_allclose(found.scores[1, 0], np.mean(scores), rtol=1e-7)
         error = np.std(scores, ddof=1) / FOLDS**0.5
         np.testing.assert_allclose(found.standard_errors[1, 0], error, rtol=1e-6)
@@ -50,7 +102,7 @@ def test_rows_of_weight_zero_do_not_count(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(again.scores, found.scores, rtol=1e-10)
     with pytest.raises(ValueError, match="finite a and b"):
         select_degrees(a, b, weights=np.ones(ROWS), **options)
-    one = np.isin(np.arange(ROWS), fold_order(KEY, ROWS, FOLDS)[2]) * weights
+    one = np.isin(np.arange(ROWS), deal_folds(KEY, ROWS, FOLDS)[2]) * weights
     with pytest.raises(ValueError, match="at least two folds"):
         select_degrees(a, b, weights=one, **options)
 
@@ -142,3 +194,21 @@ def test_other_arguments_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         select_degrees(np.arange(12.0), np.arange(12.0), **{"key": KEY, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"folds": 1}, ValueError, "folds must be at least 2"),
+        ({"folds": 4}, ValueError, "folds must have 2 rows each, of 6 rows"),
+        ({"h": 0}, ValueError, "h must be at least 1"),
+        ({"key": 0}, TypeError, "key must be a random key"),
+        ({"b": np.ones((6, 1))}, ValueError, "b must have shape"),
+    ],
+)
+def test_cross_fitting_refuses(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    options = {"a": np.arange(6.0), "b": np.arange(6.0), "key": KEY, **options}
+    with pytest.raises(error, match=message):
+        cross_fitted(options.pop("a"), options.pop("b"), **options)

@@ -1,21 +1,43 @@
-"""Roy's largest root: how large KB is between independent variables."""
+"""Roy's largest root: the law of HGR-KB between independent variables.
+
+* `log_survival`, `survival`, `quantile`, `mean`: the law itself, exact into the far tail;
+* `log_survival_of_many`: the same at very many values, evaluated at some and interpolated;
+* `is_valid`: for which pairs of columns it holds.
+
+The law holds for many rows, whatever the features.  How many are enough depends on the features:
+under independence the entries of the matrix of cross moments have skewness of the order of
+
+    sqrt(S_a S_b / n),      S = || mean of q x q x q ||^2   (third moments of orthonormal features)
+
+and one row in which both columns are extreme moves the statistic, whose scale is 1 / sqrt(n), by
+
+    sqrt(L_a L_b / n),      L = max |q|^2
+
+in that scale.  Where both are small the law holds far into the tail (`bench.calibration` has the
+rejection rates); elsewhere a permutation test is the way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats
+from hgr_jax.core.host.polynomials import polynomials_at
 from hgr_jax.inference.roys_root.pfaffian import Roots, log_tails, roots
-from hgr_jax.inference.roys_root.root_finding import ROOT_TOLERANCE, bracketed_root
 
 _SMALLEST_CORRELATION = 1e-150  # its square is still a double; below it every probability is 0 or 1
 _BLOCK = 1 << 21
 _LARGEST = np.nextafter(1.0, 0.0)
 _INFINITE = 1e12
+_ROOT_TOLERANCE = 4 * np.finfo(np.float64).eps
+_MAX_ROOT_STEPS = 200
 _MEAN_LOGITS = (21.0, -38.0)
 _MEAN_NODES = (12, 64)
 _MEAN_TOLERANCE = 1e-8  # of the ends of the ranges that the nodes are spread over
@@ -179,7 +201,7 @@ def mean(n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike) -> npt.NDArray[np
 
 
 def _means(problem: Roots) -> Floats:
-    """Return the integral of the survival function, (D,), with no more than 1 in 10^16 left out."""
+    """Return the integral of the survival function, (D,), to 1 part in 10^16."""
     column = np.arange(problem.a.size)
     logits = np.repeat(_MEAN_LOGITS, column.size)
     found = _solve(logits, problem, np.tile(column, len(_MEAN_LOGITS)), _MEAN_TOLERANCE)
@@ -199,7 +221,7 @@ def _solve(
     logits: Floats,
     problem: Roots,
     column: npt.NDArray[np.intp],
-    tolerance: float = ROOT_TOLERANCE,
+    tolerance: float = _ROOT_TOLERANCE,
 ) -> Floats:
     """Find where log P(KB > c) - log P(KB <= c) falls to ``logits`` (N,)."""
 
@@ -218,7 +240,69 @@ def _solve(
         low, low_value = np.where(above, trial, low), np.where(above, value, low_value)
         below = (value <= 0) & (trial < high)
         high, high_value = np.where(below, trial, high), np.where(below, value, high_value)
-    return bracketed_root(excess, low, low_value, high, high_value, tolerance)
+    return _bracketed_root(excess, low, low_value, high, high_value, tolerance)
+
+
+def _bracketed_root(
+    function: Callable[[Floats, npt.NDArray[np.intp]], Floats],
+    low: Floats,
+    low_value: Floats,
+    high: Floats,
+    high_value: Floats,
+    tolerance: float = _ROOT_TOLERANCE,
+) -> Floats:
+    """Find a zero of each function between ``low`` and ``high`` (N,), by Chandrupatla (1997).
+
+    In a half of the time of `scipy.optimize.elementwise.find_root`, which evaluates both ends
+    again.  ``function(x, chosen)`` evaluates the functions of the indices ``chosen`` at ``x``.
+    """
+    root = np.where(np.abs(low_value) < np.abs(high_value), low, high)
+    chosen = np.arange(low.size)
+    newest, newest_value, other, other_value = high, high_value, low, low_value
+    fraction = np.full(low.size, 0.5)
+    for _ in range(_MAX_ROOT_STEPS):
+        x = newest + fraction * (other - newest)
+        value = function(x, chosen)
+        same = (value > 0) == (newest_value > 0)
+        third = np.where(same, newest, other)
+        third_value = np.where(same, newest_value, other_value)
+        other = np.where(same, other, newest)
+        other_value = np.where(same, other_value, newest_value)
+        newest, newest_value = x, value
+
+        best = np.where(np.abs(newest_value) < np.abs(other_value), newest, other)
+        root[chosen] = best
+        width = np.abs(other - newest)
+        allowed = tolerance * np.abs(best)
+        going = (width > 2 * allowed) & (newest_value != 0)
+        if not np.any(going):
+            break
+        chosen, third, third_value = chosen[going], third[going], third_value[going]
+        newest, newest_value = newest[going], newest_value[going]
+        other, other_value = other[going], other_value[going]
+        least = (allowed / np.where(going, width, 1.0))[going]
+        interpolated = _interpolate(newest, newest_value, other, other_value, third, third_value)
+        fraction = np.clip(interpolated, least, 1 - least)
+    return root
+
+
+def _interpolate(
+    a: Floats,
+    a_value: Floats,
+    b: Floats,
+    b_value: Floats,
+    c: Floats,
+    c_value: Floats,
+) -> Floats:
+    """Choose where between a (0) and b (1) to look next: by interpolation if trusted, or 1/2."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        position = (a - b) / (c - b)
+        level = (a_value - b_value) / (c_value - b_value)
+        quadratic = a_value / (b_value - a_value) * c_value / (b_value - c_value) + (
+            (c - a) / (b - a) * a_value / (c_value - a_value) * b_value / (c_value - b_value)
+        )
+    trusted = (level**2 < position) & ((1 - level) ** 2 < 1 - position) & np.isfinite(quadratic)
+    return np.where(trusted, quadratic, 0.5)
 
 
 def _tails(c: Floats, problem: Roots, column: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
@@ -254,14 +338,14 @@ def _regular(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.bool_]:
 
 
 def _degenerate(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.float64]:
-    """Return the one correlation that there is where the distribution is a point."""
+    """Return the only possible correlation where the distribution is a point."""
     return np.where(np.minimum(p, q) > 0, 1.0, 0.0)
 
 
 def _problems(
     n: Floats, p: Floats, q: Floats, wanted: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[npt.NDArray[np.intp], Roots, npt.NDArray[np.intp]]]:
-    """Yield the ``wanted`` entries by p and q, with the column of their n; in blocks of n."""
+    """Yield the ``wanted`` entries by p and q with the column of their n, in blocks of n."""
     indices = np.flatnonzero(wanted)
     small, large = np.minimum(p, q)[indices], np.maximum(p, q)[indices]
     for smaller, larger in _distinct_pairs(small, large):
@@ -276,3 +360,147 @@ def _problems(
 
 def _distinct_pairs(first: Floats, second: Floats) -> list[tuple[float, float]]:
     return [(one, two) for one in np.unique(first) for two in np.unique(second[first == one])]
+
+
+NODES = 320
+"""Number of values at which the law of one number of rows is evaluated."""
+
+MANY = 2 * NODES
+"""Number of values of one law from which on it is interpolated."""
+
+
+def log_survival_of_many(
+    correlation: Floats, n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike
+) -> npt.NDArray[np.float64]:
+    """Return `log_survival` at many values, to 1e-6 where p <= 8 and 2e-5 at p = q = 16.
+
+    With t = sqrt(-n log(1 - c^2)), log P falls about as -t^2 / 2: in log(1 + t) it is as smooth in
+    the bulk as far out, and a spline of degree 5 through equidistant nodes follows it.
+
+    Args:
+      correlation: values in [0, 1].
+      n, p, q: as `log_survival` has them; they broadcast to the shape of ``correlation``.
+    """
+    shape = np.shape(correlation)
+    c, n, p, q = (each.ravel() for each in np.broadcast_arrays(correlation, n, p, q))
+    result = np.empty(c.shape)
+    small, large = np.minimum(p, q), np.maximum(p, q)
+    # A number for each law: to sort rows of three would take longer than the law does.
+    which, base = np.unique(n, return_inverse=True)[1], large.max(initial=0) + 1
+    _, first, place, counts = np.unique(
+        (which * base + small) * base + large,
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+    )
+    few = (counts < MANY)[place]
+    if few.any():
+        result[few] = log_survival(c[few], n[few], p[few], q[few])
+    for law in np.flatnonzero(counts >= MANY):
+        chosen, one = np.flatnonzero(place == law), first[law]
+        result[chosen] = _between_nodes(c[chosen], n[one], small[one], large[one])
+    return result.reshape(shape)
+
+
+def _between_nodes(c: Floats, n: float, p: float, q: float) -> Floats:
+    """Return `log_survival` of one law at many values, by a spline through some."""
+    from scipy import interpolate  # a tenth of a second, which few values need not wait for
+
+    found = np.where(c >= 1, -np.inf, 0 * c)
+    inside = (c > 0) & (c < 1)
+    at = np.log1p(np.sqrt(-n * np.log1p(-(c[inside] ** 2))))
+    if min(p, q) == 0 or n <= p + q or not len(at) or np.ptp(at) < 1e-9:
+        return log_survival(c, n, p, q)
+    nodes = np.linspace(at.min(), at.max(), NODES)
+    correlations = np.sqrt(-np.expm1(-(np.expm1(nodes) ** 2) / n))
+    values = log_survival(np.minimum(correlations, _LARGEST), n, p, q)
+    found[inside] = np.minimum(interpolate.make_interp_spline(nodes, values, k=5)(at), 0)
+    return found
+
+
+MAX_SKEWNESS = 1.0
+"""Largest skewness of the entries of M at which the law holds."""
+
+MAX_REACH = 1.5
+"""Largest influence of one row at which the law holds."""
+
+MIN_CELL_VARIANCE = 200.0
+"""Smallest variance of a count in a 2 x 2 table at which the law holds: below, its steps show."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnMoments:
+    """Moments of the orthonormal features of one column, on which the validity of the law depends.
+
+    Attributes:
+      skewness: S, squared norm of the third moments of its orthonormal features.
+      reach: L, the largest squared norm of the features of a row.
+      two_valued: the variance of its indicator where it has two values, else infinity.
+    """
+
+    skewness: float
+    reach: float
+    two_valued: float
+
+
+def moments_of_ranks(counts: ArrayLike, degree: int) -> ColumnMoments:
+    """Return the moments of the polynomials of the ranks of a column.
+
+    Args:
+      counts: number of rows of each distinct value, in the order of the values.
+      degree: of the polynomials.
+    """
+    counts = np.asarray(counts, np.float64)
+    if (counts == 1).all():
+        return _without_ties(len(counts), degree)
+    return _moments_of_polynomials(counts, degree)
+
+
+@functools.lru_cache(maxsize=4096)
+def _without_ties(rows: int, degree: int) -> ColumnMoments:
+    return _moments_of_polynomials(np.ones(rows), degree)
+
+
+def _moments_of_polynomials(counts: Floats, degree: int) -> ColumnMoments:
+    share = counts / counts.sum()
+    ranks = 2 * np.cumsum(share) - share - 1
+    return _column_moments(polynomials_at(ranks, share, degree).T, share)
+
+
+def moments_of_levels(counts: ArrayLike) -> ColumnMoments:
+    """Return the moments of the indicators of the levels of a category, from the rows of each."""
+    counts = np.asarray(counts, np.float64)
+    share = counts[counts > 0] / counts.sum()
+    return _column_moments((np.eye(len(share)) - share[None, :]) / np.sqrt(share)[None, :], share)
+
+
+def _column_moments(features: Floats, share: Floats) -> ColumnMoments:
+    products = (features[:, :, None] * features[:, None, :]).reshape(len(features), -1)
+    third = (features * share[:, None]).T @ products
+    variance = share[0] * share[-1] if len(share) == 2 else np.inf
+    return ColumnMoments(
+        skewness=float(np.sum(third**2)),
+        reach=float(np.max(np.sum(features**2, axis=1))),
+        two_valued=float(variance),
+    )
+
+
+def is_valid(
+    first: list[ColumnMoments], second: list[ColumnMoments], rows: Any
+) -> NDArray[np.bool_]:
+    """Return whether the law holds for each pair of columns.
+
+    Args:
+      first, second: the shapes of its two columns, N of each.
+      rows: ``(N,)``, how many rows both columns are present in; of weighted rows,
+        ``sum w^2 / max w^2``, a lower bound of what either of the above divides by.
+    """
+
+    def values(shapes: list[ColumnMoments], name: str) -> Floats:
+        return np.array([getattr(shape, name) for shape in shapes], np.float64)
+
+    rows = np.maximum(np.asarray(rows, np.float64), 1)
+    skewness = np.sqrt(values(first, "skewness") * values(second, "skewness") / rows)
+    reach = np.sqrt(values(first, "reach") * values(second, "reach") / rows)
+    variance = rows * values(first, "two_valued") * values(second, "two_valued")
+    return (skewness <= MAX_SKEWNESS) & (reach <= MAX_REACH) & (variance >= MIN_CELL_VARIANCE)

@@ -1,0 +1,247 @@
+"""Rows: padded to few lengths, and summed over in blocks.
+
+*Padding.*  XLA compiles a program for every shape.  A function called on concrete arrays therefore
+pads their rows to one of few lengths and counts how many of them are data (`over_rows`).  Under a
+caller's `jax.jit`, or another transformation, nothing is padded.
+
+*Sums.*  Everything an estimate needs from the data is the Gram matrix of basis functions of both
+variables.  It is a sum over rows, computed in blocks that fit in cache (`mean_product`), so that
+nothing of the size of the data times the degrees is ever in memory.  Every block has the same
+shape, as a remainder would be compiled a second time.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from hgr_jax._arrays import is_traced, on_host
+from hgr_jax.core.numerics import row_count, row_mask
+
+SMALLEST = 128
+"""Largest number of rows for which all lengths share a program."""
+
+STEPS = 4
+"""Number of lengths from one power of two to the next: at most a quarter of the rows is padding."""
+
+Result = TypeVar("Result")
+
+
+def padded_length(rows: int, smallest: int = SMALLEST) -> int:
+    """Return the smallest of the few lengths that holds this number of rows."""
+    if rows <= smallest:
+        return smallest
+    step = (1 << (rows - 1).bit_length()) // (2 * STEPS)
+    return -(-rows // step) * step
+
+
+def pad_rows(x: Any, length: int, *, fill: Any = None) -> Any:
+    """Return a concrete ``x (n, ...)`` padded to ``length`` rows, with ``fill`` or its last row."""
+    if x is None or x.shape[0] in (0, length):
+        return x
+    if isinstance(x, Array) and not on_host(x):
+        return _padded_on_device(x, fill, length=length)
+    host = np.asarray(x)
+    padded = np.empty((length, *host.shape[1:]), host.dtype)
+    padded[: len(host)] = host
+    padded[len(host) :] = host[-1:] if fill is None else fill
+    return padded
+
+
+def first_rows(x: Array, rows: int) -> Array:
+    """Return the first ``rows`` of a result ``(n, ...)``, without a program for each length."""
+    if x.shape[0] == rows:
+        return x
+    return jax.device_put(np.asarray(x)[:rows]) if on_host(x) else x[:rows]
+
+
+@functools.partial(jax.jit, static_argnames="length")
+def _padded_on_device(x: Array, fill: Any, *, length: int) -> Array:
+    extra = [(0, length - x.shape[0])] + [(0, 0)] * (x.ndim - 1)
+    if fill is None:
+        return jnp.pad(x, extra, mode="edge")
+    return jnp.pad(x, extra, constant_values=fill)
+
+
+def over_rows(
+    *, columns: int, static: Sequence[str] = (), weights: int | None = None
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Compile a function of columns of data for few numbers of rows.
+
+    The function takes a keyword ``count``: the number of rows that are data, an int32 array ``()``,
+    or None where all are (inside a transformation of JAX).
+
+    Args:
+      columns: number of leading arguments that are arrays ``(n, ...)``, or None.
+      static: names of the function's static keywords.
+      weights: position of the column that holds weights; it is padded with 0.
+    """
+
+    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
+        inside = jax.jit(function, static_argnames=tuple(static))
+        outside = jitted(function, static=static)
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Result:
+            if is_traced(arguments, options):
+                return inside(*arguments, count=None, **options)
+            rows = arguments[0].shape[0]
+            length = padded_length(rows)
+            padded = [
+                pad_rows(x, length, fill=0 if i == weights else None)
+                for i, x in enumerate(arguments[:columns])
+            ]
+            return outside(*padded, *arguments[columns:], count=np.int32(rows), **options)
+
+        return call
+
+    return decorate
+
+
+def jitted(function: Callable[..., Any], *, static: Sequence[str] = ()) -> Callable[..., Any]:
+    """Return `jax.jit` of a function that is only called on concrete arrays.
+
+    A program that XLA splits in many parts, to compile them at the same time, takes many memory
+    maps, of which a process has some 65,000; ours are small and compile faster in one part.  (Such
+    options are for the outermost `jax.jit` alone: see `over_rows`.)
+    """
+    return jax.jit(
+        function, static_argnames=tuple(static), compiler_options=dict(_compiler_options())
+    )
+
+
+@functools.cache
+def _compiler_options() -> tuple[tuple[str, Any], ...]:
+    options: list[tuple[str, Any]] = [("xla_cpu_parallel_codegen_split_count", 1)]
+    if jax.__version_info__ < (0, 10):
+        # These releases emit a part of a program for every kernel; later ones lack the option.
+        options.append(("xla_cpu_use_fusion_emitters", False))
+    return tuple(options)
+
+
+WHOLE_ROWS = 16384
+"""Largest number of rows whose blocks are computed at once: they still fit in a core's cache."""
+
+BLOCK_ROWS = 1536
+"""Number of rows of a block, about.  A float32 sum of more products would lose more digits: equal
+ones, as of a discrete variable, all round to the same side."""
+
+
+def sum_over_rows(
+    block: Callable[..., Array], columns: Sequence[Array], count: Array | None = None
+) -> Array:
+    """Return ``block(inside, *columns)`` summed over blocks of rows.
+
+    The reverse-mode derivative keeps only the columns and recomputes each block.
+
+    Args:
+      block: function of the rows of a block; ``inside (rows,)`` is 1 where a row is data and 0
+        where it is padding, and None where all are data.
+      columns: arrays ``(n, ...)``.
+      count: number of rows that are data; None for all.  Not differentiable with it.
+    """
+    rows = columns[0].shape[0]
+    if rows <= BLOCK_ROWS:
+        mask = row_mask(count, rows)
+        return block(None if mask is None else mask.astype(_dtype(columns)), *columns)
+    if rows <= WHOLE_ROWS:
+        stacked, inside = _in_blocks(columns, count)
+        of_rows = (None if inside is None else 0, *[0] * len(stacked))
+        return jnp.sum(jax.vmap(block, of_rows)(inside, *stacked), axis=0)
+    if count is not None:
+        return _sum_of_first_rows(block, columns, count)
+    stacked, inside = _in_blocks(columns, None)
+    block = jax.checkpoint(block, prevent_cse=False)
+    shape = jax.eval_shape(block, None, *(c[0] for c in stacked))
+
+    def add(total: Array, parts: tuple[Any, ...]) -> tuple[Array, None]:
+        return total + block(*parts), None
+
+    total, _ = lax.scan(add, jnp.zeros(shape.shape, shape.dtype), (inside, *stacked))
+    return total
+
+
+def _dtype(columns: Sequence[Array]) -> Any:
+    return jnp.result_type(*(c for c in columns if jnp.issubdtype(c.dtype, jnp.floating)))
+
+
+def _in_blocks(columns: Sequence[Array], count: Array | None) -> tuple[list[Array], Array | None]:
+    """Return columns ``(blocks, size, ...)`` and which rows are data, if not all."""
+    rows = columns[0].shape[0]
+    # A size that divides the number of rows needs no copy: one is looked for near `BLOCK_ROWS`.
+    sizes = range(BLOCK_ROWS, BLOCK_ROWS // 2, -1)
+    size = next((s for s in sizes if rows % s == 0), -(-rows // -(-rows // BLOCK_ROWS)))
+    blocks = -(-rows // size)
+    inside = None
+    if blocks * size > rows:
+        padding = (0, blocks * size - rows)
+        columns = [jnp.pad(c, [padding] + [(0, 0)] * (c.ndim - 1), mode="edge") for c in columns]
+    if blocks * size > rows or count is not None:
+        inside = lax.iota(jnp.int32, blocks * size) < (rows if count is None else count)
+        inside = inside.astype(_dtype(columns)).reshape(blocks, size)
+    return [c.reshape(blocks, size, *c.shape[1:]) for c in columns], inside
+
+
+def _sum_of_first_rows(
+    block: Callable[..., Array], columns: Sequence[Array], count: Array
+) -> Array:
+    """Return the sum over the blocks that hold data."""
+    rows = columns[0].shape[0]
+
+    def parts(start: Array | int) -> list[Array]:
+        return [lax.dynamic_slice_in_dim(c, start, BLOCK_ROWS) for c in columns]
+
+    def add(index: Array, total: Array) -> Array:
+        first = index * BLOCK_ROWS
+        start = jnp.minimum(first, rows - BLOCK_ROWS)
+        row = start + lax.iota(jnp.int32, BLOCK_ROWS)
+        inside = ((row >= first) & (row < count)).astype(_dtype(columns))
+        return total + block(inside, *parts(start))
+
+    shape = jax.eval_shape(lambda: block(jnp.ones(BLOCK_ROWS, _dtype(columns)), *parts(0)))
+    blocks = (count + BLOCK_ROWS - 1) // BLOCK_ROWS
+    return lax.fori_loop(0, blocks, add, jnp.zeros(shape.shape, shape.dtype))
+
+
+def mean_product(
+    rows: Callable[..., Array],
+    columns: Sequence[Array],
+    weights: Array | None,
+    count: Array | None = None,
+) -> Array:
+    """Return the weighted mean over the data of ``r r^T``, ``r = rows(inside, *columns) (m, n)``.
+
+    ``weights`` sum to 1 (and are 0 in rows that are not data); None stands for equal weights.
+    ``inside`` is as in `sum_over_rows`: where it is 0, r must be.
+    """
+    if weights is None:
+        total = sum_over_rows(lambda *parts: inner_products(rows(*parts)), columns, count)
+        return total / row_count(count, columns[0])
+
+    def block(inside: Array | None, w: Array, *parts: Array) -> Array:
+        r = rows(inside, *parts)
+        return _product(r * w[None, :], r)
+
+    return sum_over_rows(block, (weights, *columns))
+
+
+@jax.custom_jvp
+def inner_products(rows: Array) -> Array:
+    """Return ``R R^T (m, m)``, of ``rows (m, n)``; differentiable to any order."""
+    return _product(rows, rows)
+
+
+@inner_products.defjvp
+def _inner_products_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    half = _product(primals[0], tangents[0])  # once, where JAX would compute the transpose too
+    return inner_products(*primals), half + half.T
+
+
+def _product(left: Array, right: Array) -> Array:
+    return lax.dot_general(left, right, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST)

@@ -1,0 +1,204 @@
+"""Bias, bounds and multiplicity: `corrected`, `upper_bound`, `adjust`."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax import Array
+from numpy.typing import ArrayLike, NDArray
+
+from hgr_jax._checks import check_choice, check_level
+from hgr_jax.core.canonical import prepare, solve
+from hgr_jax.core.fits import error_of, ezekiel, normal_quantile
+from hgr_jax.core.kernels import KernelLike, check_two_kernels
+from hgr_jax.core.rows import over_rows
+
+
+def corrected(value: Array, rows: ArrayLike, parameters: ArrayLike) -> Array:
+    """Return Ezekiel's corrected correlation, 0 where it would be imaginary.
+
+        corrected^2 = max(0, 1 - (1 - value^2) (rows - 1) / (rows - 1 - parameters))
+
+    Args:
+      value: correlations in [0, 1], of any shape, traced.
+      rows: how many rows they were computed from, traced.
+      parameters: of the model, traced or static: h + k - 1 for the top canonical correlation of h
+        and k functions (the leading term of Lawley's expansion).
+
+    Raises:
+      TypeError: for what is no array of numbers.
+
+    Degenerate cases: 0 if ``rows <= parameters + 1``.  Derivatives are 0 where the result is.
+
+    Source: Ezekiel, "Methods of correlation analysis" (1930); Lawley, "Tests of significance in
+    canonical analysis" (1959).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from hgr_jax.inference import corrected
+      >>> noise, weak, strong = corrected(jnp.array([0.05, 0.1, 0.5]), 1000, 9)
+      >>> print(f"{noise:.3f} {weak:.3f} {strong:.3f}")
+      0.000 0.032 0.493
+    """
+    value = jnp.asarray(value)
+    rows, parameters = (jnp.asarray(x, value.dtype) for x in (rows, parameters))
+    found: Array = ezekiel(jnp, value, rows, parameters)
+    return found
+
+
+def corrected_on_host(
+    value: ArrayLike, rows: ArrayLike, parameters: ArrayLike
+) -> NDArray[np.float64]:
+    """Return `corrected` by NumPy, in double precision, for arrays whose shapes vary."""
+    found: NDArray[np.float64] = ezekiel(np, np.asarray(value, np.float64), rows, parameters)
+    return found
+
+
+def upper_bound(
+    a: ArrayLike,
+    b: ArrayLike,
+    h: KernelLike = 5,
+    k: KernelLike = 5,
+    *,
+    level: float = 0.95,
+    weights: ArrayLike | None = None,
+) -> Array:
+    """Bound HGR-KB in the population from above.
+
+        KB + z se,   se^2 = sum_i w_i^2 psi_i^2,   psi = f(a) g(b) - KB (f(a)^2 + g(b)^2) / 2,
+
+    with f, g the transformations of `hgr_jax.kb_fit`, weights w of sum 1 (1 / n without), and z the
+    normal quantile of ``level``.  As KB of a sample is biased upward, the bound is safe: it
+    covers HGR-KB of these kernels in the population at least as often as it says, but for the case
+    below.  It may exceed 1.  As a penalty it asks less trust of few rows than the value does.
+
+    Args:
+      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
+      h, k: kernel of ``a`` and of ``b``, static, as in `hgr_jax.kb`.
+      level: asked coverage, above 0 and below 1, a number of Python; each has the same program.
+      weights: non-negative ``(n,)``, traced, or None: how much a row is to count, not how often it
+        was seen.
+
+    Returns:
+      A scalar of the floating dtype of ``a`` and ``b``.
+
+    Raises:
+      TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
+
+    Derivatives: with respect to ``a``, ``b`` and ``weights``, forward and reverse, wherever the top
+    canonical correlation is simple.
+
+    Coverage: `python -m bench.coverage` measures it, for 300 to 10,000 rows and correlations from 0
+    to 0.9.  At level 95% it is at least 94% for normal, lognormal and discrete pairs at degrees 2
+    to 5, and for Student's t of 5 degrees of freedom at degree 2.  At degree 1 there is no bias to
+    rely on: values of heavy tails (lognormal) are covered in 88 to 96%; take ranks.  For rows that
+    the value was chosen on (the best of many trainings, say) the level does not hold: bound on rows
+    that were held back.
+
+    Degenerate data: 0 for a constant; 1 on n <= h + k rows; NaN or infinity gives NaN.
+
+    Source: the delta method, with the influence function of a canonical correlation: Romanazzi,
+    "Influence in canonical correlation analysis" (1992).
+
+    Example:
+      >>> import numpy as np, hgr_jax
+      >>> from hgr_jax.inference import upper_bound
+      >>> a, b = np.random.default_rng(0).normal(size=(2, 1000))  # independent
+      >>> bool(hgr_jax.kb(a, b) < upper_bound(a, b) < 0.3)
+      True
+    """
+    (a, b, w), kernels = check_two_kernels(a, b, h, k, weights)
+    z = np.asarray(normal_quantile(check_level("level", level)), a.dtype)
+    return _upper_bound(a, b, w, z, **kernels)
+
+
+@over_rows(columns=3, static=("h", "k"), weights=2)
+def _upper_bound(
+    a: Array,
+    b: Array,
+    weights: Array | None,
+    z: Array,
+    *,
+    h: KernelLike,
+    k: KernelLike,
+    count: Array | None,
+) -> Array:
+    pair = prepare((h, k), "svd", a, b, weights, count)
+    solution = solve(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
+    return solution.correlation + z * error_of(solution, pair)
+
+
+METHODS = ("bh", "bonferroni", "holm")
+
+
+def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> npt.NDArray[np.float64]:
+    """Adjust p-values so that all tests together keep an error rate.
+
+    With p_(1) <= ... <= p_(m) the p-values of the m tests of the family, adjusted values are
+
+        bh          p_(i) -> min over j >= i of  p_(j) m / j           false discovery rate
+        bonferroni  p_(i) -> p_(i) m                                   family-wise error rate
+        holm        p_(i) -> max over j <= i of  p_(j) (m - j + 1)     family-wise error rate
+
+    and at most 1.  Rejecting where the adjusted value is at most q keeps the named rate at most
+    q: the expected share of false rejections among all rejections, or the probability of even
+    one.  Benjamini and Hochberg's holds for independent tests and for those that depend
+    positively; the other two hold always, and Holm's never rejects less than Bonferroni's.
+
+    Args:
+      pvalues: numbers in [0, 1] of any shape, all of one family.  NaN is no test: it is not
+        counted, and stays NaN.  The upper triangle of a symmetric matrix holds each pair once:
+        set the rest to NaN, or each counts twice.
+      method: ``"bh"``, ``"bonferroni"`` or ``"holm"``.
+
+    Returns:
+      Adjusted p-values, float64, of the shape of ``pvalues``; none is below its p-value.
+
+    Raises:
+      TypeError: if ``pvalues`` are not real numbers.
+      ValueError: if one is outside [0, 1], or for another method.
+
+    Degenerate cases: a family of one test is left as it is; one of none, too.
+
+    Source: Benjamini & Hochberg, "Controlling the false discovery rate" (1995); Holm, "A simple
+    sequentially rejective multiple test procedure" (1979).
+
+    Example:
+      >>> from hgr_jax.inference import adjust
+      >>> p = [0.01, 0.02, 0.03, 0.5, float("nan")]
+      >>> print(adjust(p).round(3))
+      [0.04 0.04 0.04 0.5   nan]
+      >>> print(adjust(p, method="holm").round(3))
+      [0.04 0.06 0.06 0.5   nan]
+    """
+    check_choice("method", method, METHODS)
+    values = np.asarray(pvalues)
+    if values.dtype.kind not in "fiu":
+        raise TypeError(f"pvalues must be real numbers; got dtype {values.dtype}.")
+    values = values.astype(np.float64)
+    outside = (values < 0) | (values > 1)
+    if outside.any():
+        raise ValueError(
+            f"pvalues must be from 0 to 1, or NaN; {np.count_nonzero(outside)} of {values.size}"
+            f" are not, the first of them {values[outside][0]}."
+        )
+    tested = ~np.isnan(values)
+    adjusted = values.copy()
+    if tested.any():
+        adjusted[tested] = _adjusted(values[tested], method)
+    return adjusted
+
+
+def _adjusted(p: npt.NDArray[np.float64], method: str) -> npt.NDArray[np.float64]:
+    if method == "bh":
+        from scipy.stats import false_discovery_control
+
+        return np.maximum(false_discovery_control(p), p)
+    if method == "bonferroni":
+        return np.minimum(p * p.size, 1)
+    order = np.argsort(p)
+    stepped = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1)
+    adjusted = np.empty_like(p)
+    adjusted[order] = stepped
+    return adjusted
