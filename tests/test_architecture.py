@@ -15,6 +15,7 @@ from hgr_jax import torch
 PACKAGE = Path(hgr_jax.__file__).parent
 LAYERS = (
     {
+        "_archive",
         "_arrays",
         "_checks",
         "_files",
@@ -134,10 +135,26 @@ def test_files_say_what_they_hold(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 
 
-def test_rooms_are_in_the_contributors_map() -> None:
-    guide = PACKAGE.parent / "CONTRIBUTING.md"
-    if not guide.is_file():
-        pytest.skip("the package is installed without its CONTRIBUTING.md")
-    text = guide.read_text(encoding="utf-8")
-    rooms = [name for rooms in LAYERS for name in rooms if not name.startswith("_")]
-    assert [name for name in rooms if f"`{name}/`" not in text and f"`{name}.py`" not in text] == []
+ROOMS = [module for module, path in SOURCES.items() if path.stem == "__init__"]
+
+
+@pytest.mark.parametrize("name", sorted(set(ROOMS) - {"hgr_jax"}))
+def test_a_room_has_a_map(name: str) -> None:
+    """The docstring of a room names each of its modules that is not private, in a line."""
+    text = ast.get_docstring(TREES[name]) or ""
+    modules = [m for m in SOURCES if m.rpartition(".")[0] == name]
+    public = [m.rpartition(".")[2] for m in modules if not m.rpartition(".")[2].startswith("_")]
+    assert [m for m in public if f"`{m}`" not in text] == []
+
+
+def test_functions_have_few_parameters() -> None:
+    """Below the public face; more than 8 want a noun."""
+    wide = [
+        f"{module}.{node.name}"
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and node.name not in PUBLIC
+        and len(node.args.args) + len(node.args.kwonlyargs) > MAX_PARAMETERS
+    ]
+    assert wide == []

@@ -151,7 +151,7 @@ def repaired(
     return basis.pruned(), basis.in_span.sum(axis=0) >= expected
 
 
-class FittedPolynomials(NamedTuple):
+class FittedColumns(NamedTuple):
     """Polynomials of many columns.
 
     Attributes:
@@ -175,7 +175,7 @@ def fit_polynomials(
     memory: int,
     measure: MeasuredBy,
     beside: Floats | None,
-) -> FittedPolynomials:
+) -> FittedColumns:
     """Fit polynomials to every column of ``x (n, c)``, near-orthonormal on its rows.
 
     Args:
@@ -206,7 +206,7 @@ def fit_polynomials(
                 better = dataclasses.replace(better, in_span=better.in_span & ~lost).pruned()
                 own = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
             basis, moments[..., part] = basis.replaced(part, better), own
-    return FittedPolynomials(ColumnPolynomials(x, basis), moments, fine, bool(wrong.any()))
+    return FittedColumns(ColumnPolynomials(x, basis), moments, fine, bool(wrong.any()))
 
 
 def unresolved_in_dtype(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:

@@ -192,7 +192,7 @@ def scan_cluster(cluster: Cluster, request: Request) -> Scan:
             "checkpoint: a cluster's engine says which parts it computes again and where: leave it"
             " out, or write the table to Parquet files and scan these."
         )
-    counts, source = _counted(cluster)
+    counts, source = _count_parts(cluster)
     kinds, memory = dict(source.kinds), request.execution.memory
     if not kinds:
         raise TableError(f"{cluster.name} has no column of numbers or text")
@@ -234,7 +234,7 @@ def scan_cluster(cluster: Cluster, request: Request) -> Scan:
     return state.scan_of(request, gather)
 
 
-def _counted(cluster: Cluster) -> tuple[list[int], Source]:
+def _count_parts(cluster: Cluster) -> tuple[list[int], Source]:
     """Return the rows of each part, and the table as a source, whose rows cannot be read here."""
     parts = cluster.each(count_rows)
     filled = [

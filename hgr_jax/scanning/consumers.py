@@ -41,7 +41,14 @@ from hgr_jax.scanning.pairs import (
     used_positions,
 )
 from hgr_jax.scanning.rank_tests import ExactScreen
-from hgr_jax.scanning.request import Request, Top, dtype_of_sums, position_of, positions_of
+from hgr_jax.scanning.request import (
+    CHECKPOINT_SECONDS,
+    Request,
+    Top,
+    dtype_of_sums,
+    position_of,
+    positions_of,
+)
 from hgr_jax.scanning.residuals import GivenColumns
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
 from hgr_jax.scanning.run import Examined, as_scan, examine, scan_pairs
@@ -51,9 +58,6 @@ from hgr_jax.tables.faults import TableError
 
 SQUARE_SIDE = 512
 """Number of columns of a part: pairs are examined in squares of two parts."""
-
-CHECKPOINT_SECONDS = 20.0
-"""Seconds between two checkpoints."""
 
 FIRST_PAIRS_CHECKPOINT = "first_pairs.npz"
 

@@ -43,6 +43,9 @@ ColumnChoice = str | int | Sequence[Any] | None
 MEMORY = 2**29
 """Default bytes that features and their products may take."""
 
+CHECKPOINT_SECONDS = 20.0
+"""Seconds between two checkpoints."""
+
 KEPT_BY = ("pvalue", "correlation", "excess")
 """Orders by which the first pairs of very many columns can be kept."""
 

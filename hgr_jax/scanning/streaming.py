@@ -18,7 +18,7 @@ from hgr_jax._progress import Advance, progress_bar
 from hgr_jax.scanning.batches import kinds_of_pairs, rows_of_pairs
 from hgr_jax.scanning.consumers import scan_arrow
 from hgr_jax.scanning.plan import Plan
-from hgr_jax.scanning.request import Request, dtype_of_sums
+from hgr_jax.scanning.request import CHECKPOINT_SECONDS, Request, dtype_of_sums
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.state import ScanState, check_batches, read_state, write_state
 from hgr_jax.scanning.survey import Survey, is_small
@@ -37,9 +37,6 @@ PEAK_BYTES_PER_VALUE = 64
 
 MAX_REPAIRS = 2
 """Largest number of further passes, where the sample was too little to fit bases to."""
-
-CHECKPOINT_SECONDS = 20.0
-"""Seconds between two checkpoints."""
 
 STATE_CHECKPOINT = "state.npz"
 

@@ -241,7 +241,7 @@ def _infer(
         notes += [lost] if lost else []
     either = "," in "".join(levels) and [of for of, one, _ in read if one.point] == [good, good]
     form = _form_of_kind(kind, [t for t, v in zip(levels, values, strict=True) if v is not None])
-    return Inferred(_as_array(values)[codes], "; ".join(notes), form, either)
+    return Inferred(_array_of(values)[codes], "; ".join(notes), form, either)
 
 
 def _form_of_kind(kind: _Kind, texts: Sequence[str]) -> Form:
@@ -296,7 +296,7 @@ def _example(kind: _Kind, levels: Sequence[str], values: Sequence[Any]) -> str:
     return ""
 
 
-def _as_array(values: Sequence[Any]) -> NDArray[Any]:
+def _array_of(values: Sequence[Any]) -> NDArray[Any]:
     """Return values of one kind, and None, as an array."""
     one = next(value for value in values if value is not None)
     if isinstance(one, float):
