@@ -26,7 +26,7 @@ from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.request import MEMORY, Test, request_of
 from hgr_jax.scanning.run import examine
 from hgr_jax.tables.columns import Columns
-from hgr_jax.tables.encoding import Category
+from hgr_jax.tables.convert import Category
 
 __all__ = ["hgr_classif", "hgr_regression"]
 

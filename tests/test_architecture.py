@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,14 @@ LAYERS = (
     {"__init__", "__main__", "cli"},
 )
 """From the bottom; a room imports from its own layer and from those below."""
+
+
+MAX_PARAMETERS = 8
+
+PROMISED = ("measures", "inference", "fairness", "datasets", "kernels", "sklearn")
+PUBLIC = {"__init__", *hgr_jax.__all__}
+PUBLIC |= {n for name in PROMISED for n in importlib.import_module(f"hgr_jax.{name}").__all__}
+"""Functions and classes that users call: their options are theirs."""
 
 
 def module_of(path: Path) -> str:
@@ -149,12 +158,20 @@ def test_a_room_has_a_map(name: str) -> None:
 
 def test_functions_have_few_parameters() -> None:
     """Below the public face; more than 8 want a noun."""
+    public = {
+        id(method)
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name in PUBLIC
+        for method in node.body
+    }
     wide = [
         f"{module}.{node.name}"
         for module, tree in TREES.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
         and node.name not in PUBLIC
+        and id(node) not in public
         and len(node.args.args) + len(node.args.kwonlyargs) > MAX_PARAMETERS
     ]
     assert wide == []

@@ -22,7 +22,7 @@ from hgr_jax.cli.main import main
 from hgr_jax.cli.report import _curve
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.scanning.fits import HostTransformation
-from hgr_jax.tables.encoding import Category
+from hgr_jax.tables.convert import Category
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -117,7 +117,7 @@ class TestScan:
         from_csv = pd.read_csv(ran.folder / "pairs.csv")
         pd.testing.assert_frame_equal(from_csv, pd.read_parquet(ran.folder / "pairs.parquet"))
         kept = Scan.load(ran.folder / "scan.npz")
-        one_row = ["one_row_part", "one_row", "without_it"]
+        one_row = ["one_row_share", "one_row", "without_it"]
         pd.testing.assert_frame_equal(kept.to_frame(), from_csv.drop(columns=one_row))
         assert from_csv[one_row].notna().all(axis=None)  # all ten are shown
         first = from_csv.iloc[0]

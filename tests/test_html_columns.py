@@ -12,11 +12,9 @@ import pytest
 from html_support import NAMES, Open, detail, scan
 
 import hgr_jax
-from hgr_jax.cli.copies import copies_of
 from hgr_jax.cli.html.contents import HtmlPage, Profile, Sample
 from hgr_jax.cli.html.page import render
-from hgr_jax.cli.profiles import as_date, profiles_of
-from hgr_jax.cli.report import DETAILS, as_report
+from hgr_jax.cli.report import DETAILS, as_date, as_report, copies_of, profiles_of
 
 ROWS = 400
 HOSTILE = "</script><img src=x onerror=alert(1)>"

@@ -25,7 +25,7 @@ from hgr_jax.fairness import Certificate, FairnessReport, NoSolutionFound, Penal
 from hgr_jax.fairness.estimator_base import ConvergenceWarning, split_rows
 from hgr_jax.fairness.evaluation import measured
 from hgr_jax.plotting import plot_history
-from hgr_jax.tables.encoding import Category, encode_known
+from hgr_jax.tables.convert import Category, encode_known
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Frame, Reading, read_any
 from hgr_jax.tables.supervised import SupervisedTable, encode_supervised, shown, usable_rows

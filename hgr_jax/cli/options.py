@@ -103,11 +103,11 @@ def command_parser() -> argparse.ArgumentParser:
     degrees = ((demo, 3, pairs[0]), (scan, 5, pairs[0]), (pair, 5, pairs[0]), (fair, 5, pairs[1]))
     for command, degree, of in degrees:
         for option, which in zip(("--h", "--k"), of, strict=True):
-            _option(command, option, _degree_option, degree, f"degree for the {which}")
+            _add_option(command, option, _degree_option, degree, f"degree for the {which}")
     return parser
 
 
-def _option(
+def _add_option(
     command: argparse.ArgumentParser, name: str, kind: Any, default: Any, text: str, **more: Any
 ) -> None:
     """Add an option whose help ends in its default, or in how that is ``shown``."""
@@ -194,7 +194,7 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
 
 
 def _add_scan_options(scan: argparse.ArgumentParser) -> None:
-    add = functools.partial(_option, scan)
+    add = functools.partial(_add_option, scan)
     several = functools.partial(scan.add_argument, action="append", default=[], metavar="COLUMN")
     _add_file(
         scan, also="; or a folder of CSV and Parquet files, or a pattern such as 'part-*.csv'"
@@ -241,7 +241,7 @@ def _add_scan_options(scan: argparse.ArgumentParser) -> None:
 
 
 def _add_fair_options(fair: argparse.ArgumentParser) -> None:
-    add = functools.partial(_option, fair)
+    add = functools.partial(_add_option, fair)
     _add_file(fair)
     fair.add_argument("--target", required=True, metavar="COLUMN", help="what is predicted")
     fair.add_argument(

@@ -17,8 +17,8 @@ from hgr_jax.cli.outputs import harmless
 from hgr_jax.fairness.saved_models import class_of
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
-from hgr_jax.tables.forms import form_of
 from hgr_jax.tables.supervised import encode_inputs
+from hgr_jax.tables.texts import form_of
 
 
 def report_predictions(model: Path, path: Path, reading: Reading, out: Path | None) -> None:

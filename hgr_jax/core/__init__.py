@@ -12,6 +12,6 @@ In the order of the paper:
 * `modes`: fits of all modes; `formulas`: transformations as text.
 
 Under these: `rows` (padding, and sums over rows in blocks), `linalg` (factorisations of small
-matrices), `numerics` (divisions, roots, weights, standardised variables), and `host/`, the small
+matrices), `numerics` (divisions, roots, weights, standardised variables), and `host`, the small
 algebra of many columns in NumPy.
 """

@@ -1,4 +1,9 @@
-"""Data to measure dependence on: synthetic relationships, and real tables with their loaders."""
+"""Data to measure dependence on: synthetic relationships, and real tables with their loaders.
+
+* `synthetic`: relationships of two variables, each with its oracle;
+* `adult`, `census`, `communities`, `diabetes`: real tables, one loader each;
+* `dataset`: what a loader returns; `download`: files that it gets and keeps.
+"""
 
 from hgr_jax.datasets import synthetic
 from hgr_jax.datasets.adult import load_adult

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-from hgr_jax.tables.encoding import encode_texts
+from hgr_jax.tables.convert import encode_texts
 from hgr_jax.tables.faults import listed, near_names
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from hgr_jax._forks import refuse_forked
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.statistic_names import CATEGORICAL_MEASURES
 from hgr_jax.fairness.steps import Rows
-from hgr_jax.tables.encoding import Category, encode_known
+from hgr_jax.tables.convert import Category, encode_known
 
 Protected = ArrayLike | Mapping[str, ArrayLike] | None
 

@@ -12,7 +12,7 @@ from hgr_jax._optional import require
 from hgr_jax.fairness.attributes import as_column, is_one_hot, is_text, named_column, numbers
 from hgr_jax.fairness.evaluation import measured, predicted, scored
 from hgr_jax.fairness.penalties import Penalty
-from hgr_jax.tables.encoding import encode_texts
+from hgr_jax.tables.convert import encode_texts
 
 sklearn_base = require("sklearn.base", "fairness")
 routing = require("sklearn.utils.metadata_routing", "fairness")

@@ -4,8 +4,9 @@ A module checks the arguments, documents the measure, and compiles it for few nu
 ``*_fit`` twin returns its transformations too.
 
 * HGR by kernels: `kb`, `sk`, and all modes, `spectrum` and `total`;
-* other estimates of HGR: `ace`, `rdc`, `kde` and `chi2`, `neural` (flax and optax are imported when
-  it is first asked for), and `oracle`, under known transformations;
+* other estimates of HGR: `ace`, `rdc`, `kde` and `chi2`, `neural` (in
+  `neural_network`, which imports flax and optax when it is first asked for), and `oracle`, under
+  known transformations;
 * in units of the data: `gedi`, `nlc`; on scales of their own: `distance_correlation`, `hsic`,
   `kernel_cca`, `kernel_ica_contrast`; classical: `pearson`, `spearman`.
 

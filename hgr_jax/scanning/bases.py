@@ -168,7 +168,7 @@ class FittedColumns(NamedTuple):
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def fit_polynomials(
+def fit_columns(
     x: Floats,
     weights: Floats | None,
     degree: int,
@@ -356,5 +356,5 @@ def features_of_kernels(
             parts.append(KernelFeatures(own, kernel, name))
         else:
             nothing = own[:, :0].T  # beside them, so that they are measured alone
-            parts.append(fit_polynomials(own, weights, kernel, memory, measure, nothing).functions)
+            parts.append(fit_columns(own, weights, kernel, memory, measure, nothing).functions)
     return parts[0] if len(parts) == 1 else Joined((parts[0], parts[1]))

@@ -38,7 +38,7 @@ from hgr_jax.scanning.survey import WEIGHTS_KEY, weights_of
 from hgr_jax.scanning.table import Table
 from hgr_jax.tables.arrow_columns import DATES, NUMBER, Chunk
 from hgr_jax.tables.columns import Columns
-from hgr_jax.tables.encoding import Category
+from hgr_jax.tables.convert import Category
 
 NUMBERS, MIXED, CATEGORIES = "numbers", "mixed", "categories"
 """Names of the pairs of tiles."""

@@ -23,7 +23,7 @@ from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.scanning.bases import (
     count_distinct,
     features_of_kernels,
-    fit_polynomials,
+    fit_columns,
     unresolved_in_dtype,
 )
 from hgr_jax.scanning.features import (
@@ -144,7 +144,7 @@ class MemorySums(PairSums):
             self._conditioning = conditioning.astype(x.dtype)
         self.in_span: NDArray[np.bool_]
         if kernels.plain:
-            fitted = fit_polynomials(
+            fitted = fit_columns(
                 x, features.weights, degree, self.memory, self._moments_of, self._conditioning
             )
             self.functions, moments = fitted.functions, fitted.moments

@@ -89,7 +89,7 @@ def test_pairs(
     kernels, usable = measure.kernels, values.varies
     tests = Significance.none(len(pairs))
     if measure.function is not None:
-        _permute(tests, table.features, measure, pairs, usable, test, table.memory, progress)
+        _permute(tests, table, table.features, measure, pairs, usable, test, progress)
         return tests, Estimates.none(len(pairs))
     if usable.any():
         sizes = (rows[usable], *values.degrees[usable].T)
@@ -130,17 +130,10 @@ def test_pairs(
     rest = usable & (tests.source == 0)
     if rest.any() and test.kind not in ("rank", "asymptotic"):
         of_values = test.kind == "permutation" or kernels.single
-        _permute(
-            tests,
-            table.features if of_values else table.permuted_rows(),
-            measure if of_values else dataclasses.replace(measure, kernels=kernels.of_ranks()),
-            pairs,
-            rest,
-            test,
-            table.memory,
-            progress,
-            of_ranks=not of_values,
-        )
+        features = table.features if of_values else table.permuted_rows()
+        if not of_values:
+            measure = dataclasses.replace(measure, kernels=kernels.of_ranks())
+        _permute(tests, table, features, measure, pairs, rest, test, progress)
         if not table.complete:
             tests.source[rest] = SOURCES.index(SAMPLED)
     return tests, of_ranks
@@ -165,32 +158,32 @@ def _law_holds(table: Table, kernels: Kernels, pairs: Integers) -> NDArray[np.bo
 
 def _permute(
     tests: Significance,
+    table: Table,
     features: Features,
     measure: Measure,
     pairs: Integers,
     chosen: NDArray[np.bool_],
     test: Test,
-    memory: int,
     progress: Callable[[int], None],
-    *,
-    of_ranks: bool = False,
 ) -> None:
-    """Test the chosen pairs by permutations, in place.
-
-    ``of_ranks`` says that the features are ranks, whose permutations do not have the law of the
-    values.
-    """
+    """Test the chosen pairs of a table by permutations of some features, in place."""
     places = np.flatnonzero(chosen)
     if measure.function is None and features.weights is None and measure.kernels.plain:
         seed = np.asarray(jax.random.key_data(test.random_key))
         null = permutation_null(
-            features, measure.kernels, memory, pairs[places], test.permutations, seed, progress
+            features,
+            measure.kernels,
+            table.memory,
+            pairs[places],
+            test.permutations,
+            seed,
+            progress,
         )
         tests.pvalue[places] = null.pvalue
         means, points = null.mean, null.point
     else:
         means, points = _permute_each(tests, features, measure, pairs, places, test, progress)
-    if not of_ranks:
+    if features is table.features:  # permutations of ranks do not have the law of the values
         tests.null_mean[places], tests.null_95[places] = means, points
     tests.source[places] = SOURCES.index("permutation")
 

@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from hgr_jax._checks import check_count
 from hgr_jax.tables.convert import (
+    Category,
     Unusable,
     add_note,
     as_array,
     as_frame,
+    encode_numbers,
+    encode_texts,
     from_frame,
     from_values,
     holds_flags,
@@ -28,7 +31,6 @@ from hgr_jax.tables.convert import (
     settle,
     whole_values,
 )
-from hgr_jax.tables.encoding import Category, encode_numbers, encode_texts
 from hgr_jax.tables.files import Frame
 
 OTHER = "(other levels)"

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.tables.encoding import Category, encode_known, encode_texts
+from hgr_jax.tables.convert import Category, encode_known, encode_texts
 from hgr_jax.tables.faults import TableError, listed
 from hgr_jax.tables.files import Frame
-from hgr_jax.tables.forms import Form
-from hgr_jax.tables.texts import is_number
+from hgr_jax.tables.texts import Form, is_number
 
 MIN_TRAINING_ROWS = 20
 MIN_CLASS_ROWS = 4

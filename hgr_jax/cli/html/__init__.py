@@ -1,1 +1,5 @@
-"""The report of a scan: one HTML file with its scripts, to open in any browser."""
+"""The page of a scan, for a browser.
+
+* `contents`: what the page shows;
+* `page`: its HTML, with the scripts and styles beside it.
+"""
