@@ -83,27 +83,27 @@ def _read(paths: Sequence[str]) -> None:
                 pass
 
 
-def _scanned(pvalues: str | None) -> Callable[[Sequence[str]], hgr_jax.Scan]:
+def _scanned(test: str | None) -> Callable[[Sequence[str]], hgr_jax.Scan]:
     def scan(paths: Sequence[str]) -> hgr_jax.Scan:
         import pyarrow.dataset as dataset
 
-        return hgr_jax.scan(dataset.dataset(list(paths)), test=pvalues)
+        return hgr_jax.scan(dataset.dataset(list(paths)), test=test)
 
     return scan
 
 
-def _in_memory(pvalues: str | None) -> Callable[[Sequence[str]], hgr_jax.Scan]:
+def _in_memory(test: str | None) -> Callable[[Sequence[str]], hgr_jax.Scan]:
     def scan(paths: Sequence[str]) -> hgr_jax.Scan:
-        return hgr_jax.scan(pd.concat(map(pd.read_parquet, paths)), test=pvalues)
+        return hgr_jax.scan(pd.concat(map(pd.read_parquet, paths)), test=test)
 
     return scan
 
 
 WORK: dict[str, Callable[[Sequence[str]], Any]] = {
     "pyarrow reads the files": _read,
-    "`scan(files, pvalues=None)`": _scanned(None),
+    "`scan(files, test=None)`": _scanned(None),
     "`scan(files)`": _scanned("auto"),
-    "`scan(frame, pvalues=None)`, and reading it": _in_memory(None),
+    "`scan(frame, test=None)`, and reading it": _in_memory(None),
     "`scan(frame)`, and reading it": _in_memory("auto"),
 }
 

@@ -70,7 +70,7 @@ def speed(report: MarkdownReport, name: str, x: Matrix, rounds: int) -> None:
     table = _pandas().DataFrame(x)
     contestants: dict[str, tuple[str, Callable[[], Any]]] = {
         "bare matrix product in JAX": ("", lambda: bare_product(features)),
-        "`scan(pvalues=None)`": (
+        "`scan(test=None)`": (
             "HGR-KB of all pairs",
             lambda: hgr_jax.scan(on_device, h=DEGREE, k=DEGREE, test=None),
         ),
@@ -83,9 +83,9 @@ def speed(report: MarkdownReport, name: str, x: Matrix, rounds: int) -> None:
         "pandas `corr`": ("Pearson", lambda: table.corr()),
     }
     timings = race({n: f for n, (_, f) in contestants.items()}, rounds=rounds, at_least=0.2)
-    ours, bare = (timings[n].median for n in ("`scan(pvalues=None)`", "bare matrix product in JAX"))
-    first = [timings[name].first for name in ("`scan(pvalues=None)`", "`scan`")]
-    found = timings["`scan(pvalues=None)`"].value
+    ours, bare = (timings[n].median for n in ("`scan(test=None)`", "bare matrix product in JAX"))
+    first = [timings[name].first for name in ("`scan(test=None)`", "`scan`")]
+    found = timings["`scan(test=None)`"].value
     values = found.correlation[found.pairs[:, 0], found.pairs[:, 1]]
     # QR of the powers of a column of few values makes up directions that are not there.
     many = np.array([len(np.unique(column)) > DEGREE for column in exact.T])
@@ -208,7 +208,7 @@ def growth(report: MarkdownReport, *, quick: bool, draw: bool) -> None:
             pairs = columns * (columns - 1) // 2
             lines.append([f"{rows:,}", f"{columns:,}", f"{pairs:,}", seconds(took)])
             jax.clear_caches()
-    report.say("How the time of `scan(pvalues=None)` grows, degree 5, float32.")
+    report.say("How the time of `scan(test=None)` grows, degree 5, float32.")
     report.table(("rows", "columns", "pairs", "time"), lines)
     if draw:
         _draw(times)
@@ -231,7 +231,7 @@ _LONG = """
 import numpy as np, hgr_jax
 from bench.timing import peak
 x = np.random.default_rng(0).standard_normal(({rows}, 50), dtype=np.float32)
-found = hgr_jax.scan(x, pvalues={pvalues!r})
+found = hgr_jax.scan(x, test={test!r})
 assert len(found) == 1225
 print(peak())
 """
@@ -241,14 +241,14 @@ def memory(report: MarkdownReport, quick: bool) -> None:
     """The most memory that a process takes that scans a long table."""
     rows = 100_000 if quick else 1_000_000
     lines = []
-    for pvalues in (None, "auto"):
+    for test in (None, "auto"):
         done = subprocess.run(
-            [sys.executable, "-c", _LONG.format(rows=rows, pvalues=pvalues)],
+            [sys.executable, "-c", _LONG.format(rows=rows, test=test)],
             capture_output=True,
             text=True,
             check=True,
         )
-        lines.append([f"`pvalues={pvalues!r}`", f"{int(done.stdout) / 1e9:.2f} GB"])
+        lines.append([f"`test={test!r}`", f"{int(done.stdout) / 1e9:.2f} GB"])
     report.say(f"A whole process that scans {rows:,} rows x 50 columns of float32.")
     report.table(("", "most memory"), lines)
 
