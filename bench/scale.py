@@ -151,7 +151,7 @@ def same_values(report: MarkdownReport, path: Path, folder: Path, rows: int) -> 
     """
     table = pd.read_parquet(path).iloc[:rows]
     table.to_parquet(folder / "some.parquet")
-    found = hgr_jax.scan(folder / "some.parquet")
+    found = _scanned("auto")([str(folder / "some.parquet")])
     rng = np.random.default_rng(0)
     numbers = [f"{side}{i}" for i in range(NUMBERS // 2) for side in "xy"]
     errors = []
@@ -220,7 +220,7 @@ def rejections(report: MarkdownReport, rows: int, samples: Sequence[int], repeat
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, and keep the tables if asked."""
-    parser = bench_parser("scale", __doc__, quick="a few thousand rows")
+    parser = bench_parser("scale", __doc__, quick="some thousand rows")
     parser.add_argument("--rows", type=float, default=20, help="millions of rows")
     parser.add_argument("--folder", type=Path, help="where the files are, or are written to")
     parser.add_argument("--child", nargs="+", help="(what one of its processes does)")
@@ -228,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.child:
         child(options.child[0], options.child[1:])
         return 0
-    rows = 5000 if options.quick else FILE_ROWS
+    rows = 70_000 if options.quick else FILE_ROWS
     files = 2 if options.quick else max(1, round(options.rows * 1e6 / rows))
     report = MarkdownReport()
     report.say(describe())

@@ -166,7 +166,7 @@ def test_scan_quick(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     monkeypatch.setattr(scan, "others", lambda *_, **__: None)  # packages that take minutes
     assert scan.main(["--quick"]) == 0
     printed = capsys.readouterr().out
-    for name in ("bare matrix product in JAX", "`scan(pvalues=None)`", "`scan`", scan.NUMPY):
+    for name in ("bare matrix product in JAX", "`scan(test=None)`", "`scan`", scan.NUMPY):
         assert f"| {name} | " in printed
     assert "| 10,000 | 20 | 190 | " in printed
     assert printed.count(" GB |") == 2
