@@ -109,7 +109,7 @@ def test_wide_quick(capsys: pytest.CaptureFixture[str]) -> None:
 def test_scale_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert scale.main(["--quick"]) == 0
     shown = capsys.readouterr().out
-    assert "| `scan(files)` | 10,000 |" in shown
+    assert "| `scan(files)` | 140,000 |" in shown
     assert shown.count("| 1e-06 | yes |") == 3
     assert "ranks by 200 rows" in shown
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from scan_support import ROWS, agrees, plain, present_rows
 from scipy.stats import rankdata
@@ -183,3 +185,35 @@ def test_progress_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None
     assert f"0/{len(shown)}" in printed
     np.testing.assert_array_equal(scan(x, h=3, k=2).pvalue, shown.pvalue)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pd.MultiIndex.from_product([["roof", "cellar"], ["warm", "damp"]]),
+        pd.Index([2019, 2020, 2021, 2022]),
+        pd.date_range("2020-01-01", periods=4),
+        [("r", 1), ("r", 2), ("r", 3), ("r", 4)],
+    ],
+    ids=["MultiIndex", "integers", "dates", "tuples"],
+)
+def test_columns_have_names_of_any_kind(names: Any, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(90, 4))
+    x[:, 1] = x[:, 0] ** 2
+    table = pd.DataFrame(x)
+    table.columns = names
+    one, two = table.columns[:2]
+    found = hgr_jax.scan(table, h=2, k=2, test=None)
+    assert found[one, two].correlation == pytest.approx(1, abs=1e-5)
+    assert found.fit(one, two).correlation == pytest.approx(1, abs=1e-5)
+    assert (one, two) in found
+    np.testing.assert_allclose(found.values(one), x[:, 0], rtol=1e-6)
+    assert 0 < found.influence(one, two).share < 1
+    assert len(hgr_jax.scan(table, target=one, test=None)) == 3
+    assert len(hgr_jax.scan(table, target=[one], among=[two], test=None)) == 1
+    assert len(hgr_jax.scan(table, given=one, test=None)) == 3
+    assert len(hgr_jax.scan(table, given=[one], categories=[two], test=None)) == 3
+    with pytest.raises(KeyError, match="not a column"):
+        found["none of them", one]
+    with pytest.raises(ValueError, match="target 'none' is not a column; there are"):
+        hgr_jax.scan(table, target="none")

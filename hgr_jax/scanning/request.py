@@ -371,7 +371,7 @@ def request_of(
     **options: Any,
 ) -> Request:
     """Return the request of options as `hgr_jax.scan` takes them."""
-    if isinstance(given, str | int | Iterable) and not isinstance(given, Given):
+    if given is not None and not isinstance(given, Given):
         given = Given(given)
     execution = options.get("execution", Execution())
     if not isinstance(execution, Execution):
