@@ -51,7 +51,7 @@ if what == "kb":
     expected = [float(hgr_jax.kb(*pair, h=8, k=8)) for pair in x]
 elif what == "scan":
     table = x.reshape(128, 300).T[:, :6]
-    call = lambda: hgr_jax.scan(table, pvalues=None).correlation
+    call = lambda: hgr_jax.scan(table, test=None).correlation
     expected = call()
 else:
     from hgr_jax.fairness import FairMLPRegressor

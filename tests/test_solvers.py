@@ -182,12 +182,12 @@ def test_right_singular_of_one_and_of_a_batch(
     m = rng.standard_normal((7, *shape))
     one_by_one = jax.tree.map(lambda *x: np.stack(x), *map(right_singular, m))
     exact = np.linalg.svd(m, compute_uv=False)
-    for values, rows, leading in (jax.vmap(right_singular)(m), one_by_one):
+    for values, rows, largest, second in (jax.vmap(right_singular)(m), one_by_one):
         found = -np.sort(-np.asarray(values), axis=1)
         np.testing.assert_allclose(found[:, : exact.shape[1]], exact, atol=1e-12)
         np.testing.assert_allclose(found[:, exact.shape[1] :], 0, atol=1e-7)
-        np.testing.assert_allclose(leading[0], exact[:, 0], rtol=1e-12)
-        np.testing.assert_allclose(leading[1], exact[:, 1:2].sum(axis=1), atol=1e-7)
+        np.testing.assert_allclose(largest, exact[:, 0], rtol=1e-12)
+        np.testing.assert_allclose(second, exact[:, 1:2].sum(axis=1), atol=1e-7)
         lengths = np.linalg.norm(m @ np.asarray(rows).swapaxes(1, 2), axis=1)
         np.testing.assert_allclose(lengths, values, atol=1e-7)
 

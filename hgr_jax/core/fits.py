@@ -185,203 +185,6 @@ class ShownFit:
         return figures, f"{len(message)} fits" if isinstance(message, list) else message
 
 
-def standard_error(f: Array, g: Array, s: Array) -> Array:
-    """Return the standard error of ``s``, the correlation of f and g.
-
-    Args:
-      f, g: ``(n,)``, of zero mean and unit variance, times the roots of weights that sum to 1.
-      s: their correlation.
-    """
-    weighted_psi = f * g - s * (f * f + g * g) / 2
-    return safe_sqrt(jnp.sum(weighted_psi**2))
-
-
-def normal_quantile(level: float) -> float:
-    """Return the point below which a standard normal number is with probability ``level``."""
-    return statistics.NormalDist().inv_cdf(level)
-
-
-def interval(
-    value: Array, error: Array, rows: Array, sizes: tuple[Array, Array], level: float
-) -> tuple[Array, Array]:
-    """Return both ends of `KBFit.interval`.
-
-    Args:
-      value, error: correlations and their standard errors, of any shape.
-      rows: the effective number of rows.
-      sizes: number of functions of either variable that were chosen from.
-      level: asked coverage.
-    """
-    z = normal_quantile((1 + level) / 2)
-    # The largest squared singular value of noise, times the rows, is near this (Johnstone, 2001).
-    p, q = (jnp.maximum(size.astype(value.dtype) - 0.5, 0) for size in sizes)
-    chance = jnp.square(safe_sqrt(p) + safe_sqrt(q))
-    low = ezekiel(jnp, value, rows, chance) - z * error
-    return jnp.where(low <= 0, 0, low), jnp.minimum(value + z * error, 1)
-
-
-def ezekiel(xp: Any, value: Any, rows: Any, parameters: Any) -> Any:
-    """Return `hgr_jax.inference.corrected`, with the functions of ``xp``, JAX's or NumPy's."""
-    freedom = rows - 1 - parameters
-    enough = freedom > 0
-    squared = 1 - (1 - value * value) * (rows - 1) / xp.where(enough, freedom, 1)
-    positive = enough & ~(squared <= 0)
-    return xp.where(positive, xp.sqrt(xp.where(positive, squared, 1)), 0)
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class CopulaTransform:
-    """A copula transformation, f or g: ``x (n,)`` or ``(n, p)`` to ``(n,)``.
-
-    It has zero mean and unit variance (with the weights of the fit) on the data it was fitted
-    to, unless the correlation is 0; then it may be 0.  It is evaluated in the orthonormal basis
-    of the fit, which stays accurate where `coefficients` on raw powers lose digits.
-
-    Differentiable in ``x`` and, through the fit, in the data it was fitted to.
-    """
-
-    encoder: Encoder
-    side: Transformation
-
-    def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
-        check_single(self.side.coefficients.shape[:-1])
-        x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
-        return first_rows(_evaluate(x, self), x.shape[0])
-
-    @property
-    def coefficients(self) -> Array:
-        """Mixing coefficients ``(m,)`` on the columns of the kernel.
-
-        For a polynomial these are the columns of `polynomial_kernel`, in the units of the data:
-        ``f(x) = polynomial_kernel(x, h) @ coefficients + intercept``.  (For reading: on data far
-        from 0 that sum cancels to few digits.)  For a callable kernel, its features.
-        """
-        return self._expanded()[1]
-
-    @property
-    def intercept(self) -> Array:
-        """The constant that makes the mean of the transformation zero."""
-        return self._expanded()[0]
-
-    def _expanded(self) -> tuple[Array, Array]:
-        check_single(self.side.coefficients.shape[:-1])
-        return expansion(self)
-
-    def formula(self, *names: str, digits: int = 3) -> str:
-        """Return the polynomial as text that can be computed with.
-
-        As in ``-1.2 + 0.5 x + 0.3 x^2`` where that gives its values on the data of the fit to 1%
-        of their standard deviation; else in a centred and scaled variable, with the digits that do:
-        ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.  Beside an outlier some 10^5 standard
-        deviations away (in float32, some 100) no digits do, and the text says so.  ``nan`` for a
-        fit of NaN.
-
-        Args:
-          names: one for each variable; default ``x``, or ``x0, x1, ...``.
-          digits: least number of significant digits of each coefficient.
-
-        Raises:
-          TypeError: for a callable kernel, whose features have no names.
-          ValueError: for another number of names than of variables.
-        """
-        check_single(self.side.coefficients.shape[:-1])
-        if callable(self.encoder.kernel):
-            raise TypeError("formula() needs a polynomial kernel; this transform has a callable.")
-        variables = self.encoder.variables or 1
-        if not names:
-            names = ("x",) if variables == 1 else tuple(f"x{i}" for i in range(variables))
-        if len(names) != variables:
-            raise ValueError(f"formula() needs {variables} name(s); got {len(names)}: {names}.")
-        return formula(self.encoder, self.side, [str(name) for name in names], digits)
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class PartialTransform(CopulaTransform):
-    """The residual of a function of x given functions of other variables c: called with both.
-
-        transform(x, given=c) = f(x) - explained(c)
-
-    It has zero mean and unit variance (with the weights of the fit) on the data it was fitted to,
-    and correlates with no function of the kernel of c there, unless the correlation is 0; then it
-    may be 0.  ``coefficients``, ``intercept`` and ``formula`` are those of f, a function of x
-    alone.
-
-    Attributes:
-      explained: the regression of f on functions of c, a `CopulaTransform`, with a formula of its
-        own.
-    """
-
-    explained: CopulaTransform
-
-    def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
-        """Return values ``(n,)`` at the same rows of ``x`` and ``given``.
-
-        Args:
-          x, given: ``(n,)`` or ``(n, p)``, of as many columns as the data of the fit.
-        """
-        check_single(self.side.coefficients.shape[:-1])
-        x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
-        c = as_new_given(given, self.explained.encoder, x)
-        return first_rows(_evaluate(x, self) - _evaluate(c, self.explained), x.shape[0])
-
-
-@jax.jit
-def expansion(transform: CopulaTransform) -> tuple[Array, Array]:
-    """Return the constant and the mixing coefficients, on the columns of the kernel."""
-    basis, coefficients = transform.side.basis, transform.side.coefficients
-    if isinstance(basis, PolynomialBasis):
-        expansion = matmul(basis.monomials(), coefficients)
-        return expansion[0], expansion[1:]
-    weights = matmul(basis.transform, coefficients[1:])
-    offset = coefficients[0] - jnp.dot(basis.mean, weights)
-    if transform.encoder.factors is None:
-        return offset, weights
-    expansion = matmul(weights, transform.encoder.monomials())
-    return offset + expansion[0], expansion[1:]
-
-
-def check_single(batch: tuple[int, ...]) -> None:
-    """Raise a ValueError where a transform belongs to a batch of fits, of this shape."""
-    if batch:
-        raise ValueError(
-            f"this transform belongs to a batch of fits, of shape {batch};"
-            " map over it: jax.vmap(lambda fit: ...)(fits)."
-        )
-
-
-def as_new_data(x: ArrayLike, columns: int | None, dtype: DTypeLike, *, name: str = "x") -> Array:
-    """Return data for a transform, of as many columns as it was fitted to (None: any number)."""
-    x = as_real_array(name, x).astype(dtype)
-    if columns not in (None, 1 if x.ndim == 1 else x.shape[1]):
-        raise ValueError(
-            f"{name} must have {columns} column(s), as the data of the fit had;"
-            f" got shape {tuple(x.shape)}."
-        )
-    return x
-
-
-def as_new_given(given: ArrayLike | None, encoder: Encoder, x: Array) -> Array:
-    """Return given variables at the rows of ``x``, for a transform."""
-    if given is None:
-        raise ValueError(
-            "given is missing: the fit is conditional on other variables. Pass these at the same"
-            " rows, as in fit.f(a, given=c) and fit.score(a, b, given=c)."
-        )
-    given = as_new_data(given, encoder.variables, x.dtype, name="given")
-    if given.shape[0] != x.shape[0]:
-        raise ValueError(f"given must have {x.shape[0]} rows, as x; got {given.shape[0]}.")
-    return given
-
-
-@over_rows(columns=1)
-def _evaluate(x: Array, transform: CopulaTransform, *, count: Array | None) -> Array:
-    del count  # the caller cuts the rows that are not data
-    return transform.side(transform.encoder(x))
-
-
 @dataclasses.dataclass(frozen=True)
 class TransformedPair:
     """The value of a measure and two transformations, which every fit holds.
@@ -582,6 +385,159 @@ class PartialFit(KBFit):
         return _weighted_pearson(self.f(a, given=c), self.g(b, given=c), weights)
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class CopulaTransform:
+    """A copula transformation, f or g: ``x (n,)`` or ``(n, p)`` to ``(n,)``.
+
+    It has zero mean and unit variance (with the weights of the fit) on the data it was fitted
+    to, unless the correlation is 0; then it may be 0.  It is evaluated in the orthonormal basis
+    of the fit, which stays accurate where `coefficients` on raw powers lose digits.
+
+    Differentiable in ``x`` and, through the fit, in the data it was fitted to.
+    """
+
+    encoder: Encoder
+    side: Transformation
+
+    def __call__(self, x: ArrayLike) -> Array:
+        """Return values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
+        check_single(self.side.coefficients.shape[:-1])
+        x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
+        return first_rows(_evaluate(x, self), x.shape[0])
+
+    @property
+    def coefficients(self) -> Array:
+        """Mixing coefficients ``(m,)`` on the columns of the kernel.
+
+        For a polynomial these are the columns of `polynomial_kernel`, in the units of the data:
+        ``f(x) = polynomial_kernel(x, h) @ coefficients + intercept``.  (For reading: on data far
+        from 0 that sum cancels to few digits.)  For a callable kernel, its features.
+        """
+        return self._expanded()[1]
+
+    @property
+    def intercept(self) -> Array:
+        """The constant that makes the mean of the transformation zero."""
+        return self._expanded()[0]
+
+    def _expanded(self) -> tuple[Array, Array]:
+        check_single(self.side.coefficients.shape[:-1])
+        return expansion(self)
+
+    def formula(self, *names: str, digits: int = 3) -> str:
+        """Return the polynomial as text that can be computed with.
+
+        As in ``-1.2 + 0.5 x + 0.3 x^2`` where that gives its values on the data of the fit to 1%
+        of their standard deviation; else in a centred and scaled variable, with the digits that do:
+        ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.  Beside an outlier some 10^5 standard
+        deviations away (in float32, some 100) no digits do, and the text says so.  ``nan`` for a
+        fit of NaN.
+
+        Args:
+          names: one for each variable; default ``x``, or ``x0, x1, ...``.
+          digits: least number of significant digits of each coefficient.
+
+        Raises:
+          TypeError: for a callable kernel, whose features have no names.
+          ValueError: for another number of names than of variables.
+        """
+        check_single(self.side.coefficients.shape[:-1])
+        if callable(self.encoder.kernel):
+            raise TypeError("formula() needs a polynomial kernel; this transform has a callable.")
+        variables = self.encoder.variables or 1
+        if not names:
+            names = ("x",) if variables == 1 else tuple(f"x{i}" for i in range(variables))
+        if len(names) != variables:
+            raise ValueError(f"formula() needs {variables} name(s); got {len(names)}: {names}.")
+        return formula(self.encoder, self.side, [str(name) for name in names], digits)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PartialTransform(CopulaTransform):
+    """The residual of a function of x given functions of other variables c: called with both.
+
+        transform(x, given=c) = f(x) - explained(c)
+
+    It has zero mean and unit variance (with the weights of the fit) on the data it was fitted to,
+    and correlates with no function of the kernel of c there, unless the correlation is 0; then it
+    may be 0.  ``coefficients``, ``intercept`` and ``formula`` are those of f, a function of x
+    alone.
+
+    Attributes:
+      explained: the regression of f on functions of c, a `CopulaTransform`, with a formula of its
+        own.
+    """
+
+    explained: CopulaTransform
+
+    def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
+        """Return values ``(n,)`` at the same rows of ``x`` and ``given``.
+
+        Args:
+          x, given: ``(n,)`` or ``(n, p)``, of as many columns as the data of the fit.
+        """
+        check_single(self.side.coefficients.shape[:-1])
+        x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
+        c = as_new_given(given, self.explained.encoder, x)
+        return first_rows(_evaluate(x, self) - _evaluate(c, self.explained), x.shape[0])
+
+
+@jax.jit
+def expansion(transform: CopulaTransform) -> tuple[Array, Array]:
+    """Return the constant and the mixing coefficients, on the columns of the kernel."""
+    basis, coefficients = transform.side.basis, transform.side.coefficients
+    if isinstance(basis, PolynomialBasis):
+        expansion = matmul(basis.monomials(), coefficients)
+        return expansion[0], expansion[1:]
+    weights = matmul(basis.transform, coefficients[1:])
+    offset = coefficients[0] - jnp.dot(basis.mean, weights)
+    if transform.encoder.factors is None:
+        return offset, weights
+    expansion = matmul(weights, transform.encoder.monomials())
+    return offset + expansion[0], expansion[1:]
+
+
+def check_single(batch: tuple[int, ...]) -> None:
+    """Raise a ValueError where a transform belongs to a batch of fits, of this shape."""
+    if batch:
+        raise ValueError(
+            f"this transform belongs to a batch of fits, of shape {batch};"
+            " map over it: jax.vmap(lambda fit: ...)(fits)."
+        )
+
+
+def as_new_data(x: ArrayLike, columns: int | None, dtype: DTypeLike, *, name: str = "x") -> Array:
+    """Return data for a transform, of as many columns as it was fitted to (None: any number)."""
+    x = as_real_array(name, x).astype(dtype)
+    if columns not in (None, 1 if x.ndim == 1 else x.shape[1]):
+        raise ValueError(
+            f"{name} must have {columns} column(s), as the data of the fit had;"
+            f" got shape {tuple(x.shape)}."
+        )
+    return x
+
+
+def as_new_given(given: ArrayLike | None, encoder: Encoder, x: Array) -> Array:
+    """Return given variables at the rows of ``x``, for a transform."""
+    if given is None:
+        raise ValueError(
+            "given is missing: the fit is conditional on other variables. Pass these at the same"
+            " rows, as in fit.f(a, given=c) and fit.score(a, b, given=c)."
+        )
+    given = as_new_data(given, encoder.variables, x.dtype, name="given")
+    if given.shape[0] != x.shape[0]:
+        raise ValueError(f"given must have {x.shape[0]} rows, as x; got {given.shape[0]}.")
+    return given
+
+
+@over_rows(columns=1)
+def _evaluate(x: Array, transform: CopulaTransform, *, count: Array | None) -> Array:
+    del count  # the caller cuts the rows that are not data
+    return transform.side(transform.encoder(x))
+
+
 @over_rows(columns=4, weights=3)
 def _replace_dropped(
     a: Array, b: Array, given: Array | None, weights: Array, *, count: Array | None
@@ -607,39 +563,6 @@ def _standardised(x: Array, w: Array | float) -> tuple[Array, Array]:
     variance = jnp.sum(w * x * x)
     varies = ~(variance <= (32 * jnp.finfo(x.dtype).eps) ** 2)
     return x / jnp.sqrt(jnp.where(varies, variance, 1)), varies
-
-
-DOMINANT_SHARE = 0.3
-"""Share of a correlation above which one row dominates it, with the two conditions below."""
-
-DOMINANT_MULTIPLE = 10
-"""Share over the row's weight: among few rows every row has a large share."""
-
-DOMINANT_CORRELATION = 0.1
-"""Correlation that the row makes: of a correlation near 0 any row makes a large share."""
-
-
-def is_dominant(leverage: Any, weight: Any, correlation: Any) -> Any:
-    """Return whether a row makes a large share of a correlation; weights have the sum 1."""
-    large = (leverage > DOMINANT_SHARE) & (leverage > DOMINANT_MULTIPLE * weight)
-    return large & (leverage * correlation > DOMINANT_CORRELATION)
-
-
-def _weighted_rows(solution: Solution, pair: PreparedPair) -> tuple[Array, Array, Array]:
-    """Return f and g at the rows times the roots of the weights, and the weights, ``(n,)`` each."""
-    values, sides = solution.values, solution.sides
-    if values is not None and isinstance(sides, Transformation):
-        f, g = jnp.sum(sides.coefficients[:, :, None] * values, axis=1)
-        return f, g, values[0, 0] ** 2
-    w = equal_weights(pair.count, pair.a) if pair.weights is None else pair.weights
-    root = safe_sqrt(w)
-    return solution.f(pair.a) * root, solution.g(pair.b) * root, w
-
-
-def error_of(solution: Solution, pair: PreparedPair) -> Array:
-    """Return the standard error of the correlation of a solution."""
-    f, g, _ = _weighted_rows(solution, pair)
-    return standard_error(f, g, solution.pair.correlation)
 
 
 def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> KBFit:
@@ -688,6 +611,41 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
         effective_rows=rows,
     )
     return fit if residuals is None else _on_variables(fit, pair, residuals)
+
+
+def _weighted_rows(solution: Solution, pair: PreparedPair) -> tuple[Array, Array, Array]:
+    """Return f and g at the rows times the roots of the weights, and the weights, ``(n,)`` each."""
+    values, sides = solution.values, solution.sides
+    if values is not None and isinstance(sides, Transformation):
+        f, g = jnp.sum(sides.coefficients[:, :, None] * values, axis=1)
+        return f, g, values[0, 0] ** 2
+    w = equal_weights(pair.count, pair.a) if pair.weights is None else pair.weights
+    root = safe_sqrt(w)
+    return solution.f(pair.a) * root, solution.g(pair.b) * root, w
+
+
+def error_of(solution: Solution, pair: PreparedPair) -> Array:
+    """Return the standard error of the correlation of a solution."""
+    f, g, _ = _weighted_rows(solution, pair)
+    return standard_error(f, g, solution.pair.correlation)
+
+
+DOMINANT_SHARE = 0.3
+"""Share of a correlation above which one row dominates it, with the two conditions below."""
+
+
+DOMINANT_MULTIPLE = 10
+"""Share over the row's weight: among few rows every row has a large share."""
+
+
+DOMINANT_CORRELATION = 0.1
+"""Correlation that the row makes: of a correlation near 0 any row makes a large share."""
+
+
+def is_dominant(leverage: Any, weight: Any, correlation: Any) -> Any:
+    """Return whether a row makes a large share of a correlation; weights have the sum 1."""
+    large = (leverage > DOMINANT_SHARE) & (leverage > DOMINANT_MULTIPLE * weight)
+    return large & (leverage * correlation > DOMINANT_CORRELATION)
 
 
 def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> PartialFit:
@@ -751,3 +709,47 @@ def _farthest(rows: Array) -> Array:
     """Return the entry of every row that is farthest from 0."""
     place = jnp.argmax(jnp.abs(rows), axis=1, keepdims=True)
     return jnp.take_along_axis(rows, place, axis=1)[:, 0]
+
+
+def standard_error(f: Array, g: Array, s: Array) -> Array:
+    """Return the standard error of ``s``, the correlation of f and g.
+
+    Args:
+      f, g: ``(n,)``, of zero mean and unit variance, times the roots of weights that sum to 1.
+      s: their correlation.
+    """
+    weighted_psi = f * g - s * (f * f + g * g) / 2
+    return safe_sqrt(jnp.sum(weighted_psi**2))
+
+
+def normal_quantile(level: float) -> float:
+    """Return the point below which a standard normal number is with probability ``level``."""
+    return statistics.NormalDist().inv_cdf(level)
+
+
+def interval(
+    value: Array, error: Array, rows: Array, sizes: tuple[Array, Array], level: float
+) -> tuple[Array, Array]:
+    """Return both ends of `KBFit.interval`.
+
+    Args:
+      value, error: correlations and their standard errors, of any shape.
+      rows: the effective number of rows.
+      sizes: number of functions of either variable that were chosen from.
+      level: asked coverage.
+    """
+    z = normal_quantile((1 + level) / 2)
+    # The largest squared singular value of noise, times the rows, is near this (Johnstone, 2001).
+    p, q = (jnp.maximum(size.astype(value.dtype) - 0.5, 0) for size in sizes)
+    chance = jnp.square(safe_sqrt(p) + safe_sqrt(q))
+    low = ezekiel(jnp, value, rows, chance) - z * error
+    return jnp.where(low <= 0, 0, low), jnp.minimum(value + z * error, 1)
+
+
+def ezekiel(xp: Any, value: Any, rows: Any, parameters: Any) -> Any:
+    """Return `hgr_jax.inference.corrected`, with the functions of ``xp``, JAX's or NumPy's."""
+    freedom = rows - 1 - parameters
+    enough = freedom > 0
+    squared = 1 - (1 - value * value) * (rows - 1) / xp.where(enough, freedom, 1)
+    positive = enough & ~(squared <= 0)
+    return xp.where(positive, xp.sqrt(xp.where(positive, squared, 1)), 0)

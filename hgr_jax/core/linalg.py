@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,32 +54,36 @@ def symmetric_eigen(s: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
-Singular = tuple[Array, Array, tuple[Array, Array]]
+class Singular(NamedTuple):
+    """Singular values ``(k,)`` in no order, right vectors in rows, and the two largest values."""
+
+    values: Array
+    rows: Array
+    largest: Array
+    second: Array
 
 
 @custom_vmap
 def right_singular(m: Array) -> Singular:
-    """Return singular values ``(k,)``, right singular vectors ``(k, k)``, the two largest values.
+    """Return the right singular vectors of a finite ``m (h, k)``; not differentiable.
 
-    Of a finite ``m (h, k)``, values that it does not have being 0.  Values are in no order,
-    vectors in rows.  In a batch, values far below the largest are known to half the digits.  Not
-    differentiable.
+    Values that m does not have are 0.  In a batch, values far below the largest have half the
+    digits.
     """
     missing = max(m.shape[1] - m.shape[0], 0)
     # LAPACK's matrices are by column: so neither m nor the rows are moved.
     columns, values, _ = lax.linalg.svd(m.T, full_matrices=missing > 0)
     values = jnp.pad(values, (0, missing))
     second = values[1] if len(values) > 1 else jnp.zeros_like(values[0])
-    return values, columns.T, (values[0], second)
+    return Singular(values, columns.T, values[0], second)
 
 
 @right_singular.def_vmap
 def _right_singular_mapped(
     axis_size: int, in_batched: list[bool], m: Array
-) -> tuple[Singular, Any]:
+) -> tuple[Singular, Singular]:
     del axis_size, in_batched
-    found = jax.vmap(_from_gram)(m)
-    return found, jax.tree.map(lambda _: True, found)
+    return jax.vmap(_from_gram)(m), Singular(*[True] * 4)  # type: ignore[arg-type]
 
 
 def _from_gram(m: Array) -> Singular:
@@ -87,4 +91,4 @@ def _from_gram(m: Array) -> Singular:
     squares, columns = symmetric_eigen(jnp.sum(m[:, :, None] * m[:, None, :], axis=0))
     values = jnp.sqrt(jnp.maximum(squares, 0))
     first = jnp.arange(len(values)) == jnp.argmax(values)
-    return values, columns.T, (jnp.max(values), jnp.max(jnp.where(first, 0, values)))
+    return Singular(values, columns.T, jnp.max(values), jnp.max(jnp.where(first, 0, values)))

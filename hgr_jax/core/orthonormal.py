@@ -211,11 +211,132 @@ def _split(x: Array) -> Sequence[Array]:
 Basis = PolynomialBasis | FeatureBasis
 
 
-SKETCH_ROWS = 256
-SKETCH_GROUPS = 128
-
 WHOLE_SKETCH = 2048
 """Largest number of rows that are their own sketch."""
+
+
+MIN_REMAINDER = 0.5
+"""Smallest residual share of a polynomial's norm given those before it, if well conditioned."""
+
+
+MAX_NORM = 16.0
+"""Largest norm of a polynomial of a well-conditioned basis, and inverse of the smallest."""
+
+
+CLEAR_NORM = 1.25
+"""Norm of a direction that is more than rounding for sure, over the norm below which it is dead."""
+
+
+class FittedPolynomials(NamedTuple):
+    """Bases of all variables, stacked, each with as many degrees as the largest has.
+
+    Attributes:
+      basis: the polynomials; directions beyond a variable's own degree are dead.
+      gram: mean products ``(m, m)`` of ``[1, p_1 .. p_top]`` of all variables, one after the other.
+      whitener: block diagonal ``(m, m)``, makes the polynomials of each variable orthonormal.  A
+        dead direction has a row of the identity where its products are 0, as in short data, and a
+        row of 0 elsewhere.
+      well_conditioned: whether every basis is, with as many directions as the data has values
+        for (an outlier beyond the reach of the dtype hides those of all other rows).
+      finite: whether the data and weights are.
+      values: for short data, the polynomials at all rows times the roots of the rows' weights,
+        ``(v, 1 + top, n)``; None for long data.
+    """
+
+    basis: PolynomialBasis
+    gram: Array
+    whitener: Array
+    well_conditioned: Array
+    finite: Array
+    values: Array | None
+
+
+_Fitted = tuple[PolynomialBasis, Array, Array, Array]
+"""The first four of `FittedPolynomials`."""
+
+
+def fit_polynomials(
+    columns: Sequence[Array],
+    degrees: Sequence[int],
+    weights: Array | None,
+    count: Array | None = None,
+) -> FittedPolynomials:
+    """Fit polynomials of up to ``degrees[v]`` of the variable ``columns[v]``.
+
+    Args:
+      columns: arrays ``(n,)`` of one dtype.
+      degrees: a degree for each.
+      weights: ``(n,)``, summing to 1, or None.
+      count: number of rows that are data (without weights); None for all.
+    """
+    short = columns[0].shape[0] <= WHOLE_SKETCH
+    frame, points, shares, distinct = sketches(columns, weights, count)
+    basis, values = orthonormal_polynomials(max(degrees), frame, points, shares, twice=short)
+    if short:
+        fitted = _fitted_whole(basis, values, degrees)
+    else:
+        # Corrections would cost every row of long data; where the Gram matrix is well conditioned,
+        # its Cholesky factor orthogonalises exactly.
+        fitted = _measured_and_repaired(basis, columns, degrees, weights, count)
+    basis, gram, whitener, good = fitted
+    supported = jnp.minimum(distinct - 1, np.asarray(degrees, np.int32))
+    good &= jnp.all(jnp.sum(basis.in_span, axis=1, dtype=jnp.int32) >= supported)
+    good &= jnp.all(_resolved(basis))
+    finite = jnp.isfinite(jnp.sum(frame) + jnp.sum(shares))
+    return FittedPolynomials(basis, gram, whitener, good, finite, values if short else None)
+
+
+def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, Array]:
+    """Fit an orthonormal basis of the centred columns of ``features (n, m)``, and judge it.
+
+    Gram-Schmidt, twice for every column, in the given order; a column that is a combination of
+    those before it (to `eps ** (2/3)` of its norm) is a dead direction.  The basis is not well
+    conditioned where the residual of a dead direction is more than rounding.
+    """
+    n, m = features.shape
+    w = jnp.full(n, 1 / n, features.dtype) if weights is None else weights
+    mean = jnp.sum(w[:, None] * features, axis=0)
+    centred = features - mean[None, :]
+    reach = jnp.max(jnp.abs(centred), axis=0)
+    magnitude = jnp.max(jnp.abs(features), axis=0)
+    tolerance = float(jnp.finfo(features.dtype).eps) ** (2 / 3)
+    reach = jnp.where(reach > float(jnp.finfo(features.dtype).eps) * 8 * magnitude, reach, 0)
+    unit = safe_divide(1.0, reach)
+    columns = (centred * unit[None, :]).T
+
+    def orthogonalise(j: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
+        basis, transform, in_span, well_conditioned = state
+        start = jnp.sqrt(jnp.sum(w * columns[j] ** 2))
+
+        def project(_: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
+            v, combination = pair
+            c = matmul(basis, w * v)
+            return v - matmul(c, basis), combination - matmul(transform, c)
+
+        combination = (jnp.arange(m) == j).astype(features.dtype)
+        v, combination = lax.fori_loop(0, 2, project, (columns[j], combination))
+        norm = jnp.sqrt(jnp.sum(w * v * v))
+        lives = norm > tolerance * start
+        inverse = jnp.where(lives, safe_divide(1.0, norm), 0)
+        return (
+            basis.at[j].set(v * inverse),
+            transform.at[:, j].set(combination * inverse),
+            in_span.at[j].set(lives),
+            well_conditioned & (lives | (norm <= 2 * rounding_noise(v.dtype) * start)),
+        )
+
+    basis, transform = jnp.zeros((m, n), columns.dtype), jnp.zeros((m, m), columns.dtype)
+    empty = (basis, transform, jnp.zeros(m, bool), jnp.array(True))
+    _, transform, in_span, well_conditioned = lax.fori_loop(0, m, orthogonalise, empty)
+    return FeatureBasis(
+        mean=mean, transform=unit[:, None] * transform, in_span=in_span
+    ), well_conditioned
+
+
+SKETCH_ROWS = 256
+
+
+SKETCH_GROUPS = 128
 
 
 def sketches(
@@ -375,75 +496,6 @@ def rounding_noise(dtype: jnp.dtype) -> float:
     return 32 * float(jnp.finfo(dtype).eps)
 
 
-MIN_REMAINDER = 0.5
-"""Smallest residual share of a polynomial's norm given those before it, if well conditioned."""
-
-MAX_NORM = 16.0
-"""Largest norm of a polynomial of a well-conditioned basis, and inverse of the smallest."""
-
-CLEAR_NORM = 1.25
-"""Norm of a direction that is more than rounding for sure, over the norm below which it is dead."""
-
-
-class FittedPolynomials(NamedTuple):
-    """Bases of all variables, stacked, each with as many degrees as the largest has.
-
-    Attributes:
-      basis: the polynomials; directions beyond a variable's own degree are dead.
-      gram: mean products ``(m, m)`` of ``[1, p_1 .. p_top]`` of all variables, one after the other.
-      whitener: block diagonal ``(m, m)``, makes the polynomials of each variable orthonormal.  A
-        dead direction has a row of the identity where its products are 0, as in short data, and a
-        row of 0 elsewhere.
-      well_conditioned: whether every basis is, with as many directions as the data has values
-        for (an outlier beyond the reach of the dtype hides those of all other rows).
-      finite: whether the data and weights are.
-      values: for short data, the polynomials at all rows times the roots of the rows' weights,
-        ``(v, 1 + top, n)``; None for long data.
-    """
-
-    basis: PolynomialBasis
-    gram: Array
-    whitener: Array
-    well_conditioned: Array
-    finite: Array
-    values: Array | None
-
-
-_Fitted = tuple[PolynomialBasis, Array, Array, Array]
-"""The first four of `FittedPolynomials`."""
-
-
-def fit_polynomials(
-    columns: Sequence[Array],
-    degrees: Sequence[int],
-    weights: Array | None,
-    count: Array | None = None,
-) -> FittedPolynomials:
-    """Fit polynomials of up to ``degrees[v]`` of the variable ``columns[v]``.
-
-    Args:
-      columns: arrays ``(n,)`` of one dtype.
-      degrees: a degree for each.
-      weights: ``(n,)``, summing to 1, or None.
-      count: number of rows that are data (without weights); None for all.
-    """
-    short = columns[0].shape[0] <= WHOLE_SKETCH
-    frame, points, shares, distinct = sketches(columns, weights, count)
-    basis, values = orthonormal_polynomials(max(degrees), frame, points, shares, twice=short)
-    if short:
-        fitted = _fitted_whole(basis, values, degrees)
-    else:
-        # Corrections would cost every row of long data; where the Gram matrix is well conditioned,
-        # its Cholesky factor orthogonalises exactly.
-        fitted = _measured_and_repaired(basis, columns, degrees, weights, count)
-    basis, gram, whitener, good = fitted
-    supported = jnp.minimum(distinct - 1, np.asarray(degrees, np.int32))
-    good &= jnp.all(jnp.sum(basis.in_span, axis=1, dtype=jnp.int32) >= supported)
-    good &= jnp.all(_resolved(basis))
-    finite = jnp.isfinite(jnp.sum(frame) + jnp.sum(shares))
-    return FittedPolynomials(basis, gram, whitener, good, finite, values if short else None)
-
-
 def _fitted_whole(basis: PolynomialBasis, values: Array, degrees: Sequence[int]) -> _Fitted:
     """Return the fit of short data from ``values``, polynomials times the weights' roots."""
     within = _within(degrees)
@@ -515,6 +567,16 @@ def whitening(gram: Array, same: np.ndarray) -> Array:
     return inverse_cholesky(jnp.where(zero, 1, jnp.where(same, gram, 0)))
 
 
+class _State(NamedTuple):
+    """Bases of all variables after some passes over the data."""
+
+    passes: Array
+    basis: PolynomialBasis
+    gram: Array
+    whitener: Array
+    done: Array
+
+
 def _measured_and_repaired(
     sketched: PolynomialBasis,
     columns: Sequence[Array],
@@ -562,16 +624,6 @@ def _measured_and_repaired(
     gram = jnp.where(used[:, None] & used[None, :], state.gram, 0)
     in_span = used.reshape(-1, top + 1)[:, 1:]
     return _only(state.basis, in_span), gram, whitener, state.done & ~failed
-
-
-class _State(NamedTuple):
-    """Bases of all variables after some passes over the data."""
-
-    passes: Array
-    basis: PolynomialBasis
-    gram: Array
-    whitener: Array
-    done: Array
 
 
 def gram_matrix(
@@ -641,50 +693,3 @@ def _repaired(
     correction = basis.correction + jnp.where(now[:, None, :], correction, 0)
     parts = basis.recurrence[:, :2], step[:, None, :], correction
     return PolynomialBasis(basis.frame, jnp.concatenate(parts, axis=1))
-
-
-def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, Array]:
-    """Fit an orthonormal basis of the centred columns of ``features (n, m)``, and judge it.
-
-    Gram-Schmidt, twice for every column, in the given order; a column that is a combination of
-    those before it (to `eps ** (2/3)` of its norm) is a dead direction.  The basis is not well
-    conditioned where the residual of a dead direction is more than rounding.
-    """
-    n, m = features.shape
-    w = jnp.full(n, 1 / n, features.dtype) if weights is None else weights
-    mean = jnp.sum(w[:, None] * features, axis=0)
-    centred = features - mean[None, :]
-    reach = jnp.max(jnp.abs(centred), axis=0)
-    magnitude = jnp.max(jnp.abs(features), axis=0)
-    tolerance = float(jnp.finfo(features.dtype).eps) ** (2 / 3)
-    reach = jnp.where(reach > float(jnp.finfo(features.dtype).eps) * 8 * magnitude, reach, 0)
-    unit = safe_divide(1.0, reach)
-    columns = (centred * unit[None, :]).T
-
-    def orthogonalise(j: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
-        basis, transform, in_span, well_conditioned = state
-        start = jnp.sqrt(jnp.sum(w * columns[j] ** 2))
-
-        def project(_: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
-            v, combination = pair
-            c = matmul(basis, w * v)
-            return v - matmul(c, basis), combination - matmul(transform, c)
-
-        combination = (jnp.arange(m) == j).astype(features.dtype)
-        v, combination = lax.fori_loop(0, 2, project, (columns[j], combination))
-        norm = jnp.sqrt(jnp.sum(w * v * v))
-        lives = norm > tolerance * start
-        inverse = jnp.where(lives, safe_divide(1.0, norm), 0)
-        return (
-            basis.at[j].set(v * inverse),
-            transform.at[:, j].set(combination * inverse),
-            in_span.at[j].set(lives),
-            well_conditioned & (lives | (norm <= 2 * rounding_noise(v.dtype) * start)),
-        )
-
-    basis, transform = jnp.zeros((m, n), columns.dtype), jnp.zeros((m, m), columns.dtype)
-    empty = (basis, transform, jnp.zeros(m, bool), jnp.array(True))
-    _, transform, in_span, well_conditioned = lax.fori_loop(0, m, orthogonalise, empty)
-    return FeatureBasis(
-        mean=mean, transform=unit[:, None] * transform, in_span=in_span
-    ), well_conditioned

@@ -112,8 +112,8 @@ def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
     none = jnp.zeros((), jnp.int32)
     if m.shape[1] == 1:
         one = jnp.ones(1, m.dtype)
-        return one, none, jnp.zeros((), bool), (one, one[:, None], (one[0], 0 * one[0]))
-    values, rows, (largest, second) = decomposition = right_singular(m)
+        return one, none, jnp.zeros((), bool), Singular(one, one[:, None], one[0], 0 * one[0])
+    values, rows, largest, second = decomposition = right_singular(m)
     tolerance = _tie_tolerance(m)
     near = values >= largest * (1 - tolerance)
     unique = second < largest * (1 - tolerance)
@@ -224,7 +224,7 @@ def _solve_at_optimum(
     They are v, with eigenvalue ``-2 sigma_1^2``, and the other singular vectors, with
     ``sigma_i^2 - sigma_1^2``; directions that tie with v are dropped.
     """
-    v, (values, rows, (largest, _)) = lax.stop_gradient((v, decomposition))
+    v, (values, rows, largest, _) = lax.stop_gradient((v, decomposition))
     tied = values >= largest * (1 - 2 * _tie_tolerance(rows))
     gaps = jnp.where(tied, 0, (largest - values) * (largest + values))
     eigenvectors = jnp.concatenate([rows, v[None, :]])
@@ -265,10 +265,7 @@ def all_modes(m: Array) -> CanonicalModes:
 @jax.custom_jvp
 def _tall_modes(m: Array) -> tuple[Array, Array, Array]:
     """Return values ``(k,)``, u ``(k, h)`` and v ``(k, k)`` of ``m (h, k)`` with ``h >= k``."""
-    if m.shape[1] == 1:
-        rows = jnp.ones((1, 1), m.dtype)
-    else:
-        _, rows, _ = right_singular(m)
+    rows = jnp.ones((1, 1), m.dtype) if m.shape[1] == 1 else right_singular(m).rows
     # Computed again: the small values of a batch have half the digits.
     products = matmul(rows, m.T)
     squares, order = lax.top_k(jnp.sum(products * products, axis=1), len(rows))

@@ -82,9 +82,8 @@ def permutation_test(
       weights: non-negative ``(n,)``, or None; given to the measure as ``weights``.  A weight stays
         with its row of ``a``; the test is valid where b is independent of both.  A row of
         weight 0 is dropped.
-      chunk: how many permutations are computed at the same time; None leaves that to a bound on
-        memory, which supposes that a measure makes 64 numbers per row.  Lower it for measures
-        that make more.  The result does not depend on it.
+      chunk: number of permutations computed at the same time; None for a bound on memory, which
+        supposes 64 intermediate values per row.  The result does not depend on it.
       options: of the measure, such as ``h=3, k=3`` of `hgr_jax.kb`.
 
     Returns:

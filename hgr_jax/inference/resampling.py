@@ -126,10 +126,9 @@ def bootstrap(
         from the Phi(2 z - t) to the Phi(2 z + t) quantile of  c(c(KB_j*)),
         Phi(z) = share of c(c(KB_j*)) below c(KB), ties by half,   Phi(t) = (1 + level) / 2.
 
-    HGR-KB is biased upward; on a resample it is so twice, as the resample is fitted to data that
-    themselves were fitted.  The plain percentile interval therefore lies too high (between
-    independent variables it never covers 0).  Here the resamples are corrected twice, the data
-    once, and what bias is left between them is Efron's z.
+    HGR-KB is biased upward, on a resample twice: the plain percentile interval lies too high
+    (between independent variables it never covers 0).  Here the resamples are corrected twice, the
+    data once, and the bias that remains is Efron's z.
 
     Args:
       a, b: real arrays ``(n,)``.
@@ -151,9 +150,8 @@ def bootstrap(
         h = k = 2   99, 100  97, 94  97, 95  95, 96  94, 93 %
         h = k = 5   99,  98  98, 96  98, 97  97, 96  94, 95 %
 
-    (for 0 it is near 100, as an interval that covers 0 ends there).  Intervals that fail mostly
-    lie too high.  Nothing covers what degrees h and k cannot express: of HGR itself it may be
-    far below.
+    Intervals that fail mostly lie too high, and HGR itself may be far above what degrees h and k
+    can express.
 
     Degenerate data: a constant ``a`` or ``b`` has value 0 and the interval [0, 0], and a perfect
     relation 1 and [1, 1], as all resamples agree; NaN or infinity gives NaN.  On

@@ -70,11 +70,9 @@ def ace(
     before, and the mean of the fit after.  As only the order of x enters, the value does not
     change under strictly increasing maps of ``a`` or ``b``, nor outliers weigh more than others.
 
-    The iteration is that of a power method, and started from one function (say g(b) = b) it
-    can stay long at a lower stationary pair, or at 0 where the start is orthogonal to the
-    optimum (on a circle).  So it starts from several functions of the ranks of b (polynomials
-    of degrees 1 to 4), which are first taken a few sweeps together, kept orthonormal; the most
-    correlated pair of functions in the two spans goes on alone.
+    The iteration is a power method, which can stay long at a lower stationary pair.  So several
+    functions of the ranks of b (polynomials of degrees 1 to 4) are iterated together first, kept
+    orthonormal; the most correlated pair in their spans goes on alone.
 
     Args:
       a, b: real arrays ``(n,)``, traced.
@@ -95,8 +93,7 @@ def ace(
     Derivatives: the first, forward and reverse, with respect to ``a`` and ``b``: that of the
     correlation with the two fitted curves held fixed (for large n the gradient of HGR, by the
     envelope theorem; the sample value itself depends on ranks and so is piecewise constant).
-    The curves are piecewise linear with corners at the data; their slope at a row is taken as
-    that of the chord over its window, which unlike the single pieces is not noise.
+    The slope of a curve at a row is that of the chord over its window.
 
     Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; NaN or infinity
     gives NaN.  The sample value is biased upward: between independent variables it has mean
@@ -326,7 +323,7 @@ def _iterated(
     ranks = side_b.smoother.ranks
     g = jnp.stack([ranks**degree for degree in range(1, STARTS + 1)])
     f, g = lax.fori_loop(0, START_SWEEPS, together, (jnp.zeros_like(g), g))
-    values, vectors, (largest, _) = right_singular(matmul(f[:, to_b], g.T) / rows)
+    values, vectors, largest, _ = right_singular(matmul(f[:, to_b], g.T) / rows)
     g = matmul(vectors[jnp.argmax(values)], g)
     infinite = jnp.full((), jnp.inf, dtype)
     none = jnp.zeros((), jnp.int32)

@@ -67,13 +67,8 @@ def distance_correlation(
     and for few rows of many variables it is near 1, whatever they are.
 
     Cost: ``"pairs"`` O(n^2 p) time and O(n p) memory; ``"sort"`` O(n log n) time and O(n)
-    memory.  In float32 the error of ``"sort"``, measured against float64 on normal variables,
-    linear, quadratic and independent, was at most 2e-7 at n = 10^3, 10^4 and 10^5 (4e-7 for
-    unbiased at 10^5, where the value for independent variables is 3e-3), about that of
-    ``"pairs"``; it was up to 4e-6 with far outliers (a Cauchy variable).  The unbiased form takes
-    differences of numbers as large as the farthest row: in float32, with one row of 2,000 at 10^4
-    standard deviations, ``"sort"`` was off by 6e-4, at 10^6 it was 0; ``"pairs"`` by 3e-6 there,
-    and of no use at 10^8.  Use float64 for such data.
+    memory.  In float32 the unbiased form is of no use with a row beyond some 10^4 standard
+    deviations.
 
     Source: Székely, Rizzo & Bakirov, "Measuring and testing dependence by correlation of
     distances" (2007); Székely & Rizzo, "Partial distance correlation with methods for

@@ -38,9 +38,9 @@ def kernel_cca(
 
         K_a K_b v = rho (K_a^2 + n kappa K_a) u,    K_b K_a u = rho (K_b^2 + n kappa K_b) v.
 
-    As kappa falls to 0 on a given sample it rises to 1 whatever the data (any n distinct values
-    can be interpolated); with kappa slowly falling as n grows it tends to HGR.  It does not
-    change under shifts, changes of scale or sign, or a permutation of the rows.
+    As kappa falls to 0 on a given sample it rises to 1 whatever the data; with kappa slowly falling
+    as n grows it tends to HGR.  Shifts, changes of scale or sign, and the order of the rows do not
+    matter.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.  Each

@@ -47,14 +47,12 @@ def rdc(
     with u and v the ranks of a and b over n (their empirical copula), and the weights W of
     ``projections`` sinusoids drawn from ``N(0, (scale / (p + 1))^2)``.
 
-    With the usual scale the arguments of the sinusoids are small, so that their span is nearly that
-    of low powers of the ranks, and what bounds RDC is not the draw but how many of these count.
-    With the default ridge little beyond degree 3 does, and draws differ little from each other.
-    ``regularization=None`` is the published code in R, whose ``cancor`` leaves out each function of
-    which less than 1e-7 of its norm is left after projection on those before it.  That keeps 3 to 5
-    of 20, and sees more: for ``b = (a^2 - 1/2)^2``, n = 1,000, it is 0.99 where it is 0.52 with the
-    ridge, and for a circle 1.00 instead of 0.88.  As the number depends on the draw, so does
-    the value: take the median over ``repeats``.
+    With the usual scale the sinusoids span nearly the low powers of the ranks: with the default
+    ridge little beyond degree 3 counts.  ``regularization=None`` is the published code in R, whose
+    ``cancor`` leaves out each function whose residual given those before it is below 1e-7 of its
+    norm.  That keeps 3 to 5 of 20, and sees more: for ``b = (a^2 - 1/2)^2``, n = 1,000, it is 0.99
+    instead of 0.52, and for a circle 1.00 instead of 0.88.  As the number depends on the draw, so
+    does the value: take the median over ``repeats``.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` (ranks column by column), traced.

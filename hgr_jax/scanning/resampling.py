@@ -17,8 +17,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.linalg import residuals, top_correlations, top_singular_values
-from hgr_jax.core.host.polynomials import centred_indicators, memberships, polynomials_at
+from hgr_jax.core.host.linalg import memberships, residuals, top_correlations, top_singular_values
+from hgr_jax.core.host.polynomials import centred_indicators, polynomials_at
 from hgr_jax.core.host.ranks import RankedColumn, rows_worth
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference.independence import (

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-from hgr_jax.core.host.polynomials import memberships
+from hgr_jax.core.host.linalg import memberships
 from hgr_jax.tables.texts import MISSING, Form, infer, is_number, tell_lost_digits
 
 

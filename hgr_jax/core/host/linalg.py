@@ -35,6 +35,11 @@ def product(left: Floats, right: Floats) -> Floats:
     return total
 
 
+def memberships(codes: NDArray[Any], count: int) -> NDArray[np.bool_]:
+    """Return which rows hold each level, ``(count, n)``; rows of code -1 hold none."""
+    return np.asarray(codes[None, :] == np.arange(count)[:, None])
+
+
 def inverse_choleskies(s: Floats, least: Floats | float = ROUNDING_PIVOT) -> tuple[Floats, Floats]:
     """Return the inverse Cholesky factors of ``s (d, d, ...)``, and their pivots ``(d, ...)``.
 

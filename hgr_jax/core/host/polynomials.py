@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax.core.host.linalg import (
+    memberships,
     orthonormalise,
     top_singular_values,
     whitened_blocks,
@@ -207,11 +207,6 @@ def polynomials_at(x: Floats, weights: Floats, degree: int) -> Floats:
     points = x[None, :].astype(np.float64)
     basis, p = stieltjes(points, weights[None, :], degree, tolerance=tolerance(x.dtype))
     return p[1 : 1 + basis.in_span.sum(), 0]
-
-
-def memberships(codes: NDArray[Any], count: int) -> NDArray[np.bool_]:
-    """Return which rows hold each level, ``(count, n)``; rows of code -1 hold none."""
-    return np.asarray(codes[None, :] == np.arange(count)[:, None])
 
 
 def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -> Floats:
