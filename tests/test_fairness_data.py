@@ -91,7 +91,7 @@ def test_what_holds_attributes() -> None:
         (Z.to_numpy()[:, None], ["z"]),
         (Z.rename(None), ["z"]),
         (one_hot, ["z"]),
-        (frame[["u"]], ["z"]),
+        (frame[["u"]], ["u"]),
         ("group", ["group"]),
         (2, ["2"]),
         (-1, ["-1"]),

@@ -17,12 +17,10 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import (
-    GridSearchCV,
     KFold,
     StratifiedKFold,
     cross_val_predict,
     cross_val_score,
-    cross_validate,
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -33,7 +31,6 @@ import hgr_jax
 from bench import reference
 from hgr_jax.fairness import (
     KB,
-    FairnessScorer,
     FairPostprocessor,
     NoSolutionFound,
     Penalty,
@@ -206,26 +203,6 @@ def test_pipelines_inside_and_outside(fitted: FairPostprocessor) -> None:
     outside = make_pipeline(StandardScaler(), FairPostprocessor(LinearRegression(), **SETTINGS))
     outside.fit(X, Y, fairpostprocessor__protected=Z)
     np.testing.assert_allclose(outside.predict(X, protected=Z), inside.predict(FRAME), atol=1e-6)
-
-
-def test_searches_with_a_named_column() -> None:
-    search = GridSearchCV(
-        FairPostprocessor(Ridge(), **SETTINGS),
-        {"threshold": [0.3, 1.0], "estimator__alpha": [1.0]},
-        scoring=FairnessScorer(Penalty(KB(2, 2), 0.75), protected="age"),
-        cv=2,
-    ).fit(FRAME, Y, protected="age")
-    assert search.best_params_["threshold"] == 0.3
-    assert search.best_score_ > 0
-    found = cross_validate(
-        FairPostprocessor(Ridge(), **SETTINGS),
-        FRAME,
-        Y,
-        cv=2,
-        scoring="r2",
-        params={"protected": "age"},
-    )
-    assert (found["test_score"] > 0).all()
 
 
 @pytest.fixture

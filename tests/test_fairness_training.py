@@ -409,19 +409,6 @@ class TestTasks:
         exact = reference.kb(z, trainer.predict(x), 5, 5)
         np.testing.assert_allclose(last["hgr_train_z"], exact, atol=1e-5)
 
-    def test_classes(self) -> None:
-        x, y, z = some_data()
-        y = np.digitize(y, [-0.5, 1.5])
-        network = MLP(3, (8,), outputs=3, rngs=nnx.Rngs(0))
-        trainer = trained(QUICK, data=(x, y, z), task="log_loss", network=network)
-        prediction = np.asarray(trainer.predict(x))
-        np.testing.assert_allclose(prediction.sum(axis=1), 1, atol=1e-6)
-        accuracy = np.mean(prediction.argmax(axis=1) == y)
-        np.testing.assert_allclose(trainer.history.last["score_train"], accuracy, rtol=1e-6)
-        assert list(trainer.multipliers) == ["z[0]", "z[1]", "z[2]"]
-        exact = reference.kb(z, prediction[:, 2], 5, 5)
-        np.testing.assert_allclose(trainer.history.last["hgr_train_z[2]"], exact, atol=1e-5)
-
 
 class Noisy(nnx.Module):
     """Batch statistics and dropout."""

@@ -134,10 +134,10 @@ def _attributes(x: Any, protected: Protected) -> tuple[dict[str, Any], bool]:
         return {str(name): _column_of(x, name) for name in protected}, True
     if isinstance(protected, Mapping):
         return {str(name): values for name, values in protected.items()}, True
-    columns = getattr(protected, "columns", None)
-    if columns is not None and len(columns) > 1 and not is_one_hot(np.asarray(protected)):
+    columns = list(getattr(protected, "columns", ()))
+    if len(columns) > 1 and not is_one_hot(np.asarray(protected)):
         return {str(name): protected[name] for name in columns}, True
-    name = getattr(protected, "name", None)
+    name = columns[0] if len(columns) == 1 else getattr(protected, "name", None)
     return {name if isinstance(name, str) and name else "z": protected}, False
 
 
