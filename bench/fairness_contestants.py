@@ -19,7 +19,7 @@ from hgr_jax.fairness import (
     FairPostprocessor,
     NoSolutionFound,
 )
-from hgr_jax.fairness.attributes import standardisation
+from hgr_jax.fairness.data import standardisation
 
 Matrix = NDArray[np.float64]
 Predict = Callable[[Matrix, Matrix], Matrix]

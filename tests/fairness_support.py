@@ -11,6 +11,7 @@ from flax import nnx
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from hgr_jax.fairness import (
+    KB,
     MLP,
     FairTrainer,
     LagrangianDual,
@@ -18,20 +19,10 @@ from hgr_jax.fairness import (
 )
 
 ROWS = 120
-
-
 ADAM = optax.adam(1e-2)
-
-
 DUAL = LagrangianDual(optax.sgd(0.3))
-
-
-KB = Penalty("kb", threshold=0.3, h=2, k=2)
-
-
-QUICK = Penalty("pearson", threshold=0.3, h=2, k=2)
-
-
+PENALTY = Penalty(KB(2, 2), threshold=0.3)
+QUICK = Penalty("pearson", threshold=0.3)
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 

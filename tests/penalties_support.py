@@ -14,14 +14,8 @@ from bench import reference
 from hgr_jax.fairness import Penalty
 
 ROWS = 48
-
-
 Pair = tuple[jax.Array, jax.Array]
-
-
 kb = functools.partial(hgr_jax.kb, h=2, k=2)
-
-
 exact_kb = functools.partial(reference.kb, h=2, k=2)
 
 

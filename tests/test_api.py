@@ -74,11 +74,9 @@ def test_public_names_are_documented(name: str, value: object) -> None:
 MODULES_WITH_EXAMPLES = [
     "datasets.synthetic",
     *(f"datasets.{name}" for name in ("adult", "census", "communities", "diabetes")),
-    *(f"fairness.{n}" for n in ("dual", "estimators", "evaluation", "groups", "scorer")),
-    *(
-        f"fairness.{n}"
-        for n in ("penalties", "postprocessor", "statistic", "statistics", "trainer")
-    ),
+    *(f"fairness.{n}" for n in ("certificate", "estimators", "penalties", "postprocessor")),
+    *(f"fairness.{n}" for n in ("report", "statistics", "training")),
+    "_archive",
     *(f"inference.{n}" for n in ("independence", "intervals", "permutation", "resampling")),
     *(f"inference.{n}" for n in ("roys_root.law", "selection")),
     "tables.convert",
@@ -147,7 +145,7 @@ def in_fresh_process(code: str) -> str:
 def test_fairness_loads_scikit_learn_only_for_its_estimators() -> None:
     loaded = set(in_fresh_process(_LOADED.format("hgr_jax.fairness")).split())
     assert "flax" in loaded
-    assert {"sklearn", "pandas", "matplotlib", "orbax.checkpoint", "tqdm"} & loaded <= set(
+    assert {"sklearn", "pandas", "matplotlib", "tqdm"} & loaded <= set(
         in_fresh_process(_LOADED.format("jaxopt, flax.nnx, optax")).split()
     )
 

@@ -222,7 +222,7 @@ class TestFit:
 
 def test_reports_of_fairness() -> None:
     z = np.linspace(-1, 1, 60)
-    found = report(z**2, None, z**2 + z, z, baseline=z, name=HOSTILE)
+    found = report(z**2, None, z**2 + z, {HOSTILE: z}, baseline=z)
     assert isinstance(found, FairnessReport)
     first, *lines = repr(found).splitlines()
     assert first == f"FairnessReport of {HOSTILE!r}, 60 rows"

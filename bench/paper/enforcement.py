@@ -21,8 +21,8 @@ from bench.paper import tables
 from bench.paper.output import ExperimentError
 from hgr_jax.datasets import Dataset
 from hgr_jax.fairness import KB, MLP, SK, FairTrainer, LagrangianDual, Neural, Penalty, didi
-from hgr_jax.fairness.attributes import standardisation
-from hgr_jax.fairness.tasks import auc_or_accuracy, r2
+from hgr_jax.fairness.data import standardisation
+from hgr_jax.fairness.networks import auc_or_accuracy, r2
 
 FOLDS = 5
 STEPS = 500
@@ -165,7 +165,7 @@ def settings(
 def penalties(threshold: float) -> dict[str, Penalty]:
     """What the paper compares."""
     return {
-        "none": Penalty(None),
+        "none": Penalty(threshold=None),
         "HGR-KB": Penalty(KB(5, 5), threshold),
         "HGR-SK": Penalty(SK(5), threshold),
         "HGR-NN": Penalty(Neural(), threshold),
@@ -216,9 +216,7 @@ def _own(penalty: Penalty, trainer: FairTrainer, prediction: Any, part: Part) ->
     """The dependence by the measure that was penalised; HGR-KB where none was."""
     assert trainer.state is not None
     statistic, carried = penalty.statistic, trainer.state.penalties[0].carried
-    if statistic is None:
-        statistic = KB(penalty.h, penalty.k)
     kept = jax.tree.map(lambda leaf: leaf[0], carried)
     # In the units of the training, which networks, of all measures, know by heart.
-    z = trainer.attributes[0].encode(part.z, len(part.z))
+    z = trainer.encoders[0].encode(part.z)
     return float(statistic.held_out(kept, jnp.asarray(z, jnp.float32), jnp.asarray(prediction)))

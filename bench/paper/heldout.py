@@ -17,14 +17,14 @@ from bench.paper import enforcement
 from bench.paper.enforcement import CHUNK, FOLDS, STEPS, Part, Setting
 from bench.paper.folds import over_folds
 from bench.paper.output import ExperimentError, Output, new_figure
-from hgr_jax.fairness import FairMLPRegressor, NoSolutionFound, Penalty
+from hgr_jax.fairness import KB, FairMLPRegressor, NoSolutionFound, Penalty
 
 INNER_FOLDS = 3
 INNER_STEPS = 250
 THRESHOLDS = (1.0, 0.8, 0.65)
 """Candidates for the threshold on training rows, in units of the wanted one."""
 DEGREES = (2, 5)
-WATCH = Penalty(None, name="kb")
+WATCH = Penalty(threshold=None, name="kb")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,10 +42,8 @@ class Way:
     def curve(self, setting: Setting, train: Part, held: Part) -> NDArray[np.float64]:
         """Score and HGR-KB, of training and of held-out rows, every `CHUNK` steps ``(s, 4)``."""
         penalty = Penalty(
-            "kb",
+            KB(self.degree, self.degree),
             self.factor * setting.threshold,
-            h=self.degree,
-            k=self.degree,
             bias_corrected=self.bias_corrected,
             memory=self.memory,
         )

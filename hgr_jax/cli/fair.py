@@ -21,11 +21,11 @@ from hgr_jax._optional import require
 from hgr_jax._version import __version__
 from hgr_jax.cli.outputs import save_shown, step_shown
 from hgr_jax.datasets import load_diabetes
-from hgr_jax.fairness import Certificate, FairnessReport, NoSolutionFound, Penalty, report
-from hgr_jax.fairness.estimator_base import ConvergenceWarning, split_rows
-from hgr_jax.fairness.evaluation import measured
+from hgr_jax.fairness import KB, SK, Certificate, FairnessReport, NoSolutionFound, Penalty, report
+from hgr_jax.fairness.data import split_rows
+from hgr_jax.fairness.estimators import ConvergenceWarning
+from hgr_jax.fairness.report import measured
 from hgr_jax.plotting import plot_history
-from hgr_jax.tables.convert import Category, encode_known
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Frame, Reading, read_any
 from hgr_jax.tables.supervised import SupervisedTable, encode_supervised, shown, usable_rows
@@ -63,6 +63,12 @@ class FairOptions:
     def measure(self) -> str:
         """The name of what is constrained."""
         return f"HGR-KB({self.h}, {self.k})" if self.penalty == "kb" else f"HGR-SK({self.k})"
+
+    @property
+    def constraint(self) -> Penalty:
+        """The penalty of the second model."""
+        statistic = KB(self.h, self.k) if self.penalty == "kb" else SK(self.k)
+        return Penalty(statistic, self.threshold)
 
 
 def report_training(path: Path, options: FairOptions, reading: Reading, folder: Path) -> None:
@@ -167,9 +173,6 @@ def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
     estimator = functools.partial(
         getattr(fairness, kind),
         options.hidden,
-        threshold=options.threshold,
-        h=options.h,
-        k=options.k,
         steps=options.steps,
         batch_size=options.batch_size,
         learning_rate=options.learning_rate,
@@ -177,8 +180,10 @@ def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
         verbose=True,
     )
     models = []
-    for penalty, guarantee in ((None, None), (options.penalty, options.guarantee)):
-        what = "without a constraint" if penalty is None else f"with {options.measure} constrained"
+    watched = Penalty(KB(options.h, options.k), threshold=None)
+    for penalty, guarantee in ((watched, None), (options.constraint, options.guarantee)):
+        constrained = f"with {options.measure} constrained"
+        what = constrained if penalty.penalised else "without a constraint"
         print(f"training {what}", flush=True)
         model = estimator(penalty=penalty, guarantee=guarantee)
         try:
@@ -194,11 +199,9 @@ def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
 
 def compare(before: Any, after: Any, rows: SupervisedTable, options: FairOptions) -> FairnessReport:
     """Report score and dependence of two models; of a category, only what is constrained."""
-    z = rows.z
-    if rows.levels is not None:
-        z = Category(encode_known(z, rows.levels), tuple(rows.levels)).one_hot()
-    degrees = {"h": options.h, "k": options.k}
-    found = report(after, rows.x, rows.y, z, baseline=before, name=options.protected, **degrees)
+    statistic = KB(options.h, options.k)
+    z = {options.protected: rows.z}
+    found = report(after, rows.x, rows.y, z, baseline=before, statistic=statistic)
     if rows.levels is None:
         return found
     shown = ("score", options.penalty)
@@ -249,8 +252,9 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
             f"{concluded}every validation row has the same prediction, {predicted[0]:.4g}, so that"
             " nothing depends on it:\ntry a smaller --learning-rate, or a higher --threshold"
         )
-    penalty = Penalty(options.penalty, options.threshold, h=options.h, k=options.k)
-    chance = [measured(penalty, rng.permutation(test.z), predicted) for _ in range(SHUFFLES)]
+    chance = [
+        measured(options.constraint, rng.permutation(test.z), predicted) for _ in range(SHUFFLES)
+    ]
     return (
         f"{concluded}with {printable(options.protected)} shuffled, so that nothing depends on it,"
         f" {test.rows} validation rows still\ngive {np.mean(chance):.2f} on average, and up to"

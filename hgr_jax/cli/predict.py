@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hgr_jax import fairness
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax.cli.outputs import harmless
-from hgr_jax.fairness.saved_models import class_of
+from hgr_jax.fairness.estimators import load_model
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
 from hgr_jax.tables.supervised import encode_inputs
@@ -71,10 +70,7 @@ def description_of(model: Path) -> Path:
 def _load(path: Path) -> Any:
     """Return the estimator in a file."""
     try:
-        name = class_of(path)
-        if name not in ("FairMLPRegressor", "FairMLPClassifier"):
-            raise ValueError(f"{path} holds a {name}, which this version does not know.")
-        return getattr(fairness, name).load(path)
+        return load_model(path)
     except ValueError as error:
         raise TableError(printable(str(error))) from error
     except FileNotFoundError:

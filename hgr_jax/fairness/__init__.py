@@ -1,33 +1,50 @@
 """Training of networks whose predictions depend only so much on a protected attribute.
 
-`excess`, `Penalty` and `LagrangianDual` are pure parts for a training loop of your own;
-`FairTrainer` trains any Flax network with them.  A dependence below a threshold is not fairness:
-it says nothing of errors, of harms, or of attributes that were not measured.
+`FairMLPRegressor` and `FairMLPClassifier` are for scikit-learn, `FairPostprocessor` is for a model
+of any kind, `FairTrainer` for any Flax network; `Penalty` and `LagrangianDual` are pure parts for a
+training loop of your own.  A dependence below a threshold is not fairness: it says nothing of
+errors, of harms, or of attributes that were not measured.
+
+Modules, each of which imports from those above it:
+
+- `statistics`: what is penalised; `penalties`: thresholds, and the multipliers that weigh them
+- `data`: where data enter, are matched by their labels, split and encoded
+- `networks`: networks, tasks, the optimiser; `history`, `checkpoints`: what a training leaves
+- `training`: the compiled steps and `FairTrainer`
+- `certificate`: bounds on rows held back, and the search for a model that has one
+- `report`: score and dependence of a model
+- `estimators`, `postprocessor`: for scikit-learn (the extra ``fairness``)
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hgr_jax.fairness.certificate import Candidate, Certificate, NoSolutionFound, certify
-from hgr_jax.fairness.dual import DualState, LagrangianDual
-from hgr_jax.fairness.evaluation import FairnessReport, didi, report
-from hgr_jax.fairness.groups import within
-from hgr_jax.fairness.guarantee import fit_certified
+from hgr_jax.fairness.certificate import (
+    Candidate,
+    Certificate,
+    NoSolutionFound,
+    certify,
+    fit_certified,
+)
+from hgr_jax.fairness.checkpoints import CheckpointError
 from hgr_jax.fairness.history import History
-from hgr_jax.fairness.loggers import TensorBoardLogger, WandbLogger
-from hgr_jax.fairness.penalties import Penalty, PenaltyState, excess
-from hgr_jax.fairness.statistic import Statistic
-from hgr_jax.fairness.statistics import KB, SK, Function, Neural, Total
-from hgr_jax.fairness.steps import TrainingError
-from hgr_jax.fairness.storage import CheckpointError
-from hgr_jax.fairness.tasks import MLP, Task
-from hgr_jax.fairness.trainer import FairTrainer
+from hgr_jax.fairness.networks import MLP, Task
+from hgr_jax.fairness.penalties import (
+    DualState,
+    LagrangianDual,
+    Penalty,
+    PenaltyState,
+    excess,
+    within,
+)
+from hgr_jax.fairness.report import FairnessReport, didi, report
+from hgr_jax.fairness.statistics import KB, SK, Function, Neural, Statistic, Total
+from hgr_jax.fairness.training import FairTrainer, TrainingError
 from hgr_jax.inference.intervals import corrected
 
 if TYPE_CHECKING:
-    from hgr_jax.fairness.estimators import FairMLPClassifier, FairMLPRegressor
+    from hgr_jax.fairness.estimators import FairMLPClassifier, FairMLPRegressor, FairnessScorer
     from hgr_jax.fairness.postprocessor import FairPostprocessor
-    from hgr_jax.fairness.scorer import FairnessScorer
 
 __all__ = [
     "KB",
@@ -52,10 +69,8 @@ __all__ = [
     "PenaltyState",
     "Statistic",
     "Task",
-    "TensorBoardLogger",
     "Total",
     "TrainingError",
-    "WandbLogger",
     "certify",
     "corrected",
     "didi",
@@ -70,9 +85,9 @@ _NEED_SCIKIT_LEARN = {
     "FairMLPClassifier": "estimators",
     "FairMLPRegressor": "estimators",
     "FairPostprocessor": "postprocessor",
-    "FairnessScorer": "scorer",
+    "FairnessScorer": "estimators",
 }
-"""Names by their modules."""
+"""Modules of names that load scikit-learn."""
 
 
 def __getattr__(name: str) -> Any:

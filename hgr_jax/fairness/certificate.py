@@ -1,39 +1,65 @@
-"""Certificates: a bound, on rows held back, of how far predictions depend on an attribute."""
+"""Certificates: a bound, on rows held back, of how far predictions depend on an attribute.
+
+A search for a certified model tries candidates in an order that is fixed before, on rows held back:
+the last before the first that fails is the result.  As these rows have no part in the order and a
+candidate is only reached if all before it were accepted, a wrong acceptance is no more likely than
+for one candidate alone.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._checks import check_count, check_level
 from hgr_jax._optional import require
+from hgr_jax._progress import progress_bar
 from hgr_jax._texts import html_table
 from hgr_jax.core.fits import KBFit, Status, normal_quantile
-from hgr_jax.fairness.attributes import learn_attribute, numbers
+from hgr_jax.fairness.data import Encoding, Protected, TrainingData, check_varies, numbers
 from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.training import FairTrainer
 from hgr_jax.inference.intervals import corrected_on_host
 from hgr_jax.measures import kb_fit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Model = TypeVar("Model")
+
 MOST_ROWS = 10**9
-"""Where the search for enough rows ends."""
+"""Largest number of rows that is said to do."""
 
 LEAST_CARRIERS = 10
 """Rows that must carry the variance of a prediction: where fewer do, a standard error says little,
 and a prediction that differs in some rows of the population may differ in none of these."""
+
+THRESHOLD_SHARES = (0.1, 1.0)
+"""Shares of the threshold that the first and the last candidate are trained for."""
+
+MAX_CANDIDATES = 19
+
+MIN_CANDIDATE_STEPS = 5
+"""Fewest training steps between two candidates."""
+
+WARM_UP_SHARE = 0.25
+"""Share of the threshold that HGR-KB of the training rows must reach before the candidates."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
     """A model that was tried.
 
-    The threshold it was trained for (or the strength of the transport of its predictions, of 0
-    steps), steps, HGR-KB and its upper bound on the rows held back, and whether it was accepted.
+    Attributes:
+      setting: the threshold it was trained for, or the strength of a transport of predictions.
+      steps: of its training; 0 of a transport.
+      value, bound: HGR-KB and its upper bound on the rows held back.
+      accepted: whether the bound is at most the threshold.
     """
 
     setting: float
@@ -189,13 +215,9 @@ class NoSolutionFound(RuntimeError):  # noqa: N818
 
 def certify(
     prediction: ArrayLike,
-    z: ArrayLike,
-    threshold: float,
+    protected: Protected,
+    penalty: Penalty | float,
     level: float = 0.95,
-    *,
-    h: int = 5,
-    k: int = 5,
-    name: str = "z",
 ) -> Certificate:
     """Bound how far any model's predictions depend on an attribute, from rows it was not fitted to.
 
@@ -203,9 +225,8 @@ def certify(
 
     with KB and its standard error se of `hgr_jax.kb_fit`, the normal quantile z of ``level``, and
     m = max(h, k) - 1: the upward bias of the functions of one side is taken away, that of the
-    other is left as a reserve.  The statement "HGR-KB of these degrees is at most the bound in the
-    population" is then true at least so often as ``level``, about: the level is that of many rows,
-    and `python -m bench.guarantee` measures how often it fails.
+    other is left as a reserve.  "HGR-KB of these degrees is at most the bound in the population" is
+    then true about as often as ``level``, of many rows; `python -m bench.guarantee` measures it.
 
     The rows must not have had a part in the model, nor in its choice: of several models bounded on
     the same rows, the best is not bounded by its bound.  (`fit_certified` and ``guarantee=`` of the
@@ -214,11 +235,11 @@ def certify(
     Args:
       prediction: ``(n,)``, or ``(n, columns)``: then all are bounded at once, each at the level
         ``1 - (1 - level) / columns``.
-      z: the protected attribute ``(n,)``, numbers or text, or one-hot ``(n, c)``.
-      threshold: in (0, 1].
+      protected: the attribute ``(n,)``, numbers or text, or one-hot ``(n, c)``; rows of pandas
+        objects are matched by their labels.
+      penalty: a threshold in (0, 1], of HGR-KB(5, 5); or a `Penalty` without ``given``, whose
+        threshold, degrees and name are taken.
       level: above 0 and below 1.
-      h, k: degrees of z and of the prediction.
-      name: of the attribute, for texts.
 
     Returns:
       A `Certificate`; ``holds`` says whether the bound is at most the threshold.
@@ -233,7 +254,7 @@ def certify(
     rows; an estimate that is ill conditioned (far outliers in float32).
     The statement is of rows whose attribute is within the range of these: one row beyond can make a
     large part of a correlation.  Where a few rows of a heavy tail make the dependence, the bound is
-    exceeded more often, as of any mean.  Take ranks of z, or lower degrees.
+    exceeded more often, as of any mean.  Take ranks of the attribute, or lower degrees.
 
     Source: Thomas et al., "Preventing undesirable behavior of intelligent machines" (2019);
     Angelopoulos et al., "Learn then test" (2021), for the order of candidates.
@@ -243,24 +264,35 @@ def certify(
       >>> from hgr_jax.fairness import certify
       >>> rng = np.random.default_rng(0)
       >>> z, noise = rng.normal(size=(2, 2000))
-      >>> found = certify(0.1 * z + noise, z, threshold=0.3)
+      >>> found = certify(0.1 * z + noise, z, 0.3)
       >>> print(found.holds, f"{found.value:.2f} {found.bound:.2f}")
       True 0.11 0.14
     """
-    prediction = numbers("prediction", prediction)
+    data = TrainingData.of(prediction, None, protected)
+    name, z = data.single()
+    prediction = numbers("prediction", data.x)
     if prediction.ndim not in (1, 2) or 0 in prediction.shape:
         raise ValueError(
             "prediction must have shape (n,) or (n, columns), n and columns >= 1; got"
             f" {prediction.shape}."
         )
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float | np.number):
-        raise TypeError(f"threshold must be a number in (0, 1]; got {threshold!r}.")
-    h, k = check_count("h", h), check_count("k", k)
+    asked = penalty if isinstance(penalty, Penalty) else Penalty("kb", penalty, name=name)
+    if not asked.penalised:
+        raise TypeError("a certificate needs a threshold, a number in (0, 1]; got None.")
+    check_certifiable(asked)
     check_level("level", level)
-    penalty = Penalty("kb", threshold, h=h, k=k, name=name)
-    attribute = learn_attribute(penalty, z, np.zeros(len(prediction)))
-    encoded = attribute.encode(z, len(prediction))
-    return bounded(attribute.suited(penalty), encoded, prediction, level)
+    encoder = Encoding.learn(asked, z)
+    return bounded(encoder.suited(asked), encoder.encode(z), prediction, level)
+
+
+def check_certifiable(penalty: Penalty) -> None:
+    """Raise unless a certificate can be of a penalty."""
+    h, k = penalty.yardstick.kernels
+    if penalty.given is not None or callable(h) or callable(k):
+        raise ValueError(
+            "a guarantee is of penalties with degrees h and k and without given; got"
+            f" given={penalty.given!r}, h={h!r}, k={k!r}."
+        )
 
 
 def bounded(
@@ -269,14 +301,16 @@ def bounded(
     """Return the certificate of predictions for a penalty of degrees, its attribute encoded."""
     columns = prediction.T if prediction.ndim == 2 else prediction[None]
     quantile = normal_quantile(1 - (1 - level) / len(columns))
-    rows, found = len(z), []
+    rows, found, (h, k) = len(z), [], penalty.yardstick.kernels
     for column in columns:
-        fit = kb_fit(z, _centred(column), 1 if z.ndim == 2 else penalty.h, penalty.k)
+        fit = kb_fit(z, _centred(column), 1 if z.ndim == 2 else h, k)
         value, error = float(fit.correlation), float(fit.standard_error)
-        h, k = (max(int(degree), 1) for degree in fit.degrees)
-        bound = float(corrected_on_host(value, rows, max(h, k) - 1)) + quantile * error
+        degrees = max(int(fit.degrees[0]), 1), max(int(fit.degrees[1]), 1)
+        bound = float(corrected_on_host(value, rows, max(degrees) - 1)) + quantile * error
         reason = _why_unknown(column, bound, fit)
-        found.append((1.0 if reason else float(np.clip(bound, 0, 1)), value, error, (h, k), reason))
+        found.append(
+            (1.0 if reason else float(np.clip(bound, 0, 1)), value, error, degrees, reason)
+        )
     bound, value, error, degrees, reason = max(found)
     threshold = float(np.asarray(penalty.threshold))
     needed = _rows_needed(threshold, value, quantile * error, rows, degrees)
@@ -292,6 +326,40 @@ def bounded(
         name=penalty.name,
         reason=reason,
     )
+
+
+def last_accepted(
+    candidates: Iterable[tuple[Sequence[float], int, Model]],
+    bounds: Callable[[Model], Sequence[Certificate]],
+) -> tuple[Model, tuple[Certificate, ...]]:
+    """Return the last candidate before the first that fails, with its certificates.
+
+    Candidates have a setting for each certificate, steps, and the model.
+    """
+    tried: list[list[Candidate]] = []
+    kept: tuple[Model, Sequence[Certificate]] | None = None
+    found: Sequence[Certificate] = ()
+    for settings, steps, model in candidates:
+        found = bounds(model)
+        accepted = all(certificate.holds for certificate in found)
+        tried.append(
+            [
+                Candidate(setting, steps, certificate.value, certificate.bound, accepted)
+                for setting, certificate in zip(settings, found, strict=True)
+            ]
+        )
+        if not accepted:
+            break
+        kept = model, found
+    certificates = tuple(
+        dataclasses.replace(certificate, candidates=of_attribute)
+        for certificate, of_attribute in zip(
+            kept[1] if kept else found, zip(*tried, strict=True), strict=True
+        )
+    )
+    if kept is None:
+        raise NoSolutionFound(max(certificates, key=lambda of: of.bound - of.threshold))
+    return kept[0], certificates
 
 
 def _why_unknown(column: NDArray[Any], bound: float, fit: KBFit) -> str:
@@ -331,3 +399,150 @@ def _rows_needed(
             return round(count)
         count *= 1.05
     return None
+
+
+def fit_certified(
+    trainer: FairTrainer,
+    x: ArrayLike,
+    y: ArrayLike,
+    protected: Protected,
+    *,
+    held_out: tuple[ArrayLike, Protected],
+    constraint_rows: tuple[ArrayLike, Protected] | None = None,
+    level: float = 0.95,
+    steps: int = 500,
+    progress: bool = False,
+) -> tuple[Certificate, ...]:
+    """Train until rows held back no longer say that the constraint holds on new ones.
+
+    One training, of thresholds that rise from a tenth of those of the penalties to all of them.  It
+    begins with steps for the first of them, until HGR-KB on the training rows is at most a quarter
+    of what is asked.  From then on the model every so many steps is a candidate, whose HGR-KB with
+    the attribute is bounded on the rows held back (see `certify`).  The first whose bound exceeds
+    the threshold ends the training, and the one before it is kept.
+
+    Predictions ``(n,)`` are kept within those of the training rows (``trainer.limits``), in the
+    bounds and afterwards: an outlying one, of inputs as none that were seen, would make a
+    dependence of its own, of which the rows held back say nothing.  (The `network` itself has no
+    such limits.)
+
+    Args:
+      trainer: new, of penalties without ``given``; afterwards `FairTrainer.predict` and `network`
+        are of the accepted candidate (its `history` has all steps).
+      x, y, protected: training rows, as of `FairTrainer.fit`.
+      held_out: ``(x, protected)`` of the rows to test on, which need no targets.
+      constraint_rows: others still, as of `FairTrainer.fit`.
+      level: how often the statement is to be true, of all penalties together.
+      steps: of all candidates; as many, at most, come before the first.
+      progress: show a bar.
+
+    Returns:
+      A `Certificate` of each of m penalties, whose own level is ``1 - (1 - level) / m``.
+
+    Raises:
+      NoSolutionFound: if already the first candidate is not accepted, with its certificate.
+      TypeError, ValueError: for data or settings other than the above.
+      TrainingError: as `FairTrainer.fit`.
+
+    Cost: at most twice the steps of an ordinary training, and 19 evaluations on rows held back.
+
+    Source: as `certify`.
+
+    Example:
+      >>> import numpy as np
+      >>> from flax import nnx
+      >>> from hgr_jax.fairness import MLP, FairTrainer, Penalty, fit_certified
+      >>> rng = np.random.default_rng(0)
+      >>> x = rng.normal(size=(1000, 3)); z = x[:, 0]; y = (z + x[:, 1]) / 8
+      >>> trainer = FairTrainer(MLP(3, rngs=nnx.Rngs(0)), penalties=Penalty("kb", threshold=0.5))
+      >>> train, held = slice(600), slice(600, None)
+      >>> found, = fit_certified(
+      ...     trainer, x[train], y[train], z[train], held_out=(x[held], z[held])
+      ... )
+      >>> found.holds
+      True
+    """
+    check_level("level", level)
+    steps, asked = check_count("steps", steps), trainer.penalties
+    penalised = [penalty for penalty in asked if penalty.penalised]
+    if trainer.state is not None:
+        raise ValueError("the trainer has been fitted before; make a new one.")
+    if not penalised:
+        raise ValueError("there is nothing to guarantee: the trainer has no penalty.")
+    for penalty in asked:
+        check_certifiable(penalty)
+    if not isinstance(held_out, tuple) or len(held_out) != 2:
+        raise ValueError("held_out must be (x, protected), of rows that are not trained on.")
+    held = TrainingData.of(held_out[0], None, held_out[1])
+    attributes = held.attributes_of(penalised)
+    for name, z in attributes.items():
+        check_varies(name, z, "rows held back")
+    count = max(1, min(MAX_CANDIDATES, steps // MIN_CANDIDATE_STEPS))
+    each, shares = steps // count, np.linspace(*THRESHOLD_SHARES, max(count, 2))[-count:]
+    fit = functools.partial(
+        trainer.fit, x, y, protected, constraint_rows=constraint_rows, evaluate_every=steps
+    )
+
+    def candidates(advance: Callable[..., None]) -> Iterator[tuple[list[float], int, Any]]:
+        _scale_thresholds(trainer, asked, shares[0])
+        end = 0
+        while end < steps and not _is_ready(trainer, shares[0]):
+            end = min(end + each, steps)
+            fit(steps=end)
+        for share in shares:
+            _scale_thresholds(trainer, asked, share)
+            end += each
+            fit(steps=end)
+            seen = np.asarray(trainer.predict(x))
+            if seen.ndim == 1:
+                trainer.limits = float(seen.min()), float(seen.max())
+            settings = [share * float(np.asarray(penalty.threshold)) for penalty in penalised]
+            advance(1)
+            yield settings, end, (trainer.state, trainer.limits)
+
+    def bounds(_: Any) -> list[Certificate]:
+        prediction = np.asarray(trainer.predict(held.x))
+        encoders = {encoder.name: encoder for encoder in trainer.encoders}
+        return [
+            bounded(
+                encoders[penalty.name].suited(penalty),
+                encoders[penalty.name].encode(attributes[penalty.name]),
+                prediction,
+                1 - (1 - level) / len(penalised),
+            )
+            for penalty in penalised
+        ]
+
+    kept = None
+    try:
+        with progress_bar(progress, count, unit="candidate", extra="fairness") as advance:
+            kept, certificates = last_accepted(candidates(advance), bounds)
+    finally:
+        trainer.penalties = asked
+        trainer.state, trainer.limits = kept or (trainer.state, None)
+        limits = {
+            name: None if limit is None else limit / shares[0]
+            for name, limit in trainer.history.thresholds.items()
+        }
+        trainer.history = dataclasses.replace(trainer.history, thresholds=limits)
+    return certificates
+
+
+def _scale_thresholds(trainer: FairTrainer, asked: Sequence[Penalty], share: float) -> None:
+    """Train the next steps for a share of the thresholds."""
+    trainer.penalties = tuple(
+        dataclasses.replace(penalty, threshold=share * np.asarray(penalty.threshold))
+        if penalty.penalised
+        else penalty
+        for penalty in asked
+    )
+
+
+def _is_ready(trainer: FairTrainer, share: float) -> bool:
+    """Return whether the training rows depend little enough for a first candidate."""
+    limits, last = trainer.history.thresholds, trainer.history.last
+    return bool(last) and all(
+        last[f"hgr_train_{name}"] <= WARM_UP_SHARE * limit / share
+        for name, limit in limits.items()
+        if limit is not None
+    )

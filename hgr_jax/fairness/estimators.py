@@ -1,16 +1,53 @@
-"""Constrained networks as scikit-learn estimators (the extra ``fairness``)."""
+"""Constrained networks as scikit-learn estimators, and a score for its searches."""
 
 from __future__ import annotations
 
-from typing import Any
+import abc
+import dataclasses
+import functools
+import itertools
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 from numpy.typing import ArrayLike, NDArray
 
+from hgr_jax._archive import load_archive, save_archive
+from hgr_jax._checks import as_nonnegative, as_positive, check_choice, check_count, check_level
 from hgr_jax._optional import require
-from hgr_jax.fairness.estimator_base import FairMLP, base
+from hgr_jax.fairness.certificate import Certificate, fit_certified
+from hgr_jax.fairness.data import (
+    Protected,
+    TrainingData,
+    attribute_numbers,
+    numbers,
+    standardisation,
+)
+from hgr_jax.fairness.history import History
+from hgr_jax.fairness.networks import ACTIVATIONS, decaying_adamw, initialised_mlp
+from hgr_jax.fairness.penalties import LagrangianDual, Penalty, as_penalties
+from hgr_jax.fairness.report import measured, predicted, scored
+from hgr_jax.fairness.statistics import KB, SK, Neural, Total
+from hgr_jax.fairness.training import FairTrainer, TrainingError
 
+base = require("sklearn.base", "fairness")
+validation = require("sklearn.utils.validation", "fairness")
+sklearn_utils = require("sklearn.utils", "fairness")
 multiclass = require("sklearn.utils.multiclass", "fairness")
+routing = require("sklearn.utils.metadata_routing", "fairness")
+ConvergenceWarning = require("sklearn.exceptions", "fairness").ConvergenceWarning
+
+DIVERGED = 2.0
+"""Ratio of the last loss to the first above which a training is refused; those that learn end
+below it."""
+
+MODEL = "model"
+"""Kind of the archives of estimators."""
 
 _PARAMETERS = """
     Inputs are standardised within (columns of zeros and ones are left as they are).  Predictions
@@ -20,35 +57,25 @@ _PARAMETERS = """
     Args:
       hidden_layer_sizes: widths of the hidden layers.
       activation: "relu", "tanh", "logistic" or "identity".
-      penalty: "kb", "sk" or any other measure of `Penalty`, a statistic as ``KB(3, 3)``, or a
-        function ``(z, prediction) -> scalar``; None for no constraint.
-      threshold: in (0, 1], of the penalty.
-      h, k: degrees, for "kb" (and ``k`` for "sk"); a statistic has its own.
-      given: None, "classes", a number of bins of y, or "polynomials": constrain what is left
-        given y, see `Penalty`.
-      bias_corrected: see `Penalty`.
-      alpha: decoupled weight decay (AdamW): every step takes ``alpha`` times the learning rate of
-        each weight of a hidden layer away; 0 for none.  What a network cannot memorise, it cannot
-        hide a dependence in.
+      penalty: a `Penalty`; a statistic as ``KB(3, 3)``, its name as "kb" or "sk", or a function
+        ``(z, prediction) -> scalar``; a list of these, one for each of several attributes; None
+        for no constraint.
+      threshold: in (0, 1], in place of that of the penalty, which is 0.2 unless it says otherwise.
+      alpha: decoupled weight decay (AdamW) of hidden layers; 0 for none.
       steps: gradient steps.
       batch_size: rows of a step; None for all.
-      learning_rate: of Adam.  It is constant in the first half of the steps, and falls to 0 in the
-        second, so that the training ends at the threshold and not on its way around it; with
-        ``guarantee``, where every step may be the last, it stays.
+      learning_rate: of Adam, in the first half of the steps; it falls to 0 in the second, but
+        with ``guarantee``, where every step may be the last.
       multiplier_learning_rate: of the ascent of the multiplier.
-      penalty_weight: a constant weight of the penalty in place of a multiplier, see `FairTrainer`.
-      early_stopping: hold out ``validation_fraction`` of the rows and go back to the best
-        evaluation on them: the one where the measure that is penalised, with less of its upward
-        bias, violates the threshold least, then that of the highest score; stop after
-        ``n_iter_no_change`` evaluations (one every 25 steps) without a better.
+      penalty_weight: a constant weight of the penalty in place of a multiplier.
+      early_stopping: hold out ``validation_fraction`` of the rows; stop after ``n_iter_no_change``
+        evaluations on them (one every 25 steps) without a better one, and go back to the best (see
+        ``patience`` of `FairTrainer.fit`).
       guarantee: a level as 0.95: hold back ``guarantee_fraction`` of the rows, and return the last
-        model, of more and more accurate ones, of which they say, with that confidence, that its
-        HGR-KB in the population is at most ``threshold`` (see `fit_certified`), or raise
-        `NoSolutionFound`.  ``steps`` are
-        those of all models that are tried; as many, at most, come before the first.
+        model of which they say, with that confidence, that its HGR-KB in the population is at most
+        the threshold (see `fit_certified`), or raise `NoSolutionFound`.
       constraint_fraction: share of the rows that the network is not trained on, and whose HGR is
-        kept below the threshold too, so that it does not hide in what the network memorises (see
-        ``constraint_rows`` of `FairTrainer.fit`); None for no such rows.
+        kept below the threshold too (see ``constraint_rows`` of `FairTrainer.fit`); None for none.
       random_state: int, RandomState or None; the same int gives the same weights.
       verbose: show a progress bar.
 
@@ -57,12 +84,287 @@ _PARAMETERS = """
       history_: the `History` of the training; with a guarantee also of steps after the model's.
       multipliers_: of the penalised values, at the end.
       n_iter_: steps made.
-      certificate_: with ``guarantee``, the `Certificate` of the model.
+      certificate_: with ``guarantee``, the `Certificate`; a tuple of them for several attributes.
       n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 """
 
 
-class FairMLPRegressor(base.RegressorMixin, FairMLP):  # type: ignore[misc]  # noqa: D101
+@dataclasses.dataclass(eq=False, repr=False)
+class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
+    """The common base of the two estimators."""
+
+    _task: ClassVar[str]
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "n_features_in_",
+        "feature_names_in_",
+        "coefs_",
+        "intercepts_",
+        "n_iter_",
+        "multipliers_",
+        "_center",
+        "_scale",
+        "_limits",
+    )
+    _limits = (-np.inf, np.inf)
+
+    hidden_layer_sizes: Sequence[int] = (32, 32)
+    activation: str = "relu"
+    _: dataclasses.KW_ONLY
+    penalty: Any = "kb"
+    threshold: float | None = None
+    alpha: float = 1.0
+    steps: int = 500
+    batch_size: int | None = None
+    learning_rate: float = 1e-3
+    multiplier_learning_rate: float = 2e-3
+    penalty_weight: float | None = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    guarantee: float | None = None
+    guarantee_fraction: float = 0.4
+    constraint_fraction: float | None = None
+    random_state: Any = None
+    verbose: bool = False
+
+    def fit(self, X: ArrayLike, y: ArrayLike, protected: Protected = None) -> Self:  # noqa: N803
+        """Train on inputs ``X (n, p)``, targets ``y (n,)`` and protected attributes.
+
+        Args:
+          X: array or data frame of numbers.
+          y: numbers; of a classifier, labels.
+          protected: ``(n,)`` numbers or text, the name or position of a column of X (which stays
+            an input), or several attributes by name.  Rows of pandas objects are matched by their
+            labels.  Without it nothing is constrained, and a warning says so.
+
+        Returns:
+          The estimator itself.
+
+        Raises:
+          ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
+          TrainingError: if the training diverges: its loss stops being finite, or ends far above
+            where it began.
+          NoSolutionFound: with ``guarantee``, if no model has it.
+
+        A `sklearn.exceptions.ConvergenceWarning` says that a training ends above its threshold.
+        """
+        data = TrainingData.of(X, y, protected)
+        numeric = self._task == "squared_error"
+        x, y = validation.validate_data(self, data.x, data.y, dtype=np.float64, y_numeric=numeric)
+        data = dataclasses.replace(data, x=x, y=np.asarray(y))
+        # Where this fails, neither a part of another model nor its certificate stays.
+        for name in {*self._fitted, "certificate_", "history_"} - {
+            "n_features_in_",
+            "feature_names_in_",
+        }:
+            self.__dict__.pop(name, None)
+        random = sklearn_utils.check_random_state(self.random_state)
+        seed = int(random.randint(np.iinfo(np.int32).max))
+        if self.guarantee is not None:
+            self._check_guarantee(data)
+        penalties, held = self._penalties(data), None
+        if self.guarantee is not None:
+            data, held = self._split(data, "guarantee_fraction", seed)
+        # Of all inputs but those: a column that hardly varies among fewer rows would be far off on
+        # others.
+        self._center, self._scale = standardisation(data.x)
+        targets, outputs = self._learn_targets(data.y)
+        data = dataclasses.replace(data, x=self._scaled(data.x), y=targets)
+        self._train(data, held, penalties, outputs, seed)
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Keep the fitted model in one ``.npz`` file: arrays and JSON, nothing that executes.
+
+        What it needs to predict: not ``history_`` and ``certificate_``.
+
+        Raises:
+          ValueError: where the penalty is a function, which a file cannot hold.
+        """
+        validation.check_is_fitted(self, "coefs_")
+        settings: dict[str, Any] = {"class": type(self).__name__, "multipliers": self.multipliers_}
+        settings["parameters"] = {
+            name: _to_json(name, value) for name, value in self.get_params().items()
+        }
+        arrays: dict[str, Any] = {}
+        for name in set(self._fitted) - {"multipliers_"}:
+            value = getattr(self, name, None)
+            if isinstance(value, list):
+                arrays |= {f"{name}.{i}": array for i, array in enumerate(value)}
+            elif value is not None:
+                array = np.asarray(value)
+                arrays[name] = array.astype(np.str_) if array.dtype == object else array
+        save_archive(path, MODEL, settings, arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Load the model that `save` kept.
+
+        Raises:
+          ValueError: if the file is not a model of this class.
+        """
+        settings, arrays = _read_model(path)
+        if settings.get("class") != cls.__name__:
+            kind = settings.get("class")
+            raise ValueError(f"{path} holds a {kind}; load it with {kind}.load.")
+        try:
+            parameters = {n: _from_json(value) for n, value in settings["parameters"].items()}
+            model = cls(**parameters)
+            model.multipliers_ = dict(settings["multipliers"])
+        except (TypeError, ValueError, KeyError) as error:
+            raise ValueError(f"{path} has a parameter that cannot be read: {error}") from error
+        layers = sum(name.startswith("coefs_.") for name in arrays)
+        for name in set(cls._fitted) - {"multipliers_"}:
+            if name in ("coefs_", "intercepts_"):
+                value: Any = [arrays.get(f"{name}.{i}") for i in range(layers)]
+            elif name in arrays:
+                array = arrays[name]
+                array = array.astype(object) if name == "feature_names_in_" else array
+                value = array if array.ndim else array.item()
+            elif name == "feature_names_in_":
+                continue
+            else:
+                raise ValueError(f"{path} is not a whole saved model: it lacks {name}.")
+            setattr(model, name, value)
+        sizes = [model.n_features_in_, *(np.size(bias) for bias in model.intercepts_)]
+        if not layers or [np.shape(w) for w in model.coefs_] != list(itertools.pairwise(sizes)):
+            raise ValueError(f"{path} is not a whole saved model: its layers do not fit together.")
+        return model
+
+    @abc.abstractmethod
+    def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
+        """Return what the network is trained to, and the number of its outputs."""
+
+    def _penalties(self, data: TrainingData) -> tuple[Penalty, ...]:
+        """Return the penalties of a training; without a constraint, one that is watched."""
+        if not data.z:
+            if self.penalty is not None:
+                warnings.warn(
+                    "no protected attribute was given, so nothing is constrained; give"
+                    " fit(X, y, protected=...), or set penalty=None",
+                    UserWarning,
+                    stacklevel=3,
+                )
+            return ()
+        found = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
+        return data.one_for_each(found)
+
+    def _check_guarantee(self, data: TrainingData) -> None:
+        if not data.z or self.penalty is None:
+            lacking = "penalty=None" if data.z else "no protected attribute"
+            raise ValueError(
+                f"a guarantee needs fit(X, y, protected=...) and a penalty; got {lacking}."
+            )
+        if self.early_stopping:
+            raise ValueError(
+                "guarantee and early_stopping exclude each other: a training with a guarantee"
+                " stops where it no longer holds."
+            )
+
+    def _split(
+        self, data: TrainingData, share: str, seed: int
+    ) -> tuple[TrainingData, TrainingData]:
+        """Split the share that an option says off the rows."""
+        by_class = self._task == "log_loss"
+        return data.split(share, getattr(self, share), seed, by_class=by_class)
+
+    def _train(
+        self,
+        data: TrainingData,
+        held: TrainingData | None,
+        penalties: tuple[Penalty, ...],
+        outputs: int,
+        seed: int,
+    ) -> None:
+        """Train the network on scaled rows, and keep its weights."""
+        trainer = self._trainer(data.x.shape[1], outputs, penalties, seed)
+        test = constraint = None
+        if self.early_stopping:
+            data, test = self._split(data, "validation_fraction", seed)
+        if self.constraint_fraction is not None and data.z and self.penalty is not None:
+            data, constraint = self._split(data, "constraint_fraction", seed)
+        patience = check_count("n_iter_no_change", self.n_iter_no_change)
+
+        def named(part: TrainingData) -> dict[str, NDArray[Any]]:
+            return part.attributes_of(penalties)
+
+        fit: dict[str, Any] = {
+            "steps": check_count("steps", self.steps),
+            "constraint_rows": None if constraint is None else (constraint.x, named(constraint)),
+            "progress": bool(self.verbose),
+        }
+        certificates: tuple[Certificate, ...] = ()
+        if held is None:
+            fit["validation"] = None if test is None else (test.x, test.y, named(test))
+            fit["patience"] = patience if self.early_stopping else None
+            trainer.fit(data.x, data.y, named(data), **fit)
+        else:
+            fit["held_out"] = self._scaled(held.x), named(held)
+            fit["level"] = check_level("guarantee", self.guarantee)
+            certificates = fit_certified(trainer, data.x, data.y, named(data), **fit)
+        self._keep(trainer, data)
+        if certificates:
+            self.certificate_ = certificates[0] if len(certificates) == 1 else certificates
+        elif not self.early_stopping and self.penalty_weight is None:
+            _warn_of_silent_multipliers(trainer.history, self.multiplier_learning_rate)
+
+    def _trainer(
+        self, inputs: int, outputs: int, penalties: tuple[Penalty, ...], seed: int
+    ) -> FairTrainer:
+        sizes = self.hidden_layer_sizes
+        widths = (sizes,) if isinstance(sizes, int | np.integer) else tuple(sizes)
+        network = initialised_mlp(
+            inputs,
+            tuple(check_count("hidden_layer_sizes", width) for width in widths),
+            outputs,
+            check_choice("activation", self.activation, tuple(ACTIVATIONS)),
+            jax.random.key(seed),
+        )
+        weight = self.penalty_weight
+        if weight is not None:
+            _checked_number("penalty_weight", weight, as_nonnegative)
+        steps = check_count("steps", self.steps)
+        return FairTrainer(
+            network,
+            penalties=penalties,
+            task=self._task,
+            optimizer=decaying_adamw(
+                _checked_number("learning_rate", self.learning_rate),
+                _checked_number("alpha", self.alpha, as_nonnegative),
+                None if self.guarantee is not None else steps,
+            ),
+            dual=_ascent(_checked_number("multiplier_learning_rate", self.multiplier_learning_rate))
+            if weight is None
+            else weight,
+            batch_size=self.batch_size,
+            seed=seed,
+        )
+
+    def _keep(self, trainer: FairTrainer, data: TrainingData) -> None:
+        """Keep the trained weights, unless the training diverged."""
+        assert trainer.state is not None
+        layers = trainer.network.layers
+        coefs = [np.asarray(layer.kernel[...]) for layer in layers]
+        intercepts = [np.asarray(layer.bias[...]) for layer in layers]
+        output = _forward(self.activation, coefs, intercepts, data.x)
+        loss = float(trainer.task.loss(jnp.asarray(output), jnp.asarray(data.y)))
+        _check_not_diverged(trainer.history, loss, constant=not np.ptp(output, axis=0).any())
+        self.coefs_, self.intercepts_ = coefs, intercepts
+        self.history_, self.multipliers_ = trainer.history, trainer.multipliers
+        self.n_iter_ = int(trainer.state.step)
+        if output.ndim == 1:  # as `fit_certified` does
+            self._limits = float(output.min()), float(output.max())
+
+    def _scaled(self, x: NDArray[Any]) -> NDArray[Any]:
+        return numbers("X", (x - self._center) / self._scale, np.float32)
+
+    def _output(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+        validation.check_is_fitted(self, "coefs_")
+        x = self._scaled(validation.validate_data(self, X, reset=False, dtype=np.float64))
+        return np.clip(_forward(self.activation, self.coefs_, self.intercepts_, x), *self._limits)
+
+
+class FairMLPRegressor(base.RegressorMixin, FairMLP):  # type: ignore[misc,name-defined]  # noqa: D101
     __doc__ = f"""A network for regression whose prediction depends little on a protected attribute.
 
         minimise  mean((prediction - y)^2)   subject to   HGR(protected, prediction) <= threshold
@@ -80,7 +382,7 @@ class FairMLPRegressor(base.RegressorMixin, FairMLP):  # type: ignore[misc]  # n
     """
 
     _task = "squared_error"
-    _kept = (*FairMLP._kept, "_low", "_range")
+    _fitted = (*FairMLP._fitted, "_low", "_range")
 
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         y = np.asarray(y, np.float64)
@@ -93,7 +395,7 @@ class FairMLPRegressor(base.RegressorMixin, FairMLP):  # type: ignore[misc]  # n
         return self._low + self._range * output
 
 
-class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc]  # noqa: D101
+class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc,name-defined]  # noqa: D101
     __doc__ = f"""A network for classification whose probabilities depend little on an attribute.
 
         minimise  cross-entropy   subject to   HGR(protected, probability) <= threshold
@@ -114,7 +416,7 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc]  #
     """
 
     _task = "log_loss"
-    _kept = (*FairMLP._kept, "classes_")
+    _fitted = (*FairMLP._fitted, "classes_")
 
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         multiclass.check_classification_targets(y)
@@ -138,3 +440,204 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc]  #
         """Return the most probable label of each row."""
         chosen = self.predict_proba(X).argmax(axis=1)
         return self.classes_[chosen]
+
+
+def _forward(
+    activation: str, coefs: Sequence[Any], intercepts: Sequence[Any], x: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the output of a network with these weights."""
+    for i, (kernel, bias) in enumerate(zip(coefs, intercepts, strict=True)):
+        # Some BLAS round a row differently among other rows: not so that it shows in float32.
+        x = x.astype(np.float64) @ np.asarray(kernel, np.float64) + bias
+        if i + 1 < len(coefs):
+            x = np.asarray(ACTIVATIONS[activation](x))
+    return (x[:, 0] if x.shape[1] == 1 else x).astype(np.asarray(kernel).dtype)
+
+
+def _check_not_diverged(history: History, loss: float, *, constant: bool) -> None:
+    """Raise a TrainingError if a training ended far above where it began, on the training rows.
+
+    Such a network often gives one value to all rows, so that no threshold is broken: then it must
+    not end above at all.
+    """
+    first = float(history.steps["task_loss"][0])
+    if not loss <= (1 if constant else DIVERGED) * first:
+        raise TrainingError(
+            f"the training diverged: the loss on the training rows was {first:.3g} at first and is"
+            f" {loss:.3g} at the end. A smaller learning rate usually helps."
+        )
+
+
+def _warn_of_silent_multipliers(history: History, learning_rate: float) -> None:
+    """Warn where a training ends above its threshold, by more than batches differ."""
+    for name, limit in zip(history.penalised, history.limits, strict=True):
+        values = history.steps[f"value_{name}"]
+        value = float(np.mean(values[-max(len(values) // 20, 1) :]))
+        if value > 1.1 * limit + 0.02:
+            warnings.warn(
+                f"the training ends above its threshold: {value:.3g} of {name}, which is to be at"
+                f" most {limit:g}. More steps, or a larger multiplier_learning_rate than"
+                f" {learning_rate:g}, usually help.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+@functools.lru_cache(maxsize=64)
+def _ascent(learning_rate: float) -> LagrangianDual:
+    return LagrangianDual(optax.adam(learning_rate))
+
+
+def _checked_number(name: str, value: Any, check: Any = as_positive) -> float:
+    check(name, value, np.float32)
+    return float(value)
+
+
+_IN_FILES = {kind.__name__: kind for kind in (KB, SK, Total, Neural, Penalty)}
+
+
+def _to_json(name: str, value: Any) -> Any:
+    """Return a parameter as JSON can hold it; a statistic or penalty by its class and options."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple):
+        return [_to_json(name, item) for item in value]
+    if type(value) in _IN_FILES.values():
+        options = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {type(value).__name__: {n: _to_json(name, item) for n, item in options.items()}}
+    if not isinstance(value, int | float | str | type(None)):
+        raise ValueError(
+            "a file can hold numbers, texts, and penalties of statistics with degrees only; set"
+            f" {name} to one before saving."
+        )
+    return value
+
+
+def _from_json(value: Any) -> Any:
+    """Return what `_to_json` was given."""
+    if isinstance(value, list):
+        return [_from_json(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    ((kind, options),) = value.items()
+    if kind not in _IN_FILES:
+        raise ValueError(f"expected one of {', '.join(_IN_FILES)}; got {kind!r}.")
+    return _IN_FILES[kind](**{name: _from_json(item) for name, item in options.items()})
+
+
+def _read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    try:
+        return load_archive(path, MODEL)
+    except ValueError as error:
+        raise ValueError(
+            f"{error}; expected a file that `hgr-jax fair` (model.npz) or `save` of an estimator"
+            " wrote."
+        ) from error
+
+
+def load_model(path: str | Path) -> FairMLP:
+    """Load an estimator of either class; errors as `FairMLP.load`."""
+    kind = _read_model(path)[0].get("class")
+    classes = {known.__name__: known for known in (FairMLPRegressor, FairMLPClassifier)}
+    if kind not in classes:
+        raise ValueError(f"{path} holds a {kind}, which this version does not know.")
+    return classes[kind].load(path)
+
+
+VIOLATION_SCORE = -200.0
+"""Score of a broken threshold: 100 folds, each of a score between -1 and 1, cannot make up for
+it."""
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
+    """A scorer of scikit-learn: what a model scores where HGR keeps below a threshold.
+
+        score = s                            where HGR(protected, prediction) <= threshold, s >= 0
+              = s / (1 - s)                  the same, where s < 0
+              = -200 - (HGR - threshold)     elsewhere
+
+    with s the R2 or AUC, all on the rows that are scored; s / (1 - s) is between -1 and 0.  The
+    mean over at most 100 folds therefore prefers a model that keeps the threshold in every fold to
+    any that breaks it in one, and of those that break it everywhere the one that is nearest.  The
+    score is AUC where y has two classes.  A sample value is biased upward, more so in small folds:
+    see `hgr_jax.inference.roys_root.mean`, and ``bias_corrected`` of `Penalty`.
+
+    Args:
+      penalty: a threshold in (0, 1], of HGR-KB(5, 5); or a `Penalty` without ``given``.
+      protected: the name of a column of the data frame X, or the position of a column of an array
+        X; None where scikit-learn passes the attribute on (see `set_score_request` there).
+
+    Raises:
+      TypeError, ValueError: when it scores, for these out of range, without an attribute, and for
+        classifiers of more than two classes.
+
+    Example:
+      >>> from sklearn.model_selection import GridSearchCV
+      >>> from hgr_jax.datasets import load_diabetes
+      >>> from hgr_jax.fairness import KB, FairMLPRegressor, FairnessScorer, Penalty
+      >>> data = load_diabetes()
+      >>> age = data.features.index("age")
+      >>> search = GridSearchCV(
+      ...     FairMLPRegressor(steps=50, random_state=0),
+      ...     {"threshold": [0.1, 0.3]},
+      ...     scoring=FairnessScorer(Penalty(KB(2, 2), 0.3), protected=age),
+      ...     cv=2,
+      ... )
+      >>> search = search.fit(data.x, data.y, protected=data.z)
+      >>> bool(search.best_score_ > -1)  # kept in both folds
+      True
+    """
+
+    # It is the first argument of every scorer, nothing to pass on.
+    __metadata_request__score = {"estimator": routing.UNUSED}  # noqa: RUF012
+
+    penalty: Any
+    _: dataclasses.KW_ONLY
+    protected: str | int | None = None
+
+    def __call__(self, estimator: Any, X: Any, y: ArrayLike, **metadata: Any) -> float:  # noqa: N803
+        """Return the score, as `score` does."""
+        return self.score(estimator, X, y, **metadata)
+
+    def score(
+        self,
+        estimator: Any,
+        X: Any,  # noqa: N803
+        y: ArrayLike,
+        protected: Protected = None,
+    ) -> float:
+        """Return the score of a fitted estimator on some rows.
+
+        Args:
+          estimator: what has ``predict``, and ``predict_proba`` if it is a classifier.
+          X: inputs of the estimator.
+          y: targets ``(n,)``.
+          protected: as of `report`, in place of that of the scorer.
+
+        Raises:
+          TypeError, ValueError: as the scorer says.
+        """
+        protected = self.protected if protected is None else protected
+        if protected is None:
+            raise ValueError(
+                "there is no protected attribute to score with; name a column of X,"
+                " FairnessScorer(threshold, protected=...), or have scikit-learn pass it on:"
+                " sklearn.set_config(enable_metadata_routing=True), then"
+                " set_fit_request(protected=True) of the estimator and"
+                " set_score_request(protected=True) of the scorer."
+            )
+        penalties = as_penalties(self.penalty)
+        if len(penalties) != 1 or not penalties[0].penalised or penalties[0].given is not None:
+            raise ValueError(
+                f"penalty must be a threshold, or a Penalty without given; got {self.penalty!r}."
+            )
+        (penalty,) = penalties
+        data = TrainingData.of(X, y, protected)
+        prediction, targets, kind = predicted(estimator, data.x, np.asarray(data.y))
+        value = measured(penalty, attribute_numbers(*data.single()), prediction)
+        excess = value - float(np.asarray(penalty.threshold))
+        if excess > 0:
+            return VIOLATION_SCORE - excess
+        score = scored(prediction, targets, kind)[0]
+        return score if score >= 0 else score / (1 - score)

@@ -1,19 +1,44 @@
-"""A training as it went: figures of every step, of the model every so many, and the best."""
+"""The history of a training: figures of every step and evaluation, and the best model."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-from hgr_jax.fairness.steps import Figures, StepFigures, TrainState, hgr_values
 
 Column = NDArray[Any]
+
+Logger = Callable[[int, Mapping[str, float]], Any]
+"""``(step, figures by name)``."""
+
+
+class StepFigures(NamedTuple):
+    """Of each step: the loss with its penalty, the task's loss, values and multipliers ``(m,)``."""
+
+    loss: Array
+    task_loss: Array
+    values: Array
+    multipliers: Array
+
+
+class Figures(NamedTuple):
+    """Of a model on some rows: loss, score and the HGR-KB of each penalty's values.
+
+    ``held_out`` has the penalised statistics ``(m,)``, of rows that are not trained on.
+    """
+
+    loss: Array
+    score: Array
+    hgr: tuple[Array, ...]
+    held_out: Array | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +51,9 @@ class History:
         ``multiplier_NAME``.
       evaluations: of the model after some steps, on all training rows: ``step``, ``loss_train``
         (the task's), ``score_train``, ``hgr_train_NAME`` (HGR-KB); the same with ``validation``
-        where there are such rows, and of these ``held_out_NAME``: the measure that is penalised,
+        where there are such rows, and of these ``held_out_NAME``: the statistic that is penalised,
         with less of its upward bias where `corrected` knows it (that of `Neural` under its
-        networks as they are).  By these early stopping ranks.
+        networks as they are).  Early stopping ranks by these.
       thresholds: of each value by name, None where it is only watched.
     """
 
@@ -37,13 +62,7 @@ class History:
     thresholds: Mapping[str, float | None]
 
     def extended(self, figures: StepFigures, measured: Mapping[str, Figures], step: int) -> History:
-        """Return this history and what came after it.
-
-        Args:
-          figures: of each step since.
-          measured: of the model after them, on "train" and perhaps "validation" rows.
-          step: how many steps there were in all.
-        """
+        """Return this history, longer by steps and by the model ``measured`` after them."""
         steps: dict[str, Column] = {
             "step": np.arange(step - len(figures.loss), step) + 1,
             "loss": np.asarray(figures.loss),
@@ -57,7 +76,8 @@ class History:
         for part, found in measured.items():
             evaluation[f"loss_{part}"] = np.asarray(found.loss)[None]
             evaluation[f"score_{part}"] = np.asarray(found.score)[None]
-            for name, value in zip(self.thresholds, hgr_values(found), strict=True):
+            hgr = np.concatenate([np.zeros(0), *map(np.asarray, found.hgr)])
+            for name, value in zip(self.thresholds, hgr, strict=True):
                 evaluation[f"hgr_{part}_{name}"] = np.array([value])
             if found.held_out is not None:
                 for name, value in zip(self.penalised, np.asarray(found.held_out), strict=True):
@@ -83,6 +103,25 @@ class History:
     def last(self) -> dict[str, float]:
         """The last evaluation."""
         return {name: float(column[-1]) for name, column in self.evaluations.items()}
+
+    def log(self, logger: Logger, step: int) -> Logger | None:
+        """Tell a logger the last step and evaluation; return it, or None if it failed.
+
+        A failing logger is no reason to lose a training.
+        """
+        figures = {name: float(column[-1]) for name, column in self.steps.items()} | self.last
+        del figures["step"]
+        try:
+            logger(step, figures)
+        except Exception as error:
+            warnings.warn(
+                f"the logger failed at step {step} ({type(error).__name__}: {error}); the training"
+                " goes on without it",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            return None
+        return logger
 
     def to_frame(self, which: str = "evaluations") -> Any:
         """Return a pandas data frame of ``"evaluations"`` or ``"steps"``, with the step as index.
@@ -118,15 +157,10 @@ class Best:
     waited: int = dataclasses.field(metadata={"static": True})
 
 
-def better(best: Best | None, state: TrainState, figures: Figures, limits: NDArray[Any]) -> Best:
-    """Return the best of what there was and this state.
-
-    Args:
-      best: before, or None.
-      state: of the training.
-      figures: of its network on the validation rows, ``held_out`` among them.
-      limits: thresholds of these values.
-    """
+def better(
+    best: Best | None, parameters: Any, variables: Any, figures: Figures, limits: NDArray[Any]
+) -> Best:
+    """Return the better of the best network so far and this one, by figures of validation rows."""
     assert figures.held_out is not None
     excess = float(np.max(np.asarray(figures.held_out) - limits, initial=0.0))
     rank = (
@@ -134,12 +168,12 @@ def better(best: Best | None, state: TrainState, figures: Figures, limits: NDArr
         float(np.nan_to_num(figures.score, nan=-np.inf)),
     )
     if best is None or rank > best.rank:
-        return Best(state.parameters, state.variables, rank, 0)
+        return Best(parameters, variables, rank, 0)
     return dataclasses.replace(best, waited=best.waited + 1)
 
 
 def _appended(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:
-    """Return the columns of both, one after the other; NaN where one of them has no such column."""
+    """Join the columns of two tables, NaN where one of them lacks a column."""
     lengths = [len(next(iter(columns.values()), ())) for columns in (before, after)]
     return {
         name: np.concatenate(

@@ -1,25 +1,22 @@
-"""Penalties: how far the prediction depends on a protected attribute, beyond a threshold."""
+"""Penalties beyond a threshold, and the multipliers that weigh them: pure parts of a training."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax import Array, lax
+from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import check_count, check_flag, check_kernel
-from hgr_jax.core.kernels import KernelLike
-from hgr_jax.fairness.batches import Past, empty_past, remembered
-from hgr_jax.fairness.groups import over_columns, prediction_columns, within
-from hgr_jax.fairness.statistic import Statistic
-from hgr_jax.fairness.statistic_names import DIFFERENTIABLE, statistic_by_name
-from hgr_jax.fairness.statistics import KB, Function
+from hgr_jax._checks import as_real_array, check_count, check_flag
+from hgr_jax.fairness.statistics import KB, Statistic, as_statistic, name_of
 from hgr_jax.inference.intervals import corrected
 
 
@@ -48,39 +45,33 @@ def excess(value: ArrayLike, threshold: ArrayLike) -> Array:
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["threshold"],
-    meta_fields=["measure", "h", "k", "given", "bias_corrected", "memory", "warm_start", "name"],
+    meta_fields=["statistic", "given", "bias_corrected", "memory", "name"],
 )
 @dataclasses.dataclass(frozen=True)
 class Penalty:
     """A dependence of the prediction on a protected attribute, to be kept below a threshold.
 
-        penalty = multiplier * max(0, measure(z, prediction) - threshold)
+        penalty = multiplier * max(0, statistic(z, prediction) - threshold)
 
     A pytree whose threshold is traced and whose other fields are static, so that another
     threshold compiles nothing.  A prediction of several columns (the classes of a classifier)
     has one value, and one multiplier, for each; so has each group of ``given``.
 
     Args:
-      measure: a statistic (`KB`, `SK`, `Total`, `Neural`, `Function`, or your own `Statistic`);
-        the name of a differentiable measure of this package ("kb", "sk", "neural", "kde",
-        "hsic", ...) with its default options; or a function ``(z, prediction) -> scalar``.  None to
-        have HGR-KB in the history of a training, and nothing penalised.
-      threshold: in (0, 1].
-      h, k: kernels of z and of the prediction, for "kb" (as in `hgr_jax.kb`); "sk" has the
-        degree ``k``.  Where z is categorical, one-hot encoded ``(n, c)``, h is 1.  They are those
-        of the yardstick `hgr` too.  A statistic that has kernels brings them along.
-      given: None, or penalise the dependence that is left *given y* (equalised odds):
+      statistic: `KB`, `SK`, `Total`, `Neural`, `Function`, or your own `Statistic`; the name of a
+        differentiable measure of this package ("kb", "sk", "neural", "kde", "hsic", ...), with its
+        default options; or a function ``(z, prediction) -> scalar``.  It has the degrees.
+      threshold: in (0, 1]; None to have HGR-KB in the history of a training, and nothing penalised.
+      given: None, or penalise the conditional dependence *given y* (equalised odds):
         ``"classes"`` within each value of y, an int within so many quantile bins of y; of these
         `KB`, `SK`, `Total` or a function with a keyword ``weights``.  For a continuous y without
-        bins, ``"polynomials"`` penalises what polynomials of y of the degree ``k`` leave, as
-        ``given`` of `hgr_jax.kb` (so that a prediction equal to y has 0): `KB` without a bound,
-        `SK`, `Total` or a function with a keyword ``given``.
+        bins, ``"polynomials"`` removes polynomials of y, of the degree of the prediction, from
+        both, as ``given`` of `hgr_jax.kb` (so that a prediction equal to y has 0): `KB` without a
+        bound, `SK`, `Total` or a function with a keyword ``given``.
       bias_corrected: take away part of the upward bias of a sample value, see `corrected`; for
         `KB` without a bound, `SK` and `Total`, of degrees.
       memory: measure on the last so many batches, of which the present one has the gradient
         (scaled up as if all were the present one).  1 for this batch alone.
-      warm_start: of "neural", whose networks go on from those of the step before: 50 steps instead
-        of 1000.  False trains them anew in every step.
       name: of the protected attribute, for history and messages.
 
     Raises:
@@ -97,92 +88,55 @@ class Penalty:
       1.000 0.700
     """
 
-    measure: Statistic | str | Callable[..., Array] | None = "kb"
-    threshold: ArrayLike = 0.2
+    statistic: Any = "kb"
+    threshold: ArrayLike | None = 0.2
     _: dataclasses.KW_ONLY
-    h: KernelLike = 5
-    k: KernelLike = 5
     given: str | int | None = None
     bias_corrected: bool = False
     memory: int = 1
-    warm_start: bool = True
     name: str = "z"
 
     def __post_init__(self) -> None:
-        known = self.measure is None or isinstance(self.measure, Statistic)
-        if not (known or callable(self.measure) or self.measure in DIFFERENTIABLE):
-            names = ", ".join(repr(name) for name in DIFFERENTIABLE)
-            raise ValueError(
-                f"measure must be one of {names}, a statistic as KB(5, 5), a function"
-                f" (z, prediction) -> scalar, or None; got {self.measure!r}."
-            )
-        if isinstance(self.measure, type):
-            raise ValueError(f"measure is a class; make one of it: {self.measure.__name__}().")
+        statistic = as_statistic(self.statistic)
+        object.__setattr__(self, "statistic", statistic)
         check_threshold(self.threshold)
-        check_kernel("h", self.h)
-        check_kernel("k", self.k)
-        self._take_kernels()
         check_count("memory", self.memory)
-        check_flag("bias_corrected", self.bias_corrected)
+        if check_flag("bias_corrected", self.bias_corrected) and not _has_known_bias(statistic):
+            raise ValueError(
+                "bias_corrected needs the statistic KB, SK or Total, with degrees and without a"
+                f" bound; got {name_of(statistic)!r}."
+            )
         if self.given not in (None, "classes", "polynomials"):
             check_count("given", self.given, least=2)
-        statistic = self.statistic
-        if self.bias_corrected and (statistic is None or statistic.parameters(None) is None):
+        needed = "given" if self.by_polynomials else "weights"
+        takes = statistic.partial if self.by_polynomials else statistic.weighted
+        if self.given is not None and self.penalised and not takes:
             raise ValueError(
-                "bias_corrected needs the measure 'kb', 'sk' or Total, with degrees and without a"
-                f" bound; got the measure {self.measure!r}, h {self.h!r} and k {self.k!r}."
-            )
-        if self.given is not None and statistic is not None:
-            polynomials = self._given_polynomials
-            if not (statistic.partial if polynomials else statistic.weighted):
-                raise ValueError(
-                    f"given={self.given!r} needs a measure that takes"
-                    f" {'given' if polynomials else 'weights'}: 'kb', 'sk', Total, or a function"
-                    f" (z, prediction, {'given' if polynomials else 'weights'}=...); got"
-                    f" {self.measure!r}."
-                )
-        if not check_flag("warm_start", self.warm_start) and self.measure != "neural":
-            raise ValueError(
-                "warm_start is of the measure 'neural', others have none; got the measure"
-                f" {self.measure!r}."
+                f"given={self.given!r} needs a statistic that takes {needed}: KB, SK, Total, or a"
+                f" function (z, prediction, {needed}=...); got {name_of(statistic)!r}."
             )
         if not isinstance(self.name, str):
             raise TypeError(f"name must be a text; got {self.name!r}.")
 
-    def _take_kernels(self) -> None:
-        """Let h and k be those of a statistic that has some; others would say something else."""
-        if not isinstance(self.measure, Statistic):
-            return
-        for name, own in zip("hk", self.measure.kernels, strict=True):
-            given = getattr(self, name)
-            if own is not None and given != own:
-                if given != _DEFAULTS[name]:
-                    raise ValueError(
-                        f"{name}={given!r} differs from that of the measure {self.measure!r}; give"
-                        " it there alone."
-                    )
-                object.__setattr__(self, name, own)
+    @property
+    def penalised(self) -> bool:
+        """Whether there is a threshold; else HGR-KB is only watched."""
+        return self.threshold is not None
 
     @property
-    def statistic(self) -> Statistic | None:
-        """What is penalised, or None where HGR-KB is only watched."""
-        measure = self.measure
-        if isinstance(measure, str):
-            return statistic_by_name(measure, self.h, self.k, warm_start=self.warm_start)
-        if measure is None or isinstance(measure, Statistic):
-            return measure
-        return Function(measure)
+    def by_polynomials(self) -> bool:
+        """Whether polynomials of y are given; a group is then y itself."""
+        return self.given == "polynomials"
+
+    @property
+    def yardstick(self) -> KB:
+        """HGR-KB by the kernels of the statistic, of degree 5 where it has none."""
+        h, k = self.statistic.kernels
+        return KB(5 if h is None else h, 5 if k is None else k)
 
     def suited(self, distinct: int) -> Penalty:
-        """Return this with no higher degree of the attribute than its distinct values support."""
-        if callable(self.h):
-            return self
-        measure = self.measure
-        h: KernelLike = min(self.h, distinct - 1)
-        if isinstance(measure, Statistic):
-            measure = measure.suited(distinct)
-            h = h if measure.kernels[0] is None else measure.kernels[0]
-        return dataclasses.replace(self, measure=measure, h=h)
+        """Return the penalty with a degree of z that its ``distinct`` values support."""
+        return dataclasses.replace(self, statistic=self.statistic.suited(distinct))
 
     def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> PenaltyState:
         """Return the state that is carried from step to step, from a first batch.
@@ -194,12 +148,13 @@ class Penalty:
             first batch here; key 0 if None.
         """
         z, columns = lax.stop_gradient(z), lax.stop_gradient(prediction_columns(prediction))
-        init = self._penalised.init
-        carried = over_columns(lambda p: init(z, p, key=key), columns)
+        carried: Any = ()
+        if self.penalised:
+            carried = over_columns(lambda p: self.statistic.init(z, p, key=key), columns)
         past = None
         if self.memory > 1:
-            groups = jnp.zeros(len(z), columns.dtype if self._given_polynomials else jnp.int32)
-            past = empty_past(self.memory, z, columns, groups)
+            groups = jnp.zeros(len(z), columns.dtype if self.by_polynomials else jnp.int32)
+            past = _empty_batches(self.memory, z, columns, groups)
         return PenaltyState(carried, past)
 
     def values(
@@ -220,11 +175,10 @@ class Penalty:
             ``"polynomials"`` y itself.
           groups: how many groups there are, static.
         """
-        columns, past = prediction_columns(prediction), state.past
-        share: Any = 1.0
+        columns, past, share = prediction_columns(prediction), state.past, jnp.ones(())
         if past is not None:
-            z, columns, group, past, share = remembered(past, z, columns, group)
-        value = self._penalised.value
+            z, columns, group, past, share = _with_past(past, z, columns, group)
+        value = self.statistic.value
         values, carried = self._over_groups(value, z, columns, group, groups, state.carried)
         if self.bias_corrected:
             values = self._corrected(values, z, group, groups, share)
@@ -247,30 +201,44 @@ class Penalty:
           z, prediction, group, groups: as in `values`, of other rows.
           hgr: what `hgr` returns of them, where that is at hand.
         """
-        statistic = self._penalised
-        if hgr is not None and statistic == KB(self.h, self.k):
+        statistic = self.statistic
+        if hgr is not None and statistic == self.yardstick:
             values = hgr
         else:
 
-            def value(kept: Any, z: Array, p: Array, **conditions: Array) -> tuple[Array, Any]:
-                return statistic.held_out(kept, z, p, **conditions), kept
+            def value(carried: Any, z: Array, p: Array, **conditions: Array) -> tuple[Array, Any]:
+                return statistic.held_out(carried, z, p, **conditions), carried
 
             columns = prediction_columns(prediction)
             values, _ = self._over_groups(value, z, columns, group, groups, state.carried)
-        if statistic.parameters(None) is None:
+        if not _has_known_bias(statistic):
             return values
-        return self._corrected(values, z, group, groups)
+        return self._corrected(values, z, group, groups, jnp.ones(()))
 
     def hgr(
         self, z: Array, prediction: Array, group: Array | None = None, groups: int = 1
     ) -> Array:
-        """Return HGR-KB of these rows, whatever the measure, ``(columns * groups,)``: a yardstick.
+        """Return the `yardstick` of these rows, whatever the statistic, ``(columns * groups,)``.
 
         Args:
           z, prediction, group, groups: as in `values`.
         """
-        value, columns = KB(self.h, self.k).value, prediction_columns(prediction)
-        return self._over_groups(value, z, columns, group, groups, ())[0]
+        columns = prediction_columns(prediction)
+        return self._over_groups(self.yardstick.value, z, columns, group, groups, ())[0]
+
+    def excess(self, values: Array) -> Array:
+        """Return how far each value is above the threshold, see `hgr_jax.fairness.excess`."""
+        assert self.threshold is not None
+        return excess(values, self.threshold)
+
+    def least_rows(self, z: Array) -> int:
+        """Return the number of rows below which the statistic is 1 and constrains nothing.
+
+        Args:
+          z: as `values` takes it.
+        """
+        least = self.statistic.least_rows(_levels(z))
+        return least if least == 2 else least + self._removed_functions
 
     def _over_groups(
         self,
@@ -283,69 +251,39 @@ class Penalty:
     ) -> tuple[Array, Any]:
         """Map ``(state, z, prediction) -> (value, state)`` over columns and groups of rows."""
 
-        def one(p: Array, kept: Any, **conditions: Array) -> tuple[Array, Any]:
-            return value(kept, z, p, **conditions)
+        def one(p: Array, state: Any) -> tuple[Array, Any]:
+            if group is None:
+                return value(state, z, p)
+            if self.by_polynomials:
+                return value(state, z, p, given=group)
 
-        if group is None:
-            return over_columns(one, columns, carried)
-        if self._given_polynomials:
-            return over_columns(functools.partial(one, given=group), columns, carried)
+            def measure(z: Array, p: Array, *, weights: Array) -> Array:
+                return value(state, z, p, weights=weights)[0]
 
-        def in_groups(p: Array, kept: Any) -> tuple[Array, Any]:
-            def measure(_: Array, p: Array, *, weights: Array) -> Array:
-                return one(p, kept, weights=weights)[0]
+            return within(measure, z, p, group, groups), state
 
-            return within(measure, z, p, group, groups), kept
-
-        values, carried = over_columns(in_groups, columns, carried)
+        values, carried = over_columns(one, columns, carried)
         return values.ravel(), carried
 
     def _corrected(
-        self, values: Array, z: Array, group: Array | None, groups: int, share: Any = 1.0
+        self, values: Array, z: Array, group: Array | None, groups: int, share: Array
     ) -> Array:
-        """Return values with less of their upward bias; ``share`` of the rows are no repetition."""
-        if group is None or self._given_polynomials:
+        """Return values with less upward bias; a ``share`` of the rows are no repetitions."""
+        if group is None or self.by_polynomials:
             rows = jnp.full(1, z.shape[0], values.dtype)
         else:
             members = group[:, None] == jnp.arange(groups)[None, :]
             rows = jnp.sum(members, axis=0).astype(values.dtype)
-        sizes = jnp.tile(rows * share - self._known(), values.shape[0] // rows.shape[0])
-        parameters = self._penalised.parameters(_levels(z))
+        rows = rows * share.astype(values.dtype) - self._removed_functions
+        parameters = self.statistic.parameters(_levels(z))
         assert parameters is not None
-        return corrected(values, sizes, parameters)
-
-    def excess(self, values: Array) -> Array:
-        """Return how far each value is above the threshold, see `hgr_jax.fairness.excess`."""
-        return excess(values, self.threshold)
+        return corrected(values, jnp.tile(rows, values.shape[0] // rows.shape[0]), parameters)
 
     @property
-    def _penalised(self) -> Statistic:
-        """The statistic; where nothing is penalised, one that carries nothing."""
-        return self.statistic or KB(self.h, self.k)
-
-    @property
-    def _given_polynomials(self) -> bool:
-        return self.given == "polynomials"
-
-    def _known(self) -> int:
-        """Return how many functions of y are taken out."""
-        return self.k if self._given_polynomials and not callable(self.k) else 0
-
-    def least_rows(self, z: Array) -> int:
-        """Return the number of rows below which the measure is 1 and constrains nothing.
-
-        Args:
-          z: as `values` takes it.
-        """
-        least = self._penalised.least_rows(_levels(z))
-        return least if least == 2 else least + self._known()
-
-
-_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Penalty)}
-
-
-def _levels(z: Array) -> int | None:
-    return None if z.ndim == 1 else z.shape[1]
+    def _removed_functions(self) -> int:
+        """The number of polynomials of y that are removed."""
+        k = self.statistic.kernels[1]
+        return k if self.by_polynomials and isinstance(k, int) else 0
 
 
 @jax.tree_util.register_dataclass
@@ -354,26 +292,148 @@ class PenaltyState:
     """What the statistic carries for each column, and the batches before this one."""
 
     carried: Any
-    past: Past | None
+    past: _Batches | None
 
 
-def as_penalties(penalties: Penalty | Sequence[Penalty]) -> tuple[Penalty, ...]:
-    """Return the penalties of a training, each with a threshold and a name of its own."""
-    found = (penalties,) if isinstance(penalties, Penalty) else tuple(penalties)
-    for penalty in found:
-        if not isinstance(penalty, Penalty):
-            raise TypeError(f"penalties must be Penalty objects; got {penalty!r}.")
-        if penalty.threshold is None:
-            raise TypeError("threshold must be a number in (0, 1]; got None.")
-        check_threshold(np.asarray(penalty.threshold))
-    names = [penalty.name for penalty in found]
+class _Batches(NamedTuple):
+    """Earlier batches: ``z (m, n, ...)``, predictions ``(m, c, n)``, groups ``(m, n)``, a count."""
+
+    z: Array
+    columns: Array
+    group: Array
+    seen: Array
+
+
+def _empty_batches(memory: int, z: Array, columns: Array, group: Array) -> _Batches:
+    """Make room for ``memory - 1`` batches like this, of ``z (n, ...)`` and ``columns (c, n)``."""
+    batch = (z, columns, group)
+    empty = (jnp.zeros((memory - 1, *leaf.shape), leaf.dtype) for leaf in batch)
+    return _Batches._make((*empty, jnp.zeros((), jnp.int32)))
+
+
+def _with_past(
+    past: _Batches, z: Array, columns: Array, group: Array | None
+) -> tuple[Array, Array, Array | None, _Batches, Array]:
+    """Return this batch joined with earlier ones, the next past, and the share not repeated.
+
+    Until there have been enough batches, this one stands for those that are missing.
+    """
+    slots = past.z.shape[0]
+    kind = past.group.dtype
+    codes = jnp.zeros(z.shape[0], kind) if group is None else group.astype(kind)
+    still = lax.stop_gradient((z, columns, codes))
+    # The value is that of all batches; its derivative, as if all of them were this one.
+    moving = columns + slots * (columns - still[1])
+    filled, slot = jnp.arange(slots) < past.seen, past.seen % slots
+    joined, after = [], []
+    for before, new, now in zip(past[:3], still, (z, moving, codes), strict=True):
+        old = jnp.where(filled.reshape(-1, *(1,) * new.ndim), before, new[None])
+        joined.append(jnp.concatenate([now[None], old]))
+        after.append(before.at[slot].set(new))
+    all_z, all_columns, all_groups = joined
+    share = (1 + jnp.minimum(past.seen, slots)).astype(columns.dtype) / (slots + 1)
+    return (
+        all_z.reshape(-1, *z.shape[1:]),
+        jnp.moveaxis(all_columns, 1, 0).reshape(columns.shape[0], -1),
+        None if group is None else all_groups.ravel(),
+        _Batches._make((*after, past.seen + 1)),
+        share,
+    )
+
+
+def _has_known_bias(statistic: Statistic) -> bool:
+    return statistic.parameters(None) is not None
+
+
+def _levels(z: Array) -> int | None:
+    return None if z.ndim == 1 else z.shape[1]
+
+
+def within(
+    measure: Callable[..., Array],
+    z: Array,
+    prediction: Array,
+    group: Array,
+    groups: int,
+) -> Array:
+    """Measure within each group of rows: the conditional dependence of equalised odds.
+
+    Args:
+      measure: ``(z, prediction, weights=...) -> scalar``, static: `hgr_jax.kb`, `hgr_jax.sk`, or
+        one of your own that takes observation weights.
+      z, prediction: ``(n,)`` or ``(n, p)``, traced.
+      group: ``(n,)`` integers from 0 to ``groups - 1``, traced; any other value is in no group.
+      groups: how many there are, static.
+
+    Returns:
+      Values ``(groups,)``; 0, with zero derivatives, for a group of fewer than two rows here.
+
+    Raises:
+      TypeError, ValueError: as the measure does.
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> from hgr_jax.fairness import within
+      >>> z = jnp.linspace(-1, 1, 100)
+      >>> group = (jnp.arange(100) % 2 == 0).astype(jnp.int32)
+      >>> prediction = jnp.where(group == 1, z, 0.0)
+      >>> print(within(hgr_jax.kb, z, prediction, group, 2).round(3))
+      [0. 1.]
+    """
+
+    def value(label: Array) -> Array:
+        mask = group == label
+        enough = jnp.sum(mask) >= 2
+        weights = jnp.where(enough, mask, True).astype(prediction.dtype)
+        return jnp.where(enough, measure(z, prediction, weights=weights), 0)
+
+    return jax.vmap(value)(jnp.arange(groups))
+
+
+def over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -> Any:
+    """Map `function` over columns and their carried states; one column without `jax.vmap`."""
+    if columns.shape[0] > 1:
+        return jax.vmap(function)(columns, *carried)
+    first = jax.tree.map(lambda leaf: leaf[0], (columns, *carried))
+    return jax.tree.map(lambda leaf: leaf[None], function(*first))
+
+
+def prediction_columns(prediction: Array) -> Array:
+    """Return predictions ``(columns, n)``."""
+    return prediction[None, :] if prediction.ndim == 1 else prediction.T
+
+
+def as_penalties(value: Any, threshold: ArrayLike | None = None) -> tuple[Penalty, ...]:
+    """Return penalties, each with a name of its own.
+
+    From a `Penalty`, a statistic, its name, a function, a threshold of "kb", or several of these;
+    None is none.  A ``threshold`` takes the place of those of the penalties that have one.
+    """
+    several = list(value) if isinstance(value, list | tuple) else [value]
+    penalties = [_as_penalty(one) for one in several if one is not None]
+    if threshold is not None:
+        check_threshold(threshold)
+        penalties = [
+            dataclasses.replace(p, threshold=threshold) if p.penalised else p for p in penalties
+        ]
+    for penalty in penalties:
+        check_threshold(None if not penalty.penalised else np.asarray(penalty.threshold))
+    names = [penalty.name for penalty in penalties]
     if len(set(names)) != len(names):
         raise ValueError(f"penalties must have different names; got {names}.")
-    return found
+    return tuple(penalties)
+
+
+def _as_penalty(value: Any) -> Penalty:
+    if isinstance(value, Penalty):
+        return value
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        return Penalty(threshold=float(value))
+    return Penalty(value)
 
 
 def check_threshold(threshold: Any) -> None:
-    """Raise unless a threshold is a number in (0, 1].
+    """Raise unless a threshold is a number in (0, 1], or None.
 
     What `jax.tree.map` or `jax.grad` may put in its place (tracers, JAX arrays) passes.
     """
@@ -383,3 +443,91 @@ def check_threshold(threshold: Any) -> None:
         np.shape(threshold) == () and 0 < threshold <= 1
     ):
         raise ValueError(f"threshold must be in (0, 1]; got {threshold}.")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class DualState:
+    """Multipliers ``(m,)``, never negative, and the state of their optimiser."""
+
+    multipliers: Array
+    optimizer_state: Any
+
+
+_default_ascent = optax.adam(2e-3)
+
+
+@dataclasses.dataclass(frozen=True)
+class LagrangianDual:
+    """Gradient ascent on the multipliers of constraints, as a pair of pure functions.
+
+        minimise over theta, maximise over lambda >= 0:   loss(theta) + lambda . violation(theta)
+
+    In the style of optax: `init` makes a state, `update` maps violations and a state to the next
+    state; both work under `jax.jit`, `jax.vmap` and in `jax.lax.scan`.
+
+    Args:
+      optimizer: any optax optimiser, static; it ascends. Adam of 2e-3 if None.
+      two_sided: multipliers fall again while a constraint is slack, so that no more of the task
+        is given up than is needed.  With False, and Adam of 1e-3, they only rise: the setting
+        of the paper.
+
+    Source: Fioretto, Van Hentenryck, Mak, Tran, Baldo & Lombardi, "Lagrangian duality for
+    constrained deep learning" (2021).
+
+    Example:
+      >>> import jax.numpy as jnp, optax
+      >>> from hgr_jax.fairness import LagrangianDual
+      >>> dual = LagrangianDual(optax.sgd(0.5))
+      >>> state = dual.init(2)
+      >>> state = dual.update(jnp.array([0.2, -0.1]), state)
+      >>> print(state.multipliers)
+      [0.1 0. ]
+    """
+
+    optimizer: optax.GradientTransformation | None = None
+    two_sided: bool = True
+
+    def init(
+        self, multipliers: int | ArrayLike = 1, *, dtype: DTypeLike | None = None
+    ) -> DualState:
+        """Return the state at the start.
+
+        Args:
+          multipliers: how many constraints there are, whose multipliers start at 0; or the
+            multipliers to start from, ``(m,)``.
+          dtype: of multipliers that start at 0; the default floating dtype if None.
+
+        Raises:
+          ValueError: if a multiplier, or their number, is negative.
+        """
+        if isinstance(multipliers, int):
+            multipliers = check_count("multipliers", multipliers, least=0)
+            start = jnp.zeros(multipliers, jnp.result_type(float) if dtype is None else dtype)
+        else:
+            start = as_real_array("multipliers", multipliers, max_ndim=1)
+            if not isinstance(start, jax.core.Tracer) and not (start >= 0).all():
+                raise ValueError(f"multipliers must be at least 0; got {start}.")
+        return DualState(start, self._ascent.init(start))
+
+    def update(self, violations: Array, state: DualState) -> DualState:
+        """Take a step of ascent, then project on the multipliers that are not negative.
+
+        Args:
+          violations: ``(m,)``, value minus threshold of each constraint, negative where it is
+            slack; no derivative is taken.
+          state: of `init` or the step before.
+        """
+        gradient = -jax.lax.stop_gradient(violations).astype(state.multipliers.dtype)
+        if not self.two_sided:
+            gradient = jnp.minimum(gradient, 0)
+        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer
+            updates, optimizer_state = self._ascent.update(
+                gradient, state.optimizer_state, state.multipliers
+            )
+        multipliers = jnp.maximum(optax.apply_updates(state.multipliers, updates), 0)
+        return DualState(multipliers, optimizer_state)
+
+    @property
+    def _ascent(self) -> optax.GradientTransformation:
+        return _default_ascent if self.optimizer is None else self.optimizer

@@ -1,4 +1,8 @@
-"""Any model's predictions, moved until they depend little on an attribute (extra ``fairness``)."""
+"""Any model's predictions, moved until they depend little on an attribute (extra ``fairness``).
+
+`Transport` is the map along conditional quantiles; `FairPostprocessor` learns it from out-of-fold
+predictions and chooses how far predictions are moved.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +16,152 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._checks import check_count, check_level
 from hgr_jax._optional import require
-from hgr_jax.fairness.attributes import Attribute, learn_attribute, named_column, numbers
-from hgr_jax.fairness.certificate import Candidate, Certificate, NoSolutionFound, bounded
-from hgr_jax.fairness.estimator_base import (
-    base,
-    checked_share,
-    sklearn_utils,
-    split_rows,
-    validation,
-)
-from hgr_jax.fairness.estimators import multiclass
-from hgr_jax.fairness.evaluation import measured
-from hgr_jax.fairness.penalties import Penalty
-from hgr_jax.fairness.transport import Transport, mixed
+from hgr_jax.fairness.certificate import bounded, check_certifiable, last_accepted
+from hgr_jax.fairness.data import Encoding, Protected, TrainingData, numbers
+from hgr_jax.fairness.estimators import base, multiclass, sklearn_utils, validation
+from hgr_jax.fairness.penalties import Penalty, as_penalties
+from hgr_jax.fairness.report import measured
+from hgr_jax.fairness.statistics import name_of
 
 metaestimators = require("sklearn.utils.metaestimators", "fairness")
 metrics = require("sklearn.metrics", "fairness")
 selection = require("sklearn.model_selection", "fairness")
 
+Vector = NDArray[np.float64]
+
+RESOLUTION = 1e-9
+"""Smallest difference of predictions that makes two ranks, as a share of their range."""
+
 STRENGTHS = tuple(i / 40 for i in range(41))
-"""That are tried."""
+"""Strengths of a transport that are tried, in order."""
 
 Positions = NDArray[np.intp]
+
+
+@dataclasses.dataclass(frozen=True)
+class Transport:
+    """Predictions in the order of an attribute, and the map that they define.
+
+        T(z, p) = Q(U(z, p))
+
+    with U the rank, from 0 to 1, of p among the predictions of the neighbours of z, and Q the
+    quantile function of all predictions.  Both are linear between distinct values, whose rank is
+    the middle of those that they take, and constant beyond them.  So where everybody has the same
+    neighbours, predictions stay as they are.
+
+    The neighbours of z are the nearest rows (of two as near the one below), and those that have
+    the attribute of one of these.  So a category, by the positions of its levels, has one neighbour
+    and with it all rows of the level.  Beyond all rows the outermost are the nearest.  Before they
+    are ranked, predictions of neighbours are moved to z along their least-squares line: at the ends
+    of the attribute, and beyond, all neighbours are on one side.  Where z is farther from the mean
+    of its neighbours than half of their width, ranks are drawn to the middle, 1/2, and are there at
+    a whole width.
+
+    Attributes:
+      z: the attribute ``(n,)``, in increasing order.
+      p: predictions ``(n,)``, in the order of z.
+      neighbors: how many there are at least, at most n.
+
+    Source: Chzhen, Denis, Hebiri, Oneto & Pontil, "Fair regression with Wasserstein barycenters"
+    (2020), for groups.
+    """
+
+    z: Vector
+    p: Vector
+    neighbors: int
+
+    @classmethod
+    def learn(cls, z: NDArray[Any], p: NDArray[Any], neighbors: int | None = None) -> Transport:
+        """Learn the map from rows whose predictions the model was not fitted to.
+
+        Args:
+          z: finite numbers ``(n,)``, or one-hot ``(n, c)``, a category.
+          p: predictions ``(n,)``, finite.
+          neighbors: of a number, None for the root of n.  More than n are n.
+        """
+        if z.ndim == 2:
+            neighbors = 1
+        elif neighbors is None:
+            neighbors = round(np.sqrt(len(z)))
+        z = _as_numbers(z)
+        order = np.argsort(z, kind="stable")
+        return cls(z[order], np.asarray(p, np.float64)[order], min(neighbors, len(z)))
+
+    def __call__(self, z: NDArray[Any], p: Vector) -> Vector:
+        """Return T(z, p) of each row, ``(m,)``; non-decreasing in p where z is the same."""
+        values, ranks = _middle_ranks(self.p)
+        return np.interp(self.rank(z, p), ranks, values)
+
+    def rank(self, z: NDArray[Any], p: Vector) -> Vector:
+        """Return U(z, p) of each row, ``(m,)``."""
+        z = _as_numbers(z)
+        first, end = self._windows(z)
+        # Rows with the same neighbours at once: few sorts where the attribute has few values.
+        windows, window = np.unique(first * (len(self.z) + 1) + end, return_inverse=True)
+        order = np.argsort(window, kind="stable")
+        together = np.split(order, np.searchsorted(window[order], np.arange(1, len(windows))))
+        found, unit = np.empty(len(p)), RESOLUTION * (np.ptp(self.p) or 1.0)
+        for rows in together:
+            near = slice(first[rows[0]], end[rows[0]])
+            center, slope = _line(self.z[near], self.p[near])
+            ranked = (self.p[near] - slope * (self.z[near] - center)) / unit
+            # Rounded, so that predictions that are a line of the attribute have ties, not noise.
+            asked = np.round((p[rows] - slope * (z[rows] - center)) / unit)
+            ranks = np.interp(asked, *_middle_ranks(np.round(ranked)))
+            width = self.z[near.stop - 1] - self.z[near.start]
+            found[rows] = 0.5 + _trust(z[rows] - center, width) * (ranks - 0.5)
+        return found
+
+    def _windows(self, z: Vector) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return where the neighbours of each value begin and end, in the order of the attribute.
+
+        The k nearest of a sorted attribute are the rows i, ..., i + k - 1 with the first i whose
+        row is no farther than the row i + k: z is at most the middle of these two.
+        """
+        k = self.neighbors
+        middles = self.z[:-k] / 2 + self.z[k:] / 2
+        nearest = np.searchsorted(middles, z)
+        first = np.searchsorted(self.z, self.z[nearest], side="left")
+        end = np.searchsorted(self.z, self.z[nearest + k - 1], side="right")
+        return first, end
+
+
+def _mixed(p: Vector, transported: Vector, strength: float) -> Vector:
+    """Return predictions that are moved a part of the way; at 0 and 1 they are one or the other."""
+    return (1 - strength) * p + strength * transported
+
+
+def _as_numbers(z: NDArray[Any]) -> Vector:
+    return np.asarray(z.argmax(axis=1) if z.ndim == 2 else z, np.float64)
+
+
+def _middle_ranks(values: Vector) -> tuple[Vector, Vector]:
+    """Return the distinct values in order, and the middle of the ranks that each takes."""
+    distinct, counts = np.unique(values, return_counts=True)
+    return distinct, (np.cumsum(counts) - counts / 2) / len(values)
+
+
+def _line(z: Vector, p: Vector) -> tuple[float, float]:
+    """Return the mean of z and the slope of the least-squares line, 0 where z hardly varies."""
+    if z[0] == z[-1]:
+        return float(z[0]), 0.0
+    center = z.mean()
+    centered = z - center
+    square = centered @ centered
+    slope = centered @ p / square if square >= np.finfo(np.float64).tiny else 0.0
+    return float(center), float(slope)
+
+
+def _trust(away: Vector, width: float) -> Vector:
+    """Return how much of a rank is kept, from 0 to 1, so far from the mean of the neighbours.
+
+    All of it in the middle of their width and up to its end, about; nothing a width from the mean.
+    Where the line does not reach, a rank is 0 or 1 whatever the prediction, and a few such rows of
+    a tail would make a dependence that other rows do not show.
+    """
+    if width == 0:
+        return np.asarray(away == 0, np.float64)
+    return np.clip(2 - 2 * np.abs(away) / width, 0.0, 1.0)
 
 
 def _is_a_classifier(model: FairPostprocessor) -> bool:
@@ -47,7 +175,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         p_t = (1 - t) p + t Q(U(z, p))
 
     with U the rank of the prediction p among those of its neighbours in the attribute z, Q the
-    quantile function of all predictions, and t the smallest strength that keeps HGR-KB(z, p_t) at
+    quantile function of all predictions, and t the smallest strength that keeps HGR(z, p_t) at
     most the threshold.  At t = 0 predictions are those of the model; at t = 1 they have about the
     same distribution for every z.  Rows of the same z keep their order at every t.
 
@@ -60,14 +188,14 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
     Args:
       estimator: a regressor of scikit-learn, a classifier with ``predict_proba``, or a pipeline or
         search that ends in one.
-      threshold: in (0, 1], of HGR-KB.
-      h, k: degrees of the attribute and of the prediction.
+      penalty: a `Penalty` without ``given``, a statistic, or its name: what is kept low, "kb" as
+        in `Penalty`.
+      threshold: in (0, 1], in place of that of the penalty, which is 0.2 unless it says otherwise.
       guarantee: a level as 0.95: hold back ``guarantee_fraction`` of the rows.  Strengths are
         bounded on them from 1 downward, as by `certify`; the last before the first whose bound
         exceeds the threshold is taken, or `NoSolutionFound` raised if t = 1 already has none.
-        Without it (None) t is the smallest at which the sample value of HGR-KB of out-of-fold
-        predictions is at most the threshold, their transport learned on the other folds.  That
-        value is biased upward, so on few rows t is rather too large than too small.
+        Without it (None) t is the smallest at which the sample value of out-of-fold predictions is
+        at most the threshold, their transport learned on the other folds.
       guarantee_fraction: of the rows, with ``guarantee``.
       n_neighbors: how many rows in z make the rank; None for the root of their number.  Rows with
         the same z count too.  Of a category the neighbours are the rows of the same level.
@@ -84,8 +212,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
 
     Degenerate cases: a prediction beyond those of its neighbours has the rank of the outermost.
     Predictions of few distinct values, and attributes of few rows nearby, leave a dependence even
-    at t = 1.  Few rows in a tail of z can make most of it: guarantees then fail more often than
-    they say, as `certify` tells; take ranks of such an attribute.
+    at t = 1.
 
     Source: Chzhen, Denis, Hebiri, Oneto & Pontil, "Fair regression with Wasserstein barycenters"
     (2020).
@@ -105,16 +232,15 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
 
     estimator: Any
     _: dataclasses.KW_ONLY
-    threshold: float = 0.2
-    h: int = 5
-    k: int = 5
+    penalty: Any = "kb"
+    threshold: float | None = None
     guarantee: float | None = None
     guarantee_fraction: float = 0.4
     n_neighbors: int | None = None
     cv: Any = 5
     random_state: Any = None
 
-    def fit(self, X: Any, y: ArrayLike, protected: ArrayLike | str | int | None = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: ArrayLike, protected: Protected = None) -> Self:  # noqa: N803
         """Fit the model, and learn how far its predictions are to be moved.
 
         Args:
@@ -133,12 +259,11 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         """
         for name in ("certificate_", "estimator_", "strength_", "transport_", "classes_"):
             self.__dict__.pop(name, None)  # of an earlier fit, should this one fail
-        X, y = validation.validate_data(self, X, y, skip_check_array=True)  # noqa: N806
+        data = TrainingData.of(X, y, protected)
+        X, y = validation.validate_data(self, data.x, data.y, skip_check_array=True)  # noqa: N806
         X, y = sklearn_utils.indexable(X, y)  # noqa: N806
-        labels = self._checked_targets(y)
-        column = protected if isinstance(protected, str | int | np.integer) else None
-        z = named_column(X, protected)
-        if z is None:
+        data = dataclasses.replace(data, x=X, y=self._checked_targets(y))
+        if not data.z:
             if self.guarantee is not None:
                 raise ValueError("a guarantee needs fit(X, y, protected=...); it was not given.")
             warnings.warn(
@@ -147,42 +272,60 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
                 UserWarning,
                 stacklevel=2,
             )
-            model = base.clone(self.estimator).fit(X, labels)
-            self._keep(model, 0.0, None, None, None)
-            return self
-        penalty = Penalty(
-            "kb",
-            self.threshold,
-            h=check_count("h", self.h),
-            k=check_count("k", self.k),
-            name=column if isinstance(column, str) else "z",
-        )
-        attribute = learn_attribute(penalty, z, np.zeros(len(labels)))
-        encoded, penalty = attribute.encode(z, len(labels)), attribute.suited(penalty)
+            self.estimator_ = base.clone(self.estimator).fit(X, data.y)
+            self.strength_: float = 0.0
+            self.transport_: Transport | None = None
+        else:
+            self._learn_strength(data)
+            self._column = protected if isinstance(protected, str | int | np.integer) else None
+        if _is_a_classifier(self):
+            self.classes_ = self.estimator_.classes_
+        return self
+
+    def _learn_strength(self, data: TrainingData) -> None:
+        """Fit the model, and learn transport and strength."""
+        name, z = data.single()
+        penalty = self._penalty(name)
+        encoder = Encoding.learn(penalty, z)
+        penalty = encoder.suited(penalty)
         random = sklearn_utils.check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
         if self.guarantee is None:
-            model, p, folds = self._fit_model(X, labels, seed)
-            strength = _least_strength(penalty, encoded, p, self._other_folds(encoded, p, folds))
-            transport = self._learn(encoded, p)
+            encoded = encoder.encode(z)
+            model, p, folds = self._fit_model(data.x, data.y, seed)
+            transported = self._other_folds(encoded, p, folds)
+            strength = _least_strength(penalty, encoded, p, transported)
+            transport = self._transport(encoded, p)
         else:
+            check_certifiable(penalty)
             level = check_level("guarantee", self.guarantee)
-            share = checked_share("guarantee_fraction", self.guarantee_fraction)
-            stratified = labels if _is_a_classifier(self) else None
-            train, held = split_rows(np.arange(len(labels)), share, seed, stratified)
-            part, test = (sklearn_utils._safe_indexing(X, rows) for rows in (train, held))
-            model, p, _ = self._fit_model(part, labels[train], seed)
-            transport = self._learn(encoded[train], p)
-            p, z = self._model_output(model, test), encoded[held]
-            strength, certificate = _certified(penalty, z, p, transport(z, p), level)
-            self.certificate_ = certificate
-        self._keep(model, strength, transport, attribute, column)
-        return self
+            share, by_class = self.guarantee_fraction, _is_a_classifier(self)
+            train, held = data.split("guarantee_fraction", share, seed, by_class=by_class)
+            model, p, _ = self._fit_model(train.x, train.y, seed)
+            transport = self._transport(encoder.encode(train.single()[1]), p)
+            p, encoded = self._model_output(model, held.x), encoder.encode(held.single()[1])
+            transported = transport(encoded, p)
+            strength, (self.certificate_,) = last_accepted(
+                (([strength], 0, strength) for strength in reversed(STRENGTHS)),
+                lambda t: [bounded(penalty, encoded, _mixed(p, transported, t), level)],
+            )
+        self.estimator_, self.strength_, self.transport_ = model, strength, transport
+        self._encoder = encoder
+
+    def _penalty(self, name: str) -> Penalty:
+        """Return the penalty that says how far predictions are moved."""
+        (penalty,) = as_penalties(self.penalty, self.threshold) or (None,)
+        if penalty is None or not penalty.penalised or penalty.given or penalty.memory > 1:
+            raise ValueError(
+                "penalty must have a threshold, and neither given nor memory; got"
+                f" {self.penalty!r}."
+            )
+        return dataclasses.replace(penalty, name=name)
 
     def predict(
         self,
         X: Any,  # noqa: N803
-        protected: ArrayLike | str | int | None = None,
+        protected: Protected = None,
     ) -> NDArray[Any]:
         """Return predictions ``(n,)``; of a classifier, labels.
 
@@ -205,7 +348,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
     def predict_proba(
         self,
         X: Any,  # noqa: N803
-        protected: ArrayLike | str | int | None = None,
+        protected: Protected = None,
     ) -> NDArray[Any]:
         """Return probabilities ``(n, 2)`` of a classifier; arguments and errors as `predict`."""
         validation.check_is_fitted(self, "estimator_")
@@ -215,7 +358,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         self,
         X: Any,  # noqa: N803
         y: ArrayLike,
-        protected: ArrayLike | str | int | None = None,
+        protected: Protected = None,
     ) -> float:
         """Return R2, of a classifier the accuracy; arguments and errors as `predict`."""
         score = metrics.accuracy_score if _is_a_classifier(self) else metrics.r2_score
@@ -236,19 +379,6 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         if tags.classifier_tags is not None:
             tags.classifier_tags.multi_class = False
         return tags
-
-    def _keep(
-        self,
-        model: Any,
-        strength: float,
-        transport: Transport | None,
-        attribute: Attribute | None,
-        column: Any,
-    ) -> None:
-        self.estimator_, self.strength_, self.transport_ = model, strength, transport
-        self._attribute, self._column = attribute, column
-        if _is_a_classifier(self):
-            self.classes_ = model.classes_
 
     def _checked_targets(self, y: Any) -> NDArray[Any]:
         y = np.asarray(sklearn_utils.column_or_1d(y, warn=True))
@@ -295,7 +425,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         p = _one_column(output[:, 1] if classifier else output, len(y))
         return base.clone(self.estimator).fit(X, y), p, folds
 
-    def _learn(self, z: NDArray[Any], p: NDArray[np.float64]) -> Transport:
+    def _transport(self, z: NDArray[Any], p: NDArray[np.float64]) -> Transport:
         neighbors = self.n_neighbors
         return Transport.learn(
             z, p, None if neighbors is None else check_count("n_neighbors", neighbors)
@@ -307,7 +437,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         """Return predictions transported by what the other folds say."""
         found = np.empty_like(p)
         for rest, fold in folds:
-            found[fold] = self._learn(z[rest], p[rest])(z[fold], p[fold])
+            found[fold] = self._transport(z[rest], p[rest])(z[fold], p[fold])
         return found
 
     def _model_output(self, model: Any, X: Any) -> NDArray[np.float64]:  # noqa: N803
@@ -322,19 +452,20 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         return found if self.strength_ == 0 else np.stack([1 - second, second], axis=1)
 
     def _moved(self, p: NDArray[Any], X: Any, protected: Any) -> NDArray[Any]:  # noqa: N803
-        if self.transport_ is None or self._attribute is None:
+        """Return predictions of the model, moved."""
+        if self.transport_ is None:
             return p
-        z = named_column(X, self._column if protected is None else protected)
-        if z is None:
+        data = TrainingData.of(X, None, self._column if protected is None else protected)
+        if not data.z:
             raise ValueError(
                 "predictions need the protected attribute of their rows: give predict(X,"
                 " protected), or name a column of X in fit."
             )
-        encoded = self._attribute.encode(z, len(p))
+        z = self._encoder.encode(data.single()[1])
         if self.strength_ == 0:
             return p
         p = np.asarray(p, np.float64)
-        return mixed(p, self.transport_(encoded, p), self.strength_)
+        return _mixed(p, self.transport_(z, p), self.strength_)
 
 
 def _one_column(output: Any, rows: int) -> NDArray[np.float64]:
@@ -355,40 +486,15 @@ def _least_strength(
     """Return the smallest strength that keeps the threshold on these rows; 1 if none does."""
     value = 1.0
     for strength in STRENGTHS:
-        value = measured(penalty, z, mixed(p, transported, strength))
+        value = measured(penalty, z, _mixed(p, transported, strength))
         if value <= float(np.asarray(penalty.threshold)):
             return strength
-    h, k = penalty.h, penalty.k
     warnings.warn(
-        f"no strength is enough: at 1, HGR-KB({h}, {k}) of {penalty.name} and out-of-fold"
-        f" predictions is {value:.3f}, above the threshold {penalty.threshold:g}. Predictions have"
-        " strength 1; more rows, lower degrees h and k or a higher threshold are needed.",
+        f"no strength is enough: at 1, {name_of(penalty.statistic)} of {penalty.name} and"
+        f" out-of-fold predictions is {value:.3f}, above the threshold {penalty.threshold:g}."
+        " Predictions have strength 1; more rows, lower degrees h and k or a higher threshold are"
+        " needed.",
         UserWarning,
         stacklevel=3,
     )
     return 1.0
-
-
-def _certified(
-    penalty: Penalty,
-    z: NDArray[Any],
-    p: NDArray[np.float64],
-    transported: NDArray[np.float64],
-    level: float,
-) -> tuple[float, Certificate]:
-    """Return the last strength, from 1 downward, that rows held back accept, and its certificate.
-
-    Raises:
-      NoSolutionFound: if 1 is not accepted.
-    """
-    tried: list[Candidate] = []
-    kept: tuple[float, Certificate] | None = None
-    for strength in reversed(STRENGTHS):
-        found = bounded(penalty, z, mixed(p, transported, strength), level)
-        tried.append(Candidate(strength, 0, found.value, found.bound, found.holds))
-        if not found.holds:
-            break
-        kept = strength, found
-    if kept is None:
-        raise NoSolutionFound(dataclasses.replace(found, candidates=tuple(tried)))
-    return kept[0], dataclasses.replace(kept[1], candidates=tuple(tried))

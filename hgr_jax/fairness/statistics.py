@@ -1,7 +1,7 @@
-"""Statistics: KB, SK, Total, Neural and functions of one's own.
+"""What is penalised: dependences of a prediction on an attribute, as static objects.
 
-Each is a frozen, hashable object (static under `jax.jit`) with two pure methods: ``init`` makes the
-state that is carried from step to step, ``value`` returns the dependence and the next state.
+A statistic is frozen and hashable (static under `jax.jit`) and has two pure methods: ``init`` makes
+the state that is carried from step to step, ``value`` returns the dependence and the next state.
 """
 
 from __future__ import annotations
@@ -27,47 +27,125 @@ from hgr_jax._checks import (
     check_level,
 )
 from hgr_jax.core.kernels import KernelLike
-from hgr_jax.fairness.statistic import Statistic
 from hgr_jax.inference.intervals import upper_bound
-from hgr_jax.measures import kb, sk, total
+
+
+class Statistic(abc.ABC):
+    """A dependence of a prediction on a protected attribute, as `Penalty` keeps it low.
+
+        state = statistic.init(z, prediction, key=key)
+        value, state = statistic.value(state, z, prediction)      # every step
+
+    Derive one of your own where a function does not do: one with a state.  It must be hashable, as
+    a frozen dataclass is (equal ones share compiled programs), and its state a pytree whose shapes
+    stay as they are.
+
+    Attributes:
+      categorical: whether ``value`` takes one-hot columns ``z (n, c)``.
+      weighted: whether it takes ``weights``, as ``Penalty(given="classes")`` needs.
+      partial: whether it takes ``given``, as ``Penalty(given="polynomials")`` needs.
+      kernels: of z and of the prediction, where it has some; else None.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from hgr_jax.fairness import KB, Penalty, Statistic
+      >>> class Moving(Statistic):
+      ...     '''HGR-KB, averaged over steps.'''
+      ...     def init(self, z, prediction, *, key=None):
+      ...         return jnp.zeros(())
+      ...     def value(self, state, z, prediction, **conditions):
+      ...         now, _ = KB(2, 2).value((), z, prediction)
+      ...         mean = (state + now) / 2
+      ...         return mean, mean
+      >>> z = jnp.linspace(-1, 1, 200)
+      >>> penalty = Penalty(Moving(), threshold=0.3)
+      >>> values, state = penalty.values(penalty.init(z, z), z, z**2)
+      >>> print(f"{values[0]:.2f}")
+      0.50
+    """
+
+    categorical: bool = False
+    weighted: bool = False
+    partial: bool = False
+
+    @property
+    def kernels(self) -> tuple[KernelLike | None, KernelLike | None]:
+        """The kernels of z and of the prediction, None where it has none."""
+        return None, None
+
+    def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> Any:
+        """Return the state that is carried from step to step, a pytree: none here.
+
+        Args:
+          z: of a first batch ``(n,)``, or one-hot ``(n, c)``, traced.
+          prediction: ``(n,)``, traced.
+          key: for what it draws.
+        """
+        del z, prediction, key
+        return ()
+
+    @abc.abstractmethod
+    def value(
+        self, state: Any, z: Array, prediction: Array, **conditions: Array
+    ) -> tuple[Array, Any]:
+        """Return the dependence, a scalar with derivatives, and the next state.
+
+        Args:
+          state: of `init`, or of the step before.
+          z: ``(n,)``, or one-hot ``(n, c)``, traced.
+          prediction: ``(n,)``, traced.
+          conditions: ``weights (n,)``, of which 0 leaves a row out, if `weighted`; ``given (n,)``,
+            a target whose polynomials are removed from z and prediction, if `partial`; traced.
+        """
+
+    def held_out(self, state: Any, z: Array, prediction: Array, **conditions: Array) -> Array:
+        """Return the dependence on rows that had no part in the state; arguments as `value`."""
+        return self.value(state, z, prediction, **conditions)[0]
+
+    def parameters(self, levels: int | None) -> int | None:
+        """Return the parameters of the upward bias of a sample value, see `corrected`.
+
+        Args:
+          levels: of a categorical attribute; None for numbers.
+
+        Returns:
+          None where no such correction is known.
+        """
+        del levels
+        return None
+
+    def least_rows(self, levels: int | None) -> int:
+        """Return the number of rows below which the value constrains nothing.
+
+        Args:
+          levels: as in `parameters`.
+        """
+        parameters = self.parameters(levels)
+        return 2 if parameters is None else parameters + 3
+
+    def suited(self, distinct: int) -> Statistic:
+        """Return the statistic with a degree of z that its ``distinct`` values support."""
+        del distinct
+        return self
 
 
 class Projection(Statistic):
-    """What the statistics by projections on kernels have in common: they take all there is."""
+    """What statistics by projections on kernels share: they take all conditions."""
 
-    @property
-    def categorical(self) -> bool:
-        """Whether `value` takes one-hot columns."""
-        return True
-
-    @property
-    def weighted(self) -> bool:
-        """Whether `value` takes weights."""
-        return True
-
-    @property
-    def partial(self) -> bool:
-        """Whether `value` takes given variables."""
-        return True
+    categorical = weighted = partial = True
 
     def value(
-        self,
-        state: Any,
-        z: Array,
-        prediction: Array,
-        *,
-        weights: Array | None = None,
-        given: Array | None = None,
+        self, state: Any, z: Array, prediction: Array, **conditions: Array
     ) -> tuple[Array, Any]:
         """Return the dependence and the next state."""
         h, k = self.kernels
         if z.ndim == 2 and not callable(h):
             h = 1  # of one-hot columns the columns themselves
-        options: dict[str, Any] = {"weights": weights}
-        if given is not None and self.partial:
-            # Of a lower degree, polynomials of y would leave some of those of a prediction equal
+        options: dict[str, Any] = dict(conditions)
+        if "given" in options:
+            # Of a lower degree, polynomials of y would leave a dependence of a prediction equal
             # to y.
-            options |= {"given": given, "given_degree": k}
+            options["given_degree"] = k
         return self._dependence(z, prediction, h, k, **options), state
 
     @abc.abstractmethod
@@ -91,8 +169,14 @@ class TwoKernels(Projection):
         return self.h, self.k
 
     def suited(self, distinct: int) -> Statistic:
-        """Return this with no higher degree of the attribute than its distinct values support."""
+        """Return the statistic with a degree of z that its ``distinct`` values support."""
         return self if callable(self.h) else dataclasses.replace(self, h=min(self.h, distinct - 1))
+
+    def _functions(self, levels: int | None) -> tuple[int, int] | None:
+        """Return how many functions of z and of the prediction there are, of degrees."""
+        if callable(self.h) or callable(self.k):
+            return None
+        return (self.h if levels is None else levels - 1), self.k
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,28 +219,24 @@ class KB(TwoKernels):
             _set(self, bound=check_level("bound", self.bound))
 
     @property
-    def partial(self) -> bool:
+    def partial(self) -> bool:  # type: ignore[override]
         """Whether `value` takes given variables."""
         return self.bound is None
 
     def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
         if self.bound is not None:
             return upper_bound(z, prediction, h, k, level=self.bound, **options)
-        return kb(z, prediction, h, k, **options)
+        return measures.kb(z, prediction, h, k, **options)
 
     def parameters(self, levels: int | None) -> int | None:
         """Return the parameters of the upward bias."""
-        return None if self.bound is not None else self._functions(levels)
+        functions = self._functions(levels)
+        return None if functions is None or self.bound is not None else sum(functions) - 1
 
     def least_rows(self, levels: int | None) -> int:
         """Return the number of rows below which it constrains nothing."""
         functions = self._functions(levels)
-        return 2 if functions is None else functions + 3
-
-    def _functions(self, levels: int | None) -> int | None:
-        if callable(self.h) or callable(self.k):
-            return None
-        return (self.h if levels is None else levels - 1) + self.k - 1
+        return 2 if functions is None else sum(functions) + 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,8 +273,8 @@ class SK(Projection):
 
     def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
         if z.ndim == 2:
-            return kb(z, prediction, 1, k, **options)
-        return sk(z, prediction, d=k, **options)
+            return measures.kb(z, prediction, 1, k, **options)
+        return measures.sk(z, prediction, d=k, **options)
 
     def parameters(self, levels: int | None) -> int | None:
         """Return the parameters of the upward bias."""
@@ -229,14 +309,13 @@ class Total(TwoKernels):
     """
 
     def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
-        return total(z, prediction, h, k, **options)
+        return measures.total(z, prediction, h, k, **options)
 
     def parameters(self, levels: int | None) -> int | None:
         """Return the parameters of the upward bias."""
-        if callable(self.h) or callable(self.k):
-            return None
+        functions = self._functions(levels)
         # Under independence the sum of squares is h k / (n - 1) on average (Pillai).
-        return max(self.h if levels is None else levels - 1, self.k)
+        return None if functions is None else max(functions)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,31 +354,17 @@ class Neural(Statistic):
         _set(self, learning_rate=float(self.learning_rate))
         check_flag("warm_start", self.warm_start)
 
-    @property
-    def categorical(self) -> bool:
-        """Whether `value` takes one-hot columns."""
-        return True
+    categorical = True
 
     def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> Any:
-        """Return networks trained to a first batch, where later ones go on from them.
-
-        Args:
-          z, prediction: of the batch.
-          key: of their initial weights; key 0 if None.
-        """
+        """Return networks trained to a first batch, where later ones go on from them."""
         if not self.warm_start:
             return ()
         key = jax.random.key(0) if key is None else as_key(key)
         return self._fit(z, prediction, key=key)
 
     def value(
-        self,
-        state: Any,
-        z: Array,
-        prediction: Array,
-        *,
-        weights: Array | None = None,
-        given: Array | None = None,
+        self, state: Any, z: Array, prediction: Array, **conditions: Array
     ) -> tuple[Array, Any]:
         """Return the dependence and the next state."""
         options = {"init": state} if self.warm_start else {}
@@ -307,15 +372,7 @@ class Neural(Statistic):
         fit = self._fit(z, prediction, key=key, steps=self.steps, **options)
         return fit.correlation, lax.stop_gradient(fit) if self.warm_start else ()
 
-    def held_out(
-        self,
-        state: Any,
-        z: Array,
-        prediction: Array,
-        *,
-        weights: Array | None = None,
-        given: Array | None = None,
-    ) -> Array:
+    def held_out(self, state: Any, z: Array, prediction: Array, **conditions: Array) -> Array:
         """Return |correlation| of other rows under the networks of the state.
 
         Without ``warm_start`` there are none, and new ones are trained to these rows.
@@ -367,20 +424,59 @@ class Function(Statistic):
             check_flag(name, getattr(self, name))
 
     def value(
-        self,
-        state: Any,
-        z: Array,
-        prediction: Array,
-        *,
-        weights: Array | None = None,
-        given: Array | None = None,
+        self, state: Any, z: Array, prediction: Array, **conditions: Array
     ) -> tuple[Array, Any]:
         """Return the dependence and the next state."""
-        options = {"weights": weights, "given": given}
-        named = {name: option for name, option in options.items() if option is not None}
-        return as_estimate(self.function, z, prediction, named), state
+        return as_estimate(self.function, z, prediction, conditions), state
 
 
 def _set(statistic: Statistic, **checked: Any) -> None:
     for name, value in checked.items():
         object.__setattr__(statistic, name, value)
+
+
+def absolute_pearson(z: Array, prediction: Array) -> Array:
+    """Return |Pearson's correlation|."""
+    return jnp.abs(measures.pearson(z, prediction))
+
+
+def _plain(function: Callable[..., Array], *, categorical: bool = False) -> Function:
+    return Function(function, categorical=categorical, weighted=False, partial=False)
+
+
+NAMED_STATISTICS: dict[str, Statistic] = {
+    "ace": _plain(measures.ace),
+    "chi2": _plain(measures.chi2),
+    "distance_correlation": _plain(measures.distance_correlation, categorical=True),
+    "hsic": _plain(measures.hsic, categorical=True),
+    "kb": KB(),
+    "kde": _plain(measures.kde),
+    "kernel_cca": _plain(measures.kernel_cca, categorical=True),
+    "neural": Neural(),
+    "pearson": _plain(absolute_pearson),
+    "sk": SK(),
+}
+"""Statistics by the names of differentiable measures from 0 to 1, with their default options."""
+
+
+def as_statistic(value: Any) -> Statistic:
+    """Return a statistic, from one, its name, or a function ``(z, prediction) -> scalar``."""
+    if isinstance(value, Statistic):
+        return value
+    if isinstance(value, str) and value in NAMED_STATISTICS:
+        return NAMED_STATISTICS[value]
+    if isinstance(value, type):
+        raise ValueError(f"statistic is a class; make one of it: {value.__name__}().")
+    if callable(value):
+        return Function(value)
+    names = ", ".join(map(repr, NAMED_STATISTICS))
+    raise ValueError(
+        f"statistic must be one of {names}, a statistic as KB(5, 5), or a function"
+        f" (z, prediction) -> scalar; got {value!r}."
+    )
+
+
+def name_of(statistic: Statistic) -> str:
+    """Return the name that stands for a statistic, or its text."""
+    named = (name for name, known in NAMED_STATISTICS.items() if known == statistic)
+    return next(named, str(statistic))

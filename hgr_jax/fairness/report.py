@@ -1,4 +1,4 @@
-"""Evaluation of a model: score, and dependence of its predictions on a protected attribute."""
+"""Reports: score of a model, and dependence of its predictions on a protected attribute."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._checks import check_count
 from hgr_jax._optional import require
 from hgr_jax._texts import html_table
-from hgr_jax.fairness.attributes import as_column, is_one_hot, is_text, levels_of, numbers
+from hgr_jax.fairness.data import Protected, TrainingData, attribute_numbers, numbers
+from hgr_jax.fairness.networks import auc_or_accuracy, r2
 from hgr_jax.fairness.penalties import Penalty
-from hgr_jax.fairness.tasks import auc_or_accuracy, r2
+from hgr_jax.fairness.statistics import KB, SK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def didi(prediction: ArrayLike, z: ArrayLike, *, bins: int = 5) -> float:
+def didi(prediction: ArrayLike, protected: Protected, *, bins: int = 5) -> float:
     """Return the disparate impact discrimination index: how far group means are from the mean.
 
         DIDI = sum over groups v of | mean(prediction) - mean(prediction where z in v) |
 
     Args:
       prediction: ``(n,)`` numbers; the result is in their unit.
-      z: ``(n,)``. Text, or numbers of no more than ``bins`` values, are groups; other numbers
-        are cut at their quantiles: a discrete surrogate of a continuous attribute.
+      protected: ``(n,)``, or one-hot ``(n, c)``. Text, or numbers of no more than ``bins`` values,
+        are groups; other numbers are cut at their quantiles: a discrete surrogate of a continuous
+        attribute.  Rows of pandas objects are matched by their labels.
       bins: how many quantile groups.
 
     Raises:
@@ -43,19 +45,20 @@ def didi(prediction: ArrayLike, z: ArrayLike, *, bins: int = 5) -> float:
       >>> didi([0.0, 0.0, 1.0, 1.0], ["a", "a", "b", "b"])
       1.0
     """
-    prediction = numbers("prediction", prediction)
+    data = TrainingData.of(prediction, None, protected)
+    prediction = numbers("prediction", data.x)
     if prediction.ndim != 1 or not len(prediction):
         raise ValueError(f"prediction must have shape (n,), n >= 1; got {prediction.shape}.")
-    values = as_column("z", z, len(prediction))
     bins = check_count("bins", bins, least=2)
-    if values.ndim == 2:
-        values = values.argmax(axis=1)
-    text = is_text(values)
-    values = levels_of("z", values) if text else numbers("z", values)
-    levels, codes = np.unique(values, return_inverse=True)
-    if len(levels) > bins and not text:
-        edges = np.unique(np.quantile(values, np.arange(1, bins) / bins))
-        codes = np.searchsorted(edges, values, side="right")
+    return _didi(prediction, attribute_numbers(*data.single()), bins)
+
+
+def _didi(prediction: NDArray[Any], z: NDArray[Any], bins: int) -> float:
+    """Return `didi` of an attribute as numbers, or one-hot."""
+    codes = z.argmax(axis=1) if z.ndim == 2 else np.unique(z, return_inverse=True)[1]
+    if z.ndim == 1 and codes.max() >= bins:
+        edges = np.unique(np.quantile(z, np.arange(1, bins) / bins))
+        codes = np.searchsorted(edges, z, side="right")
     means = [prediction[codes == code].mean() for code in np.unique(codes)]
     return float(np.abs(np.array(means) - prediction.mean()).sum())
 
@@ -70,7 +73,7 @@ class FairnessReport:
         two-sided p-value ``pearson_p`` (not of a category), and ``didi`` on a discrete surrogate.
       score_name: what the score is.
       rows: how many there were.
-      degrees: of the attribute and of the prediction.
+      statistic: the HGR-KB of the figures.
       name: of the attribute.
       z, predictions: the attribute, and the predictions of each model.
     """
@@ -78,7 +81,7 @@ class FairnessReport:
     figures: Mapping[str, Mapping[str, float]]
     score_name: str
     rows: int
-    degrees: tuple[int, int]
+    statistic: KB
     name: str
     z: NDArray[Any] = dataclasses.field(repr=False)
     predictions: Mapping[str, NDArray[Any]] = dataclasses.field(repr=False)
@@ -100,7 +103,9 @@ class FairnessReport:
         """
         from hgr_jax.plotting import plot_predictions
 
-        h, k = self.degrees
+        h, k = self.statistic.h, self.statistic.k
+        if callable(h) or callable(k):
+            raise ValueError("a picture is of degrees h and k, not of kernels.")
         return plot_predictions(self.z, self.predictions, name=self.name, h=h, k=k)
 
     def __str__(self) -> str:
@@ -134,28 +139,26 @@ class FairnessReport:
 
 def report(
     model: Any,
-    X: ArrayLike,  # noqa: N803
+    X: Any,  # noqa: N803
     y: ArrayLike,
-    z: ArrayLike,
+    protected: Protected,
     *,
     baseline: Any = None,
-    h: int = 5,
-    k: int = 5,
+    statistic: KB = KB(5, 5),  # noqa: B008 - frozen
     bins: int = 5,
-    name: str = "protected attribute",
 ) -> FairnessReport:
-    """Report how a model stands on some rows, and beside a baseline: score and dependence on z.
+    """Report score and dependence of a model on some rows, and beside a baseline.
 
     Args:
       model: what has ``predict`` (an estimator, a `FairTrainer`), whose probability of the
         second class is taken where it has ``predict_proba``; or predictions ``(n,)``.
       X: inputs of the model.
       y: targets ``(n,)``.
-      z: the protected attribute ``(n,)``, numbers; or ``(n, c)``, one-hot, a category.
+      protected: the attribute ``(n,)``, numbers or text; one-hot ``(n, c)``; or the name or the
+        position of a column of X.  Rows of pandas objects are matched by their labels.
       baseline: another model, for instance one trained without the constraint; or None.
-      h, k: degrees of z and of the prediction, static; sk has degree k.
+      statistic: the HGR-KB that is reported, static; HGR-SK has its degree of the prediction.
       bins: of the discrete surrogate, see `didi`.
-      name: of the attribute, for the picture.
 
     Returns:
       A `FairnessReport`.
@@ -171,18 +174,17 @@ def report(
       >>> print(f"{found.figures['model']['kb']:.3f} {found.figures['model']['pearson']:.3f}")
       1.000 0.000
     """
-    y = np.asarray(y)
-    z = numbers("z", as_column("z", z, len(y)))
-    if z.ndim == 2 and not is_one_hot(z):
-        raise ValueError(f"z must have shape (n,) or be one-hot; got {z.shape}.")
+    data = TrainingData.of(X, y, protected)
+    name, z = data.single()
+    z, targets = attribute_numbers(name, z), np.asarray(data.y)
     models = {"model": model} if baseline is None else {"before": baseline, "after": model}
     figures, predictions, score_name = {}, {}, ""
     for title, one in models.items():
-        prediction, labels, kind = predicted(one, X, y)
+        prediction, labels, kind = predicted(one, data.x, targets)
         score, score_name = scored(prediction, labels, kind)
         predictions[title] = prediction
-        figures[title] = {"score": score, **_dependence(z, prediction, h, k, bins)}
-    return FairnessReport(figures, score_name, len(y), (h, k), name, z, predictions)
+        figures[title] = {"score": score, **_dependence(z, prediction, statistic, bins)}
+    return FairnessReport(figures, score_name, len(z), statistic, name, z, predictions)
 
 
 def predicted(
@@ -236,12 +238,12 @@ def measured(penalty: Penalty, z: NDArray[Any], prediction: NDArray[Any]) -> flo
 
 
 def _dependence(
-    z: NDArray[Any], prediction: NDArray[Any], h: int, k: int, bins: int
+    z: NDArray[Any], prediction: NDArray[Any], statistic: KB, bins: int
 ) -> dict[str, float]:
     penalties = {
-        "kb": Penalty("kb", h=h, k=k),
-        "kb_corrected": Penalty("kb", h=h, k=k, bias_corrected=True),
-        "sk": Penalty("sk", h=h, k=k),
+        "kb": Penalty(statistic),
+        "kb_corrected": Penalty(statistic, bias_corrected=True),
+        "sk": Penalty(SK(statistic.k)),
     }
     figures = {name: measured(penalty, z, prediction) for name, penalty in penalties.items()}
     if z.ndim == 1:
@@ -249,4 +251,4 @@ def _dependence(
         if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):
             found = require("scipy.stats", "fairness").pearsonr(z, prediction)
             figures |= {"pearson": float(found.statistic), "pearson_p": float(found.pvalue)}
-    return figures | {"didi": didi(prediction, z, bins=bins)}
+    return figures | {"didi": _didi(prediction, z, bins)}

@@ -1,4 +1,4 @@
-"""A network and its task: what is trained, its loss, its prediction and its score."""
+"""What is trained: a network, its task (loss, prediction, score), and its optimiser."""
 
 from __future__ import annotations
 
@@ -80,11 +80,7 @@ def identity(output: Array) -> Array:
 
 
 def check_values(y: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Check targets of squared error: of the shape of the output.
-
-    Raises:
-      ValueError: for another shape.
-    """
+    """Check that targets of squared error have the shape of the output."""
     if y.shape != shape:
         raise ValueError(
             f"y must have the shape of the network's output, {shape}; got shape {y.shape}."
@@ -92,22 +88,15 @@ def check_values(y: NDArray[Any], shape: tuple[int, ...]) -> None:
 
 
 def check_labels(y: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Check targets of log loss: 0 and 1 for an output ``(n,)``, 0 to c - 1 for ``(n, c)``.
-
-    Raises:
-      ValueError: for anything else.
-    """
+    """Check that targets of log loss are labels from 0, as many as an output of a shape has."""
     classes = 2 if len(shape) == 1 else shape[1]
     if y.ndim != 1 or not np.isin(y, np.arange(classes)).all():
+        values = np.unique(y)
+        shown = ", ".join(f"{v:g}" for v in values[:5]) + (", ..." if values.size > 5 else "")
         raise ValueError(
             f"y must hold labels from 0 to {classes - 1}, shape (n,), as the network has outputs"
-            f" of shape {shape}; got {_describe_targets(y)}."
+            f" of shape {shape}; got shape {y.shape} with values {shown}."
         )
-
-
-def _describe_targets(y: NDArray[Any]) -> str:
-    values = ", ".join(f"{value:g}" for value in np.unique(y)[:5])
-    return f"shape {y.shape} with values {values}{', ...' if np.unique(y).size > 5 else ''}"
 
 
 TASKS = {
@@ -144,7 +133,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": jax.nn.relu,
     "tanh": jnp.tanh,
     "logistic": jax.nn.sigmoid,
-    "identity": lambda x: x,
+    "identity": identity,
 }
 
 
@@ -183,3 +172,55 @@ def initialised_mlp(
 ) -> MLP:
     """Return an `MLP` whose weights are drawn in one compiled program."""
     return MLP(inputs, hidden, outputs, activation=ACTIVATIONS[activation], rngs=nnx.Rngs(key))
+
+
+def _adamw(learning_rate: Any, weight_decay: Any, steps: Any) -> optax.GradientTransformation:
+    def rate(done: Array) -> Array:
+        late = jnp.clip(2 * done / steps - 1, 0, 1)
+        return learning_rate / 2 * (1 + jnp.cos(jnp.pi * late))
+
+    return optax.adamw(rate, weight_decay=weight_decay, mask=_hidden_kernels)
+
+
+def _hidden_kernels(parameters: Any) -> Any:
+    """Return which arrays are weights of hidden layers: those of two axes but the last."""
+    leaves, structure = jax.tree.flatten(parameters)
+    kernels = [place for place, values in enumerate(leaves) if values.ndim > 1]
+    return jax.tree.unflatten(structure, [i in kernels[:-1] for i in range(len(leaves))])
+
+
+# One object: its settings are numbers of its state, so trainings of any settings share a program.
+_injected = optax.inject_hyperparams(_adamw)(learning_rate=1e-3, weight_decay=1.0, steps=np.inf)
+_first_state = jax.jit(_injected.init)
+
+
+def decaying_adamw(
+    learning_rate: float, alpha: float, steps: int | None
+) -> optax.GradientTransformation:
+    """Return AdamW with a rate that is constant at first, and falls to 0 in the second half.
+
+        rate_t = learning_rate / 2 * (1 + cos(pi * clip(2 t / steps - 1, 0, 1)))
+        theta <- theta - rate_t * (adam(gradient) + alpha * theta)
+
+    With a constant rate a constrained training goes to and fro around its threshold; the last
+    steps of a falling one find it.  The weights of hidden layers decay.  Biases memorise nothing;
+    and were the last layer to shrink, so would all predictions, which a measure of dependence does
+    not see and only the loss could mend.
+
+    Args:
+      learning_rate: of the first half of the steps.
+      alpha: decoupled weight decay.
+      steps: after which the rate is 0; None for a constant one.
+
+    Source: Loshchilov & Hutter, "Decoupled weight decay regularization" (2019).
+    """
+    settings = {
+        "learning_rate": np.float32(learning_rate),
+        "weight_decay": np.float32(alpha),
+        "steps": np.float32(np.inf if steps is None else steps),
+    }
+
+    def init(parameters: Any) -> Any:
+        return _first_state(parameters)._replace(hyperparams=settings)
+
+    return optax.GradientTransformation(init, _injected.update)

@@ -11,7 +11,14 @@ from scipy import stats
 from sklearn.metrics import r2_score, roc_auc_score
 
 import hgr_jax
-from hgr_jax.fairness import History, corrected, didi, report
+from hgr_jax.fairness import (
+    KB,
+    FairMLPClassifier,
+    History,
+    corrected,
+    didi,
+    report,
+)
 from hgr_jax.plotting import plot_history, plot_predictions
 
 
@@ -57,7 +64,9 @@ def test_probabilities_are_scored_by_the_area_under_the_curve(
 
 def test_a_baseline_stands_beside(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
-    found = report(prediction**2, None, y, z, baseline=prediction, h=2, k=3, name="age", bins=2)
+    found = report(
+        prediction**2, None, y, {"age": z}, baseline=prediction, statistic=KB(2, 3), bins=2
+    )
     assert list(found.figures) == ["before", "after"]
     lines = str(found).splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["before", "after"]
@@ -99,7 +108,7 @@ def test_report_says_what_is_wrong(rows: tuple[np.ndarray, ...]) -> None:
 def test_a_category_is_one_hot(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
     one_hot = np.eye(3)[np.digitize(z, (-0.5, 0.5))]
-    found = report(prediction, None, y, one_hot, k=3)
+    found = report(prediction, None, y, one_hot, statistic=KB(5, 3))
     with in_float64():
         value = hgr_jax.kb(one_hot, prediction, h=1, k=3)
         expected = {
@@ -112,7 +121,7 @@ def test_a_category_is_one_hot(rows: tuple[np.ndarray, ...]) -> None:
     assert figures.pop("score") == pytest.approx(r2_score(y, prediction), rel=1e-10)
     assert figures == pytest.approx(expected, rel=1e-10)
     assert "p-value" not in str(found)
-    with pytest.raises(ValueError, match="or be one-hot"):
+    with pytest.raises(ValueError, match="must be one-hot"):
         report(prediction, None, y, 2 * one_hot)
 
 
@@ -149,3 +158,22 @@ def test_picture_of_a_history() -> None:
     np.testing.assert_array_equal(multiplier.lines[0].get_ydata(), [0.5, 1])
     with pytest.raises(ValueError, match="empty"):
         plot_history(History({}, {}, {}))
+
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 3))
+Z = X[:, 0]
+Y = Z**2 + X[:, 1]
+
+
+def test_labels_that_a_model_does_not_know() -> None:
+    model = FairMLPClassifier(penalty=None, steps=5, random_state=0).fit(X, (Y > 0).astype(int))
+    with pytest.raises(ValueError, match=r"label\(s\) 7, which the model does not know"):
+        report(model, X, np.where(Y > 2, 7, 0), Z)
+
+
+def test_both_models_have_the_same_score() -> None:
+    label = (Y > 0).astype(float)
+    found = report(np.clip(Y, 0, 1), None, label, Z, baseline=Y)
+    assert found.score_name == "AUC"
+    assert found.figures["before"]["score"] == 1

@@ -1,0 +1,112 @@
+"""Checkpoints: a training in one archive, and a description of what it belongs to."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._archive import load_archive, save_archive
+from hgr_jax.fairness.statistics import Statistic
+
+KIND = "training"
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that cannot be written or read, or that belongs to another training."""
+
+
+def write_checkpoint(
+    path: Path,
+    description: Mapping[str, Any],
+    tree: Any,
+    columns: Mapping[str, NDArray[Any]],
+    notes: Mapping[str, Any],
+) -> None:
+    """Write a pytree of arrays, columns and notes, and what training they are of."""
+    leaves = [_host_array(leaf) for leaf in jax.tree.leaves(tree)]
+    arrays = {f"leaf {i}": leaf for i, leaf in enumerate(leaves)}
+    arrays |= {f"column {name}": column for name, column in columns.items()}
+    settings = {"description": dict(description), "notes": dict(notes), "leaves": len(leaves)}
+    try:
+        save_archive(path, KIND, settings, arrays)
+    except OSError as error:
+        raise CheckpointError(f"cannot write a checkpoint to {path}: {error}") from error
+
+
+def read_checkpoint(
+    path: Path, description: Mapping[str, Any], like: Any
+) -> tuple[Any, dict[str, NDArray[Any]], dict[str, Any]] | None:
+    """Return pytree (structured ``like`` one), columns and notes; None where there is no file.
+
+    Raises a CheckpointError for a damaged file, and one of another description.
+    """
+    try:
+        settings, arrays = load_archive(path, KIND)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CheckpointError(f"cannot read the checkpoint {path}: {error}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{error}; remove the file to start anew") from error
+    kept = settings["description"]
+    different = [name for name, value in description.items() if kept.get(name) != value]
+    leaves, structure = jax.tree.flatten(like)
+    stored = [arrays.pop(f"leaf {i}") for i in range(settings["leaves"])]
+    if not different and [a.shape for a in stored] != [_host_array(a).shape for a in leaves]:
+        different = ["the arrays of its optimiser or its penalties"]
+    if different:
+        raise CheckpointError(
+            f"the checkpoint {path} is of another training: it differs in {', '.join(different)}."
+            " Give the same data and settings, or another file."
+        )
+    restored = [_as_leaf(array, leaf) for array, leaf in zip(stored, leaves, strict=True)]
+    columns = {name.removeprefix("column "): array for name, array in arrays.items()}
+    return jax.tree.unflatten(structure, restored), columns, settings["notes"]
+
+
+def _host_array(leaf: Any) -> NDArray[Any]:
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(leaf)
+
+
+def _as_leaf(array: NDArray[Any], leaf: Any) -> Any:
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(leaf))
+    if array.dtype.kind == "V":  # bfloat16 and the like, which NumPy keeps as bytes
+        array = array.view(leaf.dtype)
+    return jnp.asarray(array, leaf.dtype)
+
+
+def described(value: Any) -> Any:
+    """Describe a setting by JSON that is the same in every process: functions by their names."""
+    if isinstance(value, functools.partial):
+        return [described(value.func), described(value.args), described(value.keywords)]
+    if isinstance(value, Mapping):
+        return {str(name): described(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [described(item) for item in value]
+    if isinstance(value, Statistic):
+        return [f"{type(value).__module__}.{type(value).__qualname__}", described(vars(value))]
+    if callable(value):
+        kind = value if hasattr(value, "__qualname__") else type(value)
+        return f"{kind.__module__}.{kind.__qualname__}"
+    return value if isinstance(value, int | float | str | type(None)) else repr(value)
+
+
+def digest(rows: Any) -> str:
+    """Return a digest of the arrays of a pytree: their shapes, dtypes and values."""
+    found = hashlib.sha256()
+    for leaf in jax.tree.leaves(rows):
+        array = _host_array(leaf)
+        found.update(repr((array.shape, str(array.dtype))).encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()

@@ -1,0 +1,754 @@
+"""Training of a Flax network under constraints: one compiled loop, and the trainer around it.
+
+A step descends the loss plus multipliers times excesses, and moves the multipliers by the
+violations.  `FairTrainer` runs steps between evaluations, keeps the history and the best network,
+and writes checkpoints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jax import Array, lax
+from numpy.typing import ArrayLike, NDArray
+
+from hgr_jax._checks import as_nonnegative, check_count
+from hgr_jax._progress import progress_bar
+from hgr_jax.core.rows import first_rows, pad_rows, padded_length
+from hgr_jax.fairness.checkpoints import (
+    CheckpointError,
+    described,
+    digest,
+    read_checkpoint,
+    write_checkpoint,
+)
+from hgr_jax.fairness.data import (
+    Encoding,
+    Protected,
+    Rows,
+    TrainingData,
+    check_batch_size,
+    make_constraint_rows,
+    make_rows,
+    numbers,
+)
+from hgr_jax.fairness.history import Best, Figures, History, Logger, StepFigures, better
+from hgr_jax.fairness.networks import Task, as_task
+from hgr_jax.fairness.penalties import (
+    DualState,
+    LagrangianDual,
+    Penalty,
+    PenaltyState,
+    as_penalties,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """The static part of a training: equal programs share their compiled code.
+
+    ``groups`` counts the groups of y of each penalty; ``update`` is one half of the optimiser.
+    Without a dual, multipliers stay.
+    """
+
+    training: nnx.GraphDef[Any]
+    inference: nnx.GraphDef[Any]
+    task: Task
+    update: optax.TransformUpdateFn
+    dual: LagrangianDual | None
+    groups: tuple[int, ...]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TrainState:
+    """The state of a training, from step to step.
+
+    ``variables`` are those of the network that are not trained: random streams, statistics.
+    """
+
+    step: Array
+    parameters: Any
+    variables: Any
+    optimizer_state: Any
+    dual: DualState
+    penalties: tuple[PenaltyState, ...]
+
+
+class TrainingError(FloatingPointError):
+    """A training that diverged; a trainer keeps its last good state."""
+
+
+@functools.partial(jax.jit, static_argnames=("program", "values"))
+def first_state(
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    network: tuple[Any, Any],
+    optimizer_state: Any,
+    rows: Rows,
+    key: Array,
+    values: int,
+) -> TrainState:
+    """Return the state before the first step; ``rows`` are about those of the first batch."""
+    parameters, variables = network
+    prediction = predict(program, parameters, variables, rows.x)
+    keys = jax.random.split(key, max(len(penalties), 1))
+    return TrainState(
+        step=jnp.zeros((), jnp.int32),
+        parameters=parameters,
+        variables=variables,
+        optimizer_state=optimizer_state,
+        dual=(program.dual or LagrangianDual()).init(values, dtype=rows.x.dtype),
+        penalties=tuple(
+            penalty.init(z, prediction, key=key)
+            for penalty, z, key in zip(penalties, rows.z, keys, strict=False)
+        ),
+    )
+
+
+def run_steps(
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    state: TrainState,
+    rows: Rows,
+    batches: NDArray[np.int32] | None,
+    steps: int,
+    constraint: Rows | None = None,
+) -> tuple[TrainState, StepFigures]:
+    """Run some steps, in one loop that is compiled for few numbers of steps.
+
+    ``batches (steps, batch)`` are indices into rows, `padded`; None where every step has all rows.
+    """
+    length = padded_length(steps)
+    if batches is not None:
+        batches = pad_rows(batches, length)
+    state, figures = _run_steps(
+        program, penalties, state, rows, batches, np.int32(steps), constraint, length=length
+    )
+    return state, jax.tree.map(lambda of_steps: np.asarray(of_steps)[:steps], figures)
+
+
+@functools.partial(jax.jit, static_argnames=("program", "length"))
+def _run_steps(
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    state: TrainState,
+    rows: Rows,
+    batches: Array | None,
+    steps: Array,
+    constraint: Rows | None,
+    *,
+    length: int,
+) -> tuple[TrainState, StepFigures]:
+    """Run the first ``steps`` of at most ``length``; figures of the others are 0."""
+
+    def step(state: TrainState, i: Array | int) -> tuple[TrainState, StepFigures]:
+        if batches is None:
+            return one_step(program, penalties, state, rows, constraint)
+        part = jax.tree.map(lambda leaf: leaf[batches[i]], rows)
+        return one_step(program, penalties, state, part, constraint)
+
+    def advance(i: Array, carried: tuple[TrainState, StepFigures]) -> Any:
+        state, figures = carried
+        state, now = step(state, i)
+        return state, jax.tree.map(lambda every, one: every.at[i].set(one), figures, now)
+
+    one = jax.eval_shape(lambda: step(state, 0)[1])
+    empty = jax.tree.map(lambda x: jnp.zeros((length, *x.shape), x.dtype), one)
+    return lax.fori_loop(0, steps, advance, (state, empty))
+
+
+def one_step(
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    state: TrainState,
+    rows: Rows,
+    constraint: Rows | None = None,
+) -> tuple[TrainState, StepFigures]:
+    """Take a step of descent of the parameters and of ascent of the multipliers."""
+    gradient, (figures, violations, variables, states) = jax.grad(
+        functools.partial(objective, program, penalties, state, rows, constraint), has_aux=True
+    )(state.parameters)
+    with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer
+        updates, optimizer_state = program.update(gradient, state.optimizer_state, state.parameters)
+    dual = state.dual
+    if violations.shape[0] and program.dual is not None:
+        dual = program.dual.update(violations, dual)
+    following = TrainState(
+        step=state.step + 1,
+        parameters=optax.apply_updates(state.parameters, updates),
+        variables=variables,
+        optimizer_state=optimizer_state,
+        dual=dual,
+        penalties=states,
+    )
+    return following, figures
+
+
+def objective(
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    state: TrainState,
+    rows: Rows,
+    constraint: Rows | None,
+    parameters: Any,
+) -> tuple[Array, tuple[StepFigures, Array, Any, tuple[PenaltyState, ...]]]:
+    """Return the task's loss plus multipliers times excesses, and what else a step needs.
+
+    These are the figures, violations ``(m,)``, variables of the network and states of penalties.
+    """
+    elsewhere = None
+    if constraint is not None:
+        elsewhere = lax.stop_gradient(predict(program, parameters, state.variables, constraint.x))
+    output, variables = forward(program.training, parameters, state.variables, rows.x)
+    task_loss = program.task.loss(output, rows.y)
+    prediction = program.task.prediction(output)
+    values, excesses, violations, states = [], [], [], []
+    for place, (penalty, before, z, group, groups) in enumerate(
+        zip(penalties, state.penalties, rows.z, rows.group, program.groups, strict=True)
+    ):
+        after = before
+        if penalty.threshold is not None:
+            measured, after = penalty.values(before, z, prediction, group, groups)
+            if constraint is not None and elsewhere is not None:
+                there, _ = penalty.values(before, constraint.z[place], elsewhere)
+                # The level of the rows where it is higher, the gradient of those trained on: rows
+                # that the network is fitted to in any way would no longer stand for new ones.
+                measured += lax.stop_gradient(jnp.maximum(there - measured, 0))
+            values.append(measured)
+            excesses.append(penalty.excess(measured))
+            violations.append(measured - jnp.asarray(penalty.threshold, measured.dtype))
+        states.append(after)
+    multipliers, none = state.dual.multipliers, jnp.zeros(0, task_loss.dtype)
+    loss = task_loss
+    if values:
+        loss = task_loss + jnp.sum(multipliers * jnp.concatenate(excesses))
+    joined, violated = (jnp.concatenate([none, *parts]) for parts in (values, violations))
+    figures = StepFigures(loss, task_loss, joined, multipliers)
+    return loss, (figures, violated, variables, tuple(states))
+
+
+def forward(
+    graph: nnx.GraphDef[Any], parameters: Any, variables: Any, x: Array
+) -> tuple[Array, Any]:
+    """Return the output of the network, ``(n,)`` or ``(n, columns)``, and its variables then."""
+    network = nnx.merge(graph, parameters, variables, copy=True)
+    output = network(x)
+    if output.ndim == 2 and output.shape[1] == 1:
+        output = output[:, 0]
+    _, _, after = split_network(network)
+    return output, after
+
+
+def in_mode(network: Any, *, training: bool) -> tuple[Any, Any, Any]:
+    """Return `split_network` of a copy of a network in one of its two modes."""
+    network = nnx.clone(network)
+    if training:
+        network.train()
+    else:
+        network.eval()
+    return split_network(network)
+
+
+def split_network(network: Any) -> tuple[Any, Any, Any]:
+    """Return the static part, parameters and other variables of a network."""
+    parts: Any = nnx.split(network, nnx.Param, ...)
+    graph, parameters, variables = parts
+    return graph, parameters, variables
+
+
+@functools.partial(jax.jit, static_argnames="program")
+def predict(program: Program, parameters: Any, variables: Any, x: Array) -> Array:
+    """Return predictions of the network in inference mode."""
+    output, _ = forward(program.inference, parameters, variables, x)
+    return program.task.prediction(output)
+
+
+@functools.partial(jax.jit, static_argnames="program")
+def evaluate(
+    program: Program,
+    penalties: tuple[Penalty, ...],
+    parameters: Any,
+    variables: Any,
+    rows: Rows,
+    states: tuple[PenaltyState, ...] | None = None,
+) -> Figures:
+    """Return the figures of a model on all rows, in inference mode.
+
+    ``states`` are those of the penalties, for rows that are not trained on.
+    """
+    output, _ = forward(program.inference, parameters, variables, rows.x)
+    prediction = program.task.prediction(output)
+    seen = list(zip(penalties, rows.z, rows.group, program.groups, strict=True))
+    hgr = tuple(penalty.hgr(z, prediction, group, groups) for penalty, z, group, groups in seen)
+    held_out = None
+    if states is not None:
+        parts = [
+            penalty.held_out(state, z, prediction, group, groups, hgr=values)
+            for (penalty, z, group, groups), state, values in zip(seen, states, hgr, strict=True)
+            if penalty.penalised
+        ]
+        held_out = jnp.concatenate([jnp.zeros(0, prediction.dtype), *parts])
+    return Figures(
+        loss=program.task.loss(output, rows.y),
+        score=program.task.score(prediction, rows.y),
+        hgr=hgr,
+        held_out=held_out,
+    )
+
+
+def padded(rows: Rows) -> Rows:
+    """Return rows to take batches of, in arrays of few lengths, for which steps are compiled.
+
+    (A loss over all rows is a caller's function, which cannot be told that some do not count.)
+    """
+    return jax.tree.map(lambda leaf: pad_rows(leaf, padded_length(len(leaf))), rows)
+
+
+def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArray[np.int32]:
+    """Return the rows of the batches of some steps, ``(steps, size)``: new orders in every epoch.
+
+    ``rows`` and ``done`` count all rows, and steps before these.
+    """
+    each = rows // size
+    first, last = done // each, (done + steps - 1) // each
+    orders = [
+        np.random.default_rng([seed, epoch]).permutation(rows)[: each * size].reshape(each, size)
+        for epoch in range(first, last + 1)
+    ]
+    start = done - first * each
+    return np.concatenate(orders)[start : start + steps].astype(np.int32)
+
+
+_adam = optax.adam(1e-3)
+
+
+class FairTrainer:
+    """Trains any Flax network while measured dependences stay below thresholds.
+
+        minimise over theta, maximise over lambda >= 0:
+            loss(output, y) + sum of lambda_i * max(0, statistic_i(z, prediction) - threshold_i)
+
+    Many steps run in one compiled loop with the data on the device.  The same seed
+    gives the same weights, bit for bit, on the same machine.
+
+    Args:
+      network: an `flax.nnx.Module`, ``(n, p) -> (n,)`` or ``(n, columns)``; it is not changed:
+        the trained one is `network`.  Dropout and batch statistics work as in Flax.
+      penalties: a `Penalty`, or several, each with its own multiplier(s); none trains without
+        a constraint.
+      task: ``"squared_error"``, ``"log_loss"`` (of logits), a loss ``(output, y) -> scalar``, or
+        a `Task`.
+      optimizer: of the network, any optax optimiser; Adam of 1e-3 if None.  Pass the same object
+        again, and another trainer of the same shapes compiles nothing.
+      dual: ascent of the multipliers, ``LagrangianDual()`` if None; or a number, to which all
+        multipliers are fixed: the paper's penalty with a constant weight, which has to be tuned.
+      batch_size: rows of a step, drawn without replacement in every epoch (rows that do not
+        fill a batch wait for the next epoch); None, or as many as there are rows, for all.
+      seed: of the order of the rows and of "neural"; the network's own randomness is in it.
+      logger: a function ``(step, figures)``, called at every evaluation with the `History.last`
+        evaluation, and loss, values and multipliers of the step before it, as numbers by name.  If
+        it raises, a warning says so and it is not called again; the training goes on.
+
+    Raises:
+      TypeError, ValueError: for anything else.
+
+    Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression";
+    Fioretto et al., "Lagrangian duality for constrained deep learning" (2021).
+
+    Example:
+      >>> import numpy as np
+      >>> from flax import nnx
+      >>> from hgr_jax.fairness import MLP, FairTrainer, Penalty
+      >>> rng = np.random.default_rng(0)
+      >>> x = rng.normal(size=(200, 3)); z = x[:, 0]; y = z**2 + x[:, 1]
+      >>> trainer = FairTrainer(MLP(3, rngs=nnx.Rngs(0)), penalties=Penalty("kb", threshold=0.3))
+      >>> history = trainer.fit(x, y, z, steps=20)
+      >>> trainer.predict(x).shape, len(history.steps["loss"])
+      ((200,), 20)
+    """
+
+    def __init__(
+        self,
+        network: nnx.Module,
+        *,
+        penalties: Penalty | Sequence[Penalty] = (),
+        task: Task | str | Callable[[Array, Array], Array] = "squared_error",
+        optimizer: optax.GradientTransformation | None = None,
+        dual: LagrangianDual | float | None = None,
+        batch_size: int | None = None,
+        seed: int = 0,
+        logger: Logger | None = None,
+    ) -> None:
+        if not isinstance(network, nnx.Module):
+            raise TypeError(f"network must be a flax.nnx.Module; got {type(network).__name__}.")
+        if batch_size is not None:
+            check_count("batch_size", batch_size, least=2)
+        self.task: Task = as_task(task)
+        self.penalties = as_penalties(penalties)
+        self.batch_size = batch_size
+        self.seed = check_count("seed", seed, least=0)
+        self.optimizer = _adam if optimizer is None else optimizer
+        self.dual = LagrangianDual() if dual is None else dual
+        if not isinstance(self.dual, LagrangianDual):
+            as_nonnegative("dual", self.dual, jnp.float32)
+        if not (logger is None or callable(logger)):
+            raise TypeError(f"logger must be a function (step, figures); got {logger!r}.")
+        self.logger = logger
+        self.history = History({}, {}, {})
+        self.state: TrainState | None = None
+        self.encoders: tuple[Encoding, ...] = ()
+        self.limits: tuple[float, float] | None = None
+        self._initial = nnx.clone(network)
+        leaves = jax.tree.leaves(in_mode(network, training=True)[1])
+        self._dtype = leaves[0].dtype if leaves else jnp.result_type(float)
+        self._program: Program | None = None
+        self._suited: tuple[Penalty, ...] = ()
+        self._best: Best | None = None
+        self._went_back = False  # to the best, after early stopping
+        self._validated = ""  # digest of the rows that the best is the best on
+        self._trained_on = ""
+
+    @property
+    def network(self) -> Any:
+        """The network as it is now, or the best one after early stopping; in inference mode."""
+        graph, *arrays = in_mode(self._initial, training=False)
+        return nnx.merge(graph, *(arrays if self.state is None else self._arrays), copy=True)
+
+    @property
+    def multipliers(self) -> dict[str, float]:
+        """The multiplier of each penalised value."""
+        if self.state is None:
+            return {}
+        return dict(zip(self.history.penalised, self.state.dual.multipliers.tolist(), strict=True))
+
+    @property
+    def _arrays(self) -> tuple[Any, Any]:
+        """Parameters and variables of the network, of the best one after early stopping."""
+        chosen = self._best if self._went_back else self.state
+        assert chosen is not None
+        return chosen.parameters, chosen.variables
+
+    def predict(self, x: ArrayLike) -> Array:
+        """Return predictions ``(n,)`` or ``(n, columns)`` at inputs ``x (n, p)``.
+
+        They are within ``limits``, where `fit_certified` has set some.
+
+        Raises:
+          ValueError: before training.
+        """
+        if self.state is None or self._program is None:
+            raise ValueError("there is nothing to predict with yet: call fit first.")
+        x = numbers("x", x, self._dtype)
+        filled = pad_rows(x, padded_length(len(x)))  # so that few numbers of rows are compiled
+        found = predict(self._program, *self._arrays, filled)
+        found = found if self.limits is None else jnp.clip(found, *self.limits)
+        return first_rows(found, len(x))
+
+    def fit(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        protected: Protected = None,
+        *,
+        steps: int = 500,
+        validation: tuple[Any, ...] | None = None,
+        constraint_rows: tuple[ArrayLike, Protected] | None = None,
+        evaluate_every: int = 25,
+        patience: int | None = None,
+        progress: bool = False,
+        checkpoint: str | Path | None = None,
+    ) -> History:
+        """Train until ``steps`` steps have been made in all; called again, it goes on from there.
+
+        Args:
+          x: inputs ``(n, p)``, numbers.
+          y: targets ``(n,)`` or ``(n, columns)``; for "log_loss" 0 and 1, or labels from 0.
+          protected: the protected attribute ``(n,)`` of all penalties: numbers, which penalties see
+            scaled to [-1, 1]; text, or one-hot columns ``(n, c)``, for a categorical attribute.
+            Or several, each of the penalty of its name: a mapping, a frame, or names of columns of
+            x.  Rows of pandas objects are matched by their labels.
+          steps: in all.
+          validation: ``(x, y)`` or ``(x, y, protected)`` of rows to evaluate on, not to train on.
+          constraint_rows: ``(x, protected)`` of rows that the network is not trained on, and that
+            need no targets.  What is penalised, and what moves the multipliers, is then the larger
+            of the measures on both sets; its gradient is that of the training rows.  So a network
+            that memorises these does not hide the dependence on others.  All are measured in
+            every step.  Not for penalties with ``given`` or ``memory``.
+          evaluate_every: steps between evaluations, which are also where progress is shown and
+            checkpoints are written.
+          patience: stop after so many evaluations on ``validation`` without a better one, and go
+            back to the best: one whose penalised measures, with less of their upward bias
+            (``held_out_NAME`` of the history), exceed their thresholds less; of those that do not
+            exceed them, the one with the highest score.  Never if None.
+          progress: show a bar (the extra ``fairness``).
+          checkpoint: a file, where the training is kept at every evaluation, and from which it
+            goes on if it is of the same data and settings (those of optimisers, which are
+            functions, cannot be compared).  However often a run was killed and started again, the
+            result is the same, bit for bit.
+
+        Returns:
+          The `History` so far, also in `history`.
+
+        Raises:
+          TypeError, ValueError: for data that cannot be trained on: not finite, of other lengths
+            or labels, a protected attribute that does not vary.
+          TrainingError: if the loss or a parameter stops being finite; `state` and `history`
+            are those of the last evaluation.
+          CheckpointError: if the checkpoint cannot be used.
+        """
+        steps = check_count("steps", steps)
+        patience = None if patience is None else check_count("patience", patience)
+        evaluate_every = check_count("evaluate_every", evaluate_every)
+        if patience is not None and validation is None:
+            raise ValueError("patience needs validation=(x, y, protected): rows to stop by.")
+        rows, test, constraint = self._start(x, y, protected, validation, constraint_rows)
+        self._went_back, self.limits = False, None
+        path = None if checkpoint is None else Path(checkpoint)
+        belongs = self._description() | {
+            "validation rows": self._validated,
+            "evaluate_every": evaluate_every,
+            "patience": patience,
+            "constraint rows": "" if constraint is None else digest(constraint),
+        }
+        if path is not None:
+            self._restore(path, belongs)
+            self._went_back, self.limits = False, None
+        assert self.state is not None
+        done, logger = int(self.state.step), self.logger
+        ends = [*range((done // evaluate_every + 1) * evaluate_every, steps, evaluate_every), steps]
+        drawn = rows if self._size(rows) is None else padded(rows)
+        with progress_bar(progress, max(steps, done), unit="step", extra="fairness") as advance:
+            advance(done)
+            for end in ends if done < steps else []:
+                if patience is not None and self._best and self._best.waited >= patience:
+                    break
+                self._advance(rows, drawn, test, constraint, end)
+                if path is not None:
+                    self._write(path, belongs)
+                if logger is not None:
+                    logger = self.history.log(logger, end)
+                last = {n: f"{v:.3g}" for n, v in self.history.last.items()}
+                shown = {n: v for n, v in last.items() if n != "step" and "loss" not in n}
+                advance(end - done, shown)
+                done = end
+        self._went_back = patience is not None and self._best is not None
+        return self.history
+
+    def save(self, path: str | Path) -> None:
+        """Keep the training in a file; see `resume`.
+
+        Raises:
+          ValueError: before training.  CheckpointError: if it cannot be written.
+        """
+        if self.state is None:
+            raise ValueError("there is nothing to save yet: call fit first.")
+        self._write(Path(path), self._description())
+
+    def resume(
+        self, path: str | Path, x: ArrayLike, y: ArrayLike, protected: Protected = None
+    ) -> FairTrainer:
+        """Take up a training that `save`, or ``fit(checkpoint=...)``, kept.
+
+        Args:
+          path: of the file.
+          x, y, protected: the training rows, as they were.
+
+        Returns:
+          This trainer, which must have been made with the same arguments.
+
+        Raises:
+          CheckpointError: if there is none, or it is of other settings or rows.
+        """
+        before = dict(vars(self))
+        try:
+            self.state = None
+            self._start(x, y, protected)
+            if not self._restore(Path(path), self._description()):
+                raise CheckpointError(f"there is no checkpoint {path}")
+        except BaseException:
+            vars(self).update(before)
+            raise
+        return self
+
+    def _start(
+        self,
+        x: Any,
+        y: Any,
+        protected: Protected,
+        validation: Any = None,
+        constraint_rows: Any = None,
+    ) -> tuple[Rows, Rows | None, Rows | None]:
+        """Return training, validation and constraint rows, with a state to train them from."""
+        encoders = None if self.state is None else self.encoders
+        data = TrainingData.of(x, y, protected)
+        rows, self.encoders = make_rows(data, self.penalties, encoders, self._dtype)
+        test = constraint = None
+        if validation is not None:
+            if not isinstance(validation, tuple) or len(validation) not in (2, 3):
+                raise ValueError("validation must be (x, y) or (x, y, protected).")
+            held = TrainingData.of(*validation)
+            test, _ = make_rows(held, self.penalties, self.encoders, self._dtype)
+        if constraint_rows is not None:
+            constraint = make_constraint_rows(constraint_rows, rows, self.penalties, self.encoders)
+        self._suited = tuple(
+            encoder.suited(penalty)
+            for penalty, encoder in zip(self.penalties, self.encoders, strict=True)
+        )
+        if self.state is None:
+            self._best = None
+            self._make_state(rows)
+        self._trained_on = digest(rows)
+        validated = "" if test is None else digest(test)
+        if validated != self._validated:  # what was the best on other rows says nothing here
+            self._best, self._validated = None, validated
+        return rows, test, constraint
+
+    def _make_state(self, rows: Rows) -> None:
+        """Make the compiled part of the training, its first state, and a history without steps."""
+        size = self._size(rows)
+        check_batch_size(self._suited, self.encoders, rows, size)
+        graph, *network = in_mode(self._initial, training=True)
+        self._program = program = Program(
+            training=graph,
+            inference=in_mode(self._initial, training=False)[0],
+            task=self.task,
+            update=self.optimizer.update,
+            dual=self.dual if isinstance(self.dual, LagrangianDual) else None,
+            groups=tuple(encoder.groups for encoder in self.encoders),
+        )
+        part = rows if size is None else jax.tree.map(lambda leaf: first_rows(leaf, size), rows)
+        prediction = jax.eval_shape(functools.partial(predict, program), *network, part.x)
+        if prediction.shape[:1] != part.x.shape[:1] or prediction.ndim > 2:
+            raise ValueError(
+                "the network must return one row for each row of x; it returns predictions of"
+                f" shape {prediction.shape} for {part.x.shape[0]} rows."
+            )
+        if self.task.check is not None:
+            self.task.check(np.asarray(rows.y), (len(rows.y), *prediction.shape[1:]))
+        columns = 1 if prediction.ndim == 1 else prediction.shape[1]
+        thresholds = {
+            name: None if penalty.threshold is None else float(np.asarray(penalty.threshold))
+            for penalty, encoder in zip(self._suited, self.encoders, strict=True)
+            for name in encoder.value_names(columns)
+        }
+        self.history = History({}, {}, thresholds)
+        state = first_state(
+            program,
+            self._suited,
+            tuple(network),
+            self.optimizer.init(network[0]),
+            part,
+            jax.random.key(self.seed),
+            values=len(self.history.penalised),
+        )
+        if not isinstance(
+            self.dual, LagrangianDual
+        ):  # in the state: other weights have the same program
+            fixed = jnp.full_like(state.dual.multipliers, self.dual)
+            dual = dataclasses.replace(state.dual, multipliers=fixed)
+            state = dataclasses.replace(state, dual=dual)
+        self.state = state
+
+    def _size(self, rows: Rows) -> int | None:
+        """Return how many rows a step has, None for all."""
+        size = self.batch_size
+        return None if size is None or size >= rows.x.shape[0] else size
+
+    def _advance(
+        self, rows: Rows, drawn: Rows, test: Rows | None, constraint: Rows | None, end: int
+    ) -> None:
+        """Train up to step ``end``, and evaluate; a loss that is not finite changes nothing."""
+        assert self.state is not None
+        assert self._program is not None
+        done, size, batches = int(self.state.step), self._size(rows), None
+        if size is not None:
+            batches = batch_rows(self.seed, rows.x.shape[0], size, done, end - done)
+        state, figures = run_steps(
+            self._program, self._suited, self.state, drawn, batches, end - done, constraint
+        )
+        network = self._program, self._suited, state.parameters, state.variables
+        measured = {"train": evaluate(*network, rows)}
+        if test is not None:
+            measured["validation"] = evaluate(*network, test, state.penalties)
+        finite = np.isfinite(np.append(figures.loss, np.asarray(measured["train"].loss)))
+        if not finite.all():
+            step = done + min(int(np.argmin(finite)) + 1, end - done)
+            raise TrainingError(
+                f"the training diverged: the loss is no longer finite at step {step}; weights and"
+                f" history are those of step {done}. A smaller learning rate usually helps."
+            )
+        self.history = self.history.extended(figures, measured, end)
+        self.state = state
+        if test is not None:
+            arrays, limits = (state.parameters, state.variables), self.history.limits
+            self._best = better(self._best, *arrays, measured["validation"], limits)
+
+    def _description(self) -> dict[str, Any]:
+        """Describe what a checkpoint belongs to."""
+        fields = sorted(field.name for field in dataclasses.fields(Penalty))
+        ascent: Any = {"weight": self.dual}
+        if isinstance(self.dual, LagrangianDual):
+            ascent = {"two_sided": self.dual.two_sided}
+        return {
+            "network": digest(in_mode(self._initial, training=True)[1:]),
+            "penalties": [
+                described({name: getattr(penalty, name) for name in fields})
+                for penalty in self.penalties
+            ],
+            "task": described(dataclasses.astuple(self.task)),
+            "dual": ascent,
+            "batch size": self.batch_size,
+            "seed": self.seed,
+            "training rows": self._trained_on,
+        }
+
+    def _write(self, path: Path, belongs: Mapping[str, Any]) -> None:
+        assert self.state is not None
+        best, history = self._best, self.history
+        arrays = best or self.state
+        kinds = {"steps": history.steps, "evaluations": history.evaluations}
+        notes = {
+            "best": None if best is None else [*best.rank, best.waited],
+            "went back": self._went_back,
+            "validated": self._validated,
+            "limits": self.limits,
+            "columns": {kind: list(columns) for kind, columns in kinds.items()},
+        }
+        write_checkpoint(
+            path,
+            belongs,
+            (self.state, arrays.parameters, arrays.variables),
+            {f"{kind} {n}": column for kind, named in kinds.items() for n, column in named.items()},
+            notes,
+        )
+
+    def _restore(self, path: Path, belongs: Mapping[str, Any]) -> bool:
+        """Take up the training in a file; return whether there is one."""
+        assert self.state is not None
+        like = self.state, self.state.parameters, self.state.variables
+        found = read_checkpoint(path, belongs, like)
+        if found is None:
+            return False
+        (self.state, parameters, variables), columns, notes = found
+        self._best = None
+        if notes["best"] is not None:
+            *rank, waited = notes["best"]
+            self._best = Best(parameters, variables, tuple(rank), waited)
+        self._went_back, self._validated = notes["went back"], notes["validated"]
+        self.limits = None if notes["limits"] is None else tuple(notes["limits"])
+        kinds = {
+            kind: {name: columns[f"{kind} {name}"] for name in names}
+            for kind, names in notes["columns"].items()
+        }
+        self.history = History(**kinds, thresholds=self.history.thresholds)
+        return True
