@@ -55,7 +55,7 @@ def html_table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[str
 
 
 def near_matches(name: object, known: Iterable[str]) -> str:
-    """Return the end of a message on a name that is not known: names that are like it, if any.
+    """Return the end of a message on an unknown name: those that are like it, or all there are.
 
     Example:
       >>> from hgr_jax._texts import near_matches
@@ -65,4 +65,7 @@ def near_matches(name: object, known: Iterable[str]) -> str:
     every = list(known)
     close = difflib.get_close_matches(str(name), every, n=3, cutoff=0.5)
     close = close or [other for other in every if other.lower() == str(name).lower()]
-    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    if close:
+        return f"; did you mean {' or '.join(map(repr, close))}?"
+    more = f" and {len(every) - 20:,} more" if len(every) > 20 else ""
+    return f"; there are {', '.join(every[:20])}{more}."

@@ -120,7 +120,7 @@ def test_a_name_comes_before_a_position() -> None:
 @pytest.mark.parametrize(
     ("x", "protected", "message"),
     [
-        (X, "w", "'w' is not a column of X; its columns are u, v"),
+        (X, "w", "'w' is not a column of X; there are u, v"),
         (X, ["u", "w"], "'w' is not a column of X"),
         (X.to_numpy(), "u", "X has no column names"),
         (X, 2, r"X of shape \(80, 2\) has no column 2"),

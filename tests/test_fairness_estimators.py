@@ -594,7 +594,7 @@ def test_metadata_routing(routed: None) -> None:
         (
             {"protected": "agee"},
             FRAME,
-            "'agee' is not a column of X; its columns are age, skill",
+            "'agee' is not a column of X; did you mean 'age'",
         ),
         ({"protected": "age"}, INPUTS, "names a column, but X has no column names"),
         ({"protected": 2}, INPUTS, r"X of shape \(80, 2\) has no column 2"),

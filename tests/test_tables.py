@@ -77,7 +77,7 @@ def test_the_same_column_twice(tmp_path: Path) -> None:
         ("x,y\n", "has a header but no rows"),
         ("x,y\n1,2\n3\n", "line 3: expected 2 values as in the header, got 1"),
         ("x,y\n1,2,3\n", "line 2: expected 2 values as in the header, got 3"),
-        ("x,z\n1,2\n", "has no column 'y'; its columns are 'x', 'z'"),
+        ("x,z\n1,2\n", "has no column 'y'; there are x, z"),
         ("x,Y\n1,2\n", "has no column 'y'; did you mean 'Y'?"),
         (b"x,y\n1,\x002\n", r"is not a text file \(line 2 holds a zero byte\); expected CSV, "),
         ("x\ty\n1\t2\n\t\t\t\n", "line 3: expected 2 values as in the header, got 4"),

@@ -325,7 +325,7 @@ def test_columns_to_read(tmp_path: Path) -> None:
     assert list(read_any(path, Reading(drop=["y", "column 4"])).columns) == ["x", "y (2)"]
     assert list(read_any(path, Reading(columns=["x", "y"], drop=["y"])).columns) == ["x"]
     for reading in (Reading(columns=["z"]), Reading(drop=["z"])):
-        with pytest.raises(TableError, match="has no column 'z'; its columns are 'x', 'y'"):
+        with pytest.raises(TableError, match="has no column 'z'; there are x, y"):
             read_any(path, reading)
     with pytest.raises(TableError, match="no column is left to read"):
         read_any(path, Reading(columns=["x"], drop=["x"]))

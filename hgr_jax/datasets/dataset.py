@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
+from hgr_jax._texts import near_matches
 from hgr_jax.tables.convert import encode_texts
-from hgr_jax.tables.faults import listed, near_names
+from hgr_jax.tables.faults import listed
 
 if TYPE_CHECKING:
     import pandas
@@ -51,14 +52,14 @@ class Dataset:
             return self.y
         if name in self.features:
             return self.x[:, self.features.index(name)]
-        raise KeyError(f"{self.name} has no column {name!r}; {self._hint(name)}")
+        raise KeyError(f"{self.name} has no column {name!r}{self._hint(name)}")
 
     def _hint(self, name: object) -> str:
         names = [*self.features, self.target]
         levels = [known for known in names if known.startswith(f"{name}=")]
         if levels:
-            return f"it is categorical, with a column for each level: {listed(levels, 3)}"
-        return near_names(str(name), names)
+            return f"; it is categorical, with a column for each level: {listed(levels, 3)}"
+        return near_matches(name, names)
 
     def __repr__(self) -> str:
         rows, columns = self.x.shape

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._checks import check_fraction
 from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
+from hgr_jax._texts import near_matches
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.statistics import NAMED_STATISTICS, name_of
 from hgr_jax.tables.convert import Category, encode_known, encode_texts
@@ -166,8 +167,7 @@ def _column_of(x: Any, name: Any) -> Any:
                 " frame, or the attribute itself."
             )
         raise ValueError(
-            f"protected={name!r} is not a column of X; its columns are"
-            f" {', '.join(map(str, names))}."
+            f"protected={name!r} is not a column of X{near_matches(name, map(str, names))}"
         )
     columns = x if hasattr(x, "shape") else np.asarray(x)
     if len(columns.shape) != 2 or not -columns.shape[1] <= name < columns.shape[1]:

@@ -69,8 +69,9 @@ class CategoryTransform(CopulaTransform):
             codes[encode_known(texts, self.pooled) >= 0] = len(self.levels) - 1
         if (codes < 0).any():
             unknown = texts[codes < 0][0]
-            near = near_matches(unknown, self.levels) or f"; it has {', '.join(self.levels[:20])}."
-            raise ValueError(f"the category has no level {unknown!r}{near}")
+            raise ValueError(
+                f"the category has no level {unknown!r}{near_matches(unknown, self.levels)}"
+            )
         return super().__call__(codes)
 
 

@@ -432,7 +432,7 @@ def position_of(option: str, name: Any, place: Mapping[str, int]) -> int:
         if -len(place) <= name < len(place):
             return int(name) % len(place)
         raise ValueError(f"{option} {name} is not a position of the {len(place)} columns.")
-    near = near_matches(name, place) or f"; there are {', '.join([*place][:20])}."
+    near = near_matches(name, place)
     raise ValueError(f"{option} {name!r} is not a column{near}")
 
 

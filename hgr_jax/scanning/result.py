@@ -579,7 +579,7 @@ class Scan:
         if text in self.skipped:
             raise KeyError(f"column {text!r} was skipped: {self.skipped[text]}.")
         if text not in self.names:
-            near = near_matches(text, self.names) or "."
+            near = near_matches(text, self.names)
             where = "is in a pair that was kept" if "top" in self.settings else "was scanned"
             raise KeyError(f"no column {text!r} {where}{near}")
         return self.names.index(text)

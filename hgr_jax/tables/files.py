@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
+from hgr_jax._texts import near_matches
 from hgr_jax.tables.convert import (
     Category,
     Unusable,
@@ -37,7 +38,7 @@ from hgr_jax.tables.convert import (
     settle,
 )
 from hgr_jax.tables.delimited import Cells, arrow, as_utf8, read_cells, read_loose, trimmed, typed
-from hgr_jax.tables.faults import TableError, listed, near_names, printable
+from hgr_jax.tables.faults import TableError, listed, printable
 from hgr_jax.tables.texts import Form, is_number, kind_of_header
 
 READ = "CSV, Parquet, Feather, JSON or .xlsx, or one of these in .gz or .zip"
@@ -586,7 +587,7 @@ def _tell_doubtful_names(cells: Cells, notes: dict[str, str]) -> None:
 def _check_names(shown: str, known: Sequence[str], names: Sequence[str]) -> None:
     for name in names:
         if name not in known:
-            raise TableError(f"{shown} has no column {name!r}; {near_names(name, known)}")
+            raise TableError(f"{shown} has no column {name!r}{near_matches(name, known)}")
 
 
 def chosen_names(shown: str, names: Sequence[str], reading: Reading) -> list[str]:
