@@ -31,7 +31,7 @@ class TestPValueHistogram:
         rough = logs * (1 + rng.uniform(-1e-5, 1e-5, size=3000) * np.where(logs < -50, 1000, 1))
         family = PValueHistogram()
         family.add(rough)
-        family.replace(rough[:500], logs[:500])
+        family.recount(rough[:500], logs[:500])
         p = np.exp(np.maximum(logs, -700))
         assert family.size == 3000
         found = family.adjusted(p[:500])

@@ -163,7 +163,7 @@ def _scan_first(columns: Columns, request: Request, selection: PairSelection, to
     part, pairs, positions = selected(columns, selection.in_order(best.pairs))
     examined = examine(MemoryTable(part, request), request, pairs, positions)
     # Of a correlation that float32 hardly tells from 1 the screen knows no digit of the p-value.
-    histogram.replace(best.log_p, examined.tests.log_pvalue)
+    histogram.recount(best.log_p, examined.tests.log_pvalue)
     found = as_scan(examined, histogram.adjusted(examined.tests.pvalue))
     of_all = {
         "most": top.count,
@@ -396,11 +396,11 @@ class PValueHistogram:
         return int(self.counts.sum())
 
     def add(self, log_p: Floats) -> None:
-        """Count some more, by their logarithms ``(N,)``, of which NaN are none."""
+        """Count p-values, given as logarithms ``(N,)``; NaN are not counted."""
         self._count(log_p, 1)
 
-    def replace(self, old: Floats, new: Floats) -> None:
-        """Count some, with logarithms ``old (N,)``, by ``new`` ones."""
+    def recount(self, old: Floats, new: Floats) -> None:
+        """Count p-values with logarithms ``new (N,)`` in the place of ``old``."""
         self._count(old, -1)
         self._count(new, 1)
 
