@@ -79,7 +79,7 @@ MODULES_WITH_EXAMPLES = [
     "_archive",
     *(f"inference.{n}" for n in ("independence", "intervals", "permutation", "resampling")),
     *(f"inference.{n}" for n in ("roys_root.law", "selection")),
-    "tables.convert",
+    "tables.columns",
     "cli.html.page",
     "core.fits",
     "core.kernels",

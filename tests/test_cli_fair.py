@@ -17,8 +17,9 @@ from hgr_jax.cli.fair import FairOptions, compare, split, verdict
 from hgr_jax.cli.main import main
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
+from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.files import Frame, read_any
+from hgr_jax.tables.files import read_any
 from hgr_jax.tables.supervised import encode_supervised, usable_rows
 
 COMMAND = [sys.executable, "-m", "hgr_jax.cli", "fair"]

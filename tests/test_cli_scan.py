@@ -22,7 +22,7 @@ from hgr_jax.cli.main import main
 from hgr_jax.cli.report import _curve
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.scanning.fits import HostTransformation
-from hgr_jax.tables.convert import Category
+from hgr_jax.tables.columns import Category
 
 SCRIPT = "<script>alert(1)</script>"
 

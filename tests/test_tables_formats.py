@@ -17,8 +17,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.files import Frame, Reading, read_any
+from hgr_jax.tables.files import Reading, read_any
 
 TEXT = "x,day,town\n1,2024-01-02,Rome\n2.5,2024-01-03,Oslo\n,2024-01-05,\n"
 

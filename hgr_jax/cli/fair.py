@@ -26,8 +26,9 @@ from hgr_jax.fairness.data import split_rows
 from hgr_jax.fairness.estimators import ConvergenceWarning
 from hgr_jax.fairness.report import measured
 from hgr_jax.plotting import plot_history
+from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Frame, Reading, read_any
+from hgr_jax.tables.files import Reading, read_any
 from hgr_jax.tables.supervised import SupervisedTable, encode_supervised, shown, usable_rows
 
 SHUFFLES = 100

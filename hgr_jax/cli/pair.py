@@ -21,8 +21,9 @@ from hgr_jax.measures import kb, kb_fit, sk_fit
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE
+from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Frame, Reading, read_any
+from hgr_jax.tables.files import Reading, read_any
 
 MIN_ROWS_TO_SPLIT = 20
 

@@ -14,8 +14,7 @@ from hgr_jax._texts import shortened
 from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.scanning.fits import HostTransformation, Influence, PairDetails
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
-from hgr_jax.tables.columns import Columns
-from hgr_jax.tables.convert import Category
+from hgr_jax.tables.columns import Category, Columns
 
 ALMOST_ONE = 0.9995
 """Shown as 1.000."""

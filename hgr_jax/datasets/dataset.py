@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
-from hgr_jax.tables.convert import encode_texts
+from hgr_jax.tables.columns import encode_texts
 from hgr_jax.tables.faults import listed
 
 if TYPE_CHECKING:

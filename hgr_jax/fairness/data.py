@@ -23,7 +23,7 @@ from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.statistics import NAMED_STATISTICS, name_of
-from hgr_jax.tables.convert import Category, encode_known, encode_texts
+from hgr_jax.tables.columns import Category, encode_known, encode_texts
 
 Protected = Any
 """An array, Series, frame or mapping of attributes; or names or positions of columns of X."""

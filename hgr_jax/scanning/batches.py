@@ -37,8 +37,7 @@ from hgr_jax.scanning.sums import Layout, TileSums, shared_weights, sums_of_tile
 from hgr_jax.scanning.survey import WEIGHTS_KEY, weights_of
 from hgr_jax.scanning.table import Table
 from hgr_jax.tables.arrow_columns import DATES, NUMBER, Chunk
-from hgr_jax.tables.columns import Columns
-from hgr_jax.tables.convert import Category
+from hgr_jax.tables.columns import Category, Columns
 
 NUMBERS, MIXED, CATEGORIES = "numbers", "mixed", "categories"
 """Names of the pairs of tiles."""

@@ -36,7 +36,7 @@ from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.measures import kb_fit
 from hgr_jax.scanning.request import POLYNOMIAL
 from hgr_jax.scanning.residuals import conditioning_on
-from hgr_jax.tables.convert import encode_known
+from hgr_jax.tables.columns import encode_known
 
 FIT_TOLERANCE = 1e-3
 """Largest difference between a scan and a fit of the same pair that is not said."""

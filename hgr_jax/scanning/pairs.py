@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Integers
 from hgr_jax.scanning.request import Request, positions_of
-from hgr_jax.tables.columns import Columns
-from hgr_jax.tables.convert import add_note
+from hgr_jax.tables.columns import Columns, add_note
 
 IS_GIVEN = "it is given"
 """Why a given column is in no pair."""

@@ -25,8 +25,7 @@ from hgr_jax.scanning.residuals import ResidualFunctions
 from hgr_jax.scanning.sums import Batch, Layout
 from hgr_jax.scanning.survey import WEIGHTS_KEY, Survey, texts_of, weights_of
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, Chunk
-from hgr_jax.tables.columns import OTHER, constant_reason, note_infinite, pooled_levels
-from hgr_jax.tables.convert import add_note
+from hgr_jax.tables.columns import OTHER, add_note, constant_reason, note_infinite, pooled_levels
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.texts import remark_on_lost_digits
 

@@ -22,8 +22,7 @@ from hgr_jax.inference.intervals import corrected_on_host
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of
 from hgr_jax.scanning.request import POLYNOMIAL
 from hgr_jax.scanning.significance import SOURCES
-from hgr_jax.tables.columns import Columns
-from hgr_jax.tables.convert import Category, unique_names
+from hgr_jax.tables.columns import Category, Columns, unique_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

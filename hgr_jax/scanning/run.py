@@ -23,8 +23,7 @@ from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.significance import Significance, test_pairs
 from hgr_jax.scanning.table import Table
-from hgr_jax.tables.columns import OTHER, Columns
-from hgr_jax.tables.convert import add_note
+from hgr_jax.tables.columns import OTHER, Columns, add_note
 
 SAME_CORRELATION = 1 - 1e-6
 """Smallest |Pearson|, or HGR of two categories, of columns that hold the same in other words."""

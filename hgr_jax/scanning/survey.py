@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax.tables.arrow_columns import TEXT, Chunk
-from hgr_jax.tables.convert import number_as_text
+from hgr_jax.tables.columns import number_as_text
 from hgr_jax.tables.faults import TableError, printable
 
 SAMPLE_ROWS = 2**16

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hgr_jax._texts import near_matches
+
 
 class TableError(ValueError):
     """A file or column that cannot be used, with the reason in one line."""
+
+
+def check_names(shown: str, known: Sequence[str], names: Sequence[str]) -> None:
+    """Raise a `TableError` if one of ``names`` is no column of the table that is shown so."""
+    for name in names:
+        if name not in known:
+            raise TableError(f"{shown} has no column {name!r}{near_matches(name, known)}")
 
 
 def listed(names: Sequence[str], most: int) -> str:

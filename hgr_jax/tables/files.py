@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-from hgr_jax._texts import near_matches
-from hgr_jax.tables.convert import (
+from hgr_jax.tables.columns import (
     Category,
+    Frame,
     Unusable,
     add_note,
     as_array,
@@ -38,7 +38,7 @@ from hgr_jax.tables.convert import (
     settle,
 )
 from hgr_jax.tables.delimited import Cells, arrow, as_utf8, read_cells, read_loose, trimmed, typed
-from hgr_jax.tables.faults import TableError, listed, printable
+from hgr_jax.tables.faults import TableError, check_names, listed, printable
 from hgr_jax.tables.texts import Form, is_number, kind_of_header
 
 READ = "CSV, Parquet, Feather, JSON or .xlsx, or one of these in .gz or .zip"
@@ -288,93 +288,6 @@ class Reading:
     forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True)
-class Frame:
-    """A whole table: its columns by name, in the order of the file.
-
-    A column of numbers is float64 ``(n,)``, NaN where a value is missing; true and false are 1 and
-    0.  A column of dates is ``datetime64``, NaT where one is missing.  A column of text is an array
-    of texts ``(n,)``, empty where a value is missing.
-
-    Attributes:
-      source: the file.
-      columns: by name.
-      notes: remarks on columns by name, and on the file by its own.
-      skipped: names of columns that are neither numbers nor text, and what they are.
-      forms: how columns of numbers and of dates are written, by name.
-    """
-
-    source: str
-    columns: Mapping[str, NDArray[Any]]
-    notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(next(iter(self.columns.values())))
-
-    def column(self, name: str) -> NDArray[Any]:
-        """Return the column of that name.
-
-        Raises:
-          TableError: if there is none, with the names that come near.
-        """
-        if name in self.skipped:
-            raise TableError(f"{self.source}: column {name!r} holds {self.skipped[name]}")
-        _check_names(self.source, list(self.columns), [name])
-        return self.columns[name]
-
-    def is_text(self, name: str) -> bool:
-        """Return whether the column holds text."""
-        return self.column(name).dtype == object
-
-    def missing(self, name: str) -> NDArray[np.bool_]:
-        """Return the rows ``(n,)`` without a value that can be used: missing, or infinite."""
-        column = self.column(name)
-        if column.dtype.kind == "M":
-            return np.isnat(column)
-        return column == "" if self.is_text(name) else ~np.isfinite(column)
-
-    def take(self, rows: NDArray[Any]) -> Frame:
-        """Return the table of some rows, by positions or by a mask."""
-        return self._with({name: column[rows] for name, column in self.columns.items()})
-
-    def without(self, names: Sequence[str]) -> Frame:
-        """Return the table without some columns.
-
-        Raises:
-          TableError: if there is no such column.
-        """
-        _check_names(self.source, [*self.columns, *self.skipped], names)
-        kept = {name: column for name, column in self.columns.items() if name not in names}
-        return self._with(kept)
-
-    def first_dates(self) -> dict[str, str]:
-        """Return the first date of every column of dates, as text."""
-        return {
-            name: str(np.nanmin(column)).removesuffix("T00:00:00")
-            for name, column in self.columns.items()
-            if column.dtype.kind == "M" and not np.isnat(column).all()
-        }
-
-    def in_days(self) -> Frame:
-        """Return the table with dates as days since the first of their column."""
-        notes, columns = dict(self.notes), dict(self.columns)
-        for name, first in self.first_dates().items():
-            columns[name] = as_array(columns[name])
-            notes[name] = "; ".join(filter(None, [notes.get(name), f"days since {first}"]))
-        return dataclasses.replace(self, columns=columns, notes=notes)
-
-    def _with(self, columns: Mapping[str, NDArray[Any]]) -> Frame:
-        known = {self.source, *columns}
-        notes = {name: note for name, note in self.notes.items() if name in known}
-        skipped = {name: why for name, why in self.skipped.items() if name not in columns}
-        forms = {name: form for name, form in self.forms.items() if name in columns}
-        return Frame(self.source, columns, notes, skipped, forms)
-
-
 def read_any(path: str | Path, reading: Reading | None = None) -> Frame:
     """Read a table from a file: CSV, Parquet, Feather, JSON or Excel, perhaps packed.
 
@@ -584,19 +497,13 @@ def _tell_doubtful_names(cells: Cells, notes: dict[str, str]) -> None:
             return
 
 
-def _check_names(shown: str, known: Sequence[str], names: Sequence[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise TableError(f"{shown} has no column {name!r}{near_matches(name, known)}")
-
-
 def chosen_names(shown: str, names: Sequence[str], reading: Reading) -> list[str]:
     """Return the names of the columns to read, in the order of the file.
 
     Raises:
       TableError: if one is not there, or none is left.
     """
-    _check_names(shown, names, [*reading.columns, *reading.drop])
+    check_names(shown, names, [*reading.columns, *reading.drop])
     wanted = set(reading.columns or names) - set(reading.drop)
     if not wanted:
         raise TableError(f"{shown}: no column is left to read; --drop names all of them")

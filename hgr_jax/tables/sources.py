@@ -12,6 +12,7 @@ from typing import Any
 
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import EMPTY, NUMBER, TEXT, check_kind, kinds_of
+from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.delimited import (
     arrow,
     as_utf8,
@@ -20,7 +21,7 @@ from hgr_jax.tables.delimited import (
     told_encoding,
 )
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Frame, Reading, read_any
+from hgr_jax.tables.files import Reading, read_any
 from hgr_jax.tables.texts import MISSING, kind_of_header
 
 PARQUET = (".parquet", ".pq")

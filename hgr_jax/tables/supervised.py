@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.tables.convert import Category, encode_known, encode_texts
+from hgr_jax.tables.columns import Category, Frame, encode_known, encode_texts
 from hgr_jax.tables.faults import TableError, listed
-from hgr_jax.tables.files import Frame
 from hgr_jax.tables.texts import Form, is_number
 
 MIN_TRAINING_ROWS = 20
