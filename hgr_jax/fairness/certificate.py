@@ -74,14 +74,14 @@ class Certificate:
     """What rows that a model has not seen say of its dependence on a protected attribute.
 
     Attributes:
-      threshold, level: what was asked: HGR-KB in the population at most ``threshold``, and how
-        often such a statement is to be true.
-      value: HGR-KB on the rows (the largest, of predictions of several columns).
-      bound: its upper bound in the population.
+      threshold, level: the statement: HGR-KB in the population is at most ``threshold``, and how
+        often such a statement is true.
+      value: HGR-KB on the rows; the largest, of predictions of several columns.
+      bound: upper bound of HGR-KB in the population.
       standard_error: of ``value``.
-      rows: how many there were, of no model's training.
-      rows_needed: how many rows would do for a model as this one, by what is left of ``value``
-        without its bias; None where no number of rows would, and where there is a ``reason``.
+      rows: number of rows held back.
+      rows_needed: number of rows at which a model with this ``value``, less its bias, would hold;
+        None where no number would, or where there is a ``reason``.
       degrees: of the attribute and of the prediction.
       name: of the attribute.
       candidates: the models that were tried, in their order.
@@ -186,10 +186,7 @@ def percent(level: float) -> str:
 
 
 class NoSolutionFound(RuntimeError):  # noqa: N818
-    """The first candidate's bound is above the threshold; ``certificate`` is of this one.
-
-    It is the safest of those to come: the others are more accurate, and depend more.
-    """
+    """No candidate has a certificate; ``certificate`` is the first and safest candidate's."""
 
     def __init__(self, certificate: Certificate) -> None:
         self.certificate = certificate
@@ -209,7 +206,7 @@ class NoSolutionFound(RuntimeError):  # noqa: N818
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how it is made again: processes hand exceptions on, as those of a search."""
+        """Let processes hand the exception on, as the searches of scikit-learn do."""
         return type(self), (self.certificate,)
 
 
@@ -413,18 +410,17 @@ def fit_certified(
     steps: int = 500,
     progress: bool = False,
 ) -> tuple[Certificate, ...]:
-    """Train until rows held back no longer say that the constraint holds on new ones.
+    """Train to the last model whose constraint is certified on rows held back.
 
-    One training, of thresholds that rise from a tenth of those of the penalties to all of them.  It
-    begins with steps for the first of them, until HGR-KB on the training rows is at most a quarter
-    of what is asked.  From then on the model every so many steps is a candidate, whose HGR-KB with
-    the attribute is bounded on the rows held back (see `certify`).  The first whose bound exceeds
-    the threshold ends the training, and the one before it is kept.
+    One training, whose thresholds rise from a tenth of the penalties' to all of it.  It first
+    trains for the lowest threshold, until HGR-KB on the training rows is at most a quarter of the
+    penalty's.  Then the model every so many steps is a candidate, bounded on the rows held back as
+    by `certify`.  The first candidate whose bound exceeds the threshold ends the training; the one
+    before it is kept.
 
-    Predictions ``(n,)`` are kept within those of the training rows (``trainer.limits``), in the
-    bounds and afterwards: an outlying one, of inputs as none that were seen, would make a
-    dependence of its own, of which the rows held back say nothing.  (The `network` itself has no
-    such limits.)
+    Predictions ``(n,)`` are clipped to the range of the training rows (``trainer.limits``), in the
+    bounds and afterwards: an outlying row would make a dependence of its own, which the rows held
+    back cannot show.  (The `network` itself does not clip.)
 
     Args:
       trainer: new, of penalties without ``given``; afterwards `FairTrainer.predict` and `network`

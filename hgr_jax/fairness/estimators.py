@@ -43,16 +43,15 @@ routing = require("sklearn.utils.metadata_routing", "fairness")
 ConvergenceWarning = require("sklearn.exceptions", "fairness").ConvergenceWarning
 
 DIVERGED = 2.0
-"""Ratio of the last loss to the first above which a training is refused; those that learn end
-below it."""
+"""Ratio of the last loss to the first above which a training counts as diverged."""
 
 MODEL = "model"
 """Kind of the archives of estimators."""
 
 _PARAMETERS = """
     Inputs are standardised within (columns of zeros and ones are left as they are).  Predictions
-    (logits of two classes) stay within those of the training rows: a row with inputs as none that
-    were seen would be predicted far from all others, a dependence of its own.
+    (logits of two classes) are clipped to the range of the training rows: an outlying row would
+    make a dependence of its own.
 
     Args:
       hidden_layer_sizes: widths of the hidden layers.
@@ -557,11 +556,11 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
               = s / (1 - s)                  the same, where s < 0
               = -200 - (HGR - threshold)     elsewhere
 
-    with s the R2 or AUC, all on the rows that are scored; s / (1 - s) is between -1 and 0.  The
-    mean over at most 100 folds therefore prefers a model that keeps the threshold in every fold to
-    any that breaks it in one, and of those that break it everywhere the one that is nearest.  The
-    score is AUC where y has two classes.  A sample value is biased upward, more so in small folds:
-    see `hgr_jax.inference.roys_root.mean`, and ``bias_corrected`` of `Penalty`.
+    with s the R2, or the AUC where y has two classes; s / (1 - s) is between -1 and 0.  The mean
+    over at most 100 folds therefore prefers a model that keeps the threshold in every fold to one
+    that breaks it in any, and among models that break it everywhere the nearest.  A sample value is
+    biased upward, more so in small folds: see `hgr_jax.inference.roys_root.mean`, and
+    ``bias_corrected`` of `Penalty`.
 
     Args:
       penalty: a threshold in (0, 1], of HGR-KB(5, 5); or a `Penalty` without ``given``.

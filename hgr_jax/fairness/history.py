@@ -21,7 +21,7 @@ Logger = Callable[[int, Mapping[str, float]], Any]
 
 
 class StepFigures(NamedTuple):
-    """Of each step: the loss with its penalty, the task's loss, values and multipliers ``(m,)``."""
+    """Figures of steps: loss with its penalty, the task's loss, values and multipliers ``(m,)``."""
 
     loss: Array
     task_loss: Array
@@ -30,7 +30,7 @@ class StepFigures(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Of a model on some rows: loss, score and the HGR-KB of each penalty's values.
+    """Figures of a model on some rows: loss, score and the HGR-KB of each penalty's values.
 
     ``held_out`` has the penalised statistics ``(m,)``, of rows that are not trained on.
     """

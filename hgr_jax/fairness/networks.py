@@ -183,7 +183,7 @@ def _adamw(learning_rate: Any, weight_decay: Any, steps: Any) -> optax.GradientT
 
 
 def _hidden_kernels(parameters: Any) -> Any:
-    """Return which arrays are weights of hidden layers: those of two axes but the last."""
+    """Return which arrays are weights of hidden layers: two axes, and not the last such array."""
     leaves, structure = jax.tree.flatten(parameters)
     kernels = [place for place, values in enumerate(leaves) if values.ndim > 1]
     return jax.tree.unflatten(structure, [i in kernels[:-1] for i in range(len(leaves))])
@@ -202,10 +202,9 @@ def decaying_adamw(
         rate_t = learning_rate / 2 * (1 + cos(pi * clip(2 t / steps - 1, 0, 1)))
         theta <- theta - rate_t * (adam(gradient) + alpha * theta)
 
-    With a constant rate a constrained training goes to and fro around its threshold; the last
-    steps of a falling one find it.  The weights of hidden layers decay.  Biases memorise nothing;
-    and were the last layer to shrink, so would all predictions, which a measure of dependence does
-    not see and only the loss could mend.
+    With a constant rate a constrained training oscillates around its threshold; a falling rate ends
+    at it.  The weights of hidden layers decay.  Biases memorise nothing, and a decay of the last
+    layer would shrink all predictions, which a measure of dependence does not see.
 
     Args:
       learning_rate: of the first half of the steps.

@@ -316,7 +316,7 @@ def _with_past(
 ) -> tuple[Array, Array, Array | None, _Batches, Array]:
     """Return this batch joined with earlier ones, the next past, and the share not repeated.
 
-    Until there have been enough batches, this one stands for those that are missing.
+    Until there have been enough batches, this one stands for the missing ones.
     """
     slots = past.z.shape[0]
     kind = past.group.dtype
@@ -407,7 +407,7 @@ def as_penalties(value: Any, threshold: ArrayLike | None = None) -> tuple[Penalt
     """Return penalties, each with a name of its own.
 
     From a `Penalty`, a statistic, its name, a function, a threshold of "kb", or several of these;
-    None is none.  A ``threshold`` takes the place of those of the penalties that have one.
+    None is none.  A ``threshold`` replaces the thresholds of penalties that have one.
     """
     several = list(value) if isinstance(value, list | tuple) else [value]
     penalties = [_as_penalty(one) for one in several if one is not None]

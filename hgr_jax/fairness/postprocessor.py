@@ -45,22 +45,19 @@ class Transport:
         T(z, p) = Q(U(z, p))
 
     with U the rank, from 0 to 1, of p among the predictions of the neighbours of z, and Q the
-    quantile function of all predictions.  Both are linear between distinct values, whose rank is
-    the middle of those that they take, and constant beyond them.  So where everybody has the same
-    neighbours, predictions stay as they are.
+    quantile function of all predictions.  Both are linear between distinct values, which have the
+    midranks of their ties, and constant beyond them.
 
-    The neighbours of z are the nearest rows (of two as near the one below), and those that have
-    the attribute of one of these.  So a category, by the positions of its levels, has one neighbour
-    and with it all rows of the level.  Beyond all rows the outermost are the nearest.  Before they
-    are ranked, predictions of neighbours are moved to z along their least-squares line: at the ends
-    of the attribute, and beyond, all neighbours are on one side.  Where z is farther from the mean
-    of its neighbours than half of their width, ranks are drawn to the middle, 1/2, and are there at
-    a whole width.
+    The neighbours of z are the nearest rows (of two as near, the lower), and all rows tied with
+    them; for a category, the rows of the same level.  Predictions of neighbours are first moved to
+    z along their least-squares line: at the ends of the attribute all neighbours are on one side.
+    Where z is farther from the mean of its neighbours than half of their width, ranks shrink to
+    1/2, which they reach at a whole width.
 
     Attributes:
       z: the attribute ``(n,)``, in increasing order.
       p: predictions ``(n,)``, in the order of z.
-      neighbors: how many there are at least, at most n.
+      neighbors: least number of neighbours, at most n.
 
     Source: Chzhen, Denis, Hebiri, Oneto & Pontil, "Fair regression with Wasserstein barycenters"
     (2020), for groups.

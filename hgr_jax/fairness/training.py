@@ -98,7 +98,7 @@ def first_state(
     key: Array,
     values: int,
 ) -> TrainState:
-    """Return the state before the first step; ``rows`` are about those of the first batch."""
+    """Return the state before the first step; penalties start from predictions at ``rows``."""
     parameters, variables = network
     prediction = predict(program, parameters, variables, rows.x)
     keys = jax.random.split(key, max(len(penalties), 1))
@@ -284,7 +284,7 @@ def evaluate(
 ) -> Figures:
     """Return the figures of a model on all rows, in inference mode.
 
-    ``states`` are those of the penalties, for rows that are not trained on.
+    With ``states`` of the penalties, also the penalised values of rows not trained on.
     """
     output, _ = forward(program.inference, parameters, variables, rows.x)
     prediction = program.task.prediction(output)
