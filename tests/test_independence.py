@@ -44,7 +44,7 @@ def polynomials(x: np.ndarray) -> np.ndarray:
 
 def trusted(x: np.ndarray) -> tuple[int, float]:
     column = RankedColumn.of_values(x)
-    return column.trusted, column.worth
+    return column.reliable_degree, column.effective_share
 
 
 @pytest.mark.usefixtures("x64")
@@ -346,8 +346,8 @@ class TestTies:
         for one, other in zip(alone, ranked_columns(codes, weights), strict=True):
             np.testing.assert_array_equal(one.codes, other.codes)
             np.testing.assert_allclose(one.table, other.table, atol=1e-9)
-            assert one.trusted == other.trusted
-            assert one.worth == pytest.approx(other.worth)
+            assert one.reliable_degree == other.reliable_degree
+            assert one.effective_share == pytest.approx(other.effective_share)
             assert one.log_orders == other.log_orders
 
 

@@ -82,11 +82,11 @@ def test_ranks_among_the_own_rows_of_columns() -> None:
     for i, j in found.pairs:
         keep = ~np.isnan(x[:, i] + x[:, j])
         f, g = (RankedColumn.of_values(x[keep, c]) for c in (i, j))
-        degrees = np.minimum([[f.trusted], [g.trusted]], 8)
+        degrees = np.minimum([[f.reliable_degree], [g.reliable_degree]], 8)
         sides = f.polynomials()[: degrees[0, 0]], g.polynomials()[: degrees[1, 0], None]
         moments = cross_moments(*sides)
         log_p = combined(top_values(moments), keep.sum(), degrees, moments.counts).log_p
-        expected = log_probability(log_p, keep.sum() * f.worth * g.worth)[0]
+        expected = log_probability(log_p, keep.sum() * f.effective_share * g.effective_share)[0]
         assert np.log(found.pvalue[i, j]) == pytest.approx(expected, rel=0.1, abs=0.1)
 
 

@@ -162,7 +162,7 @@ class TestScreen:
         x[:, 10] = np.sin(30 * x[:, 9])
         x[:, 68] = np.cos(30 * x[:, 67])
         columns = [as_float32(column) for column in self.columns(x)]
-        trusted = np.array([column.trusted > 0 for column in columns])
+        trusted = np.array([column.reliable_degree > 0 for column in columns])
         screened = RankScreen([columns[:64], columns[64:]], 64)
         expected = scan(x)
         for left, right in ((0, 0), (0, 1), (1, 1)):

@@ -44,7 +44,13 @@ from hgr_jax._checks import (
     check_count,
 )
 from hgr_jax.core.host.linalg import residuals, top_singular_values
-from hgr_jax.core.host.ranks import RankedColumn, codes_of, ranks, ranks_of_levels, rows_worth
+from hgr_jax.core.host.ranks import (
+    RankedColumn,
+    codes_of,
+    effective_row_count,
+    ranks,
+    ranks_of_levels,
+)
 from hgr_jax.core.kernels import monomial_exponents
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import orders
@@ -52,7 +58,7 @@ from hgr_jax.inference.roys_root.law import log_survival_of_many
 
 TEST_METHODS = ("auto", "rank", "permutation")
 
-REACHED = 100
+EARLY_STOP_EXCEEDANCES = 100
 """Number of permutations that reach the statistic, after which no more are drawn."""
 
 TAIL_RANKS = (10, 100)
@@ -191,20 +197,20 @@ def independence_test(
         return conditional_test(sides, basis, w, key=key, most=count, method=method)
     if method == "auto" and w is None and all(len(s.table) == 1 for s in sides):
         return _of_table(*sides)
-    rows, rarest = rows_worth(len(x), w), rarest_order(*sides)
+    rows, rarest = effective_row_count(len(x), w), rarest_order(*sides)
     f, g = (side.polynomials() for side in sides)
-    (h, worth_f), (k, worth_g) = ((side.trusted, side.worth) for side in sides)
+    (h, share_f), (k, share_g) = ((side.reliable_degree, side.effective_share) for side in sides)
     if method == "auto":
         f, g = f[: max(h, 1)], g[: max(k, 1)]
     if not len(f) or not len(g):
         return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
-    trusted = min(h, k) > 0 and rows >= LEAST_ROWS
+    reliable = min(h, k) > 0 and rows >= MIN_TABULATED_ROWS
     share = None if w is None else w / w.sum()
     v, u = (side.waves() for side in sides)
-    if method == "rank" or (method == "auto" and trusted):
-        worth = rows * worth_f * worth_g
+    if method == "rank" or (method == "auto" and reliable):
+        effective_rows = rows * share_f * share_g
         found = cross_moments(f, g[:, None], share, waves=(v, u[:, None]))
-        return _by_law(found, rows, worth, rarest)
+        return _by_law(found, rows, effective_rows, rarest)
     if share is not None:
         # Ranks without weights, as those of b must not change where its rows are permuted.
         f, g = (RankedColumn.of_values(z).polynomials()[: len(old)] for z, old in ((x, f), (y, g)))
@@ -237,26 +243,34 @@ def conditional_test(
     """
     f, g = (
         residuals(
-            s.polynomials()[: max(s.trusted, 1) if method == "auto" else None], basis, weights
+            s.polynomials()[: max(s.reliable_degree, 1) if method == "auto" else None],
+            basis,
+            weights,
         )
         for s in sides
     )
     count = basis.shape[1]
-    rows = max(rows_worth(count, weights) - len(basis), 2.0)
+    rows = max(effective_row_count(count, weights) - len(basis), 2.0)
     if not len(f) or not len(g):
         return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
     share = None if weights is None else weights / weights.sum()
     if method == "rank":
-        worth = rows * sides[0].worth * sides[1].worth
-        return _by_law(cross_moments(f, g[:, None], share), rows, worth, rarest_order(*sides))
+        effective_rows = rows * sides[0].effective_share * sides[1].effective_share
+        return _by_law(
+            cross_moments(f, g[:, None], share), rows, effective_rows, rarest_order(*sides)
+        )
     drawn = _under_signs(f, g, share, random_signs(key, count, most, rows, len(basis)))
     return _sampled(drawn, "signs", rows, -count * math.log(2), most)
 
 
-def _by_law(moments: Moments, rows: float, worth: float, rarest: float) -> IndependenceTest:
+def _by_law(
+    moments: Moments, rows: float, effective_rows: float, rarest: float
+) -> IndependenceTest:
     """Return the test of moments of one pair by the law of ranks."""
     found = combined_pvalues(moments, rows)
-    log_p = np.maximum(log_probability(found.log_p, max(worth, LEAST_ROWS)), rarest)
+    log_p = np.maximum(
+        log_probability(found.log_p, max(effective_rows, MIN_TABULATED_ROWS)), rarest
+    )
     return _found(found, np.exp(log_p[0]), "rank", rows)
 
 
@@ -360,14 +374,14 @@ def _sampled(
     first = found.log_p
     null = first[1 : 1 + most]
     reached = _reached(null, first[0])
-    while len(null) < most and reached.sum() < REACHED:
+    while len(null) < most and reached.sum() < EARLY_STOP_EXCEEDANCES:
         if len(null) >= EXTRAPOLATE_AFTER and not reached.any():
             break
         null = np.concatenate([null, combined_pvalues(next(drawn), rows).log_p])[:most]
         reached = _reached(null, first[0])
     pvalue = (1 + reached.sum()) / (1 + len(null))
-    if reached.sum() >= REACHED:
-        pvalue = REACHED / (1 + np.flatnonzero(reached)[REACHED - 1])
+    if reached.sum() >= EARLY_STOP_EXCEEDANCES:
+        pvalue = EARLY_STOP_EXCEEDANCES / (1 + np.flatnonzero(reached)[EARLY_STOP_EXCEEDANCES - 1])
     elif reached.sum() < TAIL_RANKS[0] and len(null) > 10 * TAIL_RANKS[1]:
         near, far = np.sort(null)[np.array(TAIL_RANKS) - 1]
         if far - near > 1e-3:
@@ -538,7 +552,7 @@ LEVELS = np.array(
 TABLE = Path(__file__).with_name("_rank_law.csv")
 """Written by ``python -m bench.rank_law --write``."""
 
-LEAST_ROWS = 20
+MIN_TABULATED_ROWS = 20
 """Smallest number of rows in the table."""
 
 TAIL = slice(-5, None)

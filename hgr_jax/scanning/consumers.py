@@ -29,7 +29,7 @@ from hgr_jax._checks import as_host_weights
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import LARGEST_DEGREE, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.core.kernels import encode
-from hgr_jax.inference.independence import LEAST_ROWS
+from hgr_jax.inference.independence import MIN_TABULATED_ROWS
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import (
@@ -332,7 +332,7 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
     of_test = request.test is not None and request.test.kind == "auto"
     of_test &= request.measure.name in ("kb", "rank_kb")
     of_test &= kernels.plain and kernels.largest <= LARGEST_DEGREE
-    if of_test and request.row_weights is None and columns.rows >= LEAST_ROWS:
+    if of_test and request.row_weights is None and columns.rows >= MIN_TABULATED_ROWS:
         x = np.asarray(columns.numbers)
         whole = np.flatnonzero(~np.isnan(x).any(axis=0))
         for start in range(0, len(whole), RANKED_AT_ONCE):
@@ -340,8 +340,8 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
             rank = ranks(x[:, chosen])
             for place, column in zip(chosen, ranked_columns([*map(codes_of, rank.T)]), strict=True):
                 two = len(column.table) == 1
-                if column.trusted or two:
-                    positions, ranked = found[(1 if column.trusted else 2) if two else 0]
+                if column.reliable_degree or two:
+                    positions, ranked = found[(1 if column.reliable_degree else 2) if two else 0]
                     positions.append(int(place))
                     ranked.append(as_float32(column))
     return [(columns.number_positions[positions], ranked) for positions, ranked in found]

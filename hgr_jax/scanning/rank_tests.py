@@ -24,13 +24,13 @@ from hgr_jax.core.host.ranks import (
     LARGEST_DEGREE,
     RankedColumn,
     codes_of,
-    is_worth,
+    is_reliable,
     ranked_columns,
     wave_count,
     wave_table,
 )
 from hgr_jax.inference.independence import (
-    LEAST_ROWS,
+    MIN_TABULATED_ROWS,
     NARROW,
     Moments,
     combined,
@@ -220,7 +220,7 @@ def _lookup(
     levels = 0
     for place, c in enumerate(chosen):
         table = columns[c].table
-        degree = min(max(columns[c].trusted, both), len(table))
+        degree = min(max(columns[c].reliable_degree, both), len(table))
         if (id(table), degree) not in first_level:
             part = np.zeros((table.shape[1], LARGEST_DEGREE), dtype)
             part[:, :degree] = table[:degree].T
@@ -266,7 +266,7 @@ class BlockStatistics(NamedTuple):
     def log_pvalues(self, rows: Floats) -> Floats:
         """Return the logarithms of the p-values ``(N,)`` of pairs of so many rows."""
         log_p = combined(self.values, rows, self.degrees, self.waves).log_p
-        log_p = log_probability(log_p, np.maximum(self.effective_rows, LEAST_ROWS))
+        log_p = log_probability(log_p, np.maximum(self.effective_rows, MIN_TABULATED_ROWS))
         return np.maximum(log_p, self.least_log_p)
 
 
@@ -353,7 +353,10 @@ class _RankTests:
         size = 1 + int(self.pairs.max(initial=-1))
         degree, share = np.zeros(size, np.intp), np.zeros(size)
         for c, column in columns.items():
-            degree[c], share[c] = min(column.trusted, WITHIN_COLUMN_DEGREE), column.worth
+            degree[c], share[c] = (
+                min(column.reliable_degree, WITHIN_COLUMN_DEGREE),
+                column.effective_share,
+            )
         narrow = in_blocks(WITHIN_COLUMN_DEGREE, WITHIN_COLUMN_DEGREE)
         found: list[BlockStatistics] = []
 
@@ -380,8 +383,8 @@ class _RankTests:
         log_p, part = every.log_pvalues(self.rows[every.places]), every.places
         of_ranks, shares = self.results.estimates, share[self.pairs[part]].min(axis=1)
         sure = (of_ranks.pivot[part] >= MIN_PIVOT) & (of_ranks.degrees[part] > 0).all(axis=1)
-        sure &= (self.rows[part] >= LEAST_ROWS) & (every.degrees > 0).all(axis=0)
-        sure &= is_worth(self.rows[part], shares)
+        sure &= (self.rows[part] >= MIN_TABULATED_ROWS) & (every.degrees > 0).all(axis=0)
+        sure &= is_reliable(self.rows[part], shares)
         known = np.isnan(self.results.log_p[part]) & sure
         self.results.log_p[part[known]] = log_p[known]
         if self.table.complete:
@@ -436,20 +439,20 @@ class _RankTests:
             return
         if weights is None:
             self._test_exactly(group, columns, pairs)
-        trusted, directions = (
+        reliable, directions = (
             np.array(each)[pairs].T
-            for each in ([c.trusted for c in columns], [len(c.table) for c in columns])
+            for each in ([c.reliable_degree for c in columns], [len(c.table) for c in columns])
         )
         known = ~np.isnan(self.results.log_p[group])
-        sure = (trusted > 0).all(axis=0) & (self.rows[group] >= LEAST_ROWS) & ~known
-        share = np.array([column.worth for column in columns])[pairs].prod(axis=1)
+        sure = (reliable > 0).all(axis=0) & (self.rows[group] >= MIN_TABULATED_ROWS) & ~known
+        share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
         # HGR of ranks has no weights in the ranks themselves.
         both = self.kernels.largest
         both = both if weights is None and both <= LARGEST_DEGREE else 0
         wanted = np.arange(len(group)) if both else np.flatnonzero(sure)
-        beyond = bool((trusted < np.minimum(directions, both)).any())
+        beyond = bool((reliable < np.minimum(directions, both)).any())
         for part, moments in products_of_pairs(
             columns, pairs, weights, wanted, both, self.in_ranks.x.dtype
         ):
@@ -459,13 +462,13 @@ class _RankTests:
                 if not sure[part].all():
                     moments, part = moments.select(sure[part]), part[sure[part]]
             if beyond:
-                h, k = np.arange(LARGEST_DEGREE)[:, None] < trusted[:, part][:, None]
+                h, k = np.arange(LARGEST_DEGREE)[:, None] < reliable[:, part][:, None]
                 moments = moments._replace(m=moments.m * (h[:, None] & k))
             effective = self.rows[group[part]] * share[part]
             yield BlockStatistics(
                 group[part],
                 top_values(moments),
-                trusted[:, part],
+                reliable[:, part],
                 moments.counts,
                 effective,
                 least[part],

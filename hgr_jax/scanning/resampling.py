@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.linalg import memberships, residuals, top_correlations, top_singular_values
 from hgr_jax.core.host.polynomials import centred_indicators, polynomials_at
-from hgr_jax.core.host.ranks import RankedColumn, rows_worth
+from hgr_jax.core.host.ranks import RankedColumn, effective_row_count
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference.independence import (
-    REACHED,
+    EARLY_STOP_EXCEEDANCES,
     conditional_test,
     polynomials_given,
     random_signs,
@@ -434,8 +434,8 @@ class SignTests:
             left.append(residuals(functions, basis, w))
         if not all(len(side) for side in left):
             return 1.0
-        worth = max(rows_worth(rows, w) - len(basis), 2.0)
-        drawn = random_signs(self.key, rows, permutations, worth, len(basis))
+        effective_rows = max(effective_row_count(rows, w) - len(basis), 2.0)
+        drawn = random_signs(self.key, rows, permutations, effective_rows, len(basis))
         return _reaching(left[0] * shares, left[1], drawn, permutations)
 
     def _ranks(self, column: int, there: NDArray[np.bool_], weights: Floats | None) -> RankedColumn:
@@ -467,8 +467,8 @@ def _reaching(f: Floats, g: Floats, drawn: Iterator[Floats], most: int) -> float
         m = np.matmul(f[None] * signs[:, None], g.T)
         values = np.concatenate([values, top_singular_values(np.moveaxis(m, 0, -1))])
         reached = np.flatnonzero(values[1 : 1 + most] >= values[0] * (1 - TIE_TOLERANCE))
-        if len(reached) >= REACHED:
-            return float(REACHED / (1 + reached[REACHED - 1]))
+        if len(reached) >= EARLY_STOP_EXCEEDANCES:
+            return float(EARLY_STOP_EXCEEDANCES / (1 + reached[EARLY_STOP_EXCEEDANCES - 1]))
     return float((1 + len(reached)) / (1 + most))
 
 

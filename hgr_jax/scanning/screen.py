@@ -23,7 +23,12 @@ from scipy import special
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.ranks import LARGEST_DEGREE, RankedColumn, untied, wave_count, wave_table
 from hgr_jax.core.rows import jitted
-from hgr_jax.inference.independence import BLOCKS, LARGEST_PVALUE, LEAST_ROWS, log_probability
+from hgr_jax.inference.independence import (
+    BLOCKS,
+    LARGEST_PVALUE,
+    MIN_TABULATED_ROWS,
+    log_probability,
+)
 from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.scanning.rank_tests import FIRST, above_diagonal
 
@@ -54,7 +59,7 @@ class RankScreen:
     """Columns by their ranks, without missing values, and the laws of their pairs.
 
     Attributes:
-      parts: columns, of which at least one degree is trusted; best as `as_float32` returns them.
+      parts: columns, of which at least one degree is reliable; best as `as_float32` returns them.
       side: how many columns a part has at most.
     """
 
@@ -64,12 +69,12 @@ class RankScreen:
         self.rows = len(parts[0][0].codes)
         self.at_once = min(PRODUCT_ROWS, 1 << (self.rows - 1).bit_length())
         self.kinds = np.zeros((len(parts), side), np.intp)
-        self.worth, self.log_orders = np.zeros((2, len(parts), side))
+        self.effective_share, self.log_orders = np.zeros((2, len(parts), side))
         for place, part in enumerate(parts):
-            for name in ("worth", "log_orders"):
+            for name in ("effective_share", "log_orders"):
                 getattr(self, name)[place, : len(part)] = [getattr(each, name) for each in part]
             self.kinds[place, : len(part)] = [
-                WITH_WAVES if each.has_waves else each.trusted for each in part
+                WITH_WAVES if each.has_waves else each.reliable_degree for each in part
             ]
         self.waves = wave_count(self.rows) if (self.kinds == WITH_WAVES).any() else 0
         self.which, laws = laws_of(np.unique(self.kinds[self.kinds > 0]), self.waves)
@@ -98,9 +103,9 @@ class RankScreen:
         """
         i, j = slice(len(self.parts[left])), slice(len(self.parts[right]))
         found = np.asarray(started, np.float64)[i, j]
-        share = self.worth[left, i, None] * self.worth[right, j]
-        worth = np.maximum(self.rows * share, LEAST_ROWS).ravel()
-        log_p = log_probability(found.ravel(), self.rows if (share == 1).all() else worth)
+        share = self.effective_share[left, i, None] * self.effective_share[right, j]
+        effective_rows = np.maximum(self.rows * share, MIN_TABULATED_ROWS).ravel()
+        log_p = log_probability(found.ravel(), self.rows if (share == 1).all() else effective_rows)
         orders = np.maximum(self.log_orders[left, i, None], self.log_orders[right, j])
         log_p = np.maximum(log_p.reshape(found.shape), orders - special.gammaln(self.rows + 1))
         return above_diagonal(log_p) if left == right else log_p
@@ -125,16 +130,16 @@ class RankScreen:
         for place, column in enumerate(columns):
             if not column.has_waves:
                 codes = column.codes[rows]
-                own = column.table[: column.trusted].take(codes, axis=1)
-                polynomials[: column.trusted, place, : len(codes)] = own
+                own = column.table[: column.reliable_degree].take(codes, axis=1)
+                polynomials[: column.reliable_degree, place, : len(codes)] = own
         return polynomials, waves
 
 
 def as_float32(column: RankedColumn) -> RankedColumn:
     """Return a column with what a screen needs of it."""
     table, codes = column.table, column.codes
-    of_all = column.trusted == LARGEST_DEGREE and not table.flags.writeable
-    table = _untied(len(codes)) if of_all else table[: column.trusted].astype(np.float32)
+    of_all = column.reliable_degree == LARGEST_DEGREE and not table.flags.writeable
+    table = _untied(len(codes)) if of_all else table[: column.reliable_degree].astype(np.float32)
     return dataclasses.replace(column, codes=codes.astype(np.int32), table=table)
 
 

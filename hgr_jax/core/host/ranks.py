@@ -27,7 +27,7 @@ MOST_PERIODS = 16
 ROWS_PER_PERIOD = 6
 """Smallest number of rows in a period."""
 
-LEAST_WORTH = 50
+MIN_EFFECTIVE_ROWS = 50
 """Smallest number of effective rows (without ties) at which polynomials of tied ranks are used."""
 
 LEVELS_AT_ONCE = 2**13
@@ -83,8 +83,8 @@ class RankedColumn:
     Attributes:
       codes: ``(n,)``, the level of every row, in the order of the values.
       table: ``(d, levels)``, orthonormal polynomials of the (weighted) ranks at each level.
-      trusted: largest degree whose polynomials behave as those of untied ranks: `trusted_degree`.
-      worth: number of effective rows (without ties) at that degree, as a share of the rows.
+      reliable_degree: largest degree whose polynomials behave as those of untied ranks.
+      effective_share: number of effective rows (without ties) at that degree, by that of rows.
       log_orders: logarithm of the number of orders of the rows that give the same column.
       has_waves: whether waves of untied ranks (`waves_at`) are orthonormal on these ranks, which
         they are not with many ties.
@@ -92,8 +92,8 @@ class RankedColumn:
 
     codes: Integers
     table: Floats
-    trusted: int
-    worth: float
+    reliable_degree: int
+    effective_share: float
     log_orders: float
     has_waves: bool
 
@@ -164,7 +164,7 @@ class _Levels(NamedTuple):
     Attributes:
       codes: ``(n,)``, the level of every row.
       rank, share: of each level.
-      heaviest: of each level, its largest weight of a row, as of `relative`.
+      heaviest: of each level, its largest weight of a row, as of `in_effective_rows`.
       rows: effective number of rows.
       log_orders: as of a `RankedColumn`.
     """
@@ -185,14 +185,14 @@ class _Levels(NamedTuple):
         heaviest = np.ones(len(share))
         if weights is not None:
             heaviest[:] = 0
-            np.maximum.at(heaviest, codes, relative(weights))
-        rows = rows_worth(len(codes), weights)
+            np.maximum.at(heaviest, codes, in_effective_rows(weights))
+        rows = effective_row_count(len(codes), weights)
         return cls(codes, rank, share, heaviest, rows, _log_orders(counts))
 
     def ranked(self, table: Floats) -> RankedColumn:
         """Return the column with polynomials ``(d, levels)``."""
-        trusted, worth = trusted_degree(table, self.rows, self.heaviest)
-        return RankedColumn(self.codes, table, trusted, worth, self.log_orders, has_waves=False)
+        reliable, share = reliable_degree(table, self.rows, self.heaviest)
+        return RankedColumn(self.codes, table, reliable, share, self.log_orders, has_waves=False)
 
 
 def codes_of(rank: Floats) -> Integers:
@@ -206,12 +206,12 @@ def ranks_of_levels(codes: Integers, weights: Floats) -> tuple[Floats, Floats]:
     return 2 * np.cumsum(share) - share - 1, share
 
 
-def relative(weights: Floats) -> Floats:
+def in_effective_rows(weights: Floats) -> Floats:
     """Return weights in units in which they sum to the effective number of rows."""
     return np.asarray(weights * (weights.sum() / np.sum(weights * weights)))
 
 
-def rows_worth(rows: int, weights: Floats | None) -> float:
+def effective_row_count(rows: int, weights: Floats | None) -> float:
     """Return the effective number of rows, ``(sum w)^2 / sum w^2``."""
     return float(rows if weights is None else weights.sum() ** 2 / np.sum(weights * weights))
 
@@ -263,29 +263,29 @@ def wave_table(rows: int, dtype: np.dtype) -> Floats:
     return found
 
 
-def trusted_degree(f: Floats, rows: float, heaviest: Floats) -> tuple[int, float]:
+def reliable_degree(f: Floats, rows: float, heaviest: Floats) -> tuple[int, float]:
     """Return the largest degree at which polynomials ``f (d, n)`` behave as those of untied ranks.
 
     Without ties ``L = max sum_j f_j^2`` over the rows is at most ``(d + 1)^2 - 1``.  With an L of r
     times that, n rows have the effect of n / r untied ones, and of n / r^2 beside another such
-    column: this must be at least `LEAST_WORTH`, or n.
+    column: this must be at least `MIN_EFFECTIVE_ROWS`, or n.
 
     Args:
       f: polynomials at n points.
       rows: the effective number of rows.
-      heaviest: at each point, the largest weight of a row, as of `relative`.
+      heaviest: at each point, the largest weight of a row, as of `in_effective_rows`.
 
     Returns:
       The degree, 0 where not even the first is reliable, and its 1 / r.
     """
     degrees = np.arange(1, len(f) + 1)
     largest = np.max(np.cumsum(f**2, axis=0) * heaviest, axis=1, initial=0)
-    worth = np.minimum(((degrees + 1) ** 2 - 1) / largest, 1)
-    trusted = is_worth(rows, worth)
-    degree = len(f) if trusted.all() else int(np.argmin(trusted))
-    return degree, float(worth[degree - 1]) if degree else 0.0
+    share = np.minimum(((degrees + 1) ** 2 - 1) / largest, 1)
+    reliable = is_reliable(rows, share)
+    degree = len(f) if reliable.all() else int(np.argmin(reliable))
+    return degree, float(share[degree - 1]) if degree else 0.0
 
 
-def is_worth(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:
+def is_reliable(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:
     """Return where a share of effective rows is enough to trust a column's polynomials."""
-    return np.asarray(rows * share**2 >= np.minimum(LEAST_WORTH, rows))
+    return np.asarray(rows * share**2 >= np.minimum(MIN_EFFECTIVE_ROWS, rows))
