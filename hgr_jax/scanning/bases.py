@@ -69,10 +69,10 @@ def on_sample(
     degree: int,
     noise: float = 32 * float(np.finfo(np.float64).eps),
 ) -> Polynomials:
-    """Return polynomials of every column, orthonormal on a sample ``x (m, c)`` of so many rows.
+    """Return polynomials of every column, orthonormal on a sample ``x (m, c)`` of the rows.
 
-    With ``extra (e, c)``, far values that a sample has too few of, each as one of the rows.  Of
-    ``noise``, relative, is what rounding leaves of a direction that the sample does not have.
+    ``extra (e, c)`` are extreme values that join the sample, each with the weight of one row.
+    Directions below ``noise``, relative to the largest, are taken for rounding and left out.
     """
     points, each = _on_their_rows(x, weights)
     center: Floats = np.einsum("cn,cn->c", np.broadcast_to(each, points.shape), points)
@@ -95,8 +95,8 @@ def assessed(
 ) -> tuple[Polynomials, NDArray[np.bool_]]:
     """Return the bases with their dead directions, and which of them must be repaired ``(c,)``.
 
-    Those are the ones that are ill conditioned on all the rows, whose moments are ``(d + 1,
-    d + 1, c)``, and those with fewer directions than a sample ``x (m, c)`` has values for.
+    A basis must be repaired if it is ill conditioned on all rows (moments ``(d + 1, d + 1, c)``),
+    or has fewer directions than the distinct values of a sample ``x (m, c)`` allow.
     """
     total = moments[0, 0]
     gram = moments / np.where(total > 0, total, 1)
@@ -121,10 +121,10 @@ def assessed(
 def _ill_conditioned(
     gram: Floats, in_span: NDArray[np.bool_], remainder: float, norm: float
 ) -> NDArray[np.bool_]:
-    """Return which directions ``(d, c)`` are mostly those before, or far from normal.
+    """Return which directions ``(d, c)`` of Gram matrices ``(d + 1, d + 1, c)`` are unusable.
 
-    Of Gram matrices ``(d + 1, d + 1, c)``: where no more than a ``remainder`` of the norm is
-    orthogonal to the directions before, or it is more or less than 1 by a factor ``norm``.
+    A direction is if at most the share ``remainder`` of its norm is orthogonal to those before it,
+    or if its norm differs from 1 by more than the factor ``norm``.
     """
     each = np.arange(len(gram))
     kept = np.concatenate([np.ones_like(in_span[:1]), in_span])
@@ -143,7 +143,7 @@ def repaired(
 ) -> tuple[Polynomials, NDArray[np.bool_]]:
     """Return bases of every column made on all of its rows, and whether that succeeded ``(c,)``.
 
-    It does not where an outlier beyond the reach of the dtype hides the values of other rows.
+    It fails where an outlier is so far out that the dtype cannot tell the other values apart.
     """
     points, each = _on_their_rows(x, np.ones(len(x)) if weights is None else weights)
     basis, _ = stieltjes(points, each, degree, tolerance=tolerance(x.dtype))
@@ -212,7 +212,7 @@ def fit_columns(
 def unresolved_in_dtype(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:
     """Return for which columns ``(c,)`` of ``x (n, c)`` the last digit changes the polynomials.
 
-    So it does where values lie close together, far from others: rounding tells them apart.
+    It does where values lie so close together, far from others, that only rounding differs.
     """
     found = np.zeros(x.shape[1], bool)
     steep = np.where(basis.in_span, basis.step, 0).max(axis=0, initial=0) > MIN_STEP_TO_CHECK
@@ -236,9 +236,9 @@ def count_distinct(x: Floats) -> Integers:
 
 
 def _on_their_rows(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return columns ``(c, n)``, harmless where missing, and weights that sum to 1 elsewhere.
+    """Return columns ``(c, n)``, their mean where missing, and weights that are 0 there.
 
-    Those are ``(1, n)`` where no column is missing.
+    The weights of a column sum to 1; they are ``(1, n)`` where no column has missing values.
     """
     points = np.array(x.T, np.float64, order="C")
     missing = np.isnan(points)

@@ -70,7 +70,7 @@ class BatchSums:
       seen: the number of rows, with those of weight 0.
       rows, weights, squares: ``(u, u)``, of the rows that two patterns share: their number, and
         the sums of weights and of their squares.
-      unseen: ``(q,)``, number of texts of each category that are none of its levels.
+      unseen: ``(q,)``, number of texts of each category that are not among its levels.
       values, ranks: of the tiles; `CATEGORIES` among the values alone.
     """
 
@@ -171,7 +171,7 @@ def assess_bases(plan: Plan, sums: BatchSums) -> tuple[NDArray[np.bool_], NDArra
 def _lacks_directions(plan: Plan, in_span: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which numbers have fewer directions ``in_span (d, p)`` than values in the sample.
 
-    Beside far outliers, what is taken for rounding may be all that the other rows say.
+    Beside far outliers, the variation of all other rows may be as small as rounding.
     """
     few = np.flatnonzero(in_span.sum(axis=0) < len(in_span))
     found = np.zeros(len(plan.numbers), bool)
@@ -183,9 +183,9 @@ def _lacks_directions(plan: Plan, in_span: NDArray[np.bool_]) -> NDArray[np.bool
 
 @np.errstate(over="ignore", invalid="ignore")
 def repaired_plan(plan: Plan, sums: BatchSums) -> Plan:
-    """Return a plan whose polynomials are near-orthonormal on the rows of some sums of another.
+    """Return a plan whose polynomials are near-orthonormal on the rows of ``sums``.
 
-    Those that must be are replaced by what the moments of the old ones make orthonormal.
+    Ill-conditioned polynomials are replaced by combinations that their moments make orthonormal.
     """
     in_span, wrong = assess_bases(plan, sums)
     moments = _own_moments(plan.layout(), sums.values[NUMBERS])

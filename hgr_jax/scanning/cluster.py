@@ -154,7 +154,7 @@ def joined_sums(one: BatchSums | None, other: BatchSums | None) -> BatchSums | N
 
 @dataclasses.dataclass(frozen=True)
 class PairRowsPass:
-    """The rows of pairs of which the sums say too little.
+    """The rows of pairs that cannot be estimated from the sums.
 
     Attributes:
       plan: of the sums.
@@ -183,9 +183,9 @@ def _cut(tables: Tables, rows: int) -> Iterator[Any]:
 def scan_cluster(cluster: Cluster, request: Request) -> Scan:
     """Scan a table on a cluster, in three passes: rows, a survey, sums.
 
-    And up to two more of sums, and one for the rows of pairs of which they say too little.  The
-    memory of the request is that of one machine for one part.  A small table is scanned here, and
-    so is one of which an option needs all rows, where it fits.
+    Up to two more passes repair ill-conditioned bases, and one reads the rows of pairs that cannot
+    be estimated from the sums.  The memory of the request is that of one machine for one part.  A
+    small table is gathered and scanned here, as is one that fits if an option needs all rows.
     """
     if request.execution.checkpoint is not None:
         raise ValueError(

@@ -322,10 +322,10 @@ class _Search:
 def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[RankedColumn]]]:
     """Return positions of the columns whose pairs are screened, and these by their ranks.
 
-    They are numbers without missing values: those of more than two values, of two values, and of
-    two of which one is too rare for a law of ranks, so that only the law of two of two is known.
-    With kernels of higher degrees than the test's a pair may have no value, which a screen would
-    not know.
+    Numbers without missing values are: columns of more than two values, columns of two values, and
+    columns of two values of which one is too rare for the law of ranks, so that only pairs of
+    two such columns are tested here (by Fisher's exact test).  With kernels of higher degrees than
+    the test's none are: a pair may have no value, which the screen cannot tell.
     """
     found: list[tuple[list[int], list[RankedColumn]]] = [([], []) for _ in range(3)]
     kernels = request.measure.kernels
@@ -430,9 +430,9 @@ class PValueHistogram:
         return int(at_most[np.argmax(fine)]) if fine.any() else 0
 
     def _by_bin(self) -> tuple[Floats, Integers]:
-        """Return log(p m / j) of the largest p-value that a bin may hold, inf if it holds none.
+        """Return log(p m / j) of the largest p-value that a bin may hold, inf if empty, and j.
 
-        And j, how many p-values are no larger.
+        j is the number of p-values that are no larger.
         """
         at_most = np.cumsum(self.counts[::-1])[::-1]
         held = np.flatnonzero(self.counts)
@@ -466,7 +466,7 @@ class FirstPairs:
         return float(self.scores[-1]) if len(self.scores) >= self.most else np.inf
 
     def add(self, scores: Floats, log_p: Floats, first: Integers, second: Integers) -> None:
-        """Keep those of some pairs that are among the first; of a NaN score, none.
+        """Keep the pairs that are among the first; a pair with a NaN score is left out.
 
         Args:
           scores, log_p: of one shape.

@@ -128,7 +128,7 @@ def as_features(
 def within_range(x: ArrayLike, *, least: int = 30) -> Any:
     """Scale columns by powers of 2, exactly, if some are beyond ``2**least`` or ``2**-least``.
 
-    So their powers neither overflow nor vanish, and none are denormal, which XLA takes for 0.
+    Their powers then neither overflow nor vanish, nor are they denormal, which XLA takes for 0.
     """
     host = np.asarray(x)
     reach = np.maximum(np.fmax.reduce(host, axis=0), -np.fmin.reduce(host, axis=0))
@@ -192,7 +192,7 @@ class Estimates:
       pivot: smallest pivot of what makes the columns' own features orthonormal on the pair's rows:
         1 where these are all or a random part of the column's rows, near 0 where they are unlike.
       error: standard error, NaN where it was not asked for.
-      unresolved: whether the sums say too little, and no rows were at hand: no value.
+      unresolved: whether a pair has no value, as its sums are ill conditioned and its rows gone.
     """
 
     value: Floats

@@ -87,7 +87,7 @@ class ExactScreen:
     def log_pvalues(self, left: int, right: int) -> Floats:
         """Return the logarithms of the p-values of two parts ``(p, q)``.
 
-        Of one part with itself, they are NaN but above the diagonal.
+        Of a part with itself, only those above the diagonal; the others are NaN.
         """
         f, g = self.parts[left], self.parts[right]
         ones, others = np.sum(f, axis=1)[:, None], np.sum(g, axis=1)
@@ -96,15 +96,15 @@ class ExactScreen:
 
 
 def above_diagonal(log_p: Floats) -> Floats:
-    """Return a square with NaN but above the diagonal."""
+    """Return a square matrix with NaN on and below its diagonal."""
     return np.where(np.tri(len(log_p), dtype=bool), np.nan, log_p)
 
 
 FIRST = 2
-"""Polynomials of one column that are in a block with all of the other."""
+"""Polynomials of one column whose products with all of the other are taken."""
 
 TILE = 128
-"""Columns of which the products are taken at a time."""
+"""Columns whose products are taken at a time."""
 
 MOMENTS_AT_ONCE = 2**11
 """Number of pairs whose moments are yielded at a time."""
@@ -118,9 +118,9 @@ def products_of_pairs(
     both: int,
     dtype: np.dtype,
 ) -> Iterator[tuple[Integers, Moments]]:
-    """Yield positions of some of the ``wanted`` pairs, and their moments, of degrees up to 16.
+    """Yield positions of the ``wanted`` pairs, part by part, and their moments, to degree 16.
 
-    Of polynomials of either column of degrees up to ``both``, M has all, also those not trusted.
+    Moments of polynomials up to degree ``both`` are complete, beyond reliable degrees too.
     """
     tiles = pairs[wanted] // TILE
     most = max(both, NARROW)
@@ -159,10 +159,10 @@ def _narrow_products(
 ) -> tuple[Floats, Floats, Floats]:
     """Return mean products of the functions of some columns with those of others.
 
-    Of polynomials up to degree d, the larger of 3 and ``both``, of all with all, ``(len(left), d,
-    len(right), d)``, empty if that is not asked for; of the first two with those beyond,
-    ``(len(left), 2, len(right), 16 - d)``; and of the first with the waves, the norm ``(len(left),
-    len(right))``.
+    With d the larger of 3 and ``both``: all polynomials up to degree d with all, ``(len(left), d,
+    len(right), d)``, empty without ``all_with_all``; the first two with those of degrees above d,
+    ``(len(left), 2, len(right), 16 - d)``; and the norm of the products of the first one with the
+    waves, ``(len(left), len(right))``.
     """
     rows, p, q = len(columns[0].codes), len(left), len(right)
     waved = np.array([place for place, c in enumerate(right) if columns[c].has_waves], np.intp)
@@ -211,8 +211,8 @@ def _lookup(
 ) -> tuple[Floats, NDArray[np.intp]]:
     """Return polynomials of all levels of some columns, ``(levels, 16)``.
 
-    They are those that are trusted and those up to degree ``both``, and 0 beyond.  And which of
-    the levels each row has, ``(rows, columns)``.  Columns without ties share theirs.
+    Polynomials beyond the reliable degree, and beyond ``both``, are 0.  Also returned: the level of
+    each row, ``(rows, columns)``.  Columns without ties share one table.
     """
     first_level: dict[tuple[int, int], int] = {}
     parts: list[Floats] = []
@@ -235,8 +235,8 @@ WITHIN_COLUMN_DEGREE = 8
 """Largest degree of tests by ranks among each column's own rows."""
 
 MIN_PIVOT = 0.3
-"""Smallest pivot of polynomials of ranks on the rows of a pair that are taken for representative of
-the columns' rows."""
+"""Smallest pivot of polynomials of ranks on a pair's rows with which these rows are taken to
+represent the rows of both columns."""
 
 
 class BlockStatistics(NamedTuple):
@@ -260,7 +260,7 @@ class BlockStatistics(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[BlockStatistics]) -> BlockStatistics:
-        """Return many pairs as one: their law costs as much for some hundreds as for all."""
+        """Return the parts as one: a law costs as much for some hundred pairs as for all."""
         return cls(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
 
     def log_pvalues(self, rows: Floats) -> Floats:
@@ -326,7 +326,7 @@ class _RankTests:
     def on_shared_rows(self, wanted: Integers, progress: Callable[[int], None]) -> Integers:
         """Test the pairs at ``wanted`` whose columns are present in the same rows.
 
-        Returns those whose columns are not.
+        Returns the positions of the other pairs.
         """
         index = self.table.patterns.index
         one, other = index[self.pairs[wanted]].T
@@ -340,9 +340,9 @@ class _RankTests:
         return wanted[one != other]
 
     def within_columns(self, wanted: Integers, progress: Callable[[int], None]) -> None:
-        """Estimate the ranks of all pairs that are not yet, and test those at ``wanted``.
+        """Estimate the ranks of all remaining pairs, and test those at ``wanted``.
 
-        By ranks among the rows of each column, orthonormal on the rows of a pair.
+        Ranks are among the rows of each column; polynomials are orthonormal on the pair's rows.
         """
         places = np.flatnonzero(~self.estimated)
         if not len(places):
@@ -448,7 +448,7 @@ class _RankTests:
         share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
-        # HGR of ranks has no weights in the ranks themselves.
+        # HGR of ranks takes ranks without weights: with weights it is estimated elsewhere.
         both = self.kernels.largest
         both = both if weights is None and both <= LARGEST_DEGREE else 0
         wanted = np.arange(len(group)) if both else np.flatnonzero(sure)

@@ -1,8 +1,8 @@
 """Tests of many pairs by resampling: permutations of the rows, and random signs.
 
-A permutation changes neither the basis of a column nor what whitens it, so all pairs of columns
-that are present in the same rows take one matrix product a permutation.  Given other columns,
-permutations of rows do not have the right law; random signs of what rows add to a correlation do.
+A permutation leaves the orthonormal basis of a column as it is, so all pairs of columns that are
+present in the same rows take one matrix product a permutation.  Given other columns, permutations
+of rows do not have the right law; random signs of the rows' contributions to a correlation do.
 """
 
 from __future__ import annotations
@@ -92,10 +92,8 @@ def permutation_null(
 ) -> PermutationNull:
     """Estimate the law of the statistic of ``pairs (N, 2)`` under independence.
 
-    In two stages: ``(exceed + 1) / (drawn + 1)`` is a valid p-value although pairs that are
-    clearly not significant stop after the first, as Besag & Clifford (1991) show for one at a
-    time.  (Below the level at which a pair stops, to stop others changes nothing; above it, those
-    that go on would be rejected by their first stage too.)
+    Pairs that are clearly not significant stop after the first of two stages.  ``(exceed + 1) /
+    (drawn + 1)`` remains a valid p-value (Besag & Clifford 1991).
     """
     mean, point = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     exceed, drawn = np.zeros(len(pairs), np.intp), np.zeros(len(pairs), np.intp)
@@ -166,10 +164,10 @@ def _values_under(
 
 
 class _RandomOrders:
-    """Random orders of any of the rows of a table.
+    """Random orders of the rows of a table, or of some of them.
 
-    Those of all rows are drawn once where they fit: in the order of the others, some of the rows
-    are in a random order too.
+    Orders of all rows are drawn once, where they fit; any subset of the rows is then in random
+    order too.
     """
 
     def __init__(
@@ -255,10 +253,10 @@ def _restricted(features: Features, rows: NDArray[np.bool_], columns: Integers) 
 
 
 class _Draws:
-    """Values of the statistic of some pairs for any orders of the rows of one of their columns.
+    """Values of the statistic of some pairs for permutations of the rows of one of their columns.
 
-    Which one changes nothing.  It is the one that is in more of the pairs, so that few features
-    are permuted where some columns are tested with all others.
+    The permuted column is the one that is in more of the pairs (the law is the same for both), so
+    that few features are permuted where some columns are tested with all others.
 
     Attributes:
       left, right: ``(features, n)``, of the permuted columns and of the others.
@@ -303,7 +301,7 @@ class _Draws:
         permutations: int,
         generator: np.random.Generator,
     ) -> Floats:
-        """Return the same for pairs of columns of few values, from random tables of their counts.
+        """Return values ``(permutations, N)`` for pairs of columns of few values.
 
         Under permutations a contingency table is a random one with the margins of the data, which
         is drawn in a time that does not depend on the rows (Patefield 1981).
@@ -336,10 +334,10 @@ class _Draws:
 
 
 def _whitened_features(sums: MemorySums, columns: Integers) -> tuple[Floats, Integers]:
-    """Return orthonormal features ``(m, n)`` of columns, 0 where missing and in the last row.
+    """Return orthonormal features ``(m, n)`` of columns, 0 where missing, and their positions.
 
-    Without directions that the data do not support.  And where the features of each column stand,
-    ``(width, c)``, filled up with the last.
+    Directions that the data do not support are left out.  The positions of the features of each
+    column, ``(width, c)``, are padded with that of the last feature, which is 0 in all rows.
     """
     numbers = columns[columns < sums.features.n_numeric]
     categories = columns[columns >= sums.features.n_numeric]
@@ -365,8 +363,8 @@ def _whitened_features(sums: MemorySums, columns: Integers) -> tuple[Floats, Int
 def _whitened(sums: MemorySums, columns: Integers) -> NDArray[np.float32]:
     """Return orthonormal features ``(c, width, n)`` of columns of one kind.
 
-    On the rows where they are present (the same for all: see `MemorySums.single_pattern`), and 0
-    elsewhere.  As in `refit_pair`, in float64 where values near each other lie among far ones.
+    They are orthonormal on the rows where all columns are present (see
+    `MemorySums.single_pattern`), and 0 elsewhere; ill-conditioned columns are fitted in float64.
     """
     tile = sums.whitened(columns, np.zeros(1, np.intp))
     features, numbers = sums.features, sums.features.n_numeric
@@ -398,7 +396,7 @@ class SignTests:
     ) -> None:
         """Prepare tests of columns, of which numbers may be replaced by their ranks."""
         self.features, self.given, self.kernels, self.key = features, given, kernels, key
-        # Of the rows of the last pair, which in most tables are those of all.
+        # The basis on the rows of the last pair is kept: in most tables all pairs have these rows.
         self.rows_of_basis, self.basis = b"", cast(Floats, np.zeros((0, 0)))
         self.ranked: dict[int, RankedColumn] = {}
 
@@ -458,9 +456,9 @@ class SignTests:
 
 
 def _reaching(f: Floats, g: Floats, drawn: Iterator[Floats], most: int) -> float:
-    """Return the p-value of the largest correlation of functions ``f`` and ``g``.
+    """Return the p-value of the largest correlation of functions ``f`` and ``g`` by random signs.
 
-    Until 100 of the values under signs, of at most so many, reach it.
+    Drawing stops when 100 values under signs reach that of the data, or after ``most`` of them.
     """
     values = np.zeros(0)
     for signs in drawn:

@@ -37,22 +37,22 @@ WITH_WAVES = LARGEST_DEGREE + 1
 their trusted degree."""
 
 PRODUCT_ROWS = 1024
-"""Of which products are taken at a time; of fewer rows, a power of two that holds them."""
+"""Rows whose products are taken at a time; for fewer rows, the next power of two."""
 
 ROW_CACHE_BYTES = 2**29
 """Largest number of bytes of the functions of the left part of a square that are kept."""
 
 LAW_NODES = 4096
-"""Of the table of a law, equidistant in log(1 + t) with t = sqrt(-n log(1 - c^2))."""
+"""Nodes of the table of a law, equidistant in log(1 + t) with t = sqrt(-n log(1 - c^2))."""
 
-FLOAT32_DIGITS = 16.0
+MAX_LOG_REMAINDER = 16.0
 """-log(1 - c^2) of a c that float32 hardly tells from 1."""
 
 SQUARINGS = 16
-"""Of a 3 x 3 matrix: of roots that differ by less than 1 in 65,536, either will do."""
+"""Squarings of a 3 x 3 matrix: roots are told apart that differ by more than 1 in 65,536."""
 
-LAW_POINTS = 4
-"""Of a table, by which a value is interpolated."""
+INTERPOLATION_NODES = 4
+"""Nodes of a table between which a value is interpolated."""
 
 
 class RankScreen:
@@ -99,7 +99,7 @@ class RankScreen:
     def log_pvalues(self, left: int, right: int, started: Array) -> Floats:
         """Return the logarithms of the p-values of two parts ``(p, q)``.
 
-        Of one part with itself, they are NaN but above the diagonal.
+        Of a part with itself, only those above the diagonal; the others are NaN.
         """
         i, j = slice(len(self.parts[left])), slice(len(self.parts[right]))
         found = np.asarray(started, np.float64)[i, j]
@@ -154,10 +154,10 @@ def _untied_waves(rows: int) -> Floats:
 
 
 def laws_of(kinds: Integers, waves: int) -> tuple[Integers, list[tuple[int, int]]]:
-    """Return which law each block has, ``(18, 18, blocks)`` for the kinds of both sides.
+    """Return which law each block has, ``(18, 18, blocks)`` by kinds of both sides, and the laws.
 
-    It is -1 for a block that is the same as one before it, and for one of waves that a side does
-    not have.  And the smaller and the larger number of functions of each law.
+    The law is -1 for a block that equals an earlier one, and for waves that a side does not have.
+    A law is given by the smaller and the larger number of functions.
     """
     blocks = len(BLOCKS)
     which = np.full((WITH_WAVES + 1, WITH_WAVES + 1, blocks + 2), -1, np.intp)
@@ -174,7 +174,7 @@ def laws_of(kinds: Integers, waves: int) -> tuple[Integers, list[tuple[int, int]
 
 def law_tables(laws: Sequence[tuple[int, int]], rows: int) -> tuple[Floats, np.float32]:
     """Return log P ``(laws, nodes)`` of so many rows, and the log(1 + t) of the last node."""
-    last = np.log1p(np.sqrt(FLOAT32_DIGITS * rows))
+    last = np.log1p(np.sqrt(MAX_LOG_REMAINDER * rows))
     t = np.expm1(np.linspace(0, last, LAW_NODES))
     c = np.sqrt(-np.expm1(-(t**2) / rows))
     small, large = np.array(laws).T[..., None]
@@ -294,12 +294,14 @@ def _log_survival(square: Array, law: Array, rows: Array, tables: Array, last: A
     """Return the logarithm of Roy's law at squared values, from the tables."""
     at = jnp.log1p(jnp.sqrt(-rows * jnp.log1p(-square)))
     place = jnp.minimum(at / last, 1) * (LAW_NODES - 1)
-    first = jnp.clip(place.astype(jnp.int32) - 1, 0, LAW_NODES - LAW_POINTS)
+    first = jnp.clip(place.astype(jnp.int32) - 1, 0, LAW_NODES - INTERPOLATION_NODES)
     left = place - first.astype(place.dtype)
     offset = jnp.maximum(law, 0) * LAW_NODES + first.astype(law.dtype)
     weights = [
-        functools.reduce(jnp.multiply, [(left - j) / (i - j) for j in range(LAW_POINTS) if j != i])
-        for i in range(LAW_POINTS)
+        functools.reduce(
+            jnp.multiply, [(left - j) / (i - j) for j in range(INTERPOLATION_NODES) if j != i]
+        )
+        for i in range(INTERPOLATION_NODES)
     ]
-    values = [tables.ravel()[offset + i] for i in range(LAW_POINTS)]
+    values = [tables.ravel()[offset + i] for i in range(INTERPOLATION_NODES)]
     return jnp.minimum(_dot(weights, values), 0)

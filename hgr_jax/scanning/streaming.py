@@ -1,7 +1,7 @@
 """The scan of a table that is read batch by batch: its passes, and its checkpoints.
 
-A table that turns out to be small is scanned in memory, as a data frame is; so is one of which an
-option needs all rows, where it fits.
+A small table is scanned in memory, as a data frame is; so is one that fits if an option needs all
+rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STATE_CHECKPOINT = "state.npz"
 
 
 def scan_source(source: Source, request: Request, *, columns: Sequence[str] | None = None) -> Scan:
-    """Scan a source in two passes, or up to two more where its values reach far beyond a sample.
+    """Scan a source in two passes; up to two more where its values reach far beyond the sample.
 
     Args:
       source: the table.

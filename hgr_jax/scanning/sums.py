@@ -145,9 +145,9 @@ Block = Callable[[slice], Floats]
 
 
 def sum_in_blocks(block: Block, rows: int, width: int, *, products: int = 0) -> NDArray[np.float64]:
-    """Return the sum of ``block`` of parts of so many rows, each with ``width`` features.
+    """Return the sum of ``block(part)`` over parts of the ``rows``, each with ``width`` features.
 
-    And so many ``products`` of them, where these may take longer than to make the features.
+    ``products`` is how many products a row has, where these take longer than its features.
     """
     size = min(TILE_ROWS, max(128, TILE_NUMBERS // max(width, 1)))
 
@@ -273,8 +273,7 @@ def own_moments(
 ) -> NDArray[np.float64]:
     """Sum ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``.
 
-    And with ``known (m, n)``, functions of the rows, ``w p_a z_k`` beside them,
-    ``(d + 1, d + 1 + m, c)``.
+    With functions ``z (m, n)`` of the rows, also ``w p_a z_k``: ``(d + 1, d + 1 + m, c)``.
     """
 
     def block(rows: slice) -> Floats:
