@@ -1,4 +1,4 @@
-"""One meaning of a table: a frame, a file, a file with little memory, and Dask partitions."""
+"""One meaning of a table: a frame, a file, with little memory, in parts, and of Dask."""
 
 from __future__ import annotations
 
@@ -72,6 +72,10 @@ def readings(table: pd.DataFrame, path: Path, options: dict[str, Any]) -> Iterat
     little = hgr_jax.Execution(memory=2**20)
     yield hgr_jax.scan(path, **options)
     yield hgr_jax.scan(path, execution=little, **options)
+    (path.parent / "parts").mkdir()
+    table.iloc[: ROWS // 3].to_csv(path.parent / "parts" / "1.csv", index=False)
+    table.iloc[ROWS // 3 :].to_csv(path.parent / "parts" / "2.csv", index=False)
+    yield hgr_jax.scan(path.parent / "parts", **options)
     for partitions in (1, 3, 7):
         parts = frames.from_pandas(table, npartitions=partitions, sort=False)
         yield hgr_jax.scan(parts, **options)
