@@ -1,19 +1,25 @@
-"""Tables in Markdown: printed, and kept between markers in ``bench/README.md``."""
+"""Tables in Markdown: printed, and kept in ``bench/results`` with what they were measured on."""
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
+import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-RESULTS = Path(__file__).with_name("README.md")
+from bench.machine import describe
+
+RESULTS = Path(__file__).with_name("results")
+PAGE = Path(__file__).with_name("README.md")
 
 
 def bench_parser(name: str, doc: str | None, *, quick: str) -> argparse.ArgumentParser:
     """The options that every benchmark has; ``quick`` says what is left of it then."""
     parser = argparse.ArgumentParser(prog=f"python -m bench.{name}", description=doc)
     parser.add_argument("--quick", action="store_true", help=quick)
-    parser.add_argument("--write", action="store_true", help="keep the tables in bench/README.md")
+    parser.add_argument("--write", action="store_true", help="keep the tables in bench/results")
     return parser
 
 
@@ -55,15 +61,56 @@ class MarkdownReport:
         self.table([*header, "holds"], judged())
         return every
 
-    def keep(self, name: str, path: Path = RESULTS) -> None:
-        """Replace what stands between ``<!-- name -->`` and ``<!-- end name -->`` in a file."""
-        start, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"
-        text = path.read_text()
-        if start not in text or end not in text:
-            raise ValueError(f"{path} has no section between {start.strip()} and {end}")
-        before, rest = text.split(start, 1)
-        after = rest.split(end, 1)[1]
-        path.write_text(before + start + "\n".join(self.lines).strip() + "\n" + end + after)
+    def keep(self, name: str, page: Path = PAGE, folder: Path = RESULTS) -> None:
+        """Write the lines to a result file, and put them into their section of a page."""
+        text = page.read_text(encoding="utf-8")
+        section(text, name)
+        result = {
+            "date": datetime.date.today().isoformat(),
+            "commit": _commit(),
+            "machine": describe(),
+            "text": "\n".join(self.lines).strip(),
+        }
+        folder.mkdir(exist_ok=True)
+        path = result_file(name, folder)
+        path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        page.write_text(replaced(text, name, shown(name, folder)), encoding="utf-8")
+
+
+def result_file(name: str, folder: Path = RESULTS) -> Path:
+    """The file of a result."""
+    return folder / f"{name.replace(' ', '_')}.json"
+
+
+def shown(name: str, folder: Path = RESULTS) -> str:
+    """What a page shows of a result: its tables, and when they were measured."""
+    result = json.loads(result_file(name, folder).read_text(encoding="utf-8"))
+    return f"{result['text']}\n\nMeasured on {result['date']}, at commit {result['commit']}."
+
+
+def section(text: str, name: str) -> tuple[int, int]:
+    """Where the text between ``<!-- name -->`` and ``<!-- end name -->`` begins and ends."""
+    start, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"
+    if start not in text or end not in text:
+        raise ValueError(f"the page has no section between {start.strip()} and {end}")
+    first = text.index(start) + len(start)
+    return first, text.index(end, first)
+
+
+def replaced(text: str, name: str, new: str) -> str:
+    """A page with another text in a section."""
+    first, last = section(text, name)
+    return f"{text[:first]}{new}\n{text[last:]}"
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        cwd=RESULTS.parent,
+    )
+    return done.stdout.strip() or "unknown"
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from bench import (
     coverage,
     fairness,
     fairness_contestants,
+    figures,
     first_use,
     guarantee,
     measures,
@@ -363,15 +365,30 @@ def test_seconds_in_the_unit_that_suits() -> None:
     assert [seconds(x) for x in (2.0, 0.0123, 4.5e-6)] == ["2 s", "12.3 ms", "4.5 µs"]
 
 
+def test_pages_show_what_the_results_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert figures.main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_a_figure_is_a_cell_of_a_result() -> None:
+    assert (
+        figures.cells("pair", "maxcorr double", "more than 1e-2 below")[0] in figures.comparison()
+    )
+    with pytest.raises(LookupError, match="no row 'nobody' with a column 'KB'"):
+        figures.cells("pair", "nobody", "KB")
+
+
 def test_report_keeps_its_section_only(tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text("before\n<!-- x -->\nold\n<!-- end x -->\nafter\n")
     report = MarkdownReport()
     report.table(("", "n"), [["a", "1"]])
-    report.keep("x", path)
+    report.keep("x", path, tmp_path / "results")
     text = path.read_text()
     assert text.startswith("before\n<!-- x -->\n|  | n |")
+    result = json.loads((tmp_path / "results/x.json").read_text())
+    assert {"date", "commit", "machine", "text"} == result.keys()
+    assert f"Measured on {result['date']}, at commit {result['commit']}." in text
     assert text.endswith("<!-- end x -->\nafter\n")
     assert "old" not in text
     with pytest.raises(ValueError, match="no section"):
-        report.keep("y", path)
+        report.keep("y", path, tmp_path / "results")

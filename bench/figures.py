@@ -1,0 +1,106 @@
+"""Put the figures of ``bench/results`` into the pages that show them.
+
+``python -m bench.figures`` rewrites what is between ``<!-- NAME -->`` and ``<!-- end NAME -->`` in
+`bench/README.md`, `bench/paper/README.md` and the README; ``--check`` writes nothing, and
+exits with 1 if a page does not show what the results say.  A benchmark does the former itself when
+it is called with ``--write``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.report import PAGE, replaced, shown
+
+ROOT = Path(__file__).parent.parent
+PAGES = (PAGE, ROOT / "bench/paper/README.md", ROOT / "README.md")
+
+COMPARISON = """\
+| | hgr_jax | [maxcorr](https://github.com/giuluck/maxcorr) | [the paper's code]\
+(https://github.com/giuluck/kernel-based-hgr) |
+| --- | --- | --- | --- |
+| double kernel (HGR-KB) | exact global optimum | trust-region search | trust-region search |
+| more than 0.01 below exact, 60 real pairs in raw units | {share} | {share_maxcorr} \
+| not measured |
+| one estimate, n = 10,000, degree 5 | {pair} (QR and SVD in NumPy: {pair_numpy}) \
+| {pair_maxcorr} | not measured |
+| all 4,950 pairs of 10,000 x 100 | {scan} (NumPy: {scan_numpy}); with p-values {scan_tested} \
+| {scan_maxcorr}, from 60 pairs | not measured |
+| derivatives of the value; of transformations | exact, every order; yes | first order; no \
+| first order; no |
+| inside a compiled loss; over a batch of pairs | `jit`; `vmap` | no | no |
+| backends | JAX | NumPy, PyTorch, TensorFlow | NumPy, PyTorch |"""
+"""The table of the README, whose figures are cells of results."""
+
+
+def cells(name: str, row: str, column: str) -> list[str]:
+    """The cells of a result's tables in rows that begin with ``row``, without what is in brackets.
+
+    Raises:
+      LookupError: if there is none.
+    """
+    found, header = [], [""]
+    for line in shown(name).splitlines():
+        if not line.startswith("|"):
+            header = [""]
+            continue
+        values = [cell.strip() for cell in line.strip("|").split("|")]
+        if header == [""]:
+            header = values
+        elif column in header and values[0].startswith(row):
+            found.append(re.sub(r" \(.*\)", "", values[header.index(column)]))
+    if not found:
+        raise LookupError(f"the result {name!r} has no row {row!r} with a column {column!r}")
+    return found
+
+
+def estimate_times(column: str) -> str:
+    """The least and the largest time of one estimate from 10,000 rows."""
+    units = {"\N{MICRO SIGN}s": 1e-6, "ms": 1e-3, "s": 1.0}
+    times = [cells("pair", f"{kind}, n = 10,000", column)[0] for kind in ("circle", "x^2", "sin")]
+    times.sort(key=lambda time: float(time.split()[0]) * units[time.split()[1]])
+    return f"{times[0]} to {times[-1]}"
+
+
+def comparison() -> str:
+    """The table of the README."""
+    return COMPARISON.format(
+        share=cells("pair", "hgr_jax KB, float32", "more than 1e-2 below")[0],
+        share_maxcorr=cells("pair", "maxcorr double", "more than 1e-2 below")[0],
+        pair=estimate_times("KB"),
+        pair_numpy=estimate_times("NumPy QR + SVD"),
+        pair_maxcorr=estimate_times("maxcorr double"),
+        scan=cells("scan", "`scan(test=None)`", "time")[0],
+        scan_tested=cells("scan", "`scan`", "time")[0],
+        scan_numpy=cells("scan", "plain NumPy, float64", "time")[0],
+        scan_maxcorr=cells("scan", "maxcorr, double kernel", "time")[0],
+    )
+
+
+def rendered(page: Path) -> str:
+    """A page with what the results say in its sections."""
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(r"<!-- end ([\w ]+) -->", text):
+        text = replaced(text, name, comparison() if name == "comparison" else shown(name))
+    return text
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Rewrite the pages, or check them."""
+    parser = argparse.ArgumentParser(prog="python -m bench.figures", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 on differences")
+    options = parser.parse_args(arguments)
+    differ = [page for page in PAGES if rendered(page) != page.read_text(encoding="utf-8")]
+    for page in differ:
+        print(f"{page.relative_to(ROOT)} does not show what the results say")
+        if not options.check:
+            page.write_text(rendered(page), encoding="utf-8")
+    return 1 if options.check and differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
