@@ -58,11 +58,6 @@ KERNEL_LETTERS = 60
 """Letters of a kernel's name among the settings of a scan."""
 
 
-def _option(default: Any, text: str) -> Any:
-    """Declare an option with its default, and its help for the command line."""
-    return dataclasses.field(default=default, metadata={"help": text})
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Test:
     """How pairs are tested for independence; ``scan(table, test="rank")`` is ``Test("rank")``.
@@ -84,8 +79,8 @@ class Test:
 
     __test__: ClassVar[bool] = False  # no class of tests, whatever pytest takes it for
 
-    kind: str = _option("auto", "by which law pairs are tested")
-    permutations: int = _option(999, "permutations, where a p-value needs them")
+    kind: str = "auto"
+    permutations: int = 999
     key: Array | None = None
 
     def __post_init__(self) -> None:
