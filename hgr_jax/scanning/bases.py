@@ -214,7 +214,7 @@ def unresolved_in_dtype(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:
 
     It does where values lie so close together, far from others, that only rounding differs.
     """
-    found = np.zeros(x.shape[1], bool)
+    unresolved = np.zeros(x.shape[1], bool)
     steep = np.where(basis.in_span, basis.step, 0).max(axis=0, initial=0) > MIN_STEP_TO_CHECK
     some = np.flatnonzero(steep)
     if len(some):
@@ -223,8 +223,8 @@ def unresolved_in_dtype(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:
         there = basis.take(some)(np.nextafter(points, np.inf, dtype=x.dtype).astype(np.float64))
         rows = np.maximum((~np.isnan(points)).sum(axis=1), 1)
         change = np.sqrt(((there - here) ** 2).sum(axis=2) / rows)
-        found[some] = change.max(axis=0) > MAX_CHANGE
-    return found
+        unresolved[some] = change.max(axis=0) > MAX_CHANGE
+    return unresolved
 
 
 def count_distinct(x: Floats) -> Integers:
@@ -293,17 +293,17 @@ class KernelFeatures(OfColumns):
         x = self.x[rows].T
         there = ~np.isnan(x)
         values = np.where(there, x, self.fill_values[:, None]).ravel()
-        found = np.empty((1 + self.count, *x.shape), self.dtype)
-        found[0] = there
-        flat = found[1:].reshape(self.count, -1)
+        features = np.empty((1 + self.count, *x.shape), self.dtype)
+        features[0] = there
+        flat = features[1:].reshape(self.count, -1)
         for start in range(0, len(values), VALUES_AT_ONCE):
             part = values[start : start + VALUES_AT_ONCE]
             size = 1 << max(7, (len(part) - 1).bit_length())  # so that there are few programs
             padded = np.pad(part, (0, size - len(part)), mode="edge")
             made = np.asarray(_kernel_features(padded, kernel=self.kernel, name=self.name))
             flat[:, start : start + len(part)] = made[: len(part)].T
-        found[1:] *= there
-        return found
+        features[1:] *= there
+        return features
 
 
 @dataclasses.dataclass(frozen=True)
@@ -337,9 +337,9 @@ class Joined:
 
     def __call__(self, rows: slice) -> Floats:
         """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
-        found = [part(rows) for part in self.parts if part.shape[1]]
+        values = [part(rows) for part in self.parts if part.shape[1]]
         size = 1 + self.count
-        padded = [np.pad(f, ((0, size - len(f)), (0, 0), (0, 0))) for f in found]
+        padded = [np.pad(f, ((0, size - len(f)), (0, 0), (0, 0))) for f in values]
         return padded[0] if len(padded) == 1 else np.concatenate(padded, axis=1)
 
 

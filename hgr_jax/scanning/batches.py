@@ -128,14 +128,14 @@ def pairs_of_tiles(layout: Layout) -> dict[str, tuple[Integers, Integers]]:
     """Return the columns of the pairs of tiles of a plan, by name."""
     count = len(layout.patterns)
     numbers, categories = np.arange(layout.n_numeric), np.arange(layout.n_numeric, count)
-    found = {}
+    tiles = {}
     if len(numbers):
-        found[NUMBERS] = numbers, numbers
+        tiles[NUMBERS] = numbers, numbers
     if len(numbers) and len(categories):
-        found[MIXED] = numbers, categories
+        tiles[MIXED] = numbers, categories
     if len(categories):
-        found[CATEGORIES] = categories, categories
-    return found
+        tiles[CATEGORIES] = categories, categories
+    return tiles
 
 
 def bytes_of_sums(plan: Plan) -> int:
@@ -174,11 +174,11 @@ def _lacks_directions(plan: Plan, in_span: NDArray[np.bool_]) -> NDArray[np.bool
     Beside far outliers, the variation of all other rows may be as small as rounding.
     """
     few = np.flatnonzero(in_span.sum(axis=0) < len(in_span))
-    found = np.zeros(len(plan.numbers), bool)
+    lacks = np.zeros(len(plan.numbers), bool)
     if len(few):
         expected = np.minimum(count_distinct(plan.sampled_numbers()[:, few]) - 1, len(in_span))
-        found[few] = in_span[:, few].sum(axis=0) < expected
-    return found
+        lacks[few] = in_span[:, few].sum(axis=0) < expected
+    return lacks
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -242,11 +242,11 @@ class PlanSums(PairSums):
         layout = self.layout
         number = layout.is_number(right)
         name = NUMBERS if number else MIXED if layout.is_number(left) else CATEGORIES
-        found = self._tiles[name]
-        one = self._whitened(left, found.own[0])
-        other = one if left[0] == right[0] else self._whitened(right, found.own[1])
+        sums = self._tiles[name]
+        one = self._whitened(left, sums.own[0])
+        other = one if left[0] == right[0] else self._whitened(right, sums.own[1])
         total = self._weights[np.ix_(layout.patterns_of(left), layout.patterns_of(right))]
-        return Tiles((one, other), found.cross, total)
+        return Tiles((one, other), sums.cross, total)
 
     def _whitened(self, columns: Integers, own: Floats) -> WhitenedTile:
         if self.layout.is_number(columns):

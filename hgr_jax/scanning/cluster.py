@@ -106,13 +106,13 @@ class SurveyPass:
 
     def __call__(self, tables: Tables, part: int) -> Survey:
         """Return the survey of a part."""
-        found = Survey(
+        survey = Survey(
             self.kinds, categories=self.categories, weights=self.weights, first=self.first[part]
         )
         for table in _cut(tables, self.rows):
             where = f"part {part}"
-            found.update(decoded(table, self.kinds, where), where)
-        return found
+            survey.update(decoded(table, self.kinds, where), where)
+        return survey
 
 
 def joined_surveys(one: Survey, other: Survey) -> Survey:
@@ -136,13 +136,13 @@ class SumPass:
 
     def __call__(self, tables: Tables, part: int) -> BatchSums | None:
         """Return the sums over the rows of a part, None if it has none."""
-        found: BatchSums | None = None
+        sums: BatchSums | None = None
         with jax.enable_x64(self.x64):
             for table in _cut(tables, self.rows):
                 where = f"part {part}"
                 some = BatchSums.of(self.plan, decoded(table, self.plan.read, where), where)
-                found = some if found is None else found + some
-        return found
+                sums = some if sums is None else sums + some
+        return sums
 
 
 def joined_sums(one: BatchSums | None, other: BatchSums | None) -> BatchSums | None:
@@ -228,8 +228,8 @@ def scan_cluster(cluster: Cluster, request: Request) -> Scan:
         state = state.repaired()
 
     def gather(plan: Plan, pairs: Integers) -> list[Floats]:
-        found: list[Floats] = cluster.total(PairRowsPass(plan, pairs, rows), joined_rows)
-        return found
+        pair_rows: list[Floats] = cluster.total(PairRowsPass(plan, pairs, rows), joined_rows)
+        return pair_rows
 
     return state.scan_of(request, gather)
 
@@ -284,11 +284,11 @@ class DaskTable:
 
     def total(self, one: Pass, join: Callable[[Any, Any], Any]) -> Any:
         """Return what all parts give, joined in their order, two neighbours at a time."""
-        found, joined = self._delayed(one), self._dask.delayed(join, pure=False)
-        while len(found) > 1:
-            pairs = zip(found[::2], found[1::2], strict=False)
-            found = [joined(*pair) for pair in pairs] + found[len(found) // 2 * 2 :]
-        return self._dask.compute(found[0])[0]
+        partial, joined = self._delayed(one), self._dask.delayed(join, pure=False)
+        while len(partial) > 1:
+            pairs = zip(partial[::2], partial[1::2], strict=False)
+            partial = [joined(*pair) for pair in pairs] + partial[len(partial) // 2 * 2 :]
+        return self._dask.compute(partial[0])[0]
 
     def _delayed(self, one: Pass) -> list[Any]:
         # The pass holds the plan: sent once, not with every part.
@@ -318,16 +318,16 @@ class SparkTable:
     def each(self, one: Pass) -> list[Any]:
         """Return what every part gives, in their order."""
         rows = self._frame.mapInArrow(functools.partial(_of_spark_part, one), SPARK_SCHEMA)
-        found = rows.collect()
-        self._count = len(found)
-        return [pickle.loads(row.found) for row in sorted(found, key=lambda row: row.part)]
+        collected = rows.collect()
+        self._count = len(collected)
+        return [pickle.loads(row.found) for row in sorted(collected, key=lambda row: row.part)]
 
     def total(self, one: Pass, join: Callable[[Any, Any], Any]) -> Any:
         """Return what all parts give, joined in their order: neighbours on the executors first."""
         functions = require("pyspark.sql.functions", "spark")
-        found = self._frame.mapInArrow(functools.partial(_of_spark_part, one), SPARK_SCHEMA)
+        partial = self._frame.mapInArrow(functools.partial(_of_spark_part, one), SPARK_SCHEMA)
         size = max(1, math.isqrt(self._count))
-        groups = found.groupBy(functions.floor(functions.col("part") / size).alias("group"))
+        groups = partial.groupBy(functions.floor(functions.col("part") / size).alias("group"))
 
         def joined(table: Any) -> Any:
             return _joined_rows(join, table)
@@ -341,8 +341,8 @@ class SparkTable:
 def _of_spark_part(one: Pass, batches: Iterator[Any]) -> Iterator[Any]:
     pa, context = arrow(), require("pyspark", "spark").TaskContext.get()
     part = 0 if context is None else context.partitionId()
-    found = one((pa.Table.from_batches([batch]) for batch in batches), part)
-    yield pa.RecordBatch.from_pylist([_spark_row(part, found)], schema=_spark_schema())
+    result = one((pa.Table.from_batches([batch]) for batch in batches), part)
+    yield pa.RecordBatch.from_pylist([_spark_row(part, result)], schema=_spark_schema())
 
 
 def _joined_rows(join: Callable[[Any, Any], Any], table: Any) -> Any:
@@ -357,8 +357,8 @@ def _joined_parts(rows: list[dict[str, Any]], join: Callable[[Any, Any], Any]) -
     return functools.reduce(join, (pickle.loads(row["found"]) for row in in_order))
 
 
-def _spark_row(part: int, found: Any) -> dict[str, Any]:
-    return {"part": part, "found": pickle.dumps(found)}
+def _spark_row(part: int, result: Any) -> dict[str, Any]:
+    return {"part": part, "found": pickle.dumps(result)}
 
 
 def _spark_schema() -> Any:

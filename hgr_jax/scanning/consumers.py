@@ -109,16 +109,16 @@ def scan_arrow(table: Any, order: Sequence[str], request: Request) -> Scan:
             )
         table, order = table.rename_columns(list(request.names)), list(request.names)
     categories = request.categories
-    found = as_columns(table, categories=categories.names, integers_up_to=categories.integers_up_to)
-    skipped = found.skipped | dict.fromkeys(
-        (name for name in order if name not in found.names), "neither numbers nor text"
+    read = as_columns(table, categories=categories.names, integers_up_to=categories.integers_up_to)
+    skipped = read.skipped | dict.fromkeys(
+        (name for name in order if name not in read.names), "neither numbers nor text"
     )
-    place = np.array([list(order).index(name) for name in found.names], np.intp)
+    place = np.array([list(order).index(name) for name in read.names], np.intp)
     columns = dataclasses.replace(
-        found,
+        read,
         names=tuple(order),
-        number_positions=place[found.number_positions],
-        category_positions=place[found.category_positions],
+        number_positions=place[read.number_positions],
+        category_positions=place[read.category_positions],
         skipped=skipped,
         frame=None,
     )
@@ -164,7 +164,7 @@ def _scan_first(columns: Columns, request: Request, selection: PairSelection, to
     examined = examine(MemoryTable(part, request), request, pairs, positions)
     # Of a correlation that float32 hardly tells from 1 the screen knows no digit of the p-value.
     histogram.recount(best.log_p, examined.tests.log_pvalue)
-    found = as_scan(examined, histogram.adjusted(examined.tests.pvalue))
+    scan = as_scan(examined, histogram.adjusted(examined.tests.pvalue))
     of_all = {
         "most": top.count,
         "by": top.by,
@@ -173,7 +173,7 @@ def _scan_first(columns: Columns, request: Request, selection: PairSelection, to
         "tested": histogram.size,
         "discoveries": histogram.discoveries(FALSE_DISCOVERY_RATE),
     }
-    return dataclasses.replace(found, settings={**found.settings, "top": of_all})
+    return dataclasses.replace(scan, settings={**scan.settings, "top": of_all})
 
 
 class _Search:
@@ -288,11 +288,11 @@ class _Search:
         options = request.settings(self.columns.rows, str(dtype_of_sums()))
         selection, top = dataclasses.astuple(self.selection), dataclasses.astuple(self.top)
         words = [options, prints, key, SQUARE_SIDE, selection, top, self.columns.names]
-        found = hashlib.sha256(json.dumps(words, default=str).encode())
+        digest = hashlib.sha256(json.dumps(words, default=str).encode())
         codes = (category.codes for category in self.columns.categories)
         for array in [x, request.row_weights, *codes]:
-            found.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-        return found.hexdigest()
+            digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     def _resumed(self, path: Path | None, fingerprint: str) -> int:
         if path is None or not path.exists():
@@ -327,7 +327,7 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
     two such columns are tested here (by Fisher's exact test).  With kernels of higher degrees than
     the test's none are: a pair may have no value, which the screen cannot tell.
     """
-    found: list[tuple[list[int], list[RankedColumn]]] = [([], []) for _ in range(3)]
+    kinds: list[tuple[list[int], list[RankedColumn]]] = [([], []) for _ in range(3)]
     kernels = request.measure.kernels
     of_test = request.test is not None and request.test.kind == "auto"
     of_test &= request.measure.name in ("kb", "rank_kb")
@@ -341,10 +341,10 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
             for place, column in zip(chosen, ranked_columns([*map(codes_of, rank.T)]), strict=True):
                 two = len(column.table) == 1
                 if column.reliable_degree or two:
-                    positions, ranked = found[(1 if column.reliable_degree else 2) if two else 0]
+                    positions, ranked = kinds[(1 if column.reliable_degree else 2) if two else 0]
                     positions.append(int(place))
                     ranked.append(as_float32(column))
-    return [(columns.number_positions[positions], ranked) for positions, ranked in found]
+    return [(columns.number_positions[positions], ranked) for positions, ranked in kinds]
 
 
 def _in_parts(columns: Any) -> list[Any]:
@@ -407,8 +407,8 @@ class PValueHistogram:
     def _count(self, log_p: Floats, times: int) -> None:
         log_p = log_p[~np.isnan(log_p)]
         if len(log_p):
-            found = np.bincount(self._bins(log_p))
-            self.counts[: len(found)] += times * found
+            counts = np.bincount(self._bins(log_p))
+            self.counts[: len(counts)] += times * counts
 
     def adjusted(self, pvalues: Floats) -> Floats:
         """Return p-values ``(N,)`` of the family as Benjamini and Hochberg adjust them.
@@ -419,9 +419,9 @@ class PValueHistogram:
         there = ~np.isnan(pvalues)
         with np.errstate(divide="ignore"):
             bins = self._bins(np.log(pvalues[there]) - BIN_SLACK / BINS_OF_E)
-        found = np.full(len(pvalues), np.nan)
-        found[there] = np.exp(np.minimum(np.minimum.accumulate(self._by_bin()[0])[bins], 0))
-        return np.maximum(found, pvalues)
+        adjusted = np.full(len(pvalues), np.nan)
+        adjusted[there] = np.exp(np.minimum(np.minimum.accumulate(self._by_bin()[0])[bins], 0))
+        return np.maximum(adjusted, pvalues)
 
     def discoveries(self, rate: float) -> int:
         """Return how many have an adjusted p-value of at most ``rate``."""
@@ -436,9 +436,9 @@ class PValueHistogram:
         """
         at_most = np.cumsum(self.counts[::-1])[::-1]
         held = np.flatnonzero(self.counts)
-        found = np.full(len(self.counts), np.inf)
-        found[held] = np.log(max(self.size, 1)) - held / BINS_OF_E - np.log(at_most[held])
-        return found, at_most
+        log_ratio = np.full(len(self.counts), np.inf)
+        log_ratio[held] = np.log(max(self.size, 1)) - held / BINS_OF_E - np.log(at_most[held])
+        return log_ratio, at_most
 
     @staticmethod
     def _bins(logs: Floats) -> Integers:
@@ -473,9 +473,9 @@ class FirstPairs:
           first, second: columns of each; they broadcast to this shape.
         """
         chosen = scores < self.worst_kept
-        found = [np.broadcast_to(side, scores.shape)[chosen] for side in (first, second)]
+        sides = [np.broadcast_to(side, scores.shape)[chosen] for side in (first, second)]
         scores = np.concatenate([self.scores, scores[chosen]])
         log_p = np.concatenate([self.log_p, log_p[chosen]])
-        pairs = np.concatenate([self.pairs, np.stack(found, axis=1)])
+        pairs = np.concatenate([self.pairs, np.stack(sides, axis=1)])
         order = np.argsort(scores, kind="stable")[: self.most]
         self.scores, self.log_p, self.pairs = scores[order], log_p[order], pairs[order]

@@ -213,10 +213,10 @@ class Estimates:
             value, pearson, linear, degrees, rows, np.ones(count), error, np.zeros(count, bool)
         )
 
-    def put(self, places: Integers, found: Estimates) -> None:
+    def put(self, places: Integers, others: Estimates) -> None:
         """Replace the estimates of some of the pairs."""
         for field in dataclasses.fields(self):
-            getattr(self, field.name)[places] = getattr(found, field.name)
+            getattr(self, field.name)[places] = getattr(others, field.name)
 
     @property
     def varies(self) -> NDArray[np.bool_]:
@@ -246,7 +246,7 @@ class Patterns:
     def of(cls, features: Features) -> Patterns:
         """Return the patterns of all columns, in the order in which they come."""
         position: dict[bytes, int] = {}
-        found: list[NDArray[np.bool_]] = []
+        patterns: list[NDArray[np.bool_]] = []
         index = []
         x, codes = features.x, features.codes
         whole = [*~np.isnan(x.min(axis=0, initial=np.inf)), *(codes.min(axis=0, initial=0) >= 0)]
@@ -254,10 +254,10 @@ class Patterns:
             there = np.ones(features.rows, bool) if complete else features.present(i)
             key = b"" if there.all() else np.packbits(there).tobytes()
             if key not in position:
-                position[key] = len(found)
-                found.append(there)
+                position[key] = len(patterns)
+                patterns.append(there)
             index.append(position[key])
-        present = np.stack(found, axis=1) if found else np.zeros((features.rows, 0), bool)
+        present = np.stack(patterns, axis=1) if patterns else np.zeros((features.rows, 0), bool)
         return cls(np.array(index, np.intp), present)
 
     def shared_rows(self) -> Integers:
@@ -278,9 +278,9 @@ def chunks(chosen: Integers, size: int) -> Iterator[Integers]:
 def groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
     """Yield each of some keys ``(N,)``, rising, and the positions that have it."""
     order = np.argsort(keys, kind="stable")
-    found, starts = np.unique(keys[order], return_index=True)
+    distinct, starts = np.unique(keys[order], return_index=True)
     stops = np.append(starts, len(keys))[1:]
-    for key, start, stop in zip(found, starts, stops, strict=True):
+    for key, start, stop in zip(distinct, starts, stops, strict=True):
         yield int(key), order[start:stop]
 
 

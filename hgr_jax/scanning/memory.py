@@ -271,9 +271,9 @@ class MemorySums(PairSums):
     def needs_refit(self, pairs: Integers) -> NDArray[np.bool_]:
         """Return which pairs have an ill-conditioned column, unless these are too much work."""
         ill = np.append(~self.well_conditioned, False)
-        found = np.asarray(ill[np.minimum(pairs, self.features.n_numeric)].any(axis=1))
-        affordable = found.sum() * self.features.rows <= MAX_SEPARATE_FIT_ROWS
-        return found if affordable and self.features.has_float64 else np.zeros_like(found)
+        needed = np.asarray(ill[np.minimum(pairs, self.features.n_numeric)].any(axis=1))
+        affordable = needed.sum() * self.features.rows <= MAX_SEPARATE_FIT_ROWS
+        return needed if affordable and self.features.has_float64 else np.zeros_like(needed)
 
     def refit(self, pairs: Integers, rows: Integers) -> Refit:
         """Fit pairs on their own rows."""
@@ -298,8 +298,8 @@ class MemorySums(PairSums):
         codes, double = self.features.codes, np.dtype(np.float64)
 
         def indicators(rows: slice) -> Floats:
-            found = level_features(codes[rows], (column, level), double)
-            return by_level(self.layout, columns, found)
+            indicators = level_features(codes[rows], (column, level), double)
+            return by_level(self.layout, columns, indicators)
 
         return indicators
 
@@ -340,11 +340,11 @@ class MemoryTable(Table):
         """The columns, numbers replaced by their ranks."""
         if self.request.measure.of_ranks and self.kernels.plain:
             return self.features
-        found = self.features.ranked()
+        ranked = self.features.ranked()
         if self.given is not None:
             conditioning = self.given.ranked().functions()
-            found = dataclasses.replace(found, conditioning=conditioning)
-        return found
+            ranked = dataclasses.replace(ranked, conditioning=conditioning)
+        return ranked
 
     def rank_sums(self, degree: int) -> PairSums:
         """Return the sums of ranks, with at least so many functions of each column."""
@@ -358,8 +358,10 @@ class MemoryTable(Table):
         """Estimate ``pairs (N, 2)``; say which numbers ``(p,)`` are well conditioned."""
         measure = self.request.measure
         if measure.function is not None:
-            found = estimate_function(self.features, measure.function, pairs, self.memory, progress)
-            return found, np.ones(self.features.n_numeric, bool)
+            estimates = estimate_function(
+                self.features, measure.function, pairs, self.memory, progress
+            )
+            return estimates, np.ones(self.features.n_numeric, bool)
         return estimate_pairs(
             self.features, self.kernels, pairs, self.memory, progress, errors=self.request.errors
         )
@@ -410,12 +412,12 @@ def estimate_pairs(
         twice = np.concatenate([features.x, features.x], axis=1)
         beyond = np.where(pairs < numbers, np.array([[0, numbers]]), numbers)
         on = (dataclasses.replace(features, x=twice, float64_values=None), pairs + beyond)
-    found = MemorySums(on[0], kernels, memory, errors=errors).estimate(on[1], progress)
-    lost = np.isnan(found.value)
+    estimates = MemorySums(on[0], kernels, memory, errors=errors).estimate(on[1], progress)
+    lost = np.isnan(estimates.value)
     lines = {
         name: np.where(lost, np.nan, getattr(of_lines, name)) for name in ("pearson", "linear")
     }
-    return dataclasses.replace(found, **lines), np.ones(features.n_numeric, bool)
+    return dataclasses.replace(estimates, **lines), np.ones(features.n_numeric, bool)
 
 
 def estimate_function(
@@ -433,9 +435,9 @@ def estimate_function(
     x = features.x
     patterns = Patterns.of(features)
     of = patterns.index[pairs]
-    found = Estimates.none(len(pairs))
-    found.degrees[:] = 1
-    rows = found.rows
+    estimates = Estimates.none(len(pairs))
+    estimates.degrees[:] = 1
+    rows = estimates.rows
     rows[:] = patterns.shared_rows()[of[:, 0], of[:, 1]]
     complete = rows == features.rows
 
@@ -449,19 +451,19 @@ def estimate_function(
     for start in range(0, len(whole), at_once):
         part = whole[np.minimum(np.arange(start, start + at_once), len(whole) - 1)]
         a, b = (jax.device_put(x[:, pairs[part, side]].T) for side in (0, 1))
-        found.value[part] = np.asarray(several(a, b))
+        estimates.value[part] = np.asarray(several(a, b))
         progress(min(at_once, len(whole) - start))
     single = one if ours else jax.jit(one)
     for index in np.flatnonzero(~complete & (rows >= 2)):
         keep = patterns.present[:, of[index]].all(axis=1)
         a, b = (jax.device_put(x[keep, column]) for column in pairs[index])
-        found.value[index] = float(single(a, b))
+        estimates.value[index] = float(single(a, b))
         progress(1)
     for place, (i, j) in enumerate(pairs):
         keep = patterns.present[:, of[place]].all(axis=1)
         first, second = (x[keep, column].astype(np.float64) for column in (i, j))
         if len(first) >= 2:
             varies = np.ptp(first) > 0 and np.ptp(second) > 0
-            found.pearson[place] = abs(np.corrcoef(first, second)[0, 1]) if varies else 0.0
-    found.linear[:] = found.pearson
-    return found
+            estimates.pearson[place] = abs(np.corrcoef(first, second)[0, 1]) if varies else 0.0
+    estimates.linear[:] = estimates.pearson
+    return estimates

@@ -102,10 +102,10 @@ def pairs_of(columns: Columns, selection: PairSelection) -> tuple[Integers, Inte
 
 def _places(columns: Columns) -> Integers:
     """Return where the sums have the column at each position, -1 for one that is skipped."""
-    found = np.full(len(columns.names), -1)
+    places = np.full(len(columns.names), -1)
     order = np.concatenate([columns.number_positions, columns.category_positions])
-    found[order] = np.arange(len(order))
-    return found
+    places[order] = np.arange(len(order))
+    return places
 
 
 def selected(columns: Columns, positions: Integers) -> tuple[Columns, Integers, Integers]:
@@ -232,17 +232,17 @@ def check_size(columns: Columns, selection: PairSelection, request: Request) -> 
 
 def available_memory() -> int | None:
     """Return the bytes that are free, at most a container's limit; None where that is unknown."""
-    found = []
+    limits = []
     with contextlib.suppress(OSError):
         free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-        found += [int(free[1]) * 1024] if free else []
+        limits += [int(free[1]) * 1024] if free else []
     for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # of a container
         with contextlib.suppress(OSError, ValueError):
-            found.append(int(Path("/sys/fs/cgroup", limit).read_text()))
-    if not found:
+            limits.append(int(Path("/sys/fs/cgroup", limit).read_text()))
+    if not limits:
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(found, default=None)
+            limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(limits, default=None)
 
 
 def _bytes_of(columns: int, pairs: int, *, tested: bool) -> int:

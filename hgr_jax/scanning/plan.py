@@ -198,13 +198,13 @@ class Plan:
 
     def in_ranks(self, x: Floats) -> Floats:
         """Return the ranks of numbers ``(n, p)`` by the maps."""
-        found = np.empty(x.shape, self.dtype)
+        ranked = np.empty(x.shape, self.dtype)
 
         def put(column: int) -> None:
-            found[:, column] = self.maps[column](np.ascontiguousarray(x[:, column]))
+            ranked[:, column] = self.maps[column](np.ascontiguousarray(x[:, column]))
 
         in_threads(put, range(x.shape[1]))
-        return found
+        return ranked
 
     def batches(self, chunk: Chunk, where: str) -> tuple[Batch, Batch | None, Integers]:
         """Return some rows as sums are taken of them: the values, and the ranks if any.
@@ -252,10 +252,10 @@ class Plan:
 
     def _present(self, x: Floats, codes: Integers, where: str) -> NDArray[np.bool_]:
         """Return the rows ``(n, u)`` of each pattern, which all of its columns must have."""
-        found = np.concatenate([~np.isnan(x), codes >= 0], axis=1)
+        present_in = np.concatenate([~np.isnan(x), codes >= 0], axis=1)
         _, first = np.unique(self.patterns, return_index=True)
-        present = found[:, first]
-        other = (found != present[:, self.patterns]).any(axis=0)
+        present = present_in[:, first]
+        other = (present_in != present[:, self.patterns]).any(axis=0)
         if other.any():
             name = (*self.numbers, *self.levels)[int(np.argmax(other))]
             raise TableError(

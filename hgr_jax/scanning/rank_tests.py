@@ -52,14 +52,14 @@ COUNTED_NUMBERS = 2**22
 
 def exact_log_pvalues(columns: Sequence[Integers], pairs: Integers) -> Floats:
     """Return logarithms of the p-values of ``pairs (N, 2)`` of columns ``(n,)``."""
-    found = np.zeros(len(pairs))
+    log_p = np.zeros(len(pairs))
     tiles = pairs // COUNTED_AT_ONCE
     for _, part in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
         (left, i), (right, j) = (np.unique(side, return_inverse=True) for side in pairs[part].T)
         f, g = ([columns[c] for c in side] for side in (left, right))
         ones, others = np.sum(f, axis=1)[i], np.sum(g, axis=1)[j]
-        found[part] = fisher_log_pvalues(len(f[0]), both_counts(f, g)[i, j], ones, others)
-    return found
+        log_p[part] = fisher_log_pvalues(len(f[0]), both_counts(f, g)[i, j], ones, others)
+    return log_p
 
 
 def both_counts(one: Sequence[Integers], other: Sequence[Integers]) -> Integers:
@@ -197,12 +197,12 @@ def _narrow_products(
     outer = product(first, np.ascontiguousarray(table[:, d:]))
     beside = product(second, waves) if len(waved) else np.zeros((p, 0))
     scale = rows if weights is None else weights.sum()
-    found = np.zeros((p, q))
-    found[:, waved] = np.linalg.norm(beside.reshape(p, len(waved), count), axis=2)
+    wave_norms = np.zeros((p, q))
+    wave_norms[:, waved] = np.linalg.norm(beside.reshape(p, len(waved), count), axis=2)
     return (
         (inner / scale).reshape((p, d, q, d) if all_with_all else (0, 0, 0, 0)),
         (outer / scale).reshape(p, FIRST, q, LARGEST_DEGREE - d),
-        found / scale,
+        wave_norms / scale,
     )
 
 
@@ -330,12 +330,12 @@ class _RankTests:
         """
         index = self.table.patterns.index
         one, other = index[self.pairs[wanted]].T
-        found: list[BlockStatistics] = []
+        statistics: list[BlockStatistics] = []
         for pattern, places in groups(np.where(one == other, one, -1)):
             if pattern >= 0:
-                found += self._with_one_pattern(wanted[places], pattern, progress)
-        if found:
-            every = BlockStatistics.joined(found)
+                statistics += self._with_one_pattern(wanted[places], pattern, progress)
+        if statistics:
+            every = BlockStatistics.joined(statistics)
             self.results.log_p[every.places] = every.log_pvalues(self.rows[every.places])
         return wanted[one != other]
 
@@ -358,7 +358,7 @@ class _RankTests:
                 column.effective_share,
             )
         narrow = in_blocks(WITHIN_COLUMN_DEGREE, WITHIN_COLUMN_DEGREE)
-        found: list[BlockStatistics] = []
+        statistics: list[BlockStatistics] = []
 
         def keep_statistics(part: Integers, m: Floats) -> None:
             chosen = tested[part]
@@ -372,14 +372,14 @@ class _RankTests:
             least = -special.gammaln(self.rows[part] + 1)
             values, degrees = top_values(Moments.of_polynomials(m)), np.stack([h, k])
             none = np.zeros_like(degrees)
-            found.append(BlockStatistics(part, values, degrees, none, effective, least))
+            statistics.append(BlockStatistics(part, values, degrees, none, effective, least))
 
         sums = self.table.rank_sums(WITHIN_COLUMN_DEGREE if tested.any() else 0)
         estimates = sums.estimate(self.asked[places], progress, blocks=keep_statistics)
         self.results.estimates.put(places, estimates)
-        if not found:
+        if not statistics:
             return
-        every = BlockStatistics.joined(found)
+        every = BlockStatistics.joined(statistics)
         log_p, part = every.log_pvalues(self.rows[every.places]), every.places
         of_ranks, shares = self.results.estimates, share[self.pairs[part]].min(axis=1)
         sure = (of_ranks.pivot[part] >= MIN_PIVOT) & (of_ranks.degrees[part] > 0).all(axis=1)
@@ -476,7 +476,7 @@ class _RankTests:
 
     def _estimate(self, places: Integers, directions: Integers, m: Floats) -> None:
         """Keep HGR of ranks of some pairs, of which each side ``(2, N)`` has so many directions."""
-        kernels, found = self.kernels, self.results.estimates
+        kernels, estimates = self.kernels, self.results.estimates
         limits = np.array([[kernels.h, kernels.k]])
         degrees = np.minimum(
             np.where(self.flips[places, None], limits[:, ::-1], limits), directions.T
@@ -485,10 +485,10 @@ class _RankTests:
         value = top_correlations(m, degrees, np.ones_like(degrees), single=kernels.single)
         linear = np.minimum(np.abs(m[0, 0]), 1)
         varies = (degrees > 0).all(axis=1)
-        found.value[places] = np.where(varies, value, np.nan)
-        found.linear[places] = found.pearson[places] = np.where(varies, linear, np.nan)
-        found.degrees[places] = np.where(self.flips[places, None], degrees[:, ::-1], degrees)
-        found.rows[places], found.pivot[places] = self.rows[places], 1
+        estimates.value[places] = np.where(varies, value, np.nan)
+        estimates.linear[places] = estimates.pearson[places] = np.where(varies, linear, np.nan)
+        estimates.degrees[places] = np.where(self.flips[places, None], degrees[:, ::-1], degrees)
+        estimates.rows[places], estimates.pivot[places] = self.rows[places], 1
         self.estimated[places] = True
 
     def _test_exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:

@@ -161,10 +161,10 @@ class Execution:
       memory: bytes that features and their products may take, about, beside the data.  More columns
         than fit are done in blocks; larger files are read batch by batch.
       progress: whether a bar is shown on stderr (tqdm).
-      checkpoint: a folder for what has been summed of a table that is read batch by batch, or
-        found with ``top`` (of other scans there is nothing to keep): the same scan, started again
-        after it was stopped, goes on from there, and its result is the same, bit for bit.  Remove
-        the folder when the table has changed.
+      checkpoint: a folder for the sums so far of a table that is read batch by batch, or for the
+        first pairs so far with ``top``.  The same scan, started again after it was stopped, goes
+        on from there, and its result is the same, bit for bit.  Remove the folder when the table
+        has changed.
     """
 
     memory: int = MEMORY
@@ -415,8 +415,8 @@ def positions_of(option: str, value: Any, names: Sequence[str]) -> list[int] | N
         return None
     place = {name: position for position, name in enumerate(names)}
     single = isinstance(value, str) or not isinstance(value, Iterable) or str(value) in place
-    found = [position_of(option, one, place) for one in ([value] if single else value)]
-    return sorted(set(found))
+    positions = [position_of(option, one, place) for one in ([value] if single else value)]
+    return sorted(set(positions))
 
 
 def position_of(option: str, name: Any, place: Mapping[str, int]) -> int:

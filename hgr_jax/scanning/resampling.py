@@ -129,16 +129,16 @@ def permutation_null(
                 orders=orders,
                 generator=generator,
             )
-            found = sample(draws, 0, first)
+            sampled = sample(draws, 0, first)
             observed[part] = values
-            mean[part] = found.mean(axis=0, dtype=np.float64)
+            mean[part] = sampled.mean(axis=0, dtype=np.float64)
             least = values - TOLERANCE * np.maximum(values, mean[part])
-            exceed[part], drawn[part] = (found >= least[None, :]).sum(axis=0), first
-            point[part] = np.quantile(found, 0.95, axis=0)
+            exceed[part], drawn[part] = (sampled >= least[None, :]).sum(axis=0), first
+            point[part] = np.quantile(sampled, 0.95, axis=0)
             on = np.flatnonzero(exceed[part] < EARLY_STOP_SHARE * first)
             if first < permutations and len(on):
                 more = sample(_Draws(sums, local[chosen[on]], memory), first, permutations)
-                whole_sample = np.concatenate([found[:, on], more])
+                whole_sample = np.concatenate([sampled[:, on], more])
                 exceed[part[on]] += (more >= least[None, on]).sum(axis=0)
                 drawn[part[on]] = permutations
                 mean[part[on]] = whole_sample.mean(axis=0, dtype=np.float64)
@@ -224,7 +224,7 @@ def _few_values(
     features: Features, pairs: Integers, rows: Integers
 ) -> dict[int, tuple[Integers, Integers]]:
     """Return, of columns with few values, a row with each value, and which one a row has."""
-    found = {}
+    few_valued = {}
     few = min(MAX_TABLE_LEVELS, math.isqrt(len(rows)))
     for column in np.unique(pairs):
         values = features.exact_values(column)[rows]
@@ -232,8 +232,8 @@ def _few_values(
             continue
         _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
         if len(first) <= few:
-            found[int(column)] = rows[first], inverse
-    return found
+            few_valued[int(column)] = rows[first], inverse
+    return few_valued
 
 
 def _restricted(features: Features, rows: NDArray[np.bool_], columns: Integers) -> Features:
@@ -308,7 +308,7 @@ class _Draws:
         """
         from scipy.stats import random_table  # takes a second, and 200 memory maps
 
-        found = []
+        values = []
         for place, (a, b) in enumerate(self.pairs):
             (rows_a, which_a), (rows_b, which_b) = values_of[a], values_of[b]
             margins = np.bincount(which_a), np.bincount(which_b)
@@ -316,8 +316,8 @@ class _Draws:
             f = self.left[self.index_a[:, place, None], rows_a].astype(np.float64)
             g = self.right[self.index_b[:, place, None], rows_b].astype(np.float64)
             m = np.matmul(np.matmul(f, tables / self.rows), g.T)
-            found.append(self._top(np.moveaxis(m, 0, -1), np.full(permutations, place)))
-        return np.stack(found, axis=1)
+            values.append(self._top(np.moveaxis(m, 0, -1), np.full(permutations, place)))
+        return np.stack(values, axis=1)
 
     def __call__(self, orders: NDArray[np.integer]) -> Floats:
         """Return values ``(m, N)`` for orders ``(m, n)``."""
@@ -368,24 +368,24 @@ def _whitened(sums: MemorySums, columns: Integers) -> NDArray[np.float32]:
     """
     tile = sums.whitened(columns, np.zeros(1, np.intp))
     features, numbers = sums.features, sums.features.n_numeric
-    found = np.empty((len(columns), tile.width, features.rows), np.float32)
+    whitened = np.empty((len(columns), tile.width, features.rows), np.float32)
     for place, column in enumerate(columns):
         mean, each = tile.mean[:, place], tile.map[..., place, 0]
         if column < numbers and not sums.well_conditioned[column] and sums.kernels.plain:
             present = features.present(column)
             x = within_range(features.exact_values(column)[present, None])[:, 0]
             own = polynomials_at(x, np.full(len(x), 1 / len(x)), sums.kernels.largest)
-            found[place] = 0
-            found[place, : len(own), present] = own.T
+            whitened[place] = 0
+            whitened[place, : len(own), present] = own.T
         elif column < numbers:
             present = ~np.isnan(features.x[None, :, column])
             values = sums.functions.take(columns[place : place + 1])(slice(None))[1:, 0]
-            found[place] = each @ np.where(present, values - mean, 0)
+            whitened[place] = each @ np.where(present, values - mean, 0)
         else:
             codes = features.codes[:, column - numbers]
             held = memberships(codes, sums.layout.width)
-            found[place] = each[:, None] * np.where(codes >= 0, held - mean, 0)
-    return found
+            whitened[place] = each[:, None] * np.where(codes >= 0, held - mean, 0)
+    return whitened
 
 
 class SignTests:
@@ -480,9 +480,9 @@ def sign_tests(
     progress: Callable[[int], None],
 ) -> Floats:
     """Return p-values ``(N,)`` of ``pairs (N, 2)``, NaN of those that are not ``usable``."""
-    found = np.full(len(pairs), np.nan)
+    pvalues = np.full(len(pairs), np.nan)
     tests = SignTests(features, given, kernels, test.key)
     for place in np.flatnonzero(usable):
-        found[place] = tests.pvalue(pairs[place], test.permutations)
+        pvalues[place] = tests.pvalue(pairs[place], test.permutations)
         progress(1)
-    return found
+    return pvalues

@@ -61,21 +61,21 @@ class GivenColumns:
             for factor, power in zip(factors, powers.T, strict=True):
                 products *= factor[power]
             parts.insert(0, products)
-        found = np.concatenate(parts)
+        basis = np.concatenate(parts)
         if numbers.shape[1] != 1 or codes.shape[1]:
-            found = residuals(found, np.zeros((0, len(w))), w)
-        found = found[found.any(axis=1)]
-        conditioning = np.zeros((1 + len(found), len(there)))
-        conditioning[0, there], conditioning[1:, there] = 1, found
+            basis = residuals(basis, np.zeros((0, len(w))), w)
+        basis = basis[basis.any(axis=1)]
+        conditioning = np.zeros((1 + len(basis), len(there)))
+        conditioning[0, there], conditioning[1:, there] = 1, basis
         return conditioning
 
 
 def _polynomials_of(x: Floats, shares: Floats, degree: int) -> Floats:
     """Return 1 and orthonormal polynomials of ``x (n,)``, 0 where it has no such direction."""
-    found = np.zeros((1 + degree, len(x)))
+    polynomials = np.zeros((1 + degree, len(x)))
     p = polynomials_at(x, shares, degree)
-    found[0], found[1 : 1 + len(p)] = 1, p
-    return found
+    polynomials[0], polynomials[1 : 1 + len(p)] = 1, p
+    return polynomials
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,14 +119,14 @@ class ResidualFunctions:
     def __call__(self, rows: slice) -> Floats:
         """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
         p = self.functions(rows)
-        found = np.matmul(self.maps, p[1:].swapaxes(0, 1))
+        residual = np.matmul(self.maps, p[1:].swapaxes(0, 1))
         # Small products, column by column: those of BLAS's threads and of XLA's, which work at the
         # same time, wait for each other.
-        found -= np.matmul(self.shares, self.conditioning[:, rows])
+        residual -= np.matmul(self.shares, self.conditioning[:, rows])
         missing = p[0] == 0
         if missing.any():
-            found[np.broadcast_to(missing[:, None], found.shape)] = 0
-        p[1:] = found.swapaxes(0, 1)
+            residual[np.broadcast_to(missing[:, None], residual.shape)] = 0
+        p[1:] = residual.swapaxes(0, 1)
         return p
 
 
@@ -262,8 +262,10 @@ def explained_share(sums: Floats, maps: Floats, total: Floats) -> Explained:
       total: ``(c, u)``, the sums of weights.
     """
     means = sums / np.where(total > 0, total, 1)[None, :, None]
-    found = np.einsum("dclu,klcu->kdcu", means, maps, optimize=True)
-    return Explained(found[1:], np.einsum("kdcu,klcu->ldcu", found, maps, optimize=True))
+    orthonormal = np.einsum("dclu,klcu->kdcu", means, maps, optimize=True)
+    return Explained(
+        orthonormal[1:], np.einsum("kdcu,klcu->ldcu", orthonormal, maps, optimize=True)
+    )
 
 
 def less_explained(moments: Floats, explained: Floats) -> tuple[Floats, Floats]:
@@ -271,12 +273,12 @@ def less_explained(moments: Floats, explained: Floats) -> tuple[Floats, Floats]:
 
     And the smallest share ``(c, u)`` of a function that this leaves.
     """
-    found = moments.copy()
-    found[1:, 1:] -= np.einsum("kicu,kjcu->ijcu", explained, explained) * moments[0, 0]
+    remaining = moments.copy()
+    remaining[1:, 1:] -= np.einsum("kicu,kjcu->ijcu", explained, explained) * moments[0, 0]
     each = np.arange(1, len(moments))
-    before, after = moments[each, each], found[each, each]
+    before, after = moments[each, each], remaining[each, each]
     kept = np.where(before > 0, after / np.where(before > 0, before, 1), 1)
-    return found, np.clip(kept.min(axis=0, initial=1), 0, 1)
+    return remaining, np.clip(kept.min(axis=0, initial=1), 0, 1)
 
 
 def without_explained(block: Floats, left: Floats | None, right: Floats | None) -> Floats:
@@ -289,5 +291,5 @@ def without_explained(block: Floats, left: Floats | None, right: Floats | None) 
 def conditioning_on(conditioning: Floats, rows: Integers, weights: Floats) -> Floats:
     """Return 1 and orthonormal functions ``(1 + r, len(rows))`` of given columns on some rows."""
     some = conditioning[1:, rows].astype(np.float64)
-    found = residuals(some, np.zeros((0, len(rows))), weights)
-    return np.concatenate([np.ones((1, len(rows))), found])
+    basis = residuals(some, np.zeros((0, len(rows))), weights)
+    return np.concatenate([np.ones((1, len(rows))), basis])

@@ -123,9 +123,9 @@ def _of_all(settings: Mapping[str, Any]) -> str:
     top = settings.get("top")
     if not top:
         return ""
-    found = f"; more than chance: {top['discoveries']:,}" if top["tested"] else ""
+    discoveries = f"; more than chance: {top['discoveries']:,}" if top["tested"] else ""
     of_all = f"{counted(top['pairs'], 'pair')} of {counted(top['columns'], 'column')}"
-    return f", the first of {of_all}{found}"
+    return f", the first of {of_all}{discoveries}"
 
 
 def pairs_as_text(title: str, pairs: Sequence[Any], count: int) -> str:
@@ -424,8 +424,8 @@ class Scan:
         elif by == "pvalue":
             keys.append(self.pvalue[first, second])
         elif by == "rank_excess":
-            found = self.adjusted_pvalue[first, second] <= FALSE_DISCOVERY_RATE
-            keys += [-self.rank_excess[first, second], ~found]
+            discovered = self.adjusted_pvalue[first, second] <= FALSE_DISCOVERY_RATE
+            keys += [-self.rank_excess[first, second], ~discovered]
         order = np.lexsort(keys)
         return self.pairs[order[np.isfinite(value[order])]]
 

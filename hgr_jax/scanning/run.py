@@ -127,8 +127,8 @@ def _note_constants(
     Or whose residuals do not, beside ``given`` ones.
     """
     lost = (values.degrees == 0) & ((values.rows >= 2) & ~values.unresolved)[:, None]
-    found, counts = np.unique(positions[lost], return_counts=True)
-    for position, count in zip(found, counts, strict=True):
+    constant, counts = np.unique(positions[lost], return_counts=True)
+    for position, count in zip(constant, counts, strict=True):
         pairs_of = f"{count} other column{'s' if count > 1 else ''}"
         what = "is explained by what is given, or constant," if given else "does not vary"
         remark = f"{what} on the rows that it shares with {pairs_of}: no value there"

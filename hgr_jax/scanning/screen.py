@@ -102,12 +102,14 @@ class RankScreen:
         Of a part with itself, only those above the diagonal; the others are NaN.
         """
         i, j = slice(len(self.parts[left])), slice(len(self.parts[right]))
-        found = np.asarray(started, np.float64)[i, j]
+        combined = np.asarray(started, np.float64)[i, j]
         share = self.effective_share[left, i, None] * self.effective_share[right, j]
         effective_rows = np.maximum(self.rows * share, MIN_TABULATED_ROWS).ravel()
-        log_p = log_probability(found.ravel(), self.rows if (share == 1).all() else effective_rows)
+        log_p = log_probability(
+            combined.ravel(), self.rows if (share == 1).all() else effective_rows
+        )
         orders = np.maximum(self.log_orders[left, i, None], self.log_orders[right, j])
-        log_p = np.maximum(log_p.reshape(found.shape), orders - special.gammaln(self.rows + 1))
+        log_p = np.maximum(log_p.reshape(combined.shape), orders - special.gammaln(self.rows + 1))
         return above_diagonal(log_p) if left == right else log_p
 
     def _functions(self, part: int, first: int) -> tuple[Floats, Floats]:
@@ -178,8 +180,8 @@ def law_tables(laws: Sequence[tuple[int, int]], rows: int) -> tuple[Floats, np.f
     t = np.expm1(np.linspace(0, last, LAW_NODES))
     c = np.sqrt(-np.expm1(-(t**2) / rows))
     small, large = np.array(laws).T[..., None]
-    found = log_survival_of_many(np.broadcast_to(c, (len(laws), len(c))), rows, small, large)
-    return found.astype(np.float32), np.float32(last)
+    log_p = log_survival_of_many(np.broadcast_to(c, (len(laws), len(c))), rows, small, large)
+    return log_p.astype(np.float32), np.float32(last)
 
 
 class Products(NamedTuple):
@@ -253,17 +255,17 @@ def combined_log_p(
 def _top_squares(products: Products) -> list[Array]:
     """Return the squared top singular value of each of `BLOCKS`, and of both of waves."""
     wide, tall, third, waves, backward = products
-    found = {(1, 1): wide[0, :, 0] ** 2}
+    squares = {(1, 1): wide[0, :, 0] ** 2}
     for degree in (8, 16):
-        found[degree, 2], right = (
+        squares[degree, 2], right = (
             _top_of_two(*([side[i, :, j] for i in range(degree)] for j in range(FIRST)))
             for side in (wide, tall)
         )
-        found[2, degree] = right.T
+        squares[2, degree] = right.T
     last = [*(tall[2, :, i].T for i in range(FIRST)), third]
-    found[3, 3] = _top_of_three([[wide[i, :, 0], wide[i, :, 1], last[i]] for i in range(3)])
+    squares[3, 3] = _top_of_three([[wide[i, :, 0], wide[i, :, 1], last[i]] for i in range(3)])
     of_waves = [jnp.sum(waves**2, axis=0), jnp.sum(backward**2, axis=0).T]
-    return [jnp.minimum(each, 1) for each in (*(found[block] for block in BLOCKS), *of_waves)]
+    return [jnp.minimum(each, 1) for each in (*(squares[block] for block in BLOCKS), *of_waves)]
 
 
 def _top_of_two(first: list[Array], second: list[Array]) -> Array:

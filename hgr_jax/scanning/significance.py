@@ -228,10 +228,10 @@ def _permute_each(
             statistic = _single_kernel if single else kb
             options |= {"h": features.kernel(i, kernels.h), "k": features.kernel(j, kernels.k)}
         key, own = jax.random.split(key)
-        found = permutation_test(
+        result = permutation_test(
             a, b, statistic, key=own, permutations=test.permutations, **options
         )
-        tests.pvalue[index] = found.pvalue
-        means[order], points[order] = found.null_mean, found.null_95
+        tests.pvalue[index] = result.pvalue
+        means[order], points[order] = result.null_mean, result.null_95
         progress(1)
     return means, points

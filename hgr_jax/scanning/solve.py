@@ -241,9 +241,9 @@ class PairSums(abc.ABC):
             ``(r, s, M)``, whose sides are those of a pair in rising order of its columns.
         """
         layout = self.layout
-        found = Estimates.none(len(pairs))
+        estimates = Estimates.none(len(pairs))
         of = layout.patterns[pairs]
-        found.rows[:] = self.shared[of[:, 0], of[:, 1]]
+        estimates.rows[:] = self.shared[of[:, 0], of[:, 1]]
         ordered, flips = ordered_pairs(layout, pairs)
         tiles = layout.tiles[ordered]
         for left_tile, right_tile in np.unique(tiles, axis=0):
@@ -251,32 +251,32 @@ class PairSums(abc.ABC):
             solver = _TileSolver(
                 self, layout.columns_of(left_tile), layout.columns_of(right_tile), blocks
             )
-            solver.solve(found, chosen, ordered[chosen], flips[chosen])
+            solver.solve(estimates, chosen, ordered[chosen], flips[chosen])
             progress(len(chosen))
         # Rows that two columns share may be unlike those of each (all the small values, say):
         # bases that were fitted to the columns are ill conditioned there.
-        ill = (found.pivot < MIN_SHARED_PIVOT[str(layout.dtype)]) | self.needs_refit(pairs)
-        ill &= found.rows >= 2
+        ill = (estimates.pivot < MIN_SHARED_PIVOT[str(layout.dtype)]) | self.needs_refit(pairs)
+        ill &= estimates.rows >= 2
         if ill.any():
-            self._refit(found, pairs, np.flatnonzero(ill))
-        found.degrees[found.rows < 2] = 0
-        constant = (found.degrees == 0).any(axis=1)  # a column that does not vary on these rows
-        for values in (found.value, found.linear, found.error):
+            self._refit(estimates, pairs, np.flatnonzero(ill))
+        estimates.degrees[estimates.rows < 2] = 0
+        constant = (estimates.degrees == 0).any(axis=1)  # a column that does not vary on these rows
+        for values in (estimates.value, estimates.linear, estimates.error):
             values[constant] = np.nan
         numbers = (pairs < layout.n_numeric).all(axis=1)
-        found.pearson[:] = np.where(numbers, found.linear, np.nan)
-        return found
+        estimates.pearson[:] = np.where(numbers, estimates.linear, np.nan)
+        return estimates
 
-    def _refit(self, found: Estimates, pairs: Integers, ill: Integers) -> None:
+    def _refit(self, estimates: Estimates, pairs: Integers, ill: Integers) -> None:
         """Replace the estimates at the places ``ill`` by those of the pairs' own rows."""
-        refit = self.refit(pairs[ill], found.rows[ill])
-        for values in (found.value, found.linear, found.error):
+        refit = self.refit(pairs[ill], estimates.rows[ill])
+        for values in (estimates.value, estimates.linear, estimates.error):
             values[ill] = np.nan
         places = ill[refit.places]
-        found.value[places], found.linear[places] = refit.value, refit.linear
-        found.degrees[places], found.error[places] = refit.degrees, refit.error
-        found.unresolved[ill] = True
-        found.unresolved[places] = False
+        estimates.value[places], estimates.linear[places] = refit.value, refit.linear
+        estimates.degrees[places], estimates.error[places] = refit.degrees, refit.error
+        estimates.unresolved[ill] = True
+        estimates.unresolved[places] = False
         # A column is in question only while one of its pairs is estimated from its sums.
         resolved = np.zeros(pairs.shape, bool)
         resolved[places] = refit.complete
@@ -311,7 +311,7 @@ class _TileSolver:
         self.sides, self.cross, self.total = sums.tiles(left, right)
 
     def solve(
-        self, found: Estimates, places: Integers, pairs: Integers, flip: NDArray[np.bool_]
+        self, estimates: Estimates, places: Integers, pairs: Integers, flip: NDArray[np.bool_]
     ) -> None:
         """Put the estimates of ``pairs (M, 2)``, the left tile's column first, at ``places``."""
         layout, (one, other) = self.layout, self.sides
@@ -324,8 +324,8 @@ class _TileSolver:
         directions = np.stack(
             [one.directions(i, v, limits[:, 0]), other.directions(j, u, limits[:, 1])], axis=1
         )
-        found.degrees[places] = np.where(flip[:, None], directions[:, ::-1], directions)
-        found.pivot[places] = np.minimum(one.pivot[i, v], other.pivot[j, u])
+        estimates.degrees[places] = np.where(flip[:, None], directions[:, ::-1], directions)
+        estimates.pivot[places] = np.minimum(one.pivot[i, v], other.pivot[j, u])
         functions: list[tuple[PairFunctions, PairFunctions]] = []
         # So many pairs that the arrays of a part fit in a core's cache.
         most = max(64, 2**15 // max(one.width, other.width) ** 2)
@@ -335,11 +335,11 @@ class _TileSolver:
             m = self._whitened(a, b)
             self.blocks(places[part], m)
             value = top_correlations(m, counts[part], linear[part], single=self.kernels.single)
-            found.value[places[part]] = found.linear[places[part]] = value
+            estimates.value[places[part]] = estimates.linear[places[part]] = value
             if layout.is_number(self.left):
                 # Numbers come before categories: the first side is one number, and linear.
                 first = m[0, : linear[part, 1].max(initial=0)]
-                found.linear[places[part]] = np.minimum(np.sqrt(np.sum(first**2, axis=0)), 1)
+                estimates.linear[places[part]] = np.minimum(np.sqrt(np.sum(first**2, axis=0)), 1)
             if self.owner.errors:
                 f, g = top_correlation_vectors(
                     m, counts[part], linear[part], single=self.kernels.single
@@ -348,9 +348,9 @@ class _TileSolver:
         if functions:
             of_each = [PairFunctions.joined(parts) for parts in zip(*functions, strict=True)]
             patterns = np.stack([of_left[u], of_right[v]])
-            value, total = found.value[places], self.total[u, v]
+            value, total = estimates.value[places], self.total[u, v]
             of_pairs = TilePairs(self.left, self.right, of_each, value, total, patterns)
-            found.error[places] = self.owner.standard_errors(of_pairs)
+            estimates.error[places] = self.owner.standard_errors(of_pairs)
 
     def _sizes(
         self, pairs: Integers, flip: NDArray[np.bool_]
@@ -470,14 +470,14 @@ class PairFunctions:
 
     def at(self, features: Floats, conditioning: Floats | None) -> Floats:
         """Return values ``(N, rows)`` from features ``(width, c, rows)`` of the tile."""
-        found = np.empty((len(self.column), features.shape[-1]))
+        values = np.empty((len(self.column), features.shape[-1]))
         for column, places in groups(self.column):
-            found[places] = self.coefficients[:, places].T @ features[:, column]
+            values[places] = self.coefficients[:, places].T @ features[:, column]
         if conditioning is None or self.conditioning is None:
-            found -= self.constant[:, None]
+            values -= self.constant[:, None]
         else:
-            found -= self.conditioning.T @ conditioning
-        return found
+            values -= self.conditioning.T @ conditioning
+        return values
 
     @staticmethod
     def joined(parts: Sequence[PairFunctions]) -> PairFunctions:

@@ -434,8 +434,8 @@ def _sums_of_arrays(arrays: ArraysByName, seen: int) -> BatchSums:
         name, _, part = rest.partition(":")
         if part == "cross":
             own = [f"{kind}:{name}:own{i}" for i in range(2)]
-            found = tuple(arrays[each] for each in own if each in arrays)
-            tiles[kind][name] = TileSums(arrays[key], found)
+            own_moments = tuple(arrays[each] for each in own if each in arrays)
+            tiles[kind][name] = TileSums(arrays[key], own_moments)
     counts: dict[str, Any] = {name: arrays[f"sums.{name}"] for name in SUM_ARRAYS}
     return BatchSums(seen, **counts, values=tiles["values"], ranks=tiles["ranks"])
 

@@ -152,10 +152,10 @@ def sum_in_blocks(block: Block, rows: int, width: int, *, products: int = 0) -> 
     size = min(TILE_ROWS, max(128, TILE_NUMBERS // max(width, 1)))
 
     def total(start: int, end: int) -> NDArray[np.float64]:
-        found = np.asarray(block(slice(start, min(start + size, end))), np.float64)
+        summed = np.asarray(block(slice(start, min(start + size, end))), np.float64)
         for first in range(start + size, end, size):
-            found += block(slice(first, min(first + size, end)))
-        return found
+            summed += block(slice(first, min(first + size, end)))
+        return summed
 
     count = min(os.cpu_count() or 1, rows * (width + products // 32) // PARALLEL_NUMBERS)
     if count < 2 or (width > WIDE and not can_limit_blas()):
@@ -177,14 +177,14 @@ def _wide_products(
 
     def padded(f: Floats) -> Floats:
         """Return ``f`` padded with 0 to a multiple of 64 features and the rows of a block."""
-        found = np.empty((-(-len(f) // 64) * 64, TILE_ROWS), dtype)
-        found[: len(f), : f.shape[1]] = f
-        found[: len(f), f.shape[1] :] = 0
-        found[len(f) :] = 0
-        return found
+        filled = np.empty((-(-len(f) // 64) * 64, TILE_ROWS), dtype)
+        filled[: len(f), : f.shape[1]] = f
+        filled[: len(f), f.shape[1] :] = 0
+        filled[len(f) :] = 0
+        return filled
 
-    def done(found: Array) -> NDArray[np.float64]:
-        part = np.asarray(found)[: shapes[0], : shapes[1]]
+    def done(product: Array) -> NDArray[np.float64]:
+        part = np.asarray(product)[: shapes[0], : shapes[1]]
         return part.astype(np.float64) if total is None else np.add(total, part, out=total)
 
     for start in range(0, rows, TILE_ROWS):
@@ -279,10 +279,10 @@ def own_moments(
     def block(rows: slice) -> Floats:
         p = functions(rows).swapaxes(0, 1)
         weighted = _weighted(p, weights, rows)
-        found = np.matmul(p, weighted.swapaxes(1, 2))
+        part_sum = np.matmul(p, weighted.swapaxes(1, 2))
         if known is None:
-            return found
-        return np.concatenate([found, np.matmul(weighted, known[:, rows].T)], axis=2)
+            return part_sum
+        return np.concatenate([part_sum, np.matmul(weighted, known[:, rows].T)], axis=2)
 
     n, columns = functions.shape
     return np.moveaxis(sum_in_blocks(block, n, (functions.count + 1) * columns), 0, -1)
@@ -299,18 +299,18 @@ def pattern_moments(functions: RowFunctions, patterns: Block, count: int) -> Flo
     def block(rows: slice) -> Floats:
         p, weights = functions(rows), patterns(rows).T
         products = np.empty_like(p)
-        found = np.empty((ends[-1] * columns, count), p.dtype)
+        moments = np.empty((ends[-1] * columns, count), p.dtype)
         # Those of one p_a at a time, so that they are still in the cache when they are summed.
-        for a, out in enumerate(np.split(found, columns * ends[:-2])):
+        for a, out in enumerate(np.split(moments, columns * ends[:-2])):
             some = np.multiply(p[a], p[a:], out=products[a:])
             np.matmul(some.reshape(-1, p.shape[-1]), weights, out=out)
-        return found
+        return moments
 
     sums = sum_in_blocks(block, n, ends[-1] * columns).reshape(-1, columns, count)
-    found = np.empty((size, size, columns, count))
+    moments = np.empty((size, size, columns, count))
     for (a, b), part in zip(combinations_with_replacement(range(size), 2), sums, strict=True):
-        found[a, b] = found[b, a] = part
-    return found
+        moments[a, b] = moments[b, a] = part
+    return moments
 
 
 def mixed_products(
@@ -395,8 +395,8 @@ class Batch:
         present, weights, dtype = self.present, self.weights, self.functions.dtype
 
         def block(rows: slice) -> Floats:
-            found = np.ascontiguousarray(present[rows, patterns].T, dtype)
-            return found if weights is None else found * weights[rows]
+            part_sum = np.ascontiguousarray(present[rows, patterns].T, dtype)
+            return part_sum if weights is None else part_sum * weights[rows]
 
         return block
 
@@ -429,15 +429,15 @@ def sums_of_tiles(
     The sums of a tile alone are taken once, in all patterns.
     """
     own: dict[int, Floats] = {}
-    found = {}
+    sums = {}
     for name, (left, right) in tiles.items():
         for columns in (left, right):
             if columns[0] not in own:
                 own[columns[0]] = own_sums(layout, batch, columns, np.arange(layout.count))
         others = [(left, right)] if left[0] == right[0] else [(left, right), (right, left)]
         parts = (own[columns[0]][..., layout.patterns_of(other)] for columns, other in others)
-        found[name] = TileSums(cross_sums(layout, batch, left, right), tuple(parts))
-    return found
+        sums[name] = TileSums(cross_sums(layout, batch, left, right), tuple(parts))
+    return sums
 
 
 def own_sums(layout: Layout, batch: Batch, columns: Integers, patterns: Integers) -> Floats:

@@ -52,9 +52,9 @@ class Levels:
     def count(self, codes: NDArray[np.integer], levels: list[str]) -> NDArray[np.intp]:
         """Count some more rows; return their positions ``(n,)`` among all texts."""
         mapped = [self.place.setdefault(text, len(self.place)) for text in levels]
-        found = np.array([*mapped, -1], np.intp)[codes]
-        self._add(np.bincount(found[found >= 0], minlength=len(self.place)))
-        return found
+        places = np.array([*mapped, -1], np.intp)[codes]
+        self._add(np.bincount(places[places >= 0], minlength=len(self.place)))
+        return places
 
     def join(self, other: Levels) -> NDArray[np.intp]:
         """Count the rows of other texts; return the position of each of these."""
@@ -151,10 +151,10 @@ class Survey:
         levels = self.levels[name]
         if levels is None:
             return np.full(chunk.rows, -1)
-        found = levels.count(*texts_of(chunk, name))
+        places = levels.count(*texts_of(chunk, name))
         if len(levels.place) > MAX_TEXTS:
             self.levels[name] = None
-        return found
+        return places
 
     def _keep_extremes(self, name: str, values: Floats) -> None:
         for extremes, sign in ((self.lowest, 1), (self.highest, -1)):
@@ -196,37 +196,37 @@ class Survey:
 
     def joined(self, other: Survey) -> Survey:
         """Return what is known of these rows and of those that come after them."""
-        found = copy.copy(self)
-        found.rows, found.counted = self.rows + other.rows, self.counted + other.counted
+        whole = copy.copy(self)
+        whole.rows, whole.counted = self.rows + other.rows, self.counted + other.counted
         heaviest = max(self.weights[2], other.weights[2])
-        found.weights = np.append((self.weights + other.weights)[:2], heaviest)
-        found.shared = self.shared + other.shared
-        found.infinite = {n: count + other.infinite[n] for n, count in self.infinite.items()}
-        found.rounded = {n: count + other.rounded[n] for n, count in self.rounded.items()}
-        found.lowest = {
+        whole.weights = np.append((self.weights + other.weights)[:2], heaviest)
+        whole.shared = self.shared + other.shared
+        whole.infinite = {n: count + other.infinite[n] for n, count in self.infinite.items()}
+        whole.rounded = {n: count + other.rounded[n] for n, count in self.rounded.items()}
+        whole.lowest = {
             n: np.sort(np.concatenate([kept, other.lowest[n]]))[:EXTREMES_KEPT]
             for n, kept in self.lowest.items()
         }
-        found.highest = {
+        whole.highest = {
             n: np.sort(np.concatenate([kept, other.highest[n]]))[-EXTREMES_KEPT:]
             for n, kept in self.highest.items()
         }
-        found.levels, values = {}, dict(other._values)
+        whole.levels, values = {}, dict(other._values)
         for name, levels in self.levels.items():
             added = other.levels[name]
-            found.levels[name] = None
+            whole.levels[name] = None
             if levels is None or added is None:
                 values[name] = np.full(len(values[name]), np.nan)
                 continue
             joined = Levels(dict(levels.place), levels.counts)
             place = joined.join(added)
             if len(joined.place) <= MAX_TEXTS:
-                found.levels[name] = joined
+                whole.levels[name] = joined
             codes = np.nan_to_num(values[name], nan=-1).astype(np.intp)
             values[name] = np.append(place, np.nan)[codes]
-        found._values = dict(self._values)
-        found._keep(other._keys, other._places, values)
-        return found
+        whole._values = dict(self._values)
+        whole._keep(other._keys, other._places, values)
+        return whole
 
     def sample(self) -> dict[str, NDArray[np.float64]]:
         """Return the rows of the sample in their order: numbers, positions of texts, by name.
@@ -252,10 +252,10 @@ def texts_of(chunk: Chunk, name: str) -> tuple[NDArray[np.integer], list[str]]:
         return chunk.texts[name]
     values = chunk.numbers[name]
     there = ~np.isnan(values)
-    found, codes = np.unique(values[there], return_inverse=True)
+    distinct, codes = np.unique(values[there], return_inverse=True)
     whole = np.full(len(values), -1)
     whole[there] = codes
-    return whole, [number_as_text(value) for value in found]
+    return whole, [number_as_text(value) for value in distinct]
 
 
 def weights_of(chunk: Chunk, name: str | None, where: str) -> NDArray[np.float64] | None:
