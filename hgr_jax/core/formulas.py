@@ -176,7 +176,7 @@ def _points_at_nodes(encoder: Encoder, side: Transformation, frames: Floats) -> 
     basis = side.basis if encoder.factors is None else encoder.factors
     assert isinstance(basis, PolynomialBasis)
     recurrences = np.asarray(basis.recurrence, np.float64).reshape(len(frames), -1, basis.degree)
-    rng, found = np.random.default_rng(0), []
+    rng, points = np.random.default_rng(0), []
     for (scale, center), recurrence in zip(frames, recurrences, strict=True):
         step = recurrence[2]
         count = min(int(np.count_nonzero(step)) + 1, len(step))
@@ -186,8 +186,8 @@ def _points_at_nodes(encoder: Encoder, side: Transformation, frames: Floats) -> 
         beside = rng.choice(nodes, POINTS_COMPARED) * (
             1 + 1e-4 * rng.uniform(-1, 1, POINTS_COMPARED)
         )
-        found.append((beside + center) / scale)
-    return np.stack(found)
+        points.append((beside + center) / scale)
+    return np.stack(points)
 
 
 def _as_evaluated(encoder: Encoder, side: Transformation, x: Floats) -> Floats:
@@ -238,8 +238,8 @@ def _largest(exponents: tuple[int, ...], points: Floats) -> float:
 
 
 def _monomial(exponents: tuple[int, ...], points: Floats) -> Floats:
-    found: Floats = np.prod(points ** np.array(exponents)[:, None], axis=0)
-    return found
+    product: Floats = np.prod(points ** np.array(exponents)[:, None], axis=0)
+    return product
 
 
 def _polynomial_at(terms: Terms, points: Floats) -> Floats:
@@ -263,10 +263,10 @@ def _round_units(frames: Floats) -> tuple[Floats, Floats]:
 def _symbols(names: Sequence[str]) -> list[str]:
     longer = ("u" * count for count in itertools.count(2))  # one of them is no name
     for letter in itertools.chain("utvwxyz", longer):
-        found = [letter] if len(names) == 1 else [f"{letter}{i}" for i in range(len(names))]
-        if not set(found) & set(names):
+        symbols = [letter] if len(names) == 1 else [f"{letter}{i}" for i in range(len(names))]
+        if not set(symbols) & set(names):
             break
-    return found
+    return symbols
 
 
 def _meaning(symbol: str, name: str, shift: float, unit: float) -> str:

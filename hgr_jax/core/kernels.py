@@ -127,8 +127,10 @@ def check_given(
 ) -> tuple[Array | None, KernelLike]:
     """Return conditioning variables of as many rows as ``a``, and their kernel."""
     kernel = check_kernel("given_degree", given_degree)
-    found = as_given(given, a.shape[0], a.dtype)
-    return found, kernel if found is None else check_monomials("given_degree", kernel, found)
+    conditioning = as_given(given, a.shape[0], a.dtype)
+    return conditioning, kernel if conditioning is None else check_monomials(
+        "given_degree", kernel, conditioning
+    )
 
 
 def check_two_kernels(
@@ -427,10 +429,10 @@ def quantiles(x: ArrayLike, count: int) -> tuple[float, ...]:
     count = check_count("count", count, 2)
     if not np.isfinite(values).all():
         raise ValueError("x must be finite to have quantiles; leave out its missing values first.")
-    found = np.unique(np.quantile(values, (np.arange(count) + 0.5) / count))
-    if len(found) < 2:
-        raise ValueError(f"x must vary; all of its {count} quantiles are {found[0]}.")
-    return tuple(found.tolist())
+    keypoints = np.unique(np.quantile(values, (np.arange(count) + 0.5) / count))
+    if len(keypoints) < 2:
+        raise ValueError(f"x must vary; all of its {count} quantiles are {keypoints[0]}.")
+    return tuple(keypoints.tolist())
 
 
 def _one_variable(name: str, x: Array) -> Array:

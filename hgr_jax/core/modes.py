@@ -155,11 +155,11 @@ class SpectrumFit(ShownFit):
         values = self.f(a, given=given)
         r, *columns = self.loadings.shape
         scaled = self.correlations.reshape(r, *[1] * len(columns)) * self.loadings
-        found = matmul(values, scaled) + (self.mean[None, :] if self.mean.ndim else self.mean)
+        predicted = matmul(values, scaled) + (self.mean[None, :] if self.mean.ndim else self.mean)
         if self.base is None or given is None:
-            return found
+            return predicted
         base = self.base(given)
-        return found + (base if columns else base[:, 0])
+        return predicted + (base if columns else base[:, 0])
 
 
 def root_mean_square(correlations: Array) -> Array:

@@ -298,17 +298,17 @@ def bounded(
     """Return the certificate of predictions for a penalty of degrees, its attribute encoded."""
     columns = prediction.T if prediction.ndim == 2 else prediction[None]
     quantile = normal_quantile(1 - (1 - level) / len(columns))
-    rows, found, (h, k) = len(z), [], penalty.yardstick.kernels
+    rows, bounds, (h, k) = len(z), [], penalty.yardstick.kernels
     for column in columns:
         fit = kb_fit(z, _centred(column), 1 if z.ndim == 2 else h, k)
         value, error = float(fit.correlation), float(fit.standard_error)
         degrees = max(int(fit.degrees[0]), 1), max(int(fit.degrees[1]), 1)
         bound = float(corrected_on_host(value, rows, max(degrees) - 1)) + quantile * error
         reason = _why_unknown(column, bound, fit)
-        found.append(
+        bounds.append(
             (1.0 if reason else float(np.clip(bound, 0, 1)), value, error, degrees, reason)
         )
-    bound, value, error, degrees, reason = max(found)
+    bound, value, error, degrees, reason = max(bounds)
     threshold = float(np.asarray(penalty.threshold))
     needed = _rows_needed(threshold, value, quantile * error, rows, degrees)
     return Certificate(

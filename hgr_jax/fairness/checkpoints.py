@@ -104,9 +104,9 @@ def described(value: Any) -> Any:
 
 def digest(rows: Any) -> str:
     """Return a digest of the arrays of a pytree: their shapes, dtypes and values."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for leaf in jax.tree.leaves(rows):
         array = _host_array(leaf)
-        found.update(repr((array.shape, str(array.dtype))).encode())
-        found.update(np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
+        hashed.update(repr((array.shape, str(array.dtype))).encode())
+        hashed.update(np.ascontiguousarray(array).tobytes())
+    return hashed.hexdigest()

@@ -188,7 +188,7 @@ def _in_one_order(*groups: Mapping[str, Any]) -> list[Any]:
     if len(labelled) < 2:
         return [value for _, value in values]
     first, wanted = labelled[0][0], _labels(labelled[0][1])
-    found = []
+    aligned = []
     for name, value in values:
         labels = _labels(value)
         # Of another number of rows: said where rows are counted.
@@ -201,8 +201,8 @@ def _in_one_order(*groups: Mapping[str, Any]) -> list[Any]:
                     f" align them first, or pass {name}.to_numpy() to match rows by position."
                 )
             value = value.iloc[order]
-        found.append(value)
-    return found
+        aligned.append(value)
+    return aligned
 
 
 def _as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
@@ -486,18 +486,18 @@ def make_constraint_rows(
             )
     data = TrainingData.of(given[0], None, given[1])
     data = dataclasses.replace(data, y=np.zeros(len(data.x)))
-    found, _ = make_rows(data, penalties, encoders, rows.x.dtype)
-    if found.x.shape[1] != rows.x.shape[1]:
+    made, _ = make_rows(data, penalties, encoders, rows.x.dtype)
+    if made.x.shape[1] != rows.x.shape[1]:
         needed = f"the {rows.x.shape[1]} inputs of the training rows"
-        raise ValueError(f"constraint_rows must have {needed}; got x of shape {found.x.shape}.")
-    for penalty, z in zip(penalties, found.z, strict=True):
+        raise ValueError(f"constraint_rows must have {needed}; got x of shape {made.x.shape}.")
+    for penalty, z in zip(penalties, made.z, strict=True):
         check_varies(penalty.name, np.asarray(z), "constraint rows")
         if penalty.penalised and len(z) < (least := penalty.least_rows(z)):
             raise ValueError(
                 f"{penalty.name}: of {len(z)} constraint rows the measure is 1 whatever the"
                 f" prediction. At least {least} are needed: take more, or lower degrees."
             )
-    return found
+    return made
 
 
 def check_batch_size(

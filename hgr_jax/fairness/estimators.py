@@ -245,8 +245,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
                     stacklevel=3,
                 )
             return ()
-        found = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
-        return data.one_for_each(found)
+        penalties = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
+        return data.one_for_each(penalties)
 
     def _check_guarantee(self, data: TrainingData) -> None:
         if not data.z or self.penalty is None:

@@ -97,7 +97,7 @@ class Transport:
         windows, window = np.unique(first * (len(self.z) + 1) + end, return_inverse=True)
         order = np.argsort(window, kind="stable")
         together = np.split(order, np.searchsorted(window[order], np.arange(1, len(windows))))
-        found, unit = np.empty(len(p)), RESOLUTION * (np.ptp(self.p) or 1.0)
+        placed, unit = np.empty(len(p)), RESOLUTION * (np.ptp(self.p) or 1.0)
         for rows in together:
             near = slice(first[rows[0]], end[rows[0]])
             center, slope = _line(self.z[near], self.p[near])
@@ -106,8 +106,8 @@ class Transport:
             asked = np.round((p[rows] - slope * (z[rows] - center)) / unit)
             ranks = np.interp(asked, *_middle_ranks(np.round(ranked)))
             width = self.z[near.stop - 1] - self.z[near.start]
-            found[rows] = 0.5 + _trust(z[rows] - center, width) * (ranks - 0.5)
-        return found
+            placed[rows] = 0.5 + _trust(z[rows] - center, width) * (ranks - 0.5)
+        return placed
 
     def _windows(self, z: Vector) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return where the neighbours of each value begin and end, in the order of the attribute.
@@ -432,10 +432,10 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         self, z: NDArray[Any], p: NDArray[np.float64], folds: Iterable[tuple[Positions, Positions]]
     ) -> NDArray[np.float64]:
         """Return predictions transported by what the other folds say."""
-        found = np.empty_like(p)
+        transported = np.empty_like(p)
         for rest, fold in folds:
-            found[fold] = self._transport(z[rest], p[rest])(z[fold], p[fold])
-        return found
+            transported[fold] = self._transport(z[rest], p[rest])(z[fold], p[fold])
+        return transported
 
     def _model_output(self, model: Any, X: Any) -> NDArray[np.float64]:  # noqa: N803
         if _is_a_classifier(self):
@@ -444,9 +444,9 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         return _one_column(output, len(output))
 
     def _probabilities(self, X: Any, protected: Any) -> NDArray[Any]:  # noqa: N803
-        found = np.asarray(self.estimator_.predict_proba(X))
-        second = self._moved(found[:, 1], X, protected)
-        return found if self.strength_ == 0 else np.stack([1 - second, second], axis=1)
+        probabilities = np.asarray(self.estimator_.predict_proba(X))
+        second = self._moved(probabilities[:, 1], X, protected)
+        return probabilities if self.strength_ == 0 else np.stack([1 - second, second], axis=1)
 
     def _moved(self, p: NDArray[Any], X: Any, protected: Any) -> NDArray[Any]:  # noqa: N803
         """Return predictions of the model, moved."""
@@ -466,12 +466,12 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
 
 
 def _one_column(output: Any, rows: int) -> NDArray[np.float64]:
-    found = numbers("the prediction", output)
-    if found.shape != (rows,):
+    prediction = numbers("the prediction", output)
+    if prediction.shape != (rows,):
         raise ValueError(
-            f"the model must give one prediction a row, shape ({rows},); got {found.shape}."
+            f"the model must give one prediction a row, shape ({rows},); got {prediction.shape}."
         )
-    return found
+    return prediction
 
 
 def _least_strength(

@@ -249,6 +249,6 @@ def _dependence(
     if z.ndim == 1:
         figures |= {"pearson": 0.0, "pearson_p": 1.0}
         if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):
-            found = require("scipy.stats", "fairness").pearsonr(z, prediction)
-            figures |= {"pearson": float(found.statistic), "pearson_p": float(found.pvalue)}
+            result = require("scipy.stats", "fairness").pearsonr(z, prediction)
+            figures |= {"pearson": float(result.statistic), "pearson_p": float(result.pvalue)}
     return figures | {"didi": _didi(prediction, z, bins)}

@@ -450,9 +450,9 @@ class FairTrainer:
             raise ValueError("there is nothing to predict with yet: call fit first.")
         x = numbers("x", x, self._dtype)
         filled = pad_rows(x, padded_length(len(x)))  # so that few numbers of rows are compiled
-        found = predict(self._program, *self._arrays, filled)
-        found = found if self.limits is None else jnp.clip(found, *self.limits)
-        return first_rows(found, len(x))
+        prediction = predict(self._program, *self._arrays, filled)
+        prediction = prediction if self.limits is None else jnp.clip(prediction, *self.limits)
+        return first_rows(prediction, len(x))
 
     def fit(
         self,
@@ -736,10 +736,10 @@ class FairTrainer:
         """Take up the training in a file; return whether there is one."""
         assert self.state is not None
         like = self.state, self.state.parameters, self.state.variables
-        found = read_checkpoint(path, belongs, like)
-        if found is None:
+        checkpoint = read_checkpoint(path, belongs, like)
+        if checkpoint is None:
             return False
-        (self.state, parameters, variables), columns, notes = found
+        (self.state, parameters, variables), columns, notes = checkpoint
         self._best = None
         if notes["best"] is not None:
             *rank, waited = notes["best"]

@@ -209,8 +209,8 @@ def independence_test(
     v, u = (side.waves() for side in sides)
     if method == "rank" or (method == "auto" and reliable):
         effective_rows = rows * share_f * share_g
-        found = cross_moments(f, g[:, None], share, waves=(v, u[:, None]))
-        return _by_law(found, rows, effective_rows, rarest)
+        moments = cross_moments(f, g[:, None], share, waves=(v, u[:, None]))
+        return _by_law(moments, rows, effective_rows, rarest)
     if share is not None:
         # Ranks without weights, as those of b must not change where its rows are permuted.
         f, g = (RankedColumn.of_values(z).polynomials()[: len(old)] for z, old in ((x, f), (y, g)))
@@ -267,11 +267,11 @@ def _by_law(
     moments: Moments, rows: float, effective_rows: float, rarest: float
 ) -> IndependenceTest:
     """Return the test of moments of one pair by the law of ranks."""
-    found = combined_pvalues(moments, rows)
+    combined_test = combined_pvalues(moments, rows)
     log_p = np.maximum(
-        log_probability(found.log_p, max(effective_rows, MIN_TABULATED_ROWS)), rarest
+        log_probability(combined_test.log_p, max(effective_rows, MIN_TABULATED_ROWS)), rarest
     )
-    return _found(found, np.exp(log_p[0]), "rank", rows)
+    return _found(combined_test, np.exp(log_p[0]), "rank", rows)
 
 
 def chunks_of(most: int, rows: int) -> tuple[int, int]:
@@ -370,8 +370,8 @@ def _sampled(
     drawn: Iterator[Moments], source: str, rows: float, rarest: float, most: int
 ) -> IndependenceTest:
     """Test the first of many pairs against the others, which are independent."""
-    found = combined_pvalues(next(drawn), rows)
-    first = found.log_p
+    combined_test = combined_pvalues(next(drawn), rows)
+    first = combined_test.log_p
     null = first[1 : 1 + most]
     reached = _reached(null, first[0])
     while len(null) < most and reached.sum() < EARLY_STOP_EXCEEDANCES:
@@ -388,7 +388,7 @@ def _sampled(
             slope = min(1.0, np.log(TAIL_RANKS[1] / TAIL_RANKS[0]) / (far - near))
             beyond = np.log(TAIL_RANKS[0] / len(null)) + slope * (first[0] - near)
             source, pvalue = "tail", np.exp(max(beyond, rarest))
-    return _found(found, pvalue, source, rows)
+    return _found(combined_test, pvalue, source, rows)
 
 
 def _reached(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
@@ -482,17 +482,17 @@ def cross_moments(
     return Moments(m, np.sqrt([np.sum(x * x, axis=0) for x in (left, right)]), sizes)
 
 
-def top_values(found: Moments) -> Floats:
+def top_values(moments: Moments) -> Floats:
     """Return the top singular value of each block ``(blocks, N)``, blocks of waves last."""
-    m = found.m
+    m = moments.m
     values = [top_singular_values(m[:h, :k]) for h, k in BLOCKS]
-    return np.minimum([*values, *found.waves], 1)
+    return np.minimum([*values, *moments.waves], 1)
 
 
-def combined_pvalues(found: Moments, rows: npt.ArrayLike) -> Combined:
+def combined_pvalues(moments: Moments, rows: npt.ArrayLike) -> Combined:
     """Return `combined` of pairs whose degrees are the sides of ``found.m``."""
-    h, k, _ = found.m.shape
-    return combined(top_values(found), rows, np.array([[h], [k]]), found.counts)
+    h, k, _ = moments.m.shape
+    return combined(top_values(moments), rows, np.array([[h], [k]]), moments.counts)
 
 
 def combined(values: Floats, rows: npt.ArrayLike, degrees: Integers, waves: Integers) -> Combined:
@@ -583,14 +583,18 @@ def log_probability(log_p: Floats, rows: npt.ArrayLike) -> Floats:
     at = law[:, None] if law.ndim == 1 else law
     each = np.zeros(1, np.intp) if law.ndim == 1 else np.arange(law.shape[1])
     low, high = at[i - 1, each], at[i, each]
-    found = low + (high - low) * (inside - levels[i - 1]) / (levels[i] - levels[i - 1])
+    interpolated = low + (high - low) * (inside - levels[i - 1]) / (levels[i] - levels[i - 1])
     far = levels[TAIL] - levels[TAIL].mean()
     slope = np.minimum(np.tensordot(far, law[TAIL], 1) / np.sum(far**2), 1)
     with np.errstate(invalid="ignore"):
-        found = np.where(log_p < levels[-1], law[-1] + slope * (log_p - levels[-1]), found)
-    found = np.where(log_p > levels[0], np.clip(log_p / levels[0], 0, 1) * law[0], found)
+        interpolated = np.where(
+            log_p < levels[-1], law[-1] + slope * (log_p - levels[-1]), interpolated
+        )
+    interpolated = np.where(
+        log_p > levels[0], np.clip(log_p / levels[0], 0, 1) * law[0], interpolated
+    )
     # No order of the ranks is rarer than this.
-    return np.maximum(found, -special.gammaln(rows + 1))
+    return np.maximum(interpolated, -special.gammaln(rows + 1))
 
 
 def fisher_log_pvalues(rows: int, both: Any, ones: Any, others: Any) -> Floats:
@@ -635,5 +639,5 @@ def _log_upper_tail(rows: int, least: Any, ones: Any, others: Any) -> Floats:
 
 
 def _log_choices(n: Any, k: Any) -> Floats:
-    found = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
-    return np.asarray(found)
+    log_count = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
+    return np.asarray(log_count)

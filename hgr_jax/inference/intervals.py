@@ -43,16 +43,16 @@ def corrected(value: Array, rows: ArrayLike, parameters: ArrayLike) -> Array:
     """
     value = jnp.asarray(value)
     rows, parameters = (jnp.asarray(x, value.dtype) for x in (rows, parameters))
-    found: Array = ezekiel(jnp, value, rows, parameters)
-    return found
+    adjusted: Array = ezekiel(jnp, value, rows, parameters)
+    return adjusted
 
 
 def corrected_on_host(
     value: ArrayLike, rows: ArrayLike, parameters: ArrayLike
 ) -> NDArray[np.float64]:
     """Return `corrected` by NumPy, in double precision, for arrays whose shapes vary."""
-    found: NDArray[np.float64] = ezekiel(np, np.asarray(value, np.float64), rows, parameters)
-    return found
+    adjusted: NDArray[np.float64] = ezekiel(np, np.asarray(value, np.float64), rows, parameters)
+    return adjusted
 
 
 def upper_bound(

@@ -407,12 +407,12 @@ def select_ridge(
 def _check_ridges(ridges: Any) -> Floats:
     """Return the ridges to try as an array."""
     try:
-        found = np.asarray(ridges, np.float64)
+        checked = np.asarray(ridges, np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"ridges must be numbers; got {ridges!r}.") from None
-    if found.ndim != 1 or not len(found) or not (np.isfinite(found) & (found >= 0)).all():
+    if checked.ndim != 1 or not len(checked) or not (np.isfinite(checked) & (checked >= 0)).all():
         raise ValueError(f"ridges must be one or more finite numbers >= 0; got {ridges!r}.")
-    return found
+    return checked
 
 
 def _features_of(
@@ -490,5 +490,5 @@ def _regularised_on_host(loadings: Floats, ridge: float) -> Floats:
         return np.eye(loadings.shape[1])
     ridge = max(ridge, 8 * len(loadings) * float(np.finfo(loadings.dtype).eps))
     gram = loadings @ loadings.T + ridge * np.eye(len(loadings))
-    found: Floats = np.linalg.solve(np.linalg.cholesky(gram), loadings) * np.sqrt(1 + ridge)
-    return found
+    matrix: Floats = np.linalg.solve(np.linalg.cholesky(gram), loadings) * np.sqrt(1 + ridge)
+    return matrix

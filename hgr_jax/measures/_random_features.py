@@ -93,8 +93,8 @@ def of_sinusoids(
 
     moments = jnp.stack([matmul(x.T, x) for x in (f, g)])
     # Both at once, as there is half as much to compile then.
-    found = jax.vmap(side)(moments, jnp.stack([f_mean, g_mean]), jnp.stack(weights))
-    coordinates, sides = found
+    mapped = jax.vmap(side)(moments, jnp.stack([f_mean, g_mean]), jnp.stack(weights))
+    coordinates, sides = mapped
     cross = matmul(matmul(coordinates[0].T, matmul(f.T, g)), coordinates[1])
     return cross, _both(sides)
 

@@ -197,8 +197,8 @@ def kb_fit(
     columns, extra, static = _checked(
         (a, b), (h, k), (given, given_degree), weights, ridge, init, solver
     )
-    found: KBFit = _estimate(*columns, extra, static=static, fit=True)
-    return found
+    fit_of_pair: KBFit = _estimate(*columns, extra, static=static, fit=True)
+    return fit_of_pair
 
 
 @dataclasses.dataclass(frozen=True)

@@ -128,8 +128,8 @@ def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
     for start in range(0, len(f), FUNCTIONS_AT_ONCE):
         if len(span) >= rows:  # all functions of the rows
             break
-        found, _ = orthonormalise(f[start : start + FUNCTIONS_AT_ONCE], shares, span)
-        span = np.concatenate([span, found[found.any(axis=1)]])
+        added, _ = orthonormalise(f[start : start + FUNCTIONS_AT_ONCE], shares, span)
+        span = np.concatenate([span, added[added.any(axis=1)]])
     return span[1 + len(basis) :]
 
 
@@ -258,7 +258,7 @@ def top_singular_values(m: Floats) -> Floats:
         blocks = np.moveaxis(np.where(finite, m, 0), -1, 0)
         values = np.linalg.svd(blocks, compute_uv=False)[:, 0].astype(np.float64)
         return np.where(finite, values, np.nan)
-    found = np.empty(count)
+    tops = np.empty(count)
     # So many that the arrays of a part fit in a core's cache.
     at_once = max(64, 2**16 // size**2)
     for start in range(0, count, at_once):
@@ -267,8 +267,8 @@ def top_singular_values(m: Floats) -> Floats:
         for a in range(size):
             gram[a, a:] = np.einsum("sn,bsn->bn", part[a], part[a:])
             gram[a:, a] = gram[a, a:]
-        found[start : start + at_once] = np.sqrt(top_eigenvalues(gram))
-    return found
+        tops[start : start + at_once] = np.sqrt(top_eigenvalues(gram))
+    return tops
 
 
 def top_eigenvalues(s: Floats) -> Floats:

@@ -244,9 +244,9 @@ class PolynomialPair:
             part = slice(start, start + ROWS_AT_ONCE)
             f = self.functions[:, part]
             sums += (f[left] * f[right]) @ weights[part].astype(np.float64)
-        found = np.empty((size, size, weights.shape[1]))
-        found[left, right] = found[right, left] = sums
-        return found
+        gram = np.empty((size, size, weights.shape[1]))
+        gram[left, right] = gram[right, left] = sums
+        return gram
 
     def values(self, weights: NDArray[np.number]) -> Floats:
         """Return HGR-KB with weights ``(n, N)``, ``(N,)``."""

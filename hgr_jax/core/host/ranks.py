@@ -44,17 +44,17 @@ def ranks(x: NDArray[np.floating]) -> NDArray[Any]:
     Equal values have the mean of their ranks.  Columns of the result are contiguous.
     """
     columns = np.ascontiguousarray(x.T)
-    found = np.empty_like(columns)
+    ranked = np.empty_like(columns)
 
     def rank(column: int) -> None:
-        found[column] = _ranks_of_one(columns[column])
+        ranked[column] = _ranks_of_one(columns[column])
 
     if x.size < IN_THREADS:
         for column in range(len(columns)):
             rank(column)
     else:
         in_threads(rank, range(len(columns)))
-    return found.T
+    return ranked.T
 
 
 def _ranks_of_one(x: NDArray[np.floating]) -> NDArray[Any]:
@@ -71,9 +71,9 @@ def _ranks_of_one(x: NDArray[np.floating]) -> NDArray[Any]:
         starts = np.concatenate([[0], 1 + np.flatnonzero(new)])
         ends = np.append(starts[1:], count)
         rank = np.repeat((starts + ends - count) / count, ends - starts)
-    found = np.full(x.shape, np.nan, x.dtype)
-    found[order if rows is None else rows[order]] = rank
-    return found
+    ranked = np.full(x.shape, np.nan, x.dtype)
+    ranked[order if rows is None else rows[order]] = rank
+    return ranked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,8 +121,8 @@ def ranked_columns(
     columns: Sequence[Integers], weights: Floats | None = None
 ) -> list[RankedColumn]:
     """Return columns of integers ``(n,)``, each in the order of its values."""
-    found = [_of_few_ties(codes) if weights is None else None for codes in columns]
-    tied = {i: _Levels.of(columns[i], weights) for i, column in enumerate(found) if column is None}
+    ranked = [_of_few_ties(codes) if weights is None else None for codes in columns]
+    tied = {i: _Levels.of(columns[i], weights) for i, column in enumerate(ranked) if column is None}
     by_size = sorted(tied, key=lambda i: len(tied[i].rank))
     while by_size:
         widest = len(tied[by_size[-1]].rank)
@@ -135,8 +135,8 @@ def ranked_columns(
         least = tolerance(points.dtype)
         basis, p = stieltjes(points, share, LARGEST_DEGREE, tolerance=least)
         for place, (i, count) in enumerate(zip(chosen, basis.in_span.sum(axis=0), strict=True)):
-            found[i] = tied[i].ranked(p[1 : 1 + count, place, : len(tied[i].rank)].copy())
-    return [column for column in found if column is not None]
+            ranked[i] = tied[i].ranked(p[1 : 1 + count, place, : len(tied[i].rank)].copy())
+    return [column for column in ranked if column is not None]
 
 
 def _of_few_ties(codes: Integers) -> RankedColumn | None:
@@ -225,13 +225,13 @@ def untied(rows: int) -> Floats:
     x = (np.arange(2 * rows - 1) + 1) / rows - 1
     degrees = np.arange(1, LARGEST_DEGREE + 1)
     coupling = degrees / rows * np.sqrt((rows**2 - degrees**2) / (4 * degrees**2 - 1))
-    found = np.empty((len(degrees), len(x)))
+    table = np.empty((len(degrees), len(x)))
     before, now = np.zeros(len(x)), np.ones(len(x))
     for j, norm in enumerate(coupling):
         before, now = now, (x * now - (coupling[j - 1] if j else 0) * before) / norm
-        found[j] = now
-    found.flags.writeable = False
-    return found
+        table[j] = now
+    table.flags.writeable = False
+    return table
 
 
 def wave_count(rows: int) -> int:
@@ -255,12 +255,12 @@ def waves_at(codes: Integers, rows: int) -> Floats:
 @functools.lru_cache(maxsize=1)
 def wave_table(rows: int, dtype: np.dtype) -> Floats:
     """Return `waves_at` all codes, ``(2 rows - 1, w)``."""
-    found = np.empty((2 * rows - 1, wave_count(rows)), dtype)
-    for start in range(0, len(found), LEVELS_AT_ONCE):  # in parts, to save memory
-        part = found[start : start + LEVELS_AT_ONCE]
+    table = np.empty((2 * rows - 1, wave_count(rows)), dtype)
+    for start in range(0, len(table), LEVELS_AT_ONCE):  # in parts, to save memory
+        part = table[start : start + LEVELS_AT_ONCE]
         part[:] = waves_at(np.arange(start, start + len(part)), rows).T
-    found.flags.writeable = False
-    return found
+    table.flags.writeable = False
+    return table
 
 
 def reliable_degree(f: Floats, rows: float, heaviest: Floats) -> tuple[int, float]:

@@ -204,8 +204,8 @@ def _means(problem: Roots) -> Floats:
     """Return the integral of the survival function, (D,), to 1 part in 10^16."""
     column = np.arange(problem.a.size)
     logits = np.repeat(_MEAN_LOGITS, column.size)
-    found = _solve(logits, problem, np.tile(column, len(_MEAN_LOGITS)), _MEAN_TOLERANCE)
-    ends = [np.zeros(column.size), *found.reshape(-1, column.size)]
+    solved = _solve(logits, problem, np.tile(column, len(_MEAN_LOGITS)), _MEAN_TOLERANCE)
+    ends = [np.zeros(column.size), *solved.reshape(-1, column.size)]
     total = np.zeros(column.size)
     for start, end, count in zip(ends[:-1], ends[1:], _MEAN_NODES, strict=True):
         nodes, weights = np.polynomial.legendre.leggauss(count)
@@ -406,7 +406,7 @@ def _between_nodes(c: Floats, n: float, p: float, q: float) -> Floats:
     """Return `log_survival` of one law at many values, by a spline through some."""
     from scipy import interpolate  # a tenth of a second, which few values need not wait for
 
-    found = np.where(c >= 1, -np.inf, 0 * c)
+    log_p = np.where(c >= 1, -np.inf, 0 * c)
     inside = (c > 0) & (c < 1)
     at = np.log1p(np.sqrt(-n * np.log1p(-(c[inside] ** 2))))
     if min(p, q) == 0 or n <= p + q or not len(at) or np.ptp(at) < 1e-9:
@@ -414,8 +414,8 @@ def _between_nodes(c: Floats, n: float, p: float, q: float) -> Floats:
     nodes = np.linspace(at.min(), at.max(), NODES)
     correlations = np.sqrt(-np.expm1(-(np.expm1(nodes) ** 2) / n))
     values = log_survival(np.minimum(correlations, _LARGEST), n, p, q)
-    found[inside] = np.minimum(interpolate.make_interp_spline(nodes, values, k=5)(at), 0)
-    return found
+    log_p[inside] = np.minimum(interpolate.make_interp_spline(nodes, values, k=5)(at), 0)
+    return log_p
 
 
 MAX_SKEWNESS = 1.0
