@@ -1,4 +1,4 @@
-"""Columns of Arrow batches as numbers or texts, by their types alone."""
+"""Decode the columns of Arrow batches into numbers or texts, by their types alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.texts import MISSING
 
-NUMBER, FLAG, DATE, ZONED, TIME, SPAN, TEXT = (
+NUMBER, BOOLEAN, DATE, ZONED, TIME, DURATION, TEXT = (
     "numbers",
     "true and false",
     "dates",
@@ -22,30 +22,28 @@ NUMBER, FLAG, DATE, ZONED, TIME, SPAN, TEXT = (
     "durations",
     "text",
 )
-"""Kinds of columns; all but text are numbers."""
+"""Kinds of columns; all but text are decoded into numbers."""
 
 DATES = (DATE, ZONED)
-"""Days since 1970; without a time zone they are of no one knows which, and go with no others."""
+"""Decoded into days since 1970.  Dates with and without a time zone cannot be mixed."""
 
 EMPTY = ""
-"""Kind of a column without any value: it goes with every other."""
+"""Kind of a column without any value, compatible with every other kind."""
 
-_DAY = 86_400e6
-"""Microseconds."""
+_DAY_MICROSECONDS = 86_400e6
 
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """Some rows of a table.
+    """Decoded rows of a table.
 
     Attributes:
-      rows: their number.
-      numbers: columns of numbers by name, ``(n,)`` float64, NaN where missing or infinite: true and
-        false are 1 and 0, dates days since 1970, times of day hours, durations days.
-      texts: of columns of text the position ``(n,)`` of every row's text in a list, -1 where it
-        is missing, and that list.
-      infinite: of columns of numbers that have infinite values, how many.
-      rounded: of columns of integers that float64 does not hold exactly, how many it does not.
+      rows: the number of rows.
+      numbers: columns of numbers by name, ``(n,)`` float64, NaN where missing or infinite: booleans
+        are 0 and 1, dates days since 1970, times of day hours, durations days.
+      texts: columns of text by name: codes ``(n,)``, -1 where missing, and the text of each code.
+      infinite: number of infinite values, by column that has any.
+      rounded: number of integers that float64 does not hold exactly, by column that has any.
     """
 
     rows: int
@@ -55,27 +53,27 @@ class Chunk:
     rounded: Mapping[str, int]
 
     def take(self, rows: NDArray[np.bool_]) -> Chunk:
-        """Return some of the rows."""
+        """Return the rows of a mask."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         texts = {name: (codes[rows], levels) for name, (codes, levels) in self.texts.items()}
         return Chunk(int(rows.sum()), numbers, texts, self.infinite, self.rounded)
 
     def blank(self) -> Chunk:
-        """Return one row of the same columns, which has no value."""
+        """Return a chunk of one row in which every column is missing."""
         numbers = dict.fromkeys(self.numbers, np.full(1, np.nan))
         texts = {name: (np.full(1, -1), levels) for name, (_, levels) in self.texts.items()}
         return Chunk(1, numbers, texts, {}, {})
 
 
 def kind_of(dtype: Any) -> str | None:
-    """Return the kind of a column of an Arrow type, None for one that no scan can use."""
+    """Return the kind of an Arrow type, None for a type that a scan cannot use."""
     types = arrow().types
     if types.is_dictionary(dtype):
         return kind_of(dtype.value_type)
     if types.is_null(dtype):
         return EMPTY
     if types.is_boolean(dtype):
-        return FLAG
+        return BOOLEAN
     if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
         return NUMBER
     if types.is_date(dtype) or types.is_timestamp(dtype):
@@ -83,58 +81,50 @@ def kind_of(dtype: Any) -> str | None:
     if types.is_time(dtype):
         return TIME
     if types.is_duration(dtype):
-        return SPAN
+        return DURATION
     texts = types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
     return TEXT if texts else None
 
 
 def kinds_of(schema: Any, where: str = "the table") -> dict[str, str | None]:
-    """Return the kinds of the columns of an Arrow schema, by name.
-
-    Raises:
-      TableError: for two columns of one name.
-    """
+    """Return the kinds of an Arrow schema's columns by name, which must be unique."""
     _check_unique(schema.names, where)
     return {field.name: kind_of(field.type) for field in schema}
 
 
 def _check_unique(names: Sequence[Any], where: str) -> None:
     if len(set(names)) < len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
+        duplicate = printable(next(str(name) for name in names if list(names).count(name) > 1))
         raise TableError(
-            f"{where} has two columns that are called {printable(str(twice))!r}: rename one of them"
+            f"{where} has two columns that are called {duplicate!r}: rename one of them"
         )
 
 
 def decoded(table: Any, kinds: Mapping[str, str], where: str) -> Chunk:
-    """Return the columns of an Arrow table that have a kind, as numbers or texts.
-
-    Raises:
-      TableError: for a column that is not there, or is of another kind, naming ``where``.
-    """
+    """Decode the columns in ``kinds``; a `TableError` if one is absent or of another kind."""
     numbers, texts, infinite, rounded = {}, {}, {}, {}
-    known = set(table.column_names)
+    names = set(table.column_names)
     for name, kind in kinds.items():
-        if name not in known:
+        if name not in names:
             raise TableError(f"{where} has no column {printable(name)!r}, which others have")
         column = table.column(table.column_names.index(name))
         check_kind(name, kind, kind_of(column.type), where)
         if kind == TEXT:
-            texts[name] = _texts(column)
+            texts[name] = _decode_texts(column)
             continue
-        values = _numbers(column, kind)
-        wrong = np.isinf(values)
-        if wrong.any():
-            infinite[name] = int(wrong.sum())
-            values = np.where(wrong, np.nan, values)
+        values = _decode_numbers(column, kind)
+        is_infinite = np.isinf(values)
+        if is_infinite.any():
+            infinite[name] = int(is_infinite.sum())
+            values = np.where(is_infinite, np.nan, values)
         numbers[name] = values
-        if lost := _count_rounded(column, values):
-            rounded[name] = lost
+        if count := _count_rounded(column, values):
+            rounded[name] = count
     return Chunk(table.num_rows, numbers, texts, infinite, rounded)
 
 
 def check_kind(name: str, expected: str, got: str | None, where: str) -> None:
-    """Raise a TableError where a column is of another kind than elsewhere."""
+    """Raise a `TableError` if a column is of another kind than in earlier batches."""
     if got not in (expected, EMPTY):
         raise TableError(
             f"{where}: column {printable(name)!r} holds {got or 'neither numbers nor text'}, and"
@@ -142,38 +132,38 @@ def check_kind(name: str, expected: str, got: str | None, where: str) -> None:
         )
 
 
-def _numbers(column: Any, kind: str) -> NDArray[np.float64]:
+def _decode_numbers(column: Any, kind: str) -> NDArray[np.float64]:
     compute, pa = arrow().compute, arrow()
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     unit = 1.0
     if kind in DATES:
         zone = getattr(column.type, "tz", None)
-        column, unit = column.cast(pa.timestamp("us", zone), safe=False), _DAY
-    elif kind == SPAN:
-        column, unit = column.cast(pa.duration("us"), safe=False), _DAY
+        column, unit = column.cast(pa.timestamp("us", zone), safe=False), _DAY_MICROSECONDS
+    elif kind == DURATION:
+        column, unit = column.cast(pa.duration("us"), safe=False), _DAY_MICROSECONDS
     elif kind == TIME:
-        column, unit = column.cast(pa.time64("us"), safe=False), _DAY / 24
-    if kind in (*DATES, SPAN, TIME):
+        column, unit = column.cast(pa.time64("us"), safe=False), _DAY_MICROSECONDS / 24
+    if kind in (*DATES, DURATION, TIME):
         column = column.cast(pa.int64())
-    # Digits that float64 has not are lost, as they are of a column of a frame.
+    # Digits beyond float64 are lost, as in a data frame in memory.
     column = compute.cast(column, pa.float64(), safe=False)
     values = column.to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
     return np.asarray(values, np.float64) / unit if unit != 1 else np.asarray(values, np.float64)
 
 
 def _count_rounded(column: Any, values: NDArray[np.float64]) -> int:
-    """Return how many integers of a column are others as float64."""
+    """Return how many integers of a column float64 does not hold exactly."""
     pa = arrow()
     large = np.abs(values) >= 2.0**53
     if not pa.types.is_integer(column.type) or not large.any():
         return 0
     exact = column.fill_null(0).to_numpy()[large]
-    with np.errstate(invalid="ignore"):  # the largest becomes one more than there is
+    with np.errstate(invalid="ignore"):  # the largest integer rounds up beyond its type
         return int((values[large].astype(exact.dtype) != exact).sum())
 
 
-def _texts(column: Any) -> tuple[NDArray[np.integer], list[str]]:
+def _decode_texts(column: Any) -> tuple[NDArray[np.integer], list[str]]:
     pa = arrow()
     if pa.types.is_null(column.type):
         return np.full(len(column), -1), []
@@ -181,24 +171,18 @@ def _texts(column: Any) -> tuple[NDArray[np.integer], list[str]]:
         column = column.combine_chunks()
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.large_string()).dictionary_encode()
-    # Of unsigned indices, as polars has them, none is -1.
+    # Polars has unsigned indices, which cannot be -1.
     codes = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    words = [None if text is None else text.strip() for text in column.dictionary.to_pylist()]
     levels: dict[str, int] = {}
-    place = [
-        -1 if text is None or text.lower() in MISSING else levels.setdefault(text, len(levels))
-        for text in words
+    new_codes = [
+        -1 if text.lower() in MISSING else levels.setdefault(text, len(levels))
+        for text in ((text or "").strip() for text in column.dictionary.to_pylist())
     ]
-    return np.array([*place, -1], np.int64)[codes], list(levels)
+    return np.array([*new_codes, -1], np.int64)[codes], list(levels)
 
 
 def as_arrow(table: Any) -> Any:
-    """Return a batch as an Arrow table: a matrix, a mapping of names to columns, or a frame.
-
-    Raises:
-      TypeError: for what is no table.
-      TableError: for values that no Arrow column can hold.
-    """
+    """Return a matrix, a mapping of names to columns, or a data frame as an Arrow table."""
     pa = arrow()
     try:
         if isinstance(table, pa.Table):

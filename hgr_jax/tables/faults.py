@@ -1,4 +1,4 @@
-"""What is said of a file or column that cannot be used."""
+"""The error for a file or column that cannot be used, and the texts of its messages."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ class TableError(ValueError):
     """A file or column that cannot be used, with the reason in one line."""
 
 
-def check_names(shown: str, known: Sequence[str], names: Sequence[str]) -> None:
-    """Raise a `TableError` if one of ``names`` is no column of the table that is shown so."""
+def check_names(shown: str, columns: Sequence[str], names: Sequence[str]) -> None:
+    """Raise a `TableError` if one of ``names`` is not among the ``columns`` of a table."""
     for name in names:
-        if name not in known:
-            raise TableError(f"{shown} has no column {name!r}{near_matches(name, known)}")
+        if name not in columns:
+            raise TableError(f"{shown} has no column {name!r}{near_matches(name, columns)}")
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """Return the first names, and dots where there are more."""
+    """Return the first names, and dots if there are more."""
     return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
 
 

@@ -1,4 +1,4 @@
-"""Tables that are read again and again, batch by batch: files, folders, datasets, queries."""
+"""Tables that are read in batches, as often as needed: files, folders, datasets, queries."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from hgr_jax.tables.delimited import (
     arrow,
     as_utf8,
     check_not_zero,
+    encoding_of,
     find_delimiter,
-    told_encoding,
 )
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
-from hgr_jax.tables.texts import MISSING, kind_of_header
+from hgr_jax.tables.texts import MISSING, header_kind
 
 PARQUET = (".parquet", ".pq")
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 CSV_BLOCK = 2**23
-"""Bytes of a CSV file that are read at a time; the types of its columns are those of the first."""
+"""Bytes of a CSV file that are read at a time; the first block decides the column types."""
 
 READ_AHEAD = 2
-"""Batches of a dataset that wait while another is worked on."""
+"""Batches of a dataset that are read ahead."""
 
 MISSING_IN_FILES = sorted({*MISSING, *(text.upper() for text in MISSING), "NaN", "None", "Null"})
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One file of a source, or all of it.
+    """One file of a source, or a whole source.
 
     Attributes:
-      name: for messages.
-      kinds: of its columns by name, in their order; None for what no scan can use.
-      rows: their number, None where no one knows it yet.
-      read: yields its record batches, of some columns and at most so many rows, given the kinds
-        that these have in all parts.
-      stamp: changes when the part does; None where no one can tell.
+      name: the name in messages.
+      kinds: kinds of the columns by name, in order; None for a column that a scan cannot use.
+      rows: the number of rows, None if unknown.
+      read: yields record batches, given the columns to read with their kinds in all parts, and the
+        largest number of rows.
+      stamp: changes when the part does; None if changes cannot be detected.
     """
 
     name: str
@@ -58,12 +58,12 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A table in parts, each of which can be read more than once, in the same order.
+    """A table in parts that can be read more than once, in the same order.
 
     Attributes:
-      name: of the whole.
-      parts: in their order.
-      kinds: of the columns that a scan can use, by name.
+      name: the name in messages.
+      parts: the parts in order.
+      kinds: kinds of the columns that a scan can use, by name.
       order: names of all columns.
     """
 
@@ -74,11 +74,7 @@ class Source:
 
     @classmethod
     def of(cls, name: str, parts: Sequence[Part]) -> Source:
-        """Return a source of parts, which must have the same columns.
-
-        Raises:
-          TableError: naming the part and the column where they do not.
-        """
+        """Return a source of parts; a `TableError` unless they have the same columns."""
         first = parts[0]
         kinds = dict(first.kinds)
         for part in parts[1:]:
@@ -92,53 +88,50 @@ class Source:
                         f"{here.name} has no column {column!r}, which {there.name} has"
                     )
             for column, kind in part.kinds.items():
-                known = kinds[column]
-                if known == EMPTY:
+                earlier = kinds[column]
+                if earlier == EMPTY:
                     kinds[column] = kind
-                elif kind != known and known is not None:
-                    check_kind(column, known, kind, part.name)
-        # A column without any value so far may have numbers further on, or else is told apart.
+                elif kind != earlier and earlier is not None:
+                    check_kind(column, earlier, kind, part.name)
+        # A column without any value yet is read as numbers; later texts are then an error.
         usable = {n: kind or NUMBER for n, kind in kinds.items() if kind is not None}
         return cls(name, tuple(parts), usable, list(kinds))
 
     @property
     def rows(self) -> int | None:
-        """The number of rows, None where no one knows it yet."""
-        known = [part.rows for part in self.parts]
-        return None if None in known else sum(rows or 0 for rows in known)
+        """The number of rows, None if unknown."""
+        counts = [part.rows for part in self.parts]
+        return None if None in counts else sum(count or 0 for count in counts)
 
     @property
     def stamp(self) -> Any:
-        """What changes when the source does; None where no one can tell."""
+        """Stamps of all parts; None if changes cannot be detected."""
         stamps = [part.stamp for part in self.parts]
         return None if None in stamps else stamps
 
     def batches(
         self, columns: Sequence[str], rows: int, *, skip: int = 0
     ) -> Iterator[tuple[str, Any]]:
-        """Yield Arrow tables of ``rows`` rows each, or what is left of a part, and its name.
+        """Yield each part's name and Arrow tables of ``rows`` rows, the last of a part shorter.
 
-        Args:
-          columns: which.
-          rows: of a table.
-          skip: so many of the first tables are left out.
+        The first ``skip`` tables are left out.
         """
         kinds = {name: self.kinds[name] for name in columns}
         for part in self.parts:
-            known = -(-part.rows // rows) if part.rows is not None else None
-            if known is not None and skip >= known:
-                skip -= known
+            tables = -(-part.rows // rows) if part.rows is not None else None
+            if tables is not None and skip >= tables:
+                skip -= tables
                 continue
-            with _faults_of(part.name):
-                for table in _of_size(part.read(kinds, rows), rows):
+            with _explaining_part_errors(part.name):
+                for table in _rebatched(part.read(kinds, rows), rows):
                     if skip:
                         skip -= 1
                     else:
                         yield part.name, table
 
 
-def _of_size(batches: Iterator[Any], rows: int) -> Iterator[Any]:
-    """Yield tables of exactly so many rows, but the last, of record batches of any size."""
+def _rebatched(batches: Iterator[Any], rows: int) -> Iterator[Any]:
+    """Regroup record batches into tables of ``rows`` rows; the last may be shorter."""
     table, waiting, count = arrow().Table, [], 0
     for batch in batches:
         while len(batch):
@@ -154,8 +147,8 @@ def _of_size(batches: Iterator[Any], rows: int) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _faults_of(name: str) -> Iterator[None]:
-    """Say in one line why a part cannot be read."""
+def _explaining_part_errors(name: str) -> Iterator[None]:
+    """Turn the errors of reading a part into a `TableError` of one line."""
     try:
         yield
     except FileNotFoundError:
@@ -173,21 +166,16 @@ def _faults_of(name: str) -> Iterator[None]:
 
 
 def as_source(table: Any) -> Source | None:
-    """Return what is read batch by batch; None for a table that is in memory.
+    """Return the source of a table that is read in batches, None for a table in memory.
 
-    Args:
-      table: a dataset of pyarrow, a lazy frame of polars, a relation of DuckDB, or anything else
-        with ``__arrow_c_stream__`` that can be read more than once.
-
-    Raises:
-      TableError: for files that cannot be read, or do not have the same columns.
-      TypeError: for a stream that can be read once only.
+    Such tables are a pyarrow dataset, a polars lazy frame, a DuckDB relation, and anything else
+    with ``__arrow_c_stream__`` that can be read more than once.
     """
     module, kind = type(table).__module__.partition(".")[0].lstrip("_"), type(table).__name__
     if module == "polars" and kind == "LazyFrame":
-        return _of_lazy_frame(table)
+        return _lazy_frame_source(table)
     if module == "pyarrow" and hasattr(table, "get_fragments"):
-        return _of_dataset(table)
+        return _dataset_source(table)
     if module == "pyarrow" and kind == "RecordBatchReader":
         raise TypeError(
             "a RecordBatchReader can be read once, and a scan reads its table more often: write it"
@@ -196,11 +184,11 @@ def as_source(table: Any) -> Source | None:
     if not hasattr(table, "__arrow_c_stream__"):
         return None
     narwhals = require("narwhals.stable.v2", "table")
-    return None if narwhals.dependencies.is_into_dataframe(table) else _of_stream(table)
+    return None if narwhals.dependencies.is_into_dataframe(table) else _stream_source(table)
 
 
 def of_files(path: str | Path) -> Source:
-    """Return a source of a file, of those that a pattern matches, or of those in a folder."""
+    """Return the source of a file, of a folder, or of the files that a pattern matches."""
     shown = printable(str(path))
     place = Path(path)
     if not str(path):
@@ -213,11 +201,12 @@ def of_files(path: str | Path) -> Source:
             and file.name.lower().endswith((*PARQUET, *DELIMITED))
             and not any(part.startswith((".", "_")) for part in file.relative_to(place).parts)
         )
-        by = next((p for f in files for p in f.relative_to(place).parts[:-1] if "=" in p), None)
-        if by is not None:
+        subfolders = (part for file in files for part in file.relative_to(place).parts[:-1])
+        partition = next((name for name in subfolders if "=" in name), None)
+        if partition is not None:
             raise TableError(
-                f"the files of {shown} lie in folders such as {printable(by)!r}, whose names are"
-                " values: pass pyarrow.dataset.dataset(folder, partitioning='hive')"
+                f"the files of {shown} lie in folders such as {printable(partition)!r}, whose names"
+                " are values: pass pyarrow.dataset.dataset(folder, partitioning='hive')"
             )
         if not files:
             raise TableError(f"cannot read {shown}: Is a directory without a Parquet or CSV file")
@@ -229,28 +218,21 @@ def of_files(path: str | Path) -> Source:
             raise TableError(f"no such file: {shown}")
     parts = []
     for file in files:
-        with _faults_of(printable(str(file))):
-            parts.append(_part_of_file(file))
+        with _explaining_part_errors(printable(str(file))):
+            parts.append(_file_part(file))
     return Source.of(shown, parts)
 
 
 def open_path(
     path: str | Path, reading: Reading | None, memory: int, is_small: Callable[[int], bool]
 ) -> Frame | Source:
-    """Open a file, a folder or a pattern of files.
+    """Read a file whole, or return the source of a folder, a pattern or a large file.
 
     Args:
-      path: as `of_files` takes it, or a file of any format that `read_any` knows; ``-`` for
-        standard input.
-      reading: how a file is read.
-      memory: bytes of the largest file that is read whole.
-      is_small: says of how many rows a larger file is read whole too.
-
-    Returns:
-      A table that was read whole, or a source of batches.
-
-    Raises:
-      TableError: for what cannot be read, and ways of reading that batches do not have.
+      path: a path for `of_files` or `read_any`.
+      reading: how to read a file whole.
+      memory: size in bytes up to which any file is read whole.
+      is_small: whether a larger file of so many rows is read whole too.
     """
     place = Path(path)
     if not str(path):
@@ -259,13 +241,13 @@ def open_path(
     if names_several(place) or (
         in_batches and place.stat().st_size > memory and not _has_few_rows(place, is_small)
     ):
-        asked = reading or Reading()
-        for option, given in (
-            ("na", asked.na),
-            ("decimal", asked.decimal),
-            ("header", not asked.header),
+        reading = reading or Reading()
+        for option, is_set in (
+            ("na", reading.na),
+            ("decimal", reading.decimal),
+            ("header", not reading.header),
         ):
-            if given:
+            if is_set:
                 raise TableError(
                     f"{option} is for a file that is read whole, and {printable(str(path))} is read"
                     " batch by batch: leave it out, or allow more memory"
@@ -275,16 +257,16 @@ def open_path(
 
 
 def _has_few_rows(file: Path, is_small: Callable[[int], bool]) -> bool:
-    """Return whether a file has few rows."""
+    """Count the rows of a file until they are no longer few."""
     if file.name.lower().endswith(PARQUET):
         with (
-            _faults_of(printable(str(file))),
+            _explaining_part_errors(printable(str(file))),
             require("pyarrow.parquet", "stream").ParquetFile(file) as opened,
         ):
             return is_small(opened.metadata.num_rows)
     lines = 0
     with (
-        _faults_of(printable(str(file))),
+        _explaining_part_errors(printable(str(file))),
         arrow().input_stream(str(file), compression="detect") as stream,
     ):
         while is_small(lines) and (block := stream.read(2**20)):
@@ -297,21 +279,21 @@ def names_several(path: Path) -> bool:
     return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
 
 
-def _part_of_file(file: Path) -> Part:
-    told = file.stat()
-    stamp = [str(file), told.st_size, told.st_mtime_ns]
+def _file_part(file: Path) -> Part:
+    status = file.stat()
+    stamp = [str(file), status.st_size, status.st_mtime_ns]
     name = file.name.lower()
     if name.endswith(PARQUET):
-        return _part_of_parquet(file, stamp)
+        return _parquet_part(file, stamp)
     if name.endswith((*DELIMITED, ".txt")):
-        return _part_of_csv(file, stamp)
+        return _csv_part(file, stamp)
     raise TableError(
         f"{printable(str(file))} is read whole, not batch by batch: expected Parquet or CSV, by"
         f" its ending ({', '.join((*PARQUET, *DELIMITED))})"
     )
 
 
-def _part_of_parquet(file: Path, stamp: Any) -> Part:
+def _parquet_part(file: Path, stamp: Any) -> Part:
     reader = require("pyarrow.parquet", "stream")
     with reader.ParquetFile(file) as opened:
         kinds = kinds_of(opened.schema_arrow, printable(str(file)))
@@ -324,13 +306,13 @@ def _part_of_parquet(file: Path, stamp: Any) -> Part:
     return Part(printable(str(file)), kinds, rows, read, stamp)
 
 
-def _part_of_csv(file: Path, stamp: Any) -> Part:
+def _csv_part(file: Path, stamp: Any) -> Part:
     csv = require("pyarrow.csv", "stream")
     pa, shown = arrow(), printable(str(file))
     with pa.input_stream(str(file), compression="detect") as stream:
         start = stream.read(2**16)
     check_not_zero(start, shown)
-    encoding = told_encoding(start) or "utf-8"
+    encoding = encoding_of(start) or "utf-8"
     text = start.decode(encoding, errors="replace")
     if not text.strip():
         raise TableError(f"{shown} is empty: expected a line of column names")
@@ -348,7 +330,7 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
     missing = {"null_values": MISSING_IN_FILES, "strings_can_be_null": True}
     with opened(csv.ConvertOptions(**missing)) as stream:
         schema = stream.schema
-    if kind_of_header(schema.names) == "numbers":
+    if header_kind(schema.names) == "numbers":
         raise TableError(
             f"{shown}: the first line holds numbers only: write a line of column names before it"
         )
@@ -361,8 +343,8 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
             )
 
     def read(chosen: Mapping[str, str], size: int) -> Iterator[Any]:
-        # Whole numbers may be followed by others, and a column that begins without a value has
-        # the type that it has in other files.
+        # Integers may be followed by decimals; a column that begins empty has the type that it
+        # has in other files.
         types = {
             name: pa.float64()
             if kind == NUMBER
@@ -379,10 +361,10 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
                     yield batch
         except pa.ArrowInvalid as error:
             # Arrow counts the columns from 0.
-            named = re.sub(
-                r"CSV column #(\d+)", lambda of: f"column {schema.names[int(of[1])]!r}", str(error)
+            message = re.sub(
+                r"CSV column #(\d+)", lambda n: f"column {schema.names[int(n[1])]!r}", str(error)
             )
-            reason = printable(" ".join(named.split()))
+            reason = printable(" ".join(message.split()))
             raise TableError(
                 f"{shown}: {reason}; the types of its columns are those of its first"
                 f" {CSV_BLOCK // 2**20} MB, or of the files before it"
@@ -392,7 +374,7 @@ def _part_of_csv(file: Path, stamp: Any) -> Part:
 
 
 def _check_closed(batch: Any, file: Path) -> None:
-    """Raise where the last row of a CSV file has all that comes after a quote."""
+    """Raise if the last value of a CSV batch runs to the end of the file, from an open quote."""
     pa = arrow()
     for column in batch.columns:
         value = column[-1].as_py() if len(column) and pa.types.is_string(column.type) else None
@@ -400,7 +382,7 @@ def _check_closed(batch: Any, file: Path) -> None:
             continue
         with pa.input_stream(str(file), compression="detect") as stream:
             body, _ = as_utf8(stream.read(), printable(str(file)))
-        # A value that ends has a quote behind it.
+        # A closed value is followed by its quote.
         if body.rstrip(b"\r\n").endswith(value.rstrip("\r\n").encode()[-2000:]):
             line = 1 + body[: body.find(value[:2000].encode())].count(b"\n")
             raise TableError(
@@ -408,25 +390,25 @@ def _check_closed(batch: Any, file: Path) -> None:
             )
 
 
-def _of_dataset(dataset: Any) -> Source:
+def _dataset_source(dataset: Any) -> Source:
     schema = dataset.schema
     parts = []
     for place, fragment in enumerate(dataset.get_fragments()):
         name = printable(str(getattr(fragment, "path", "") or f"part {place} of the dataset"))
 
-        def read(kinds: Mapping[str, str], size: int, own: Any = fragment) -> Iterator[Any]:
-            yield from own.to_batches(
+        def read(kinds: Mapping[str, str], size: int, fragment: Any = fragment) -> Iterator[Any]:
+            yield from fragment.to_batches(
                 schema=schema, columns=list(kinds), batch_size=size, batch_readahead=READ_AHEAD
             )
 
-        with _faults_of(name):
+        with _explaining_part_errors(name):
             parts.append(Part(name, kinds_of(schema, name), fragment.count_rows(), read))
     if not parts:
         raise TableError("the dataset has no files")
     return Source.of("the dataset", parts)
 
 
-def _of_lazy_frame(frame: Any) -> Source:
+def _lazy_frame_source(frame: Any) -> Source:
     if not hasattr(frame, "collect_batches"):
         raise TypeError(
             "batches of a LazyFrame need polars 1.34 or newer: update it, or write the frame to"
@@ -435,13 +417,13 @@ def _of_lazy_frame(frame: Any) -> Source:
     schema = frame.limit(0).collect().to_arrow().schema
 
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        for some in frame.select(list(kinds)).collect_batches(chunk_size=size):
-            yield from some.to_arrow().to_batches()
+        for batch in frame.select(list(kinds)).collect_batches(chunk_size=size):
+            yield from batch.to_arrow().to_batches()
 
     return Source.of("the lazy frame", [Part("the lazy frame", kinds_of(schema), None, read)])
 
 
-def _of_stream(table: Any) -> Source:
+def _stream_source(table: Any) -> Source:
     pa = arrow()
     name = f"the {type(table).__name__}"
     try:

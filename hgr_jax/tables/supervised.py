@@ -1,4 +1,4 @@
-"""A table made ready for training: inputs, a target and a protected attribute."""
+"""Encode a table for training: inputs, a target and a protected attribute."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ MAX_LEVELS = 100
 
 @dataclasses.dataclass(frozen=True)
 class SupervisedTable:
-    """A table as arrays.
+    """Arrays for training.
 
     Attributes:
       x: inputs ``(n, p)``.
-      inputs: of each column of ``x``, the column of the table, and its level where it is text.
-      y: targets ``(n,)``, numbers; or labels of ``classes``.
-      z: protected attribute ``(n,)``, numbers; or texts of ``levels``.
-      classes: of the target of a classification, else None.
-      levels: of a categorical protected attribute, else None.
+      inputs: for each column of ``x``, the column of the table, and the level of a text column.
+      y: targets ``(n,)``: numbers, or labels in ``classes``.
+      z: protected attribute ``(n,)``: numbers, or texts in ``levels``.
+      classes: classes of the target, None for a regression.
+      levels: levels of a categorical protected attribute, else None.
     """
 
     x: NDArray[Any]
@@ -39,23 +39,21 @@ class SupervisedTable:
     levels: list[str] | None
 
     def take(self, rows: NDArray[Any]) -> SupervisedTable:
-        """Return the table of some rows."""
+        """Return the rows of a mask or of positions."""
         return dataclasses.replace(self, x=self.x[rows], y=self.y[rows], z=self.z[rows])
 
 
 def usable_rows(frame: Frame, needed: Sequence[str]) -> Frame:
-    """Return the rows without a missing value.
+    """Return the rows without a missing value; a `TableError` if they are too few.
 
-    Raises:
-      TableError: if they are too few, or a column has no value at all (which may be dropped
-        unless it is ``needed``).
+    A column without any value is an error; the message advises to drop it unless it is ``needed``.
     """
     missing = {name: frame.missing(name) for name in frame.columns}
     for name, rows in missing.items():
         if rows.all():
             raise TableError(
                 f"{frame.source}: every value of column {name!r} is missing"
-                + ("" if name in needed else f"; leave it out with {_drop(name)}")
+                + ("" if name in needed else f"; leave it out with --drop {name!r}")
             )
     kept = ~np.any(list(missing.values()), axis=0)
     if kept.sum() < MIN_TRAINING_ROWS:
@@ -71,12 +69,7 @@ def usable_rows(frame: Frame, needed: Sequence[str]) -> Frame:
 
 
 def encode_supervised(frame: Frame, target: str, protected: str) -> SupervisedTable:
-    """Encode numbers as they are, a column of text as a column of zeros and ones for each level.
-
-    Raises:
-      TableError: for a target or protected attribute that does not vary, that are the same, or a
-        column of text with too many levels.
-    """
+    """Encode a table: numbers stay as they are, text becomes an indicator of each level."""
     if target == protected:
         raise TableError(f"target and protected attribute are the same column, {target!r}")
     for role, name in (("target", target), ("protected attribute", protected)):
@@ -115,62 +108,59 @@ def encode_inputs(
     frame: Frame,
     inputs: Sequence[tuple[str, str | None]],
     since: Mapping[str, str],
-    forms: Mapping[str, Form] | None = None,
+    forms: Mapping[str, Form],
 ) -> tuple[NDArray[np.float64], dict[str, str]]:
-    """Encode the inputs of new rows as `encode_supervised` did those of the training.
+    """Encode the inputs of new rows as `encode_supervised` did in training.
 
     Args:
       frame: the new rows.
-      inputs: those of the `SupervisedTable`.
-      since: of columns of dates, the date that days are counted from.
-      forms: as which numbers, dates and times were read in the training.
+      inputs: `SupervisedTable.inputs` of the training.
+      since: by column of dates, the date from which days are counted.
+      forms: by column, how its numbers, dates and times were written in training.
 
     Returns:
-      ``(n, p)``, NaN where a value is missing or a level is not known, and by column, what is said
-      of these.
-
-    Raises:
-      TableError: for a column that is not there, or of another kind than in training.
+      ``(n, p)``, NaN where a value is missing or a level is new; and a note on each column with new
+      levels.
     """
-    levels: dict[str, list[str]] = {}
+    levels_of: dict[str, list[str]] = {}
     for name, level in inputs:
-        levels.setdefault(name, []).extend([] if level is None else [level])
-    said, columns = {}, {}
-    for name, known in levels.items():
+        levels_of.setdefault(name, []).extend([] if level is None else [level])
+    notes, columns = {}, {}
+    for name, levels in levels_of.items():
         column, missing = frame.column(name), frame.missing(name)
-        form = (forms or {}).get(name, Form("dates" if name in since else "numbers"))
-        expected = "text" if known else form.kind
+        form = forms.get(name, Form("dates" if name in since else "numbers"))
+        expected = "text" if levels else form.kind
         got = "text" if frame.is_text(name) else frame.forms[name].kind
         if got != expected and not missing.all():
-            written = (forms or {}).get(name, expected)
+            trained_on = forms.get(name, expected)
             hint = "; --decimal tells another decimal point" if expected == "numbers" else ""
             example = shown(column[~missing][0]) if got != "dates" else str(column[~missing][0])
             raise TableError(
                 f"{frame.source}: column {name!r} holds {got}, for example {example[:40]}; the"
-                f" model was trained on {written}"
-                + (f" ({listed(known, 5)})" if known else hint if got == "text" else "")
+                f" model was trained on {trained_on}"
+                + (f" ({listed(levels, 5)})" if levels else hint if got == "text" else "")
             )
         if got == "dates":
             column = (column - np.datetime64(since[name])) / np.timedelta64(1, "D")
-        if known:
-            codes = np.full(len(column), -1) if missing.all() else encode_known(column, known)
+        if levels:
+            codes = np.full(len(column), -1) if missing.all() else encode_known(column, levels)
             new = (codes < 0) & ~missing
             if new.any():
-                said[name] = (
+                notes[name] = (
                     f"{int(new.sum())} row(s) hold {shown(column[new][0])[:40]} or another text"
                     " that the model has not seen"
                 )
             missing = missing | new
-            block = Category(codes, tuple(known)).one_hot()
+            block = Category(codes, tuple(levels)).one_hot()
         else:
             block = np.asarray(column, np.float64)[:, None]
         columns[name] = np.where(missing[:, None], np.nan, block)
-    places = {name: iter(block.T) for name, block in columns.items()}
-    return np.column_stack([next(places[name]) for name, _ in inputs]), said
+    blocks = {name: iter(block.T) for name, block in columns.items()}
+    return np.column_stack([next(blocks[name]) for name, _ in inputs]), notes
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message shows it."""
+    """Return a value as messages show it."""
     return repr(value) if isinstance(value, str) else f"{value:g}"
 
 
@@ -180,11 +170,12 @@ def _check_levels(frame: Frame, name: str, levels: Sequence[str], *, needed: boo
         raise TableError(
             f"column {name!r} holds text of {len(levels)} different values in {frame.rows} rows,"
             f" for example {text[:40]!r}: too many for a category"
-            + ("" if needed else f"; leave it out with {_drop(name)}")
+            + ("" if needed else f"; leave it out with --drop {name!r}")
         )
 
 
 def _classes(frame: Frame, target: str) -> list[Any] | None:
+    """Return the two classes of a target, None if it is numbers with more values."""
     levels, counts = np.unique(frame.column(target), return_counts=True)
     if len(levels) > 2 and frame.is_text(target):
         raise TableError(
@@ -200,7 +191,3 @@ def _classes(frame: Frame, target: str) -> list[Any] | None:
             f" {MIN_CLASS_ROWS} are needed"
         )
     return [*levels.tolist()]
-
-
-def _drop(name: str) -> str:
-    return f"--drop {name!r}"
