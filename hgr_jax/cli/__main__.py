@@ -1,7 +1,6 @@
 """The program ``hgr-jax``, also as ``python -m hgr_jax.cli``.
 
-Ctrl-C is obeyed from here on: the command line itself imports JAX, which takes a second, in which a
-KeyboardInterrupt would be a traceback, or be lost.
+Importing JAX takes a second; a KeyboardInterrupt during it would show a traceback, or be lost.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""``hgr-jax fair``: a model before and after its constraint."""
+"""``hgr-jax fair``: train a model without and with a constraint, and compare the two."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class FairOptions:
 
     @property
     def measure(self) -> str:
-        """The name of what is constrained."""
+        """The name of the constrained measure."""
         return f"HGR-KB({self.h}, {self.k})" if self.penalty == "kb" else f"HGR-SK({self.k})"
 
     @property
@@ -73,7 +73,7 @@ class FairOptions:
 
 
 def report_training(path: Path, options: FairOptions, reading: Reading, folder: Path) -> None:
-    """Train on a file without and with the constraint, print both, keep model and pictures."""
+    """Train on a file without and with the constraint, compare both, save model and pictures."""
     needed = (options.target, options.protected)
     for name, option in zip(needed, ("--target", "--protected"), strict=True):
         if name in reading.drop:
@@ -101,14 +101,14 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     print(f"{kind} of {target}, protected {protected}, {len(problem.inputs)} inputs")
     print(f"{len(train.y)} training rows, {len(test.y)} validation rows", flush=True)
     before, after = train_both(train, options)
-    found = _print_comparison(before, after, train, test, options)
+    comparison = _print_comparison(before, after, train, test, options)
 
-    # Whenever this ends, there is no model beside the description of another.
-    (folder / "model.npz").unlink(missing_ok=True)
-    known = _description(after, problem, options, frame, since) | {"na": list(reading.na)}
-    description = json.dumps(known, indent=2) + "\n"
+    # No file of an earlier training may stand beside the new description.
+    for name in ("model.npz", "certificate.png", "predictions.png"):
+        (folder / name).unlink(missing_ok=True)
+    description = _description(after, problem, options, frame, since) | {"na": list(reading.na)}
     with atomic_write(folder / "model.json") as partial:
-        partial.write_text(description, encoding="utf-8")
+        partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
     after.save(folder / "model.npz")
     histories = {"before": before.history_.to_frame(), "after": after.history_.to_frame()}
     frames = require("pandas", "cli").concat(histories, names=["model"])
@@ -117,21 +117,17 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     print(f"model: {folder / 'model.npz'}, its inputs in {folder / 'model.json'}")
     print(f"history: {folder / 'history.csv'}")
     save_shown(lambda: plot_history(after.history_), folder / "history.png")
-    if options.guarantee is None:  # that of an earlier training would be wrong
-        (folder / "certificate.png").unlink(missing_ok=True)
-    else:
+    if options.guarantee is not None:
         save_shown(_certificate(after, options).plot, folder / "certificate.png")
     if problem.levels is None:
-        save_shown(found.plot, folder / "predictions.png")
-    else:  # that of an earlier training would be wrong
-        (folder / "predictions.png").unlink(missing_ok=True)
+        save_shown(comparison.plot, folder / "predictions.png")
 
 
 def report_training_demo(folder: Path) -> None:
-    """Train on the diabetes table of scikit-learn; a report on validation rows, and a picture."""
+    """Train on scikit-learn's diabetes table, compare on validation rows, and save pictures."""
     data = load_diabetes()
-    # Few patients: only low degrees leave something to say of others.  Of age, which is what the
-    # table protects, a network without a constraint depends little.
+    # With few patients, only low degrees generalise.  The demo protects bmi: predictions depend
+    # little on age, the protected column of the data set, even without a constraint.
     options = FairOptions(data.target, "bmi", threshold=0.5, guarantee=0.95, h=2, k=2)
     columns = {name: data[name] for name in (*data.features, data.target)}
     train, test = split(
@@ -144,26 +140,26 @@ def report_training_demo(folder: Path) -> None:
         flush=True,
     )
     before, after = train_both(train, options)
-    found = _print_comparison(before, after, train, test, options, shown=("validation",))
-    save_shown(found.plot, folder / "fairness.png")
+    comparison = _print_comparison(before, after, train, test, options, shown=("validation",))
+    save_shown(comparison.plot, folder / "fairness.png")
     save_shown(_certificate(after, options).plot, folder / "certificate.png")
 
 
 def split(table: SupervisedTable, options: FairOptions) -> tuple[SupervisedTable, SupervisedTable]:
-    """Split training from validation rows; of a classification, with equal shares of each class."""
+    """Split into training and validation rows, each class of a classification separately."""
     groups = [np.arange(len(table.y))]
-    if table.classes is not None:  # each on its own, so that none is without two rows of a part
+    if table.classes is not None:  # both parts get at least two rows of each class
         groups = [np.flatnonzero(table.y == label) for label in table.classes]
-    held = np.zeros(len(table.y), bool)
+    is_validation = np.zeros(len(table.y), bool)
     for group in groups:
         count = min(max(round(options.validation * len(group)), 2), len(group) - 2)
-        held[split_rows(group, count, options.seed)[1]] = True
-    train, test = table.take(~held), table.take(held)
-    for part, those in (("training", train), ("validation", test)):
-        if len(set(those.z)) < 2:
+        is_validation[split_rows(group, count, options.seed)[1]] = True
+    train, test = table.take(~is_validation), table.take(is_validation)
+    for part, rows in (("training", train), ("validation", test)):
+        if len(set(rows.z)) < 2:
             raise TableError(
                 f"protected attribute {options.protected!r} does not vary among the {part} rows:"
-                f" it is {shown(those.z[0])} in all {len(those.z)}"
+                f" it is {shown(rows.z[0])} in all {len(rows.z)}"
             )
     return train, test
 
@@ -183,31 +179,35 @@ def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
     models = []
     watched = Penalty(KB(options.h, options.k), threshold=None)
     for penalty, guarantee in ((watched, None), (options.constraint, options.guarantee)):
-        constrained = f"with {options.measure} constrained"
-        what = constrained if penalty.penalised else "without a constraint"
-        print(f"training {what}", flush=True)
+        with_constraint = f"with {options.measure} constrained"
+        print(
+            f"training {with_constraint if penalty.penalised else 'without a constraint'}",
+            flush=True,
+        )
         model = estimator(penalty=penalty, guarantee=guarantee)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict says it
+                warnings.simplefilter("ignore", ConvergenceWarning)  # `verdict` reports it
                 models.append(model.fit(train.x, train.y, protected=train.z))
         except (ValueError, NoSolutionFound) as error:
-            # The estimators know the attribute as z.
-            told = re.sub(r"\bz\b", lambda _: repr(options.protected), str(error))
-            raise TableError(printable(told)) from error
+            # The estimators call the attribute z.
+            message = re.sub(r"\bz\b", lambda _: repr(options.protected), str(error))
+            raise TableError(printable(message)) from error
     return models[0], models[1]
 
 
 def compare(before: Any, after: Any, rows: SupervisedTable, options: FairOptions) -> FairnessReport:
-    """Report score and dependence of two models; of a category, only what is constrained."""
+    """Report score and dependence of two models; for a category, only the constrained measure."""
     statistic = KB(options.h, options.k)
     z = {options.protected: rows.z}
-    found = report(after, rows.x, rows.y, z, baseline=before, statistic=statistic)
+    comparison = report(after, rows.x, rows.y, z, baseline=before, statistic=statistic)
     if rows.levels is None:
-        return found
-    shown = ("score", options.penalty)
-    figures = {model: {name: of[name] for name in shown} for model, of in found.figures.items()}
-    return dataclasses.replace(found, figures=figures)
+        return comparison
+    figures = {
+        model: {name: values[name] for name in ("score", options.penalty)}
+        for model, values in comparison.figures.items()
+    }
+    return dataclasses.replace(comparison, figures=figures)
 
 
 def _certificate(model: Any, options: FairOptions) -> Certificate:
@@ -222,42 +222,42 @@ def _print_comparison(
     options: FairOptions,
     shown: Sequence[str] = ("training", "validation"),
 ) -> FairnessReport:
-    """Print how two models stand, and return their report on validation rows."""
+    """Print the comparison of two models, and return the one on validation rows."""
     parts = {"training": train, "validation": test}
     with step_shown("measuring both models"):
         reports = {part: compare(before, after, rows, options) for part, rows in parts.items()}
-        concluded = verdict(reports, options)
+        conclusion = verdict(reports, options)
     if options.guarantee is not None:
         text = f"certificate: {printable(str(_certificate(after, options)))}"
-        concluded += "\n" + "\n".join(textwrap.wrap(text, 100))
+        conclusion += "\n" + "\n".join(textwrap.wrap(text, 100))
     print()
     for part in shown:
         print(f"{part} rows ({reports[part].rows})\n{reports[part]}\n")
-    print(f"{LEGEND}\n\n{concluded}\n\n{CAVEAT}\n")
+    print(f"{LEGEND}\n\n{conclusion}\n\n{CAVEAT}\n")
     return reports["validation"]
 
 
 def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
-    """Say whether the threshold holds on both kinds of rows, and what chance alone gives."""
-    said = []
-    for part, found in reports.items():
-        value = found.figures["after"][options.penalty]
+    """Say whether the threshold holds on training and validation rows, and what chance gives."""
+    outcomes = []
+    for part, comparison in reports.items():
+        value = comparison.figures["after"][options.penalty]
         holds = value <= options.threshold
         by = "" if holds else f", {value - options.threshold:.4f} above"
-        said.append(f"{'holds' if holds else 'does not hold'} on {part} rows ({value:.4f}{by})")
-    concluded = f"threshold {options.threshold:g} of {options.measure}: {said[0]}, {said[1]}\n"
+        outcomes.append(f"{'holds' if holds else 'does not hold'} on {part} rows ({value:.4f}{by})")
+    conclusion = f"threshold {options.threshold:g} of {options.measure}: {', '.join(outcomes)}\n"
     test, rng = reports["validation"], np.random.default_rng(options.seed)
     predicted = test.predictions["after"]
     if np.ptp(predicted) == 0:
         return (
-            f"{concluded}every validation row has the same prediction, {predicted[0]:.4g}, so that"
+            f"{conclusion}every validation row has the same prediction, {predicted[0]:.4g}, so that"
             " nothing depends on it:\ntry a smaller --learning-rate, or a higher --threshold"
         )
     chance = [
         measured(options.constraint, rng.permutation(test.z), predicted) for _ in range(SHUFFLES)
     ]
     return (
-        f"{concluded}with {printable(options.protected)} shuffled, so that nothing depends on it,"
+        f"{conclusion}with {printable(options.protected)} shuffled, so that nothing depends on it,"
         f" {test.rows} validation rows still\ngive {np.mean(chance):.2f} on average, and up to"
         f" {np.quantile(chance, 0.95):.2f} in 95 of 100 cases"
     )
@@ -270,7 +270,7 @@ def _description(
     frame: Frame,
     since: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return all that is needed to use the model on new rows."""
+    """Return what `hgr-jax predict` needs to use the model on new rows."""
     return {
         "version": __version__,
         "class": type(model).__name__,
@@ -293,7 +293,7 @@ def _description(
 
 
 def _check_folder(folder: Path) -> None:
-    """Fail before the training, not after it."""
+    """Make the folder and write to it, to fail before the training and not after it."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass

@@ -1,4 +1,4 @@
-"""Ctrl-C in a command: say so and leave, whatever runs."""
+"""Ctrl-C in a command: end the process at once, whatever runs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,18 @@ STATUS = 128 + signal.SIGINT
 def leaving_on_interrupt(message: str) -> Iterator[None]:
     """Make Ctrl-C print ``message`` on stderr and end the process with 130 while the block runs.
 
-    Of files that are being written nothing is left.
-
-    A KeyboardInterrupt would not do: Python drops it when it is raised in a hook of the garbage
-    collector (jaxlib has one), and unwinding while XLA compiles in another thread ends in a
-    crash.  Where SIGINT is ignored or handled by somebody else, it is left so; likewise outside
-    the main thread, where no handler can be set.
+    Files that are being written are removed.  A KeyboardInterrupt would not do: Python drops one
+    that is raised in a hook of the garbage collector (jaxlib has one), and unwinding while XLA
+    compiles in another thread crashes.  Nothing changes outside the main thread, which alone can
+    set a handler, or if SIGINT is ignored or has another handler.
     """
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
 
     def leave(number: int, frame: FrameType | None) -> None:
-        # The interrupted code may be writing: a buffered stream could not be entered again.
+        # The interrupted code may be writing to the buffered stream, which then refuses.
         with contextlib.suppress(RuntimeError, ValueError, OSError):
             sys.stdout.flush()
         remove_partial()

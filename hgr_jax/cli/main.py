@@ -1,4 +1,4 @@
-"""The command line: from options to the command that they are of."""
+"""The command line: run the command that the options name, and report errors in one line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
         )
         return 2
     except BrokenPipeError:
-        # The reader of our output has gone; keep the interpreter from saying so at exit.
+        # The reader of stdout is gone; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.command == "completion":  # a shell runs it as it starts
+    if options.command == "completion":  # fast, as a shell runs it when it starts
         shtab = require("shtab", "cli")
         print(shtab.complete(command_parser(), options.shell))
         return 0
@@ -55,16 +55,16 @@ def _run(options: argparse.Namespace) -> int:
 
     from hgr_jax.cli import outputs
 
-    read = [getattr(options, name) for name in ("model", "file") if hasattr(options, name)]
-    for path in read:
+    inputs = [getattr(options, name) for name in ("model", "file") if hasattr(options, name)]
+    for path in inputs:
         if options.command != "scan" or not names_several(path):
             check_readable(path)
     if options.command in outputs.WRITTEN:
-        written = outputs.WRITTEN[options.command]
-        for name in written:
-            outputs.check_not_read(options.out / name, read, another="folder")
+        names = outputs.WRITTEN[options.command]
+        for name in names:
+            outputs.check_not_read(options.out / name, inputs, another="folder")
         if not options.force:
-            outputs.check_unwritten(options.out, written)
+            outputs.check_unwritten(options.out, names)
     if options.command == "fair":
         from hgr_jax.cli import fair
 
@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
         from hgr_jax.cli import predict
 
         if options.out:
-            outputs.check_not_read(options.out, [*read, predict.description_of(options.model)])
+            outputs.check_not_read(options.out, [*inputs, predict.description_of(options.model)])
             if not options.force:
                 outputs.check_absent(options.out)
         reading = _options_of(options, Reading)
@@ -103,6 +103,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _options_of(options: argparse.Namespace, kind: Any) -> Any:
-    """Return the options of a command, whose fields have their names."""
+    """Return the options that are fields of a dataclass, as an instance of it."""
     names = [field.name for field in dataclasses.fields(kind) if hasattr(options, field.name)]
     return kind(**{name: getattr(options, name) for name in names})

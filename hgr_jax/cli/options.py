@@ -14,7 +14,7 @@ from hgr_jax.tables.faults import printable
 
 
 class _Parser(argparse.ArgumentParser):
-    """Wrong options are one line, like every other error."""
+    """A parser that reports wrong options in one line, like every other error."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {printable(message)}; see {self.prog} --help\n")
@@ -110,7 +110,7 @@ def command_parser() -> argparse.ArgumentParser:
 def _add_option(
     command: argparse.ArgumentParser, name: str, kind: Any, default: Any, text: str, **more: Any
 ) -> None:
-    """Add an option whose help ends in its default, or in how that is ``shown``."""
+    """Add an option whose help ends in its default, or in ``shown``."""
     ending = "" if default is None else f" (default {more.pop('shown', default)})"
     command.add_argument(name, type=kind, default=default, help=text + ending, **more)
 
@@ -125,11 +125,11 @@ _FOLDERS = {
     "zsh": "_files -/",
     "fish": "(__fish_complete_directories)",
 }
-"""How shtab completes the names of files and of folders in each shell."""
+"""How shtab completes names of files and folders in each shell."""
 
 
-def _completed(action: Any, by: Mapping[str, str]) -> None:
-    """Let a shell complete the value of an option."""
+def _complete_with(action: Any, by: Mapping[str, str]) -> None:
+    """Set how each shell completes the value of an option."""
     action.complete = by
 
 
@@ -141,14 +141,14 @@ def _add_file(command: argparse.ArgumentParser, *, also: str = "") -> None:
         help="CSV, Parquet, Feather, JSON or .xlsx, perhaps in .gz or .zip; - for standard input"
         + also,
     )
-    _completed(file, _FILES)
+    _complete_with(file, _FILES)
 
 
 def _add_out(command: argparse.ArgumentParser, folder: str, text: str) -> None:
     out = command.add_argument(
         "--out", type=_path, default=Path(folder), help=f"{text} (default {folder})"
     )
-    _completed(out, _FOLDERS)
+    _complete_with(out, _FOLDERS)
 
 
 def _add_force(command: argparse.ArgumentParser) -> None:
@@ -215,7 +215,7 @@ def _add_scan_options(scan: argparse.ArgumentParser) -> None:
         help="of a table of thousands of columns, in memory: keep only the first N pairs, by the"
         " p-value unless --sort is correlation or excess; the rest is tested, but not shown",
     )
-    _completed(
+    _complete_with(
         scan.add_argument(
             "--checkpoint",
             type=_path,
@@ -282,7 +282,7 @@ def _add_predict_options(predict: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="model.npz of `hgr-jax fair`, with model.json beside it, or a file of `save`",
     )
-    _completed(model, _FILES)
+    _complete_with(model, _FILES)
     _add_file(predict)
     _add_reading(predict)
     out = predict.add_argument(
@@ -291,7 +291,7 @@ def _add_predict_options(predict: argparse.ArgumentParser) -> None:
         metavar="CSV",
         help="file for the predictions (default: they are printed)",
     )
-    _completed(out, _FILES)
+    _complete_with(out, _FILES)
     predict.add_argument("--force", action="store_true", help="write over the file of --out")
 
 

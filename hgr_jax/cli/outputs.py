@@ -1,4 +1,4 @@
-"""What commands write: nothing over that of an earlier run unasked, and said while it takes."""
+"""Files that commands write, unless that would overwrite others; steps shown while they run."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ WRITTEN = {
     "demo": (*SCAN_FILES, "top_pair.png", "fairness.png", "certificate.png"),
     "fair": FAIR_FILES,
 }
-"""What a command may write into its folder."""
+"""Files that a command may write into its folder."""
 
 WIDEST_STEP = 78
 
 
 def check_unwritten(folder: Path, names: Sequence[str]) -> None:
-    """Raise a TableError if a folder holds files of an earlier run, by their names."""
-    if there := [name for name in names if (folder / name).exists()]:
-        raise TableError(
-            f"{printable(str(folder / there[0]))} is of an earlier run: write to another folder by"
-            " --out, or over it by --force"
-        )
+    """Raise a TableError if a folder holds one of these files."""
+    for name in names:
+        if (folder / name).exists():
+            raise TableError(
+                f"{printable(str(folder / name))} is of an earlier run: write to another folder by"
+                " --out, or over it by --force"
+            )
 
 
 def check_absent(path: Path) -> None:
-    """Raise a TableError if there is a file of that name."""
+    """Raise a TableError if a file exists."""
     if path.exists():
         raise TableError(
             f"{printable(str(path))} is there already: write to another file by --out, or over it"
@@ -56,12 +57,12 @@ def check_absent(path: Path) -> None:
 
 
 def check_not_read(out: Path, read: Sequence[Path], another: str = "file") -> None:
-    """Raise a TableError if a file to be written is one of those that are read."""
+    """Raise a TableError if a file to be written is also read."""
     for path in read:
         if str(path) == "-":
             continue
-        both_there = out.exists() and path.exists()  # then links are seen through
-        if out.samefile(path) if both_there else out.resolve() == path.resolve():
+        both_exist = out.exists() and path.exists()  # then `samefile` follows links
+        if out.samefile(path) if both_exist else out.resolve() == path.resolve():
             raise TableError(
                 f"{printable(str(out))} is read, or may be, as {printable(str(path))}: write to"
                 f" another {another} by --out"
@@ -69,14 +70,14 @@ def check_not_read(out: Path, read: Sequence[Path], another: str = "file") -> No
 
 
 def free_path(path: Path) -> Path:
-    """Return a path, or the first of ``name-2``, ``name-3``, ... that is free."""
+    """Return a path, or the first of ``name-2``, ``name-3``, ... that does not exist."""
     others = (path.with_stem(f"{path.stem}-{i}") for i in itertools.count(2))
     return next(p for p in itertools.chain([path], others) if not p.exists())
 
 
 @contextlib.contextmanager
 def step_shown(text: str) -> Iterator[None]:
-    """Show what is being done while the block runs: on stderr, where that is a terminal."""
+    """Show ``text`` on stderr while the block runs, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -89,15 +90,15 @@ def step_shown(text: str) -> Iterator[None]:
 
 
 def save_shown(draw: Callable[[], Figure], path: Path) -> None:
-    """Draw a picture and save it as `save_figure` does, and show that."""
-    # What `save_figure` says would be on the line of the step.
-    with step_shown(f"drawing {path.name}"), contextlib.redirect_stdout(io.StringIO()) as said:
+    """Draw a picture and save it by `save_figure`, while showing the step."""
+    # Print the message of `save_figure` after the line of the step is cleared.
+    with step_shown(f"drawing {path.name}"), contextlib.redirect_stdout(io.StringIO()) as message:
         save_figure(draw(), path)
-    print(said.getvalue(), end="")
+    print(message.getvalue(), end="")
 
 
 def open_in_browser(page: Path) -> None:
-    """Open a page in the browser of this machine, or say that there is none."""
+    """Open a page in the browser, or say that there is none."""
     if not webbrowser.open(page.resolve().as_uri()):
         print(
             f"hgr-jax: no browser was found; open {printable(str(page))} in one",
@@ -106,5 +107,5 @@ def open_in_browser(page: Path) -> None:
 
 
 def harmless(name: str) -> str:
-    """Return a name with a quote before what a spreadsheet would take for a formula."""
+    """Put a quote before a name that a spreadsheet would evaluate as a formula."""
     return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name

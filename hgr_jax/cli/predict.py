@@ -21,7 +21,7 @@ from hgr_jax.tables.texts import form_of
 
 
 def report_predictions(model: Path, path: Path, reading: Reading, out: Path | None) -> None:
-    """Write a line for each row of a file, and on stderr what rows have no prediction."""
+    """Write a prediction for each row of a file, and notes on stderr."""
     fitted = _load(model)
     inputs, since, trained = _inputs_of(model, fitted)
     forms = trained.forms
@@ -32,24 +32,24 @@ def report_predictions(model: Path, path: Path, reading: Reading, out: Path | No
         path,
         dataclasses.replace(reading, columns=names, forms=forms, na=(*trained.na, *reading.na)),
     )
-    if not inputs:  # without names, as an array: all columns, in their order
+    if not inputs:  # fitted to an array without names: take all columns in order
         inputs = [(name, None) for name in frame.columns]
         if len(inputs) != fitted.n_features_in_:
             raise TableError(
                 f"{frame.source} has {len(inputs)} columns; {printable(str(model))} was fitted to"
                 f" an array of {fitted.n_features_in_}, in whose order they are taken"
             )
-    x, said = encode_inputs(frame, inputs, since, forms)
+    x, level_notes = encode_inputs(frame, inputs, since, forms)
     predicted = _predicted_rows(fitted, x)
 
-    unknown = [name for name, level in inputs if level is None and name not in forms]
-    if unknown and trained.columns:  # of a training by an earlier version
+    without_form = [name for name, level in inputs if level is None and name not in forms]
+    if without_form and trained.columns:  # trained by an earlier version
         print(
             "note: the model does not say how its numbers and dates were written, which is found"
             " out from this file alone",
             file=sys.stderr,
         )
-    for name, note in {**frame.notes, **said}.items():
+    for name, note in {**frame.notes, **level_notes}.items():
         print(f"note: {printable(name)}: {printable(note)}", file=sys.stderr)
     if lacking := int(np.isnan(x).any(axis=1).sum()):
         print(f"note: {lacking} row(s) lack an input and have no prediction", file=sys.stderr)
@@ -63,12 +63,12 @@ def report_predictions(model: Path, path: Path, reading: Reading, out: Path | No
 
 
 def description_of(model: Path) -> Path:
-    """Return the file beside a model that says what its inputs are."""
+    """Return the path of the file beside a model that describes its inputs."""
     return model.with_suffix(".json") if model.name else model
 
 
 def _load(path: Path) -> Any:
-    """Return the estimator in a file."""
+    """Load an estimator; a `TableError` if the file holds none."""
     try:
         return load_model(path)
     except ValueError as error:
@@ -82,56 +82,55 @@ def _load(path: Path) -> Any:
 def _inputs_of(
     path: Path, fitted: Any
 ) -> tuple[list[tuple[str, str | None]], dict[str, str], Reading]:
-    """Return inputs with their levels, none if not known; first dates; how the training read."""
-    beside = description_of(path)
-    if not beside.is_file():
-        named = getattr(fitted, "feature_names_in_", ())
-        return [(str(name), None) for name in named], {}, Reading()
+    """Return a model's inputs with levels, the first dates of columns, and how training read them.
+
+    The inputs are empty for a model that was fitted to an array without names.
+    """
+    path_of_inputs = description_of(path)
+    if not path_of_inputs.is_file():
+        names = getattr(fitted, "feature_names_in_", ())
+        return [(str(name), None) for name in names], {}, Reading()
     try:
-        known = json.loads(beside.read_text(encoding="utf-8"))
-        inputs = [(str(entry["column"]), entry.get("level")) for entry in known["inputs"]]
-        since = {
-            str(name): str(np.datetime64(first)) for name, first in known.get("since", {}).items()
-        }
+        description = json.loads(path_of_inputs.read_text(encoding="utf-8"))
+        inputs = [(str(entry["column"]), entry.get("level")) for entry in description["inputs"]]
+        dates = description.get("since", {})
+        since = {str(name): str(np.datetime64(first)) for name, first in dates.items()}
+        forms = description.get("forms", {})
         trained = Reading(
-            na=[str(text) for text in known.get("na", [])],
+            na=[str(text) for text in description.get("na", [])],
             columns=[name for name, _ in inputs],
-            forms={str(name): form_of(form) for name, form in known.get("forms", {}).items()},
+            forms={str(name): form_of(form) for name, form in forms.items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TableError(
-            f"{printable(str(beside))} does not say what the inputs of the model are"
+            f"{printable(str(path_of_inputs))} does not say what the inputs of the model are"
             f" ({type(error).__name__}: {printable(str(error))})"
         ) from error
     if len(inputs) != fitted.n_features_in_:
         raise TableError(
-            f"{printable(str(beside))} names {len(inputs)} inputs, and {printable(str(path))} has"
-            f" {fitted.n_features_in_}: they are not of one training"
+            f"{printable(str(path_of_inputs))} names {len(inputs)} inputs, and"
+            f" {printable(str(path))} has {fitted.n_features_in_}: they are not of one training"
         )
     return inputs, since, trained
 
 
 def _predicted_rows(fitted: Any, x: Any) -> Any:
-    """Return a data frame of predictions; of a classifier, with the probability of each class."""
-    there = ~np.isnan(x).any(axis=1)
-    columns: dict[str, Any] = {}
+    """Return a data frame of predictions, and of a classifier's class probabilities."""
+    complete = ~np.isnan(x).any(axis=1)
     classes = getattr(fitted, "classes_", ())
-    inputs = x[there]
+    inputs = x[complete]
     if hasattr(fitted, "feature_names_in_"):  # else scikit-learn warns
         inputs = require("pandas", "cli").DataFrame(inputs, columns=fitted.feature_names_in_)
     predicted = np.full(len(x), None if len(classes) else np.nan, object if len(classes) else float)
-    chances = np.full((len(x), len(classes)), np.nan)
-    if there.any():
-        predicted[there] = fitted.predict(inputs)
+    probabilities = np.full((len(x), len(classes)), np.nan)
+    if complete.any():
+        predicted[complete] = fitted.predict(inputs)
         if len(classes):
-            chances[there] = fitted.predict_proba(inputs)
+            probabilities[complete] = fitted.predict_proba(inputs)
     if len(classes):
-        predicted = np.array([_as_cell(label) for label in predicted], object)
-    columns["prediction"] = predicted
-    for label, chance in zip(classes, chances.T, strict=True):
-        columns[f"probability of {label}"] = chance
+        labels = [harmless(label) if isinstance(label, str) else label for label in predicted]
+        predicted = np.array(labels, object)
+    columns: dict[str, Any] = {"prediction": predicted}
+    for label, probability in zip(classes, probabilities.T, strict=True):
+        columns[f"probability of {label}"] = probability
     return require("pandas", "cli").DataFrame(columns)
-
-
-def _as_cell(label: Any) -> Any:
-    return harmless(label) if isinstance(label, str) else label

@@ -1,4 +1,4 @@
-"""From a scan to its page: all pairs, the first of them in full, copies, and each column."""
+"""Make the page of a scan: all pairs, details of the first pairs, and each column."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from typing import Any
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax._texts import shortened
+from hgr_jax._texts import counted, shortened
 from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.scanning.fits import HostTransformation, Influence, PairDetails
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
 from hgr_jax.tables.columns import Category, Columns
 
 ALMOST_ONE = 0.9995
-"""Shown as 1.000."""
+"""Smallest correlation that is shown as 1.000."""
 
 
-def copies_of(found: Scan) -> dict[str, list[str]]:
-    """Return the group of every column: the names of its copies and its own, in their order.
+def copies_of(result: Scan) -> dict[str, list[str]]:
+    """Return, for each column, the names of its copies and its own, in order.
 
-    Two columns are copies where ranks of both are (a |Spearman| and an HGR of 1.000), or where
-    HGR is 1.000 and each value of one, of those that occur again, goes with one of the other.
+    Two columns are copies if their ranks agree (|Spearman| and HGR of ranks are 1.000), or if HGR
+    is 1.000 and their repeated values correspond one to one.
     """
-    parent = list(range(len(found.names)))
+    parent = list(range(len(result.names)))
 
-    def first(i: int) -> int:
+    def root(i: int) -> int:
         while parent[i] != i:
             i = parent[i]
         return i
 
-    value = np.fmax(found.correlation, found.rank_correlation)
-    i, j = found.pairs.T
-    for a, b in found.pairs[value[i, j] >= ALMOST_ONE].tolist():
-        one, other = sorted((first(a), first(b)))
-        if one != other and _are_copies(found, a, b):
+    value = np.fmax(result.correlation, result.rank_correlation)
+    i, j = result.pairs.T
+    for a, b in result.pairs[value[i, j] >= ALMOST_ONE].tolist():
+        one, other = sorted((root(a), root(b)))
+        if one != other and _are_copies(result, a, b):
             parent[other] = one
     groups: dict[int, list[str]] = {}
-    for i, name in enumerate(found.names):
-        groups.setdefault(first(i), []).append(name)
+    for i, name in enumerate(result.names):
+        groups.setdefault(root(i), []).append(name)
     return {name: group for group in groups.values() for name in group}
 
 
-def _are_copies(found: Scan, i: int, j: int) -> bool:
-    monotone = min(found.spearman[i, j], found.rank_correlation[i, j])  # NaN with a category
+def _are_copies(result: Scan, i: int, j: int) -> bool:
+    monotone = min(result.spearman[i, j], result.rank_correlation[i, j])  # NaN with a category
     if monotone >= ALMOST_ONE:
         return True
-    a, b = (found.values(found.names[k]) for k in (i, j))
-    return found.correlation[i, j] >= ALMOST_ONE and _one_to_one(a, b)
+    a, b = (result.values(result.names[k]) for k in (i, j))
+    return result.correlation[i, j] >= ALMOST_ONE and _one_to_one(a, b)
 
 
 def _one_to_one(a: Floats, b: Floats) -> bool:
-    """Return whether values determine each other, which says nothing where all are distinct."""
+    """Return whether values correspond one to one; False if most of them are distinct."""
     present = ~(np.isnan(a) | np.isnan(b))
     (u, x), (v, y) = (np.unique(c[present], return_inverse=True) for c in (a, b))
     if len(u) != len(v) or 2 * len(u) > len(x):
@@ -63,7 +63,7 @@ def _one_to_one(a: Floats, b: Floats) -> bool:
 
 
 def without_copies(pairs: list[Pair], groups: dict[str, list[str]], count: int) -> list[Pair]:
-    """Return the first pairs, at most ``count``, one for each two groups (or within one)."""
+    """Return the first ``count`` pairs, with one pair for all copies of its columns."""
     kept: dict[frozenset[str], Pair] = {}
     for pair in pairs:
         if len(kept) == count:
@@ -74,22 +74,28 @@ def without_copies(pairs: list[Pair], groups: dict[str, list[str]], count: int) 
 
 BARS = 16
 MAX_CODES = 12
-"""Distinct whole numbers that may be codes."""
+"""Largest number of distinct integers that may be codes."""
 
-MIN_ROWS = 20
-"""Of fewer an identifier is not told from a measurement."""
+MIN_ALERT_ROWS = 20
+"""Fewest rows for which a column may be called an identifier or codes."""
 
-IDENTIFIER = 0.98
-"""The part of the values that are distinct."""
+MIN_DISTINCT_SHARE = 0.98
+"""Smallest share of distinct values of an identifier."""
 
-SPREAD = 0.1
-"""How far the median of identifiers is from the ends of their range; most amounts are small."""
+MIN_MEDIAN_POSITION = 0.1
+"""Smallest distance of the median of identifiers from the ends of their range, as a share of it.
 
-MARKS = frozenset(sign * (10**digits - 1) for digits in range(2, 7) for sign in (-1, 1)) | {-1, -9}
+Amounts are skewed: most are small.
+"""
+
+MISSING_MARKS = frozenset(sign * (10**digits - 1) for digits in range(2, 7) for sign in (-1, 1)) | {
+    -1,
+    -9,
+}
 """Numbers that stand for a missing value in some tables: -1, -9, -99, 99, ..."""
 
-MARK_GAP = 0.5
-"""Between such a number and its next, in ranges of the rest: more is far."""
+MIN_MARK_GAP = 0.5
+"""Smallest distance of such a mark from the other values, in units of their central range."""
 
 MAX_WHOLE = 1e12
 
@@ -98,28 +104,27 @@ LEVEL_LETTERS = 18
 DAY = 86400
 
 
-def profiles_of(found: Scan, table: Any = None) -> list[Profile]:
-    """Return a summary of each column of a scan, of the ``table`` that was read."""
-    columns = found.data
-    places = {int(position): i for i, position in enumerate(columns.number_positions)}
-    of_categories = {int(position): i for i, position in enumerate(columns.category_positions)}
+def profiles_of(result: Scan, table: Any = None) -> list[Profile]:
+    """Return a summary of each column of a scan, given the ``table`` that was scanned."""
+    columns = result.data
+    number_at = {int(position): i for i, position in enumerate(columns.number_positions)}
+    categories = dict(zip(columns.category_positions.tolist(), columns.categories, strict=True))
     profiles = []
     for position, name in enumerate(columns.names):
-        if position in places and name not in found.skipped:
-            values = np.asarray(columns.numbers[:, places[position]], np.float64)
-            profiles.append(_of_numbers(name, values, columns.dates.get(name)))
+        if position in number_at and name not in result.skipped:
+            values = np.asarray(columns.numbers[:, number_at[position]], np.float64)
+            profiles.append(_number_profile(name, values, columns.dates.get(name)))
             continue
-        distinct, missing, alerts = _of_raw(_raw(table, columns, position))
-        if position in of_categories and name not in found.skipped:
-            category = columns.categories[of_categories[position]]
-            profiles.append(_of_category(name, category, distinct))
+        distinct, missing, alerts = _raw_summary(_raw_values(table, columns, position))
+        if position in categories and name not in result.skipped:
+            profiles.append(_category_profile(name, categories[position], distinct))
         else:
-            reasons = [found.skipped.get(name, ""), *alerts]
+            reasons = [result.skipped.get(name, ""), *alerts]
             profiles.append(Profile(name, "left out", distinct, missing, "", (), reasons))
     return profiles
 
 
-def _of_numbers(name: str, column: Floats, first: float | None) -> Profile:
+def _number_profile(name: str, column: Floats, first: float | None) -> Profile:
     present = column[~np.isnan(column)]
     values, counts = np.unique(present, return_counts=True)
     low, high = float(values[0]), float(values[-1])
@@ -127,7 +132,7 @@ def _of_numbers(name: str, column: Floats, first: float | None) -> Profile:
     if first is not None:
         kind, ends = "date", [as_date(first, value) for value in (low, high)]
     else:
-        kind, ends = "whole number" if whole else "number", [_number(v) for v in (low, high)]
+        kind, ends = "whole number" if whole else "number", [_number_text(v) for v in (low, high)]
     return Profile(
         name=name,
         kind=kind,
@@ -135,47 +140,57 @@ def _of_numbers(name: str, column: Floats, first: float | None) -> Profile:
         missing=len(column) - len(present),
         values=" to ".join(ends),
         bars=np.histogram(present, BARS)[0].tolist() if np.isfinite(high - low) else (),
-        alerts=[] if first is not None else _of_values(name, values, counts, whole=whole),
+        alerts=[] if first is not None else _number_alerts(name, values, counts, whole=whole),
     )
 
 
-def _of_values(name: str, values: Floats, counts: Integers, *, whole: bool) -> list[str]:
-    """Return what to look at in a column of these distinct numbers."""
+def _number_alerts(name: str, values: Floats, counts: Integers, *, whole: bool) -> list[str]:
+    """Return alerts for a column with these distinct values and their counts."""
     alerts = []
     rows, distinct = int(counts.sum()), len(values)
-    if whole and rows >= MIN_ROWS and distinct >= IDENTIFIER * rows and _is_spread(values):
+    if (
+        whole
+        and rows >= MIN_ALERT_ROWS
+        and distinct >= MIN_DISTINCT_SHARE * rows
+        and _is_spread_out(values)
+    ):
         alerts.append("nearly all values are distinct whole numbers: an identifier?")
-    if whole and 2 < distinct <= MAX_CODES and rows >= MIN_ROWS:
+    if whole and 2 < distinct <= MAX_CODES and rows >= MIN_ALERT_ROWS:
         option = f"--categories {shlex.quote(name)}"
         alerts.append(f"{distinct} whole numbers: codes? read as a number; {option} makes levels")
-    marks = np.isin(values, list(MARKS))
-    rest = values[~marks]
-    if marks.any() and len(rest) > 1:
-        low, high = _middle(rest, counts[~marks])
-        for mark, count in zip(values[marks], counts[marks], strict=True):
-            if np.abs(rest - mark).min() > MARK_GAP * (high - low):
-                held = f"{count:,} row{'' if count == 1 else 's'}"
-                alerts.append(f"{mark:g} in {held}, far from the rest: a missing value?")
+    is_mark = np.isin(values, list(MISSING_MARKS))
+    others = values[~is_mark]
+    if is_mark.any() and len(others) > 1:
+        low, high = _central_range(others, counts[~is_mark])
+        for mark, count in zip(values[is_mark], counts[is_mark], strict=True):
+            if np.abs(others - mark).min() > MIN_MARK_GAP * (high - low):
+                alerts.append(
+                    f"{mark:g} in {counted(count, 'row')}, far from the rest: a missing value?"
+                )
     return alerts
 
 
-def _is_spread(values: Floats) -> bool:
-    """Return whether values lie about their range, as numbers that are given out do."""
-    return bool(SPREAD <= (np.median(values) - values[0]) / (values[-1] - values[0]) <= 1 - SPREAD)
+def _is_spread_out(values: Floats) -> bool:
+    """Return whether values fill their range evenly, as identifiers do and amounts do not."""
+    return bool(
+        MIN_MEDIAN_POSITION
+        <= (np.median(values) - values[0]) / (values[-1] - values[0])
+        <= 1 - MIN_MEDIAN_POSITION
+    )
 
 
-def _number(value: float) -> str:
-    """Return a number in words: whole ones with all their digits, if there are not too many."""
+def _number_text(value: float) -> str:
+    """Write a number: an integer below `MAX_WHOLE` with all its digits."""
     return f"{value:,.0f}" if value == round(value) and abs(value) < MAX_WHOLE else f"{value:.6g}"
 
 
-def _middle(values: Floats, counts: Integers) -> tuple[float, float]:
-    """Return between which values 98% of the rows are."""
-    part = np.cumsum(counts) / counts.sum()
-    return float(values[part >= 0.01][0]), float(values[part >= 0.99][0])
+def _central_range(values: Floats, counts: Integers) -> tuple[float, float]:
+    """Return the 1% and 99% quantiles."""
+    shares = np.cumsum(counts) / counts.sum()
+    return float(values[shares >= 0.01][0]), float(values[shares >= 0.99][0])
 
 
-def _of_category(name: str, category: Category, distinct: int | None) -> Profile:
+def _category_profile(name: str, category: Category, distinct: int | None) -> Profile:
     codes = category.codes
     counts = np.bincount(codes[codes >= 0], minlength=len(category.levels))
     order = np.argsort(-counts, kind="stable")
@@ -194,8 +209,8 @@ def _of_category(name: str, category: Category, distinct: int | None) -> Profile
     )
 
 
-def _raw(table: Any, columns: Columns, position: int) -> list[Any] | None:
-    """Return the values of a column as they came, or None where they were not kept."""
+def _raw_values(table: Any, columns: Columns, position: int) -> list[Any] | None:
+    """Return the original values of a column, None if they were not kept."""
     if isinstance(table, Mapping):
         return list(list(table.values())[position])
     if columns.frame is not None:
@@ -203,54 +218,55 @@ def _raw(table: Any, columns: Columns, position: int) -> list[Any] | None:
     return None
 
 
-def _of_raw(values: list[Any] | None) -> tuple[int | None, int | None, list[str]]:
-    """Return how many values are distinct and how many are missing, and what to look at."""
+def _raw_summary(values: list[Any] | None) -> tuple[int | None, int | None, list[str]]:
+    """Return how many values are distinct and how many are missing, and alerts."""
     if values is None:
         return None, None, []
     texts = [str(v) for v in values if v is not None and v != "" and type(v).__name__ != "NAType"]
     texts = [text for text in texts if text not in ("nan", "NaT")]
     distinct = len(set(texts))
-    many = len(texts) >= MIN_ROWS and distinct >= IDENTIFIER * len(texts)
+    many = len(texts) >= MIN_ALERT_ROWS and distinct >= MIN_DISTINCT_SHARE * len(texts)
     alerts = ["nearly all texts are distinct: an identifier?"] if many else []
     return distinct, len(values) - len(texts), alerts
 
 
 def as_date(first: float, days: float) -> str:
-    """Return a date in the words of ISO 8601: some days after a moment in seconds since 1970."""
+    """Write the date that lies ``days`` after ``first``, which is in seconds since 1970."""
     seconds = round(first + days * DAY)
     try:
         moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
-    except OverflowError:  # a year that Python has no date of
+    except OverflowError:  # a year beyond Python's dates
         return f"year {1970 + seconds / DAY / 365.2425:.0f}"
     return f"{moment:%Y-%m-%d}" if seconds % DAY == 0 else f"{moment:%Y-%m-%d %H:%M}"
 
 
-def samples_of(found: Scan, rows: Integers) -> list[Sample]:
-    """Return some rows of every column that was used, as they were read."""
-    columns = found.data
-    of: dict[int, Sample] = {}
+def samples_of(result: Scan, rows: Integers) -> list[Sample]:
+    """Return the values of every used column in the given rows, as they were read."""
+    columns = result.data
+    samples: dict[int, Sample] = {}
     for i, position in enumerate(columns.number_positions):
         name = columns.names[position]
         values = np.asarray(columns.numbers[rows, i], np.float64).tolist()
-        of[int(position)] = Sample(name, values, first=columns.dates.get(name))
+        samples[int(position)] = Sample(name, values, first=columns.dates.get(name))
     for category, position in zip(columns.categories, columns.category_positions, strict=True):
-        levels = (*category.levels, "")  # -1, where it is missing, is the last
+        levels = (*category.levels, "")  # the code -1 of missing values selects the last
         texts = [levels[code] for code in category.codes[rows].tolist()]
-        of[int(position)] = Sample(columns.names[position], texts, category.levels)
-    return [of[position] for position in sorted(of) if columns.names[position] not in found.skipped]
+        samples[int(position)] = Sample(columns.names[position], texts, category.levels)
+    used = [i for i in sorted(samples) if columns.names[i] not in result.skipped]
+    return [samples[position] for position in used]
 
 
 POINTS = 600
-"""Rows of a pair that its picture shows."""
+"""Largest number of rows that a picture shows."""
 
 GRID = 120
 DETAILS = 12
 
 MAX_LISTED = 100_000
-"""Pairs in the table of the page: each takes some 100 letters of it."""
+"""Largest number of pairs in the table, each of which takes some 100 bytes of the page."""
 
 MAX_MAPPED = 1000
-"""Columns of its heat map: each two take some 14 letters."""
+"""Largest number of columns of the heat map, each two of which take some 14 bytes."""
 
 HEADERS = {
     "column a": ("a", ""),
@@ -290,7 +306,7 @@ HEADERS = {
         ),
     ),
 }
-"""Headers of the table of pairs: the attribute of a `Pair` below each, and what it means."""
+"""Headers of the table of pairs: the attribute of `Pair` that each shows, and its explanation."""
 
 PROBABILITIES = ("p-value", "adjusted p")
 
@@ -300,120 +316,119 @@ ORDERED_BY = {
     "excess": ("KB", "largest excess of HGR-KB over |Pearson|"),
     "pvalue": ("p-value", "smallest p-value"),
 }
-"""The header that an order is by, and the order in words."""
+"""The header that each order sorts by, and the order in words."""
 
-InFull = Mapping[tuple[str, str], PairDetails | None]
-"""Pairs that are shown, by their names; None where there is no correlation."""
+DetailsOfPairs = Mapping[tuple[str, str], PairDetails | None]
+"""Details of pairs by their names; None for a pair without a correlation."""
 
 
-def influence_in(in_full: InFull, a: str, b: str) -> Influence | None:
-    """Return what one row makes of a pair, if it is among those that are shown."""
-    pair = in_full.get((a, b))
+def influence_on(pair_details: DetailsOfPairs, a: str, b: str) -> Influence | None:
+    """Return the influence of single rows on a pair, None for a pair without details."""
+    pair = pair_details.get((a, b))
     return None if pair is None else pair.influence
 
 
-def more_than_chance(found: Scan) -> int:
-    """Return how many pairs are, at the false discovery rate."""
-    return int(np.sum(found.to_dict()["adjusted_pvalue"] <= FALSE_DISCOVERY_RATE))
+def count_discoveries(result: Scan) -> int:
+    """Return how many pairs are significant at the false discovery rate."""
+    return int(np.sum(result.to_dict()["adjusted_pvalue"] <= FALSE_DISCOVERY_RATE))
 
 
 def as_report(
-    found: Scan,
+    result: Scan,
     title: str,
-    in_full: InFull | None = None,
+    pair_details: DetailsOfPairs | None = None,
     table: Any = None,
     *,
     by: str = "rank_excess",
 ) -> HtmlPage:
-    """Return a scan as a page: its pairs, the heat map, the first pairs in full, and the columns.
+    """Return the page of a scan: its pairs, a heat map, details of the first pairs, its columns.
 
-    Of very many pairs the first are listed, and the heat map is of their columns.  Of columns that
-    are copies of one another, the pairs in full show one.  ``table`` is what was scanned, for what
-    is said of columns left out.
+    The table lists at most `MAX_LISTED` pairs, and the heat map shows their columns.  Details show
+    one of several copies of a column.  ``table`` is what was scanned, to describe its columns.
     """
-    in_full = {} if in_full is None else in_full
-    settings = found.settings
-    similar, left_out = found.clustered(), []
-    order = _mapped(found, similar, by)
+    pair_details = {} if pair_details is None else pair_details
+    settings = result.settings
+    similar, left_out = result.clustered(), []
+    order = _heat_map_columns(result, similar, by)
     part = np.ix_(order, order)
-    pairs = found.top(MAX_LISTED, by=by)
-    if len(pairs) < len(found):
+    pairs = result.top(MAX_LISTED, by=by)
+    if len(pairs) < len(result):
         left_out.append(
-            f"The table lists, searches and sorts the first {len(pairs):,} of {len(found):,} pairs;"
-            " pairs.csv has all of them."
+            f"The table lists, searches and sorts the first {len(pairs):,} of {len(result):,}"
+            " pairs; pairs.csv has all of them."
         )
     if len(order) < len(similar):
         left_out.append(f"The heat map is of {len(order):,} columns, those of the first pairs.")
     summary = {
         "rows": f"{settings['rows']:,}",
-        "columns": f"{len(found.used):,}",
-        "pairs": f"{len(found):,}",
-        "more than chance": f"{more_than_chance(found):,}",
+        "columns": f"{len(result.used):,}",
+        "pairs": f"{len(result):,}",
+        "more than chance": f"{count_discoveries(result):,}",
         "degrees": f"{settings['h']} and {settings['k']}",
     }
     if "top" in settings:
-        of_all = settings["top"]
-        summary["the first of"] = f"{of_all['pairs']:,} pairs of {of_all['columns']:,} columns"
-        summary["of these more than chance"] = f"{of_all['discoveries']:,}"
+        totals = settings["top"]
+        summary["the first of"] = f"{totals['pairs']:,} pairs of {totals['columns']:,} columns"
+        summary["of these more than chance"] = f"{totals['discoveries']:,}"
     if "sample_rows" in settings:
         summary["pictures"] = f"of {settings['sample_rows']:,} rows"
     if settings["measure"].startswith("rank_"):
         summary["values"] = "ranks"
     if settings["given"]:
         summary["given"] = ", ".join(settings["given"])
-    messages = (("left out", found.skipped), ("note", found.notes))
-    groups = copies_of(found)
-    sample = _rows_to_draw(np.arange(found.data.rows), ())
+    messages = (("left out", result.skipped), ("note", result.notes))
+    groups = copies_of(result)
+    sample = _rows_to_draw(np.arange(result.data.rows), ())
     skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
     return HtmlPage(
         title=title,
         summary=summary,
-        names=[found.names[i] for i in order],
-        correlation=found.correlation[part],
-        pearson=found.pearson[part],
+        names=[result.names[i] for i in order],
+        correlation=result.correlation[part],
+        pearson=result.pearson[part],
         columns=tuple(HEADERS),
-        rows=[_row(pair, in_full) for pair in pairs],
+        rows=[_row(pair, pair_details) for pair in pairs],
         details=[
-            as_detail(found, pair, in_full, groups)
+            as_detail(result, pair, pair_details, groups)
             for pair in without_copies(pairs, groups, DETAILS)
         ],
         skipped=skipped,
         explanations={header: text for header, (_, text) in HEADERS.items()},
         probabilities=PROBABILITIES,
         ordered_by=ORDERED_BY[by][0],
-        pairs=len(found),
+        pairs=len(result),
         left_out=left_out,
-        profiles=profiles_of(found, table),
-        samples=samples_of(found, sample) if len(found) else (),
+        profiles=profiles_of(result, table),
+        samples=samples_of(result, sample) if len(result) else (),
     )
 
 
-def _mapped(found: Scan, columns: Integers, by: str) -> Integers:
-    """Return those of some columns that the heat map is of: where they are many, of first pairs."""
+def _heat_map_columns(result: Scan, columns: Integers, by: str) -> Integers:
+    """Return the columns of the heat map: if there are too many, those of the first pairs."""
     if len(columns) <= MAX_MAPPED:
         return columns
-    paired, places = np.unique(found.order(by), return_index=True)
-    return columns[np.isin(columns, paired[np.argsort(places)[:MAX_MAPPED]])]
+    paired, first_places = np.unique(result.order(by), return_index=True)
+    return columns[np.isin(columns, paired[np.argsort(first_places)[:MAX_MAPPED]])]
 
 
-def _row(pair: Pair, in_full: InFull) -> list[Any]:
-    influence = influence_in(in_full, pair.a, pair.b)
-    own = {"one_row": None if influence is None else influence.share}
-    return [own.get(name, getattr(pair, name, None)) for name, _ in HEADERS.values()]
+def _row(pair: Pair, pair_details: DetailsOfPairs) -> list[Any]:
+    influence = influence_on(pair_details, pair.a, pair.b)
+    one_row = None if influence is None else influence.share
+    return [one_row if name == "one_row" else getattr(pair, name) for name, _ in HEADERS.values()]
 
 
 def as_detail(
-    found: Scan,
+    result: Scan,
     pair: Pair,
-    in_full: InFull,
-    groups: Mapping[str, Sequence[str]] | None = None,
+    pair_details: DetailsOfPairs,
+    groups: Mapping[str, Sequence[str]],
 ) -> Detail:
-    """Return a pair in full: its data and its transformations, and the copies of its columns."""
+    """Return what the page shows of a pair: data, transformations, copies of its columns."""
     names = (pair.a, pair.b)
-    shown = in_full.get(names) or found.details(*names)
+    shown = pair_details.get(names) or result.details(*names)
     assert shown is not None, "only a pair with a correlation is in the list"
-    values = [found.values(name) for name in names]
-    categories = [found.category(name) for name in names]
+    values = [result.values(name) for name in names]
+    categories = [result.category(name) for name in names]
     present = ~(np.isnan(values[0]) | np.isnan(values[1]))
     if shown.residuals is not None:
         present &= ~np.isnan(shown.residuals[0])
@@ -423,27 +438,30 @@ def as_detail(
     transformed = [t(v[rows]) for t, v in zip(transforms, values, strict=True)]
     if shown.residuals is not None:
         transformed = [values[rows] for values in shown.residuals]
-    points = [_points(v[rows], category) for v, category in zip(values, categories, strict=True)]
+    points = [
+        _numbers_or_levels(v[rows], category)
+        for v, category in zip(values, categories, strict=True)
+    ]
     curves = [
         _curve(t, v[present], category)
         for t, v, category in zip(transforms, values, categories, strict=True)
     ]
     note = "" if any(categories) else f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
-    ranked = found.settings["measure"].startswith("rank_")
-    dates = [None if ranked else found.data.dates.get(name) for name in names]
+    ranked = result.settings["measure"].startswith("rank_")
+    dates = [None if ranked else result.data.dates.get(name) for name in names]
     since = [
         f"{letter} in days since {as_date(first, 0)}"
         for letter, first in zip("ab", dates, strict=True)
         if first is not None and note
     ]
     note = "; ".join(filter(None, [note, *since]))
-    group_a, group_b = ((groups or {}).get(name, ()) for name in names)
+    group_a, group_b = (groups[name] for name in names)
     marked = None
     if influence.dominates:
         marked = int(np.searchsorted(rows, influence.row))
     signed = None
     if not any(categories) and shown.residuals is None:
-        with np.errstate(invalid="ignore"):  # of a column that is constant on these rows
+        with np.errstate(invalid="ignore"):  # a column may be constant on these rows
             signed = float(np.corrcoef(values[0][present], values[1][present])[0, 1])
     return Detail(
         a=pair.a,
@@ -466,7 +484,7 @@ def as_detail(
 
 
 def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
-    """Return a sample of the rows, with those that make most of the correlation."""
+    """Return a sample of the rows that includes the influential ones."""
     if len(rows) <= POINTS:
         return rows
     sample = np.random.default_rng(0).choice(rows, POINTS, replace=False)
@@ -474,7 +492,7 @@ def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
 
 
 def _facts(pair: Pair, influence: Influence) -> str:
-    """Return a pair in a line."""
+    """Return the measures of a pair in one line."""
     facts = [f"KB {pair.correlation:.3f}"]
     if not np.isnan(pair.rank_correlation):
         facts.append(f"of ranks {pair.rank_correlation:.3f}")
@@ -488,7 +506,7 @@ def _facts(pair: Pair, influence: Influence) -> str:
     return " · ".join(facts)
 
 
-def _points(values: Any, category: Category | None) -> list[Any]:
+def _numbers_or_levels(values: Any, category: Category | None) -> list[Any]:
     if category is None:
         return list(values.tolist())
     return [category.levels[level] for level in values.astype(int)]

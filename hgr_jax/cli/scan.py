@@ -1,4 +1,4 @@
-"""``hgr-jax scan``: a ranked table in the terminal, all pairs in files, a report to open."""
+"""``hgr-jax scan``: print a ranked table, and write all pairs, a picture and a report."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hgr_jax.cli.outputs import harmless, open_in_browser, save_shown, step_show
 from hgr_jax.cli.report import (
     DETAILS,
     ORDERED_BY,
-    InFull,
+    DetailsOfPairs,
     as_report,
-    influence_in,
-    more_than_chance,
+    count_discoveries,
+    influence_on,
 )
 from hgr_jax.scanning.api import open_table, scan_table
 from hgr_jax.scanning.fits import Influence
@@ -67,11 +67,8 @@ class ScanOptions:
         )
 
 
-def report_file(
-    path: Path, settings: ScanOptions, folder: Path, reading: Reading | None = None
-) -> None:
-    """Scan the columns of a file: a ranked table in the terminal, and all pairs in a folder."""
-    reading = reading or Reading()
+def report_file(path: Path, settings: ScanOptions, folder: Path, reading: Reading) -> None:
+    """Scan a file, print a ranked table, and write all pairs to a folder."""
     if reading.columns:
         reading = dataclasses.replace(reading, columns=(*reading.columns, *settings.given))
     title = path.name if str(path) != "-" else "standard input"
@@ -85,7 +82,7 @@ def report_scan(
     folder: Path,
     reading: Reading | None = None,
 ) -> Scan:
-    """Scan a file or a table that has been read, and report as `report_file` does."""
+    """Scan a file or a table in memory, and report as `report_file` does."""
     if folder.exists() and not folder.is_dir():
         raise TableError(f"cannot write to {printable(str(folder))}: it is a file")
     if settings.keep is not None and settings.given:
@@ -95,44 +92,41 @@ def report_scan(
         if isinstance(table, Path):
             with step_shown(f"reading {table}"):
                 table = open_table(table, request, reading)
-        found = scan_table(table, request, reading)
+        result = scan_table(table, request, reading)
     except ValueError as error:
         raise TableError(printable(str(error))) from error
-    return _report(found, title, settings, folder, table if isinstance(table, Mapping) else None)
+    columns = table if isinstance(table, Mapping) else None
 
-
-def _report(
-    found: Scan, title: str, settings: ScanOptions, folder: Path, table: Any = None
-) -> Scan:
-    """Print and write what was found, of a ``table`` if it is in memory."""
-    # All but what prints before what is printed: a reader such as `head` may end that early.
-    shown = found.top(max(settings.top, DETAILS), by=settings.sort)
+    # Write before printing: a reader such as `head` may close stdout early.
+    shown = result.top(max(settings.top, DETAILS), by=settings.sort)
     with step_shown(f"looking at {counted(len(shown), 'pair')} in full"):
-        in_full = {(pair.a, pair.b): found.details(pair.a, pair.b) for pair in shown}
+        pair_details = {(pair.a, pair.b): result.details(pair.a, pair.b) for pair in shown}
     with step_shown("writing pairs.csv, pairs.parquet and scan.npz"):
-        _write_pairs(found, in_full, settings.sort, folder)
-        found.save(folder / "scan.npz")
+        _write_pairs(result, pair_details, settings.sort, folder)
+        result.save(folder / "scan.npz")
     page, picture = folder / "report.html", folder / "heat_map.png"
     with step_shown(f"writing report.html with {counted(min(len(shown), DETAILS), 'pair')} drawn"):
-        write_html(as_report(found, title, in_full, table, by=settings.sort), page)
-    _say(found, title, in_full, settings)
-    if len(found):
-        save_shown(found.plot, picture)
-    else:  # that of an earlier scan would be wrong
+        write_html(as_report(result, title, pair_details, columns, by=settings.sort), page)
+    _print_scan(result, title, pair_details, settings)
+    if len(result):
+        save_shown(result.plot, picture)
+    else:  # remove the picture of an earlier scan
         picture.unlink(missing_ok=True)
-    kept = "pairs that were kept" if "top" in found.settings else "all pairs"
+    kept = "pairs that were kept" if "top" in result.settings else "all pairs"
     print(f"{kept}: {printable(str(folder / 'pairs.csv'))} (and .parquet, scan.npz)")
     print(f"open in a browser: {printable(str(page))}")
     if settings.open:
         open_in_browser(page)
-    return found
+    return result
 
 
-def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> None:
-    used = len(found.used)
+def _print_scan(
+    result: Scan, title: str, pair_details: DetailsOfPairs, settings: ScanOptions
+) -> None:
+    used = len(result.used)
     print(
-        f"{printable(title)}: {counted(len(found), 'pair')} of {counted(used, 'column')},"
-        f" {counted(found.settings['rows'], 'row')},"
+        f"{printable(title)}: {counted(len(result), 'pair')} of {counted(used, 'column')},"
+        f" {counted(result.settings['rows'], 'row')},"
         f" polynomials of degree {settings.h} and {settings.k}"
         + (" of ranks" if settings.rank else "")
         + (
@@ -141,27 +135,29 @@ def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> Non
             else ""
         )
     )
-    for label, messages in (("skipped", found.skipped), ("note", found.notes)):
+    for label, messages in (("skipped", result.skipped), ("note", result.notes)):
         for name, reason in messages.items():
             print(f"{label}: {printable(name)}: {printable(reason)}")
-    of_all = found.settings.get("top")
-    if of_all is not None:
+    totals = result.settings.get("top")
+    if totals is not None:
         print(
-            f"these come first by {ORDERED_BY[of_all['by']][1]}, of"
-            f" {counted(of_all['pairs'], 'pair')} of {counted(of_all['columns'], 'column')}; more"
+            f"these come first by {ORDERED_BY[totals['by']][1]}, of"
+            f" {counted(totals['pairs'], 'pair')} of {counted(totals['columns'], 'column')}; more"
             f" than chance, at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}:"
-            f" {of_all['discoveries']:,} of all"
+            f" {totals['discoveries']:,} of all"
         )
-    sample = found.settings.get("sample_rows")
+    sample = result.settings.get("sample_rows")
     if sample is not None:
         print(
             f"read batch by batch: ranks, pictures and single rows are by {counted(sample, 'row')}"
         )
-    if not len(found):
-        some = of_all is not None and of_all["pairs"]
-        print("no pair has what they are kept by" if some else "no pair of columns is left to scan")
+    if not len(result):
+        tested = totals is not None and totals["pairs"]
+        print(
+            "no pair has what they are kept by" if tested else "no pair of columns is left to scan"
+        )
         return
-    listed = found.top(settings.top, by=settings.sort)
+    listed = result.top(settings.top, by=settings.sort)
     width = max(
         8, min(WIDEST_NAME, max(len(_short_name(n)) for pair in listed for n in (pair.a, pair.b)))
     )
@@ -178,10 +174,10 @@ def _say(found: Scan, title: str, in_full: InFull, settings: ScanOptions) -> Non
             f"  {pair.correlation:>6.3f}{mark}  {_cell(pair.rank_correlation):>8}"
             f"  {_cell(pair.spearman):>10}  {_cell(pair.pearson):>9}"
             f"  {_probability(pair.adjusted_pvalue):>10}  {_cell(pair.null_95):>8}"
-            f"  {pair.n_obs:>7}  {_one_row(influence_in(in_full, pair.a, pair.b))}"
+            f"  {pair.n_obs:>7}  {_one_row(influence_on(pair_details, pair.a, pair.b))}"
         )
     print(
-        f"\n{more_than_chance(found):,} of {'these ' if of_all else ''}{len(found):,} pairs are"
+        f"\n{count_discoveries(result):,} of {'these ' if totals else ''}{len(result):,} pairs are"
         " more than chance at a false"
         f" discovery rate of {FALSE_DISCOVERY_RATE:.0%}\n"
         "null 95%: what HGR-KB of ranks stays below, 95 times of 100, where columns are independent"
@@ -219,13 +215,14 @@ def _probability(value: float) -> str:
     return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
 
 
-def _write_pairs(found: Scan, in_full: InFull, by: str, folder: Path) -> None:
-    frame = found.to_frame(by=by, library="pandas")
-    listed = [influence_in(in_full, a, b) for a, b in zip(frame["a"], frame["b"], strict=True)]
-    shown_as = {"share": "one_row_share", "row": "one_row", "value_without": "without_it"}
-    for name, column in shown_as.items():
-        frame[column] = [np.nan if one is None else getattr(one, name) for one in listed]
-    shown = frame.assign(a=frame["a"].map(harmless), b=frame["b"].map(harmless))
-    for name, write in (("pairs.csv", shown.to_csv), ("pairs.parquet", frame.to_parquet)):
+def _write_pairs(result: Scan, pair_details: DetailsOfPairs, by: str, folder: Path) -> None:
+    frame = result.to_frame(by=by, library="pandas")
+    pairs = zip(frame["a"], frame["b"], strict=True)
+    influences = [influence_on(pair_details, a, b) for a, b in pairs]
+    columns = {"share": "one_row_share", "row": "one_row", "value_without": "without_it"}
+    for name, column in columns.items():
+        frame[column] = [np.nan if of is None else getattr(of, name) for of in influences]
+    for_csv = frame.assign(a=frame["a"].map(harmless), b=frame["b"].map(harmless))
+    for name, write in (("pairs.csv", for_csv.to_csv), ("pairs.parquet", frame.to_parquet)):
         with atomic_write(folder / name) as partial:
             write(partial, index=False)

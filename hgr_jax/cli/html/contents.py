@@ -1,4 +1,4 @@
-"""What the page of a scan shows: columns, pairs, and some of them in full."""
+"""What the page of a scan shows: columns, pairs, and details of the first pairs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from collections.abc import Collection, Mapping, Sequence
 from numpy.typing import ArrayLike
 
 Value = str | float | int | None
-"""An entry of the table of pairs; None where there is none."""
+"""An entry of the table of pairs; None if it is empty."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """One variable's copula transformation.
-
-    Attributes:
-      x: a grid of values in ascending order, or the levels of a category.
-      y: the transformation of each.
-    """
+    """A copula transformation: ``y`` at ascending values or at the levels ``x`` of a category."""
 
     x: Sequence[float] | Sequence[str]
     y: Sequence[float]
@@ -26,21 +21,20 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True)
 class Detail:
-    """A pair to be shown in full.
+    """The pictures and measures of one pair.
 
     Attributes:
       a, b: names of the two columns.
-      points: ``(value of a, value of b)`` of some of the rows, about 1000 at most; a text for a
-        category.
+      points: ``(value of a, value of b)`` of at most about 1000 rows; texts for a category.
       f, g: the transformations of a and of b.
       transformed: ``(f(a), g(b))`` of the same rows.
-      note: what else to say, such as the formulas in words; may be empty.
-      facts: the measures of the pair in a line; if empty, those of the heat map.
-      pearson, correlation: of all rows, signed, as they are and transformed; if None, those of the
-        rows drawn are shown.
-      marked: which of the points makes a large part of the correlation, or None.
-      dates: of a and of b, where they hold dates in days: the first, in seconds since 1970 (UTC).
-      copies: names of other columns that hold the same as a, and as b.
+      note: a further text, such as the formulas; may be empty.
+      facts: the measures of the pair in one line; if empty, the page shows those of the heat map.
+      pearson, correlation: signed correlations of all rows, before and after transformation; if
+        None, the page computes them from ``points`` and ``transformed``.
+      marked: the point that makes a large part of the correlation, or None.
+      dates: for a and b, the first date in seconds since 1970 (UTC) if the values are days.
+      copies: names of other columns that are copies of a, and of b.
     """
 
     a: str
@@ -60,15 +54,15 @@ class Detail:
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """One column of the table, as it was read.
+    """A summary of one column.
 
     Attributes:
-      name: of the column.
-      kind: what it was read as, in words.
-      distinct, missing: how many values there are, and how many rows without; None if unknown.
-      values: the range of a number, or the levels that occur most, in words.
-      bars: heights of a small histogram, of the range or of those levels; may be empty.
-      alerts: what to look at, in words.
+      name: the name of the column.
+      kind: the kind of its values, in words.
+      distinct, missing: numbers of distinct and of missing values; None if unknown.
+      values: the range of numbers, or the most frequent levels, in words.
+      bars: heights of a small histogram; may be empty.
+      alerts: warnings about the column, in words.
     """
 
     name: str
@@ -82,13 +76,13 @@ class Profile:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """A column's values in the rows that a picture of any two columns shows.
+    """A column's values in the rows that the picture of any two columns shows.
 
     Attributes:
-      name: of the column.
-      values: of these rows, NaN or "" where there is none; texts of a category.
-      levels: of a category, in their order; else empty.
-      first: of dates in days, the first, in seconds since 1970 (UTC).
+      name: the name of the column.
+      values: numbers, NaN where missing; or texts of a category, "" where missing.
+      levels: the levels of a category in order, else empty.
+      first: the first date in seconds since 1970 (UTC), if the values are days.
     """
 
     name: str
@@ -102,25 +96,24 @@ class HtmlPage:
     """The contents of the page.  All texts are shown as they are, never read as markup.
 
     Attributes:
-      title: of the page.
+      title: the title.
       summary: names and values of the facts below the title.
-      names: of the p columns, in the order of the heat map.
-      correlation: ``(p, p)``, symmetric, drawn above the diagonal; NaN where there is none.  An
-        entry that is NaN on one side of the diagonal is taken from the other.
-      pearson: likewise, its absolute value drawn below the diagonal.
+      names: names of the p columns of the heat map, in order.
+      correlation: ``(p, p)``, symmetric, drawn above the diagonal; NaN if undefined.  A NaN on one
+        side of the diagonal is replaced by the value on the other side.
+      pearson: the same, but its absolute value is drawn below the diagonal.
       columns: headers of the table of pairs; the first two columns hold the names of a pair.
-      rows: one for each pair, in the order in which they are first shown.
-      details: pairs to be shown in full, about 20 at most.
-      skipped: names of columns left out, and of those with a note, and what to say of each.
+      rows: the pairs, in the order in which they are first shown.
+      details: pictures and measures of about 20 pairs at most.
+      skipped: names of columns that were left out or have a note, and the reason or note.
       measure: short name of ``correlation``.
-      explanations: what a header means.
-      probabilities: headers of p-values: small ones are the strongest.
-      ordered_by: the header that the rows are sorted by.
+      explanations: the meaning of headers.
+      probabilities: headers of p-values, of which small ones are the strongest.
+      ordered_by: the header by which the rows are sorted.
       profiles: a summary of every column.
-      pairs: how many there are in all, where the rows are only the first of them; else None.
-      left_out: what this page leaves out, in sentences.
-      samples: of every column that was used, the same rows; left out if they would take more than
-        2 MB.
+      pairs: the number of all pairs if ``rows`` holds only the first, else None.
+      left_out: what the page leaves out, in sentences.
+      samples: values of every used column in the same rows; left out if they take more than 2 MB.
     """
 
     title: str

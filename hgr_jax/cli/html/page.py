@@ -1,4 +1,4 @@
-"""A scan of all pairs as one HTML file: table, heat map and pictures, without any network."""
+"""Write the page of a scan as one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -23,24 +23,13 @@ MATRIX_DECIMALS = 4
 PICTURE_DIGITS = 4
 
 MAX_SAMPLES = 2_000_000
-"""Letters that the values of all columns may take."""
+"""Largest size in bytes of the samples of all columns."""
 
 SCRIPTS = ("page.js", "table.js", "heat_map.js", "axes.js", "details.js", "columns.js", "report.js")
 
 
 def write_html(report: HtmlPage, path: str | Path) -> None:
-    """Write a report to one HTML file that loads nothing else.
-
-    Folders on the way are created.  The file appears when it is complete: a failure leaves no
-    file behind, nor harms one that was there.
-
-    Args:
-      report: what to show.
-      path: of the file.
-
-    Raises:
-      ValueError: if parts of the report do not fit together; see `render`.
-      OSError: if the file cannot be written.
+    """Write a page to one HTML file that loads nothing else, by `atomic_write`.
 
     Example:
       >>> import pathlib, tempfile
@@ -61,15 +50,7 @@ def write_html(report: HtmlPage, path: str | Path) -> None:
 
 
 def render(report: HtmlPage) -> str:
-    """Return the page of a report, as text.
-
-    Args:
-      report: what to show.
-
-    Raises:
-      ValueError: if ``correlation`` or ``pearson`` is not ``(p, p)``, there are fewer than two
-        headers, a row has another length than the headers, a curve's ``y`` another than its
-        ``x``, or ``transformed`` another than ``points``.
+    """Return the HTML of a page; a ValueError if parts of its contents do not fit together.
 
     Example:
       >>> from hgr_jax.cli.html.contents import HtmlPage
@@ -79,7 +60,7 @@ def render(report: HtmlPage) -> str:
       True
     """
     text = json.dumps(_page(report), allow_nan=False, separators=(",", ":"))
-    for character in "<>&":  # U+2028 and U+2029 are escaped already: json.dumps writes ASCII only
+    for character in "<>&":  # json.dumps escapes U+2028 and U+2029: it writes ASCII only
         text = text.replace(character, f"\\u{ord(character):04x}")
     return string.Template(_asset("report.html")).substitute(
         title=html.escape(report.title),
@@ -121,7 +102,7 @@ def _page(report: HtmlPage) -> dict[str, Any]:
 
 
 def _triangle(name: str, values: ArrayLike, p: int) -> list[float | None]:
-    """Return absolute values above the diagonal, row by row."""
+    """Return the absolute values above the diagonal, row by row."""
     matrix = np.asarray(values, dtype=np.float64)
     if p == 0 and matrix.size == 0:
         return []
@@ -146,19 +127,19 @@ def _table_columns(headers: Sequence[str], rows: Sequence[Sequence[Value]]) -> l
 
 
 def _column(values: list[Any], *, is_text: bool) -> dict[str, Any]:
-    """Return texts as levels and codes, -1 where there is none; numbers as they are."""
+    """Return texts as levels and codes, -1 where empty; numbers as they are."""
     if is_text or any(isinstance(value, str) for value in values):
         codes: dict[str, int] = {}
         texts = [_text(value) for value in values]
-        found = [-1 if text is None else codes.setdefault(text, len(codes)) for text in texts]
-        return {"values": found, "levels": list(codes)}
+        values = [-1 if text is None else codes.setdefault(text, len(codes)) for text in texts]
+        return {"values": values, "levels": list(codes)}
     if all(value is None or isinstance(value, int) for value in values):
         return {"values": values, "integer": True}
     return {"values": [None if value is None else _significant(value) for value in values]}
 
 
 def _python_value(value: Any) -> Any:
-    """Return a value of Python, where it was one of an array; truth values as words."""
+    """Return a NumPy value as a value of Python, and a boolean as a word."""
     value = value.item() if isinstance(value, np.generic) else value
     return ("no", "yes")[value] if isinstance(value, bool) else value
 
@@ -198,7 +179,7 @@ def _detail(detail: Detail) -> dict[str, Any]:
 def _side(
     name: str, values: Sequence[float | str], curve: Curve, first: float | None
 ) -> dict[str, Any]:
-    """Return one variable of a pair; a category as codes of its levels."""
+    """Return one column of a pair; a category as codes and levels."""
     if len(curve.x) != len(curve.y):
         raise ValueError(
             f"y of the curve of {name!r} must have the {len(curve.x)} entries of x; "
@@ -219,7 +200,7 @@ def _profile(profile: Profile) -> dict[str, Any]:
 
 
 def _samples(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Return the values of all columns, or why there are none."""
+    """Return the values of all columns, or why they are left out."""
     sides = []
     for sample in samples:
         codes = {level: i for i, level in enumerate(sample.levels)}
@@ -241,7 +222,7 @@ def _samples(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _drawn(values: Iterable[float]) -> list[float | None]:
-    """Return values to as many decimals as a picture of all of them can show."""
+    """Round values to the decimals that a picture of them can show."""
     values = list(values)
     finite = [value for value in values if math.isfinite(value)]
     span = max(finite) - min(finite) if finite else 0.0
