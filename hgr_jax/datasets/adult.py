@@ -10,36 +10,17 @@ from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
 from hgr_jax.tables.files import read_publication
 
+# fmt: off
 ADULT_COLUMNS = (
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
+    "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week",
+    "native-country", "income",
+)
+CATEGORICAL_COLUMNS = frozenset({
+    "workclass", "education", "marital-status", "occupation", "relationship", "race", "sex",
     "native-country",
-    "income",
-)
-
-CATEGORICAL_COLUMNS = frozenset(
-    {
-        "workclass",
-        "education",
-        "marital-status",
-        "occupation",
-        "relationship",
-        "race",
-        "sex",
-        "native-country",
-    }
-)
+})
+# fmt: on
 
 
 def load_adult(
@@ -52,12 +33,12 @@ def load_adult(
     """Load Adult: 48,842 persons, income above 50,000 dollars, protected age.
 
     The target is 1 where ``income`` is above 50,000 dollars a year, else 0.  Six inputs are
-    numbers, in their units; eight are categories, among whose levels a missing value (``?``) is
-    one.  The rows of the training part come first.
+    numbers, in their units; eight are categories, with a missing value (``?``) as a level of its
+    own.  The rows of the training part come first.
 
     Args:
-      folder: where ``adult.data`` and ``adult.test`` may lie already; by default the folder that
-        the environment variable ``HGR_JAX_DATA`` names, if it names one.
+      folder: a folder with ``adult.data`` and ``adult.test``; default the folder that the
+        environment variable ``HGR_JAX_DATA`` names, if it is set.
       cache: the folder of downloads, made if need be; by default the user's cache folder.
       address: the base address of a mirror of both files; by default the publisher's.
       progress: whether to show a bar on stderr while downloading.
@@ -81,7 +62,7 @@ def load_adult(
       <Dataset adult: classification, 48842 rows, 108 inputs, target 'income', protected 'age'>
     """
     first, second = (
-        # The test part starts with a line of comment, which has one value.
+        # The comment line at the start of the test part has one value, and is skipped.
         read_publication(
             fetch(name, folder=folder, cache=cache, address=address, progress=progress),
             ADULT_COLUMNS,

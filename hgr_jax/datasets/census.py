@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
@@ -14,45 +12,19 @@ from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import Reading, read_any
 from hgr_jax.tables.texts import is_number
 
+# fmt: off
 CENSUS_COLUMNS = (
-    "State",
-    "TotalPop",
-    "Women",
-    "Hispanic",
-    "White",
-    "Black",
-    "Native",
-    "Asian",
-    "Pacific",
-    "Citizen",
-    "Income",
-    "IncomeErr",
-    "IncomePerCap",
-    "IncomePerCapErr",
-    "ChildPoverty",
-    "Professional",
-    "Service",
-    "Office",
-    "Construction",
-    "Production",
-    "Drive",
-    "Carpool",
-    "Transit",
-    "Walk",
-    "OtherTransp",
-    "WorkAtHome",
-    "MeanCommute",
-    "Employed",
-    "PrivateWork",
-    "PublicWork",
-    "SelfEmployed",
-    "FamilyWork",
-    "Unemployment",
+    "State", "TotalPop", "Women", "Hispanic", "White", "Black", "Native", "Asian", "Pacific",
+    "Citizen", "Income", "IncomeErr", "IncomePerCap", "IncomePerCapErr", "ChildPoverty",
+    "Professional", "Service", "Office", "Construction", "Production", "Drive", "Carpool",
+    "Transit", "Walk", "OtherTransp", "WorkAtHome", "MeanCommute", "Employed", "PrivateWork",
+    "PublicWork", "SelfEmployed", "FamilyWork", "Unemployment",
 )
-"""The columns that are used, in their order."""
+# fmt: on
+"""The columns of the data set, in order."""
 
 DROPPED = ("County", "Men", "Poverty")
-"""Columns that are not used; a missing value in them drops the row all the same."""
+"""Columns that are left out; a missing value in them still drops the row."""
 
 
 def load_census(
@@ -76,18 +48,15 @@ def load_census(
     Args:
       tract: the path of ``acs2015_census_tract_data.csv``, or of rows of it under the same line
         of names; further columns are left out.  The other arguments then do not matter.
-      folder: where ``acs2015_county_data.csv`` may lie already; by default the folder that the
-        environment variable ``HGR_JAX_DATA`` names, if it names one.
-      cache: the folder of downloads, made if need be; by default the user's cache folder.
-      address: the base address of a mirror of the file; by default the publisher's.
-      progress: whether to show a bar on stderr while downloading.
+      folder: a folder with ``acs2015_county_data.csv``; default as in `load_adult`.
+      cache, address, progress: as in `load_adult`.
 
     Returns:
       A `Dataset`, a regression, for counties with ``x`` of shape ``(3218, 83)``.
 
     Raises:
-      TableError: a ``tract`` that does not exist or cannot be read, without one of the columns,
-        with text where a number belongs, or without a complete row.
+      TableError: if ``tract`` does not exist or cannot be read, lacks a column, has text in a
+        column of numbers, or has no complete row.
       DatasetError: if the file cannot be downloaded, or has other contents than the publisher's.
       ImportError: without pyarrow; without pooch, where the folder does not hold the file.
       TypeError, ValueError: for another ``progress`` or ``address``.
@@ -111,13 +80,20 @@ def load_census(
 
 def _prepare_table(path: Path, name: str, identifier: str) -> Dataset:
     frame = read_any(path, Reading(columns=(identifier, *CENSUS_COLUMNS, *DROPPED)))
-    for column in frame.columns:  # its publisher's has nothing to remark on
+    for column in frame.columns:  # the published file gives rise to no notes
         if column in frame.notes:
             raise TableError(f"{frame.source}: column {column!r}: {frame.notes[column]}")
-    known = ~np.any([_lacking(values) for values in frame.columns.values()], axis=0)
-    if not known.any():
+    # Not `Frame.missing`: infinite values are reported below.
+    complete = ~np.any(
+        [
+            values == "" if values.dtype == object else np.isnan(values)
+            for values in frame.columns.values()
+        ],
+        axis=0,
+    )
+    if not complete.any():
         raise TableError(f"{frame.source} has no row without a missing value")
-    cells = {column: frame.column(column)[known] for column in CENSUS_COLUMNS}
+    cells = {column: frame.column(column)[complete] for column in CENSUS_COLUMNS}
     for column in CENSUS_COLUMNS[1:]:
         text = next((t for t in cells[column] if isinstance(t, str) and not is_number(t)), None)
         if text is not None:
@@ -131,7 +107,3 @@ def _prepare_table(path: Path, name: str, identifier: str) -> Dataset:
     unemployment = columns["Unemployment"]
     columns["Unemployment"] = (unemployment > unemployment.mean()) * 1.0
     return from_columns(name, columns, target="ChildPoverty", protected="Income", task="regression")
-
-
-def _lacking(values: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.asarray(values == "" if values.dtype == object else np.isnan(values))

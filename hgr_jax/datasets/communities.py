@@ -43,7 +43,7 @@ USED_COLUMNS = (
     (121, "popDensity"), (122, "pctUsePubTrans"), (127, "pctOfficDrugUnit"), (145, "violentPerPop"),
 )
 # fmt: on
-"""Positions in the publisher's file, which has no line of names, and the names of the paper."""
+"""Positions in the publisher's file, which has no header, and the names that the paper uses."""
 
 
 def load_communities(
@@ -55,18 +55,15 @@ def load_communities(
 ) -> Dataset:
     """Load Communities: violent crimes per 100,000 people, protected share of whites.
 
-    The publisher's file has 2,215 rows and 147 columns.  The paper keeps the rows with the target
-    ``violentPerPop``, which are 1,994, without the one that lacks ``otherPerCap``, and of the
-    inputs those that are known for all of these.  Names, codes and other crimes are left out.
-    One input is derived: ``race`` is 1 where ``pctBlack`` is above ``pctWhite``, else 0.  All are
-    numbers in their units.
+    The publisher's file has 2,215 rows and 147 columns.  The paper keeps the 1,994 rows that have
+    the target ``violentPerPop``, except one that lacks ``otherPerCap``, and the inputs without a
+    missing value in these rows.  Names, codes and other crimes are left out.  The input ``race``
+    is derived: 1 where ``pctBlack`` is above ``pctWhite``, else 0.  All inputs are numbers in
+    their units.
 
     Args:
-      folder: where ``CommViolPredUnnormalizedData.txt`` may lie already; by default the folder
-        that the environment variable ``HGR_JAX_DATA`` names, if it names one.
-      cache: the folder of downloads, made if need be; by default the user's cache folder.
-      address: the base address of a mirror of the file; by default the publisher's.
-      progress: whether to show a bar on stderr while downloading.
+      folder: a folder with ``CommViolPredUnnormalizedData.txt``; default as in `load_adult`.
+      cache, address, progress: as in `load_adult`.
 
     Returns:
       A `Dataset` with ``x`` of shape ``(1993, 103)``, a regression.
@@ -97,8 +94,8 @@ def load_communities(
     )
     cells = read_publication(path, [str(i) for i in range(PUBLISHED_COLUMNS)], encoding="latin-1")
     used = {name: cells[str(position)] for position, name in USED_COLUMNS}
-    known = ~np.any([np.isin(texts, list(MISSING)) for texts in used.values()], axis=0)
-    numbers = encoded({name: texts[known] for name, texts in used.items()}, ())
+    complete = ~np.any([np.isin(texts, list(MISSING)) for texts in used.values()], axis=0)
+    numbers = encoded({name: texts[complete] for name, texts in used.items()}, ())
     race = (numbers["pctBlack"] > numbers["pctWhite"]).astype(np.float64)
     columns = {"pop": numbers.pop("pop"), "race": race} | numbers
     return from_columns(

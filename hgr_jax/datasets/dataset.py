@@ -1,4 +1,4 @@
-"""A real table as arrays, with the names of its columns: the result of a loader."""
+"""A real table as arrays with named columns, the result of a loader."""
 
 from __future__ import annotations
 
@@ -52,14 +52,12 @@ class Dataset:
             return self.y
         if name in self.features:
             return self.x[:, self.features.index(name)]
-        raise KeyError(f"{self.name} has no column {name!r}{self._hint(name)}")
-
-    def _hint(self, name: object) -> str:
         names = [*self.features, self.target]
-        levels = [known for known in names if known.startswith(f"{name}=")]
-        if levels:
-            return f"; it is categorical, with a column for each level: {listed(levels, 3)}"
-        return near_matches(name, names)
+        levels = [column for column in names if column.startswith(f"{name}=")]
+        hint = f"; it is categorical, with a column for each level: {listed(levels, 3)}"
+        raise KeyError(
+            f"{self.name} has no column {name!r}{hint if levels else near_matches(name, names)}"
+        )
 
     def __repr__(self) -> str:
         rows, columns = self.x.shape
@@ -87,7 +85,7 @@ def from_columns(
     protected: str,
     task: Literal["regression", "classification"],
 ) -> Dataset:
-    """Return a table of the columns in their order, all of them inputs but the target."""
+    """Return a data set of the columns, all of which except the target are inputs."""
     features = tuple(column for column in columns if column != target)
     x = np.column_stack([columns[feature] for feature in features])
     y, z = columns[target], columns[protected].copy()
@@ -95,7 +93,7 @@ def from_columns(
 
 
 def encoded(cells: Mapping[str, NDArray[Any]], categorical: Collection[str]) -> dict[str, Values]:
-    """Return each column as numbers, a category as a column for each level, levels sorted."""
+    """Return columns of numbers, and an indicator column for each level of a category."""
     columns: dict[str, Values] = {}
     for name, texts in cells.items():
         if name not in categorical:

@@ -1,4 +1,4 @@
-"""Files of the real tables: from a folder, from the cache, or from their publishers (pooch)."""
+"""Get the files of the real tables: from a folder, the cache, or their publishers (pooch)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TIDYTUESDAY = "https://raw.githubusercontent.com/rfordatascience/tidytuesday/ma
 
 
 class DatasetError(RuntimeError):
-    """A file of a table that is unavailable, or differs from what its publisher gave out."""
+    """A file of a data set is unavailable, or differs from the published file."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PublishedFile:
-    """A file, where its publisher has it, and the checksum of its contents."""
+    """A file, its publisher's address, and the checksum of its contents."""
 
     name: str
     url: str
@@ -72,50 +72,40 @@ def fetch(
     address: str | None = None,
     progress: bool = False,
 ) -> Path:
-    """Return the path of a file with the publisher's contents, downloaded if it is nowhere yet.
+    """Return the path of a file in ``folder``, or in the cache, downloaded if need be.
 
-    It is looked for in ``folder``, then in the cache, and then downloaded into the cache.
-
-    Args:
-      name: one of `REGISTRY`.
-      folder: where the file may lie already; by default the folder that the environment variable
-        ``HGR_JAX_DATA`` names, if it names one.
-      cache: the folder of downloads, made if need be; by default the user's cache folder.
-      address: the base address of a mirror, which has the file under ``name``; by default the
-        publisher's own.
-      progress: whether to show a bar on stderr while downloading.
+    The options are those of `load_adult`; ``name`` is one of `REGISTRY`.
 
     Raises:
-      DatasetError: wrong contents in the folder or from the server, no answer or another one
-        than the file, or a cache that cannot be written.  Nothing wrong stays in the cache.
-      ImportError: without pooch, where the folder does not hold the file.
-      TypeError, ValueError: for another ``progress`` or ``address``.
+      DatasetError: if the contents are wrong, the download fails, or the cache cannot be written.
+        Wrong contents never stay in the cache.
     """
     file = REGISTRY[name]
     progress = check_flag("progress", progress)
-    url = file.url if address is None else _under(address, file.name)
+    url = file.url if address is None else _mirror_url(address, file.name)
     place = folder if folder is not None else os.environ.get(FOLDER_VARIABLE) or None
-    lying = None if place is None else _in_folder(Path(place).expanduser() / file.name, file)
-    if lying is not None:
-        return lying
+    if place is not None:
+        path = Path(place).expanduser() / file.name
+        if _is_in_folder(path, file):
+            return path
     pooch = require("pooch", "data")
-    kept = Path(pooch.os_cache("hgr_jax") if cache is None else cache).expanduser()
+    cache = Path(pooch.os_cache("hgr_jax") if cache is None else cache).expanduser()
+    path = cache / file.name
     try:
-        if _is_intact(kept / file.name, file):
-            return kept / file.name
-        body = _download(file, url, place, progress=progress)
-        with atomic_write(kept / file.name) as partial:
-            partial.write_bytes(body)
+        if not _is_in_cache(path, file):
+            body = _download(file, url, place, progress=progress)
+            with atomic_write(path) as partial:
+                partial.write_bytes(body)
     except OSError as error:
         raise DatasetError(
-            f"cannot keep {file.name} in the cache folder {printable(str(kept))}:"
+            f"cannot keep {file.name} in the cache folder {printable(str(cache))}:"
             f" {error.strerror or error}. Name a folder that can be written with cache=,"
             " or one that holds the file with folder="
         ) from error
-    return kept / file.name
+    return path
 
 
-def _under(address: str, name: str) -> str:
+def _mirror_url(address: str, name: str) -> str:
     if not isinstance(address, str):
         raise TypeError(f"address must be text, as in 'https://...'; got {address!r}.")
     if not address.lower().startswith(("http://", "https://")):
@@ -126,12 +116,13 @@ def _under(address: str, name: str) -> str:
     return f"{address.rstrip('/')}/{name}"
 
 
-def _in_folder(path: Path, file: PublishedFile) -> Path | None:
+def _is_in_folder(path: Path, file: PublishedFile) -> bool:
+    """Return whether a folder has the file; a `DatasetError` if its contents are wrong."""
     another = f"name another folder with folder= or the variable {FOLDER_VARIABLE}"
     try:
         body = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return False
     except OSError as error:
         raise DatasetError(
             f"cannot read {printable(str(path))}: {error.strerror}; {another}"
@@ -141,11 +132,11 @@ def _in_folder(path: Path, file: PublishedFile) -> Path | None:
             f"{printable(str(path))} {_differs(body, file)}. Replace it by the file of {file.url},"
             f" or {another}"
         )
-    return path
+    return True
 
 
-def _is_intact(path: Path, file: PublishedFile) -> bool:
-    """Return whether the cache has the file; one with other contents is removed."""
+def _is_in_cache(path: Path, file: PublishedFile) -> bool:
+    """Return whether the cache has the file; remove one with other contents."""
     try:
         body = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -157,7 +148,7 @@ def _is_intact(path: Path, file: PublishedFile) -> bool:
 
 
 def _download(file: PublishedFile, url: str, place: str | Path | None, *, progress: bool) -> bytes:
-    """Return the contents, whole in memory: until they are known to be right, no file exists."""
+    """Return the contents in memory, so that no file exists before its checksum is verified."""
     if progress:
         require("tqdm", "cli")
     absent = "" if place is None else f" It is not in {printable(str(place))} either."
@@ -192,11 +183,11 @@ def _differs(body: bytes, file: PublishedFile) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return what happened, without the wrappings of requests and urllib3."""
+    """Return the cause of an error without the wrappings of requests and urllib3."""
     response = getattr(error, "response", None)
     if response is not None:
         response.close()  # which pooch leaves to the garbage collector
         return f"the server answered {response.status_code} {response.reason}"
     text = str(error)
-    found = re.search(r"\[Errno[^'\")]*|\d+ bytes read, \d+ more expected", text)
-    return printable(found.group() if found else text).rstrip(".")
+    cause = re.search(r"\[Errno[^'\")]*|\d+ bytes read, \d+ more expected", text)
+    return printable(cause.group() if cause else text).rstrip(".")

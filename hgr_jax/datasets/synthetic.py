@@ -18,13 +18,13 @@ from hgr_jax._checks import as_key, as_nonnegative, check_choice, check_count
 
 @dataclasses.dataclass(frozen=True)
 class Relationship:
-    """A deterministic relationship ``f(a) = g(b)``, up to sign, on which noise can be put.
+    """A deterministic relationship ``f(a) = g(b)``, up to sign, to which noise can be added.
 
     Attributes:
       name: its key in `RELATIONSHIPS`.
-      formula: the same in words.
-      explains: ``"b"`` where b is a function of a and carries the noise, ``"a"`` the other way
-        round, ``"neither"`` where both carry noise.
+      formula: the relationship as text.
+      explains: ``"b"`` if b is a function of a and carries the noise, ``"a"`` if a is a function
+        of b, ``"neither"`` if both carry noise.
       f, g: the oracle's transformations of a and of b, elementwise.
     """
 
@@ -81,14 +81,14 @@ def sample(name: str, key: Array, *, noise: Any = 0.0, size: int = 1001) -> tupl
 
         b = f(a) + noise sd(f(a)) e,    a = -1, ..., 1 evenly spaced,    e ~ N(0, 1)
 
-    where b is explained by a, and the same with a and b exchanged where a is explained by b.  The
-    circle is noisy in both variables, each relative to its own standard deviation.
+    if b is a function of a; a and b are exchanged if a is a function of b.  Both variables of the
+    circle are noisy, each relative to its own standard deviation.
 
     Args:
       name: of the relationship, one of `RELATIONSHIPS`, static.
       key: a random key, as ``jax.random.key(0)`` makes, traced.
       noise: its standard deviation relative to that of the clean variable, traced.
-      size: points of the grid, static; the circle has both points above and below each of
+      size: points of the grid, static; the circle has a point above and one below each of
         them, and so ``2 * size`` rows, as in the paper's experiments.
 
     Returns:
