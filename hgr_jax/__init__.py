@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hgr_jax import _forks as _forks  # from here on it knows of forks
+from hgr_jax import _forks as _forks  # watches for forks from here on
 from hgr_jax._version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -66,43 +66,26 @@ if TYPE_CHECKING:
     from hgr_jax.scanning.result import Pair, Scan
     from hgr_jax.scanning.state import ScanState
 
-_HOMES = {
-    "Top": "scanning.request",
-    "Test": "scanning.request",
-    "Given": "scanning.request",
-    "Execution": "scanning.request",
-    "Categories": "scanning.request",
-    "CopulaTransform": "core.fits",
-    "DegreeSelection": "inference.selection",
-    "IndependenceTest": "inference.independence",
-    "KBFit": "core.fits",
-    "Pair": "scanning.result",
-    "PartialFit": "core.fits",
-    "PartialTransform": "core.fits",
-    "SKFit": "core.fits",
-    "Scan": "scanning.result",
-    "ScanState": "scanning.state",
-    "SpectrumFit": "core.modes",
-    "SpectrumTransform": "core.modes",
-    "Status": "core.fits",
-    "hgr_matrix": "scanning.api",
-    "independence_test": "inference.independence",
-    "polynomial_kernel": "core.kernels",
-    "scan": "scanning.api",
-    "select_degrees": "inference.selection",
+# fmt: off
+_NAMES = {
+    "core.fits": (
+        "CopulaTransform", "KBFit", "PartialFit", "PartialTransform", "SKFit", "Status",
+    ),
+    "core.kernels": ("polynomial_kernel",),
+    "core.modes": ("SpectrumFit", "SpectrumTransform"),
+    "inference.independence": ("IndependenceTest", "independence_test"),
+    "inference.selection": ("DegreeSelection", "select_degrees"),
+    "scanning.api": ("hgr_matrix", "scan"),
+    "scanning.request": ("Categories", "Execution", "Given", "Test", "Top"),
+    "scanning.result": ("Pair", "Scan"),
+    "scanning.state": ("ScanState",),
 }
-"""Where a name is; the others are measures."""
+"""Public names by module; all others are in `measures`."""
 
 _MODULES = (
-    "datasets",
-    "fairness",
-    "inference",
-    "kernels",
-    "measures",
-    "plotting",
-    "sklearn",
-    "torch",
+    "datasets", "fairness", "inference", "kernels", "measures", "plotting", "sklearn", "torch",
 )
+# fmt: on
 
 __all__ = [
     "AceCurve",
@@ -161,13 +144,14 @@ __all__ = [
 ]
 
 
-# Nothing is imported before it is asked for, JAX neither: so the command line can see to Ctrl-C
-# before it spends a second on that.
+# Names are imported on first use, JAX included: the command line handles Ctrl-C before it spends a
+# second on importing JAX.
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         value = importlib.import_module(f"{__name__}.{name}")
     elif name in __all__:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'measures')}"), name)
+        home = next((module for module, names in _NAMES.items() if name in names), "measures")
+        value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

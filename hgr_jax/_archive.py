@@ -1,4 +1,4 @@
-"""Archives: arrays, and settings as JSON, in one ``.npz`` file in which nothing executes."""
+"""Archives: arrays, and settings as JSON, in one ``.npz`` file that cannot execute code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hgr_jax._version import __version__
 FORMAT = 1
 
 ABOUT = "about"
-"""Array of an archive that holds its JSON: kind, format, version and settings."""
+"""Name of the array that holds the JSON: kind, format, version and settings."""
 
 
 def save_archive(
@@ -29,18 +29,9 @@ def save_archive(
     *,
     compress: bool = False,
 ) -> None:
-    """Write arrays and settings to one file, whole or not at all.
+    """Write arrays of numbers or texts, and settings that JSON can hold, by `atomic_write`.
 
-    Args:
-      path: of the file; folders on the way are created.
-      kind: what is kept, as "scan"; `load_archive` asks for the same.
-      settings: what JSON can hold.
-      arrays: by name; numbers or texts, no objects.
-      compress: whether arrays are compressed.
-
-    Raises:
-      OSError: if it cannot be written.
-      TypeError, ValueError: for settings that JSON cannot hold, and arrays of objects.
+    ``kind``, such as "scan", names the contents; `load_archive` checks it.
 
     Example:
       >>> import pathlib, tempfile
@@ -60,33 +51,22 @@ def save_archive(
 
 
 def load_archive(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the settings and arrays that `save_archive` wrote.
-
-    Args:
-      path: of the file.
-      kind: what it must hold.
-
-    Raises:
-      FileNotFoundError, OSError: if it cannot be opened.
-      ValueError: for a damaged file, or one of another kind, naming it.
-    """
+    """Return the settings and arrays that `save_archive` wrote; a ValueError for any other file."""
     with Path(path).open("rb") as file:
         try:
             with zipfile.ZipFile(file) as members:
-                # Read whole: only then does zipfile compare their checksums.
-                found = {n.removesuffix(".npy"): members.read(n) for n in members.namelist()}
-            arrays = {name: _as_array(content) for name, content in found.items()}
+                # zipfile compares the checksum of a member only if it is read whole.
+                contents = {n.removesuffix(".npy"): members.read(n) for n in members.namelist()}
+            arrays: dict[str, NDArray[Any]] = {
+                name: np.load(io.BytesIO(content), allow_pickle=False)
+                for name, content in contents.items()
+            }
             about = json.loads(str(arrays.pop(ABOUT)))
-            held, version, settings = about["kind"], about["format"], dict(about["settings"])
-        except Exception as error:  # whatever a damaged file makes its readers raise
+            actual, version, settings = about["kind"], about["format"], dict(about["settings"])
+        except Exception as error:  # a damaged file may raise anything
             raise ValueError(f"{path} is not a saved {kind}, or is damaged") from error
-    if held != kind:
-        raise ValueError(f"{path} holds a saved {held}, not a {kind}")
+    if actual != kind:
+        raise ValueError(f"{path} holds a saved {actual}, not a {kind}")
     if version != FORMAT:
         raise ValueError(f"{path} has format {version!r}, where {FORMAT} was expected")
     return settings, arrays
-
-
-def _as_array(content: bytes) -> NDArray[Any]:
-    found: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
-    return found

@@ -1,4 +1,4 @@
-"""Arrays as a caller passes them: traced or concrete, on the host or on a device."""
+"""Helpers for arrays that may be traced or concrete, on the host or on a device."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Integers = NDArray[np.intp]
 
 
 def is_traced(*trees: Any) -> bool:
-    """Return whether any array of these is a tracer of a transformation of JAX."""
+    """Return whether any array in the trees is a tracer of JAX."""
     return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(trees))
 
 
 def on_host(x: Array) -> bool:
-    """Return whether a concrete ``x`` is in the memory of the CPU, where NumPy can read it."""
+    """Return whether a concrete ``x`` is on the CPU, where NumPy can read it."""
     return all(device.platform == "cpu" for device in x.devices())
 
 
 def as_dtype(x: Array, dtype: DTypeLike) -> Array:
-    """Return ``x`` as an array of ``dtype``; a concrete one on the CPU without a compiled program.
+    """Return ``x`` as ``dtype``; NumPy converts a concrete array on the CPU.
 
-    (There would be one for every shape, as there is for `jnp.asarray` of an array of NumPy.)
+    JAX would compile a program for every shape.
     """
     if x.dtype == dtype:
         return x
@@ -38,7 +38,7 @@ def as_dtype(x: Array, dtype: DTypeLike) -> Array:
 
 
 def as_vector(x: Array) -> Array:
-    """Return one column ``(n, 1)`` as ``(n,)``; a concrete one without a program, as `as_dtype`."""
+    """Return one column ``(n, 1)`` as ``(n,)``, without a compiled program, as `as_dtype` does."""
     if isinstance(x, jax.core.Tracer) or not on_host(x):
         return x.reshape(x.shape[0])
     return jax.device_put(np.asarray(x).reshape(x.shape[0]))

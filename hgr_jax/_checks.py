@@ -1,8 +1,8 @@
-"""Checks of what callers pass, with one clear message each.
+"""Check arguments, with one clear message for each error.
 
-Shapes, dtypes and static values are concrete even under tracing, so they are always checked.
-Values never are: inside `jax.jit` a NaN or a constant column is reported by a fit's status.  Only
-of arrays of NumPy, digits that JAX's dtype has not are warned of.
+Shapes, dtypes and static values are concrete even under tracing, and are always checked.  Values
+are never checked: inside `jax.jit` a fit's status reports NaN or a constant column.  NumPy arrays
+that lose digits in JAX's dtype cause a warning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hgr_jax._arrays import as_dtype
 from hgr_jax._forks import refuse_forked
 
 MAX_DEGREE = 50
-"""Largest degree of a scan and of the command line."""
+"""Largest degree in a scan and in the command line."""
 
 _COMPUTED = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -31,7 +31,7 @@ Checked = TypeVar("Checked")
 
 
 def as_real_array(name: str, value: Any, *, max_ndim: int = 2, warn: bool = True) -> Array:
-    """Return ``value`` as a floating JAX array ``(n,)`` or ``(n, p)``, float32 at the least."""
+    """Return ``value`` as a JAX array ``(n,)`` or ``(n, p)`` of float32 or wider."""
     refuse_forked()
     if not isinstance(value, Array):
         value = _from_host(name, value, warn=warn)
@@ -66,7 +66,7 @@ def _from_host(name: str, value: Any, *, warn: bool) -> Array:
     except ValueError as error:  # ragged nested sequences
         raise ValueError(f"{name} cannot be made into an array: {error}") from error
     if host.dtype.kind in "iu" or host.dtype == np.longdouble:
-        # Before JAX sees them: without 64-bit mode it would wrap integers beyond 2^31.
+        # Without 64-bit mode JAX would wrap integers beyond 2^31.
         host = host.astype(np.float64)
     if host.dtype.kind not in "fb" and not jnp.issubdtype(host.dtype, jnp.floating):
         raise TypeError(
@@ -82,11 +82,11 @@ def _from_host(name: str, value: Any, *, warn: bool) -> Array:
 
 
 FEW_STEPS = 256
-"""Values that a variable can still have, of which fewer show in an estimate."""
+"""Smallest number of values that a rounded variable can take without effect on an estimate."""
 
 
 def _warn_of_few_steps(name: str, host: NDArray[Any], kept: NDArray[Any]) -> None:
-    """Warn of data so far from 0 that in the dtype of the result few of their values differ."""
+    """Warn if data lie so far from 0 that few of their values differ after rounding."""
     low, high = kept.min(axis=0), kept.max(axis=0)
     step = np.maximum(np.abs(low), np.abs(high)) * np.finfo(kept.dtype).eps
     if not np.any(high - low < FEW_STEPS * step):
@@ -106,9 +106,9 @@ def _warn_of_few_steps(name: str, host: NDArray[Any], kept: NDArray[Any]) -> Non
 def as_pair(
     a: ArrayLike, b: ArrayLike, *, max_ndim: int = 2, warn: bool = True
 ) -> tuple[Array, Array]:
-    """Return both variables as arrays of one floating dtype and of the same number of rows.
+    """Return both variables as arrays of one floating dtype and the same number of rows.
 
-    Of lost digits it says nothing without ``warn``, for callers who read the data themselves.
+    ``warn=False`` omits the warning of lost digits.
     """
     check_indexes("a", a, "b", b)
     a = as_real_array("a", a, max_ndim=max_ndim, warn=warn)
@@ -148,32 +148,32 @@ def as_weights(weights: ArrayLike | None, rows: int, dtype: DTypeLike) -> Array 
 
 
 def as_given(given: Any, rows: int, dtype: DTypeLike, *, warn: bool = True) -> Array | None:
-    """Return variables that are given, ``(n,)`` or ``(n, p)``, or None."""
+    """Return the conditioning variables, ``(n,)`` or ``(n, p)``, or None."""
     if given is None:
         return None
-    found = as_real_array("given", given, warn=warn)
-    if found.shape[0] != rows:
-        raise ValueError(f"given must have {rows} rows, as a and b; got {found.shape[0]}.")
-    return found.astype(dtype)
+    array = as_real_array("given", given, warn=warn)
+    if array.shape[0] != rows:
+        raise ValueError(f"given must have {rows} rows, as a and b; got {array.shape[0]}.")
+    return array.astype(dtype)
 
 
 def as_host_weights(weights: ArrayLike | None, rows: int) -> NDArray[np.float64] | None:
-    """Return weights of a function of the host ``(rows,)``, the largest 1, or None."""
+    """Return weights as a NumPy array ``(rows,)`` with maximum 1, or None."""
     if weights is None:
         return None
     try:
-        found = np.asarray(weights, np.float64)
+        array = np.asarray(weights, np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"weights must be numbers; got {type(weights).__name__}.") from None
-    if found.shape != (rows,):
-        raise ValueError(f"weights must have shape ({rows},); got shape {found.shape}.")
-    if not (np.isfinite(found).all() and (found >= 0).all() and found.any()):
+    if array.shape != (rows,):
+        raise ValueError(f"weights must have shape ({rows},); got shape {array.shape}.")
+    if not (np.isfinite(array).all() and (array >= 0).all() and array.any()):
         raise ValueError("weights must be finite and not negative, and not all 0.")
-    return np.asarray(found / found.max())
+    return np.asarray(array / array.max())
 
 
 def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Array:
-    """Return ``measure(a, b, **options)``, which has to be one number."""
+    """Return ``measure(a, b, **options)``, which must be one number."""
     if not callable(measure):
         raise TypeError(f"measure must be a callable (a, b) -> scalar; got {measure!r}.")
     value = measure(a, b, **options)
@@ -184,7 +184,7 @@ def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Ar
 
 
 def as_key(key: Array) -> Array:
-    """Return a random key, of `jax.random.key` or the two integers of `jax.random.PRNGKey`."""
+    """Return a random key, made by `jax.random.key` or `jax.random.PRNGKey`."""
     refuse_forked()
     if isinstance(key, Array):
         typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
@@ -223,7 +223,7 @@ def as_scalar(name: str, value: Any, dtype: DTypeLike) -> Array:
 
 
 def as_positive(name: str, value: Any, dtype: DTypeLike) -> Array:
-    """Return a finite number above 0 as an array ``()``; a traced one that is not becomes NaN."""
+    """Return a finite number above 0 as an array ``()``; an invalid traced value becomes NaN."""
     number = as_scalar(name, value, dtype)
     if isinstance(number, jax.core.Tracer):
         return jnp.where((number > 0) & (number < jnp.inf), number, jnp.nan)
@@ -234,7 +234,7 @@ def as_positive(name: str, value: Any, dtype: DTypeLike) -> Array:
 
 
 def as_nonnegative(name: str, value: Any, dtype: DTypeLike) -> Array:
-    """Return a finite number >= 0 as an array ``()``; a traced one that is not becomes NaN."""
+    """Return a finite number >= 0 as an array ``()``; an invalid traced value becomes NaN."""
     number = as_scalar(name, value, dtype)
     if isinstance(number, jax.core.Tracer):
         return jnp.where((number >= 0) & (number < jnp.inf), number, jnp.nan)
@@ -246,7 +246,7 @@ def as_nonnegative(name: str, value: Any, dtype: DTypeLike) -> Array:
 def one_or_pair(
     name: str, value: Any, check: Callable[..., Checked], *arguments: Any
 ) -> tuple[Checked, Checked]:
-    """Return ``check(name, option, *arguments)`` of a and of b, from one option or a pair."""
+    """Check an option that is one value for a and b, or a pair ``(a, b)``; return the pair."""
     if not isinstance(value, tuple | list):
         return check(name, value, *arguments), check(name, value, *arguments)
     if len(value) != 2:
@@ -257,7 +257,7 @@ def one_or_pair(
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return a static switch: True or False, nothing that merely counts as one of them."""
+    """Return a static switch, which must be True or False itself."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {_describe_value(value)}.")
     return bool(value)
@@ -275,7 +275,7 @@ def check_fraction(name: str, value: Any) -> float:
 
 
 def check_level(name: str, value: Any) -> float:
-    """Return a static probability that is neither 0 nor 1."""
+    """Return a static number in (0, 1)."""
     level = check_fraction(name, value)
     if not 0 < level < 1:
         raise ValueError(f"{name} must be above 0 and below 1; got {level}.")
@@ -307,7 +307,7 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
 
 
 def check_degree(name: str, value: Any) -> int:
-    """Return a static degree, of which a scan has many columns' polynomials."""
+    """Return a static degree of a scan, from 1 to `MAX_DEGREE`."""
     degree = check_count(name, value)
     if degree > MAX_DEGREE:
         raise ValueError(f"{name} must be at most {MAX_DEGREE}; got {degree}.")
@@ -334,7 +334,7 @@ def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return a static option that is one of a few words."""
+    """Return a static option, which must be one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         expected = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {expected}; got {value!r}.")

@@ -1,4 +1,4 @@
-"""Files that appear when they are complete, or not at all."""
+"""Files that appear only when they are complete."""
 
 from __future__ import annotations
 
@@ -8,32 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _partial: set[Path] = set()
-"""Of the files that are being written."""
+"""Temporary files that are being written."""
 
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield the name under which to write a file that takes its own name once it is complete.
+    """Yield a temporary path to write to; the file is renamed to ``path`` when the block ends.
 
-    Folders on the way are created.  After an error or Ctrl-C nothing of it is left, and a file
-    that was there before is as it was.
-
-    Args:
-      path: of the file.
-
-    Raises:
-      OSError: if it cannot be written.
-
-    Example:
-      >>> import pathlib, tempfile
-      >>> from hgr_jax._files import atomic_write
-      >>> with tempfile.TemporaryDirectory() as folder:
-      ...     path = pathlib.Path(folder, "tables", "pairs.csv")
-      ...     with atomic_write(path) as partial:
-      ...         print(partial.write_text("a,b"), path.exists())
-      ...     path.exists()
-      3 False
-      True
+    Folders are created.  After an error or Ctrl-C the temporary file is removed, and an earlier
+    file at ``path`` is unchanged.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +31,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 
 def remove_partial() -> None:
-    """Remove what `atomic_write` has begun, in a process that ends without unwinding."""
+    """Remove the temporary files of `atomic_write`, in a process that ends without unwinding."""
     for partial in list(_partial):
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Processes that were forked from one where JAX ran: an error instead of a wait for ever."""
+"""Raise an error, instead of waiting for ever, in a process forked after JAX ran."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def refuse_forked() -> None:
 def _before_fork() -> None:
     global _jax_ran
     bridge = sys.modules.get("jax._src.xla_bridge")
-    # Not public.  A release without it would have us refuse a fork that does no harm.
+    # A private function of JAX.  Without it, some harmless forks would be refused.
     started = getattr(bridge, "backends_are_initialized", lambda: bridge is not None)
     _jax_ran = started()
 
@@ -33,5 +33,5 @@ def _after_fork() -> None:
     _threads_lost = _threads_lost or _jax_ran
 
 
-if hasattr(os, "register_at_fork"):  # else there is no fork
+if hasattr(os, "register_at_fork"):  # a platform without it has no fork
     os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

@@ -7,15 +7,7 @@ from typing import Any
 
 
 def require(module: str, extra: str) -> Any:
-    """Import an optional module, or say how to install it.
-
-    Args:
-      module: dotted name, as in ``"matplotlib.figure"``.
-      extra: the extra of this package that brings it.
-
-    Raises:
-      ImportError: naming the command that installs it.
-    """
+    """Import an optional module; the ImportError names the ``extra`` of this package to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""A bar that shows how far long work is, on stderr."""
+"""A progress bar on stderr."""
 
 from __future__ import annotations
 
@@ -8,25 +8,16 @@ from collections.abc import Callable, Iterator, Mapping
 from hgr_jax._optional import require
 
 Advance = Callable[..., None]
-"""``(done, figures=None)``: so much more is done, and figures to show beside the bar."""
+"""``(done, figures=None)``: units done since the last call, and figures to show beside the bar."""
 
 
 @contextlib.contextmanager
 def progress_bar(
     shown: bool, total: int | None, *, unit: str, extra: str, label: str = "", leave: bool = True
 ) -> Iterator[Advance]:
-    """Yield what to call as the work goes on; it does nothing if no bar is shown.
+    """Yield the function that advances the bar; it does nothing unless the bar is ``shown``.
 
-    Args:
-      shown: whether there is a bar.
-      total: of ``unit``, when all is done; None where no one knows.
-      unit: what is counted.
-      extra: of the package, that installs tqdm.
-      label: before the bar.
-      leave: whether the bar stays when the work is done.
-
-    Raises:
-      ImportError: without tqdm, naming the command that installs it.
+    ``total`` is None if unknown, and ``leave`` keeps the bar when the work is done.
     """
     if not shown:
         yield lambda done, figures=None: None

@@ -1,4 +1,4 @@
-"""Texts for readers: names that fit where they are shown, near ones, small tables."""
+"""Texts for readers: shortened names, counts, near matches, small HTML tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def shortened(text: str, length: int, mark: str = ELLIPSIS) -> str:
-    """Return a text of at most ``length`` letters: its first and its last, with a mark between.
+    """Shorten a text to ``length`` characters by leaving out its middle.
 
-    Names of columns differ at their ends more often than not: ``income_2019``, ``income_2020``.
+    Names of columns often differ only at their ends: ``income_2019``, ``income_2020``.
 
     Example:
       >>> from hgr_jax._texts import shortened
@@ -26,7 +26,7 @@ def shortened(text: str, length: int, mark: str = ELLIPSIS) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things in words.
+    """Return a count with its noun, in the plural if need be.
 
     Example:
       >>> from hgr_jax._texts import counted
@@ -37,7 +37,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def html_table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a small table for a notebook; texts are shown as they are, never read as markup.
+    """Return a small HTML table for a notebook, with all texts escaped.
 
     Example:
       >>> from hgr_jax._texts import html_table
@@ -54,18 +54,18 @@ def html_table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[str
     return f"<table>{above}{head}<tbody>{body}</tbody></table>"
 
 
-def near_matches(name: object, known: Iterable[str]) -> str:
-    """Return the end of a message on an unknown name: those that are like it, or all there are.
+def near_matches(name: object, known_names: Iterable[str]) -> str:
+    """Return the end of a message on an unknown name: similar names, or else all names.
 
     Example:
       >>> from hgr_jax._texts import near_matches
       >>> near_matches("incom", ["income", "age"])
       "; did you mean 'income'?"
     """
-    every = list(known)
-    close = difflib.get_close_matches(str(name), every, n=3, cutoff=0.5)
-    close = close or [other for other in every if other.lower() == str(name).lower()]
+    names = list(known_names)
+    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+    close = close or [other for other in names if other.lower() == str(name).lower()]
     if close:
         return f"; did you mean {' or '.join(map(repr, close))}?"
-    more = f" and {len(every) - 20:,} more" if len(every) > 20 else ""
-    return f"; there are {', '.join(every[:20])}{more}."
+    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+    return f"; there are {', '.join(names[:20])}{more}."

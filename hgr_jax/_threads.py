@@ -1,4 +1,4 @@
-"""Parts of a work side by side on threads, with BLAS on one thread in each."""
+"""Run tasks in parallel on threads, with BLAS on one thread in each."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
-_PREFIX = "hgr_jax"
-"""What the names of the threads begin with."""
+_THREAD_PREFIX = "hgr_jax"
+"""Prefix of the names of the pool's threads."""
 
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Give BLAS one thread within, where threadpoolctl is there to do so.
+    """Limit BLAS to one thread in the block, if threadpoolctl is installed.
 
-    BLAS's own threads wait for each other, and for the next call, by spinning: beside threads of
-    ours, each call on as many as there are cores, all take several times as long.
+    BLAS's threads wait for each other, and for the next call, by spinning.  If every thread of the
+    pool calls BLAS on all cores, all of them take several times as long.
     """
-    limit = _limit()
+    limit = _blas_limit()
     if limit is None:
         yield
         return
@@ -39,11 +39,11 @@ def one_blas_thread() -> Iterator[None]:
         limit.leave()
 
 
-class _Limit:
-    """BLAS on one thread while anybody is within.
+class _BlasLimit:
+    """Limits BLAS to one thread until the last of several overlapping blocks ends.
 
-    The number of its threads is one of the process, and threadpoolctl lets one thread change it: of
-    calls that overlap the first would restore it while others compute, whose digits then differ.
+    The number of BLAS threads belongs to the process.  If the first of two overlapping blocks
+    restored it, the digits of the other would change.
     """
 
     def __init__(self, libraries: Sequence[Any]) -> None:
@@ -65,83 +65,83 @@ class _Limit:
 
     def _set(self, counts: Sequence[int]) -> None:
         for library, count in zip(self.libraries, counts, strict=True):
-            let_go = getattr(library, "clear_controlling_thread", lambda force: None)
-            let_go(force=True)
+            release = getattr(library, "clear_controlling_thread", lambda force: None)
+            release(force=True)
             library.set_num_threads(count)
-            let_go(force=True)
+            release(force=True)
 
 
-def in_threads(work: Callable[..., Found], *parts: Iterable[Any]) -> list[Found]:
-    """Return ``work`` of each part, in their order, as ``map`` would; some by the caller itself."""
-    some = list(zip(*parts, strict=False))
-    # A thread of the pool that waits for the pool may wait for ever.
-    if threading.current_thread().name.startswith(_PREFIX):
-        return [work(*part) for part in some]
+def in_threads(work: Callable[..., Result], *parts: Iterable[Any]) -> list[Result]:
+    """Return ``list(map(work, *parts))``, computed by the pool and the calling thread."""
+    tasks = list(zip(*parts, strict=False))
+    # A thread of the pool that waited for the pool could wait for ever.
+    if threading.current_thread().name.startswith(_THREAD_PREFIX):
+        return [work(*task) for task in tasks]
     x64 = jnp.result_type(float) == jnp.float64
-    found: dict[int, Found] = {}
+    results: dict[int, Result] = {}
     errors: dict[int, Exception] = {}
-    places = deque(range(len(some)))
+    waiting = deque(range(len(tasks)))
 
-    def take_up() -> None:
-        while places:
+    def run_tasks() -> None:
+        while waiting:
             try:
-                place = places.popleft()
+                position = waiting.popleft()
             except IndexError:  # another thread was faster
                 return
             try:
-                found[place] = work(*some[place])
+                results[position] = work(*tasks[position])
             except Exception as error:
-                errors[place] = error
-                places.clear()
+                errors[position] = error
+                waiting.clear()
 
-    def there() -> None:
-        with jax.enable_x64(x64):  # which is one thread's own, where it is a context
-            take_up()
+    def run_in_pool() -> None:
+        with jax.enable_x64(x64):  # as a context it holds for the calling thread only
+            run_tasks()
 
     with one_blas_thread():
-        # In the caller's context: of NumPy's errstate, for one.
+        # The context of the caller holds NumPy's errstate, for example.
         helpers = [
-            _pool().submit(copy_context().run, there)
-            for _ in range(min(os.cpu_count() or 1, len(some)) - 1)
+            _pool().submit(copy_context().run, run_in_pool)
+            for _ in range(min(os.cpu_count() or 1, len(tasks)) - 1)
         ]
         try:
-            # Two threads that wake up at once may be put on one core, for milliseconds.
-            take_up()
+            # The caller works too: two threads that wake up at once may share a core for a while.
+            run_tasks()
             for helper in helpers:
                 if not helper.cancel():
                     helper.result()
         finally:
-            places.clear()
-    if errors:  # the first in order: those before it were taken up earlier
+            waiting.clear()
+    if errors:  # the first in order, as tasks before it started earlier
         raise errors[min(errors)]
-    return [found[place] for place in range(len(some))]
+    return [results[position] for position in range(len(tasks))]
 
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
-    """Return threads that stay: new ones would ask the system for all their memory again."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=_PREFIX)
+    """Return a pool that stays: new threads would allocate all their memory again."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=_THREAD_PREFIX)
 
 
 def can_limit_blas() -> bool:
-    """Return whether `in_threads` gives BLAS one thread: whether threadpoolctl is there."""
-    return _limit() is not None
+    """Return whether `in_threads` can limit BLAS: whether threadpoolctl is installed."""
+    return _blas_limit() is not None
 
 
 @functools.cache
-def _limit() -> _Limit | None:
+def _blas_limit() -> _BlasLimit | None:
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:
         return None
-    return _Limit(ThreadpoolController().select(user_api="blas").lib_controllers)
+    return _BlasLimit(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
-def _forget() -> None:
-    """Begin anew in a forked process: it has none of the threads, and a lock may be held by one."""
+def _reset_after_fork() -> None:
+    """Drop the pool and the lock in a forked process, which has none of the threads."""
     _pool.cache_clear()
-    _limit.cache_clear()
+    _blas_limit.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)
