@@ -1,4 +1,4 @@
-"""Pictures of fits and of tables of correlations (matplotlib, the extra ``plot``)."""
+"""Pictures of fits, of correlations, and of trainings (matplotlib, the extra ``plot``)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,22 @@ if TYPE_CHECKING:
 
 
 MAX_HEAT_MAP_INCHES = 32.0
-"""Inches of its side."""
+"""Largest side of a heat map."""
 
 MAX_LABELS = 160
-"""Columns of a heat map beyond which their names would not be readable."""
-
+"""Largest number of columns whose names are shown beside a heat map."""
 
 MAX_NAME = 60
-"""Letters of a name beyond which its middle is left out."""
+"""Largest length of a name; longer ones are shortened."""
 
 MAX_TICK_NAME = 28
-"""Likewise of one beside a heat map, which has as much room for its cells as they leave."""
+"""Largest length of a name beside a heat map, where names take room from the cells."""
 
+MIN_RELATIVE_SPREAD = 1e-5
+"""Values whose range is a smaller share of their size are drawn relative to an origin."""
 
-ALIKE = 1e-5
-"""Part of their size that values vary by, below which only their differences are written."""
-
-
-MAX_WRITTEN = 12
-"""Largest number of rows or columns of a table whose entries are written into their cells."""
+MAX_ANNOTATED = 12
+"""Largest number of rows or columns of a heat map with values written into its cells."""
 
 
 def plot_fit(
@@ -60,7 +57,8 @@ def plot_fit(
     Raises:
       ImportError: without matplotlib, naming the command that installs it.
       TypeError: if ``a`` or ``b`` holds texts.
-      ValueError: if ``a`` and ``b`` are not ``(n,)``, hold no finite row, or the fit has others.
+      ValueError: if ``a`` and ``b`` are not ``(n,)`` or hold no finite row, or the fit is of other
+        shapes or conditional.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -110,12 +108,12 @@ def _new_figure(width: float, height: float) -> Figure:
 
 
 def _in_unit(x: np.ndarray) -> np.ndarray:
-    """Return ``x`` in units in which its square neither overflows nor vanishes."""
+    """Scale ``x`` so that its square neither overflows nor vanishes."""
     return x / np.abs(x).max()
 
 
 def _point_style(rows: int) -> dict[str, Any]:
-    """Return the style in which so many points are drawn."""
+    """Return the style of a scatter plot of so many points."""
     size = 20 * min(1.0, (500 / rows) ** 0.5)
     return {"s": size, "alpha": 0.6, "linewidths": 0, "color": "C0"}
 
@@ -127,14 +125,14 @@ def _draw_fit(
     names: tuple[str, str],
     title: str,
 ) -> list[np.ndarray]:
-    """Draw two columns and their transformations in three panels, and return these."""
+    """Draw two columns and their transformations; return the transformed columns."""
     data, *curves = panels
     origins = [_origin(x) for x in columns]
     data.scatter(
         *(x - origin for x, origin in zip(columns, origins, strict=True)),
         **_point_style(len(columns[0])),
     )
-    labels = [_less(name, origin) for name, origin in zip(names, origins, strict=True)]
+    labels = [_axis_label(name, origin) for name, origin in zip(names, origins, strict=True)]
     data.set(title=title, xlabel=labels[0], ylabel=labels[1])
     transformed = []
     for axes, transform, x, origin, name, label, letter in zip(
@@ -149,16 +147,16 @@ def _draw_fit(
 
 
 def _origin(x: np.ndarray) -> float:
-    """Return what to draw ``x`` from: 0, but for values that have their first digits in common."""
+    """Return the origin of an axis: 0, unless the values of ``x`` share their first digits."""
     spread = float(np.ptp(x))
-    if not 0 < spread < ALIKE * float(np.abs(x).max()):
+    if not 0 < spread < MIN_RELATIVE_SPREAD * float(np.abs(x).max()):
         return 0.0
     unit = 10.0 ** np.ceil(np.log10(spread))
     return float(np.floor(x.min() / unit) * unit)
 
 
-def _less(name: str, origin: float) -> str:
-    """Return the name of an axis that begins at an origin."""
+def _axis_label(name: str, origin: float) -> str:
+    """Return the label of an axis from which an origin is subtracted."""
     sign = "+" if origin < 0 else "\N{MINUS SIGN}"
     return f"{name} {sign} {abs(origin):,.16g}" if origin else name
 
@@ -179,11 +177,11 @@ def plot_correlations(
       pearson: ``(p, p)``, drawn below it, by absolute value.
       names: of the p columns; shown as they are, never read as markup, up to 160 of them.
       title: of the figure.
-      ax: axes of matplotlib to draw into; default those of a figure of its own.
-      annotate: whether values are written into the cells; default: of up to 12 columns.
+      ax: axes of matplotlib to draw into; default new ones.
+      annotate: whether to write values into the cells; default: for up to 12 columns.
 
     Returns:
-      The figure, of ``ax`` if there is one.
+      The figure, that of ``ax`` if it is given.
 
     Raises:
       ImportError: without matplotlib, naming the command that installs it.
@@ -216,7 +214,7 @@ def plot_correlations(
     axes.set_xticks(ticks, labels, rotation=90, fontsize=7)
     axes.set_yticks(ticks, labels, fontsize=7)
     axes.set_title(title)
-    if len(names) <= MAX_WRITTEN if annotate is None else annotate:
+    if len(names) <= MAX_ANNOTATED if annotate is None else annotate:
         _write_values(axes, both, 0.5)
     figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
     drawn: Figure = figure
@@ -224,7 +222,7 @@ def plot_correlations(
 
 
 def _write_values(axes: Axes, table: np.ndarray, middle: float) -> None:
-    """Write values into the cells of a heat map, light on those below ``middle``."""
+    """Write values into the cells of a heat map, in white below ``middle``."""
     for (i, j), value in np.ndenumerate(table):
         if np.isnan(value):
             continue
@@ -244,8 +242,8 @@ def plot_predictions(
 
     Args:
       z: the attribute ``(n,)``.
-      predictions: of each model ``(n,)``, by its name; shown as it is, never read as markup.
-      name: of the attribute.
+      predictions: the predictions ``(n,)`` of each model by its name, which is shown as it is.
+      name: name of the attribute.
       h, k: degrees of the attribute and of the prediction, static.
 
     Raises:
@@ -306,7 +304,7 @@ def plot_degrees(selection: Any) -> Figure:
         axes.set(title=title, xlabel="degree k of b", ylabel="degree h of a")
         axes.set_xticks(np.arange(columns), np.arange(1, columns + 1))
         axes.set_yticks(np.arange(rows), np.arange(1, rows + 1))
-        if max(rows, columns) <= MAX_WRITTEN:
+        if max(rows, columns) <= MAX_ANNOTATED:
             _write_values(axes, table, (lowest + 1) / 2)
         frame = require("matplotlib.patches", "plot").Rectangle(
             (selection.k - 1.5, selection.h - 1.5), 1, 1, fill=False, edgecolor="red", linewidth=2
@@ -317,7 +315,7 @@ def plot_degrees(selection: Any) -> Figure:
 
 
 def plot_history(history: Any) -> Figure:
-    """Draw a training: score, HGR-KB beside its threshold, and multipliers, over the steps.
+    """Draw score, HGR-KB with its threshold, and multipliers over the steps of a training.
 
     Args:
       history: a `hgr_jax.fairness.History`.
@@ -365,16 +363,16 @@ def plot_history(history: Any) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure, whole or not at all, making its folder, and say where it is.
+    """Save a figure by `atomic_write`, and print its path.
 
-    A name in a script that the font lacks is drawn as boxes, without a warning.
+    Characters that the font lacks are drawn as boxes, without a warning.
 
     Args:
-      figure: of matplotlib.
-      path: of the picture.
+      figure: a figure of matplotlib.
+      path: the file of the picture.
 
     Raises:
-      OSError: if it cannot be written.
+      OSError: if the file cannot be written.
 
     Example:
       >>> import pathlib, tempfile
@@ -391,9 +389,6 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def literal(name: str, length: int = MAX_NAME) -> str:
-    """Return ``name`` so that matplotlib shows it and does not read it as mathematics.
-
-    Of one longer than ``length`` the middle is left out.
-    """
-    shown = "".join(c if c.isprintable() else " " for c in str(name))
-    return shortened(shown, length).replace("$", r"\$")
+    """Shorten a name to ``length``, and escape it so that matplotlib does not read mathematics."""
+    text = "".join(c if c.isprintable() else " " for c in str(name))
+    return shortened(text, length).replace("$", r"\$")

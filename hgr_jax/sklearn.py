@@ -44,9 +44,9 @@ def hgr_regression(
         scores[j] = HGR-KB(X[:, j], y; h, k)
         pvalues[j] = p-value of the test by ranks of X[:, j] and y
 
-    The test is `hgr_jax.independence_test`, of the ranks at several degrees at once: it needs no
-    choice of h and k, and no outlier decides it.  The order of its p-values may therefore differ
-    from that of the scores.  Other degrees are passed with `functools.partial`, as in
+    The test is `hgr_jax.independence_test`, which combines several degrees of the ranks: it does
+    not depend on h and k, and no outlier decides it.  Its p-values may therefore order the columns
+    differently than the scores do.  Pass other degrees with `functools.partial`, as in
     ``SelectKBest(partial(hgr_regression, h=3, k=3))``.
 
     Args:
@@ -63,9 +63,8 @@ def hgr_regression(
       TypeError: for sparse matrices, and degrees that are not ints.
       ImportError: without scikit-learn.
 
-    Degenerate data: a column that is constant, or a constant y, gives score 0 and p-value 1.  A
-    score is biased upward in few rows, less so for a column of few distinct values, whose degree is
-    lower.
+    Degenerate data: a constant column or y gives score 0 and p-value 1.  Scores are biased upward
+    in few rows, less so for a column with few distinct values, which lower its degree.
 
     Cost: a host function, not to be traced.  All columns' scores come from few compiled calls; a
     p-value takes about 4 ms at n = 500.
@@ -83,8 +82,8 @@ def hgr_regression(
     """
     h, k = check_degree("h", h), check_degree("k", k)
     x, y = _validated(X, y, numeric=True)
-    of_all = as_features(_columns(np.column_stack([x, y])), None).x
-    scores = _scores(of_all[:, :-1], of_all[:, -1], h, k)
+    features = as_features(_columns(np.column_stack([x, y])), None).x
+    scores = _scores(features[:, :-1], features[:, -1], h, k)
     pvalues = np.array([independence_test(column, y).pvalue for column in x.T])
     return scores, pvalues
 
@@ -100,36 +99,35 @@ def hgr_classif(
 
         scores[j] = max over alpha, beta of rho(P_{X[:, j]}^h alpha, 1[y = c] beta)
 
-    with the indicators of all classes c: the square root of the largest share of the variance of a
-    polynomial of the column that lies between the classes.  Names and order of the classes do not
-    matter.
+    with the indicators of all classes c: the square root of the largest share of a polynomial's
+    variance that lies between the classes.  Names and order of the classes do not matter.
 
-    The p-values are those of `hgr_jax.scan` beside a category: the law of Roy's largest root for
-    the ranks of the column where it can be trusted (enough rows in every class, for the degree and
-    the ties), elsewhere permutations of those ranks.
+    The p-values are those of `hgr_jax.scan` for a category: from the law of Roy's largest root for
+    the ranks of the column if every class has enough rows for the degree and the ties, otherwise
+    from permutations of the ranks.
 
     Args:
       X: array or data frame of numbers, ``(n, p)``.
       y: classes, ``(n,)``: ints, booleans or strings.
       h: degree of the columns, static int from 1 to 50.
-      permutations: int >= 1, the largest number of them; no p-value that comes from them is below
-        ``1 / (1 + permutations)``.
+      permutations: largest number of permutations, int >= 1; a p-value from permutations is at
+        least ``1 / (1 + permutations)``.
 
     Returns:
       ``(scores, pvalues)``, both arrays of NumPy ``(p,)``, float64: scores in [0, 1], computed in
       JAX's default floating dtype.  The same for the same data: permutations have a fixed key.
 
     Raises:
-      ValueError: for NaN or infinity, a y of numbers that are no classes, and shapes or options
-        other than the above.
+      ValueError: for NaN or infinity, a y of continuous numbers, and shapes or options other than
+        the above.
       TypeError: for sparse matrices, and options that are not ints.
       ImportError: without scikit-learn.
 
-    Degenerate data: a column that is constant, or one class only, gives score 0 and p-value 1.  A
-    score is biased upward in few rows, and with many classes.
+    Degenerate data: a constant column, or a single class, gives score 0 and p-value 1.  Scores are
+    biased upward in few rows, and with many classes.
 
-    Cost: a host function, not to be traced.  One matrix product for the scores of all columns, and
-    one for the p-values by law; permutations take as much as the product each.
+    Cost: a host function, not to be traced.  One matrix product for the scores of all columns, one
+    for the p-values by law, and one for each permutation.
 
     Source: as `hgr_jax.scan`.
 
@@ -158,7 +156,7 @@ def hgr_classif(
 
 
 def _validated(x: Any, y: Any, *, numeric: bool) -> tuple[Floats, NDArray[Any]]:
-    """Return data as scikit-learn's own scores take and refuse them."""
+    """Check data as scikit-learn's own scores do."""
     refuse_forked()
     validation = require("sklearn.utils.validation", "sklearn")
     x, y = validation.check_X_y(x, y, dtype=[np.float64, np.float32], y_numeric=numeric)
@@ -175,10 +173,10 @@ def _columns(x: Floats, category: Category | None = None) -> Columns:
 
 
 def _scores(x: Floats, y: Floats, h: int, k: int) -> NDArray[np.float64]:
-    """Return HGR-KB of every column of ``x (n, p)`` with ``y``, ``(p,)``, several at once."""
+    """Return HGR-KB of every column of ``x (n, p)`` with ``y``, ``(p,)``, in blocks of columns."""
     rows, width = x.shape
     fitting = int(np.clip(MEMORY // (64 * rows * x.dtype.itemsize), 1, COLUMNS_AT_ONCE))
-    size = min(fitting, 1 << (width - 1).bit_length())  # few programs for any number of columns
+    size = min(fitting, 1 << (width - 1).bit_length())  # powers of two: few compiled programs
     scores = []
     for start in range(0, width, size):
         part = np.minimum(np.arange(start, start + size), width - 1)
@@ -188,8 +186,8 @@ def _scores(x: Floats, y: Floats, h: int, k: int) -> NDArray[np.float64]:
 
 @over_rows(columns=2, static=("h", "k"))
 def _kb_of_columns(x: Array, y: Array, *, h: int, k: int, count: Array | None) -> Array:
-    def one(column: Array) -> Array:
+    def correlation_with_y(column: Array) -> Array:
         pair = prepare((h, k), "svd", column, y, None, count)
         return correlation(pair.problem, pair.a, pair.b, None, None, pair.count)
 
-    return jax.vmap(one, in_axes=1)(x)
+    return jax.vmap(correlation_with_y, in_axes=1)(x)

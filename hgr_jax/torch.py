@@ -1,12 +1,13 @@
 """Measures of torch tensors, with exact gradients, for training loops in torch (extra ``torch``).
 
-`kb`, `sk` and `total` take tensors where those of `hgr_jax` take arrays, and return a tensor that
-a loss can hold.  JAX computes value and gradient in one compiled call, on the CPU.
+`kb`, `sk` and `total` are those of `hgr_jax` for tensors, differentiable by torch.  JAX computes
+value and gradient in one compiled call, on the CPU.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -35,14 +36,14 @@ def kb(
 
         HGR-KB(a, b; h, k) = max over alpha, beta of rho(P_a^h alpha, P_b^k beta)
 
-    Value and gradient are those of `hgr_jax.kb`.  The gradient is computed with the value, where
-    one is needed, in one program for every shape: keep the sizes of batches fixed.  Without
-    gradients few programs serve all numbers of rows.
+    Value and gradient are those of `hgr_jax.kb`.  A gradient that is needed is computed with the
+    value, by one program for every shape: keep the batch size fixed.  Without gradients, few
+    programs serve all numbers of rows.
 
     Args:
-      a, b: tensors ``(n,)``, or ``(n, p)`` for several variables at once, on any device and of any
-        layout in memory; either, both or none may require gradients.  Integers and half precision
-        are computed in float32, float64 in float64, whatever the configuration of JAX is.
+      a, b: tensors ``(n,)``, or ``(n, p)`` for several variables at once, on any device, with or
+        without gradients.  Integers and half precision are computed in float32, float64 in
+        float64, whatever the configuration of JAX is.
       h, k: kernel of ``a`` and of ``b``, as in `hgr_jax.kb`: a degree (int >= 1), or a hashable
         function of JAX from arrays ``(n,)`` to features ``(n, m)``.
       weights: non-negative observation weights, a tensor ``(n,)``, or None.
@@ -51,17 +52,16 @@ def kb(
       A tensor ``()`` in [0, 1], on the device of ``a``.
 
     Raises:
-      TypeError: for what is not a tensor, complex or sparse tensors, and other kernels.
+      TypeError: for anything but dense real tensors, and for other kernels.
       ValueError: for other shapes, and degrees below 1.
       ImportError: without torch.
-      RuntimeError: where a gradient of the gradient is prepared, by ``create_graph=True``.
+      RuntimeError: for ``create_graph=True``, which asks for a gradient of the gradient.
 
     Derivatives: of the first order.  Degenerate data: a constant gives 0 with zero gradients, NaN
     or infinity gives NaN, as in `hgr_jax.kb`.
 
-    Cost: that of `hgr_jax.kb`; tensors on the CPU are passed on without a copy, others go there and
-    the value and the gradient back.  ``python -m bench.torch_overhead``
-    measures what is added.
+    Cost: that of `hgr_jax.kb`; tensors on the CPU are not copied, others go there and the value and
+    the gradient back.  ``python -m bench.torch_overhead`` measures the overhead.
 
     Source: as `hgr_jax.kb`.
 
@@ -74,7 +74,7 @@ def kb(
       >>> print(f"{value:.3f}", b.grad.shape)
       1.000 torch.Size([200])
     """
-    return _measured(measures.kb, a, b, weights, h=h, k=k)
+    return _compute(measures.kb, a, b, weights, h=h, k=k)
 
 
 def sk(a: Tensor, b: Tensor, d: KernelLike = 5, *, weights: Tensor | None = None) -> Tensor:
@@ -104,7 +104,7 @@ def sk(a: Tensor, b: Tensor, d: KernelLike = 5, *, weights: Tensor | None = None
       >>> print(f"{hgr_jax.torch.sk(a, a**2, d=2):.3f}")
       1.000
     """
-    return _measured(measures.sk, a, b, weights, d=d)
+    return _compute(measures.sk, a, b, weights, d=d)
 
 
 def total(
@@ -136,24 +136,25 @@ def total(
       >>> print(f"{hgr_jax.torch.total(a, a + a**2, h=2, k=2):.2f}")
       0.79
     """
-    return _measured(measures.total, a, b, weights, h=h, k=k)
+    return _compute(measures.total, a, b, weights, h=h, k=k)
 
 
-def _measured(measure: Callable[..., Array], a: Any, b: Any, weights: Any, **kernels: Any) -> Any:
+def _compute(measure: Callable[..., Array], a: Any, b: Any, weights: Any, **kernels: Any) -> Any:
     torch = _torch()
     named = {"a": a, "b": b} | ({} if weights is None else {"weights": weights})
     for name, value in named.items():
         _check_tensor(torch, name, value)
-    # Conversions by torch, which differentiates through them.
+    # torch converts, and so differentiates through the conversions.
     dtype = torch.promote_types(torch.promote_types(a.dtype, b.dtype), torch.float32)
     tensors = [x.to("cpu", dtype) for x in named.values()]
     kernels = {name: check_kernel(name, kernel) for name, kernel in kernels.items()}
-    call = _Call(measure, tuple(kernels.items()), dtype == torch.float64)
+    call = _Call(measure, tuple(kernels.items()))
     needed = tuple(i for i, x in enumerate(tensors) if x.requires_grad)
-    if needed and torch.is_grad_enabled():
-        value = _function().apply(call, needed, *tensors)
-    else:
-        value = tensors[0].new_tensor(call.value(tensors))
+    with jax.enable_x64(True) if dtype == torch.float64 else contextlib.nullcontext():
+        if needed and torch.is_grad_enabled():
+            value = _autograd_function().apply(call, needed, *tensors)
+        else:
+            value = tensors[0].new_tensor(call(*map(_as_numpy, tensors)).item())
     return value.to(a.device)
 
 
@@ -175,76 +176,55 @@ def _check_tensor(torch: Any, name: str, value: Any) -> None:
         )
 
 
+def _as_numpy(tensor: Any) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.numpy(force=True)
+    return array
+
+
+@dataclasses.dataclass(frozen=True)
 class _Call:
-    """A measure with its kernels, to be called on tensors of one dtype."""
+    """A measure with its kernels; it is hashable, and so a static argument."""
 
-    def __init__(
-        self, measure: Callable[..., Array], kernels: tuple[tuple[str, Any], ...], double: bool
-    ) -> None:
-        self.measure, self.kernels, self.double = measure, kernels, double
+    measure: Callable[..., Array]
+    kernels: tuple[tuple[str, Any], ...]
 
-    def value(self, tensors: Any) -> float:
-        with self._precision():
-            a, b, *weights = [x.numpy(force=True) for x in tensors]
-            given = {"weights": weights[0]} if weights else {}
-            return self.measure(a, b, **dict(self.kernels), **given).item()
-
-    def value_and_gradients(
-        self, tensors: Any, needed: tuple[int, ...]
-    ) -> tuple[float, list[NDArray[Any]]]:
-        with self._precision():
-            arrays = [x.numpy(force=True) for x in tensors]
-            value, gradients = _value_and_gradients(
-                *arrays, measure=self.measure, kernels=self.kernels, needed=needed
-            )
-            # Waits for the program, which reads the tensors' own memory.
-            return value.item(), [np.array(x) for x in gradients]
-
-    def _precision(self) -> contextlib.AbstractContextManager[Any]:
-        return jax.enable_x64(True) if self.double else contextlib.nullcontext()
+    def __call__(self, a: Any, b: Any, weights: Any = None) -> Array:
+        return self.measure(a, b, **dict(self.kernels), weights=weights)
 
 
-def _differentiated(
-    *arrays: Array,
-    measure: Callable[..., Array],
-    kernels: tuple[tuple[str, Any], ...],
-    needed: tuple[int, ...],
-) -> Any:
-    def value(*variables: Array) -> Array:
-        a, b, *weights = variables
-        given = {"weights": weights[0]} if weights else {}
-        return measure(a, b, **dict(kernels), **given)
-
-    return jax.value_and_grad(value, argnums=needed)(*arrays)
+def _differentiate(*arrays: Array, call: _Call, needed: tuple[int, ...]) -> Any:
+    return jax.value_and_grad(call, argnums=needed)(*arrays)
 
 
-_value_and_gradients = jitted(_differentiated, static=("measure", "kernels", "needed"))
+_value_and_gradients = jitted(_differentiate, static=("call", "needed"))
 
 
 @functools.cache
-def _function() -> Any:
-    """Return the function of torch's autograd, once torch is needed."""
+def _autograd_function() -> Any:
+    """Return the function of torch's autograd that computes a measure; it needs torch."""
     torch = _torch()
 
     class Measure(torch.autograd.Function):  # type: ignore[misc,name-defined]
         @staticmethod
         def forward(context: Any, call: _Call, needed: tuple[int, ...], *tensors: Any) -> Any:
-            value, gradients = call.value_and_gradients(tensors, needed)
-            context.save_for_backward(*map(torch.from_numpy, gradients))
-            context.places = needed, len(tensors)
-            return tensors[0].new_tensor(value)
+            arrays = map(_as_numpy, tensors)
+            value, gradients = _value_and_gradients(*arrays, call=call, needed=needed)
+            # Copying waits for the program, which reads the memory of the tensors.
+            context.save_for_backward(*(torch.from_numpy(np.array(x)) for x in gradients))
+            context.positions = needed, len(tensors)
+            return tensors[0].new_tensor(value.item())
 
         @staticmethod
         def backward(context: Any, change: Any) -> Any:
-            if torch.is_grad_enabled():  # a second gradient would take this one for a constant
+            if torch.is_grad_enabled():  # a second gradient would treat this one as a constant
                 raise RuntimeError(
                     "hgr_jax.torch has gradients of the first order only; got create_graph=True."
                     " For higher orders use the measures of hgr_jax in JAX."
                 )
-            needed, count = context.places
-            found: list[Any] = [None] * count
-            for place, gradient in zip(needed, context.saved_tensors, strict=True):
-                found[place] = change * gradient
-            return None, None, *found
+            needed, count = context.positions
+            gradients: list[Any] = [None] * count
+            for position, gradient in zip(needed, context.saved_tensors, strict=True):
+                gradients[position] = change * gradient
+            return None, None, *gradients
 
     return Measure
