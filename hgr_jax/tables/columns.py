@@ -231,25 +231,28 @@ def _from_values(name: Any, values: Any) -> NDArray[Any]:
     return array
 
 
-def parse_column(
-    column: Any,
-    *,
-    point: str | None = None,
-    form: Form | None = None,
-    also_missing: Collection[str] = (),
-    where: Callable[[int], str] = "in row {}".format,
-    numbers_in_text: bool = False,
-) -> ParsedColumn:
-    """Parse a NumPy column into numbers, booleans, dates, durations or levels.
+@dataclasses.dataclass(frozen=True)
+class Parsing:
+    """How to parse texts.
 
-    `infer` parses texts.  Texts that all are plain numbers become levels, since someone must have
-    turned those numbers into texts, unless ``numbers_in_text``.
-
-    Args:
-      column: ``(n,)``, or a column that is parsed already.
+    Attributes:
       point, form, where: as in `infer`.
       also_missing: further missing texts, in lower case.
-      numbers_in_text: whether texts that all are plain numbers become numbers.
+      numbers_in_text: whether texts that all are plain numbers become numbers, not levels.
+    """
+
+    point: str | None = None
+    form: Form | None = None
+    also_missing: Collection[str] = ()
+    where: Callable[[int], str] = "in row {}".format
+    numbers_in_text: bool = False
+
+
+def parse_column(column: Any, parsing: Parsing | None = None) -> ParsedColumn:
+    """Parse a column ``(n,)`` into numbers, booleans, dates, durations or levels.
+
+    `infer` parses texts.  Texts that all are plain numbers become levels, since someone must have
+    turned those numbers into texts.
     """
     if isinstance(column, Unusable | Category):
         return ParsedColumn(column)
@@ -265,7 +268,7 @@ def parse_column(
         return ParsedColumn(array)
     if array.dtype.kind in "USO":
         try:
-            return _parse_objects(array, point, form, also_missing, where, numbers_in_text)
+            return _parse_objects(array, parsing or Parsing())
         except Exception as error:  # the objects' own methods may raise anything
             reason = f"values that cannot be read as numbers or text ({type(error).__name__})"
             return ParsedColumn(Unusable(reason))
@@ -287,20 +290,11 @@ def _days(array: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(missing, np.nan, span / np.timedelta64(1, "D"))
 
 
-def _parse_objects(
-    array: NDArray[Any],
-    point: str | None,
-    form: Form | None,
-    also_missing: Collection[str],
-    where: Callable[[int], str],
-    numbers_in_text: bool,
-) -> ParsedColumn:
+def _parse_objects(array: NDArray[Any], parsing: Parsing) -> ParsedColumn:
     values = array.tolist()
     if set(map(type, values)) <= {str, type(None)}:
         missing = np.array([not value for value in values], bool)
-        present = [value for value in values if value]
-        made = not numbers_in_text
-        return _parse_texts(present, missing, point, form, also_missing, where, made_texts=made)
+        return _parse_texts([value for value in values if value], missing, parsing)
     missing = np.array([_is_missing(value) for value in array], bool)
     present = list(array[~missing])
     parsed = _numbers_of_objects(present)
@@ -316,23 +310,13 @@ def _parse_objects(
         note = lost_digits_note(parsed, lambda rows: exact[rows].tolist()) if kind == "f" else ""
         return ParsedColumn(column, note)
     if all(isinstance(value, str | numbers.Real | datetime.time) for value in present):
-        made = not numbers_in_text and all(isinstance(value, str) for value in present)
-        return _parse_texts(present, missing, point, form, also_missing, where, made_texts=made)
+        return _parse_texts(present, missing, parsing)
     return ParsedColumn(encode_texts(present, missing))
 
 
-def _parse_texts(
-    present: list[Any],
-    missing: NDArray[np.bool_],
-    point: str | None,
-    form: Form | None,
-    also_missing: Collection[str],
-    where: Callable[[int], str],
-    *,
-    made_texts: bool,
-) -> ParsedColumn:
-    """Parse texts, among them perhaps numbers; ``made_texts`` keeps texts of digits as levels."""
-    missing_texts = MISSING.union(also_missing)
+def _parse_texts(present: list[Any], missing: NDArray[np.bool_], parsing: Parsing) -> ParsedColumn:
+    """Parse the present values of a column, texts among which there may be numbers."""
+    missing_texts = MISSING.union(parsing.also_missing)
     position: dict[Any, int] = {}
     codes = np.array([position.setdefault(value, len(position)) for value in present], np.intp)
     trimmed = [str(value).strip() for value in position]
@@ -340,10 +324,12 @@ def _parse_texts(
     texts = np.full(len(missing), "", object)
     texts[~missing] = object_array(clean)[codes]
     note = ""
-    if present and made_texts and form is None and all(map(is_number, filter(None, trimmed))):
+    keep_texts = not parsing.numbers_in_text and all(isinstance(value, str) for value in position)
+    numeric = all(map(is_number, filter(None, trimmed)))
+    if present and keep_texts and parsing.form is None and numeric:
         note = "texts that all are numbers are a category; convert them to have numbers"
     else:
-        inferred = infer(texts, point=point, form=form, where=where)
+        inferred = infer(texts, point=parsing.point, form=parsing.form, where=parsing.where)
         if not holds_texts(inferred.values):
             return ParsedColumn(inferred.values, inferred.note, inferred.form)
     cleared = [i for i, (old, new) in enumerate(zip(trimmed, clean, strict=True)) if old != new]

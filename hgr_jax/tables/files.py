@@ -27,6 +27,7 @@ from hgr_jax._optional import require
 from hgr_jax.tables.columns import (
     Category,
     Frame,
+    Parsing,
     Unusable,
     add_note,
     as_frame,
@@ -334,14 +335,8 @@ def _parse_typed_columns(
     also = [text.strip().lower() for text in reading.na]
     places = {name: place for place, name in enumerate(names)}
     for name in chosen_names(shown, names, reading):
-        values, note, form = parse_column(
-            column(places[name]),
-            point=reading.decimal,
-            form=reading.forms.get(name),
-            also_missing=also,
-            where=where,
-            numbers_in_text=numbers_in_text,
-        )
+        parsing = Parsing(reading.decimal, reading.forms.get(name), also, where, numbers_in_text)
+        values, note, form = parse_column(column(places[name]), parsing)
         if isinstance(values, Unusable):
             skipped[name] = values.reason
             continue

@@ -258,20 +258,15 @@ def open_path(
 
 def _has_few_rows(file: Path, is_small: Callable[[int], bool]) -> bool:
     """Count the rows of a file until they are no longer few."""
-    if file.name.lower().endswith(PARQUET):
-        with (
-            _explaining_part_errors(printable(str(file))),
-            require("pyarrow.parquet", "stream").ParquetFile(file) as opened,
-        ):
-            return is_small(opened.metadata.num_rows)
-    lines = 0
-    with (
-        _explaining_part_errors(printable(str(file))),
-        arrow().input_stream(str(file), compression="detect") as stream,
-    ):
-        while is_small(lines) and (block := stream.read(2**20)):
-            lines += block.count(b"\n")
-    return is_small(lines)
+    with _explaining_part_errors(printable(str(file))):
+        if file.name.lower().endswith(PARQUET):
+            with require("pyarrow.parquet", "stream").ParquetFile(file) as opened:
+                return is_small(opened.metadata.num_rows)
+        lines = 0
+        with arrow().input_stream(str(file), compression="detect") as stream:
+            while is_small(lines) and (block := stream.read(2**20)):
+                lines += block.count(b"\n")
+        return is_small(lines)
 
 
 def names_several(path: Path) -> bool:
