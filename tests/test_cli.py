@@ -76,7 +76,7 @@ def test_demo(tmp_path: Path) -> None:
     done = run("demo", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "435 pairs of 30 columns, 569 rows, polynomials of degree 2 and 3" in done.stdout
-    listed = done.stdout.partition("\nPairs by what ranks show beyond")[2].split("\n\n")[1]
+    listed = done.stdout.partition("\nPairs by HGR of ranks above |Spearman|")[2].split("\n\n")[1]
     ranked = [re.split(r"\s{2,}", line.strip()) for line in listed.splitlines()[1:]]
     assert [row[0] for row in ranked] == ["1", "2", "3"]
     kept = Scan.load(tmp_path / "shown" / "scan.npz")

@@ -160,7 +160,7 @@ def test_steps_are_shown_on_a_terminal_only(folder: Path, monkeypatch: pytest.Mo
         assert run_scan() == 0
     steps = [
         "reading t.csv",
-        "looking at 15 pairs in full",
+        "computing the details of 15 pairs",
         "writing pairs.csv, pairs.parquet and scan.npz",
         "writing report.html with 12 pairs drawn",
         "drawing heat_map.png",

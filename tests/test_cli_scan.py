@@ -106,7 +106,7 @@ class TestScan:
         with_a_category = entries(next(line for line in lines if "kind" in line))
         assert with_a_category[5:7] == ["-", "-"]  # |Spearman| and |Pearson|
         assert any(SCRIPT in line for line in lines)
-        assert "null 95%: what HGR-KB of ranks stays below, 95 times of 100, where" in said
+        assert "null 95%: 95% quantile of HGR-KB of ranks" in said
         assert "nan" not in said.lower()
         for name in ("pairs.csv", "report.html", "heat_map.png"):
             assert str(Path("hgr-jax-scan") / name) in said

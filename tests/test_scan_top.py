@@ -374,4 +374,4 @@ def test_command_that_keeps_none(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "few.csv").write_text("\n".join(lines))
     out = ["--out", str(tmp_path / "out")]
     assert main(["scan", str(tmp_path / "few.csv"), "--keep", "3", "--sort", "excess", *out]) == 0
-    assert "no pair has what they are kept by" in capsys.readouterr().out
+    assert "no pair could be ranked, and none is kept" in capsys.readouterr().out

@@ -19,7 +19,7 @@ from hgr_jax import fairness
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._version import __version__
-from hgr_jax.cli.outputs import save_shown, step_shown
+from hgr_jax.cli.outputs import print_messages, save_shown, step_shown
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import KB, SK, Certificate, FairnessReport, NoSolutionFound, Penalty, report
 from hgr_jax.fairness.data import split_rows
@@ -85,7 +85,7 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     since, frame = frame.first_dates(), frame.in_days()
     for name in needed:
         frame.column(name)
-    usable = usable_rows(frame, (options.target, options.protected))
+    usable = usable_rows(frame, needed)
     left_out = frame.rows - usable.rows
     problem = encode_supervised(usable, options.target, options.protected)
     train, test = split(problem, options)
@@ -95,9 +95,8 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     also = f"; {left_out} with a missing or infinite value left out" if left_out else ""
     target, protected = printable(options.target), printable(options.protected)
     print(f"{frame.source}: {usable.rows} rows{also}")
-    for label, messages in (("skipped", frame.skipped), ("note", frame.notes)):
-        for name, reason in messages.items():
-            print(f"{label}: {printable(name)}: {printable(reason)}")
+    print_messages("skipped", frame.skipped)
+    print_messages("note", frame.notes)
     print(f"{kind} of {target}, protected {protected}, {len(problem.inputs)} inputs")
     print(f"{len(train.y)} training rows, {len(test.y)} validation rows", flush=True)
     before, after = train_both(train, options)

@@ -65,11 +65,12 @@ def _run(options: argparse.Namespace) -> int:
             outputs.check_not_read(options.out / name, inputs, another="folder")
         if not options.force:
             outputs.check_unwritten(options.out, names)
+    reading = _options_of(options, Reading)
     if options.command == "fair":
         from hgr_jax.cli import fair
 
         chosen = _options_of(options, fair.FairOptions)
-        fair.report_training(options.file, chosen, _options_of(options, Reading), options.out)
+        fair.report_training(options.file, chosen, reading, options.out)
         return 0
     if options.command == "predict":
         from hgr_jax.cli import predict
@@ -78,7 +79,6 @@ def _run(options: argparse.Namespace) -> int:
             outputs.check_not_read(options.out, [*inputs, predict.description_of(options.model)])
             if not options.force:
                 outputs.check_absent(options.out)
-        reading = _options_of(options, Reading)
         predict.report_predictions(options.model, options.file, reading, options.out)
         return 0
 
@@ -90,10 +90,9 @@ def _run(options: argparse.Namespace) -> int:
             pair.report_scan_demo(settings, options.out)
         elif options.command == "scan":
             chosen = _options_of(options, scan.ScanOptions)
-            scan.report_file(options.file, chosen, options.out, _options_of(options, Reading))
+            scan.report_file(options.file, chosen, options.out, reading)
         else:
             columns = (options.column_a, options.column_b)
-            reading = _options_of(options, Reading)
             pair.report_pair(options.file, columns, options.h, options.k, options.out, reading)
     if options.command == "demo":
         from hgr_jax.cli import fair

@@ -41,7 +41,6 @@ def command_parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--top", type=_positive, default=10, help="pairs to list (default 10)")
     _add_out(demo, "hgr-jax-demo", "folder for the report and pictures")
-    _add_force(demo)
     _add_open(demo)
 
     scan = commands.add_parser(
@@ -64,7 +63,7 @@ def command_parser() -> argparse.ArgumentParser:
     pair.add_argument("column_a", metavar="COL_A", help="name of the first column")
     pair.add_argument("column_b", metavar="COL_B", help="name of the second column")
     _add_reading(pair)
-    _add_out(pair, "hgr-jax-pair", "folder for the picture")
+    _add_out(pair, "hgr-jax-pair", "folder for the picture", force=False)
 
     fair = commands.add_parser(
         "fair",
@@ -128,33 +127,27 @@ _FOLDERS = {
 """How shtab completes names of files and folders in each shell."""
 
 
-def _complete_with(action: Any, by: Mapping[str, str]) -> None:
-    """Set how each shell completes the value of an option."""
-    action.complete = by
+def _add_path(
+    command: argparse.ArgumentParser, name: str, completion: Mapping[str, str], **options: Any
+) -> None:
+    """Add an argument that a shell completes as the name of a file or folder."""
+    action: Any = command.add_argument(name, **options)
+    action.complete = completion
 
 
 def _add_file(command: argparse.ArgumentParser, *, also: str = "") -> None:
-    file = command.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE",
-        help="CSV, Parquet, Feather, JSON or .xlsx, perhaps in .gz or .zip; - for standard input"
-        + also,
-    )
-    _complete_with(file, _FILES)
+    text = "CSV, Parquet, Feather, JSON or .xlsx, perhaps in .gz or .zip; - for standard input"
+    _add_path(command, "file", _FILES, type=Path, metavar="FILE", help=text + also)
 
 
-def _add_out(command: argparse.ArgumentParser, folder: str, text: str) -> None:
-    out = command.add_argument(
-        "--out", type=_path, default=Path(folder), help=f"{text} (default {folder})"
-    )
-    _complete_with(out, _FOLDERS)
-
-
-def _add_force(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--force", action="store_true", help="write over the files of an earlier run"
-    )
+def _add_out(
+    command: argparse.ArgumentParser, folder: str, text: str, *, force: bool = True
+) -> None:
+    text = f"{text} (default {folder})"
+    _add_path(command, "--out", _FOLDERS, type=_path, default=Path(folder), help=text)
+    if force:
+        text = "write over the files of an earlier run"
+        command.add_argument("--force", action="store_true", help=text)
 
 
 def _add_open(command: argparse.ArgumentParser) -> None:
@@ -183,7 +176,7 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
         "--decimal",
         choices=(".", ","),
         metavar="POINT",
-        help="decimal point of all numbers: . or , (default: found out)",
+        help="decimal point of all numbers: . or , (default: inferred)",
     )
     command.add_argument(
         "--no-header",
@@ -200,7 +193,7 @@ def _add_scan_options(scan: argparse.ArgumentParser) -> None:
         scan, also="; or a folder of CSV and Parquet files, or a pattern such as 'part-*.csv'"
     )
     several("--target", help="only pairs with this column; may be given several times")
-    several("--given", help="take out what this column explains; may be given several times")
+    several("--given", help="remove what this column explains; may be given several times")
     several(
         "--categories", help="a column of numbers to read as a category; may be given several times"
     )
@@ -212,31 +205,29 @@ def _add_scan_options(scan: argparse.ArgumentParser) -> None:
         "--keep",
         type=_positive,
         metavar="N",
-        help="of a table of thousands of columns, in memory: keep only the first N pairs, by the"
-        " p-value unless --sort is correlation or excess; the rest is tested, but not shown",
+        help="for a table of thousands of columns, in memory: test all pairs, but keep only the"
+        " first N, by p-value unless --sort is correlation or excess",
     )
-    _complete_with(
-        scan.add_argument(
-            "--checkpoint",
-            type=_path,
-            metavar="FOLDER",
-            help="with --keep, or of files that are read batch by batch: keeps what was found so"
-            " far there, from which a run that was stopped goes on",
-        ),
+    _add_path(
+        scan,
+        "--checkpoint",
         _FOLDERS,
+        type=_path,
+        metavar="FOLDER",
+        help="with --keep, or for files that are read batch by batch: save the progress there, so"
+        " that an interrupted run can continue",
     )
     add(
         "--sort",
         str,
         "rank_excess",
-        "by what HGR-KB of ranks shows beyond |Spearman|, by HGR-KB, by its excess over |Pearson|,"
-        " or by p-value",
+        "by HGR-KB of ranks above |Spearman|, by HGR-KB, by its excess over |Pearson|, or by"
+        " p-value",
         choices=("rank_excess", "correlation", "excess", "pvalue"),
     )
-    add("--permutations", _positive, 999, "where a p-value needs them", metavar="N")
-    add("--seed", _seed, 0, "of them", metavar="N")
-    _add_out(scan, "hgr-jax-scan", "folder for what is written")
-    _add_force(scan)
+    add("--permutations", _positive, 999, "permutations of a p-value that needs them", metavar="N")
+    add("--seed", _seed, 0, "of the permutations", metavar="N")
+    _add_out(scan, "hgr-jax-scan", "folder for the report, the pairs and the picture")
     _add_open(scan)
 
 
@@ -272,26 +263,15 @@ def _add_fair_options(fair: argparse.ArgumentParser) -> None:
     add("--validation", _share, 0.2, "share of the rows that is not trained on", metavar="SHARE")
     add("--seed", _seed, 0, "of the split, the weights and the batches", metavar="N")
     _add_out(fair, "hgr-jax-fair", "folder for model, history and pictures")
-    _add_force(fair)
 
 
 def _add_predict_options(predict: argparse.ArgumentParser) -> None:
-    model = predict.add_argument(
-        "model",
-        type=Path,
-        metavar="MODEL",
-        help="model.npz of `hgr-jax fair`, with model.json beside it, or a file of `save`",
-    )
-    _complete_with(model, _FILES)
+    text = "model.npz of `hgr-jax fair`, with model.json beside it, or a file of `save`"
+    _add_path(predict, "model", _FILES, type=Path, metavar="MODEL", help=text)
     _add_file(predict)
     _add_reading(predict)
-    out = predict.add_argument(
-        "--out",
-        type=_path,
-        metavar="CSV",
-        help="file for the predictions (default: they are printed)",
-    )
-    _complete_with(out, _FILES)
+    text = "file for the predictions (default: they are printed)"
+    _add_path(predict, "--out", _FILES, type=_path, metavar="CSV", help=text)
     predict.add_argument("--force", action="store_true", help="write over the file of --out")
 
 

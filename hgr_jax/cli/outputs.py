@@ -7,9 +7,9 @@ import io
 import itertools
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from hgr_jax._texts import shortened
 from hgr_jax.plotting import save_figure
@@ -73,6 +73,12 @@ def free_path(path: Path) -> Path:
     """Return a path, or the first of ``name-2``, ``name-3``, ... that does not exist."""
     others = (path.with_stem(f"{path.stem}-{i}") for i in itertools.count(2))
     return next(p for p in itertools.chain([path], others) if not p.exists())
+
+
+def print_messages(label: str, messages: Mapping[str, str], file: TextIO | None = None) -> None:
+    """Print a line for each column or file that has a message."""
+    for name, message in messages.items():
+        print(f"{label}: {printable(name)}: {printable(message)}", file=file)
 
 
 @contextlib.contextmanager

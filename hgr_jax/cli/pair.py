@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
-from hgr_jax.cli.outputs import free_path, save_shown
+from hgr_jax.cli.outputs import free_path, print_messages, save_shown
 from hgr_jax.cli.scan import ScanOptions, report_scan
 from hgr_jax.core.fits import KBFit, Status
 from hgr_jax.inference.resampling import cross_fitted
@@ -131,8 +131,7 @@ def _print_heading(
     dropped = frame.rows - rows
     left_out = f", {dropped} with a missing or infinite value left out" if dropped else ""
     print(f"{printable(names[0])} and {printable(names[1])}: {rows} rows{left_out}")
-    for name, note in notes.items():
-        print(f"note: {printable(name)}: {printable(note)}")
+    print_messages("note", notes)
     print()
 
 

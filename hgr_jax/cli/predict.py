@@ -12,7 +12,7 @@ import numpy as np
 
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
-from hgr_jax.cli.outputs import harmless
+from hgr_jax.cli.outputs import harmless, print_messages
 from hgr_jax.fairness.estimators import load_model
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
@@ -49,8 +49,7 @@ def report_predictions(model: Path, path: Path, reading: Reading, out: Path | No
             " out from this file alone",
             file=sys.stderr,
         )
-    for name, note in {**frame.notes, **level_notes}.items():
-        print(f"note: {printable(name)}: {printable(note)}", file=sys.stderr)
+    print_messages("note", {**frame.notes, **level_notes}, sys.stderr)
     if lacking := int(np.isnan(x).any(axis=1).sum()):
         print(f"note: {lacking} row(s) lack an input and have no prediction", file=sys.stderr)
     text = {"index": False, "float_format": "%.9g"}

@@ -272,37 +272,28 @@ HEADERS = {
     "column a": ("a", ""),
     "column b": ("b", ""),
     "KB": ("correlation", "HGR-KB: the largest correlation between polynomials of the two columns"),
-    "of ranks": (
-        "rank_correlation",
-        "the same of the ranks of their values, which no single row can make",
-    ),
+    "of ranks": ("rank_correlation", "HGR-KB of the ranks, which no single row can dominate"),
     "|Spearman|": ("spearman", "what a monotone relation explains; none with a category"),
     "excess": (
         "rank_excess",
-        "HGR-KB of ranks, less its bias, above |Spearman| or level means: what is not monotone",
+        "HGR-KB of ranks, less its bias, above |Spearman| or level means: the non-monotone part",
     ),
     "|Pearson|": ("pearson", "what a straight line explains; none with a category"),
-    "p-value": ("pvalue", "how often independent columns show as much dependence, by their ranks"),
+    "p-value": ("pvalue", "probability that ranks of independent columns depend as much"),
     "adjusted p": (
         "adjusted_pvalue",
         "the p-value for so many pairs (Benjamini-Hochberg): at most 0.05 is more than chance",
     ),
-    "null 95%": (
-        "null_95",
-        "what HGR-KB of ranks stays below, 95 times of 100, where columns are independent",
-    ),
+    "null 95%": ("null_95", "95% quantile of HGR-KB of ranks of independent columns"),
     "corrected": ("corrected", "HGR-KB less its upward bias"),
-    "one row": (
-        "one_row",
-        "the largest part of the correlation that one row makes (of the first pairs)",
-    ),
+    "one row": ("one_row", "largest influence of a single row on the correlation (first pairs)"),
     "rows": ("n_obs", "rows where both columns are present"),
     "p-value from": (
         "pvalue_source",
         (
-            "a law of ranks, of several degrees at once; beside a category, Roy's law; exact of"
-            " two columns of two values; permutations of ranks (sampled: of a sample of the rows);"
-            " or, given other columns, random signs"
+            "a law of ranks at several degrees; for a category, Roy's law; exact for two columns of"
+            " two values; permutations of ranks (sampled: of a sample of the rows); random signs"
+            " given other columns"
         ),
     ),
 }
@@ -311,7 +302,7 @@ HEADERS = {
 PROBABILITIES = ("p-value", "adjusted p")
 
 ORDERED_BY = {
-    "rank_excess": ("excess", "what ranks show beyond |Spearman|, those more than chance first"),
+    "rank_excess": ("excess", "HGR of ranks above |Spearman|, significant pairs first"),
     "correlation": ("KB", "largest HGR-KB"),
     "excess": ("KB", "largest excess of HGR-KB over |Pearson|"),
     "pvalue": ("p-value", "smallest p-value"),

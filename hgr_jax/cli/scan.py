@@ -14,7 +14,13 @@ import numpy as np
 from hgr_jax._files import atomic_write
 from hgr_jax._texts import counted, shortened
 from hgr_jax.cli.html.page import write_html
-from hgr_jax.cli.outputs import harmless, open_in_browser, save_shown, step_shown
+from hgr_jax.cli.outputs import (
+    harmless,
+    open_in_browser,
+    print_messages,
+    save_shown,
+    step_shown,
+)
 from hgr_jax.cli.report import (
     DETAILS,
     ORDERED_BY,
@@ -31,6 +37,12 @@ from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading
 
 WIDEST_NAME = 32
+
+NULL_95 = "null 95%: 95% quantile of HGR-KB of ranks of independent columns"
+ONE_ROW = """\
+one row: largest influence of a single row on the correlation; if it is large, the row (from 0) \
+and KB without it
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +111,7 @@ def report_scan(
 
     # Write before printing: a reader such as `head` may close stdout early.
     shown = result.top(max(settings.top, DETAILS), by=settings.sort)
-    with step_shown(f"looking at {counted(len(shown), 'pair')} in full"):
+    with step_shown(f"computing the details of {counted(len(shown), 'pair')}"):
         pair_details = {(pair.a, pair.b): result.details(pair.a, pair.b) for pair in shown}
     with step_shown("writing pairs.csv, pairs.parquet and scan.npz"):
         _write_pairs(result, pair_details, settings.sort, folder)
@@ -135,9 +147,8 @@ def _print_scan(
             else ""
         )
     )
-    for label, messages in (("skipped", result.skipped), ("note", result.notes)):
-        for name, reason in messages.items():
-            print(f"{label}: {printable(name)}: {printable(reason)}")
+    print_messages("skipped", result.skipped)
+    print_messages("note", result.notes)
     totals = result.settings.get("top")
     if totals is not None:
         print(
@@ -154,7 +165,9 @@ def _print_scan(
     if not len(result):
         tested = totals is not None and totals["pairs"]
         print(
-            "no pair has what they are kept by" if tested else "no pair of columns is left to scan"
+            "no pair could be ranked, and none is kept"
+            if tested
+            else "no pair of columns is left to scan"
         )
         return
     listed = result.top(settings.top, by=settings.sort)
@@ -178,16 +191,11 @@ def _print_scan(
         )
     print(
         f"\n{count_discoveries(result):,} of {'these ' if totals else ''}{len(result):,} pairs are"
-        " more than chance at a false"
-        f" discovery rate of {FALSE_DISCOVERY_RATE:.0%}\n"
-        "null 95%: what HGR-KB of ranks stays below, 95 times of 100, where columns are independent"
+        f" more than chance at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}\n{NULL_95}"
     )
     if any(pair.ranks_disagree for pair in listed):
-        print("*: the value and that of the ranks disagree: few rows make one of them")
-    print(
-        "one row: the largest part of the correlation that one row makes; if that is much, which"
-        " row (from 0), and KB without it\n"
-    )
+        print("*: KB and KB of ranks disagree: few rows dominate one of them")
+    print(ONE_ROW)
 
 
 def _one_row(influence: Influence | None) -> str:
