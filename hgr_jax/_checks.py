@@ -123,8 +123,8 @@ def as_pair(
 
 
 def check_indexes(name: str, value: Any, other_name: str, other: Any) -> None:
-    """Refuse two of pandas whose labels differ: pandas would match these, arrays have none."""
-    indexes: list[Any] = [getattr(each, "index", None) for each in (value, other)]
+    """Refuse pandas objects with different indexes, since rows are matched by position."""
+    indexes: list[Any] = [getattr(variable, "index", None) for variable in (value, other)]
     labelled = all(hasattr(index, "equals") for index in indexes)  # a list has a method `index`
     if labelled and len(value) == len(other) and not indexes[0].equals(indexes[1]):
         raise ValueError(

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 _THREAD_PREFIX = "hgr_jax"
 """Prefix of the names of the pool's threads."""
@@ -71,14 +71,14 @@ class _BlasLimit:
             release(force=True)
 
 
-def in_threads(work: Callable[..., Result], *parts: Iterable[Any]) -> list[Result]:
+def in_threads(work: Callable[..., Returned], *parts: Iterable[Any]) -> list[Returned]:
     """Return ``list(map(work, *parts))``, computed by the pool and the calling thread."""
     tasks = list(zip(*parts, strict=False))
     # A thread of the pool that waited for the pool could wait for ever.
     if threading.current_thread().name.startswith(_THREAD_PREFIX):
         return [work(*task) for task in tasks]
     x64 = jnp.result_type(float) == jnp.float64
-    results: dict[int, Result] = {}
+    results: dict[int, Returned] = {}
     errors: dict[int, Exception] = {}
     waiting = deque(range(len(tasks)))
 

@@ -90,7 +90,6 @@ MODULES_WITH_EXAMPLES = [
     "plotting",
     "sklearn",
     "torch",
-    "_files",
     *(
         f"measures.{path.stem}"
         for path in sorted(Path(measures.__file__).parent.glob("*.py"))
