@@ -24,6 +24,7 @@ from bench import (
     first_use,
     guarantee,
     measures,
+    mutation,
     pair,
     peers,
     power,
@@ -375,6 +376,48 @@ def test_a_figure_is_a_cell_of_a_result() -> None:
     )
     with pytest.raises(LookupError, match="no row 'nobody' with a column 'KB'"):
         figures.cells("pair", "nobody", "KB")
+
+
+SOURCE = '''
+"""Text of 1."""
+TILE = 3
+FIRST = 0.5
+
+
+def within(x: int, most: int = 2, *, wise: bool = True) -> bool:
+    assert x > 4
+    if not wise and x < 5:
+        raise ValueError(f"{6}" + "7")
+    return "é" + str(x[most:])
+'''
+
+
+def test_mutants_are_of_what_is_computed() -> None:
+    mutants = mutation.mutants_of("some.py", SOURCE)
+    assert [(each.line, each.before, each.after) for each in mutants] == [
+        (4, "0.5", "0.55"),
+        (7, "2", "3"),
+        (7, "True", "False"),
+        (9, "not wise and x < 5", "not wise or x < 5"),
+        (9, "not wise", "wise"),
+        (9, "x < 5", "x <= 5"),
+        (9, "5", "6"),
+        (11, "'é' + str(x[most:])", "not ('é' + str(x[most:]))"),
+        (11, "most", "(most) + 1"),
+    ]
+    assert mutants[-1].applied(SOURCE) == SOURCE.replace("[most:", "[((most) + 1):")
+    assert mutants[-1].around == ("within",)
+
+
+def test_mutants_are_caught_by_tests_that_fail_for_them(tmp_path: Path) -> None:
+    test = "from some import FIRST\n\n\ndef test_first():\n    assert FIRST == 0.5\n"
+    for name, text in {"some.py": SOURCE, "test_some.py": test}.items():
+        (tmp_path / name).write_text(text)
+    first, second, *_ = mutation.mutants_of("some.py", SOURCE)
+    caught = mutation.caught_by(first, ["test_some.py"], tmp_path, limit=60)
+    assert caught == (True, "test_some.py::test_first")
+    assert mutation.caught_by(second, ["test_some.py"], tmp_path, limit=60) == (False, "no test")
+    assert (tmp_path / "some.py").read_text() == SOURCE
 
 
 def test_report_keeps_its_section_only(tmp_path: Path) -> None:
