@@ -13,6 +13,7 @@ import pytest
 import hgr_jax
 from bench.data import awkward_pair
 from hgr_jax.inference.permutation import orders, permutation_test
+from hgr_jax.kernels import fourier, indicators, splines
 
 ROWS, COUNT = 40, 50
 KEY = jax.random.key(7)
@@ -61,6 +62,21 @@ def test_kb_is_a_loop_over_permutations(weighted: bool, rng: np.random.Generator
     if weighted:
         options["weights"][3] = -1
         assert np.isnan(permuted(a, b, kb, **options).pvalue)
+
+
+@pytest.mark.parametrize(
+    ("h", "k"),
+    [
+        (fourier(1), splines((-1.0, 0.0, 1.0), 2)),
+        (indicators(4), 2),
+        (indicators(4), indicators(4)),
+    ],
+)
+@pytest.mark.usefixtures("x64")
+def test_kernels_of_kb_are_permuted_likewise(h: Any, k: Any) -> None:
+    a, b = awkward_pair("discrete", ROWS)
+    measure = functools.partial(hgr_jax.kb, h=h, k=k, solver="svd")
+    agrees(permuted(a, b, measure), slow(a, b, measure), 1e-9)
 
 
 def test_other_measures_with_their_options(rng: np.random.Generator) -> None:
