@@ -171,23 +171,25 @@ def _functions() -> list[tuple[str, str, set[str]]]:
 def likeliest(mutant: Mutant, room: str) -> list[str]:
     """The test files of a room, those first that mention what is changed, or its callers.
 
-    And theirs, up to four calls away, which count less; so do the others of the same module.
+    And theirs, up to four calls away, which count less; so do the others of the same module, and
+    the words of the line.  Short files come before long ones.
     """
     tests = ROOT / "tests"
     files = {f for name in ROOMS[room].split() for f in tests.glob(f"test_{name}.py")}
     words = {f"tests/{file.name}": _words(file.read_text()) for file in sorted(files)}
-    scores = {test: float(Path(mutant.path).stem in test) for test in words}
+    scores = {test: 10.0 * (Path(mutant.path).stem in test) for test in words}
     beside = {name for path, name, _ in _functions() if path == mutant.path}
+    line = _words((ROOT / mutant.path).read_text().splitlines()[mutant.line - 1])
     names, seen = set(mutant.around[-2:]), set[str]()
     for weight in (1.0, 0.3, 0.1, 0.03, 0.01):
-        for chosen, share in ((names, weight), (beside, 0.01)):
+        for chosen, share in ((names, weight), (beside, 0.01), (line, 0.1)):
             for name in sorted(chosen):
                 mention = [test for test in words if name in words[test]]
                 for test in mention:
                     scores[test] += share / len(mention)
         seen |= names
         names = {caller for _, caller, body in _functions() if body & names} - seen
-    return sorted(scores, key=lambda test: -scores[test])
+    return sorted(scores, key=lambda test: -scores[test] / len(words[test]) ** 0.5)
 
 
 def pytest_ends(
