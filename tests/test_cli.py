@@ -30,7 +30,7 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def environment() -> dict[str, str]:
     root = str(Path(__file__).parent.parent)
-    return {**os.environ, "PYTHONPATH": root, "PYTHONIOENCODING": "utf-8"}
+    return {**os.environ, "PYTHONPATH": root, "PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": ""}
 
 
 @pytest.fixture

@@ -25,7 +25,9 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         with leaving_on_interrupt("hgr-jax: interrupted"):
-            return _run(options)
+            status = _run(options)
+            sys.stdout.flush()
+            return status
     except (TableError, ImportError, FloatingPointError) as error:
         print(f"hgr-jax: error: {error}", file=sys.stderr)
         return 2
