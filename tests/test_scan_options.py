@@ -213,8 +213,40 @@ def test_columns_have_names_of_any_kind(names: Any, rng: np.random.Generator) ->
     assert len(hgr_jax.scan(table, target=one, test=None)) == 3
     assert len(hgr_jax.scan(table, target=[one], among=[two], test=None)) == 1
     assert len(hgr_jax.scan(table, given=one, test=None)) == 3
+    weights = hgr_jax.scan(table, weights=table[few].to_numpy(), test=None)
+    by_name = hgr_jax.scan(table, weights=few, test=None)
+    assert str(few) not in by_name.names
+    assert by_name[one, two].correlation == weights[one, two].correlation
     assert hgr_jax.scan(table, categories=[few], test=None).category(few) is not None
     with pytest.raises(KeyError, match=r"no column .* was scanned; there are"):
         found["none of them", one]
     with pytest.raises(ValueError, match="target 'none' is not a column; there are"):
         hgr_jax.scan(table, target="none")
+
+
+def test_a_single_kernel_of_ranks(rng: np.random.Generator) -> None:
+    x = np.exp(2 * rng.normal(size=(ROWS, 3)))
+    x[:, 1] = (np.log(x[:, 0]) + rng.normal(size=ROWS)) ** 2
+    found = scan(x, h=3, k=3, measure="rank_sk", test=None)
+    of_values = scan(x, h=3, k=3, measure="sk", test=None)
+    for i, j in found.pairs:
+        expected = reference.sk(rankdata(x[:, i]), rankdata(x[:, j]), 3)
+        assert found.correlation[i, j] == pytest.approx(expected, abs=1e-4)
+    assert abs(found.correlation[0, 1] - of_values.correlation[0, 1]) > 0.05
+
+
+def test_pairs_of_one_group_with_another(rng: np.random.Generator) -> None:
+    table = pd.DataFrame(rng.normal(size=(100, 5)), columns=[*"abcde"])
+    whole = scan(table, h=2, k=2, test=None)
+
+    def pairs_of(**options: Any) -> set[frozenset[str]]:
+        found = scan(table, h=2, k=2, test=None, **options)
+        for pair in found:
+            assert pair.correlation == pytest.approx(whole[pair.a, pair.b].correlation, abs=1e-6)
+        return {frozenset((pair.a, pair.b)) for pair in found}
+
+    assert pairs_of(target=["d", "e"], among=["a", 1]) == set(
+        map(frozenset, ("da", "db", "ea", "eb"))
+    )
+    assert pairs_of(among=["a", "b", "c"]) == set(map(frozenset, ("ab", "ac", "bc")))
+    assert pairs_of(target="a", among="b") == {frozenset("ab")}

@@ -31,8 +31,8 @@ from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.sources import Part, Source
 
-BYTES_OF_A_VALUE = 8
-"""Bytes of a value of a table that is gathered."""
+BYTES_PER_VALUE = 8
+"""Bytes per value of a gathered table."""
 
 SPARK_SCHEMA = "part int, found binary"
 
@@ -199,7 +199,7 @@ def scan_cluster(cluster: Cluster, request: Request) -> Scan:
     array = request.weights is not None and not isinstance(request.weights, str)
     if not array:
         check_batches(request, kinds, source.order)
-    fits = sum(counts) * len(kinds) * BYTES_OF_A_VALUE <= memory
+    fits = sum(counts) * len(kinds) * BYTES_PER_VALUE <= memory
     if request.needs_rows and not fits:
         request.refuse_batches(cluster.name, f"has {sum(counts):,} rows, more than memory allows")
     if request.needs_rows or is_small(sum(counts)):

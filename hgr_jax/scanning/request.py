@@ -360,6 +360,7 @@ def request_of(
     measure: str | Callable[[Any, Any], Any] = "kb",
     *,
     given: Given | ColumnChoice = None,
+    weights: Any = None,
     categories: Categories | Collection[Any] = (),
     test: Test | str | None = "auto",
     top: Top | int | None = None,
@@ -374,11 +375,19 @@ def request_of(
     return Request(
         measure_of(measure, 5 if h is None else h, 5 if k is None else k),
         given=given,
+        weights=str(weights) if _is_name(weights) else weights,
         categories=categories if isinstance(categories, Categories) else Categories(categories),
         test=test if test is None or isinstance(test, Test) else Test(test),
         top=top if top is None or isinstance(top, Top) else Top(top),
         **options,
     )
+
+
+def _is_name(weights: Any) -> bool:
+    """Return whether weights are the name of a column, of whatever type: 2019, ("loft", "kg")."""
+    if isinstance(weights, tuple):
+        return any(isinstance(part, str) for part in weights)
+    return weights is not None and np.ndim(weights) == 0
 
 
 def measure_of(measure: Any, h: Any, k: Any) -> Measure:
