@@ -56,7 +56,10 @@ def test_batches_are_those_of_the_whole(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["parts", "--na", "none"], "na is for a file that is read whole, and parts is read batch"),
+        (
+            ["parts", "--na", "none"],
+            "na is for CSV, and for a file that is read whole; parts",
+        ),
         (["parts", "--columns", "nothing"], "has no column 'nothing'"),
         (["parts", "--target", "nothing"], "target 'nothing' is not a column"),
         (["none-*.csv"], "no such file: none-*.csv"),

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import hgr_jax
+from tests.stream_support import of_batches
 
 ROWS = 400
 
@@ -101,3 +102,28 @@ def test_the_reader_changes_no_result(name: str, rng: np.random.Generator, tmp_p
         np.testing.assert_array_equal(found.source, expected.source)
         np.testing.assert_allclose(found.pvalue, expected.pvalue, atol=1e-9)
         np.testing.assert_array_equal(found.n_obs, expected.n_obs)
+
+
+@pytest.mark.parametrize("name", ["shop", "patterns", "kinds"])
+def test_batches_change_no_meaning(
+    name: str, rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts of a typed table (Parquet, Dask) are parsed as those of a frame, from all rows."""
+    table = TABLES[name][0](rng)
+    expected = hgr_jax.scan(table, test=None)
+    of_batches(100, monkeypatch)
+    table.to_parquet(tmp_path / "t.parquet", row_group_size=150)
+    frames = pytest.importorskip("dask.dataframe", reason="the extra dask is not installed")
+    readings = [
+        hgr_jax.scan(tmp_path, test=None),
+        hgr_jax.scan(frames.from_pandas(table, npartitions=3, sort=False), test=None),
+    ]
+    for found in readings:
+        assert found.names == expected.names
+        assert found.skipped == expected.skipped
+        assert found.notes == expected.notes
+        for column in expected.used:
+            one, other = found.category(column), expected.category(column)
+            assert (one and one.levels) == (other and other.levels)
+        np.testing.assert_array_equal(found.n_obs, expected.n_obs)
+        np.testing.assert_allclose(found.correlation, expected.correlation, atol=1e-6)

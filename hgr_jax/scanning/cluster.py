@@ -26,10 +26,18 @@ from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.state import ScanState, check_batches
 from hgr_jax.scanning.streaming import MAX_REPAIRS, joined_tables, rows_at_once
 from hgr_jax.scanning.survey import Survey, is_small
-from hgr_jax.tables.arrow_columns import as_arrow, decoded, kinds_of
+from hgr_jax.tables.arrow_columns import (
+    TextColumn,
+    as_arrow,
+    count_texts,
+    decoded,
+    kinds_of,
+    parse_columns,
+)
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.sources import Part, Source
+from hgr_jax.tables.texts import Meaning
 
 BYTES_PER_VALUE = 8
 """Bytes per value of a gathered table."""
@@ -89,6 +97,44 @@ class GatherPass:
 
 
 @dataclasses.dataclass(frozen=True)
+class TextPass:
+    """Which kinds the texts of some columns are of.
+
+    Attributes:
+      first: the position of the first row of each part.
+      names: of the columns.
+    """
+
+    first: Sequence[int]
+    names: Sequence[str]
+
+    def __call__(self, tables: Tables, part: int) -> dict[str, TextColumn]:
+        """Return the counts of a part."""
+        texts, row = dict[str, TextColumn](), self.first[part]
+        for table in tables:
+            texts = count_texts(table, self.names, row, texts)
+            row += table.num_rows
+        return texts
+
+
+def joined_texts(one: dict[str, TextColumn], other: dict[str, TextColumn]) -> dict[str, TextColumn]:
+    """Return the counts of the rows of both."""
+    return {name: one[name] + other[name] if name in one else other[name] for name in other} or one
+
+
+@dataclasses.dataclass(frozen=True)
+class ParsedPass:
+    """Another pass, over tables whose columns of text are parsed."""
+
+    one: Pass
+    meanings: Mapping[str, Meaning]
+
+    def __call__(self, tables: Tables, part: int) -> Any:
+        """Return what the pass gives."""
+        return self.one((parse_columns(table, self.meanings) for table in tables), part)
+
+
+@dataclasses.dataclass(frozen=True)
 class SurveyPass:
     """Counts, levels, extremes and a sample; see `Survey`.
 
@@ -96,6 +142,7 @@ class SurveyPass:
       first: the position of the first row of each part.
       kinds, categories, weights: as `Survey` takes them.
       rows: number of rows that are taken at a time.
+      notes: on how columns were read.
     """
 
     first: Sequence[int]
@@ -103,11 +150,16 @@ class SurveyPass:
     categories: Collection[str]
     weights: str | None
     rows: int
+    notes: Mapping[str, str]
 
     def __call__(self, tables: Tables, part: int) -> Survey:
         """Return the survey of a part."""
         survey = Survey(
-            self.kinds, categories=self.categories, weights=self.weights, first=self.first[part]
+            self.kinds,
+            categories=self.categories,
+            weights=self.weights,
+            first=self.first[part],
+            notes=self.notes,
         )
         for table in _cut(tables, self.rows):
             where = f"part {part}"
@@ -205,17 +257,26 @@ def scan_cluster(cluster: Cluster, request: Request) -> Scan:
     if request.needs_rows or is_small(sum(counts)):
         gather_rows = GatherPass(kinds)
         table = cluster.total(gather_rows, gather_rows.join)
-        return scan_arrow(table, source.order, request)
+        return scan_arrow(table, source.order, request, {})
     rows = rows_at_once(memory, len(kinds))
     first = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()
+    meanings: dict[str, Meaning] = {}
+    if source.texts:
+        texts = cluster.total(TextPass(first, source.texts), joined_texts)
+        source, meanings = source.parsed(texts)
+
+    def total(one: Pass, join: Callable[[Any, Any], Any]) -> Any:
+        return cluster.total(ParsedPass(one, meanings) if meanings else one, join)
+
     categories, weights = sorted(request.categories.names), request.weights
     assert weights is None or isinstance(weights, str)
-    survey = cluster.total(SurveyPass(first, kinds, categories, weights, rows), joined_surveys)
+    survey_rows = SurveyPass(first, source.kinds, categories, weights, rows, source.notes)
+    survey = total(survey_rows, joined_surveys)
     state = ScanState.of_survey(survey, request, exact=True).in_order(source.order)
     x64 = dtype_of_sums() == np.float64
     for repairs in range(1 + MAX_REPAIRS):
         plan = state.parts[0]
-        sums = cluster.total(SumPass(plan, x64, rows), joined_sums)
+        sums = total(SumPass(plan, x64, rows), joined_sums)
         if sums is None or sums.seen != plan.expected:
             raise TableError(
                 f"{cluster.name} had {plan.expected:,} rows at first, and"
@@ -228,7 +289,7 @@ def scan_cluster(cluster: Cluster, request: Request) -> Scan:
         state = state.repaired()
 
     def gather(plan: Plan, pairs: Integers) -> list[Floats]:
-        pair_rows: list[Floats] = cluster.total(PairRowsPass(plan, pairs, rows), joined_rows)
+        pair_rows: list[Floats] = total(PairRowsPass(plan, pairs, rows), joined_rows)
         return pair_rows
 
     return state.scan_of(request, gather)

@@ -14,7 +14,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +97,13 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
     return scan_pairs(in_memory, request, *pairs_of(columns, selection))
 
 
-def scan_arrow(table: Any, order: Sequence[str], request: Request) -> Scan:
+def scan_arrow(
+    table: Any, order: Sequence[str], request: Request, notes: Mapping[str, str]
+) -> Scan:
     """Return the scan of a table of Arrow that was gathered.
 
-    ``order`` has the names of all columns, those too that no scan can use.
+    ``order`` has the names of all columns, those too that no scan can use; ``notes`` are on how
+    columns and files were read.
     """
     if request.names is not None:
         if len(request.names) != table.num_columns:
@@ -109,7 +112,9 @@ def scan_arrow(table: Any, order: Sequence[str], request: Request) -> Scan:
             )
         table, order = table.rename_columns(list(request.names)), list(request.names)
     categories = request.categories
-    read = as_columns(table, categories=categories.names, integers_up_to=categories.integers_up_to)
+    read = as_columns(
+        table, categories=categories.names, integers_up_to=categories.integers_up_to, notes=notes
+    )
     skipped = read.skipped | dict.fromkeys(
         (name for name in order if name not in read.names), "neither numbers nor text"
     )

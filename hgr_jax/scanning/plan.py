@@ -284,7 +284,7 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
       tested: whether there are to be p-values, by ranks.
       exact: whether the survey was of all rows, and not of a sample.
     """
-    columns, sample = _PlannedColumns(), survey.sample()
+    columns, sample = _PlannedColumns(notes=dict(survey.notes)), survey.sample()
     for name in survey.kinds:
         if name in survey.as_text:
             _plan_category(survey, name, columns, sample, exact=exact)
@@ -294,12 +294,14 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
                 columns.skipped[name] = constant_reason(low[0] if len(low) else np.nan)
             else:
                 columns.numbers.append(name)
-        if name not in columns.skipped:
+        if name in columns.skipped:
+            note = columns.notes.pop(name, "")
+            columns.skipped[name] = "; ".join(filter(None, [columns.skipped[name], note]))
+        else:
             if survey.infinite[name]:
                 note_infinite(columns.notes, name, survey.infinite[name])
-            if survey.rounded[name]:
-                remark = remark_on_lost_digits(f"in {survey.rounded[name]:,} rows")
-                add_note(columns.notes, name, remark)
+            if survey.rounded[name][0]:
+                add_note(columns.notes, name, remark_on_lost_digits(*survey.rounded[name]))
     return _fitted(survey, kernels, columns, sample, tested=tested, exact=exact)
 
 

@@ -22,7 +22,7 @@ from hgr_jax.scanning.request import CHECKPOINT_SECONDS, Request, dtype_of_sums
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.state import ScanState, check_batches, read_state, write_state
 from hgr_jax.scanning.survey import Survey, is_small
-from hgr_jax.tables.arrow_columns import ZONED, Chunk, decoded
+from hgr_jax.tables.arrow_columns import TEXT, ZONED, Chunk, TextColumn, count_texts, decoded
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.sources import Source
@@ -49,23 +49,24 @@ def scan_source(source: Source, request: Request, *, columns: Sequence[str] | No
       request: what is asked.
       columns: those to read, with the weights; None for all.
     """
-    kinds = {n: kind for n, kind in source.kinds.items() if columns is None or n in columns}
-    if not kinds:
+    source = source.select(columns)
+    if not source.kinds:
         raise TableError(f"{source.name} has no column of numbers or text")
-    order = [n for n in source.order if columns is None or n in columns]
+    order = source.order
     if request.weights is None or isinstance(request.weights, str):
-        check_batches(request, kinds, order)
-    passes = _Passes(source, kinds, request)
+        check_batches(request, source.kinds, order)
+    passes = _Passes(source, request)
     if request.needs_rows or is_small(source.rows):
         table = passes.gathered()
         if table is not None:
-            return scan_arrow(table, order, request)
+            return scan_arrow(table, order, request, source.notes)
         request.refuse_batches(source.name, "takes more than memory allows")
+    passes.parse_texts()
     state = passes.resumed()
     if state is None:
         survey, table = passes.survey()
         if table is not None:
-            return scan_arrow(table, order, request)
+            return scan_arrow(table, order, request, passes.source.notes)
         state = ScanState.of_survey(survey, request, exact=True).in_order(order)
         passes.save(state)
     state = passes.summed(state)
@@ -99,21 +100,31 @@ class _Passes:
       tables: number of batches that the present pass has taken.
     """
 
-    def __init__(self, source: Source, kinds: dict[str, str], request: Request) -> None:
-        self.source, self.kinds, self.request = source, kinds, request
-        self.rows = rows_at_once(request.execution.memory, len(kinds))
+    def __init__(self, source: Source, request: Request) -> None:
+        self.source, self.request = source, request
+        self.rows = rows_at_once(request.execution.memory, len(source.kinds))
         self.path = request.execution.checkpoint_file(STATE_CHECKPOINT)
         self.repairs = self.tables = 0
-        words = [source.name, source.stamp, kinds, self.rows, str(dtype_of_sums())]
-        text = json.dumps([*words, request.of_sums], default=str)
-        self.fingerprint = hashlib.sha256(text.encode()).hexdigest()
         self.saved = time.monotonic()
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The kinds of the columns."""
+        return self.source.kinds
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this scan from another."""
+        source = self.source
+        words = [source.name, source.stamp, source.kinds, self.rows, str(dtype_of_sums())]
+        text = json.dumps([*words, self.request.of_sums], default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def _bar(self, label: str) -> AbstractContextManager[Advance]:
         shown, rows = self.request.execution.progress, self.source.rows
         return progress_bar(shown, rows, unit="row", extra="stream", label=label, leave=False)
 
-    def _batches(self, kinds: dict[str, str], advance: Advance) -> Iterator[tuple[str, Any]]:
+    def _batches(self, kinds: Mapping[str, str], advance: Advance) -> Iterator[tuple[str, Any]]:
         for where, table in self.source.batches(list(kinds), self.rows):
             yield where, table
             advance(table.num_rows)
@@ -129,11 +140,27 @@ class _Passes:
                 kept.append(table)
         return joined_tables(kept, self.kinds)
 
+    def parse_texts(self) -> None:
+        """Decide from all rows which columns of text hold numbers or dates, and parse them."""
+        names = self.source.texts
+        if names:
+            texts, row = dict[str, TextColumn](), 0
+            with self._bar("texts") as advance:
+                for _, table in self._batches(dict.fromkeys(names, TEXT), advance):
+                    texts = count_texts(table, names, row, texts)
+                    row += table.num_rows
+            self.source, _ = self.source.parsed(texts)
+
     def survey(self) -> tuple[Survey, Any]:
         """Return the survey of all rows, and the table of Arrow if it is no more than a sample."""
         weights = self.request.weights
         assert weights is None or isinstance(weights, str)
-        survey = Survey(self.kinds, categories=self.request.categories.names, weights=weights)
+        survey = Survey(
+            self.kinds,
+            categories=self.request.categories.names,
+            weights=weights,
+            notes=self.source.notes,
+        )
         kept: list[Any] = []
         with self._bar("levels and a sample") as advance:
             for where, table in self._batches(self.kinds, advance):

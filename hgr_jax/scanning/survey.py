@@ -74,12 +74,13 @@ class Survey:
 
     Attributes:
       kinds: of the columns by name, without that of the weights.
+      notes: on how columns and files were read, by name.
       rows: number of rows, with those of weight 0.
       counted: number of rows of positive weight.
       weights: their sum, that of their squares, and the largest.
       shared: ``(c, c)``, rows in which two columns are present.
       infinite: number of infinite values of each column.
-      rounded: number of integers of each column that float64 does not hold.
+      rounded: number of integers of each column that float64 does not hold, and the first.
       levels: of each category; None of one that has too many.
       lowest, highest: the extremes of each column of numbers, sorted.
     """
@@ -92,6 +93,7 @@ class Survey:
         weights: str | None = None,
         sample_rows: int | None = None,
         first: int = 0,
+        notes: Mapping[str, str] | None = None,
     ) -> None:
         """Begin with no row; numbers among ``categories`` are counted as texts.
 
@@ -102,13 +104,14 @@ class Survey:
             name for name, kind in self.kinds.items() if kind == TEXT or name in categories
         )
         self.weights_name = weights
+        self.notes = dict(notes or {})
         self.sample_rows = SAMPLE_ROWS if sample_rows is None else sample_rows
         self.first, self.rows, self.counted = first, 0, 0
         self.weights = np.zeros(3)
         count = len(self.kinds)
         self.shared = np.zeros((count, count))
         self.infinite = dict.fromkeys(self.kinds, 0)
-        self.rounded = dict.fromkeys(self.kinds, 0)
+        self.rounded = dict.fromkeys(self.kinds, (0, ""))
         self.levels: dict[str, Levels | None] = {name: Levels.none() for name in self.as_text}
         numbers = [name for name in self.kinds if name not in self.as_text]
         self.lowest = {name: np.zeros(0) for name in numbers}
@@ -138,7 +141,7 @@ class Survey:
                 self._keep_extremes(name, columns[name])
             np.logical_not(np.isnan(columns[name]), out=present[place], casting="unsafe")
             self.infinite[name] += chunk.infinite.get(name, 0)
-            self.rounded[name] += chunk.rounded.get(name, 0)
+            self.rounded[name] = _added(self.rounded[name], chunk.rounded.get(name, (0, "")))
         counts = present.sum(axis=1, dtype=np.float64)
         whole = counts == chunk.rows
         holes = np.flatnonzero(~whole)
@@ -202,7 +205,7 @@ class Survey:
         whole.weights = np.append((self.weights + other.weights)[:2], heaviest)
         whole.shared = self.shared + other.shared
         whole.infinite = {n: count + other.infinite[n] for n, count in self.infinite.items()}
-        whole.rounded = {n: count + other.rounded[n] for n, count in self.rounded.items()}
+        whole.rounded = {n: _added(lost, other.rounded[n]) for n, lost in self.rounded.items()}
         whole.lowest = {
             n: np.sort(np.concatenate([kept, other.lowest[n]]))[:EXTREMES_KEPT]
             for n, kept in self.lowest.items()
@@ -235,6 +238,11 @@ class Survey:
         """
         order = np.argsort(self._places)
         return {name: values[order] for name, values in self._values.items()}
+
+
+def _added(one: tuple[int, str], other: tuple[int, str]) -> tuple[int, str]:
+    """Return the number of texts of two counts, and the first text of both."""
+    return one[0] + other[0], one[1] or other[1]
 
 
 def random_keys(places: NDArray[np.intp]) -> NDArray[np.uint64]:

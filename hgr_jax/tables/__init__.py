@@ -4,9 +4,11 @@ From top to bottom:
 
 * `supervised`: a table for a training: inputs, target and protected column;
 * `sources`: files, datasets and queries that are read batch by batch;
-* `files`: the only reader of files;
-* `delimited`: cells and columns of CSV;
+* `csv_files`: CSV files that are read block by block;
+* `files`: files that are read whole;
 * `arrow_columns`: columns of Arrow batches, by their types;
+* `meanings`: what Arrow columns of texts hold;
+* `delimited`: cells of CSV;
 * `columns`: columns of any kind, the only encoder of categories, and a table as a scan reads it;
 * `texts`: what texts mean, and how they are written;
 * `faults`: the error of files and columns that cannot be used.

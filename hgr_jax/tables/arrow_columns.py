@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.texts import MISSING
+from hgr_jax.tables.meanings import as_arrow_values, count_kinds, present_texts
+from hgr_jax.tables.texts import MISSING, KindCounts, Meaning, is_number
 
 NUMBER, BOOLEAN, DATE, ZONED, TIME, DURATION, TEXT = (
     "numbers",
@@ -43,14 +44,15 @@ class Chunk:
         are 0 and 1, dates days since 1970, times of day hours, durations days.
       texts: columns of text by name: codes ``(n,)``, -1 where missing, and the text of each code.
       infinite: number of infinite values, by column that has any.
-      rounded: number of integers that float64 does not hold exactly, by column that has any.
+      rounded: number of integers that float64 does not hold exactly, and the first, by column that
+        has any.
     """
 
     rows: int
     numbers: Mapping[str, NDArray[np.float64]]
     texts: Mapping[str, tuple[NDArray[np.integer], list[str]]]
     infinite: Mapping[str, int]
-    rounded: Mapping[str, int]
+    rounded: Mapping[str, tuple[int, str]]
 
     def take(self, rows: NDArray[np.bool_]) -> Chunk:
         """Return the rows of a mask."""
@@ -100,6 +102,92 @@ def _check_unique(names: Sequence[Any], where: str) -> None:
         )
 
 
+def kind_of_meaning(meaning: Meaning) -> str:
+    """Return the kind of the values that texts of a meaning are parsed into."""
+    if meaning.form.order == "zone":
+        return ZONED
+    return {"dates": DATE, "true or false": BOOLEAN}.get(meaning.kind.word, NUMBER)
+
+
+def parse_columns(table: Any, meanings: Mapping[str, Meaning]) -> Any:
+    """Return a table, or batch, with the columns of text that have a meaning parsed."""
+    if isinstance(table, arrow().RecordBatch):
+        table = arrow().Table.from_batches([table])
+    for place, name in enumerate(table.column_names):
+        if name in meanings:
+            values = as_arrow_values(present_texts(table.column(place)), meanings[name])
+            table = table.set_column(place, name, values)
+    return table
+
+
+@dataclasses.dataclass
+class TextColumn:
+    """What the texts of a column of a typed table hold; those of parts of it add up.
+
+    A table whose columns have types holds numbers as numbers.  Texts that all are plain numbers are
+    thus a category, since someone must have turned those numbers into texts.
+
+    Attributes:
+      counts: which kinds the texts are of.
+      numeric: whether all texts are plain numbers, those too that stand for a missing value.
+      missing: rows of texts that stand for a missing value; ``first_missing`` is the first of them.
+      category: whether the column has a type of categories.
+    """
+
+    counts: KindCounts = dataclasses.field(default_factory=KindCounts)
+    numeric: bool = True
+    missing: int = 0
+    first_missing: str = ""
+    category: bool = False
+
+    def __add__(self, other: TextColumn) -> TextColumn:
+        return TextColumn(
+            self.counts + other.counts,
+            self.numeric and other.numeric,
+            self.missing + other.missing,
+            self.first_missing or other.first_missing,
+            self.category or other.category,
+        )
+
+    @classmethod
+    def of(cls, column: Any, first_row: int) -> TextColumn:
+        """Count the texts of an Arrow column, whose first row has this position in its table."""
+        if arrow().types.is_dictionary(column.type):
+            return cls(category=True)
+        texts = present_texts(column)
+        trimmed = arrow().compute.utf8_trim_whitespace(column)
+        words = trimmed.filter(arrow().compute.is_null(texts)).drop_null()
+        words = words.filter(arrow().compute.not_equal(words, "")).to_pylist()
+        counts = count_kinds(texts, first_row=first_row)
+        numeric = counts.plain and all(map(is_number, words))
+        return cls(counts, numeric, len(words), words[0] if words else "")
+
+    def decide(self) -> tuple[Meaning | None, str]:
+        """Return what the texts mean, None of a category, and a note."""
+        if self.category:
+            return None, ""
+        note = ""
+        if self.numeric and self.counts.present:
+            note = "texts that all are numbers are a category; convert them to have numbers"
+        elif (meaning := self.counts.decide()) is not None:
+            return meaning, meaning.note
+        if self.missing:
+            missing = f"{self.missing:,} texts such as {self.first_missing!r} are missing"
+            note = "; ".join(filter(None, [note, missing]))
+        return None, note
+
+
+def count_texts(
+    table: Any, names: Sequence[str], row: int, so_far: Mapping[str, TextColumn]
+) -> dict[str, TextColumn]:
+    """Add columns of text of a table, whose first row has position ``row``, to earlier counts."""
+    counts = dict(so_far)
+    for name in names:
+        of_table = TextColumn.of(table.column(table.column_names.index(name)), row)
+        counts[name] = counts[name] + of_table if name in counts else of_table
+    return counts
+
+
 def decoded(table: Any, kinds: Mapping[str, str], where: str) -> Chunk:
     """Decode the columns in ``kinds``; a `TableError` if one is absent or of another kind."""
     numbers, texts, infinite, rounded = {}, {}, {}, {}
@@ -118,8 +206,8 @@ def decoded(table: Any, kinds: Mapping[str, str], where: str) -> Chunk:
             infinite[name] = int(is_infinite.sum())
             values = np.where(is_infinite, np.nan, values)
         numbers[name] = values
-        if count := _count_rounded(column, values):
-            rounded[name] = count
+        if lost := _find_rounded(column, values):
+            rounded[name] = lost
     return Chunk(table.num_rows, numbers, texts, infinite, rounded)
 
 
@@ -152,15 +240,16 @@ def _decode_numbers(column: Any, kind: str) -> NDArray[np.float64]:
     return np.asarray(values, np.float64) / unit if unit != 1 else np.asarray(values, np.float64)
 
 
-def _count_rounded(column: Any, values: NDArray[np.float64]) -> int:
-    """Return how many integers of a column float64 does not hold exactly."""
+def _find_rounded(column: Any, values: NDArray[np.float64]) -> tuple[int, str] | None:
+    """Return how many integers of a column float64 does not hold exactly, and the first of them."""
     pa = arrow()
     large = np.abs(values) >= 2.0**53
     if not pa.types.is_integer(column.type) or not large.any():
-        return 0
+        return None
     exact = column.fill_null(0).to_numpy()[large]
     with np.errstate(invalid="ignore"):  # the largest integer rounds up beyond its type
-        return int((values[large].astype(exact.dtype) != exact).sum())
+        lost = exact[values[large].astype(exact.dtype) != exact]
+    return (len(lost), str(lost[0])) if len(lost) else None
 
 
 def _decode_texts(column: Any) -> tuple[NDArray[np.integer], list[str]]:

@@ -500,6 +500,7 @@ def as_columns(
     names: Sequence[str] | None = None,
     categories: Collection[str] = (),
     integers_up_to: int = 0,
+    notes: Mapping[str, str] | None = None,
 ) -> Columns:
     """Parse the columns of a matrix or data frame.
 
@@ -513,6 +514,7 @@ def as_columns(
       names: names of the columns of an array; default ``x0, x1, ...``.
       categories: names of numeric columns that become categories.
       integers_up_to: columns of at most so many distinct integers become categories too.
+      notes: on how columns of a data frame were read, by name.
 
     Raises:
       TypeError: if ``table`` is not a table, or ``names`` or ``categories`` is a string.
@@ -553,6 +555,7 @@ def as_columns(
             _check_rows(given_names, series)
             rows = len(series[0]) if series else 0
         else:
+            builder.notes |= notes or {}
             frame, given_names = as_frame(table)
             series = [from_frame(frame, position) for position in range(len(given_names))]
             rows = len(frame)
@@ -628,6 +631,7 @@ class _Builder:
             return
         if note:
             add_note(self.notes, name, note)
+        note = self.notes.get(name, "")
         self._add_parsed(name, column, as_category=as_category)
         if note and name in self.skipped:
             self.skipped[name] += f"; {note}"

@@ -1,11 +1,8 @@
-"""Read the cells of CSV, and parse their columns.
-
-Cells are texts, for any encoding, delimiter and quoting.  Arrow casts a column of plain numbers or
-dates, which is fast; `texts.infer` parses any other.
-"""
+"""Read the cells of CSV, whole or in blocks: texts, for any encoding, delimiter and quoting."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import dataclasses
@@ -13,7 +10,7 @@ import functools
 import io
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,24 +18,15 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.texts import (
-    COMMA,
-    ISO_DATE,
-    MISSING,
-    NEARLY_ALL,
-    Form,
-    Inferred,
-    as_integer,
-    as_number,
-    in_seconds,
-    infer,
-    is_number,
-    lost_digits_note,
-    odd_values_note,
-    reading_note,
-)
+from hgr_jax.tables.texts import as_number
 
 DELIMITERS = ",;\t|"
+
+CSV_BLOCK = 2**23
+"""Bytes of a CSV file that are read at a time, where it is read block by block."""
+
+MAX_ROW_BYTES = 2**26
+"""Bytes in which a row must end, or a quote that opens in it is taken as never closed."""
 
 _BYTE_ORDER_MARKS = (
     (b"\xef\xbb\xbf", "utf-8-sig"),
@@ -55,7 +43,10 @@ _PRINTABLE_BYTES = range(0x20, 0x7F)
 
 @dataclasses.dataclass(frozen=True)
 class Cells:
-    """The texts of a CSV file, as Arrow arrays; rows start at byte ``start`` of ``body``."""
+    """The texts of a CSV file or of a block of it, as Arrow arrays.
+
+    Rows start at byte ``start`` of ``body``, which begins on line ``first_line`` of the file.
+    """
 
     shown: str
     body: bytes
@@ -63,6 +54,7 @@ class Cells:
     header: list[str]
     delimiter: str
     columns: list[Any]
+    first_line: int = 1
 
     def line(self, row: int) -> int:
         """Return the line of the file in which a row ends; blank lines are not rows."""
@@ -72,7 +64,7 @@ class Cells:
         # Where csv and Arrow differ (huge cells, open quotes), the line is approximate.
         with contextlib.suppress(csv.Error):
             next(itertools.islice(filled, row, None), None)
-        return reader.line_num + line_of(self.body, self.start) - 1
+        return reader.line_num + line_of(self.body, self.start) + self.first_line - 2
 
 
 def line_of(body: bytes, position: int) -> int:
@@ -106,18 +98,27 @@ def as_utf8(body: bytes, shown: str) -> tuple[bytes, str]:
                 f" {error.start} is none"
             ) from None
         if b"\0" not in body:
-            line = line_of(body, error.start)
-            note = f"line {line} is not UTF-8: the file is read as Windows-1252 (Latin-1)"
+            note = latin_note(line_of(body, error.start))
             try:
                 body = body.decode("cp1252").encode()
             except UnicodeDecodeError:  # cp1252 leaves five bytes undefined
                 body = body.decode("latin-1").encode()
+    _check_no_zero_byte(body, shown)
+    return body, note
+
+
+def latin_note(line: int) -> str:
+    """Return the note on a file that is not UTF-8, as this line shows."""
+    return f"line {line} is not UTF-8: the file is read as Windows-1252 (Latin-1)"
+
+
+def _check_no_zero_byte(body: bytes, shown: str, first_line: int = 1) -> None:
     if b"\0" in body:
+        line = line_of(body, body.index(0)) + first_line - 1
         raise TableError(
-            f"{shown} is not a text file (line {line_of(body, body.index(0))} holds a zero byte);"
+            f"{shown} is not a text file (line {line} holds a zero byte);"
             " expected CSV, Parquet, Feather, JSON or .xlsx"
         )
-    return body, note
 
 
 def check_not_zero(start: bytes, shown: str) -> None:
@@ -156,8 +157,18 @@ def read_cells(body: bytes, shown: str, *, header: bool = True, point: str | Non
       TableError: for no names or no rows, a row of another length than the header, or an open
         quote.
     """
-    begin, end, names, delimiter = _read_header(body, shown, point)
-    start = end if header else begin
+    begin, end, names, delimiter = read_header(body, shown, point)
+    cells = read_rows(body, end if header else begin, shown, (names, delimiter))
+    if not len(cells.columns[0]):
+        raise TableError(f"{shown} has a header but no rows")
+    return cells
+
+
+def read_rows(
+    body: bytes, start: int, shown: str, header: tuple[list[str], str], first_line: int = 1
+) -> Cells:
+    """Read the rows after byte ``start`` of UTF-8 text whose names and delimiter are known."""
+    names, delimiter = header
     blank: list[int] = []  # row numbers of lines of spaces
     uneven: list[Any] = []
 
@@ -169,12 +180,13 @@ def read_cells(body: bytes, shown: str, *, header: bool = True, point: str | Non
         return "skip"
 
     cells = _parse(body, start, shown, names, delimiter, handle)
+    cells = dataclasses.replace(cells, first_line=first_line)
     rows = len(cells.columns[0])
     ends = max(body.count(b"\n", start), body.count(b"\r", start))
     ends += body[-1:] not in (b"\n", b"\r")
     # A value spans several lines, or lines are empty, or the number of quotes is odd.
     if uneven or ends > rows + len(blank) or body.count(b'"', start) % 2:
-        _check_quotes(body, start, shown, delimiter)
+        _check_quotes(body, start, shown, delimiter, first_line=first_line)
     if uneven:
         row = uneven[0]
         place = row.number - 1 - sum(number < row.number for number in blank)
@@ -182,9 +194,59 @@ def read_cells(body: bytes, shown: str, *, header: bool = True, point: str | Non
             f"{shown}, line {cells.line(place)}: expected {row.expected_columns} values as in the"
             f" header, got {row.actual_columns}"
         )
-    if not rows:
-        raise TableError(f"{shown} has a header but no rows")
     return cells
+
+
+def read_blocks(path: str, shown: str, encoding: str) -> Iterator[tuple[bytes, int]]:
+    """Yield blocks of whole rows of a file as UTF-8, and the line on which each begins.
+
+    Raises:
+      UnicodeDecodeError: if the file is not of the encoding; its ``start`` is a byte of the block,
+        and its ``reason`` the line.
+      TableError: for a zero byte, and a quote that is never closed.
+    """
+    decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)()
+    waiting, line, read = b"", 1, b"\n"
+    with arrow().input_stream(path, compression="detect") as stream:
+        while read:
+            read = stream.read(CSV_BLOCK)
+            waiting += decoder.decode(read, final=not read).encode() if decoder else read
+            end = _end_of_rows(waiting) if read else len(waiting)
+            if not end and len(waiting) > MAX_ROW_BYTES:
+                _check_quotes(waiting, 0, shown, DELIMITERS, first_line=line)
+                end = waiting.rfind(b"\n") + 1
+            if not end:
+                continue
+            block, waiting = waiting[:end], waiting[end:]
+            if not block.isascii():
+                _check_utf8(block, line)
+            _check_no_zero_byte(block, shown, line)
+            yield block, line
+            line += line_of(block, len(block)) - 1
+
+
+def _check_utf8(block: bytes, first_line: int) -> None:
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        error.reason = str(first_line + line_of(block, error.start) - 1)
+        raise
+
+
+def _end_of_rows(body: bytes) -> int:
+    """Return where the last row ends that is surely whole, 0 if none is."""
+
+    def line_end(stop: int) -> int:
+        # A carriage return that comes last may be the first half of a line end.
+        return max(body.rfind(b"\n", 0, stop), body.rfind(b"\r", 0, min(stop, len(body) - 1)))
+
+    end = line_end(len(body))
+    open_quotes = body.count(b'"', 0, end + 1) % 2
+    while end >= 0 and open_quotes:
+        before = line_end(end)
+        open_quotes ^= body.count(b'"', before + 1, end + 1) % 2
+        end = before
+    return end + 1
 
 
 def read_headless_cells(body: bytes, shown: str, names: Sequence[str]) -> Cells:
@@ -229,7 +291,7 @@ def trimmed(column: Any) -> NDArray[Any]:
     return np.asarray(arrow().compute.utf8_trim_whitespace(column).to_numpy(), object)
 
 
-def _read_header(body: bytes, shown: str, point: str | None) -> tuple[int, int, list[str], str]:
+def read_header(body: bytes, shown: str, point: str | None) -> tuple[int, int, list[str], str]:
     """Return where the header begins and ends, its names, and the delimiter."""
     filled = _FILLED.search(body)
     begin = filled.start() if filled else len(body)
@@ -278,7 +340,12 @@ def _line_end(body: bytes, start: int) -> int:
 
 
 def _check_quotes(
-    body: bytes, start: int, shown: str, delimiter: str, stop: int | None = None
+    body: bytes,
+    start: int,
+    shown: str,
+    delimiter: str,
+    stop: int | None = None,
+    first_line: int = 1,
 ) -> None:
     """Raise for a quote that is never closed, or is closed lines later in the middle of a value."""
     field = re.compile(
@@ -289,132 +356,12 @@ def _check_quotes(
         if stop is not None and match.start() >= stop:
             return
         if not match["end"]:
-            line = line_of(body, match.start())
+            line = line_of(body, match.start()) + first_line - 1
             raise TableError(f"{shown}, line {line}: a quote is opened here and never closed")
         if match["after"].strip() and (b"\n" in match["inside"] or b"\r" in match["inside"]):
-            line, last = line_of(body, match.start()), line_of(body, match.end("inside"))
+            line = line_of(body, match.start()) + first_line - 1
+            last = line_of(body, match.end("inside")) + first_line - 1
             raise TableError(
                 f"{shown}, line {line}: a quote that is opened here is closed in line {last},"
                 f" before {match['after'].decode(errors='replace')!r}; expected a delimiter there"
             )
-
-
-_PLAIN = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
-
-
-def parse_cells(
-    cells: Cells,
-    position: int,
-    also_missing: Sequence[str],
-    point: str | None,
-    form: Form | None = None,
-) -> Inferred:
-    """Parse the column at a position: by Arrow if all texts are plain, else by `infer`.
-
-    ``also_missing`` are further missing texts, in lower case; ``point`` and ``form`` as in `infer`.
-    """
-    if form is not None:
-        point = form.point or "."
-    compute, column = arrow().compute, cells.columns[position]
-    trim = compute.utf8_trim_whitespace(column)
-    missing_texts = arrow().array(sorted(MISSING.union(also_missing)))
-    missing = compute.is_in(compute.utf8_lower(trim), value_set=missing_texts)
-    present = compute.if_else(missing, None, trim)
-    values = _cast_numbers(present) if point != "," else None
-    if values is not None:
-        lost = lost_digits_note(values, _integers_of(present))
-        return Inferred(values, lost, Form("numbers", _point_of(present)))
-    values = _cast_decimal_commas(present, sure=point == ",") if point != "." else None
-    if values is not None:
-        commas = compute.match_substring(present.fill_null(""), ",").to_numpy()
-        row, note = int(np.argmax(commas)), ""
-        if commas[row] and not point:
-            note = reading_note(present[row].as_py(), values[row], COMMA)
-        return Inferred(values, note, Form("numbers", ","))
-    dates = _cast_dates(present) if form is None or form.order != "zone" else None
-    if dates is not None:
-        return Inferred(dates, form=Form("dates", order="iso"))
-
-    def where(row: int) -> str:
-        return f"in line {cells.line(row)}"
-
-    inferred = _cast_nearly_all(present, where) if point != "," else None
-    if inferred is not None:
-        return inferred
-    texts = np.asarray(present.fill_null("").to_numpy(), object)
-    return infer(texts, point=point, form=form, where=where)
-
-
-def _point_of(present: Any) -> str:
-    """Return the decimal point of plain numbers, ``""`` if no number shows it."""
-    compute = arrow().compute
-    return "." if compute.any(compute.match_substring(present, ".")).as_py() else ""
-
-
-def _cast_numbers(present: Any) -> NDArray[np.float64] | None:
-    """Return texts as numbers, None if any text is not a number."""
-    try:
-        numbers = arrow().compute.cast(present, arrow().float64())
-    except arrow().ArrowInvalid:
-        return None
-    return np.asarray(numbers.to_numpy(), np.float64)
-
-
-def _cast_nearly_all(present: Any, where: Callable[[int], str]) -> Inferred | None:
-    """Parse texts nearly all of which are plain numbers, as `infer` would; None for other texts."""
-    plain = arrow().compute.match_substring_regex(present, _PLAIN)
-    odd = np.flatnonzero(~plain.fill_null(True).to_numpy())
-    count = len(present) - present.null_count
-    texts = present.take(arrow().array(odd)).to_pylist()
-    if len(odd) > (1 - NEARLY_ALL) * count or any("," in text for text in texts):
-        return None
-    values = _cast_numbers(arrow().compute.if_else(plain, present, None))
-    if values is None:
-        return None
-    values = values.copy()
-    notes: list[str] = []
-    missing = []
-    for row, text in zip(odd.tolist(), texts, strict=True):
-        value = as_number(text)
-        if value is None:
-            missing.append((row, text))
-            continue
-        values[row] = value
-        if not notes and not is_number(text):
-            notes.append(reading_note(text, value))
-    if missing:
-        row, text = missing[0]
-        notes.append(odd_values_note(count - len(missing), count, "numbers", text, where(row)))
-    notes.append(lost_digits_note(values, _integers_of(present)))
-    return Inferred(values, "; ".join(filter(None, notes)), Form("numbers", _point_of(present)))
-
-
-def _integers_of(present: Any) -> Callable[[NDArray[np.intp]], list[int | None]]:
-    """Return the function that `lost_digits_note` asks for the integers of rows."""
-
-    def integers(rows: NDArray[np.intp]) -> list[int | None]:
-        return [as_integer(text) for text in present.take(arrow().array(rows)).to_pylist()]
-
-    return integers
-
-
-def _cast_dates(present: Any) -> NDArray[Any] | None:
-    """Return texts as dates, None unless all are ISO dates."""
-    compute = arrow().compute
-    if not compute.all(compute.match_substring_regex(present, f"^{ISO_DATE}$")).as_py():
-        return None
-    try:
-        return in_seconds(compute.cast(present, arrow().timestamp("us")).to_numpy())
-    except arrow().ArrowInvalid:  # a day or time does not exist
-        return None
-
-
-def _cast_decimal_commas(present: Any, *, sure: bool) -> NDArray[np.float64] | None:
-    """Return texts with decimal commas as numbers, None if commas may separate thousands."""
-    compute = arrow().compute
-    if compute.any(compute.match_substring(present, ".")).as_py():
-        return None
-    thousands = r"^[-+]?[1-9][0-9]{0,2},[0-9]{3}$|^[^,]*$"
-    if not sure and compute.all(compute.match_substring_regex(present, thousands)).as_py():
-        return None
-    return _cast_numbers(compute.replace_substring(present, ",", "."))

@@ -16,7 +16,7 @@ import sys
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -39,15 +39,14 @@ from hgr_jax.tables.columns import (
     parse_column,
 )
 from hgr_jax.tables.delimited import (
-    Cells,
     arrow,
     as_utf8,
-    parse_cells,
     read_cells,
     read_headless_cells,
     trimmed,
 )
 from hgr_jax.tables.faults import TableError, check_names, listed, printable
+from hgr_jax.tables.meanings import parse_present, present_texts
 from hgr_jax.tables.texts import Form, header_kind, is_number
 
 READABLE = "CSV, Parquet, Feather, JSON or .xlsx, or one of these in .gz or .zip"
@@ -266,6 +265,22 @@ class Reading:
     header: bool = True
     forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
 
+    @property
+    def point(self) -> str | None:
+        """The decimal point of the file, None to infer it."""
+        commas = any(form.point == "," for form in self.forms.values())
+        return self.decimal or ("," if commas else None)
+
+    @property
+    def missing_texts(self) -> list[str]:
+        """`na` in lower case."""
+        return [text.strip().lower() for text in self.na]
+
+    @property
+    def missing_numbers(self) -> list[float]:
+        """The numbers among `na`."""
+        return [float(text) for text in self.na if is_number(text)]
+
 
 def read_any(path: str | Path, reading: Reading | None = None) -> Frame:
     """Read a table from a file: CSV, Parquet, Feather, JSON or Excel, perhaps packed.
@@ -332,7 +347,7 @@ def _parse_typed_columns(
     """Parse the columns of a file whose values have types."""
     names, notes = name_columns(given_names)
     columns, skipped, forms = {}, {}, {}
-    also = [text.strip().lower() for text in reading.na]
+    also = reading.missing_texts
     places = {name: place for place, name in enumerate(names)}
     for name in chosen_names(shown, names, reading):
         parsing = Parsing(reading.decimal, reading.forms.get(name), also, where, numbers_in_text)
@@ -376,32 +391,38 @@ def _read_sheet(body: bytes, shown: str, reading: Reading) -> Frame:
 
 def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
     body, remark = as_utf8(body, shown)
-    commas = any(form.point == "," for form in reading.forms.values())
-    point = reading.decimal or ("," if commas else None)
-    cells = read_cells(body, shown, header=reading.header, point=point)
-    notes, header = _check_header(cells.header, reading.header)
+    cells = read_cells(body, shown, header=reading.header, point=reading.point)
+    names, notes, header = header_names(cells.header, reading)
     if header != reading.header:
-        cells = read_cells(body, shown, header=False, point=point)
-    names, name_notes = name_columns(cells.header if header else [""] * len(cells.header))
+        cells = read_cells(body, shown, header=False, point=reading.point)
     if header:
-        notes |= name_notes
         for name in reading.columns:
             if cells.header.count(name) > 1:
                 notes[name] = f"the first of {cells.header.count(name)} columns of this name"
-        _note_doubtful_names(cells, notes)
+        is_value = map(has_text, cells.columns, cells.header)
+        if doubt := doubtful_name_note(cells.header, is_value):
+            notes[""] = doubt
     notes = {shown if name == "" else name: note for name, note in notes.items()}
     if remark:
         add_note(notes, shown, remark)
     positions = {name: position for position, name in enumerate(names)}
-    also = [text.strip().lower() for text in reading.na]
-    columns = {
-        name: parse_cells(cells, positions[name], also, reading.decimal, reading.forms.get(name))
+    also = reading.missing_texts
+    texts = {
+        name: present_texts(cells.columns[positions[name]], also)
         for name in chosen_names(shown, names, reading)
+    }
+
+    def where(row: int) -> str:
+        return f"in line {cells.line(row)}"
+
+    columns = {
+        name: parse_present(column, reading.decimal, reading.forms.get(name), where)
+        for name, column in texts.items()
     }
     if any(column.form and column.form.point == "," for column in columns.values()):
         for name, column in columns.items():
             if column.ambiguous:  # a file has one decimal point
-                columns[name] = parse_cells(cells, positions[name], also, ",")
+                columns[name] = parse_present(texts[name], ",", None, where)
     for name, column in columns.items():
         if column.note:
             add_note(notes, name, column.note)
@@ -419,7 +440,6 @@ def _as_frame(
     reading: Reading,
 ) -> Frame:
     """Return a frame of parsed columns, with the numbers in `Reading.na` made missing."""
-    missing_numbers = [float(text) for text in reading.na if is_number(text)]
     columns, known_forms = {}, {}
     point = "," if any(form.point == "," for form in forms.values()) else "."
     for name, values in parsed.items():
@@ -429,8 +449,8 @@ def _as_frame(
             known_forms[name] = dataclasses.replace(form, point=point) if unseen else form
             if values.dtype.kind != "M":
                 values = as_numbers_in_days(values).astype(np.float64)
-                if missing_numbers:
-                    values = np.where(np.isin(values, missing_numbers), np.nan, values)
+                if reading.missing_numbers:
+                    values = np.where(np.isin(values, reading.missing_numbers), np.nan, values)
         columns[name] = values
     notes = {name: note for name, note in notes.items() if name == shown or name in columns}
     return Frame(shown, columns, notes, skipped, known_forms)
@@ -448,21 +468,35 @@ def _check_header(cells: Sequence[str], wanted: bool) -> tuple[dict[str, str], b
     return {"": "the first line holds numbers only and is read as data, as by --no-header"}, False
 
 
-def _note_doubtful_names(cells: Cells, notes: dict[str, str]) -> None:
-    """Add a note if a name looks like a value."""
+def header_names(cells: Sequence[str], reading: Reading) -> tuple[list[str], dict[str, str], bool]:
+    """Return names of columns, notes (that on the file under ""), and whether ``cells`` are names.
+
+    ``cells`` are those of the first line.
+    """
+    notes, header = _check_header(cells, reading.header)
+    names, name_notes = name_columns(cells if header else [""] * len(cells))
+    return names, notes | name_notes if header else notes, header
+
+
+def has_text(column: Any, text: str) -> bool:
+    """Return whether a text is among those of an Arrow column, but for spaces around it."""
     compute = arrow().compute
-    for name, column in zip(cells.header, cells.columns, strict=True):
+    return bool(compute.any(compute.equal(compute.utf8_trim_whitespace(column), text)).as_py())
+
+
+def doubtful_name_note(names: Sequence[str], is_value: Iterable[bool]) -> str:
+    """Return a note if a name looks like a value; ``is_value``: whether its column holds it."""
+    for name, same in zip(names, is_value, strict=True):
         number = is_number(name)
         if number and float(name).is_integer():
             continue  # a year, or a position
-        same = compute.equal(compute.utf8_trim_whitespace(column), name)
-        if name and (number or compute.any(same).as_py()):
+        if name and (number or same):
             why = "a number" if number else "a value of its column too"
-            notes[""] = (
+            return (
                 f"the first line, read as names, may be data ({name[:40]!r} is {why}): --no-header"
                 " reads it so"
             )
-            return
+    return ""
 
 
 def chosen_names(shown: str, names: Sequence[str], reading: Reading) -> list[str]:

@@ -5,35 +5,33 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import glob
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hgr_jax._optional import require
-from hgr_jax.tables.arrow_columns import EMPTY, NUMBER, TEXT, check_kind, kinds_of
-from hgr_jax.tables.columns import Frame
-from hgr_jax.tables.delimited import (
-    arrow,
-    as_utf8,
-    check_not_zero,
-    encoding_of,
-    find_delimiter,
+from hgr_jax.tables.arrow_columns import (
+    EMPTY,
+    NUMBER,
+    TEXT,
+    TextColumn,
+    check_kind,
+    kind_of_meaning,
+    kinds_of,
+    parse_columns,
 )
+from hgr_jax.tables.columns import Frame, add_note
+from hgr_jax.tables.csv_files import CsvFile, CsvFiles
+from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
-from hgr_jax.tables.texts import MISSING, header_kind
+from hgr_jax.tables.texts import Meaning
 
 PARQUET = (".parquet", ".pq")
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
-CSV_BLOCK = 2**23
-"""Bytes of a CSV file that are read at a time; the first block decides the column types."""
-
 READ_AHEAD = 2
 """Batches of a dataset that are read ahead."""
-
-MISSING_IN_FILES = sorted({*MISSING, *(text.upper() for text in MISSING), "NaN", "None", "Null"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,16 +63,23 @@ class Source:
       parts: the parts in order.
       kinds: kinds of the columns that a scan can use, by name.
       order: names of all columns.
+      notes: notes on columns by name, and on files by their names.
+      texts: names of the columns of text that may hold numbers or dates.
     """
 
     name: str
     parts: tuple[Part, ...]
     kinds: Mapping[str, str]
     order: Sequence[str]
+    notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    texts: Sequence[str] = ()
 
     @classmethod
-    def of(cls, name: str, parts: Sequence[Part]) -> Source:
-        """Return a source of parts; a `TableError` unless they have the same columns."""
+    def of(cls, name: str, parts: Sequence[Part], notes: Mapping[str, str] | None = None) -> Source:
+        """Return a source of parts; a `TableError` unless they have the same columns.
+
+        Without ``notes``, texts have not been parsed yet.
+        """
         first = parts[0]
         kinds = dict(first.kinds)
         for part in parts[1:]:
@@ -95,7 +100,45 @@ class Source:
                     check_kind(column, earlier, kind, part.name)
         # A column without any value yet is read as numbers; later texts are then an error.
         usable = {n: kind or NUMBER for n, kind in kinds.items() if kind is not None}
-        return cls(name, tuple(parts), usable, list(kinds))
+        texts = [n for n, kind in usable.items() if kind == TEXT] if notes is None else []
+        return cls(name, tuple(parts), usable, list(kinds), notes or {}, texts)
+
+    def select(self, names: Sequence[str] | None) -> Source:
+        """Return the source with these columns only; None for all."""
+        if names is None:
+            return self
+        return dataclasses.replace(
+            self,
+            kinds={name: kind for name, kind in self.kinds.items() if name in names},
+            order=[name for name in self.order if name in names],
+            notes={n: note for n, note in self.notes.items() if n in names or n not in self.order},
+            texts=[name for name in self.texts if name in names],
+        )
+
+    def parsed(self, texts: Mapping[str, TextColumn]) -> tuple[Source, dict[str, Meaning]]:
+        """Return the source with texts as the numbers and dates that they hold, and what they mean.
+
+        ``texts`` has counts over all rows of the columns `texts`.
+        """
+        notes, meanings = dict(self.notes), dict[str, Meaning]()
+        for name, column in texts.items():
+            meaning, note = column.decide()
+            if meaning is not None:
+                meanings[name] = meaning
+            if note:
+                add_note(notes, name, note)
+
+        def parsing(part: Part) -> Part:
+            def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+                for batch in part.read(kinds, size):
+                    yield from parse_columns(batch, meanings).to_batches()
+
+            return dataclasses.replace(part, read=read)
+
+        kinds = {**self.kinds, **{n: kind_of_meaning(m) for n, m in meanings.items()}}
+        parts = tuple(map(parsing, self.parts)) if meanings else self.parts
+        source = dataclasses.replace(self, parts=parts, kinds=kinds, notes=notes, texts=())
+        return source, meanings
 
     @property
     def rows(self) -> int | None:
@@ -187,7 +230,7 @@ def as_source(table: Any) -> Source | None:
     return None if narwhals.dependencies.is_into_dataframe(table) else _stream_source(table)
 
 
-def of_files(path: str | Path) -> Source:
+def of_files(path: str | Path, reading: Reading) -> Source:
     """Return the source of a file, of a folder, or of the files that a pattern matches."""
     shown = printable(str(path))
     place = Path(path)
@@ -216,11 +259,37 @@ def of_files(path: str | Path) -> Source:
         files = sorted(map(Path, glob.glob(str(path), recursive=True)))
         if not files:
             raise TableError(f"no such file: {shown}")
+    for file in files:
+        if not file.name.lower().endswith((*PARQUET, *DELIMITED, ".txt")):
+            raise TableError(
+                f"{printable(str(file))} is read whole, not batch by batch: expected Parquet or"
+                f" CSV, by its ending ({', '.join((*PARQUET, *DELIMITED))})"
+            )
+    tables = [file for file in files if not file.name.lower().endswith(PARQUET)]
+    if len(tables) < len(files):
+        _refuse_reading(shown, reading)
+    with _explaining_part_errors(shown):
+        read, notes = _csv_parts(tables, reading) if tables else ([], None)
+    csv_parts = iter(read)
     parts = []
     for file in files:
         with _explaining_part_errors(printable(str(file))):
-            parts.append(_file_part(file))
-    return Source.of(shown, parts)
+            parts.append(next(csv_parts) if file in tables else _parquet_part(file))
+    return Source.of(shown, parts, notes)
+
+
+def _refuse_reading(shown: str, reading: Reading) -> None:
+    """Raise for options of reading that are not for Parquet files in batches."""
+    for option, is_set in (
+        ("na", reading.na),
+        ("decimal", reading.decimal),
+        ("header", not reading.header),
+    ):
+        if is_set:
+            raise TableError(
+                f"{option} is for CSV, and for a file that is read whole; {shown} holds Parquet"
+                " that is read batch by batch: leave it out, or allow more memory"
+            )
 
 
 def open_path(
@@ -241,18 +310,7 @@ def open_path(
     if names_several(place) or (
         in_batches and place.stat().st_size > memory and not _has_few_rows(place, is_small)
     ):
-        reading = reading or Reading()
-        for option, is_set in (
-            ("na", reading.na),
-            ("decimal", reading.decimal),
-            ("header", not reading.header),
-        ):
-            if is_set:
-                raise TableError(
-                    f"{option} is for a file that is read whole, and {printable(str(path))} is read"
-                    " batch by batch: leave it out, or allow more memory"
-                )
-        return of_files(path)
+        return of_files(path, reading or Reading())
     return read_any(path, reading)
 
 
@@ -274,21 +332,12 @@ def names_several(path: Path) -> bool:
     return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
 
 
-def _file_part(file: Path) -> Part:
+def _stamp(file: Path) -> list[Any]:
     status = file.stat()
-    stamp = [str(file), status.st_size, status.st_mtime_ns]
-    name = file.name.lower()
-    if name.endswith(PARQUET):
-        return _parquet_part(file, stamp)
-    if name.endswith((*DELIMITED, ".txt")):
-        return _csv_part(file, stamp)
-    raise TableError(
-        f"{printable(str(file))} is read whole, not batch by batch: expected Parquet or CSV, by"
-        f" its ending ({', '.join((*PARQUET, *DELIMITED))})"
-    )
+    return [str(file), status.st_size, status.st_mtime_ns]
 
 
-def _parquet_part(file: Path, stamp: Any) -> Part:
+def _parquet_part(file: Path) -> Part:
     reader = require("pyarrow.parquet", "stream")
     with reader.ParquetFile(file) as opened:
         kinds = kinds_of(opened.schema_arrow, printable(str(file)))
@@ -298,91 +347,31 @@ def _parquet_part(file: Path, stamp: Any) -> Part:
         with reader.ParquetFile(file) as opened:
             yield from opened.iter_batches(size, columns=list(kinds))
 
-    return Part(printable(str(file)), kinds, rows, read, stamp)
+    return Part(printable(str(file)), kinds, rows, read, _stamp(file))
 
 
-def _csv_part(file: Path, stamp: Any) -> Part:
-    csv = require("pyarrow.csv", "stream")
-    pa, shown = arrow(), printable(str(file))
-    with pa.input_stream(str(file), compression="detect") as stream:
-        start = stream.read(2**16)
-    check_not_zero(start, shown)
-    encoding = encoding_of(start) or "utf-8"
-    text = start.decode(encoding, errors="replace")
-    if not text.strip():
-        raise TableError(f"{shown} is empty: expected a line of column names")
-    line = next(line for line in text.split("\n") if line.strip("\r"))
-    if not line.strip():
-        raise TableError(f"{shown}: the first line holds spaces alone: expected column names")
-    parse = csv.ParseOptions(delimiter=find_delimiter(line, None))
-    options = csv.ReadOptions(block_size=CSV_BLOCK, encoding=encoding)
+def _csv_parts(paths: Sequence[Path], reading: Reading) -> tuple[list[Part], dict[str, str]]:
+    """Return CSV files as parts of one table, and notes on it."""
+    files: list[CsvFile] = []
+    for path in paths:
+        with _explaining_part_errors(printable(str(path))):
+            files.append(CsvFile.of(path, reading, sum(file.rows for file in files)))
+    table = CsvFiles.of(files)
 
-    def opened(convert: Any) -> Any:
-        return csv.open_csv(
-            str(file), read_options=options, parse_options=parse, convert_options=convert
-        )
+    def kind(file: CsvFile, name: str) -> str:
+        meaning = table.meanings[name]
+        if meaning is None:
+            return TEXT if file.counts[name].present else EMPTY
+        return kind_of_meaning(meaning)
 
-    missing = {"null_values": MISSING_IN_FILES, "strings_can_be_null": True}
-    with opened(csv.ConvertOptions(**missing)) as stream:
-        schema = stream.schema
-    if header_kind(schema.names) == "numbers":
-        raise TableError(
-            f"{shown}: the first line holds numbers only: write a line of column names before it"
-        )
-    kinds = kinds_of(schema, shown)
-    for field in schema:
-        if pa.types.is_binary(field.type):
-            raise TableError(
-                f"{shown}: column {printable(field.name)!r} has text that is not"
-                " UTF-8: save the file as UTF-8"
-            )
+    def part(file: CsvFile) -> Part:
+        def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+            return table.batches(file, list(kinds))
 
-    def read(chosen: Mapping[str, str], size: int) -> Iterator[Any]:
-        # Integers may be followed by decimals; a column that begins empty has the type that it
-        # has in other files.
-        types = {
-            name: pa.float64()
-            if kind == NUMBER
-            else pa.string()
-            if kind == TEXT
-            else schema.field(name).type
-            for name, kind in chosen.items()
-        }
-        convert = csv.ConvertOptions(column_types=types, include_columns=list(chosen), **missing)
-        try:
-            with opened(convert) as stream:
-                for batch in stream:
-                    _check_closed(batch, file)
-                    yield batch
-        except pa.ArrowInvalid as error:
-            # Arrow counts the columns from 0.
-            message = re.sub(
-                r"CSV column #(\d+)", lambda n: f"column {schema.names[int(n[1])]!r}", str(error)
-            )
-            reason = printable(" ".join(message.split()))
-            raise TableError(
-                f"{shown}: {reason}; the types of its columns are those of its first"
-                f" {CSV_BLOCK // 2**20} MB, or of the files before it"
-            ) from None
+        kinds = {name: kind(file, name) for name in file.names}
+        return Part(file.shown, kinds, file.rows, read, _stamp(file.path))
 
-    return Part(shown, kinds, None, read, stamp)
-
-
-def _check_closed(batch: Any, file: Path) -> None:
-    """Raise if the last value of a CSV batch runs to the end of the file, from an open quote."""
-    pa = arrow()
-    for column in batch.columns:
-        value = column[-1].as_py() if len(column) and pa.types.is_string(column.type) else None
-        if value is None or "\n" not in value:
-            continue
-        with pa.input_stream(str(file), compression="detect") as stream:
-            body, _ = as_utf8(stream.read(), printable(str(file)))
-        # A closed value is followed by its quote.
-        if body.rstrip(b"\r\n").endswith(value.rstrip("\r\n").encode()[-2000:]):
-            line = 1 + body[: body.find(value[:2000].encode())].count(b"\n")
-            raise TableError(
-                f"{printable(str(file))}, line {line}: a quote is opened here and never closed"
-            )
+    return [part(file) for file in files], dict(table.notes)
 
 
 def _dataset_source(dataset: Any) -> Source:

@@ -10,6 +10,7 @@ import dataclasses
 import datetime
 import functools
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -204,6 +205,9 @@ DASHES = frozenset({"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", "*"}
 NEARLY_ALL = 0.9
 """A column is of a kind if this share of its values is; the other values count as missing."""
 
+MAX_EXACT_DIGITS = 15
+"""Integers of so many characters are exact in float64."""
+
 SAMPLE_SIZE = 300
 MIN_SAMPLE_SHARE = 0.8
 """A kind is tried on all texts if this share of a sample is of it."""
@@ -301,6 +305,38 @@ class _Kind:
     how: str = ""
     order: str = ""
 
+    def is_plain(self, text: str) -> bool:
+        """Return whether a text that is of this kind needs no note on how it is read."""
+        if self.point == ",":
+            return is_number(text) and "." not in text
+        return is_number(text) if self.point else not self.how
+
+    def example_note(self, text: str) -> str:
+        """Return a note on how a text is read."""
+        value = self.read(text)
+        if isinstance(value, float):
+            return reading_note(text, value, self.how)
+        moment = value.isoformat(" ").removesuffix(" 00:00:00")
+        return f"{text[:40]!r} is read as {moment}{self.how}"
+
+    def marks(self, text: str) -> frozenset[str]:
+        """Return which of ``.`` and ``,`` a number shows, as a point or between thousands."""
+        other = "," if self.point == "." else "."
+        match = _NUMBER[self.point or "."].fullmatch(text)
+        thousands = match is not None and match["separator"] == other
+        return frozenset({other} if thousands else {}) | frozenset({self.point or ""} & {*text})
+
+    def form(self, marks: frozenset[str]) -> Form:
+        """Return the form of numbers that show such marks, of dates or of times."""
+        if self.word == "dates":
+            return Form("dates", order=self.order)
+        if self.word == "times":
+            return Form("times")
+        if not self.point:
+            return Form("numbers")
+        thousands = "".join(marks - {self.point})
+        return Form("numbers", self.point if marks else "", thousands)
+
 
 def _date_kind(read: Callable[[str], Any], order: str) -> _Kind:
     how = "" if order in ("iso", "zone") else DATE_ORDERS[order]
@@ -344,6 +380,150 @@ def _kinds_allowed_by(form: Form) -> list[_Kind]:
     return [_Kind("dates", read_date, how=kinds[0].how if iso else "", order=form.order)]
 
 
+@dataclasses.dataclass(frozen=True)
+class Meaning:
+    """What the texts of a column hold, and how they are parsed.
+
+    Attributes:
+      kind: of nearly all texts.
+      form: how numbers, dates and times are written.
+      note: how texts that are not plain are read; may be empty.
+      ambiguous: whether a comma in the numbers may be a decimal point or separate thousands.
+    """
+
+    kind: _Kind
+    form: Form
+    note: str = ""
+    ambiguous: bool = False
+
+    def parse(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Return the values of texts, missing where they are of another kind."""
+        values = [self.kind.read(text) for text in texts]
+        if self.kind.word == "dates":
+            return in_seconds(np.array(values, "M8[us]"))
+        if self.kind.word == "true or false":
+            return np.array(values, object if None in values else bool)
+        return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+NOWHERE = (sys.maxsize, "")
+"""Row and text, where there is none."""
+
+
+@dataclasses.dataclass
+class _KindCount:
+    """Rows that a kind reads, and the first text (with its row) that is odd, or not plain."""
+
+    rows: int = 0
+    odd: tuple[int, str] = NOWHERE
+    example: tuple[int, str] = NOWHERE
+    marks: frozenset[str] = frozenset()
+
+    def __add__(self, other: _KindCount) -> _KindCount:
+        return _KindCount(
+            self.rows + other.rows,
+            min(self.odd, other.odd),
+            min(self.example, other.example),
+            self.marks | other.marks,
+        )
+
+
+@dataclasses.dataclass
+class KindCounts:
+    """How many rows of a column of texts each kind reads.
+
+    Counts of the parts of a column add up, so its meaning is the same however it is cut.
+
+    Attributes:
+      kinds: that are tried, the preferred first.
+      present, dashes: number of rows with a text, and of those with one of `DASHES`.
+      commas: whether any text has a comma.
+      plain: whether all texts are numbers as programs write them.
+      lost: number of integers that float64 does not hold exactly; ``first_lost`` is the first.
+    """
+
+    kinds: Sequence[_Kind] = _KINDS_OF_TEXT
+    present: int = 0
+    dashes: int = 0
+    commas: bool = False
+    plain: bool = True
+    lost: int = 0
+    first_lost: tuple[int, str] = NOWHERE
+    counts: list[_KindCount] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Begin with no row."""
+        self.counts = self.counts or [_KindCount() for _ in self.kinds]
+
+    def add(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
+        """Count distinct texts, of so many rows each; ``rows`` are the first of each."""
+        for text, count, row in zip(texts, counts, rows, strict=True):
+            self.present += count
+            self.dashes += count * (text in DASHES)
+            self.commas |= "," in text
+            self.plain = self.plain and is_number(text)
+            word = ""  # kinds of different words have no text in common
+            for kind, so_far in zip(self.kinds, self.counts, strict=True):
+                value = kind.read(text) if word in ("", kind.word) else None
+                if value is None:
+                    if row < so_far.odd[0]:
+                        so_far.odd = (row, text)
+                    continue
+                word = kind.word
+                so_far.rows += count
+                if row < so_far.example[0] and not kind.is_plain(text):
+                    so_far.example = (row, text)
+                if kind.point and ("." in text or "," in text):
+                    so_far.marks |= kind.marks(text)
+
+    def count_lost(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
+        """Count the integers among texts that float64 does not hold exactly."""
+        for text, count, row in zip(texts, counts, rows, strict=True):
+            if len(text) > MAX_EXACT_DIGITS and loses_digits(as_integer(text)):
+                self.lost += count
+                self.first_lost = min(self.first_lost, (row, text))
+
+    def __add__(self, other: KindCounts) -> KindCounts:
+        return KindCounts(
+            self.kinds,
+            self.present + other.present,
+            self.dashes + other.dashes,
+            self.commas or other.commas,
+            self.plain and other.plain,
+            self.lost + other.lost,
+            min(self.first_lost, other.first_lost),
+            [one + two for one, two in zip(self.counts, other.counts, strict=True)],
+        )
+
+    def decide(
+        self, where: Callable[[int], str] = "in row {}".format, *, point: str | None = None
+    ) -> Meaning | None:
+        """Return the kind of `NEARLY_ALL` texts, or None; ``where`` words the place of a row.
+
+        Of a column with numbers, ``point`` is the decimal point, None if it is to be inferred.
+        """
+        needed = NEARLY_ALL * (self.present - self.dashes)
+        candidates = [
+            (kind, count)
+            for kind, count in zip(self.kinds, self.counts, strict=True)
+            if count.rows and count.rows >= needed and kind.point in (None, point or kind.point)
+        ]
+        if not candidates:
+            return None
+        kind, count = max(candidates, key=lambda candidate: candidate[1].rows)  # first if tied
+        example = count.example[1]
+        expected = point is not None and is_number(example.replace(point, "."))
+        notes = [] if not example or expected else [kind.example_note(example)]
+        if count.rows < self.present:
+            row, text = count.odd
+            notes.append(odd_values_note(count.rows, self.present, kind.word, text, where(row)))
+        if kind.point and self.lost:
+            notes.append(remark_on_lost_digits(self.lost, self.first_lost[1]))
+        of_numbers = [other.rows for of, other in candidates if of.point]
+        ambiguous = not point and self.commas and of_numbers == [count.rows, count.rows]
+        return Meaning(kind, kind.form(count.marks), "; ".join(filter(None, notes)), ambiguous)
+
+
 def infer(
     texts: NDArray[Any],
     *,
@@ -368,77 +548,46 @@ def infer(
       >>> inferred.values, inferred.note.partition(";")[0]
       (array([1.5 , 2.25,  nan]), "'1,5' is read as 1.5 (a decimal comma)")
     """
-    if form is not None:
-        inferred = _infer(texts, _kinds_allowed_by(form), None, where)
-        if inferred.form is None:
-            other = infer(texts, where=where)
-            return other if other.form and other.form.kind != form.kind else Inferred(texts)
-        return dataclasses.replace(inferred, form=form, ambiguous=False)
-    kinds = [kind for kind in _KINDS_OF_TEXT if kind.point in (None, point or kind.point)]
-    return _infer(texts, kinds, point, where)
-
-
-def _infer(
-    texts: NDArray[Any], kinds: Sequence[_Kind], point: str | None, where: Callable[[int], str]
-) -> Inferred:
-    """Parse texts as one of the kinds, or leave them as text."""
     rows = np.flatnonzero(texts != "")
-    sample = [
-        text for text in texts[rows[:: max(1, len(rows) // SAMPLE_SIZE)]] if text not in DASHES
-    ]
-    if not point and len(kinds) == len(_KINDS_OF_TEXT) and "," not in "".join(sample):
-        kinds = [kind for kind in kinds if kind.point != ","]
-    kinds = [kind for kind in kinds if _share_of(kind, sample) >= MIN_SAMPLE_SHARE]
-    if not kinds:
-        return Inferred(texts)
     position: dict[str, int] = {}
-    codes = np.array([position.setdefault(text, len(position)) for text in texts.tolist()], np.intp)
-    levels, counts = list(position), np.bincount(codes, minlength=len(position))
-    if "" in position:
-        counts[position[""]] = 0
-    level_rows = counts.tolist()
-    present = sum(level_rows)
-    dashes = sum(level_rows[position[text]] for text in DASHES & position.keys())
-    candidates: list[tuple[int, _Kind, list[Any]]] = []
-    for kind in kinds:
-        values = [kind.read(level) if level else None for level in levels]
-        rows_read = sum(n for n, v in zip(level_rows, values, strict=True) if v is not None)
-        if rows_read and rows_read >= NEARLY_ALL * (present - dashes):
-            candidates.append((rows_read, kind, values))
-    if not candidates:
+    codes = np.array([position.setdefault(text, len(position)) for text in texts[rows]], np.intp)
+    levels, counts = list(position), np.bincount(codes, minlength=len(position)).tolist()
+    first = rows[np.unique(codes, return_index=True)[1]].tolist()
+
+    def meaning_of(kinds: Sequence[_Kind]) -> Meaning | None:
+        of_levels = KindCounts(kinds)
+        of_levels.add(levels, counts, first)
+        of_levels.count_lost(levels, counts, first)
+        return of_levels.decide(where, point=point)
+
+    sample = texts[rows[:: max(1, len(rows) // SAMPLE_SIZE)]].tolist()
+    meaning = infer_meaning(sample, meaning_of, form)
+    if meaning is None:
         return Inferred(texts)
-    rows_read, kind, values = max(candidates, key=lambda candidate: candidate[0])  # first if tied
-    notes = [_reading_example(kind, levels, values)]
-    if rows_read < present:
-        odd = np.array([value is None for value in values]) & (counts > 0)
-        row = int(np.argmax(odd[codes]))
-        notes.append(odd_values_note(rows_read, present, kind.word, texts[row], where(row)))
-    if kind.point:
-        numbers = np.array([np.nan if value is None else value for value in values])
-        notes.append(
-            lost_digits_note(numbers, lambda rows: [as_integer(levels[row]) for row in rows])
-        )
-    ambiguous = "," in "".join(levels) and (
-        [count for count, other, _ in candidates if other.point] == [rows_read, rows_read]
-    )
-    form = _form_written(kind, [t for t, v in zip(levels, values, strict=True) if v is not None])
-    note = "; ".join(filter(None, notes))
-    return Inferred(_values_of_kind(values)[codes], note, form, ambiguous)
+    every = np.full(len(texts), -1)
+    every[rows] = codes
+    values = meaning.parse(levels if len(rows) == len(texts) else [*levels, ""])[every]
+    return Inferred(values, meaning.note, meaning.form, meaning.ambiguous)
 
 
-def _form_written(kind: _Kind, texts: Sequence[str]) -> Form:
-    """Return the form of texts of a kind."""
-    if kind.word == "dates":
-        return Form("dates", order=kind.order)
-    if kind.word == "times":
-        return Form("times")
-    if not kind.point:
-        return Form("numbers")
-    other = "," if kind.point == "." else "."
-    matches = [_NUMBER[kind.point].fullmatch(text) for text in texts]
-    thousands = other if any(match and match["separator"] == other for match in matches) else ""
-    seen = thousands or any(kind.point in text for text in texts)
-    return Form("numbers", kind.point if seen else "", thousands)
+def infer_meaning(
+    sample: Sequence[str],
+    meaning_of: Callable[[Sequence[_Kind]], Meaning | None],
+    form: Form | None,
+) -> Meaning | None:
+    """Return the meaning of texts under the kinds that a form, or a sample of them, admits.
+
+    ``meaning_of`` returns the meaning of all texts under some kinds.
+    """
+    if form is not None:
+        meaning = meaning_of(_kinds_allowed_by(form))
+        if meaning is not None:
+            return dataclasses.replace(meaning, form=form, ambiguous=False)
+        other = infer_meaning(sample, meaning_of, None)
+        return other if other is not None and other.form.kind != form.kind else None
+    sample = [text for text in sample if text not in DASHES]
+    kinds = [kind for kind in _KINDS_OF_TEXT if _share_of(kind, sample) >= MIN_SAMPLE_SHARE]
+    return meaning_of(kinds) if kinds else None
 
 
 def odd_values_note(parsed: int, present: int, word: str, text: str, place: str) -> str:
@@ -464,30 +613,6 @@ def as_integer(text: str) -> int | None:
     return int(text) if text.lstrip("+-").isdecimal() else None
 
 
-def _reading_example(kind: _Kind, levels: Sequence[str], values: Sequence[Any]) -> str:
-    """Return a note on the first text that is not plain and its value, or ``""``."""
-    for level, value in zip(levels, values, strict=True):
-        if value is None or isinstance(value, bool):
-            continue
-        if isinstance(value, float):
-            if not is_number(level) or kind.how:
-                return reading_note(level, value, kind.how)
-        elif kind.how:
-            shown = value.isoformat(" ").removesuffix(" 00:00:00")
-            return f"{level[:40]!r} is read as {shown}{kind.how}"
-    return ""
-
-
-def _values_of_kind(values: Sequence[Any]) -> NDArray[Any]:
-    """Return values of one kind, None where missing, as an array."""
-    first = next(value for value in values if value is not None)
-    if isinstance(first, float):
-        return np.array([np.nan if value is None else value for value in values])
-    if isinstance(first, bool):
-        return np.array(values, object if None in values else bool)
-    return in_seconds(np.array(values, "M8[us]"))
-
-
 def in_seconds(moments: NDArray[Any]) -> NDArray[Any]:
     """Return moments in whole seconds, unless that loses a fraction."""
     whole = moments.astype("M8[s]")
@@ -505,6 +630,11 @@ def header_kind(names: Sequence[str]) -> Literal["names", "counted", "numbers"]:
     return "numbers"
 
 
+def loses_digits(integer: int | None) -> bool:
+    """Return whether float64 does not hold an integer exactly."""
+    return integer is not None and abs(integer) < 1 << 1023 and int(float(integer)) != integer
+
+
 def lost_digits_note(
     values: NDArray[Any], exact: Callable[[NDArray[np.intp]], list[int | None]]
 ) -> str:
@@ -513,21 +643,13 @@ def lost_digits_note(
     ``exact`` returns the integers of rows, None where the value is not an integer.
     """
     rows = np.flatnonzero((np.abs(values) >= 2.0**53) & (np.abs(values) < np.inf))
-    if not len(rows):
-        return ""
-    pairs = list(zip(exact(rows), values[rows].tolist(), strict=True))
-    whole = [(integer, int(value)) for integer, value in pairs if integer is not None]
-    lost = [integer for integer, value in whole if integer != value]
-    if not lost:
-        return ""
-    before, after = len({i for i, _ in whole}), len({v for _, v in whole})
-    merged = f", and {before:,} become {after:,}" if after < before else ""
-    return remark_on_lost_digits(f"for example {lost[0]} ({len(set(lost)):,} of them{merged})")
+    lost = [integer for integer in exact(rows) if loses_digits(integer)] if len(rows) else []
+    return remark_on_lost_digits(len(lost), str(lost[0])) if lost else ""
 
 
-def remark_on_lost_digits(which: str) -> str:
-    """Return the note on integers that float64 cannot hold."""
+def remark_on_lost_digits(count: int, first: str) -> str:
+    """Return the note on integers that float64 cannot hold, in so many rows."""
     return (
-        f"integers beyond 2^53 lose digits as float64, {which}; leave the column out if they are"
-        " identifiers"
+        f"integers beyond 2^53 lose digits as float64, in {count:,} rows, for example {first};"
+        " leave the column out if they are identifiers"
     )
