@@ -146,10 +146,9 @@ def hgr_classif(
     levels, codes = np.unique(y, return_inverse=True)
     category = Category(codes.astype(np.int32), tuple(map(str, levels)))
     request = request_of(h, h, test=Test(permutations=permutations))
-    table = MemoryTable(_columns(x, category), request)
     width = x.shape[1]
     pairs = np.stack([np.arange(width), np.full(width, width)], axis=1)
-    examined = examine(table, request, pairs, pairs)
+    examined = examine(MemoryTable(_columns(x, category), request, pairs))
     value, pvalue = examined.values.value, examined.tests.pvalue
     varies = np.isfinite(value)
     return np.where(varies, value, 0.0), np.where(varies, pvalue, 1.0)

@@ -21,6 +21,7 @@ from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.scanning.bases import assessed, count_distinct, unresolved_in_dtype
 from hgr_jax.scanning.features import Estimates, Features, Patterns, within_range
+from hgr_jax.scanning.pairs import PairSelection, used_positions
 from hgr_jax.scanning.plan import Plan, Repair
 from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.solve import (
@@ -279,10 +280,11 @@ class BatchTable(Table):
     ) -> None:
         """Take the sums of a table, and what reads rows of pairs again; None if nothing can."""
         self.plan, self.sums, self.gather = plan, sums, gather
-        self.request, self.kernels = request, plan.kernels
-        self.memory = request.execution.memory
+        self.kernels, self.memory = plan.kernels, request.execution.memory
         self.rows, self.features = sums.seen, sample_features(plan)
-        self.columns, self.row_weights = sample_columns(plan), self.features.weights
+        self.row_weights, columns = self.features.weights, sample_columns(plan)
+        selection = PairSelection.of(request, plan.names)
+        self.take_pairs(columns, request, selection.listed(used_positions(columns)))
 
     @functools.cached_property
     def in_ranks(self) -> Features:
@@ -295,12 +297,10 @@ class BatchTable(Table):
         """The patterns of missing values of the rows of the sample."""
         return Patterns.of(self.features)
 
-    def estimate(
-        self, pairs: Integers, progress: Callable[[int], None]
-    ) -> tuple[Estimates, NDArray[np.bool_]]:
-        """Estimate ``pairs (N, 2)``; say which numbers ``(p,)`` are well conditioned."""
+    def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:
+        """Estimate the pairs; say which numbers ``(p,)`` are well conditioned."""
         sums = PlanSums(self.plan, self.sums, self._refit)
-        return sums.estimate(pairs, progress), sums.well_conditioned
+        return sums.estimate(self.pairs, progress), sums.well_conditioned
 
     def rank_sums(self, degree: int) -> PairSums:
         """Return the sums of ranks."""
@@ -319,17 +319,17 @@ class BatchTable(Table):
         counts = dict(zip(self.plan.levels, self.sums.unseen.tolist(), strict=True))
         return {name: count for name, count in counts.items() if count and not self.plan.expected}
 
-    def effective_rows(self, pairs: Integers) -> Floats:
+    def effective_rows(self) -> Floats:
         """Return the number of equally weighted rows that each pair's are equivalent to."""
-        first, second = self.plan.patterns[pairs].T
+        first, second = self.plan.patterns[self.pairs].T
         if self.plan.weights is None:
             return self.sums.rows[first, second]
         squares = self.sums.squares[first, second]
         return self.sums.weights[first, second] ** 2 / np.maximum(squares, 1e-300)
 
-    def heaviest_rows(self, pairs: Integers) -> Floats:
+    def heaviest_rows(self) -> Floats:
         """Return the sum of squared weights of each pair's rows, over the largest such square."""
-        first, second = self.plan.patterns[pairs].T
+        first, second = self.plan.patterns[self.pairs].T
         if self.plan.weights is None:
             return self.sums.rows[first, second]
         return self.sums.squares[first, second] / self.plan.heaviest**2

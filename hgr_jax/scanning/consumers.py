@@ -35,7 +35,6 @@ from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import (
     PairSelection,
     check_size,
-    pairs_of,
     selected,
     split_given,
     used_positions,
@@ -93,8 +92,8 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
         features = as_features(conditioning, request.row_weights, ranked=ranked)
         assert request.given is not None
         given = GivenColumns(features, request.given.degree)
-    in_memory = MemoryTable(columns, request, given, positions)
-    return scan_pairs(in_memory, request, *pairs_of(columns, selection))
+    pairs = selection.listed(used_positions(columns))
+    return scan_pairs(MemoryTable(columns, request, pairs, given, positions))
 
 
 def scan_arrow(
@@ -165,8 +164,8 @@ def _scan_first(columns: Columns, request: Request, selection: PairSelection, to
     search = _Search(columns, request, selection, top)
     search.run(request.execution.checkpoint_file(FIRST_PAIRS_CHECKPOINT))
     best, histogram = search.best, search.histogram
-    part, pairs, positions = selected(columns, selection.in_order(best.pairs))
-    examined = examine(MemoryTable(part, request), request, pairs, positions)
+    part, pairs = selected(columns, selection.in_order(best.pairs))
+    examined = examine(MemoryTable(part, request, pairs))
     # Of a correlation that float32 hardly tells from 1 the screen knows no digit of the p-value.
     histogram.recount(best.log_p, examined.tests.log_pvalue)
     scan = as_scan(examined, histogram.adjusted(examined.tests.pvalue))
@@ -271,8 +270,8 @@ class _Search:
         i, j = np.nonzero(np.triu(asked) if left == right else asked)
         pairs = np.stack([self.parts[left][i], self.parts[right][j]], axis=1)
         request = self.request if log_p is None else dataclasses.replace(self.request, test=None)
-        part, of_part, positions = selected(self.columns, self.selection.in_order(pairs))
-        examined = examine(MemoryTable(part, request), request, of_part, positions)
+        part, of_part = selected(self.columns, self.selection.in_order(pairs))
+        examined = examine(MemoryTable(part, request, of_part))
         logs = examined.tests.log_pvalue if log_p is None else log_p[i, j]
         if log_p is None:
             self.histogram.add(logs)

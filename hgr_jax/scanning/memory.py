@@ -314,11 +314,12 @@ class MemoryTable(Table):
         self,
         columns: Columns,
         request: Request,
+        positions: Integers,
         given: GivenColumns | None = None,
         given_positions: Sequence[int] = (),
     ) -> None:
-        """Take the columns that are in pairs, and the given ones."""
-        self.columns, self.request = columns, request
+        """Take the columns that are in pairs, the pairs, and the given columns."""
+        self.take_pairs(columns, request, positions)
         self.given, self.given_positions = given, given_positions
         self.kernels, self.memory = request.measure.kernels, request.execution.memory
         unscaled = request.measure.function is not None or not self.kernels.plain
@@ -352,11 +353,9 @@ class MemoryTable(Table):
         degree = max(degree, kernels.largest)
         return MemorySums(self.in_ranks, kernels, self.memory, degree=degree)
 
-    def estimate(
-        self, pairs: Integers, progress: Callable[[int], None]
-    ) -> tuple[Estimates, NDArray[np.bool_]]:
-        """Estimate ``pairs (N, 2)``; say which numbers ``(p,)`` are well conditioned."""
-        measure = self.request.measure
+    def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:
+        """Estimate the pairs; say which numbers ``(p,)`` are well conditioned."""
+        measure, pairs = self.request.measure, self.pairs
         if measure.function is not None:
             estimates = estimate_function(
                 self.features, measure.function, pairs, self.memory, progress
@@ -366,23 +365,22 @@ class MemoryTable(Table):
             self.features, self.kernels, pairs, self.memory, progress, errors=self.request.errors
         )
 
-    def effective_rows(self, pairs: Integers) -> Floats:
+    def effective_rows(self) -> Floats:
         """Return the number of equally weighted rows that each pair's are equivalent to."""
         if self.features.weights is None:
-            return self._over_shared_rows(pairs, 0)
-        squares = np.maximum(self._over_shared_rows(pairs, 2), 1e-300)
-        return self._over_shared_rows(pairs, 1) ** 2 / squares
+            return self._over_shared_rows(0)
+        return self._over_shared_rows(1) ** 2 / np.maximum(self._over_shared_rows(2), 1e-300)
 
-    def heaviest_rows(self, pairs: Integers) -> Floats:
+    def heaviest_rows(self) -> Floats:
         """Return the sum of squared weights of each pair's rows, over the largest such square."""
         if self.features.weights is None:
-            return self._over_shared_rows(pairs, 0)
-        return self._over_shared_rows(pairs, 2) / float(np.max(self.features.weights)) ** 2
+            return self._over_shared_rows(0)
+        return self._over_shared_rows(2) / float(np.max(self.features.weights)) ** 2
 
-    def _over_shared_rows(self, pairs: Integers, power: int) -> Floats:
+    def _over_shared_rows(self, power: int) -> Floats:
         """Sum a power of the weights over the rows of each pair."""
         every = np.arange(self.patterns.present.shape[1])
-        first, second = self.patterns.index[pairs].T
+        first, second = self.patterns.index[self.pairs].T
         if power == 0:
             return self.patterns.shared_rows()[first, second].astype(np.float64)
         sums = shared_weights(self.patterns.present, self.features.weights, every, every, power)

@@ -94,25 +94,16 @@ def used_positions(columns: Columns) -> Integers:
     return np.sort(np.concatenate([columns.number_positions, columns.category_positions]))
 
 
-def pairs_of(columns: Columns, selection: PairSelection) -> tuple[Integers, Integers]:
-    """Return pairs ``(N, 2)``, as the sums count columns (numbers first) and as the table does."""
-    positions = selection.listed(used_positions(columns))
-    return _places(columns)[positions], positions
-
-
-def _places(columns: Columns) -> Integers:
-    """Return where the sums have the column at each position, -1 for one that is skipped."""
+def feature_places(columns: Columns) -> Integers:
+    """Return the place of each column among the features, numbers first; -1 if it is skipped."""
     places = np.full(len(columns.names), -1)
     order = np.concatenate([columns.number_positions, columns.category_positions])
     places[order] = np.arange(len(order))
     return places
 
 
-def selected(columns: Columns, positions: Integers) -> tuple[Columns, Integers, Integers]:
-    """Return the columns that are in pairs at ``positions (N, 2)``, and the pairs among these.
-
-    As the sums count columns and as the smaller table does, as of `pairs_of`.
-    """
+def selected(columns: Columns, positions: Integers) -> tuple[Columns, Integers]:
+    """Return the columns that are in pairs at ``positions (N, 2)``, and the pairs among these."""
     used, local = np.unique(positions, return_inverse=True)
     numbers = np.isin(columns.number_positions, used)
     categories = np.isin(columns.category_positions, used)
@@ -127,16 +118,7 @@ def selected(columns: Columns, positions: Integers) -> tuple[Columns, Integers, 
         notes={name: columns.notes[name] for name in names if name in columns.notes},
         dates={name: columns.dates[name] for name in names if name in columns.dates},
     )
-    local = local.reshape(-1, 2)
-    return part, _places(part)[local], local
-
-
-def numeric_only(
-    columns: Columns, pairs: Integers, positions: Integers
-) -> tuple[Integers, Integers]:
-    """Return those of the pairs, as `pairs_of` has them, that are of two numbers."""
-    keep = (pairs < columns.numbers.shape[1]).all(axis=1)
-    return pairs[keep], positions[keep]
+    return part, local.reshape(-1, 2)
 
 
 def split_given(

@@ -287,7 +287,6 @@ class RankResults:
 
 def run_rank_tests(
     table: Table,
-    pairs: Integers,
     rows: Floats,
     usable: NDArray[np.bool_],
     progress: Callable[[int], None],
@@ -295,14 +294,13 @@ def run_rank_tests(
     """Test pairs of numbers by ranks, and estimate HGR of the ranks of all pairs.
 
     Args:
-      table: of the columns.
-      pairs: ``(N, 2)``.
+      table: of the pairs.
       rows: ``(N,)``, effective rows of each.
       usable: ``(N,)``, which have a value.
       progress: called with the number of pairs that a step has estimated.
     """
-    tests = _RankTests(table, pairs, rows)
-    wanted = np.flatnonzero(usable & (pairs < table.in_ranks.n_numeric).all(axis=1))
+    tests = _RankTests(table, rows)
+    wanted = np.flatnonzero(usable & (table.pairs < table.in_ranks.n_numeric).all(axis=1))
     if table.complete and len(wanted):
         wanted = tests.on_shared_rows(wanted, progress)
     tests.within_columns(wanted, progress)
@@ -312,12 +310,12 @@ def run_rank_tests(
 class _RankTests:
     """Tests of pairs, of which `RankResults` hold the results so far."""
 
-    def __init__(self, table: Table, pairs: Integers, rows: Floats) -> None:
+    def __init__(self, table: Table, rows: Floats) -> None:
         self.table, self.in_ranks, self.kernels = table, table.in_ranks, table.kernels.of_ranks()
-        self.asked, self.rows = pairs, rows
-        self.flips = pairs[:, 0] > pairs[:, 1]
-        self.pairs = np.sort(pairs, axis=1)
-        count = len(pairs)
+        self.rows = rows
+        self.flips = table.pairs[:, 0] > table.pairs[:, 1]
+        self.pairs = np.sort(table.pairs, axis=1)
+        count = len(rows)
         none = np.zeros(count, bool)
         self.results = RankResults(Estimates.none(count), np.full(count, np.nan), none)
         self.estimated = none.copy()
@@ -375,7 +373,7 @@ class _RankTests:
             statistics.append(BlockStatistics(part, values, degrees, none, effective, least))
 
         sums = self.table.rank_sums(WITHIN_COLUMN_DEGREE if tested.any() else 0)
-        estimates = sums.estimate(self.asked[places], progress, blocks=keep_statistics)
+        estimates = sums.estimate(self.table.pairs[places], progress, blocks=keep_statistics)
         self.results.estimates.put(places, estimates)
         if not statistics:
             return

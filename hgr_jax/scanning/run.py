@@ -14,16 +14,14 @@ import numpy as np
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats
 from hgr_jax._progress import progress_bar
 from hgr_jax.inference.intervals import adjust, corrected_on_host
 from hgr_jax.scanning.features import Estimates
-from hgr_jax.scanning.pairs import numeric_only
-from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.significance import Significance, test_pairs
 from hgr_jax.scanning.table import Table
-from hgr_jax.tables.columns import OTHER, Columns, add_note
+from hgr_jax.tables.columns import OTHER, add_note
 
 SAME_CORRELATION = 1 - 1e-6
 """Smallest |Pearson|, or HGR of two categories, of columns that hold the same in other words."""
@@ -34,8 +32,7 @@ class Examined:
     """Estimates and tests of pairs ``(N, 2)``.
 
     Attributes:
-      table, request: what was examined.
-      positions: ``(N, 2)``, of the pairs' columns in the table.
+      table: that was examined.
       values: of the measure.
       of_ranks: of the columns' ranks.
       rows: ``(N,)``, effective rows.
@@ -44,8 +41,6 @@ class Examined:
     """
 
     table: Table
-    request: Request
-    positions: Integers
     values: Estimates
     of_ranks: Estimates
     rows: Floats
@@ -54,47 +49,41 @@ class Examined:
     notes: dict[str, str]
 
 
-def scan_pairs(table: Table, request: Request, pairs: Integers, positions: Integers) -> Scan:
-    """Return the scan of ``pairs``, as `hgr_jax.scanning.pairs.pairs_of` has them."""
-    examined = examine(table, request, pairs, positions)
+def scan_pairs(table: Table) -> Scan:
+    """Return the scan of the pairs of a table."""
+    examined = examine(table)
     return as_scan(examined, adjust(examined.tests.pvalue))
 
 
-def examine(table: Table, request: Request, pairs: Integers, positions: Integers) -> Examined:
-    """Estimate and test ``pairs``, as `hgr_jax.scanning.pairs.pairs_of` has them."""
-    columns = table.columns
+def examine(table: Table) -> Examined:
+    """Estimate and test the pairs of a table."""
+    columns, request, count = table.columns, table.request, len(table.pairs)
     skipped = dict(columns.skipped)
     if request.measure.function is not None:
-        pairs, positions = numeric_only(columns, pairs, positions)
         reason = "a category; this measure takes numbers"
         skipped |= dict.fromkeys((columns.names[i] for i in columns.category_positions), reason)
     shown = request.execution.progress
-    bar = functools.partial(
-        progress_bar, shown, len(pairs), unit="pair", extra="table", leave=False
-    )
+    bar = functools.partial(progress_bar, shown, count, unit="pair", extra="table", leave=False)
     with bar(label="values") as advance:
-        values, well_conditioned = table.estimate(pairs, advance)
+        values, well_conditioned = table.estimate(advance)
     notes = dict(columns.notes)
-    _note_conditioning(table, positions, values, well_conditioned, notes)
+    _note_conditioning(table, values, well_conditioned, notes)
     if request.measure.function is None:
-        _note_constants(columns, positions, values, notes, given=table.given is not None)
-        _note_same_values(columns, positions, values, notes)
-    rows = table.effective_rows(pairs)
+        _note_constants(table, values, notes)
+        _note_same_values(table, values, notes)
+    rows = table.effective_rows()
     conditioning = table.features.conditioning
     if conditioning is not None:
         rows = np.maximum(rows - (len(conditioning) - 1), 2)
-    tests, of_ranks = Significance.none(len(pairs)), Estimates.none(len(pairs))
+    tests, of_ranks = Significance.none(count), Estimates.none(count)
     if request.test is not None:
         with bar(label="p-values") as advance:
-            tests, of_ranks = test_pairs(
-                table, request.measure, request.test, pairs, values, rows, advance
-            )
-    return Examined(table, request, positions, values, of_ranks, rows, tests, skipped, notes)
+            tests, of_ranks = test_pairs(table, request.test, values, rows, advance)
+    return Examined(table, values, of_ranks, rows, tests, skipped, notes)
 
 
 def _note_conditioning(
     table: Table,
-    positions: Integers,
     values: Estimates,
     well_conditioned: NDArray[np.bool_],
     notes: dict[str, str],
@@ -105,7 +94,7 @@ def _note_conditioning(
     for position in ill:
         what = "ill conditioned (far outliers, or values that only their last digits tell apart)"
         add_note(notes, columns.names[position], f"{what}: {table.conditioning_advice}")
-    for first, second in positions[values.unresolved].tolist():
+    for first, second in table.positions[values.unresolved].tolist():
         if first in columns.category_positions:
             first, second = second, first
         if first not in ill and second not in ill:
@@ -119,30 +108,27 @@ def _note_conditioning(
         add_note(notes, name, remark)
 
 
-def _note_constants(
-    columns: Columns, positions: Integers, values: Estimates, notes: dict[str, str], *, given: bool
-) -> None:
+def _note_constants(table: Table, values: Estimates, notes: dict[str, str]) -> None:
     """Add a remark on columns that do not vary on the rows that they share with another.
 
-    Or whose residuals do not, beside ``given`` ones.
+    Or whose residuals do not, beside given columns.
     """
     lost = (values.degrees == 0) & ((values.rows >= 2) & ~values.unresolved)[:, None]
-    constant, counts = np.unique(positions[lost], return_counts=True)
+    constant, counts = np.unique(table.positions[lost], return_counts=True)
     for position, count in zip(constant, counts, strict=True):
         pairs_of = f"{count} other column{'s' if count > 1 else ''}"
-        what = "is explained by what is given, or constant," if given else "does not vary"
+        what = "is explained by what is given, or constant," if table.given else "does not vary"
         remark = f"{what} on the rows that it shares with {pairs_of}: no value there"
-        add_note(notes, columns.names[position], remark)
+        add_note(notes, table.columns.names[position], remark)
 
 
-def _note_same_values(
-    columns: Columns, positions: Integers, values: Estimates, notes: dict[str, str]
-) -> None:
+def _note_same_values(table: Table, values: Estimates, notes: dict[str, str]) -> None:
     """Add a remark on columns that hold the values of one before them, in other words."""
+    columns = table.columns
     position_of = dict(zip(columns.category_positions.tolist(), columns.categories, strict=True))
     said: set[int] = set()
     for place in np.flatnonzero(values.value >= SAME_CORRELATION):
-        first, second = sorted(positions[place].tolist())
+        first, second = sorted(table.positions[place].tolist())
         categories = [position_of.get(first), position_of.get(second)]
         if second in said:
             continue
@@ -161,8 +147,8 @@ def as_scan(examined: Examined, adjusted: Floats) -> Scan:
 
     ``adjusted`` are the p-values ``(N,)`` adjusted for their family.
     """
-    table, request, values = examined.table, examined.request, examined.values
-    columns, pairs, of_ranks = table.columns, examined.positions, examined.of_ranks
+    table, values, of_ranks = examined.table, examined.values, examined.of_ranks
+    request, columns, pairs = table.request, table.columns, table.positions
     tests, count = examined.tests, len(columns.names)
     used = [i for i, name in enumerate(columns.names) if name not in examined.skipped]
 

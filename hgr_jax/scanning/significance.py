@@ -78,18 +78,17 @@ class Significance:
 
 def test_pairs(
     table: Table,
-    measure: Measure,
     test: Test,
-    pairs: Integers,
     values: Estimates,
     rows: Floats,
     progress: Callable[[int], None],
 ) -> tuple[Significance, Estimates]:
-    """Test ``pairs (N, 2)`` of some values and effective rows; return estimates of ranks too."""
+    """Test pairs of some values and effective rows; return estimates of ranks too."""
+    pairs, measure = table.pairs, table.request.measure
     kernels, usable = measure.kernels, values.varies
     tests = Significance.none(len(pairs))
     if measure.function is not None:
-        _permute(tests, table, table.features, measure, pairs, usable, test, progress)
+        _permute(tests, table, table.features, measure, usable, test, progress)
         return tests, Estimates.none(len(pairs))
     if usable.any():
         sizes = (rows[usable], *values.degrees[usable].T)
@@ -97,7 +96,7 @@ def test_pairs(
         tests.null_95[usable] = roys_root.quantile(0.95, *sizes)
     by_ranks = test.kind == "auto" and not kernels.single and table.given is None
     if by_ranks:
-        results = run_rank_tests(table, pairs, rows, usable, progress)
+        results = run_rank_tests(table, rows, usable, progress)
         of_ranks, known = results.estimates, usable & ~np.isnan(results.log_p)
         source = np.where(results.exact[known], SOURCES.index("exact"), SOURCES.index("rank"))
         tests.set_law(known, results.log_p[known], source)
@@ -117,7 +116,7 @@ def test_pairs(
     if test.kind == "auto" and not kernels.single:
         by_law = usable & categories.any(axis=1) & of_ranks.varies
         if by_law.any():
-            by_law[by_law] = _law_holds(table, kernels.of_ranks(), pairs[by_law])
+            by_law[by_law] = _law_holds(table, kernels.of_ranks(), by_law)
             by_law &= of_ranks.pivot >= MIN_PIVOT
     else:
         by_law = usable & (test.kind in ("rank", "asymptotic"))
@@ -133,15 +132,15 @@ def test_pairs(
         features = table.features if of_values else table.permuted_rows()
         if not of_values:
             measure = dataclasses.replace(measure, kernels=kernels.of_ranks())
-        _permute(tests, table, features, measure, pairs, rest, test, progress)
+        _permute(tests, table, features, measure, rest, test, progress)
         if not table.complete:
             tests.source[rest] = SOURCES.index(SAMPLED)
     return tests, of_ranks
 
 
-def _law_holds(table: Table, kernels: Kernels, pairs: Integers) -> NDArray[np.bool_]:
-    """Return whether Roy's law holds for pairs ``(N, 2)`` with a category."""
-    features = table.in_ranks
+def _law_holds(table: Table, kernels: Kernels, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return whether Roy's law holds for the chosen pairs, which have a category."""
+    features, pairs = table.in_ranks, table.pairs[chosen]
 
     def shape_of(column: int) -> ColumnMoments:
         values = features.values(column)
@@ -153,7 +152,7 @@ def _law_holds(table: Table, kernels: Kernels, pairs: Integers) -> NDArray[np.bo
 
     moments = {int(column): shape_of(int(column)) for column in np.unique(pairs)}
     first, second = ([moments[i] for i in side.tolist()] for side in pairs.T)
-    return is_valid(first, second, table.heaviest_rows(pairs))
+    return is_valid(first, second, table.heaviest_rows()[chosen])
 
 
 def _permute(
@@ -161,13 +160,12 @@ def _permute(
     table: Table,
     features: Features,
     measure: Measure,
-    pairs: Integers,
     chosen: NDArray[np.bool_],
     test: Test,
     progress: Callable[[int], None],
 ) -> None:
     """Test the chosen pairs of a table by permutations of some features, in place."""
-    places = np.flatnonzero(chosen)
+    places, pairs = np.flatnonzero(chosen), table.pairs
     if measure.function is None and features.weights is None and measure.kernels.plain:
         seed = np.asarray(jax.random.key_data(test.random_key))
         null = permutation_null(

@@ -23,7 +23,7 @@ from hgr_jax.scanning.batches import (
     repaired_plan,
 )
 from hgr_jax.scanning.features import Kernels
-from hgr_jax.scanning.pairs import PairSelection, pairs_of
+from hgr_jax.scanning.pairs import PairSelection
 from hgr_jax.scanning.plan import Plan, RankMap, Repair, plan_of
 from hgr_jax.scanning.request import (
     MEMORY,
@@ -279,9 +279,7 @@ class ScanState:
         """Return the scan of a request; ``gather`` reads rows of pairs again, if any can be."""
         if self._sums is None:
             raise ValueError("this state has no rows yet: update it first.")
-        table = BatchTable(self._plan, self._sums, request, gather)
-        selection = PairSelection.of(request, self._plan.names)
-        return scan_pairs(table, request, *pairs_of(table.columns, selection))
+        return scan_pairs(BatchTable(self._plan, self._sums, request, gather))
 
     def save(self, path: str | Path) -> None:
         """Keep the state in one file (NumPy's ``.npz``, without pickle)."""

@@ -14,16 +14,21 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.scanning.features import Estimates, Features, Kernels, Patterns
+from hgr_jax.scanning.pairs import feature_places
+from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.residuals import GivenColumns
 from hgr_jax.scanning.solve import PairSums
 from hgr_jax.tables.columns import Columns
 
 
 class Table(abc.ABC):
-    """A table as a scan reads it.
+    """A table as a scan reads it, and its pairs.
 
     Attributes:
+      request: what is asked.
       columns: of the rows at hand: all, or a sample.
+      positions: ``(N, 2)``, positions of the columns of each pair in the table.
+      pairs: ``(N, 2)``, the same as features count columns: numbers first.
       features: these rows as they are computed with.
       complete: whether the rows at hand are all rows.
       rows: number of rows of the table.
@@ -34,7 +39,10 @@ class Table(abc.ABC):
       conditioning_advice: what to do about ill-conditioned columns.
     """
 
+    request: Request
     columns: Columns
+    positions: Integers
+    pairs: Integers
     features: Features
     complete: bool
     rows: int
@@ -44,6 +52,14 @@ class Table(abc.ABC):
     kernels: Kernels
     memory: int
     conditioning_advice: str
+
+    def take_pairs(self, columns: Columns, request: Request, positions: Integers) -> None:
+        """Set the columns, the request and the pairs; a function has those of two numbers only."""
+        self.columns, self.request, self.positions = columns, request, positions
+        self.pairs = feature_places(columns)[positions]
+        if request.measure.function is not None:
+            numeric = (self.pairs < columns.numbers.shape[1]).all(axis=1)
+            self.pairs, self.positions = self.pairs[numeric], positions[numeric]
 
     @property
     @abc.abstractmethod
@@ -56,21 +72,19 @@ class Table(abc.ABC):
         """The patterns of missing values of the rows at hand."""
 
     @abc.abstractmethod
-    def estimate(
-        self, pairs: Integers, progress: Callable[[int], None]
-    ) -> tuple[Estimates, NDArray[np.bool_]]:
-        """Estimate ``pairs (N, 2)``; say which numbers ``(p,)`` are well conditioned."""
+    def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:
+        """Estimate the pairs; say which numbers ``(p,)`` are well conditioned."""
 
     @abc.abstractmethod
     def rank_sums(self, degree: int) -> PairSums:
         """Return the sums of ranks, with at least so many functions of each column."""
 
     @abc.abstractmethod
-    def effective_rows(self, pairs: Integers) -> Floats:
+    def effective_rows(self) -> Floats:
         """Return the number of equally weighted rows that each pair's are equivalent to."""
 
     @abc.abstractmethod
-    def heaviest_rows(self, pairs: Integers) -> Floats:
+    def heaviest_rows(self) -> Floats:
         """Return the sum of squared weights of each pair's rows, over the largest such square."""
 
     def permuted_rows(self) -> Features:
