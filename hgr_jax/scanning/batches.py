@@ -20,7 +20,8 @@ from hgr_jax.core.host.linalg import orthonormalising_maps, whitenings
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.scanning.bases import assessed, count_distinct, unresolved_in_dtype
-from hgr_jax.scanning.features import Estimates, Features, Patterns, within_range
+from hgr_jax.scanning.features import Estimates, Features, Kernels, Patterns, within_range
+from hgr_jax.scanning.memory import MemorySums
 from hgr_jax.scanning.pairs import PairSelection, used_positions
 from hgr_jax.scanning.plan import Plan, Repair
 from hgr_jax.scanning.request import Request
@@ -38,7 +39,7 @@ from hgr_jax.scanning.sums import Layout, TileSums, shared_weights, sums_of_tile
 from hgr_jax.scanning.survey import WEIGHTS_KEY, weights_of
 from hgr_jax.scanning.table import Table
 from hgr_jax.tables.arrow_columns import DATES, NUMBER, Chunk
-from hgr_jax.tables.columns import Category, Columns
+from hgr_jax.tables.columns import OTHER, Category, Columns, add_note
 
 NUMBERS, MIXED, CATEGORIES = "numbers", "mixed", "categories"
 """Names of the pairs of tiles."""
@@ -283,6 +284,10 @@ class BatchTable(Table):
         self.kernels, self.memory = plan.kernels, request.execution.memory
         self.rows, self.features = sums.seen, sample_features(plan)
         self.row_weights, columns = self.features.weights, sample_columns(plan)
+        for name, count in zip(plan.levels, sums.unseen.tolist(), strict=True):
+            if count and not plan.expected:
+                remark = f"{count:,} rows have texts that the sample does not have: {OTHER!r}"
+                add_note(columns.notes, name, remark)
         selection = PairSelection.of(request, plan.names)
         self.take_pairs(columns, request, selection.listed(used_positions(columns)))
 
@@ -306,18 +311,19 @@ class BatchTable(Table):
         """Return the sums of ranks."""
         return PlanSums(self.plan, self.sums, _refit_nothing, ranked=True)
 
-    def permuted_rows(self) -> Features:
-        """Return ranks of some rows of the sample."""
+    def permuted_sums(self, kernels: Kernels, *, of_values: bool) -> MemorySums:
+        """Return the sums over `permuted_rows`."""
+        return MemorySums(self.permuted_rows(of_values=of_values), kernels, self.memory)
+
+    def permuted_rows(self, *, of_values: bool) -> Features:
+        """Return the rows of the sample: all values, or ranks of every so many rows."""
         sample = self.features
+        if of_values:
+            return sample
         stride = max(1, sample.rows // PERMUTED_ROWS)
         weights = None if sample.weights is None else sample.weights[::stride].astype(np.float32)
         x = ranks(sample.x[::stride]).astype(np.float32)
         return Features(x, sample.codes[::stride].astype(np.int32), sample.levels, weights)
-
-    def unseen_texts(self) -> dict[str, int]:
-        """Return the number of texts of each category that the sample does not have, if any."""
-        counts = dict(zip(self.plan.levels, self.sums.unseen.tolist(), strict=True))
-        return {name: count for name, count in counts.items() if count and not self.plan.expected}
 
     def effective_rows(self) -> Floats:
         """Return the number of equally weighted rows that each pair's are equivalent to."""

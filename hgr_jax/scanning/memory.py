@@ -353,6 +353,14 @@ class MemoryTable(Table):
         degree = max(degree, kernels.largest)
         return MemorySums(self.in_ranks, kernels, self.memory, degree=degree)
 
+    def permuted_sums(self, kernels: Kernels, *, of_values: bool) -> MemorySums:
+        """Return the sums over `permuted_rows`."""
+        return MemorySums(self.permuted_rows(of_values=of_values), kernels, self.memory)
+
+    def permuted_rows(self, *, of_values: bool) -> Features:
+        """Return all rows."""
+        return self.features if of_values else self.in_ranks
+
     def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:
         """Estimate the pairs; say which numbers ``(p,)`` are well conditioned."""
         measure, pairs = self.request.measure, self.pairs

@@ -368,9 +368,11 @@ class _RankTests:
             m = np.where(narrow[..., None] & (within < h)[:, None] & (within < k), m, 0)
             effective = self.rows[part] * share[self.pairs[part]].prod(axis=1)
             least = -special.gammaln(self.rows[part] + 1)
-            values, degrees = top_values(Moments.of_polynomials(m)), np.stack([h, k])
+            moments, degrees = Moments.of_polynomials(m), np.stack([h, k])
             none = np.zeros_like(degrees)
-            statistics.append(BlockStatistics(part, values, degrees, none, effective, least))
+            statistics.append(
+                BlockStatistics(part, top_values(moments), degrees, none, effective, least)
+            )
 
         sums = self.table.rank_sums(WITHIN_COLUMN_DEGREE if tested.any() else 0)
         estimates = sums.estimate(self.table.pairs[places], progress, blocks=keep_statistics)

@@ -82,15 +82,13 @@ class PermutationNull(NamedTuple):
 
 
 def permutation_null(
-    features: Features,
-    kernels: Kernels,
-    memory: int,
+    whole: MemorySums,
     pairs: Integers,
     permutations: int,
     seed: NDArray[np.uint32],
     progress: Callable[[int], None] = lambda done: None,
 ) -> PermutationNull:
-    """Estimate the law of the statistic of ``pairs (N, 2)`` under independence.
+    """Estimate the law of the statistic of ``pairs (N, 2)`` of a table under independence.
 
     Pairs that are clearly not significant stop after the first of two stages.  ``(exceed + 1) /
     (drawn + 1)`` remains a valid p-value (Besag & Clifford 1991).
@@ -100,11 +98,11 @@ def permutation_null(
     observed = np.full(len(pairs), np.nan)
     # So p-values of both stages are fractions of one denominator, as of 999 and 499.
     first = (permutations + 1) // 2 - 1 if permutations > MIN_TWO_STAGE else permutations
-    whole = MemorySums(features, kernels, memory)
+    features = whole.features
     of = np.sort(whole.patterns.index[pairs], axis=1)
     keys = of[:, 0] * (whole.patterns.index.max() + 1) + of[:, 1]
     generator = np.random.default_rng(seed)
-    orders = _RandomOrders(features.rows, permutations, generator, memory)
+    orders = _RandomOrders(features.rows, permutations, generator, whole.memory)
     for key in np.unique(keys):
         group = np.flatnonzero(keys == key)
         both = np.asarray(whole.patterns.present[:, of[group[0]]].all(axis=1))
@@ -115,12 +113,13 @@ def permutation_null(
         if not whole.single_pattern:
             columns, local = np.unique(pairs[group], return_inverse=True)
             local = local.reshape(-1, 2)
-            sums = MemorySums(_restricted(features, both, columns), kernels, memory)
+            shared = _restricted(features, both, columns)
+            sums = MemorySums(shared, whole.kernels, whole.memory)
         values_of = _few_values(sums.features, local, rows)
         counted = np.array([a in values_of and b in values_of for a, b in local])
-        for chosen, tables in _parts(local, counted, _columns_at_once(sums, memory)):
+        for chosen, tables in _parts(local, counted, _columns_at_once(sums)):
             part = group[chosen]
-            draws = _Draws(sums, local[chosen], memory)
+            draws = _Draws(sums, local[chosen])
             values = draws(np.arange(features.rows)[None, :])[0]
             sample = functools.partial(
                 _values_under,
@@ -137,7 +136,7 @@ def permutation_null(
             point[part] = np.quantile(sampled, 0.95, axis=0)
             on = np.flatnonzero(exceed[part] < EARLY_STOP_SHARE * first)
             if first < permutations and len(on):
-                more = sample(_Draws(sums, local[chosen[on]], memory), first, permutations)
+                more = sample(_Draws(sums, local[chosen[on]]), first, permutations)
                 whole_sample = np.concatenate([sampled[:, on], more])
                 exceed[part[on]] += (more >= least[None, on]).sum(axis=0)
                 drawn[part[on]] = permutations
@@ -201,10 +200,10 @@ class _RandomOrders:
         return (keys & (2**bits - 1)).astype(np.int32)
 
 
-def _columns_at_once(sums: MemorySums, memory: int) -> int:
+def _columns_at_once(sums: MemorySums) -> int:
     """Return how many columns a side may have for their features to take a quarter of memory."""
     width = max(sums.kernels.largest if sums.features.n_numeric else 0, sums.layout.width)
-    return max(1, memory // (16 * sums.features.rows * width))
+    return max(1, sums.memory // (16 * sums.features.rows * width))
 
 
 def _parts(
@@ -262,7 +261,7 @@ class _Draws:
       left, right: ``(features, n)``, of the permuted columns and of the others.
     """
 
-    def __init__(self, sums: MemorySums, pairs: Integers, memory: int) -> None:
+    def __init__(self, sums: MemorySums, pairs: Integers) -> None:
         kernels, numbers = sums.kernels, sums.features.n_numeric
         self.single = kernels.single
         often = np.bincount(pairs.ravel())[pairs]
@@ -284,7 +283,7 @@ class _Draws:
         self.rows = float(sums.shared[0, 0])
         each = 4 * len(self.left) * (self.left.shape[1] + len(self.right))
         each += 24 * len(self.index_a) * len(self.index_b) * len(pairs)
-        self.at_once = int(np.clip(min(memory // 4, BYTES_AT_ONCE) // max(each, 1), 1, 1024))
+        self.at_once = int(np.clip(min(sums.memory // 4, BYTES_AT_ONCE) // max(each, 1), 1, 1024))
 
     def of_orders(self, rows: Integers, orders: _RandomOrders, start: int, stop: int) -> Floats:
         """Return values ``(stop - start, N)`` for some of the random orders of ``rows``."""

@@ -21,7 +21,7 @@ from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.significance import Significance, test_pairs
 from hgr_jax.scanning.table import Table
-from hgr_jax.tables.columns import OTHER, add_note
+from hgr_jax.tables.columns import add_note
 
 SAME_CORRELATION = 1 - 1e-6
 """Smallest |Pearson|, or HGR of two categories, of columns that hold the same in other words."""
@@ -88,7 +88,7 @@ def _note_conditioning(
     well_conditioned: NDArray[np.bool_],
     notes: dict[str, str],
 ) -> None:
-    """Add remarks on columns whose sums say too little, and on texts that are no levels."""
+    """Add remarks on columns whose sums say too little."""
     columns = table.columns
     ill = columns.number_positions[~well_conditioned]
     for position in ill:
@@ -103,9 +103,6 @@ def _note_conditioning(
                 " polynomials are ill conditioned: no value; scan these two in memory"
             )
             add_note(notes, columns.names[first], remark)
-    for name, count in table.unseen_texts().items():
-        remark = f"{count:,} rows have texts that the sample does not have: {OTHER!r}"
-        add_note(notes, name, remark)
 
 
 def _note_constants(table: Table, values: Estimates, notes: dict[str, str]) -> None:

@@ -88,7 +88,7 @@ def test_pairs(
     kernels, usable = measure.kernels, values.varies
     tests = Significance.none(len(pairs))
     if measure.function is not None:
-        _permute(tests, table, table.features, measure, usable, test, progress)
+        _permute(tests, table, measure, usable, test, progress)
         return tests, Estimates.none(len(pairs))
     if usable.any():
         sizes = (rows[usable], *values.degrees[usable].T)
@@ -129,10 +129,9 @@ def test_pairs(
     rest = usable & (tests.source == 0)
     if rest.any() and test.kind not in ("rank", "asymptotic"):
         of_values = test.kind == "permutation" or kernels.single
-        features = table.features if of_values else table.permuted_rows()
         if not of_values:
             measure = dataclasses.replace(measure, kernels=kernels.of_ranks())
-        _permute(tests, table, features, measure, rest, test, progress)
+        _permute(tests, table, measure, rest, test, progress, of_values=of_values)
         if not table.complete:
             tests.source[rest] = SOURCES.index(SAMPLED)
     return tests, of_ranks
@@ -158,25 +157,20 @@ def _law_holds(table: Table, kernels: Kernels, chosen: NDArray[np.bool_]) -> NDA
 def _permute(
     tests: Significance,
     table: Table,
-    features: Features,
     measure: Measure,
     chosen: NDArray[np.bool_],
     test: Test,
     progress: Callable[[int], None],
+    *,
+    of_values: bool = True,
 ) -> None:
-    """Test the chosen pairs of a table by permutations of some features, in place."""
+    """Test the chosen pairs of a table by permutations of values or of ranks, in place."""
     places, pairs = np.flatnonzero(chosen), table.pairs
+    features = table.permuted_rows(of_values=of_values)
     if measure.function is None and features.weights is None and measure.kernels.plain:
         seed = np.asarray(jax.random.key_data(test.random_key))
-        null = permutation_null(
-            features,
-            measure.kernels,
-            table.memory,
-            pairs[places],
-            test.permutations,
-            seed,
-            progress,
-        )
+        sums = table.permuted_sums(measure.kernels, of_values=of_values)
+        null = permutation_null(sums, pairs[places], test.permutations, seed, progress)
         tests.pvalue[places] = null.pvalue
         means, points = null.mean, null.point
     else:

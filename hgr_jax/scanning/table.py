@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,10 +88,10 @@ class Table(abc.ABC):
     def heaviest_rows(self) -> Floats:
         """Return the sum of squared weights of each pair's rows, over the largest such square."""
 
-    def permuted_rows(self) -> Features:
-        """Return the columns in ranks, on the rows that permutations are of."""
-        return self.in_ranks
+    @abc.abstractmethod
+    def permuted_sums(self, kernels: Kernels, *, of_values: bool) -> Any:
+        """Return the sums over `permuted_rows`, as `memory.MemorySums`."""
 
-    def unseen_texts(self) -> dict[str, int]:
-        """Return the number of texts of each category that are none of its levels, if any."""
-        return {}
+    @abc.abstractmethod
+    def permuted_rows(self, *, of_values: bool) -> Features:
+        """Return the rows that permutations are of: values, or numbers replaced by their ranks."""

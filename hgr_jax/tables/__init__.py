@@ -6,8 +6,7 @@ From top to bottom:
 * `sources`: files, datasets and queries that are read batch by batch;
 * `csv_files`: CSV files that are read block by block;
 * `files`: files that are read whole;
-* `arrow_columns`: columns of Arrow batches, by their types;
-* `meanings`: what Arrow columns of texts hold;
+* `arrow_columns`: columns of Arrow: what texts hold, and columns as numbers or levels;
 * `delimited`: cells of CSV;
 * `columns`: columns of any kind, the only encoder of categories, and a table as a scan reads it;
 * `texts`: what texts mean, and how they are written;

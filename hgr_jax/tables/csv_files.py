@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hgr_jax.tables.arrow_columns import as_arrow_values, count_kinds, decide_columns, present_texts
 from hgr_jax.tables.columns import add_note
 from hgr_jax.tables.delimited import (
     Cells,
@@ -27,7 +28,6 @@ from hgr_jax.tables.delimited import (
 )
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, doubtful_name_note, has_text, header_names
-from hgr_jax.tables.meanings import as_arrow_values, count_kinds, decide_columns, present_texts
 from hgr_jax.tables.texts import KindCounts, Meaning
 
 

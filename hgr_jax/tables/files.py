@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
+from hgr_jax.tables.arrow_columns import parse_present, present_texts
 from hgr_jax.tables.columns import (
     Category,
     Frame,
@@ -46,7 +47,6 @@ from hgr_jax.tables.delimited import (
     trimmed,
 )
 from hgr_jax.tables.faults import TableError, check_names, listed, printable
-from hgr_jax.tables.meanings import parse_present, present_texts
 from hgr_jax.tables.texts import Form, header_kind, is_number
 
 READABLE = "CSV, Parquet, Feather, JSON or .xlsx, or one of these in .gz or .zip"
