@@ -136,6 +136,12 @@ class TestFaults:
         with pytest.raises(ValueError, match="the Dask data frame has no rows"):
             scan(frames.from_pandas(table.iloc[:0], npartitions=1))
 
+    def test_standard_errors(self, table: pd.DataFrame) -> None:
+        parts = frames.from_pandas(table, npartitions=4, sort=False)
+        found = scan(parts, errors=True, test=None, h=2, k=2, weights="w")
+        whole = scan(table, errors=True, test=None, h=2, k=2, weights="w")
+        np.testing.assert_allclose(found.standard_error, whole.standard_error, rtol=1e-4)
+
     def test_empty_parts_are_none(self, table: pd.DataFrame, whole: Scan) -> None:
         delayed = pytest.importorskip("dask").delayed
         parts = [delayed(part) for part in parts_of(table, 0, 800, 800)]

@@ -129,11 +129,8 @@ def test_sources_that_are_another_table_when_they_are_read_again(
 
 NEED_ROWS: dict[str, dict[str, Any]] = {
     "given": {"given": "a"},
-    "errors": {"errors": True, "test": None},
-    "top": {"top": 2},
     "kernels as h or k": {"h": hgr_jax.kernels.hats([0.0, 1.0, 2.0]), "test": None},
     "measure": {"measure": "rank_kb", "test": None},
-    "test": {"test": "permutation"},
     "weights as an array": {"weights": np.linspace(1, 2, 600), "test": None},
     "integers_up_to": {"categories": hgr_jax.Categories((), 5), "test": None},
 }
@@ -147,8 +144,6 @@ def test_options_that_need_all_rows(parts: Path, name: str, monkeypatch: Any) ->
     found = hgr_jax.scan(parts, **NEED_ROWS[name])
     whole = hgr_jax.scan(table, **NEED_ROWS[name])
     same(found, whole)
-    if name == "errors":
-        np.testing.assert_array_equal(found.standard_error, whole.standard_error)
     mixed(5, 30_000).to_parquet(parts / "p2.parquet")
     little = hgr_jax.Execution(memory=2**20)
     with pytest.raises(ValueError, match=rf"{name}: {NEEDS_ROWS[name].split('(')[0]}.*takes more"):

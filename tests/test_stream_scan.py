@@ -232,6 +232,74 @@ def test_far_outliers_take_another_pass(tmp_path: Path, monkeypatch: pytest.Monk
     assert 3 <= len(passes) <= 4  # a survey, and sums more than once
 
 
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_standard_errors_take_another_pass(
+    weights: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = mixed(3).assign(w=np.random.default_rng(1).integers(0, 3, 3000))
+    table.to_parquet(tmp_path / "t.parquet")
+    whole = hgr_jax.scan(table, weights=weights, errors=True, test=None, h=3, k=2)
+    of_batches(700, monkeypatch)
+    found = hgr_jax.scan(tmp_path, weights=weights, errors=True, test=None, h=3, k=2)
+    assert np.isfinite(whole.standard_error[tuple(whole.pairs.T)]).all()
+    np.testing.assert_allclose(found.standard_error, whole.standard_error, rtol=1e-4)
+
+
+@pytest.mark.parametrize("by", ["pvalue", "correlation", "excess"])
+def test_first_pairs_of_batches(by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = mixed(3)
+    table.to_parquet(tmp_path / "t.parquet")
+    of_batches(700, monkeypatch)
+    top = hgr_jax.Top(4, by)
+    all_pairs = hgr_jax.scan(tmp_path, h=3, k=3)
+    found = hgr_jax.scan(tmp_path, h=3, k=3, top=top, target="square")
+    whole = hgr_jax.scan(table, h=3, k=3, top=top, target="square")
+    if by == "pvalue":  # those of batches are by ranks of fewer degrees
+        asked = [pair for pair in all_pairs.top(21, by="pvalue") if "square" in (pair.a, pair.b)]
+        assert max(pair.pvalue for pair in found) <= asked[3].pvalue
+    else:
+        assert [(pair.a, pair.b) for pair in found] == [(pair.a, pair.b) for pair in whole]
+    assert found.settings["top"] == whole.settings["top"] | {
+        "discoveries": found.settings["top"]["discoveries"]
+    }
+    for pair in found:
+        other = all_pairs[pair.a, pair.b]
+        assert pair.correlation == pytest.approx(other.correlation, abs=1e-6)
+        assert pair.pvalue == pytest.approx(other.pvalue)
+        assert pair.adjusted_pvalue >= pair.pvalue
+
+
+@pytest.mark.parametrize("kind", ["rank", "asymptotic", "permutation"])
+def test_every_test_of_batches(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The laws are of all rows, as in memory; permutations are of the sample, and say so."""
+    table = mixed(3)[["a", "square", "skewed", "kind", "side"]]
+    table.to_parquet(tmp_path / "t.parquet")
+    whole = hgr_jax.scan(table, h=3, k=3, test=kind)
+    of_batches(700, monkeypatch)
+    found = hgr_jax.scan(tmp_path, h=3, k=3, test=kind)
+    if kind == "permutation":
+        assert {pair.pvalue_source for pair in found} == {"sampled permutation"}
+        for pair in found:
+            other = whole[pair.a, pair.b].pvalue
+            assert (pair.pvalue == 0.001) == (other == 0.001)
+            assert abs(pair.pvalue - other) < 0.1
+    else:
+        np.testing.assert_array_equal(found.source, whole.source)
+        np.testing.assert_allclose(found.pvalue, whole.pvalue, rtol=1e-3, atol=1e-300)
+
+
+def test_single_kernels_are_tested_on_the_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixed(3).to_parquet(tmp_path / "t.parquet")
+    of_batches(700, monkeypatch)
+    found = hgr_jax.scan(
+        tmp_path, measure="sk", target="square", test=hgr_jax.Test(permutations=99)
+    )
+    assert {pair.pvalue_source for pair in found} == {"sampled permutation"}
+    assert found["a", "square"].pvalue == 0.01
+
+
 class KilledError(Exception):
     pass
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,10 @@ from hgr_jax.scanning.solve import (
     MIN_SHARED_PIVOT,
     PairSums,
     Refit,
+    TilePairs,
     Tiles,
     WhitenedTile,
+    error_sums,
     refit_pairs,
     whiten_levels,
     whiten_numbers,
@@ -60,8 +63,21 @@ CONDITIONING_ADVICE = (
 )
 """What to do about columns that are ill conditioned on the sums."""
 
-Gather = Callable[[Plan, Integers], list[Floats]]
-"""Reads the rows of some pairs again; returns of each what `rows_of_pairs` does."""
+
+class Reader(Protocol):
+    """Reads the rows of a table again, batch by batch, wherever they are."""
+
+    def rows_of_pairs(self, plan: Plan, pairs: Integers) -> list[Floats]:
+        """Return `rows_of_pairs` of all rows."""
+
+    def error_sums(self, plan: Plan, pairs: TilePairs) -> Floats:
+        """Return `errors_of_chunk` of all rows."""
+
+
+def errors_of_chunk(plan: Plan, pairs: TilePairs, chunk: Chunk, where: str) -> Floats:
+    """Return what some rows add to the squared standard errors of pairs of two tiles ``(N,)``."""
+    values = dataclasses.replace(plan, tested=False).batches(chunk, where)[0]
+    return error_sums(pairs, plan.layout(), values)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -217,8 +233,10 @@ class PlanSums(PairSums):
         refit: Callable[[Integers, Integers], Refit],
         *,
         ranked: bool = False,
+        reader: Reader | None = None,
     ) -> None:
-        """Take sums, and what fits pairs on their own rows."""
+        """Take sums, what fits pairs on their own rows, and the reader for standard errors."""
+        self.plan, self.reader, self.errors = plan, reader, reader is not None
         self.layout, self.kernels = plan.layout(ranked=ranked), plan.kernels
         self.shared = np.rint(sums.rows).astype(np.intp)
         self._weights, self._refit_pairs = sums.weights, refit
@@ -265,6 +283,11 @@ class PlanSums(PairSums):
         """Fit pairs on their own rows, as many as can be read again."""
         return self._refit_pairs(pairs, rows)
 
+    def error_sums(self, pairs: TilePairs) -> Floats:
+        """Return `error_sums` over all rows, in one more pass."""
+        assert self.reader is not None
+        return self.reader.error_sums(self.plan, pairs)
+
 
 class BatchTable(Table):
     """A table that is read batch by batch.
@@ -277,10 +300,10 @@ class BatchTable(Table):
     conditioning_advice = CONDITIONING_ADVICE
 
     def __init__(
-        self, plan: Plan, sums: BatchSums, request: Request, gather: Gather | None = None
+        self, plan: Plan, sums: BatchSums, request: Request, reader: Reader | None = None
     ) -> None:
-        """Take the sums of a table, and what reads rows of pairs again; None if nothing can."""
-        self.plan, self.sums, self.gather = plan, sums, gather
+        """Take the sums of a table, and what reads its rows again; None if nothing can."""
+        self.plan, self.sums, self.reader = plan, sums, reader
         self.kernels, self.memory = plan.kernels, request.execution.memory
         self.rows, self.features = sums.seen, sample_features(plan)
         self.row_weights, columns = self.features.weights, sample_columns(plan)
@@ -304,7 +327,8 @@ class BatchTable(Table):
 
     def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:
         """Estimate the pairs; say which numbers ``(p,)`` are well conditioned."""
-        sums = PlanSums(self.plan, self.sums, self._refit)
+        reader = self.reader if self.request.errors else None
+        sums = PlanSums(self.plan, self.sums, self._refit, reader=reader)
         return sums.estimate(self.pairs, progress), sums.well_conditioned
 
     def rank_sums(self, degree: int) -> PairSums:
@@ -316,14 +340,13 @@ class BatchTable(Table):
         return MemorySums(self.permuted_rows(of_values=of_values), kernels, self.memory)
 
     def permuted_rows(self, *, of_values: bool) -> Features:
-        """Return the rows of the sample: all values, or ranks of every so many rows."""
+        """Return every so many rows of the sample."""
         sample = self.features
-        if of_values:
-            return sample
         stride = max(1, sample.rows // PERMUTED_ROWS)
         weights = None if sample.weights is None else sample.weights[::stride].astype(np.float32)
-        x = ranks(sample.x[::stride]).astype(np.float32)
-        return Features(x, sample.codes[::stride].astype(np.int32), sample.levels, weights)
+        x, codes = sample.x[::stride], sample.codes[::stride]
+        x = self.plan.scaled(x) if of_values else ranks(x).astype(np.float32)
+        return Features(x, codes, sample.levels, weights)
 
     def effective_rows(self) -> Floats:
         """Return the number of equally weighted rows that each pair's are equivalent to."""
@@ -342,7 +365,7 @@ class BatchTable(Table):
 
     def _refit(self, pairs: Integers, rows: Integers) -> Refit:
         """Fit pairs on their own rows; those of fewest rows first, so that they are many."""
-        if self.gather is None:
+        if self.reader is None:
             return _refit_nothing(pairs, rows)
         plan = self.plan
         widest = max(map(len, plan.levels.values()), default=0)
@@ -352,12 +375,14 @@ class BatchTable(Table):
         places = np.sort(order[needed <= self.memory])
         if not len(places):
             return _refit_nothing(pairs, rows)
-        of_pairs = dict(zip(places.tolist(), self.gather(plan, pairs[places]), strict=True))
+        of_pairs = dict(
+            zip(places.tolist(), self.reader.rows_of_pairs(plan, pairs[places]), strict=True)
+        )
 
         def features(place: int) -> tuple[Features, Integers]:
             return _features_of_pair(plan, pairs[place], of_pairs.pop(place))
 
-        return refit_pairs(features, plan.kernels, places)
+        return refit_pairs(features, plan.kernels, places, errors=self.request.errors)
 
 
 def _refit_nothing(pairs: Integers, rows: Integers) -> Refit:

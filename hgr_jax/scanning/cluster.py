@@ -18,11 +18,18 @@ import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._optional import require
-from hgr_jax.scanning.batches import BatchSums, joined_rows, kinds_of_pairs, rows_of_pairs
+from hgr_jax.scanning.batches import (
+    BatchSums,
+    errors_of_chunk,
+    joined_rows,
+    kinds_of_pairs,
+    rows_of_pairs,
+)
 from hgr_jax.scanning.consumers import scan_arrow
 from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.request import Request, dtype_of_sums
 from hgr_jax.scanning.result import Scan
+from hgr_jax.scanning.solve import TilePairs
 from hgr_jax.scanning.state import ScanState, check_batches
 from hgr_jax.scanning.streaming import MAX_REPAIRS, joined_tables, rows_at_once
 from hgr_jax.scanning.survey import Survey, is_small
@@ -225,6 +232,29 @@ class PairRowsPass:
         return rows_of_pairs(self.plan, self.pairs, chunks)
 
 
+@dataclasses.dataclass(frozen=True)
+class ErrorPass:
+    """What rows add to the squared standard errors of pairs of two tiles.
+
+    Attributes:
+      plan: of the sums.
+      pairs: with their functions.
+      rows: number of rows that are taken at a time.
+    """
+
+    plan: Plan
+    pairs: TilePairs
+    rows: int
+
+    def __call__(self, tables: Tables, part: int) -> Floats:
+        """Return the sums over the rows of a part."""
+        sums, where = np.zeros(len(self.pairs.value)), f"part {part}"
+        for table in _cut(tables, self.rows):
+            chunk = decoded(table, self.plan.read, where)
+            sums += errors_of_chunk(self.plan, self.pairs, chunk, where)
+        return sums
+
+
 def _cut(tables: Tables, rows: int) -> Iterator[Any]:
     """Yield tables of at most so many rows, and of some."""
     for table in tables:
@@ -288,11 +318,30 @@ def scan_cluster(cluster: Cluster, request: Request) -> Scan:
             break
         state = state.repaired()
 
-    def gather(plan: Plan, pairs: Integers) -> list[Floats]:
-        pair_rows: list[Floats] = total(PairRowsPass(plan, pairs, rows), joined_rows)
+    return state.scan_of(request, _ClusterReader(total, rows))
+
+
+@dataclasses.dataclass(frozen=True)
+class _ClusterReader:
+    """Reads the rows of a cluster's table again: runs further passes.
+
+    Attributes:
+      total: runs a pass.
+      rows: number of rows that are taken at a time.
+    """
+
+    total: Callable[[Pass, Callable[[Any, Any], Any]], Any]
+    rows: int
+
+    def rows_of_pairs(self, plan: Plan, pairs: Integers) -> list[Floats]:
+        """Return the rows of pairs that cannot be estimated from the sums."""
+        pair_rows: list[Floats] = self.total(PairRowsPass(plan, pairs, self.rows), joined_rows)
         return pair_rows
 
-    return state.scan_of(request, gather)
+    def error_sums(self, plan: Plan, pairs: TilePairs) -> Floats:
+        """Return what all rows add to the squared standard errors of pairs of two tiles."""
+        sums: Floats = self.total(ErrorPass(plan, pairs, self.rows), np.add)
+        return sums
 
 
 def _count_parts(cluster: Cluster) -> tuple[list[int], Source]:

@@ -52,6 +52,7 @@ from hgr_jax.scanning.residuals import GivenColumns
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
 from hgr_jax.scanning.run import Examined, as_scan, examine, scan_pairs
 from hgr_jax.scanning.screen import RankScreen, as_float32
+from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import Columns, as_columns
 from hgr_jax.tables.faults import TableError
 
@@ -168,12 +169,41 @@ def _scan_first(columns: Columns, request: Request, selection: PairSelection, to
     examined = examine(MemoryTable(part, request, pairs))
     # Of a correlation that float32 hardly tells from 1 the screen knows no digit of the p-value.
     histogram.recount(best.log_p, examined.tests.log_pvalue)
+    return _scan_of_first(examined, top, histogram, (search.pairs, len(used_positions(columns))))
+
+
+def scan_first_pairs(table: Table, top: Top) -> Scan:
+    """Examine all pairs of a table at once, and return the scan of those that come first."""
+    examined, columns = examine(table), table.columns
+    best, histogram = FirstPairs(top.count), PValueHistogram()
+    log_p, every = examined.tests.log_pvalue, np.arange(len(table.pairs))
+    histogram.add(log_p)
+    best.add(_sort_key(examined, log_p, top.by), log_p, every, every)
+    first, sizes = best.pairs[:, 0], (len(every), len(used_positions(columns)))
+    part, positions = selected(columns, table.positions[first])
+    table.take_pairs(part, table.request, positions)
+    notes = {n: note for n, note in examined.notes.items() if n in table.columns.names}
+    examined = dataclasses.replace(
+        examined,
+        values=examined.values.select(first),
+        of_ranks=examined.of_ranks.select(first),
+        rows=examined.rows[first],
+        tests=examined.tests.select(first),
+        notes=notes,
+    )
+    return _scan_of_first(examined, top, histogram, sizes)
+
+
+def _scan_of_first(
+    examined: Examined, top: Top, histogram: PValueHistogram, sizes: tuple[int, int]
+) -> Scan:
+    """Return the scan of the first pairs; ``sizes`` are the numbers of all pairs and columns."""
     scan = as_scan(examined, histogram.adjusted(examined.tests.pvalue))
     of_all = {
         "most": top.count,
         "by": top.by,
-        "columns": len(used_positions(columns)),
-        "pairs": search.pairs,
+        "columns": sizes[1],
+        "pairs": sizes[0],
         "tested": histogram.size,
         "discoveries": histogram.discoveries(FALSE_DISCOVERY_RATE),
     }

@@ -223,7 +223,7 @@ class Estimates:
         """Which pairs have a value."""
         return np.asarray(np.isfinite(self.value) & (self.degrees > 0).all(axis=1))
 
-    def select(self, chosen: NDArray[np.bool_]) -> Estimates:
+    def select(self, chosen: NDArray[Any]) -> Estimates:
         """Return the estimates of some of the pairs."""
         return Estimates(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
 

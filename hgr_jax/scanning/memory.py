@@ -52,17 +52,15 @@ from hgr_jax.scanning.solve import (
     Tiles,
     WhitenedTile,
     by_level,
-    errors_over_rows,
+    error_sums,
     refit_pairs,
     whiten_levels,
     whiten_numbers,
 )
 from hgr_jax.scanning.sums import (
     Batch,
-    Block,
     Layout,
     cross_sums,
-    level_features,
     own_moments,
     own_products,
     own_sums,
@@ -282,26 +280,9 @@ class MemorySums(PairSums):
             lambda place: (self.features, pairs[place]), self.kernels, every, errors=self.errors
         )
 
-    def standard_errors(self, pairs: TilePairs) -> Floats:
-        """Return the standard errors of the pairs of two tiles."""
-        features_at = [self._features_at(pairs.left)]
-        twice = pairs.left[0] == pairs.right[0]
-        features_at += features_at if twice else [self._features_at(pairs.right)]
-        return errors_over_rows(pairs, features_at, self.features, self.patterns)
-
-    def _features_at(self, columns: Integers) -> Block:
-        """Return what gives the features ``(width, c, rows)`` of a tile at some rows."""
-        if self.layout.is_number(columns):
-            own = self.functions.take(columns)
-            return lambda rows: own(rows)[1:]
-        column, level, _ = self.layout.levels_of(columns)
-        codes, double = self.features.codes, np.dtype(np.float64)
-
-        def indicators(rows: slice) -> Floats:
-            indicators = level_features(codes[rows], (column, level), double)
-            return by_level(self.layout, columns, indicators)
-
-        return indicators
+    def error_sums(self, pairs: TilePairs) -> Floats:
+        """Return `error_sums` over all rows."""
+        return error_sums(pairs, self.layout, self.batch, self.features.conditioning)
 
 
 class MemoryTable(Table):

@@ -280,14 +280,10 @@ class Request:
     @property
     def needs_rows(self) -> list[str]:
         """Which options are asked for that need all rows in memory; see `NEEDS_ROWS`."""
-        kernels, test = self.measure.kernels, self.test
         asked = {
             "given": self.given is not None,
-            "errors": self.errors,
-            "top": self.top is not None,
-            "kernels as h or k": not kernels.plain,
+            "kernels as h or k": not self.measure.kernels.plain,
             "measure": self.measure.name not in ("kb", "sk"),
-            "test": test is not None and (test.kind != "auto" or self.measure.name == "sk"),
             "weights as an array": self.weights is not None and not isinstance(self.weights, str),
             "integers_up_to": self.categories.integers_up_to > 0,
             "names": self.names is not None,
@@ -338,11 +334,8 @@ class Request:
 
 NEEDS_ROWS: Mapping[str, str] = {
     "given": "residuals of given columns are taken on the rows of each pattern of missing values",
-    "errors": "a standard error is a sum over rows of functions that are known after all rows",
-    "top": "columns are compared in squares, each of which would be a pass over the table",
     "kernels as h or k": "kernels that are no degrees are made orthonormal on all rows",
     "measure": "a function of two vectors, or of exact ranks, takes whole columns",
-    "test": "these laws and permutations are of all rows",
     "weights as an array": "rows that are read in parts have no positions (a column of weights has"
     " a name)",
     "integers_up_to": "which columns hold few integers is known after all rows",

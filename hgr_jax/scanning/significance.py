@@ -70,6 +70,10 @@ class Significance:
         logs = np.log(np.maximum(self.pvalue, np.finfo(np.float64).tiny))
         return np.where(np.isnan(self.log_of_law), logs, self.log_of_law)
 
+    def select(self, chosen: NDArray[Any]) -> Significance:
+        """Return the tests of some of the pairs."""
+        return Significance(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
+
     def set_law(self, places: NDArray[Any], log_p: Floats, source: Any) -> None:
         """Keep the logarithms of p-values of some pairs, and where these came from."""
         self.log_of_law[places], self.pvalue[places] = log_p, np.exp(log_p)

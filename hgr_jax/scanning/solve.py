@@ -33,13 +33,12 @@ from hgr_jax.scanning.features import (
     Estimates,
     Features,
     Kernels,
-    Patterns,
     chunks,
     groups,
     within_range,
 )
 from hgr_jax.scanning.residuals import Explained, conditioning_on, less_explained, without_explained
-from hgr_jax.scanning.sums import Layout
+from hgr_jax.scanning.sums import Batch, Block, Layout, level_features
 
 MIN_SHARED_PIVOT = {"float32": 0.05, "float64": 1e-6}
 """Smallest pivot of a pair's bases on its rows; below, rounding would show in its estimate."""
@@ -172,7 +171,6 @@ class TilePairs(NamedTuple):
     right: Integers
     functions: list[PairFunctions]
     value: Floats
-    total: Floats
     patterns: Integers
 
 
@@ -222,8 +220,8 @@ class PairSums(abc.ABC):
     def refit(self, pairs: Integers, rows: Integers) -> Refit:
         """Fit ``pairs (N, 2)`` of so many rows on their own rows, as many as memory allows."""
 
-    def standard_errors(self, pairs: TilePairs) -> Floats:
-        """Return the standard errors of the pairs of two tiles."""
+    def error_sums(self, pairs: TilePairs) -> Floats:
+        """Return `error_sums` over all rows."""
         raise AssertionError("standard errors need rows")
 
     def estimate(
@@ -349,8 +347,9 @@ class _TileSolver:
             of_each = [PairFunctions.joined(parts) for parts in zip(*functions, strict=True)]
             patterns = np.stack([of_left[u], of_right[v]])
             value, total = estimates.value[places], self.total[u, v]
-            of_pairs = TilePairs(self.left, self.right, of_each, value, total, patterns)
-            estimates.error[places] = self.owner.standard_errors(of_pairs)
+            of_pairs = TilePairs(self.left, self.right, of_each, value, patterns)
+            sums = self.owner.error_sums(of_pairs)
+            estimates.error[places] = np.sqrt(sums) / np.where(total > 0, total, 1)
 
     def _sizes(
         self, pairs: Integers, flip: NDArray[np.bool_]
@@ -514,33 +513,25 @@ def combination(
     return PairFunctions(column, coefficients, np.sum(coefficients * mean, axis=0), conditioning)
 
 
-def errors_over_rows(
-    pairs: TilePairs,
-    features_at: Sequence[Callable[[slice], Floats]],
-    table: Features,
-    patterns: Patterns,
+def error_sums(
+    pairs: TilePairs, layout: Layout, batch: Batch, conditioning: Floats | None = None
 ) -> Floats:
-    """Return the standard errors ``(N,)`` of the pairs of two tiles.
+    """Return what some rows add to the squared standard errors of the pairs of two tiles ``(N,)``.
 
-    As `hgr_jax.core.fits` has them of one: with f, g standardised and of correlation s, the
-    root of the sum of ``(w psi)^2``, with ``psi = f g - s (f^2 + g^2) / 2`` and weights of sum 1.
-
-    Args:
-      pairs: with their functions.
-      features_at: features of both tiles at some rows, ``(width, c, rows)``; the same one twice
-        for a tile with itself.
-      table: with the weights and the conditioning functions.
-      patterns: of the rows.
+    As `hgr_jax.core.fits` has them of one pair: with f, g standardised and of correlation s, the
+    sum of ``(w psi)^2``, with ``psi = f g - s (f^2 + g^2) / 2``.
     """
     sums, value, places = np.zeros(len(pairs.value)), pairs.value, pairs.patterns
-    present, weights, conditioning = patterns.present, table.weights, table.conditioning
-    single_pattern = present.shape[1] == 1
-    for start in range(0, table.rows, ERROR_ROWS):
-        rows = slice(start, min(start + ERROR_ROWS, table.rows))
-        left = features_at[0](rows)
-        right = left if features_at[0] is features_at[1] else features_at[1](rows)
+    single_pattern = batch.present.shape[1] == 1
+    left_at = _features_at(pairs.left, layout, batch)
+    twice = pairs.left[0] == pairs.right[0]
+    right_at = left_at if twice else _features_at(pairs.right, layout, batch)
+    for start in range(0, batch.rows, ERROR_ROWS):
+        rows = slice(start, min(start + ERROR_ROWS, batch.rows))
+        left = left_at(rows)
+        right = left if twice else right_at(rows)
         z = None if conditioning is None else conditioning[:, rows]
-        there = present[rows].T
+        there = batch.present[rows].T
         for part in chunks(np.arange(len(value)), ERROR_NUMBERS // ERROR_ROWS):
             f, g = (
                 side.take(part).at(x, z)
@@ -548,9 +539,23 @@ def errors_over_rows(
             )
             psi = f * g - value[part, None] / 2 * (f * f + g * g)
             psi *= there if single_pattern else there[places[0, part]] & there[places[1, part]]
-            psi *= 1 if weights is None else weights[rows]
+            psi *= 1 if batch.weights is None else batch.weights[rows]
             sums[part] += np.einsum("pn,pn->p", psi, psi)
-    return np.sqrt(sums) / np.where(pairs.total > 0, pairs.total, 1)
+    return sums
+
+
+def _features_at(columns: Integers, layout: Layout, batch: Batch) -> Block:
+    """Return what gives the features ``(width, c, rows)`` of a tile at some rows."""
+    if layout.is_number(columns):
+        functions = batch.functions.take(columns)
+        return lambda rows: functions(rows)[1:]
+    column, level, _ = layout.levels_of(columns)
+
+    def indicators(rows: slice) -> Floats:
+        features = level_features(batch.codes[rows], (column, level), np.dtype(np.float64))
+        return by_level(layout, columns, features)
+
+    return indicators
 
 
 def error_of_pair(

@@ -17,11 +17,12 @@ from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.scanning.batches import (
     BatchSums,
     BatchTable,
-    Gather,
+    Reader,
     assess_bases,
     bytes_of_sums,
     repaired_plan,
 )
+from hgr_jax.scanning.consumers import scan_first_pairs
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.scanning.pairs import PairSelection
 from hgr_jax.scanning.plan import Plan, RankMap, Repair, plan_of
@@ -103,7 +104,7 @@ class ScanState:
           sample: a matrix of numbers, a mapping of names to columns, or a frame that Arrow can read
             (pyarrow, pandas, polars).
           h, k: degrees, as of `hgr_jax.scan`.
-          measure: ``"kb"`` or ``"sk"``, the latter with ``test=None``.
+          measure: ``"kb"`` or ``"sk"``.
           weights: name of the column of the observation weights.
           test: ``"auto"`` or None; without, there are no ranks, at half the cost.
           categories: names of numeric columns to read as categories.
@@ -138,6 +139,8 @@ class ScanState:
             execution=Execution(memory),
         )
         request.refuse_batches("a state", "has sums only")
+        if request.test is not None and request.test.kind != "auto":
+            raise ValueError(f"test must be 'auto' or None; got {request.test.kind!r}.")
         check_batches(request, readable, list(kinds))
         survey = Survey(
             readable,
@@ -275,11 +278,12 @@ class ScanState:
         )
         return self.scan_of(request)
 
-    def scan_of(self, request: Request, gather: Gather | None = None) -> Scan:
-        """Return the scan of a request; ``gather`` reads rows of pairs again, if any can be."""
+    def scan_of(self, request: Request, reader: Reader | None = None) -> Scan:
+        """Return the scan of a request; ``reader`` reads rows again, if they can be."""
         if self._sums is None:
             raise ValueError("this state has no rows yet: update it first.")
-        return scan_pairs(BatchTable(self._plan, self._sums, request, gather))
+        table = BatchTable(self._plan, self._sums, request, reader)
+        return scan_pairs(table) if request.top is None else scan_first_pairs(table, request.top)
 
     def save(self, path: str | Path) -> None:
         """Keep the state in one file (NumPy's ``.npz``, without pickle)."""

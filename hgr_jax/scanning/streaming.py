@@ -13,13 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
+
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._progress import Advance, progress_bar
-from hgr_jax.scanning.batches import kinds_of_pairs, rows_of_pairs
+from hgr_jax.scanning.batches import errors_of_chunk, kinds_of_pairs, rows_of_pairs
 from hgr_jax.scanning.consumers import scan_arrow
 from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.request import CHECKPOINT_SECONDS, Request, dtype_of_sums
 from hgr_jax.scanning.result import Scan
+from hgr_jax.scanning.solve import TilePairs
 from hgr_jax.scanning.state import ScanState, check_batches, read_state, write_state
 from hgr_jax.scanning.survey import Survey, is_small
 from hgr_jax.tables.arrow_columns import TEXT, ZONED, Chunk, TextColumn, count_texts, decoded
@@ -73,7 +76,7 @@ def scan_source(source: Source, request: Request, *, columns: Sequence[str] | No
     while not state.well_conditioned and passes.repairs < MAX_REPAIRS:
         passes.repairs, passes.tables = passes.repairs + 1, 0
         state = passes.summed(state.repaired())
-    return state.scan_of(request, passes.rows_of_pairs)
+    return state.scan_of(request, passes)
 
 
 def rows_at_once(memory: int, columns: int) -> int:
@@ -180,6 +183,14 @@ class _Passes:
                     yield where, decoded(table, kinds, where)
 
             return rows_of_pairs(plan, pairs, chunks())
+
+    def error_sums(self, plan: Plan, pairs: TilePairs) -> Floats:
+        """Return what all rows add to the squared standard errors of pairs of two tiles."""
+        sums = np.zeros(len(pairs.value))
+        with self._bar("standard errors") as advance:
+            for where, table in self._batches(plan.read, advance):
+                sums += errors_of_chunk(plan, pairs, decoded(table, plan.read, where), where)
+        return sums
 
     def resumed(self) -> ScanState | None:
         """Return the state that an earlier run has kept, or None.
