@@ -49,7 +49,7 @@ def whole(table: pd.DataFrame) -> Scan:
 def survey_of(table: pd.DataFrame, first: int = 0) -> Survey:
     arrow = as_arrow(table)
     kinds = {field.name: kind_of(field.type) or "" for field in arrow.schema}
-    pass_over = SurveyPass([first], kinds, ["few"], "w", 400, {})
+    pass_over = SurveyPass([first], kinds, hgr_jax.Categories(["few"]), "w", 400, {})
     return pass_over([arrow], 0)
 
 

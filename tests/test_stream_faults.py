@@ -131,8 +131,6 @@ NEED_ROWS: dict[str, dict[str, Any]] = {
     "given": {"given": "a"},
     "kernels as h or k": {"h": hgr_jax.kernels.hats([0.0, 1.0, 2.0]), "test": None},
     "measure": {"measure": "rank_kb", "test": None},
-    "weights as an array": {"weights": np.linspace(1, 2, 600), "test": None},
-    "integers_up_to": {"categories": hgr_jax.Categories((), 5), "test": None},
 }
 
 

@@ -288,6 +288,48 @@ def test_every_test_of_batches(kind: str, tmp_path: Path, monkeypatch: pytest.Mo
         np.testing.assert_allclose(found.pvalue, whole.pvalue, rtol=1e-3, atol=1e-300)
 
 
+def test_few_integers_are_categories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = mixed(3).assign(whole=lambda t: t["few"] * 1.0, flag=lambda t: t["few"] > 1)
+    table.loc[5, "whole"] = np.nan
+    table.to_parquet(tmp_path / "t.parquet")
+    categories = hgr_jax.Categories(["square"], 3)
+    of_batches(700, monkeypatch, sample=1000)
+    for up_to, names in ((3, {"few", "whole"}), (2, set())):
+        categories = hgr_jax.Categories((), up_to)
+        whole = hgr_jax.scan(table, categories=categories, h=2, k=2, test=None)
+        found = hgr_jax.scan(tmp_path, categories=categories, h=2, k=2, test=None)
+        near(found, whole)
+        of_numbers = {name for name in names if found.category(name).levels == ("0", "1", "2")}
+        assert of_numbers == names
+        assert found.category("flag") is None
+        if names:  # and so are the rows of the sample
+            few, whole_codes = (found.category(name).codes for name in ("few", "whole"))
+            assert set(few) == {0, 1, 2}
+            np.testing.assert_array_equal(few[whole_codes >= 0], whole_codes[whole_codes >= 0])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_an_array_of_weights(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = [mixed(place, rows) for place, rows in enumerate((900, 1, 1200))]
+    for place, part in enumerate(tables):
+        path = tmp_path / f"{place}.{suffix}"
+        part.to_csv(path, index=False) if suffix == "csv" else part.to_parquet(path)
+    table = pd.concat(tables, ignore_index=True)
+    weights = np.random.default_rng(0).integers(0, 4, len(table)).astype(float)
+    whole = hgr_jax.scan(table, weights=weights, h=3, k=3, test=None)
+    for rows in (400, 10**6):
+        of_batches(rows, monkeypatch)
+        found = hgr_jax.scan(tmp_path, weights=weights, h=3, k=3, test=None)
+        near(found, whole)
+        assert found.names == whole.names
+    with pytest.raises(ValueError, match="weights must have shape"):
+        hgr_jax.scan(tmp_path, weights=weights[1:])
+    checkpoint = hgr_jax.Execution(checkpoint=tmp_path / "checkpoint")
+    hgr_jax.scan(tmp_path, weights=weights, execution=checkpoint, test=None)
+    with pytest.raises(ValueError, match="checkpoint of another scan"):
+        hgr_jax.scan(tmp_path, weights=weights + 1, execution=checkpoint, test=None)
+
+
 def test_single_kernels_are_tested_on_the_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 import pickle
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -27,7 +27,7 @@ from hgr_jax.scanning.batches import (
 )
 from hgr_jax.scanning.consumers import scan_arrow
 from hgr_jax.scanning.plan import Plan
-from hgr_jax.scanning.request import Request, dtype_of_sums
+from hgr_jax.scanning.request import Categories, Request, dtype_of_sums
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.solve import TilePairs
 from hgr_jax.scanning.state import ScanState, check_batches
@@ -154,7 +154,7 @@ class SurveyPass:
 
     first: Sequence[int]
     kinds: Mapping[str, str]
-    categories: Collection[str]
+    categories: Categories
     weights: str | None
     rows: int
     notes: Mapping[str, str]
@@ -163,7 +163,8 @@ class SurveyPass:
         """Return the survey of a part."""
         survey = Survey(
             self.kinds,
-            categories=self.categories,
+            categories=self.categories.names,
+            integers_up_to=self.categories.integers_up_to,
             weights=self.weights,
             first=self.first[part],
             notes=self.notes,
@@ -298,9 +299,9 @@ def scan_cluster(cluster: Cluster, request: Request) -> Scan:
     def total(one: Pass, join: Callable[[Any, Any], Any]) -> Any:
         return cluster.total(ParsedPass(one, meanings) if meanings else one, join)
 
-    categories, weights = sorted(request.categories.names), request.weights
+    weights = request.weights
     assert weights is None or isinstance(weights, str)
-    survey_rows = SurveyPass(first, source.kinds, categories, weights, rows, source.notes)
+    survey_rows = SurveyPass(first, source.kinds, request.categories, weights, rows, source.notes)
     survey = total(survey_rows, joined_surveys)
     state = ScanState.of_survey(survey, request, exact=True).in_order(source.order)
     x64 = dtype_of_sums() == np.float64

@@ -23,7 +23,7 @@ from hgr_jax.scanning.rank_tests import WITHIN_COLUMN_DEGREE
 from hgr_jax.scanning.request import dtype_of_sums
 from hgr_jax.scanning.residuals import ResidualFunctions
 from hgr_jax.scanning.sums import Batch, Layout
-from hgr_jax.scanning.survey import WEIGHTS_KEY, Survey, texts_of, weights_of
+from hgr_jax.scanning.survey import WEIGHTS_KEY, Levels, Survey, texts_of, weights_of
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, Chunk
 from hgr_jax.tables.columns import OTHER, add_note, constant_reason, note_infinite, pooled_levels
 from hgr_jax.tables.faults import TableError, printable
@@ -284,10 +284,11 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
       tested: whether there are to be p-values, by ranks.
       exact: whether the survey was of all rows, and not of a sample.
     """
+    categories = survey.categories()
     columns, sample = _PlannedColumns(notes=dict(survey.notes)), survey.sample()
     for name in survey.kinds:
-        if name in survey.as_text:
-            _plan_category(survey, name, columns, sample, exact=exact)
+        if name in categories:
+            _plan_category(survey, name, categories[name], columns, sample, exact=exact)
         else:
             low, high = survey.lowest[name], survey.highest[name]
             if not len(low) or low[0] == high[-1]:
@@ -308,13 +309,13 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
 def _plan_category(
     survey: Survey,
     name: str,
+    counted: Levels | None,
     columns: _PlannedColumns,
     sample: dict[str, NDArray[np.float64]],
     *,
     exact: bool,
 ) -> None:
     """Decide the levels of a category, and put their codes into the sample."""
-    counted = survey.levels[name]
     if counted is None:
         columns.skipped[name] = "text with more levels than a scan of batches counts"
         return

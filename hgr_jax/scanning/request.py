@@ -285,7 +285,6 @@ class Request:
             "kernels as h or k": not self.measure.kernels.plain,
             "measure": self.measure.name not in ("kb", "sk"),
             "weights as an array": self.weights is not None and not isinstance(self.weights, str),
-            "integers_up_to": self.categories.integers_up_to > 0,
             "names": self.names is not None,
         }
         return [name for name, there in asked.items() if there]
@@ -328,7 +327,8 @@ class Request:
         kernels = self.measure.kernels
         return [
             *(kernels.h, kernels.k, self.measure.name, self.weights, self.test is not None),
-            *(sorted(self.categories.names), self.execution.memory),
+            *(sorted(self.categories.names), self.categories.integers_up_to),
+            self.execution.memory,
         ]
 
 
@@ -336,9 +336,8 @@ NEEDS_ROWS: Mapping[str, str] = {
     "given": "residuals of given columns are taken on the rows of each pattern of missing values",
     "kernels as h or k": "kernels that are no degrees are made orthonormal on all rows",
     "measure": "a function of two vectors, or of exact ranks, takes whole columns",
-    "weights as an array": "rows that are read in parts have no positions (a column of weights has"
-    " a name)",
-    "integers_up_to": "which columns hold few integers is known after all rows",
+    "weights as an array": "rows of a query or on a cluster have no positions (a column of weights"
+    " has a name)",
     "names": "batches and partitions have names of their own",
 }
 """Options that need all rows of a table in memory, each with the reason.

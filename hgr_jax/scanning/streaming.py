@@ -6,6 +6,7 @@ rows.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import time
@@ -55,6 +56,8 @@ def scan_source(source: Source, request: Request, *, columns: Sequence[str] | No
     source = source.select(columns)
     if not source.kinds:
         raise TableError(f"{source.name} has no column of numbers or text")
+    if source.rows is not None and request.weights is not None:
+        source, request = _with_row_weights(source, source.rows, request)
     order = source.order
     if request.weights is None or isinstance(request.weights, str):
         check_batches(request, source.kinds, order)
@@ -77,6 +80,16 @@ def scan_source(source: Source, request: Request, *, columns: Sequence[str] | No
         passes.repairs, passes.tables = passes.repairs + 1, 0
         state = passes.summed(state.repaired())
     return state.scan_of(request, passes)
+
+
+def _with_row_weights(source: Source, rows: int, request: Request) -> tuple[Source, Request]:
+    """Return the source with weights that are an array as a column, and the request of its name."""
+    if isinstance(request.weights, str):
+        return source, request
+    weights = np.asarray(request.with_row_weights(rows).row_weights, np.float64)
+    # The name tells a checkpoint of other weights.
+    name = f"\0weights {hashlib.sha256(weights.tobytes()).hexdigest()}"
+    return source.with_weights(name, weights), dataclasses.replace(request, weights=name)
 
 
 def rows_at_once(memory: int, columns: int) -> int:
@@ -161,6 +174,7 @@ class _Passes:
         survey = Survey(
             self.kinds,
             categories=self.request.categories.names,
+            integers_up_to=self.request.categories.integers_up_to,
             weights=weights,
             notes=self.source.notes,
         )

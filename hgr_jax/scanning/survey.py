@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
-from hgr_jax.tables.arrow_columns import TEXT, Chunk
+from hgr_jax.tables.arrow_columns import NUMBER, TEXT, Chunk
 from hgr_jax.tables.columns import number_as_text
 from hgr_jax.tables.faults import TableError, printable
 
@@ -82,6 +82,7 @@ class Survey:
       infinite: number of infinite values of each column.
       rounded: number of integers of each column that float64 does not hold, and the first.
       levels: of each category; None of one that has too many.
+      integers: the levels of each column of few distinct integers; None of one that has others.
       lowest, highest: the extremes of each column of numbers, sorted.
     """
 
@@ -90,6 +91,7 @@ class Survey:
         kinds: Mapping[str, str],
         *,
         categories: Collection[str] = (),
+        integers_up_to: int = 0,
         weights: str | None = None,
         sample_rows: int | None = None,
         first: int = 0,
@@ -97,13 +99,14 @@ class Survey:
     ) -> None:
         """Begin with no row; numbers among ``categories`` are counted as texts.
 
+        Columns of at most ``integers_up_to`` distinct integers are categories too.
         ``first`` is the position of the first row to come, in the whole table.
         """
         self.kinds = {name: kind for name, kind in kinds.items() if name != weights}
         self.as_text = frozenset(
             name for name, kind in self.kinds.items() if kind == TEXT or name in categories
         )
-        self.weights_name = weights
+        self.weights_name, self.integers_up_to = weights, integers_up_to
         self.notes = dict(notes or {})
         self.sample_rows = SAMPLE_ROWS if sample_rows is None else sample_rows
         self.first, self.rows, self.counted = first, 0, 0
@@ -114,6 +117,9 @@ class Survey:
         self.rounded = dict.fromkeys(self.kinds, (0, ""))
         self.levels: dict[str, Levels | None] = {name: Levels.none() for name in self.as_text}
         numbers = [name for name in self.kinds if name not in self.as_text]
+        self.integers: dict[str, Levels | None] = {
+            name: Levels.none() for name in numbers if integers_up_to and kinds[name] == NUMBER
+        }
         self.lowest = {name: np.zeros(0) for name in numbers}
         self.highest = {name: np.zeros(0) for name in numbers}
         self._keys = np.zeros(0, np.uint64)
@@ -139,6 +145,13 @@ class Survey:
             else:
                 columns[name] = chunk.numbers[name]
                 self._keep_extremes(name, columns[name])
+                if (integers := self.integers.get(name)) is not None:
+                    present_values = columns[name][~np.isnan(columns[name])]
+                    fine = np.array_equal(present_values, np.floor(present_values))
+                    if fine:
+                        integers.count(*texts_of(chunk, name))
+                    if not fine or len(integers.place) > self.integers_up_to:
+                        self.integers[name] = None
             np.logical_not(np.isnan(columns[name]), out=present[place], casting="unsafe")
             self.infinite[name] += chunk.infinite.get(name, 0)
             self.rounded[name] = _added(self.rounded[name], chunk.rounded.get(name, (0, "")))
@@ -214,6 +227,10 @@ class Survey:
             n: np.sort(np.concatenate([kept, other.highest[n]]))[-EXTREMES_KEPT:]
             for n, kept in self.highest.items()
         }
+        whole.integers = {
+            name: _joined_levels(levels, other.integers[name], self.integers_up_to)
+            for name, levels in self.integers.items()
+        }
         whole.levels, values = {}, dict(other._values)
         for name, levels in self.levels.items():
             added = other.levels[name]
@@ -231,13 +248,36 @@ class Survey:
         whole._keep(other._keys, other._places, values)
         return whole
 
+    def categories(self) -> dict[str, Levels | None]:
+        """Return the levels of each category; None of one that has too many."""
+        few = {name: levels for name, levels in self.integers.items() if levels is not None}
+        return self.levels | few
+
     def sample(self) -> dict[str, NDArray[np.float64]]:
         """Return the rows of the sample in their order: numbers, positions of texts, by name.
 
         And under `WEIGHTS_KEY` the weights.
         """
         order = np.argsort(self._places)
-        return {name: values[order] for name, values in self._values.items()}
+        sample = {name: values[order] for name, values in self._values.items()}
+        for name, levels in self.integers.items():
+            if levels is not None:
+                numbers = np.array([*map(float, levels.place), np.nan])
+                rising = np.argsort(numbers[:-1])
+                place = np.searchsorted(numbers[rising], sample[name])
+                sample[name] = np.where(
+                    np.isnan(sample[name]), np.nan, np.append(rising, -1)[place]
+                )
+        return sample
+
+
+def _joined_levels(one: Levels | None, other: Levels | None, most: int) -> Levels | None:
+    """Return the levels of both, None if there are more than ``most``."""
+    if one is None or other is None:
+        return None
+    joined = Levels(dict(one.place), one.counts)
+    joined.join(other)
+    return joined if len(joined.place) <= most else None
 
 
 def _added(one: tuple[int, str], other: tuple[int, str]) -> tuple[int, str]:

@@ -638,7 +638,7 @@ class _Builder:
 
     def _add_parsed(self, name: str, column: NDArray[Any] | Category, *, as_category: bool) -> None:
         if isinstance(column, np.ndarray):
-            flags = holds_booleans(column)
+            flags = holds_booleans(column) or column.dtype.kind in "mM"
             if column.dtype.kind == "M" and not np.isnat(column).all():
                 first = column[~np.isnat(column)].min()
                 self.dates[name] = float(first.astype("M8[s]").astype(np.int64))

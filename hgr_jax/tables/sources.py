@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import (
     EMPTY,
@@ -102,6 +105,24 @@ class Source:
         usable = {n: kind or NUMBER for n, kind in kinds.items() if kind is not None}
         texts = [n for n, kind in usable.items() if kind == TEXT] if notes is None else []
         return cls(name, tuple(parts), usable, list(kinds), notes or {}, texts)
+
+    def with_weights(self, name: str, weights: NDArray[np.float64]) -> Source:
+        """Return the source with one more column, of weights ``(n,)`` of all of its rows."""
+        ends = np.cumsum([0, *(part.rows or 0 for part in self.parts)])
+
+        def weighted(part: Part, start: int) -> Part:
+            def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+                row = start
+                for batch in part.read({n: k for n, k in kinds.items() if n != name}, size):
+                    column = arrow().array(weights[row : row + batch.num_rows])
+                    row += batch.num_rows
+                    yield batch.append_column(name, column) if name in kinds else batch
+
+            return dataclasses.replace(part, read=read)
+
+        parts = tuple(map(weighted, self.parts, ends.tolist()))
+        kinds, order = {**self.kinds, name: NUMBER}, [*self.order, name]
+        return dataclasses.replace(self, parts=parts, kinds=kinds, order=order)
 
     def select(self, names: Sequence[str] | None) -> Source:
         """Return the source with these columns only; None for all."""
