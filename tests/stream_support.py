@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hgr_jax import Scan
-from hgr_jax.scanning import cluster, streaming, survey
+from hgr_jax.scanning import passes, streaming, survey
 
 ROWS = 3000
 
@@ -38,9 +38,9 @@ def mixed(seed: int = 0, rows: int = ROWS, *, holes: bool = True) -> pd.DataFram
 
 def of_batches(rows: int, monkeypatch: pytest.MonkeyPatch, sample: int | None = None) -> None:
     """Read so many rows at a time, however few there are, and keep a sample of so many."""
-    monkeypatch.setattr(streaming, "BATCH_ROWS", rows)
-    monkeypatch.setattr(streaming, "MIN_BATCH_ROWS", 1)
-    for module in (streaming, cluster):
+    monkeypatch.setattr(passes, "BATCH_ROWS", rows)
+    monkeypatch.setattr(passes, "MIN_BATCH_ROWS", 1)
+    for module in (passes, streaming):
         monkeypatch.setattr(module, "is_small", lambda rows: False)
     if sample is not None:
         monkeypatch.setattr(survey, "SAMPLE_ROWS", sample)

@@ -14,14 +14,14 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import hgr_jax
 from hgr_jax import Scan, scan
 from hgr_jax.scanning import survey as surveys
-from hgr_jax.scanning.cluster import SurveyPass
 from hgr_jax.scanning.survey import Survey
-from hgr_jax.tables.arrow_columns import as_arrow, kind_of
+from hgr_jax.tables.arrow_columns import as_arrow, decoded, kind_of
 from tests.stream_support import mixed, near, of_batches, parts_of, same
 
 frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
@@ -49,8 +49,10 @@ def whole(table: pd.DataFrame) -> Scan:
 def survey_of(table: pd.DataFrame, first: int = 0) -> Survey:
     arrow = as_arrow(table)
     kinds = {field.name: kind_of(field.type) or "" for field in arrow.schema}
-    pass_over = SurveyPass([first], kinds, hgr_jax.Categories(["few"]), "w", 400, {})
-    return pass_over([arrow], 0)
+    survey = Survey(kinds, categories=["few"], weights="w", first=first)
+    for batch in arrow.to_batches(400):
+        survey.update(decoded(pa.Table.from_batches([batch]), kinds, "here"), "here")
+    return survey
 
 
 @pytest.mark.parametrize("sample", [100, 10_000])
@@ -164,7 +166,7 @@ class TestFaults:
         with pytest.raises(ValueError, match="checkpoint: a cluster's engine says"):
             scan(parts, execution=hgr_jax.Execution(checkpoint="here"))
         many = frames.from_pandas(pd.concat([table] * 20), npartitions=2, sort=False)
-        with pytest.raises(ValueError, match=r"given: residuals .*60,000 rows, more than memory"):
+        with pytest.raises(ValueError, match=r"given: residuals .*takes more than memory"):
             scan(many, given="a", execution=hgr_jax.Execution(memory=2**20))
 
 
@@ -172,7 +174,7 @@ class TestFaults:
 def test_a_small_table_is_that_of_memory(
     table: pd.DataFrame, partitions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hgr_jax.scanning.cluster.is_small", surveys.is_small)
+    monkeypatch.setattr("hgr_jax.scanning.passes.is_small", surveys.is_small)
     same(scan(frames.from_pandas(table, npartitions=partitions, sort=False)), scan(table))
 
 

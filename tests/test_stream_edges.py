@@ -91,7 +91,7 @@ def test_options_are_refused_before_the_rows_are_read(
     options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mixed(rows=100).to_parquet(tmp_path / "t.parquet")
-    monkeypatch.setattr("hgr_jax.scanning.streaming._Passes", None)  # no pass begins
+    monkeypatch.setattr("hgr_jax.scanning.streaming.BatchExecutor.total", None)  # no pass begins
     with pytest.raises(ValueError, match=message):
         scan(tmp_path, **options)
 

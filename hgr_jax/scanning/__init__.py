@@ -9,8 +9,9 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `run`: the pipeline: estimates, tests, remarks, result;
 * `memory`: a table in memory: bases and sums of its columns, all rows at hand;
 * `batches`: a table that is read batch by batch: estimates from sums, and rows that are read again;
-* `streaming`: passes over files and queries, with checkpoints;
-* `cluster`: the same passes over the partitions of Dask and Spark;
+* `passes`: the scan in passes over rows that do not fit in memory;
+* `streaming`: such passes over files and queries, with checkpoints;
+* `cluster`: such passes over the parts of tables of Dask and Spark;
 * `survey`: the first pass: counts, levels, extremes and a sample;
 * `plan`: what the second pass sums: levels, bases, maps to ranks;
 * `state`: `ScanState`, a plan with its sums, for passes of one's own;

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 from hgr_jax._forks import refuse_forked
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.kernels import KernelLike
-from hgr_jax.scanning.cluster import as_cluster, scan_cluster
+from hgr_jax.scanning.cluster import ClusterExecutor
 from hgr_jax.scanning.consumers import scan_columns
+from hgr_jax.scanning.passes import Executor, scan_in_passes
 from hgr_jax.scanning.request import (
     Categories,
     ColumnChoice,
@@ -26,11 +27,14 @@ from hgr_jax.scanning.request import (
     request_of,
 )
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.streaming import scan_source
+from hgr_jax.scanning.streaming import BatchExecutor
 from hgr_jax.scanning.survey import is_small
 from hgr_jax.tables.columns import as_columns
-from hgr_jax.tables.files import Reading, chosen_names
-from hgr_jax.tables.sources import Source, as_source, open_path
+from hgr_jax.tables.files import Reading
+from hgr_jax.tables.sources import open_path
+
+EXECUTORS: tuple[type[Executor], ...] = (ClusterExecutor, BatchExecutor)
+"""What runs passes over tables that are not in memory."""
 
 
 def scan(
@@ -134,13 +138,10 @@ def open_table(table: Any, request: Request, reading: Reading | None = None) -> 
 def scan_table(table: Any, request: Request, reading: Reading | None = None) -> Scan:
     """Return the scan of a table, wherever it is; ``reading`` says how a file is read."""
     table = open_table(table, request, reading)
-    cluster = as_cluster(table)
-    if cluster is not None:
-        return scan_cluster(cluster, request)
-    source = table if isinstance(table, Source) else as_source(table)
-    if source is not None:
-        chosen = None if reading is None else chosen_names(source.name, source.order, reading)
-        return scan_source(source, request, columns=chosen)
+    for kind in EXECUTORS:
+        executor = kind.of(table, request, reading)
+        if executor is not None:
+            return scan_in_passes(executor)
     columns = as_columns(
         table,
         names=request.names,

@@ -10,39 +10,30 @@ import dataclasses
 import functools
 import math
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
 import numpy as np
 
-from hgr_jax._arrays import Floats, Integers
 from hgr_jax._optional import require
-from hgr_jax.scanning.batches import (
-    BatchSums,
-    errors_of_chunk,
-    joined_rows,
-    kinds_of_pairs,
-    rows_of_pairs,
+from hgr_jax.scanning.batches import BatchSums
+from hgr_jax.scanning.passes import (
+    Executor,
+    Join,
+    Step,
+    Tables,
+    joined_tables,
+    rows_at_once,
 )
-from hgr_jax.scanning.consumers import scan_arrow
 from hgr_jax.scanning.plan import Plan
-from hgr_jax.scanning.request import Categories, Request, dtype_of_sums
-from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.solve import TilePairs
-from hgr_jax.scanning.state import ScanState, check_batches
-from hgr_jax.scanning.streaming import MAX_REPAIRS, joined_tables, rows_at_once
-from hgr_jax.scanning.survey import Survey, is_small
-from hgr_jax.tables.arrow_columns import (
-    TextColumn,
-    as_arrow,
-    count_texts,
-    decoded,
-    kinds_of,
-    parse_columns,
-)
+from hgr_jax.scanning.request import Request, dtype_of_sums
+from hgr_jax.scanning.state import ScanState
+from hgr_jax.scanning.survey import Survey
+from hgr_jax.tables.arrow_columns import as_arrow, decoded, kinds_of, parse_columns
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError
+from hgr_jax.tables.files import Reading
 from hgr_jax.tables.sources import Part, Source
 from hgr_jax.tables.texts import Meaning
 
@@ -51,15 +42,12 @@ BYTES_PER_VALUE = 8
 
 SPARK_SCHEMA = "part int, found binary"
 
-Tables = Iterable[Any]
-"""The rows of one part, as Arrow tables of any size."""
-
 
 class Pass(Protocol):
     """What is computed of a part, by its position, on the machine that holds it; pickled there."""
 
-    def __call__(self, tables: Tables, part: int) -> Any:
-        """Return what the rows of a part give; None if nothing."""
+    def __call__(self, tables: Iterable[Any], part: int) -> Any:
+        """Return what the rows of a part, as Arrow tables of any size, give."""
 
 
 class Cluster(Protocol):
@@ -74,11 +62,11 @@ class Cluster(Protocol):
     def each(self, one: Pass) -> list[Any]:
         """Return what every part gives, in their order."""
 
-    def total(self, one: Pass, join: Callable[[Any, Any], Any]) -> Any:
-        """Return what all parts give, joined in their order; None if none gives anything."""
+    def total(self, one: Pass, join: Join) -> Any:
+        """Return what all parts give, joined in their order."""
 
 
-def count_rows(tables: Tables, part: int) -> tuple[int, dict[str, str | None]]:
+def count_rows(tables: Iterable[Any], part: int) -> tuple[int, dict[str, str | None]]:
     """Return the number of rows of a part, and the kinds of its columns."""
     rows, kinds = 0, dict[str, str | None]()
     for table in tables:
@@ -88,121 +76,50 @@ def count_rows(tables: Tables, part: int) -> tuple[int, dict[str, str | None]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class GatherPass:
-    """The rows of some columns."""
-
-    kinds: Mapping[str, str]
-
-    def __call__(self, tables: Tables, part: int) -> Any:
-        """Return the rows of a part as one table of Arrow, None if it has none."""
-        kept = [table.select(list(self.kinds)) for table in tables if table.num_rows]
-        return joined_tables(kept, self.kinds)
-
-    def join(self, one: Any, other: Any) -> Any:
-        """Return the rows of both."""
-        return joined_tables([table for table in (one, other) if table is not None], self.kinds)
-
-
-@dataclasses.dataclass(frozen=True)
-class TextPass:
-    """Which kinds the texts of some columns are of.
+class StepOfPart:
+    """A step, on the rows of one part.
 
     Attributes:
+      step: of the pass.
       first: the position of the first row of each part.
-      names: of the columns.
-    """
-
-    first: Sequence[int]
-    names: Sequence[str]
-
-    def __call__(self, tables: Tables, part: int) -> dict[str, TextColumn]:
-        """Return the counts of a part."""
-        texts, row = dict[str, TextColumn](), self.first[part]
-        for table in tables:
-            texts = count_texts(table, self.names, row, texts)
-            row += table.num_rows
-        return texts
-
-
-def joined_texts(one: dict[str, TextColumn], other: dict[str, TextColumn]) -> dict[str, TextColumn]:
-    """Return the counts of the rows of both."""
-    return {name: one[name] + other[name] if name in one else other[name] for name in other} or one
-
-
-@dataclasses.dataclass(frozen=True)
-class ParsedPass:
-    """Another pass, over tables whose columns of text are parsed."""
-
-    one: Pass
-    meanings: Mapping[str, Meaning]
-
-    def __call__(self, tables: Tables, part: int) -> Any:
-        """Return what the pass gives."""
-        return self.one((parse_columns(table, self.meanings) for table in tables), part)
-
-
-@dataclasses.dataclass(frozen=True)
-class SurveyPass:
-    """Counts, levels, extremes and a sample; see `Survey`.
-
-    Attributes:
-      first: the position of the first row of each part.
-      kinds, categories, weights: as `Survey` takes them.
       rows: number of rows that are taken at a time.
-      notes: on how columns were read.
-    """
-
-    first: Sequence[int]
-    kinds: Mapping[str, str]
-    categories: Categories
-    weights: str | None
-    rows: int
-    notes: Mapping[str, str]
-
-    def __call__(self, tables: Tables, part: int) -> Survey:
-        """Return the survey of a part."""
-        survey = Survey(
-            self.kinds,
-            categories=self.categories.names,
-            integers_up_to=self.categories.integers_up_to,
-            weights=self.weights,
-            first=self.first[part],
-            notes=self.notes,
-        )
-        for table in _cut(tables, self.rows):
-            where = f"part {part}"
-            survey.update(decoded(table, self.kinds, where), where)
-        return survey
-
-
-def joined_surveys(one: Survey, other: Survey) -> Survey:
-    """Return what is known of the rows of both, those of ``other`` after those of ``one``."""
-    return one.joined(other)
-
-
-@dataclasses.dataclass(frozen=True)
-class SumPass:
-    """Sums over rows; see `BatchSums`.
-
-    Attributes:
-      plan: of the sums.
+      meanings: of the columns of text that are parsed.
       x64: whether JAX's default dtype is double precision where the scan was asked for.
-      rows: number of rows that are taken at a time.
     """
 
-    plan: Plan
-    x64: bool
+    step: Step
+    first: Sequence[int]
     rows: int
+    meanings: Mapping[str, Meaning]
+    x64: bool
 
-    def __call__(self, tables: Tables, part: int) -> BatchSums | None:
-        """Return the sums over the rows of a part, None if it has none."""
-        sums: BatchSums | None = None
+    def __call__(self, tables: Iterable[Any], part: int) -> Any:
+        """Return what the step makes of the rows of a part."""
         with jax.enable_x64(self.x64):
-            for table in _cut(tables, self.rows):
-                where = f"part {part}"
-                some = BatchSums.of(self.plan, decoded(table, self.plan.read, where), where)
-                sums = some if sums is None else sums + some
-        return sums
+            return self.step(self._cut(tables, f"part {part}"), self.first[part])
+
+    def _cut(self, tables: Iterable[Any], where: str) -> Iterator[tuple[str, Any]]:
+        for table in tables:
+            for start in range(0, table.num_rows, self.rows):
+                yield where, parse_columns(table.slice(start, self.rows), self.meanings)
+
+
+def rows_of_part(tables: Tables, first: int, *, kinds: Mapping[str, str]) -> Any:
+    """Return rows as one table of Arrow, None for no row."""
+    return joined_tables([table.select(list(kinds)) for _, table in tables], kinds)
+
+
+def joined_parts(one: Any, other: Any, *, kinds: Mapping[str, str]) -> Any:
+    """Return the rows of both tables, either of which may be None."""
+    return joined_tables([table for table in (one, other) if table is not None], kinds)
+
+
+def sums_of(tables: Tables, first: int, *, plan: Plan) -> BatchSums | None:
+    """Return the sums over rows, None for no row."""
+    sums: BatchSums | None = None
+    for where, table in tables:
+        sums = joined_sums(sums, BatchSums.of(plan, decoded(table, plan.read, where), where))
+    return sums
 
 
 def joined_sums(one: BatchSums | None, other: BatchSums | None) -> BatchSums | None:
@@ -212,150 +129,66 @@ def joined_sums(one: BatchSums | None, other: BatchSums | None) -> BatchSums | N
     return one + other
 
 
-@dataclasses.dataclass(frozen=True)
-class PairRowsPass:
-    """The rows of pairs that cannot be estimated from the sums.
+class ClusterExecutor(Executor):
+    """Passes over a table where its parts are; the memory is that of one machine for one part."""
 
-    Attributes:
-      plan: of the sums.
-      pairs: ``(N, 2)``, positions of columns.
-      rows: number of rows that are taken at a time.
-    """
+    @classmethod
+    def of(cls, table: Any, request: Request, reading: Reading | None) -> ClusterExecutor | None:
+        """Return the executor of a table of Dask or Spark."""
+        cluster = as_cluster(table)
+        return None if cluster is None else cls(cluster, request)
 
-    plan: Plan
-    pairs: Integers
-    rows: int
-
-    def __call__(self, tables: Tables, part: int) -> list[Floats]:
-        """Return the rows of the pairs in a part."""
-        kinds, where = kinds_of_pairs(self.plan, self.pairs), f"part {part}"
-        chunks = ((where, decoded(table, kinds, where)) for table in _cut(tables, self.rows))
-        return rows_of_pairs(self.plan, self.pairs, chunks)
-
-
-@dataclasses.dataclass(frozen=True)
-class ErrorPass:
-    """What rows add to the squared standard errors of pairs of two tiles.
-
-    Attributes:
-      plan: of the sums.
-      pairs: with their functions.
-      rows: number of rows that are taken at a time.
-    """
-
-    plan: Plan
-    pairs: TilePairs
-    rows: int
-
-    def __call__(self, tables: Tables, part: int) -> Floats:
-        """Return the sums over the rows of a part."""
-        sums, where = np.zeros(len(self.pairs.value)), f"part {part}"
-        for table in _cut(tables, self.rows):
-            chunk = decoded(table, self.plan.read, where)
-            sums += errors_of_chunk(self.plan, self.pairs, chunk, where)
-        return sums
-
-
-def _cut(tables: Tables, rows: int) -> Iterator[Any]:
-    """Yield tables of at most so many rows, and of some."""
-    for table in tables:
-        for start in range(0, table.num_rows, rows):
-            yield table.slice(start, rows)
-
-
-def scan_cluster(cluster: Cluster, request: Request) -> Scan:
-    """Scan a table on a cluster, in three passes: rows, a survey, sums.
-
-    Up to two more passes repair ill-conditioned bases, and one reads the rows of pairs that cannot
-    be estimated from the sums.  The memory of the request is that of one machine for one part.  A
-    small table is gathered and scanned here, as is one that fits if an option needs all rows.
-    """
-    if request.execution.checkpoint is not None:
-        raise ValueError(
-            "checkpoint: a cluster's engine says which parts it computes again and where: leave it"
-            " out, or write the table to Parquet files and scan these."
-        )
-    counts, source = _count_parts(cluster)
-    kinds, memory = dict(source.kinds), request.execution.memory
-    if not kinds:
-        raise TableError(f"{cluster.name} has no column of numbers or text")
-    array = request.weights is not None and not isinstance(request.weights, str)
-    if not array:
-        check_batches(request, kinds, source.order)
-    fits = sum(counts) * len(kinds) * BYTES_PER_VALUE <= memory
-    if request.needs_rows and not fits:
-        request.refuse_batches(cluster.name, f"has {sum(counts):,} rows, more than memory allows")
-    if request.needs_rows or is_small(sum(counts)):
-        gather_rows = GatherPass(kinds)
-        table = cluster.total(gather_rows, gather_rows.join)
-        return scan_arrow(table, source.order, request, {})
-    rows = rows_at_once(memory, len(kinds))
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()
-    meanings: dict[str, Meaning] = {}
-    if source.texts:
-        texts = cluster.total(TextPass(first, source.texts), joined_texts)
-        source, meanings = source.parsed(texts)
-
-    def total(one: Pass, join: Callable[[Any, Any], Any]) -> Any:
-        return cluster.total(ParsedPass(one, meanings) if meanings else one, join)
-
-    weights = request.weights
-    assert weights is None or isinstance(weights, str)
-    survey_rows = SurveyPass(first, source.kinds, request.categories, weights, rows, source.notes)
-    survey = total(survey_rows, joined_surveys)
-    state = ScanState.of_survey(survey, request, exact=True).in_order(source.order)
-    x64 = dtype_of_sums() == np.float64
-    for repairs in range(1 + MAX_REPAIRS):
-        plan = state.parts[0]
-        sums = total(SumPass(plan, x64, rows), joined_sums)
-        if sums is None or sums.seen != plan.expected:
-            raise TableError(
-                f"{cluster.name} had {plan.expected:,} rows at first, and"
-                f" {0 if sums is None else sums.seen:,} when it was read again: it is computed anew"
-                " each time and does not stay the same; persist it, or write it to files"
+    def __init__(self, cluster: Cluster, request: Request) -> None:
+        """Count the rows of each part."""
+        if request.execution.checkpoint is not None:
+            raise ValueError(
+                "checkpoint: a cluster's engine says which parts it computes again and where: leave"
+                " it out, or write the table to Parquet files and scan these."
             )
-        state = ScanState(plan, sums)
-        if state.well_conditioned or repairs == MAX_REPAIRS:
-            break
-        state = state.repaired()
+        self.cluster, self.request = cluster, request
+        parts = cluster.each(count_rows)
+        counts = [rows for rows, _ in parts]
+        filled = [
+            Part(f"part {place} of {cluster.name}", kinds, rows, lambda *_: iter(()))
+            for place, (rows, kinds) in enumerate(parts)
+            if rows
+        ]
+        if not filled:
+            raise TableError(f"{cluster.name} has no rows")
+        self.source = Source.of(cluster.name, filled)
+        self.first = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()
+        self.rows = rows_at_once(request.execution.memory, max(len(self.source.kinds), 1))
 
-    return state.scan_of(request, _ClusterReader(total, rows))
+    def resumed(self) -> ScanState | None:
+        """Return None: nothing is kept."""
+        return None
 
+    def keep(self, state: ScanState) -> None:
+        """Keep nothing."""
 
-@dataclasses.dataclass(frozen=True)
-class _ClusterReader:
-    """Reads the rows of a cluster's table again: runs further passes.
+    def total(self, step: Step, join: Join, kinds: Mapping[str, str], label: str) -> Any:
+        """Return what a step makes of all rows, part by part."""
+        x64 = dtype_of_sums() == np.float64
+        of_part = StepOfPart(step, self.first, self.rows, self.meanings, x64)
+        return self.cluster.total(of_part, join)
 
-    Attributes:
-      total: runs a pass.
-      rows: number of rows that are taken at a time.
-    """
+    def surveyed(self, step: Step, kinds: Mapping[str, str], label: str) -> tuple[Survey, Any]:
+        """Return the survey of all rows; their table is not at hand."""
+        return self.total(step, Survey.joined, kinds, label), None
 
-    total: Callable[[Pass, Callable[[Any, Any], Any]], Any]
-    rows: int
+    def summed(self, state: ScanState) -> ScanState:
+        """Return the state with all rows."""
+        plan, _ = state.parts
+        step = functools.partial(sums_of, plan=plan)
+        return ScanState(plan, self.total(step, joined_sums, plan.read, self.sums_label))
 
-    def rows_of_pairs(self, plan: Plan, pairs: Integers) -> list[Floats]:
-        """Return the rows of pairs that cannot be estimated from the sums."""
-        pair_rows: list[Floats] = self.total(PairRowsPass(plan, pairs, self.rows), joined_rows)
-        return pair_rows
-
-    def error_sums(self, plan: Plan, pairs: TilePairs) -> Floats:
-        """Return what all rows add to the squared standard errors of pairs of two tiles."""
-        sums: Floats = self.total(ErrorPass(plan, pairs, self.rows), np.add)
-        return sums
-
-
-def _count_parts(cluster: Cluster) -> tuple[list[int], Source]:
-    """Return the rows of each part, and the table as a source, whose rows cannot be read here."""
-    parts = cluster.each(count_rows)
-    filled = [
-        Part(f"part {place} of {cluster.name}", kinds, rows, lambda *_: iter(()))
-        for place, (rows, kinds) in enumerate(parts)
-        if rows
-    ]
-    if not filled:
-        raise TableError(f"{cluster.name} has no rows")
-    return [rows for rows, _ in parts], Source.of(cluster.name, filled)
+    def gathered(self) -> Any:
+        """Return the whole table of Arrow, None if it takes more than memory allows."""
+        kinds, rows = dict(self.source.kinds), self.source.rows or 0
+        if rows * len(kinds) * BYTES_PER_VALUE > self.request.execution.memory:
+            return None
+        step = functools.partial(rows_of_part, kinds=kinds)
+        return self.total(step, functools.partial(joined_parts, kinds=kinds), kinds, "rows")
 
 
 def as_cluster(table: Any) -> Cluster | None:
@@ -393,7 +226,7 @@ class DaskTable:
         """Return what every part gives, in their order."""
         return list(self._dask.compute(*self._delayed(one)))
 
-    def total(self, one: Pass, join: Callable[[Any, Any], Any]) -> Any:
+    def total(self, one: Pass, join: Join) -> Any:
         """Return what all parts give, joined in their order, two neighbours at a time."""
         partial, joined = self._delayed(one), self._dask.delayed(join, pure=False)
         while len(partial) > 1:
@@ -433,7 +266,7 @@ class SparkTable:
         self._count = len(collected)
         return [pickle.loads(row.found) for row in sorted(collected, key=lambda row: row.part)]
 
-    def total(self, one: Pass, join: Callable[[Any, Any], Any]) -> Any:
+    def total(self, one: Pass, join: Join) -> Any:
         """Return what all parts give, joined in their order: neighbours on the executors first."""
         functions = require("pyspark.sql.functions", "spark")
         partial = self._frame.mapInArrow(functools.partial(_of_spark_part, one), SPARK_SCHEMA)
@@ -456,14 +289,14 @@ def _of_spark_part(one: Pass, batches: Iterator[Any]) -> Iterator[Any]:
     yield pa.RecordBatch.from_pylist([_spark_row(part, result)], schema=_spark_schema())
 
 
-def _joined_rows(join: Callable[[Any, Any], Any], table: Any) -> Any:
+def _joined_rows(join: Join, table: Any) -> Any:
     rows = table.to_pylist()
     first = min(row["part"] for row in rows)
     joined = _spark_row(first, _joined_parts(rows, join))
     return arrow().Table.from_pylist([joined], schema=_spark_schema())
 
 
-def _joined_parts(rows: list[dict[str, Any]], join: Callable[[Any, Any], Any]) -> Any:
+def _joined_parts(rows: list[dict[str, Any]], join: Join) -> Any:
     in_order = sorted(rows, key=lambda row: row["part"])
     return functools.reduce(join, (pickle.loads(row["found"]) for row in in_order))
 

@@ -94,7 +94,8 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
         assert request.given is not None
         given = GivenColumns(features, request.given.degree)
     pairs = selection.listed(used_positions(columns))
-    return scan_pairs(MemoryTable(columns, request, pairs, given, positions))
+    in_memory = MemoryTable(columns, request, pairs, given, positions)
+    return scan_pairs(in_memory)
 
 
 def scan_arrow(

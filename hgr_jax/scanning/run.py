@@ -51,8 +51,7 @@ class Examined:
 
 def scan_pairs(table: Table) -> Scan:
     """Return the scan of the pairs of a table."""
-    examined = examine(table)
-    return as_scan(examined, adjust(examined.tests.pvalue))
+    return as_scan(examine(table))
 
 
 def examine(table: Table) -> Examined:
@@ -139,11 +138,12 @@ def _note_same_values(table: Table, values: Estimates, notes: dict[str, str]) ->
         add_note(notes, columns.names[second], remark)
 
 
-def as_scan(examined: Examined, adjusted: Floats) -> Scan:
+def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
     """Return estimates and tests as the matrices of a scan.
 
-    ``adjusted`` are the p-values ``(N,)`` adjusted for their family.
+    ``adjusted`` are the p-values ``(N,)`` adjusted for their family; by default, the pairs.
     """
+    adjusted = adjust(examined.tests.pvalue) if adjusted is None else adjusted
     table, values, of_ranks = examined.table, examined.values, examined.of_ranks
     request, columns, pairs = table.request, table.columns, table.positions
     tests, count = examined.tests, len(columns.names)
