@@ -177,10 +177,10 @@ class ClusterExecutor(Executor):
         return self.total(step, Survey.joined, kinds, label), None
 
     def summed(self, state: ScanState) -> ScanState:
-        """Return the state with all rows."""
+        """Return the state with all rows, checked."""
         plan, _ = state.parts
         step = functools.partial(sums_of, plan=plan)
-        return ScanState(plan, self.total(step, joined_sums, plan.read, self.sums_label))
+        return self.checked(ScanState(plan, self.total(step, joined_sums, plan.read, "sums")))
 
     def gathered(self) -> Any:
         """Return the whole table of Arrow, None if it takes more than memory allows."""

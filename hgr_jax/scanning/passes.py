@@ -123,12 +123,17 @@ class Executor(abc.ABC):
 
     @abc.abstractmethod
     def summed(self, state: ScanState) -> ScanState:
-        """Return the state with all rows."""
+        """Return the state with all rows, `checked` and kept."""
 
-    @property
-    def sums_label(self) -> str:
-        """The label of the present pass of sums."""
-        return f"sums, pass {1 + self.repairs}" if self.repairs else "sums"
+    def checked(self, state: ScanState) -> ScanState:
+        """Return a state; a `TableError` if there are other rows than in the survey."""
+        expected = state.parts[0].expected
+        if state.rows != expected:
+            raise TableError(
+                f"{self.source.name} had {expected:,} rows at first, and {state.rows:,} when it was"
+                " read again: it has changed, or is computed anew each time; write it to files"
+            )
+        return state
 
     def rows_of_pairs(self, plan: Plan, pairs: Integers) -> list[Floats]:
         """Return the rows of pairs that cannot be estimated from the sums."""
@@ -167,12 +172,12 @@ def scan_in_passes(executor: Executor) -> Scan:
         survey, table = executor.surveyed(*_survey_step(executor), "levels and a sample")
         if table is not None:
             return scan_arrow(table, source.order, request, executor.source.notes)
-        begun = ScanState.of_survey(survey, request, exact=True).in_order(source.order)
+        begun = ScanState.of_survey(survey, request, exact=True)
         executor.keep(begun)
-    state = _all_rows(executor, begun)
+    state = executor.summed(begun)
     while not state.well_conditioned and executor.repairs < MAX_REPAIRS:
         executor.repairs += 1
-        state = _all_rows(executor, state.repaired())
+        state = executor.summed(state.repaired())
     return state.scan_of(request, executor)
 
 
@@ -187,20 +192,9 @@ def _survey_step(executor: Executor) -> tuple[Step, Mapping[str, str]]:
         integers_up_to=request.categories.integers_up_to,
         weights=request.weights,
         notes=executor.source.notes,
+        names=executor.source.order,
     )
     return functools.partial(survey_of, empty=empty, kinds=kinds), kinds
-
-
-def _all_rows(executor: Executor, state: ScanState) -> ScanState:
-    """Return a state with all rows; a `TableError` if there are other rows than in the survey."""
-    summed, expected = executor.summed(state), state.parts[0].expected
-    if summed.rows != expected:
-        raise TableError(
-            f"{executor.source.name} had {expected:,} rows at first, and {summed.rows:,} when it was"
-            " read again: it has changed, or is computed anew each time; write it to files"
-        )
-    executor.keep(summed)
-    return summed
 
 
 def kinds_of_texts(tables: Tables, first: int, *, names: Sequence[str]) -> dict[str, TextColumn]:

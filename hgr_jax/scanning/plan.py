@@ -286,7 +286,10 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
     """
     categories = survey.categories()
     columns, sample = _PlannedColumns(notes=dict(survey.notes)), survey.sample()
-    for name in survey.kinds:
+    for name in survey.names:
+        if name not in survey.kinds:
+            columns.skipped[name] = "neither numbers nor text"
+            continue
         if name in categories:
             _plan_category(survey, name, categories[name], columns, sample, exact=exact)
         else:
@@ -354,7 +357,7 @@ def _fitted(
     order = list(survey.kinds)
     places = [order.index(name) for name in (*numbers, *levels)]
     plan = Plan(
-        survey.kinds,
+        {name: survey.kinds.get(name, TEXT) for name in survey.names},
         columns.skipped,
         columns.notes,
         tuple(numbers),

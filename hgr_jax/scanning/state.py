@@ -38,7 +38,7 @@ from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.run import scan_pairs
 from hgr_jax.scanning.sums import TileSums
 from hgr_jax.scanning.survey import Survey
-from hgr_jax.tables.arrow_columns import NUMBER, TEXT, as_arrow, decoded, kinds_of
+from hgr_jax.tables.arrow_columns import NUMBER, as_arrow, decoded, kinds_of
 from hgr_jax.tables.faults import TableError, printable
 
 BATCH = "the batch"
@@ -147,9 +147,10 @@ class ScanState:
             categories=request.categories.names,
             weights=weights,
             sample_rows=table.num_rows,
+            names=list(kinds),
         )
         survey.update(decoded(table, readable, BATCH), BATCH)
-        return cls.of_survey(survey, request, exact=False).in_order(list(kinds))
+        return cls.of_survey(survey, request, exact=False)
 
     @classmethod
     def of_survey(cls, survey: Survey, request: Request, *, exact: bool) -> ScanState:
@@ -169,14 +170,6 @@ class ScanState:
                 " (memory=), or take lower degrees or fewer columns."
             )
         return cls(plan)
-
-    def in_order(self, names: Sequence[str]) -> ScanState:
-        """Return this state with all columns in order; those it does not know cannot be used."""
-        plan = self._plan
-        unknown = [name for name in names if name not in plan.kinds and name != plan.weights]
-        skipped = {**plan.skipped, **dict.fromkeys(unknown, "neither numbers nor text")}
-        kinds = {name: plan.kinds.get(name, TEXT) for name in names if name != plan.weights}
-        return ScanState(dataclasses.replace(plan, skipped=skipped, kinds=kinds))
 
     @property
     def parts(self) -> tuple[Plan, BatchSums | None]:

@@ -137,8 +137,9 @@ class BatchExecutor(Executor):
             self.saved = time.monotonic()
 
     def summed(self, state: ScanState) -> ScanState:
-        """Return the state with all rows that it does not have yet."""
-        with self._bar(self.sums_label) as advance:
+        """Return the state with all rows that it does not have yet, checked and kept."""
+        label = f"sums, pass {1 + self.repairs}" if self.repairs else "sums"
+        with self._bar(label) as advance:
             advance(state.rows)
             if state.rows != state.parts[0].expected:
                 self.tables = self.tables if state.rows else 0
@@ -150,4 +151,5 @@ class BatchExecutor(Executor):
                     advance(table.num_rows)
                     if time.monotonic() - self.saved > CHECKPOINT_SECONDS:
                         self.keep(state)
+        self.keep(self.checked(state))
         return state

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,7 @@ class Survey:
     Attributes:
       kinds: of the columns by name, without that of the weights.
       notes: on how columns and files were read, by name.
+      names: of all columns in their order, those too that are neither numbers nor text.
       rows: number of rows, with those of weight 0.
       counted: number of rows of positive weight.
       weights: their sum, that of their squares, and the largest.
@@ -96,6 +97,7 @@ class Survey:
         sample_rows: int | None = None,
         first: int = 0,
         notes: Mapping[str, str] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         """Begin with no row; numbers among ``categories`` are counted as texts.
 
@@ -108,6 +110,7 @@ class Survey:
         )
         self.weights_name, self.integers_up_to = weights, integers_up_to
         self.notes = dict(notes or {})
+        self.names = [name for name in names or kinds if name != weights]
         self.sample_rows = SAMPLE_ROWS if sample_rows is None else sample_rows
         self.first, self.rows, self.counted = first, 0, 0
         self.weights = np.zeros(3)
