@@ -74,20 +74,22 @@ def on_sample(
     ``extra (e, c)`` are extreme values that join the sample, each with the weight of one row.
     Directions below ``noise``, relative to the largest, are taken for rounding and left out.
     """
-    points, each = _on_their_rows(x, weights)
-    center: Floats = np.einsum("cn,cn->c", np.broadcast_to(each, points.shape), points)
+    points, shares = _on_their_rows(x, weights)
+    center: Floats = np.einsum("cn,cn->c", np.broadcast_to(shares, points.shape), points)
     if extra is not None:
-        beyond, some = _on_their_rows(extra, np.ones(len(extra)))
+        beyond, extra_shares = _on_their_rows(extra, np.ones(len(extra)))
         ends = np.fmax.reduce(extra), np.fmin.reduce(extra)
         middle = np.nan_to_num(ends[0] / 2 + ends[1] / 2).astype(np.float64)
-        center = np.where(each.sum(axis=1) > 0, center, middle)
-        some = (some > 0) / rows
+        center = np.where(shares.sum(axis=1) > 0, center, middle)
+        extra_shares = (extra_shares > 0) / rows
         points = np.concatenate([points, beyond], axis=1)
-        shape = (len(each) if len(some) == 1 else len(some), -1)
-        each, some = (np.broadcast_to(v, (shape[0], v.shape[1])) for v in (each, some))
-        each = np.concatenate([each, some], axis=1)
-        each = each / np.maximum(each.sum(axis=1, keepdims=True), 1e-300)
-    return stieltjes(points, each, degree, tolerance=noise, passes=0, center=center)[0]
+        shape = (len(shares) if len(extra_shares) == 1 else len(extra_shares), -1)
+        shares, extra_shares = (
+            np.broadcast_to(v, (shape[0], v.shape[1])) for v in (shares, extra_shares)
+        )
+        shares = np.concatenate([shares, extra_shares], axis=1)
+        shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
+    return stieltjes(points, shares, degree, tolerance=noise, passes=0, center=center)[0]
 
 
 def assessed(
@@ -102,8 +104,8 @@ def assessed(
     gram = moments / np.where(total > 0, total, 1)
     finite = np.isfinite(gram).all(axis=(0, 1))
     gram = np.where(finite, gram, 0)
-    each = np.arange(len(gram))
-    norms = np.sqrt(np.maximum(gram[each, each], 0))
+    diagonal = np.arange(len(gram))
+    norms = np.sqrt(np.maximum(gram[diagonal, diagonal], 0))
     # Dead is a direction of which only rounding is left of x p_j after projection.
     residual = norms[1:] / basis.step
     product = np.sqrt(basis.diagonal**2 + basis.coupling**2 + residual**2)
@@ -126,9 +128,9 @@ def _ill_conditioned(
     A direction is if at most the share ``remainder`` of its norm is orthogonal to those before it,
     or if its norm differs from 1 by more than the factor ``norm``.
     """
-    each = np.arange(len(gram))
+    diagonal = np.arange(len(gram))
     kept = np.concatenate([np.ones_like(in_span[:1]), in_span])
-    scale = np.where(kept, np.sqrt(np.maximum(gram[each, each], 0)), 1)
+    scale = np.where(kept, np.sqrt(np.maximum(gram[diagonal, diagonal], 0)), 1)
     both = kept[:, None] & kept[None, :]
     divisor = np.where(scale > 0, scale, 1)
     identity = np.eye(len(gram))[..., None]
@@ -145,8 +147,8 @@ def repaired(
 
     It fails where an outlier is so far out that the dtype cannot tell the other values apart.
     """
-    points, each = _on_their_rows(x, np.ones(len(x)) if weights is None else weights)
-    basis, _ = stieltjes(points, each, degree, tolerance=tolerance(x.dtype))
+    points, shares = _on_their_rows(x, np.ones(len(x)) if weights is None else weights)
+    basis, _ = stieltjes(points, shares, degree, tolerance=tolerance(x.dtype))
     expected = np.minimum(count_distinct(x) - 1, degree)
     return basis.pruned(), basis.in_span.sum(axis=0) >= expected
 
@@ -189,24 +191,26 @@ def fit_columns(
     basis = sketched(x, weights, degree=degree)
     moments = measure(ColumnPolynomials(x, basis), beside)
     basis, wrong = assessed(basis, moments[:, : 1 + degree], x)
-    fine = np.ones(x.shape[1], bool)
+    well_conditioned = np.ones(x.shape[1], bool)
     if wrong.any():
         bytes_of_column = 16 * degree * len(x)
         at_once = int(np.clip(memory // bytes_of_column, 1, 64))
         for part in chunks(np.flatnonzero(wrong), at_once):
-            better, fine[part] = repaired(x[:, part], weights, degree=degree)
-            own = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
-            gram = own[:, : 1 + degree] / np.where(own[0, 0] > 0, own[0, 0], 1)
+            better, well_conditioned[part] = repaired(x[:, part], weights, degree=degree)
+            part_moments = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
+            gram = part_moments[:, : 1 + degree] / np.where(
+                part_moments[0, 0] > 0, part_moments[0, 0], 1
+            )
             # A recurrence of dozens of degrees may not follow what it was made of.
             gram = np.where(np.isfinite(gram), gram, 0)
             lost = _ill_conditioned(gram, better.in_span, LOST_REMAINDER, LOST_NORM)
             lost = np.logical_or.accumulate(lost, axis=0) & better.in_span
             if lost.any():
-                fine[part] &= ~lost.any(axis=0)
+                well_conditioned[part] &= ~lost.any(axis=0)
                 better = dataclasses.replace(better, in_span=better.in_span & ~lost).pruned()
-                own = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
-            basis, moments[..., part] = basis.replaced(part, better), own
-    return FittedColumns(ColumnPolynomials(x, basis), moments, fine, bool(wrong.any()))
+                part_moments = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
+            basis, moments[..., part] = basis.replaced(part, better), part_moments
+    return FittedColumns(ColumnPolynomials(x, basis), moments, well_conditioned, bool(wrong.any()))
 
 
 def unresolved_in_dtype(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:
@@ -216,14 +220,14 @@ def unresolved_in_dtype(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:
     """
     unresolved = np.zeros(x.shape[1], bool)
     steep = np.where(basis.in_span, basis.step, 0).max(axis=0, initial=0) > MIN_STEP_TO_CHECK
-    some = np.flatnonzero(steep)
-    if len(some):
-        points = x[:: max(1, len(x) // SKETCH_ROWS), some].T
-        here = basis.take(some)(points.astype(np.float64))
-        there = basis.take(some)(np.nextafter(points, np.inf, dtype=x.dtype).astype(np.float64))
+    columns = np.flatnonzero(steep)
+    if len(columns):
+        points = x[:: max(1, len(x) // SKETCH_ROWS), columns].T
+        here = basis.take(columns)(points.astype(np.float64))
+        there = basis.take(columns)(np.nextafter(points, np.inf, dtype=x.dtype).astype(np.float64))
         rows = np.maximum((~np.isnan(points)).sum(axis=1), 1)
         change = np.sqrt(((there - here) ** 2).sum(axis=2) / rows)
-        unresolved[some] = change.max(axis=0) > MAX_CHANGE
+        unresolved[columns] = change.max(axis=0) > MAX_CHANGE
     return unresolved
 
 
@@ -242,17 +246,17 @@ def _on_their_rows(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """
     points = np.array(x.T, np.float64, order="C")
     missing = np.isnan(points)
-    each = np.asarray(weights, np.float64)[None, :]
-    some = missing.any()
-    if some:
-        each = np.where(missing, 0, each)
-    total = each.sum(axis=1, keepdims=True)
-    each = each / np.where(total > 0, total, 1)
-    if some:
+    shares = np.asarray(weights, np.float64)[None, :]
+    any_missing = missing.any()
+    if any_missing:
+        shares = np.where(missing, 0, shares)
+    total = shares.sum(axis=1, keepdims=True)
+    shares = shares / np.where(total > 0, total, 1)
+    if any_missing:
         points[missing] = 0
-        mean = np.einsum("cn,cn->c", each, points)
+        mean = np.einsum("cn,cn->c", shares, points)
         points[missing] = np.broadcast_to(mean[:, None], points.shape)[missing]
-    return points, each
+    return points, shares
 
 
 VALUES_AT_ONCE = 2**16
@@ -351,10 +355,10 @@ def features_of_kernels(
     sides = [(kernels.h, "h"), (kernels.k, "k")][: 1 + kernels.differ]
     parts: list[RowFunctions] = []
     for kernel, name in sides:
-        own = np.ascontiguousarray(x[:, : x.shape[1] // len(sides)])  # the same in both halves
+        half = np.ascontiguousarray(x[:, : x.shape[1] // len(sides)])  # the same in both halves
         if callable(kernel):
-            parts.append(KernelFeatures(own, kernel, name))
+            parts.append(KernelFeatures(half, kernel, name))
         else:
-            nothing = own[:, :0].T  # beside them, so that they are measured alone
-            parts.append(fit_columns(own, weights, kernel, memory, measure, nothing).functions)
+            nothing = half[:, :0].T  # beside them, so that they are measured alone
+            parts.append(fit_columns(half, weights, kernel, memory, measure, nothing).functions)
     return parts[0] if len(parts) == 1 else Joined((parts[0], parts[1]))

@@ -161,8 +161,8 @@ def bytes_of_sums(plan: Plan) -> int:
     total = 0
     for layout in (plan.layout(), plan.layout(ranked=True)) if plan.tested else (plan.layout(),):
         width = layout.degree * layout.n_numeric + sum(layout.levels)
-        own = (layout.degree + 1) ** 2 * layout.n_numeric + sum(layout.levels)
-        total += width**2 + own * layout.count
+        own_size = (layout.degree + 1) ** 2 * layout.n_numeric + sum(layout.levels)
+        total += width**2 + own_size * layout.count
     return 3 * 8 * total
 
 
@@ -210,9 +210,9 @@ def repaired_plan(plan: Plan, sums: BatchSums) -> Plan:
     degree = len(in_span)
     total = np.where(moments[0, 0] > 0, moments[0, 0], 1)
     gram = np.nan_to_num(moments / total)
-    mean, each = gram[0, 1:], np.arange(degree)
+    mean, diagonal = gram[0, 1:], np.arange(degree)
     covariance = gram[1:, 1:] - mean[:, None] * mean[None, :]
-    norms = gram[1 + each, 1 + each]
+    norms = gram[1 + diagonal, 1 + diagonal]
     transform, alive = orthonormalising_maps(covariance, norms, EXPLAINED[str(plan.dtype)])
     maps = np.where(wrong[:, None, None], np.moveaxis(transform, -1, 0), np.eye(degree))
     shares = np.where(wrong[:, None, None], np.einsum("ijc,jc->ci", transform, mean)[..., None], 0)
@@ -268,10 +268,10 @@ class PlanSums(PairSums):
         total = self._weights[np.ix_(layout.patterns_of(left), layout.patterns_of(right))]
         return Tiles((one, other), sums.cross, total)
 
-    def _whitened(self, columns: Integers, own: Floats) -> WhitenedTile:
+    def _whitened(self, columns: Integers, own_sums: Floats) -> WhitenedTile:
         if self.layout.is_number(columns):
-            return whiten_numbers(self.layout, own, self.in_span[:, columns])
-        return whiten_levels(self.layout, columns, own)
+            return whiten_numbers(self.layout, own_sums, self.in_span[:, columns])
+        return whiten_levels(self.layout, columns, own_sums)
 
     def needs_refit(self, pairs: Integers) -> NDArray[np.bool_]:
         """Return which pairs have a number that the sums do not resolve."""
@@ -442,9 +442,9 @@ def rows_of_pairs(plan: Plan, pairs: Integers, chunks: Iterable[tuple[str, Chunk
         w = weights_of(chunk, plan.weights, where)
         weights = np.ones(chunk.rows) if w is None else w
         columns = {c: _read_column(plan, chunk, c, where) for c in np.unique(pairs).tolist()}
-        for own, (first, second) in zip(kept, pairs.tolist(), strict=True):
+        for of_pair, (first, second) in zip(kept, pairs.tolist(), strict=True):
             whole = np.stack([columns[first], columns[second], weights])
-            own.append(whole[:, ~np.isnan(whole).any(axis=0) & (weights > 0)])
+            of_pair.append(whole[:, ~np.isnan(whole).any(axis=0) & (weights > 0)])
     whole_pairs = []
     while kept:  # so that the parts of one pair are held beside its whole, not those of all
         whole_pairs.append(np.concatenate(kept.pop(0), axis=1))

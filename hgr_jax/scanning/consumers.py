@@ -229,8 +229,8 @@ class _Search:
         self.histogram, self.best = PValueHistogram(), FirstPairs(top.count)
         kinds = _screened(columns, request)
         screened = np.concatenate([positions for positions, _ in kinds])
-        rest = np.setdiff1d(used_positions(columns), screened)
-        self.parts = [part for each in (*(p for p, _ in kinds), rest) for part in _in_parts(each)]
+        others = np.setdiff1d(used_positions(columns), screened)
+        self.parts = [part for each in (*(p for p, _ in kinds), others) for part in _in_parts(each)]
         more, two, rare = (_in_parts(ranked) for _, ranked in kinds)
         self.of_ranks = range(len(more) + len(two)) if more else range(0)
         self.of_two = range(len(more), len(more) + len(two) + len(rare))
@@ -291,14 +291,14 @@ class _Search:
     def _keep(self, log_p: Floats | None, left: int, right: int) -> None:
         """Count the p-values of a square, and keep its pairs that are among the first."""
         first, second = self.parts[left][:, None], self.parts[right][None, :]
-        asked = self.selection.asked(first, second)
+        is_asked = self.selection.asked(first, second)
         if log_p is not None:
-            log_p = log_p if asked.all() else np.where(asked, log_p, np.nan)
+            log_p = log_p if is_asked.all() else np.where(is_asked, log_p, np.nan)
             self.histogram.add(log_p.ravel())
             if self.top.by == "pvalue":
                 self.best.add(log_p, log_p, first, second)
                 return
-        i, j = np.nonzero(np.triu(asked) if left == right else asked)
+        i, j = np.nonzero(np.triu(is_asked) if left == right else is_asked)
         pairs = np.stack([self.parts[left][i], self.parts[right][j]], axis=1)
         request = self.request if log_p is None else dataclasses.replace(self.request, test=None)
         part, of_part = selected(self.columns, self.selection.in_order(pairs))
@@ -309,8 +309,8 @@ class _Search:
         self.best.add(_sort_key(examined, logs, self.top.by), logs, *pairs.T)
 
     def _count(self, left: int, right: int) -> int:
-        asked = self.selection.asked(self.parts[left][:, None], self.parts[right][None, :])
-        return int(asked.sum()) // (2 if left == right else 1)
+        is_asked = self.selection.asked(self.parts[left][:, None], self.parts[right][None, :])
+        return int(is_asked.sum()) // (2 if left == right else 1)
 
     def _fingerprint(self) -> str:
         """Return what the table and the options are, so that no other run goes on from this one."""
@@ -390,9 +390,9 @@ def _kernel_fingerprint(kernel: Any, x: Floats) -> Any:
     """Return what tells a kernel from another: of a function, its values on some of the data."""
     if not callable(kernel):
         return kernel
-    some = x[: -(-FINGERPRINT_VALUES // max(x.shape[1], 1))].ravel()
-    some = some[np.isfinite(some)][:FINGERPRINT_VALUES]
-    return np.asarray(encode(kernel, jnp.asarray(some), None, "of this scan")[1]).tolist()
+    values = x[: -(-FINGERPRINT_VALUES // max(x.shape[1], 1))].ravel()
+    values = values[np.isfinite(values)][:FINGERPRINT_VALUES]
+    return np.asarray(encode(kernel, jnp.asarray(values), None, "of this scan")[1]).tolist()
 
 
 def _sort_key(examined: Examined, log_p: Floats, by: str) -> Floats:
@@ -461,8 +461,8 @@ class PValueHistogram:
     def discoveries(self, rate: float) -> int:
         """Return how many have an adjusted p-value of at most ``rate``."""
         adjusted, at_most = self._by_bin()
-        fine = adjusted <= np.log(rate)
-        return int(at_most[np.argmax(fine)]) if fine.any() else 0
+        discovered = adjusted <= np.log(rate)
+        return int(at_most[np.argmax(discovered)]) if discovered.any() else 0
 
     def _by_bin(self) -> tuple[Floats, Integers]:
         """Return log(p m / j) of the largest p-value that a bin may hold, inf if empty, and j.
@@ -470,9 +470,9 @@ class PValueHistogram:
         j is the number of p-values that are no larger.
         """
         at_most = np.cumsum(self.counts[::-1])[::-1]
-        held = np.flatnonzero(self.counts)
+        filled = np.flatnonzero(self.counts)
         log_ratio = np.full(len(self.counts), np.inf)
-        log_ratio[held] = np.log(max(self.size, 1)) - held / BINS_OF_E - np.log(at_most[held])
+        log_ratio[filled] = np.log(max(self.size, 1)) - filled / BINS_OF_E - np.log(at_most[filled])
         return log_ratio, at_most
 
     @staticmethod

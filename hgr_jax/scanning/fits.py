@@ -350,5 +350,5 @@ def _transformation(
 def _best(m: Floats, blocks: list[tuple[int, int]]) -> tuple[float, Floats, Floats]:
     """Return the largest of the top singular values of leading blocks of ``m``, and its vectors."""
     solved = [top_singular_triples(m[:h, :k, None]) for h, k in blocks]
-    value, u, v = max(solved, key=lambda found: found[0][0])
+    value, u, v = max(solved, key=lambda solution: solution[0][0])
     return float(value[0]), u[:, 0], v[:, 0]

@@ -256,13 +256,13 @@ class MemorySums(PairSums):
             total = by_level(self.layout, columns, sums).sum(axis=0)
             moments = level_moments(codes, (column, level), conditioning, weights, len(others))
             moments = by_level(self.layout, columns, moments)
-        own, place = np.unique(self.layout.patterns[columns], return_inverse=True)
+        patterns, place = np.unique(self.layout.patterns[columns], return_inverse=True)
         present = self.patterns.present
 
         def rows_of_patterns(rows: slice) -> Floats:
-            return np.ascontiguousarray(present[rows][:, own].T, np.float64)
+            return np.ascontiguousarray(present[rows][:, patterns].T, np.float64)
 
-        counts = (len(own), len(others))
+        counts = (len(patterns), len(others))
         maps = conditioning_maps(conditioning, rows_of_patterns, weights, counts)
         return explained_share(moments, maps[:, :, place], total)
 

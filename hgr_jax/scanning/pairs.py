@@ -58,9 +58,9 @@ class PairSelection:
     def listed(self, used: Integers) -> Integers:
         """Return the pairs ``(N, 2)`` of the columns that are used; a target is the second."""
         if self.targets is None:
-            some = used[_held(used, self.among)]
-            first, second = np.triu_indices(len(some), 1)
-            return np.stack([some[first], some[second]], axis=1)
+            columns = used[_held(used, self.among)]
+            first, second = np.triu_indices(len(columns), 1)
+            return np.stack([columns[first], columns[second]], axis=1)
         targets = [t for t in self.targets if t in set(used.tolist())]
         others = [u for u in used.tolist() if u not in set(targets)]
         listed = [*itertools.product(others, targets), *itertools.combinations(targets, 2)]
@@ -77,12 +77,12 @@ class PairSelection:
 
     def count(self, used: Integers) -> int:
         """Return the number of pairs of the columns that are used."""
-        some = used[_held(used, self.among)]
+        columns = used[_held(used, self.among)]
         if self.targets is None:
-            return len(some) * (len(some) - 1) // 2
+            return len(columns) * (len(columns) - 1) // 2
         targets = used[_held(used, self.targets)]
-        both = np.intersect1d(targets, some)
-        return len(targets) * len(some) - len(both) * (len(both) + 1) // 2
+        both = np.intersect1d(targets, columns)
+        return len(targets) * len(columns) - len(both) * (len(both) + 1) // 2
 
 
 def _held(columns: Integers, chosen: list[int] | None) -> NDArray[np.bool_]:

@@ -234,21 +234,21 @@ class Plan:
 
     def codes_of(self, chunk: Chunk, name: str, where: str) -> tuple[Integers, int]:
         """Return positions ``(n,)`` of a category's levels, and how many texts are none of them."""
-        own, words = texts_of(chunk, name)
+        chunk_codes, words = texts_of(chunk, name)
         levels = self.levels[name]
         pooled = levels[-1] == OTHER
         last = len(levels) - 1 if pooled else -1
         place = {level: i for i, level in enumerate(levels[:-1] if pooled else levels)}
         mapped = np.array([*(place.get(word, last) for word in words), -1], np.intp)
         new = np.array([*(word not in place for word in words), False])
-        count = int(np.count_nonzero(new[own])) if new.any() else 0
+        count = int(np.count_nonzero(new[chunk_codes])) if new.any() else 0
         if count and not pooled:
-            word = words[int(own[np.argmax(new[own])])]
+            word = words[int(chunk_codes[np.argmax(new[chunk_codes])])]
             raise TableError(
                 f"{where}: column {printable(name)!r} holds {printable(word)!r}, which it did not"
                 " when it was first read: the table has changed; start again"
             )
-        return mapped[own], count
+        return mapped[chunk_codes], count
 
     def _present(self, x: Floats, codes: Integers, where: str) -> NDArray[np.bool_]:
         """Return the rows ``(n, u)`` of each pattern, which all of its columns must have."""
@@ -411,9 +411,9 @@ def _patterns(shared: Floats, rows: int, *, exact: bool) -> Integers:
     count = len(shared)
     if not exact or not count:
         return np.arange(count)
-    own = np.diagonal(shared)
-    same = (shared == own[:, None]) & (shared == own[None, :])
+    present_rows = np.diagonal(shared)
+    same = (shared == present_rows[:, None]) & (shared == present_rows[None, :])
     first = np.argmax(same, axis=1)
-    order = sorted(set(first.tolist()), key=lambda column: (own[column] < rows, column))
+    order = sorted(set(first.tolist()), key=lambda column: (present_rows[column] < rows, column))
     place = {column: i for i, column in enumerate(order)}
     return np.array([place[column] for column in first.tolist()], np.intp)

@@ -114,7 +114,7 @@ def products_of_pairs(
     columns: list[RankedColumn],
     pairs: Integers,
     weights: Floats | None,
-    wanted: Integers,
+    places: Integers,
     both: int,
     dtype: np.dtype,
 ) -> Iterator[tuple[Integers, Moments]]:
@@ -122,12 +122,12 @@ def products_of_pairs(
 
     Moments of polynomials up to degree ``both`` are complete, beyond reliable degrees too.
     """
-    tiles = pairs[wanted] // TILE
+    tiles = pairs[places] // TILE
     most = max(both, NARROW)
     waves = wave_count(len(columns[0].codes))
     counts = np.array([waves * column.has_waves for column in columns])
     for _, group in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
-        chosen = wanted[group]
+        chosen = places[group]
         left, right = (np.unique(pairs[chosen, side]) for side in (0, 1))
         if tiles[group[0], 0] == tiles[group[0], 1]:
             left = right = np.union1d(left, right)
@@ -300,10 +300,10 @@ def run_rank_tests(
       progress: called with the number of pairs that a step has estimated.
     """
     tests = _RankTests(table, rows)
-    wanted = np.flatnonzero(usable & (table.pairs < table.in_ranks.n_numeric).all(axis=1))
-    if table.complete and len(wanted):
-        wanted = tests.on_shared_rows(wanted, progress)
-    tests.within_columns(wanted, progress)
+    untested = np.flatnonzero(usable & (table.pairs < table.in_ranks.n_numeric).all(axis=1))
+    if table.complete and len(untested):
+        untested = tests.on_shared_rows(untested, progress)
+    tests.within_columns(untested, progress)
     return tests.results
 
 
@@ -321,23 +321,23 @@ class _RankTests:
         self.estimated = none.copy()
         self._codes: dict[int, Integers] = {}
 
-    def on_shared_rows(self, wanted: Integers, progress: Callable[[int], None]) -> Integers:
+    def on_shared_rows(self, untested: Integers, progress: Callable[[int], None]) -> Integers:
         """Test the pairs at ``wanted`` whose columns are present in the same rows.
 
         Returns the positions of the other pairs.
         """
         index = self.table.patterns.index
-        one, other = index[self.pairs[wanted]].T
+        one, other = index[self.pairs[untested]].T
         statistics: list[BlockStatistics] = []
         for pattern, places in groups(np.where(one == other, one, -1)):
             if pattern >= 0:
-                statistics += self._with_one_pattern(wanted[places], pattern, progress)
+                statistics += self._with_one_pattern(untested[places], pattern, progress)
         if statistics:
             every = BlockStatistics.joined(statistics)
             self.results.log_p[every.places] = every.log_pvalues(self.rows[every.places])
-        return wanted[one != other]
+        return untested[one != other]
 
-    def within_columns(self, wanted: Integers, progress: Callable[[int], None]) -> None:
+    def within_columns(self, untested: Integers, progress: Callable[[int], None]) -> None:
         """Estimate the ranks of all remaining pairs, and test those at ``wanted``.
 
         Ranks are among the rows of each column; polynomials are orthonormal on the pair's rows.
@@ -345,7 +345,7 @@ class _RankTests:
         places = np.flatnonzero(~self.estimated)
         if not len(places):
             return
-        tested = np.isin(places, wanted)
+        tested = np.isin(places, untested)
         used = np.unique(self.pairs[places[tested]])
         columns = {c: column for c in used if (column := self._ranked_within(c)) is not None}
         size = 1 + int(self.pairs.max(initial=-1))
@@ -385,8 +385,8 @@ class _RankTests:
         sure = (of_ranks.pivot[part] >= MIN_PIVOT) & (of_ranks.degrees[part] > 0).all(axis=1)
         sure &= (self.rows[part] >= MIN_TABULATED_ROWS) & (every.degrees > 0).all(axis=0)
         sure &= is_reliable(self.rows[part], shares)
-        known = np.isnan(self.results.log_p[part]) & sure
-        self.results.log_p[part[known]] = log_p[known]
+        by_law = np.isnan(self.results.log_p[part]) & sure
+        self.results.log_p[part[by_law]] = log_p[by_law]
         if self.table.complete:
             self._test_tables(part, columns)
 
@@ -405,8 +405,8 @@ class _RankTests:
         if column not in self._codes:
             x, there = self.in_ranks.x[:, column], self.in_ranks.present(column)
             self._codes[column] = np.zeros(len(x), np.int32)
-            own = slice(None) if there.all() else there
-            self._codes[column][own] = codes_of(x[own])
+            rows = slice(None) if there.all() else there
+            self._codes[column][rows] = codes_of(x[rows])
         return self._codes[column]
 
     def _ranked(
@@ -443,18 +443,18 @@ class _RankTests:
             np.array(each)[pairs].T
             for each in ([c.reliable_degree for c in columns], [len(c.table) for c in columns])
         )
-        known = ~np.isnan(self.results.log_p[group])
-        sure = (reliable > 0).all(axis=0) & (self.rows[group] >= MIN_TABULATED_ROWS) & ~known
+        tested = ~np.isnan(self.results.log_p[group])
+        sure = (reliable > 0).all(axis=0) & (self.rows[group] >= MIN_TABULATED_ROWS) & ~tested
         share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
         # HGR of ranks takes ranks without weights: with weights it is estimated elsewhere.
         both = self.kernels.largest
         both = both if weights is None and both <= LARGEST_DEGREE else 0
-        wanted = np.arange(len(group)) if both else np.flatnonzero(sure)
+        estimated = np.arange(len(group)) if both else np.flatnonzero(sure)
         beyond = bool((reliable < np.minimum(directions, both)).any())
         for part, moments in products_of_pairs(
-            columns, pairs, weights, wanted, both, self.in_ranks.x.dtype
+            columns, pairs, weights, estimated, both, self.in_ranks.x.dtype
         ):
             if both:
                 self._estimate(group[part], directions[:, part], moments.m)

@@ -280,14 +280,14 @@ class Request:
     @property
     def needs_rows(self) -> list[str]:
         """Which options are asked for that need all rows in memory; see `NEEDS_ROWS`."""
-        asked = {
+        is_asked = {
             "given": self.given is not None,
             "kernels as h or k": not self.measure.kernels.plain,
             "measure": self.measure.name not in ("kb", "sk"),
             "weights as an array": self.weights is not None and not isinstance(self.weights, str),
             "names": self.names is not None,
         }
-        return [name for name, there in asked.items() if there]
+        return [name for name, there in is_asked.items() if there]
 
     def refuse_batches(self, name: str, reason: str) -> None:
         """Raise if an option needs all rows of the table called ``name``, which are not at hand."""
@@ -396,12 +396,12 @@ def measure_of(measure: Any, h: Any, k: Any) -> Measure:
         return Measure(measure, kernels, of_ranks)
     if callable(measure):
         return Measure(getattr(measure, "__name__", "measure"), kernels, function=measure)
-    known = [name for name in measures.__all__ if name.islower() and not name.endswith("_fit")]
-    known = [name for name in known if _takes_two_vectors(getattr(measures, name))]
-    if not isinstance(measure, str) or measure not in known:
+    names = [name for name in measures.__all__ if name.islower() and not name.endswith("_fit")]
+    names = [name for name in names if _takes_two_vectors(getattr(measures, name))]
+    if not isinstance(measure, str) or measure not in names:
         raise ValueError(
             "measure must be a function of two vectors or one of"
-            f" {', '.join(sorted({*known, *POLYNOMIAL}))}; got {measure!r}."
+            f" {', '.join(sorted({*names, *POLYNOMIAL}))}; got {measure!r}."
         )
     return Measure(measure, kernels, function=getattr(measures, measure))
 

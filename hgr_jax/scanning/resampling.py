@@ -281,9 +281,11 @@ class _Draws:
             sides.append((features, index[:, position]))
         (self.left, self.index_a), (self.right, self.index_b) = sides
         self.rows = float(sums.shared[0, 0])
-        each = 4 * len(self.left) * (self.left.shape[1] + len(self.right))
-        each += 24 * len(self.index_a) * len(self.index_b) * len(pairs)
-        self.at_once = int(np.clip(min(sums.memory // 4, BYTES_AT_ONCE) // max(each, 1), 1, 1024))
+        draw_bytes = 4 * len(self.left) * (self.left.shape[1] + len(self.right))
+        draw_bytes += 24 * len(self.index_a) * len(self.index_b) * len(pairs)
+        self.at_once = int(
+            np.clip(min(sums.memory // 4, BYTES_AT_ONCE) // max(draw_bytes, 1), 1, 1024)
+        )
 
     def of_orders(self, rows: Integers, orders: _RandomOrders, start: int, stop: int) -> Floats:
         """Return values ``(stop - start, N)`` for some of the random orders of ``rows``."""
@@ -369,21 +371,21 @@ def _whitened(sums: MemorySums, columns: Integers) -> NDArray[np.float32]:
     features, numbers = sums.features, sums.features.n_numeric
     whitened = np.empty((len(columns), tile.width, features.rows), np.float32)
     for place, column in enumerate(columns):
-        mean, each = tile.mean[:, place], tile.map[..., place, 0]
+        mean, scale = tile.mean[:, place], tile.map[..., place, 0]
         if column < numbers and not sums.well_conditioned[column] and sums.kernels.plain:
             present = features.present(column)
             x = within_range(features.exact_values(column)[present, None])[:, 0]
-            own = polynomials_at(x, np.full(len(x), 1 / len(x)), sums.kernels.largest)
+            functions = polynomials_at(x, np.full(len(x), 1 / len(x)), sums.kernels.largest)
             whitened[place] = 0
-            whitened[place, : len(own), present] = own.T
+            whitened[place, : len(functions), present] = functions.T
         elif column < numbers:
             present = ~np.isnan(features.x[None, :, column])
             values = sums.functions.take(columns[place : place + 1])(slice(None))[1:, 0]
-            whitened[place] = each @ np.where(present, values - mean, 0)
+            whitened[place] = scale @ np.where(present, values - mean, 0)
         else:
             codes = features.codes[:, column - numbers]
-            held = memberships(codes, sums.layout.width)
-            whitened[place] = each[:, None] * np.where(codes >= 0, held - mean, 0)
+            indicators = memberships(codes, sums.layout.width)
+            whitened[place] = scale[:, None] * np.where(codes >= 0, indicators - mean, 0)
     return whitened
 
 

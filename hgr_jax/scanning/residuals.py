@@ -167,9 +167,9 @@ def residual_functions(
     maps = np.broadcast_to(maps, (len(conditioning), len(conditioning), len(pattern)))
     gram, cross = moments[1:, 1 : 1 + count] / total, moments[1:, 1 + count :] / total
     explained = np.einsum("jlc,klc->kjc", cross, maps)
-    each = np.arange(count)
+    diag = np.arange(count)
     covariance = gram - np.einsum("kic,kjc->ijc", explained, explained)
-    transform, alive = orthonormalising_maps(covariance, gram[each, each], EXPLAINED[str(dtype)])
+    transform, alive = orthonormalising_maps(covariance, gram[diag, diag], EXPLAINED[str(dtype)])
     shares = np.einsum("ijc,kjc,klc->cil", transform, explained, maps, optimize=True)
     of_functions = np.moveaxis(transform, -1, 0)
     parts = (part.astype(dtype) for part in (conditioning, of_functions, shares))
@@ -192,8 +192,8 @@ def conditioning_maps(
 
     def block(rows: slice) -> Floats:
         z = conditioning[:, rows]
-        each = (z[left] * z[right])[:, None] * rows_of_patterns(rows)[None]
-        return each.reshape(-1, each.shape[-1]) @ weights_of_others(rows).T
+        products = (z[left] * z[right])[:, None] * rows_of_patterns(rows)[None]
+        return products.reshape(-1, products.shape[-1]) @ weights_of_others(rows).T
 
     width = len(left) * counts[0]
     sums = sum_in_blocks(block, conditioning.shape[1], width).reshape(-1, *counts)
@@ -275,8 +275,8 @@ def less_explained(moments: Floats, explained: Floats) -> tuple[Floats, Floats]:
     """
     remaining = moments.copy()
     remaining[1:, 1:] -= np.einsum("kicu,kjcu->ijcu", explained, explained) * moments[0, 0]
-    each = np.arange(1, len(moments))
-    before, after = moments[each, each], remaining[each, each]
+    diagonal = np.arange(1, len(moments))
+    before, after = moments[diagonal, diagonal], remaining[diagonal, diagonal]
     kept = np.where(before > 0, after / np.where(before > 0, before, 1), 1)
     return remaining, np.clip(kept.min(axis=0, initial=1), 0, 1)
 
@@ -290,6 +290,6 @@ def without_explained(block: Floats, left: Floats | None, right: Floats | None) 
 
 def conditioning_on(conditioning: Floats, rows: Integers, weights: Floats) -> Floats:
     """Return 1 and orthonormal functions ``(1 + r, len(rows))`` of given columns on some rows."""
-    some = conditioning[1:, rows].astype(np.float64)
-    basis = residuals(some, np.zeros((0, len(rows))), weights)
+    functions = conditioning[1:, rows].astype(np.float64)
+    basis = residuals(functions, np.zeros((0, len(rows))), weights)
     return np.concatenate([np.ones((1, len(rows))), basis])

@@ -449,8 +449,8 @@ class Scan:
         first, second = pairs.T
         names = np.array(self.names, dtype=object)
         sources = np.array(SOURCES, dtype=object)
-        known = [name for name in MEASURED if getattr(self, name) is not None]
-        measured = {name: getattr(self, name)[first, second] for name in known}
+        measured_names = [name for name in MEASURED if getattr(self, name) is not None]
+        measured = {name: getattr(self, name)[first, second] for name in measured_names}
         columns = measured | {
             "a": names[first],
             "b": names[second],

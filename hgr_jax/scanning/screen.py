@@ -132,8 +132,8 @@ class RankScreen:
         for place, column in enumerate(columns):
             if not column.has_waves:
                 codes = column.codes[rows]
-                own = column.table[: column.reliable_degree].take(codes, axis=1)
-                polynomials[: column.reliable_degree, place, : len(codes)] = own
+                of_column = column.table[: column.reliable_degree].take(codes, axis=1)
+                polynomials[: column.reliable_degree, place, : len(codes)] = of_column
         return polynomials, waves
 
 

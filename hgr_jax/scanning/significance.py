@@ -101,9 +101,9 @@ def test_pairs(
     by_ranks = test.kind == "auto" and not kernels.single and table.given is None
     if by_ranks:
         results = run_rank_tests(table, rows, usable, progress)
-        of_ranks, known = results.estimates, usable & ~np.isnan(results.log_p)
-        source = np.where(results.exact[known], SOURCES.index("exact"), SOURCES.index("rank"))
-        tests.set_law(known, results.log_p[known], source)
+        of_ranks, has_law = results.estimates, usable & ~np.isnan(results.log_p)
+        source = np.where(results.exact[has_law], SOURCES.index("exact"), SOURCES.index("rank"))
+        tests.set_law(has_law, results.log_p[has_law], source)
     elif table.in_ranks is not table.features:
         of_ranks = table.rank_sums(0).estimate(pairs, progress)
     if table.in_ranks is table.features:
@@ -130,14 +130,14 @@ def test_pairs(
         plain = (test.kind == "asymptotic") | categories[by_law].all(axis=1)
         source = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
         tests.set_law(by_law, log_p, source)
-    rest = usable & (tests.source == 0)
-    if rest.any() and test.kind not in ("rank", "asymptotic"):
+    without_law = usable & (tests.source == 0)
+    if without_law.any() and test.kind not in ("rank", "asymptotic"):
         of_values = test.kind == "permutation" or kernels.single
         if not of_values:
             measure = dataclasses.replace(measure, kernels=kernels.of_ranks())
-        _permute(tests, table, measure, rest, test, progress, of_values=of_values)
+        _permute(tests, table, measure, without_law, test, progress, of_values=of_values)
         if not table.complete:
-            tests.source[rest] = SOURCES.index(SAMPLED)
+            tests.source[without_law] = SOURCES.index(SAMPLED)
     return tests, of_ranks
 
 
@@ -223,9 +223,9 @@ def _permute_each(
             single = kernels.single and (pairs[index] < features.n_numeric).all()
             statistic = _single_kernel if single else kb
             options |= {"h": features.kernel(i, kernels.h), "k": features.kernel(j, kernels.k)}
-        key, own = jax.random.split(key)
+        key, pair_key = jax.random.split(key)
         result = permutation_test(
-            a, b, statistic, key=own, permutations=test.permutations, **options
+            a, b, statistic, key=pair_key, permutations=test.permutations, **options
         )
         tests.pvalue[index] = result.pvalue
         means[order], points[order] = result.null_mean, result.null_95

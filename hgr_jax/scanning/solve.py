@@ -279,10 +279,10 @@ class PairSums(abc.ABC):
         resolved = np.zeros(pairs.shape, bool)
         resolved[places] = refit.complete
         count = len(self.layout.patterns)
-        held = np.bincount(pairs.ravel(), minlength=count)
+        pair_counts = np.bincount(pairs.ravel(), minlength=count)
         by_sums = np.bincount(pairs[~resolved], minlength=count)
-        fine = (held > 0) & (by_sums == 0)
-        self.well_conditioned |= fine[: len(self.well_conditioned)]
+        all_refitted = (pair_counts > 0) & (by_sums == 0)
+        self.well_conditioned |= all_refitted[: len(self.well_conditioned)]
 
 
 def ordered_pairs(layout: Layout, pairs: Integers) -> tuple[Integers, NDArray[np.bool_]]:
@@ -356,8 +356,8 @@ class _TileSolver:
     ) -> tuple[Integers, Integers, Integers]:
         """Return degrees, numbers of functions, and of those that count as linear, ``(M, 2)``."""
         layout, kernels = self.layout, self.kernels
-        asked = [kernels.h, kernels.k] if kernels.plain else [kernels.largest] * 2
-        limits = np.where(flip[:, None], asked[::-1], asked)
+        degrees = [kernels.h, kernels.k] if kernels.plain else [kernels.largest] * 2
+        limits = np.where(flip[:, None], degrees[::-1], degrees)
         category = pairs >= layout.n_numeric
         counts = np.where(category, layout.width, limits)
         return limits, counts, np.where(category, layout.width, 1)
@@ -491,9 +491,9 @@ class PairFunctions:
 
     def take(self, places: Integers) -> PairFunctions:
         """Return those of some of the pairs."""
-        some = None if self.conditioning is None else self.conditioning[:, places]
+        coefficients = None if self.conditioning is None else self.conditioning[:, places]
         return PairFunctions(
-            self.column[places], self.coefficients[:, places], self.constant[places], some
+            self.column[places], self.coefficients[:, places], self.constant[places], coefficients
         )
 
 

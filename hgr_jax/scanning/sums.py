@@ -269,7 +269,7 @@ def own_products(functions: RowFunctions, weights: Floats | None) -> NDArray[np.
 
 
 def own_moments(
-    functions: RowFunctions, weights: Floats | None, known: Floats | None = None
+    functions: RowFunctions, weights: Floats | None, beside: Floats | None = None
 ) -> NDArray[np.float64]:
     """Sum ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``.
 
@@ -280,9 +280,9 @@ def own_moments(
         p = functions(rows).swapaxes(0, 1)
         weighted = _weighted(p, weights, rows)
         part_sum = np.matmul(p, weighted.swapaxes(1, 2))
-        if known is None:
+        if beside is None:
             return part_sum
-        return np.concatenate([part_sum, np.matmul(weighted, known[:, rows].T)], axis=2)
+        return np.concatenate([part_sum, np.matmul(weighted, beside[:, rows].T)], axis=2)
 
     n, columns = functions.shape
     return np.moveaxis(sum_in_blocks(block, n, (functions.count + 1) * columns), 0, -1)

@@ -150,10 +150,10 @@ class Survey:
                 self._keep_extremes(name, columns[name])
                 if (integers := self.integers.get(name)) is not None:
                     present_values = columns[name][~np.isnan(columns[name])]
-                    fine = np.array_equal(present_values, np.floor(present_values))
-                    if fine:
+                    are_integers = np.array_equal(present_values, np.floor(present_values))
+                    if are_integers:
                         integers.count(*texts_of(chunk, name))
-                    if not fine or len(integers.place) > self.integers_up_to:
+                    if not are_integers or len(integers.place) > self.integers_up_to:
                         self.integers[name] = None
             np.logical_not(np.isnan(columns[name]), out=present[place], casting="unsafe")
             self.infinite[name] += chunk.infinite.get(name, 0)
@@ -193,12 +193,14 @@ class Survey:
     ) -> None:
         """Keep the rows of the sample: those of the smallest keys."""
         keys = random_keys(places)
-        some = np.arange(len(keys))
+        drawn = np.arange(len(keys))
         if len(self._keys) >= self.sample_rows:
-            some = np.flatnonzero(keys < self._keys.max())
-        if len(some):
-            values = {name: each[some] for name, each in {**columns, WEIGHTS_KEY: weights}.items()}
-            self._keep(keys[some], places[some], values)
+            drawn = np.flatnonzero(keys < self._keys.max())
+        if len(drawn):
+            values = {
+                name: column[drawn] for name, column in {**columns, WEIGHTS_KEY: weights}.items()
+            }
+            self._keep(keys[drawn], places[drawn], values)
 
     def _keep(
         self, keys: NDArray[np.uint64], places: NDArray[np.intp], values: Mapping[str, Floats]
@@ -210,8 +212,8 @@ class Survey:
             kept = np.argpartition(whole, self.sample_rows - 1)[: self.sample_rows]
         self._keys = whole[kept]
         self._places = np.concatenate([self._places, places])[kept]
-        for name, each in values.items():
-            self._values[name] = np.concatenate([self._values[name], each])[kept]
+        for name, column in values.items():
+            self._values[name] = np.concatenate([self._values[name], column])[kept]
 
     def joined(self, other: Survey) -> Survey:
         """Return what is known of these rows and of those that come after them."""
