@@ -66,13 +66,14 @@ class ScanOptions:
     def request(self) -> Request:
         """Return what is asked of the scan."""
         kept_by = self.sort if self.sort in KEPT_BY else "pvalue"
+        key = jax.random.key(self.seed) if self.seed else None  # None is that of 0, made if needed
         return request_of(
             self.h,
             self.k,
             "rank_kb" if self.rank else "kb",
             target=list(self.target) or None,
             given=list(self.given) or None,
-            test=Test("auto", self.permutations, jax.random.key(self.seed)),
+            test=Test("auto", self.permutations, key),
             categories=self.categories,
             top=None if self.keep is None else Top(self.keep, kept_by),
             execution=Execution(progress=sys.stderr.isatty(), checkpoint=self.checkpoint),
