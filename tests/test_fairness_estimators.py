@@ -355,9 +355,9 @@ def test_files_that_are_not_whole(tmp_path: Path) -> None:
     assert FairMLPRegressor.load(path).steps == 5
     with np.load(path) as file:
         arrays = dict(file)
-    for name, message in (("_scale", "it lacks _scale"), ("coefs_.0", "do not fit together")):
+    for name in ("_scale", "coefs_.0"):
         np.savez(path, **{n: array for n, array in arrays.items() if n != name})
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match="is damaged"):
             FairMLPRegressor.load(path)
 
 
