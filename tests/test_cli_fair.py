@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hgr_jax.cli.fair import FairOptions, compare, split, verdict
+from hgr_jax.cli.fair import compare, split, verdict
 from hgr_jax.cli.main import main
+from hgr_jax.cli.options import FairOptions
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
 from hgr_jax.tables.columns import Frame

@@ -11,7 +11,7 @@ from typing import Any
 
 from hgr_jax._optional import require
 from hgr_jax.cli.interrupts import leaving_on_interrupt
-from hgr_jax.cli.options import command_parser
+from hgr_jax.cli.options import FairOptions, ScanOptions, command_parser
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, check_readable
 from hgr_jax.tables.sources import names_several
@@ -71,7 +71,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "fair":
         from hgr_jax.cli import fair
 
-        chosen = _options_of(options, fair.FairOptions)
+        chosen = _options_of(options, FairOptions)
         fair.report_training(options.file, chosen, reading, options.out)
         return 0
     if options.command == "predict":
@@ -88,10 +88,9 @@ def _run(options: argparse.Namespace) -> int:
 
     with jax.enable_x64(True):
         if options.command == "demo":
-            settings = scan.ScanOptions(options.h, options.k, top=options.top, open=options.open)
-            pair.report_scan_demo(settings, options.out)
+            pair.report_scan_demo(_options_of(options, ScanOptions), options.out)
         elif options.command == "scan":
-            chosen = _options_of(options, scan.ScanOptions)
+            chosen = _options_of(options, ScanOptions)
             scan.report_file(options.file, chosen, options.out, reading)
         else:
             columns = (options.column_a, options.column_b)

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
+from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import free_path, print_messages, save_shown
-from hgr_jax.cli.scan import ScanOptions, report_scan
+from hgr_jax.cli.scan import report_scan
 from hgr_jax.core.fits import KBFit, Status
 from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import kb, kb_fit, sk_fit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from hgr_jax._files import atomic_write
 from hgr_jax._texts import counted, shortened
 from hgr_jax.cli.html.page import write_html
+from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import (
     harmless,
     open_in_browser,
@@ -45,39 +46,22 @@ and KB without it
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class ScanOptions:
-    """The options of the command, by their names."""
-
-    h: int = 5
-    k: int = 5
-    target: Sequence[str] = ()
-    given: Sequence[str] = ()
-    categories: Sequence[str] = ()
-    rank: bool = False
-    top: int = 20
-    keep: int | None = None
-    checkpoint: Path | None = None
-    sort: str = "rank_excess"
-    permutations: int = 999
-    seed: int = 0
-    open: bool = False
-
-    def request(self) -> Request:
-        """Return what is asked of the scan."""
-        kept_by = self.sort if self.sort in KEPT_BY else "pvalue"
-        key = jax.random.key(self.seed) if self.seed else None  # None is that of 0, made if needed
-        return request_of(
-            self.h,
-            self.k,
-            "rank_kb" if self.rank else "kb",
-            target=list(self.target) or None,
-            given=list(self.given) or None,
-            test=Test("auto", self.permutations, key),
-            categories=self.categories,
-            top=None if self.keep is None else Top(self.keep, kept_by),
-            execution=Execution(progress=sys.stderr.isatty(), checkpoint=self.checkpoint),
-        )
+def _request_of(options: ScanOptions) -> Request:
+    kept_by = options.sort if options.sort in KEPT_BY else "pvalue"
+    key = (
+        jax.random.key(options.seed) if options.seed else None
+    )  # None is that of 0, made if needed
+    return request_of(
+        options.h,
+        options.k,
+        "rank_kb" if options.rank else "kb",
+        target=list(options.target) or None,
+        given=list(options.given) or None,
+        test=Test("auto", options.permutations, key),
+        categories=options.categories,
+        top=None if options.keep is None else Top(options.keep, kept_by),
+        execution=Execution(progress=sys.stderr.isatty(), checkpoint=options.checkpoint),
+    )
 
 
 def report_file(path: Path, settings: ScanOptions, folder: Path, reading: Reading) -> None:
@@ -101,7 +85,7 @@ def report_scan(
     if settings.keep is not None and settings.given:
         raise TableError("--keep is for scans without --given: leave one of them out")
     try:
-        request = settings.request()
+        request = _request_of(settings)
         if isinstance(table, Path):
             with step_shown(f"reading {table}"):
                 table = open_table(table, request, reading)

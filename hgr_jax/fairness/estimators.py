@@ -202,7 +202,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             elif attribute in cls._fitted:
                 array = array.astype(object) if name == "feature_names_in_" else array
                 setattr(model, name, array if array.ndim else array.item())
-        vars(model).update(layers)
+        model.coefs_, model.intercepts_ = layers["coefs_"], layers["intercepts_"]
         return model
 
     @abc.abstractmethod
