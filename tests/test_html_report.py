@@ -142,24 +142,6 @@ class TestFile:
         details = [detail(names[0], name, 1000) for name in names[1:21]]
         assert len(render(scan(names, details=details)).encode()) < 2_000_000
 
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"correlation": np.eye(3)}, r"correlation must be \(p, p\) for the p = 2 names"),
-            ({"pearson": np.ones(2)}, r"pearson must be .* got \(2,\)"),
-            ({"columns": ("a",)}, "columns must start with two of names"),
-            ({"rows": [("x", "y")]}, "row 0 has 2 entries for 7 columns"),
-            ({"details": [dataclasses.replace(detail("x", "y"), transformed=[])]}, "200 rows"),
-            (
-                {"details": [dataclasses.replace(detail("x", "y"), g=Curve([1.0], []))]},
-                "curve of 'y' must have the 1 entries of x; got 0",
-            ),
-        ],
-    )
-    def test_parts_that_do_not_fit(self, change: dict[str, Any], message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            render(dataclasses.replace(scan(["x", "y"]), **change))
-
 
 class TestSafety:
     def test_names_are_text_everywhere(self, show: Open) -> None:

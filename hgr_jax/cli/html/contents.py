@@ -24,15 +24,13 @@ class Detail:
     """The pictures and measures of one pair.
 
     Attributes:
-      a, b: names of the two columns.
       points: ``(value of a, value of b)`` of at most about 1000 rows; texts for a category.
-      f, g: the transformations of a and of b.
       transformed: ``(f(a), g(b))`` of the same rows.
-      note: a further text, such as the formulas; may be empty.
+      note: a further text, such as the formulas.
       facts: the measures of the pair in one line; if empty, the page shows those of the heat map.
       pearson, correlation: signed correlations of all rows, before and after transformation; if
         None, the page computes them from ``points`` and ``transformed``.
-      marked: the point that makes a large part of the correlation, or None.
+      marked: the point that makes a large part of the correlation.
       dates: for a and b, the first date in seconds since 1970 (UTC) if the values are days.
       copies: names of other columns that are copies of a, and of b.
     """
@@ -54,16 +52,7 @@ class Detail:
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """A summary of one column.
-
-    Attributes:
-      name: the name of the column.
-      kind: the kind of its values, in words.
-      distinct, missing: numbers of distinct and of missing values; None if unknown.
-      values: the range of numbers, or the most frequent levels, in words.
-      bars: heights of a small histogram; may be empty.
-      alerts: warnings about the column, in words.
-    """
+    """A summary of one column; values and alerts in words, None for unknown numbers."""
 
     name: str
     kind: str
@@ -76,13 +65,10 @@ class Profile:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """A column's values in the rows that the picture of any two columns shows.
+    """The values of a column in the rows that the picture of any two columns shows.
 
-    Attributes:
-      name: the name of the column.
-      values: numbers, NaN where missing; or texts of a category, "" where missing.
-      levels: the levels of a category in order, else empty.
-      first: the first date in seconds since 1970 (UTC), if the values are days.
+    Missing values are NaN, or "" of a category, which has ``levels``.  Dates are days after
+    ``first``, in seconds since 1970 (UTC).
     """
 
     name: str
@@ -96,12 +82,10 @@ class HtmlPage:
     """The contents of the page.  All texts are shown as they are, never read as markup.
 
     Attributes:
-      title: the title.
       summary: names and values of the facts below the title.
-      names: names of the p columns of the heat map, in order.
-      correlation: ``(p, p)``, symmetric, drawn above the diagonal; NaN if undefined.  A NaN on one
-        side of the diagonal is replaced by the value on the other side.
-      pearson: the same, but its absolute value is drawn below the diagonal.
+      names: of the p columns of the heat map, in order.
+      correlation, pearson: ``(p, p)``; the first is drawn above the diagonal, the absolute value of
+        the second below.  A NaN is replaced by the value on the other side of the diagonal.
       columns: headers of the table of pairs; the first two columns hold the names of a pair.
       rows: the pairs, in the order in which they are first shown.
       details: pictures and measures of about 20 pairs at most.

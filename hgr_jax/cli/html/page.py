@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._files import atomic_write
-from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage, Profile, Sample, Value
+from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage, Sample, Value
 
 TABLE_DIGITS = 6
 MATRIX_DECIMALS = 4
@@ -50,7 +50,7 @@ def write_html(report: HtmlPage, path: str | Path) -> None:
 
 
 def render(report: HtmlPage) -> str:
-    """Return the HTML of a page; a ValueError if parts of its contents do not fit together.
+    """Return the HTML of a page.
 
     Example:
       >>> from hgr_jax.cli.html.contents import HtmlPage
@@ -75,14 +75,13 @@ def _asset(name: str) -> str:
 
 
 def _page(report: HtmlPage) -> dict[str, Any]:
-    p = len(report.names)
     return {
         "title": report.title,
         "measure": report.measure,
         "summary": [[name, str(value)] for name, value in report.summary.items()],
         "names": list(report.names),
-        "above": _triangle("correlation", report.correlation, p),
-        "below": _triangle("pearson", report.pearson, p),
+        "above": _triangle(report.correlation),
+        "below": _triangle(report.pearson),
         "rows": len(report.rows),
         "pairs": len(report.rows) if report.pairs is None else report.pairs,
         "left_out": list(report.left_out),
@@ -97,28 +96,21 @@ def _page(report: HtmlPage) -> dict[str, Any]:
         ],
         "details": [_detail(detail) for detail in report.details],
         "skipped": [list(pair) for pair in report.skipped],
-        "profiles": [_profile(profile) for profile in report.profiles],
+        "profiles": [dataclasses.asdict(profile) for profile in report.profiles],
     } | _samples(report.samples)
 
 
-def _triangle(name: str, values: ArrayLike, p: int) -> list[float | None]:
+def _triangle(values: ArrayLike) -> list[float | None]:
     """Return the absolute values above the diagonal, row by row."""
     matrix = np.asarray(values, dtype=np.float64)
-    if p == 0 and matrix.size == 0:
+    if not matrix.size:
         return []
-    if matrix.shape != (p, p):
-        raise ValueError(f"{name} must be (p, p) for the p = {p} names; got {matrix.shape}.")
     matrix = np.abs(np.where(np.isfinite(matrix), matrix, matrix.T))
-    upper: NDArray[np.float64] = matrix[np.triu_indices(p, 1)].round(MATRIX_DECIMALS)
+    upper: NDArray[np.float64] = matrix[np.triu_indices(len(matrix), 1)].round(MATRIX_DECIMALS)
     return [value if math.isfinite(value) else None for value in upper.tolist()]
 
 
 def _table_columns(headers: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[dict[str, Any]]:
-    if len(headers) < 2:
-        raise ValueError(f"columns must start with two of names; got {tuple(headers)!r}.")
-    for i, row in enumerate(rows):
-        if len(row) != len(headers):
-            raise ValueError(f"row {i} has {len(row)} entries for {len(headers)} columns.")
     columns = zip(*rows, strict=True) if rows else ((),) * len(headers)
     return [
         {"name": header, **_column([_python_value(value) for value in column], is_text=i < 2)}
@@ -157,11 +149,6 @@ def _significant(value: float) -> float | int | None:
 
 
 def _detail(detail: Detail) -> dict[str, Any]:
-    if len(detail.points) != len(detail.transformed):
-        raise ValueError(
-            f"transformed must have the {len(detail.points)} rows of points, for the pair "
-            f"{detail.a!r}, {detail.b!r}; got {len(detail.transformed)}."
-        )
     sides = [
         _side(name, [point[i] for point in detail.points], curve, detail.dates[i])
         | {"transformed": _drawn([float(pair[i]) for pair in detail.transformed])}
@@ -180,11 +167,6 @@ def _side(
     name: str, values: Sequence[float | str], curve: Curve, first: float | None
 ) -> dict[str, Any]:
     """Return one column of a pair; a category as codes and levels."""
-    if len(curve.x) != len(curve.y):
-        raise ValueError(
-            f"y of the curve of {name!r} must have the {len(curve.x)} entries of x; "
-            f"got {len(curve.y)}."
-        )
     side: dict[str, Any] = {"name": name, "y": _drawn([float(y) for y in curve.y]), "first": first}
     if not any(isinstance(value, str) for value in (*curve.x, *values)):
         grid = _drawn([float(x) for x in curve.x])
@@ -193,10 +175,6 @@ def _side(
     x = [codes.setdefault(str(level), len(codes)) for level in curve.x]
     points = [codes.setdefault(str(value), len(codes)) for value in values]
     return side | {"levels": list(codes), "values": points, "x": x}
-
-
-def _profile(profile: Profile) -> dict[str, Any]:
-    return dataclasses.asdict(profile) | {"bars": [int(bar) for bar in profile.bars]}
 
 
 def _samples(samples: Sequence[Sample]) -> dict[str, Any]:
