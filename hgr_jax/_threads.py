@@ -25,8 +25,7 @@ _THREAD_PREFIX = "hgr_jax"
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread in the block, if threadpoolctl is installed.
 
-    BLAS's threads wait for each other, and for the next call, by spinning.  If every thread of the
-    pool calls BLAS on all cores, all of them take several times as long.
+    Its threads wait by spinning: in each thread of the pool they would take several times as long.
     """
     limit = _blas_limit()
     if limit is None:
@@ -40,11 +39,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class _BlasLimit:
-    """Limits BLAS to one thread until the last of several overlapping blocks ends.
-
-    The number of BLAS threads belongs to the process.  If the first of two overlapping blocks
-    restored it, the digits of the other would change.
-    """
+    """Limits BLAS to one thread in the process, until the last of overlapping blocks ends."""
 
     def __init__(self, libraries: Sequence[Any]) -> None:
         self.libraries, self.lock = libraries, threading.Lock()
