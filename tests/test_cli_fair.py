@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -259,26 +258,6 @@ def test_a_stray_text_among_numbers_is_shown() -> None:
         encode_supervised(Frame("t.csv", columns), "y", "z")
 
 
-def test_too_many_values_of_a_category_in_a_long_table() -> None:
-    column = np.array([f"v{i % 101}" for i in range(1000)], dtype=object)
-    numbers = {"z": np.arange(1000.0), "y": np.arange(1000.0)}
-    with pytest.raises(TableError, match="101 different values in 1000 rows"):
-        encode_supervised(Frame("t.csv", numbers | {"town": column}), "y", "z")
-    column[column == "v100"] = "v0"
-    problem = encode_supervised(Frame("t.csv", numbers | {"town": column}), "y", "z")
-    assert problem.x.shape == (1000, 101)
-    assert (problem.x[:, 1:].sum(axis=1) == 1).all()
-
-
-def test_target_missing_and_no_such_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = str(tmp_path / "none.csv")
-    assert "--target" in refused(capsys, path, "--protected", "z", "--threshold", "0.2")
-    options = ("--target", "y", "--protected", "z", "--threshold", "0.2")
-    assert "no such file" in refused(capsys, path, *options)
-
-
 def test_a_folder_that_cannot_be_written(
     diabetes: Path,
     tmp_path: Path,
@@ -352,25 +331,3 @@ def test_rows_with_missing_text_are_left_out() -> None:
     kept = usable_rows(Frame("t", columns | {"y": columns["z"]}), ("y", "z"))
     assert kept.rows == 20
     np.testing.assert_array_equal(kept.column("z")[:4], [0, 2, 3, 5])
-
-
-def test_interruption_ends_with_130(diabetes: Path, tmp_path: Path) -> None:
-    options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
-    process = subprocess.Popen(
-        [*COMMAND, "d.csv", *options, "--drop", "patient", "worse"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    shown = ""
-    while "step" not in shown:
-        assert process.poll() is None, shown
-        shown += process.stderr.read(1)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "hgr-jax: interrupted" in errors
-    assert "Traceback" not in errors

@@ -20,12 +20,6 @@ ROWS = 40
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
 def table() -> pd.DataFrame:
     """As courts publish theirs: an index without a name, dates, categories, money."""
     rng = np.random.default_rng(0)

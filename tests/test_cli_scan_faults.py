@@ -99,14 +99,6 @@ def test_what_cannot_be_done_is_one_line(
     assert not Path("hgr-jax-scan").exists()
 
 
-def test_a_fault_of_a_process_is_one_line(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, "none.csv"], cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "hgr-jax: error: no such file: none.csv\n"
-
-
 class TestParquetFiles:
     def test_one_that_breaks_off_or_is_damaged(self, folder: Path) -> None:
         parquet(folder / "whole.parquet", ["x"], [1.0, 2.0, 3.0])
