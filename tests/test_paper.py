@@ -187,21 +187,6 @@ def test_tables_are_prepared_as_in_the_paper() -> None:
         assert len(table.x) == len(tables.pair(table)[0]) == len(tables.pair(table)[1])
 
 
-def test_a_folder_that_cannot_be_made_ends_with_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "file"
-    file.write_text("")
-    assert paper.main(["overfitting", "--quick", "--out", str(file / "in")]) == 2
-    assert "cannot write into" in capsys.readouterr().err
-
-
-def test_an_unknown_experiment_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        paper.main(["spiral"])
-    assert "invalid choice: 'spiral'" in capsys.readouterr().err
-
-
 @pytest.fixture
 def communities() -> enforcement.Setting:
     try:
