@@ -357,6 +357,13 @@ def save_figure(figure: Figure, path: Path) -> None:
 
     Characters that the font lacks are drawn as boxes, without a warning.
 
+    Args:
+      figure: a figure of matplotlib.
+      path: the file of the picture.
+
+    Raises:
+      OSError: if the file cannot be written.
+
     Example:
       >>> import pathlib, tempfile
       >>> from matplotlib.figure import Figure

@@ -33,11 +33,7 @@ COLUMNS_AT_ONCE = 64
 
 
 def hgr_regression(
-    X: ArrayLike,  # noqa: N803
-    y: ArrayLike,
-    *,
-    h: int = 5,
-    k: int = 5,
+    X: ArrayLike, y: ArrayLike, *, h: int = 5, k: int = 5
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Score each column by its HGR with a target of numbers, and test each for independence.
 
@@ -87,11 +83,7 @@ def hgr_regression(
 
 
 def hgr_classif(
-    X: ArrayLike,  # noqa: N803
-    y: ArrayLike,
-    *,
-    h: int = 5,
-    permutations: int = 999,
+    X: ArrayLike, y: ArrayLike, *, h: int = 5, permutations: int = 999
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Score each column by its HGR with a target of classes, and test each for independence.
 

@@ -417,18 +417,18 @@ class Blend(RegressorMixin, BaseEstimator):
     def __init__(self, share: float = 1.0) -> None:
         self.share = share
 
-    def fit(self, X: Any, y: Any, protected: Any = None) -> Blend:  # noqa: N803
+    def fit(self, X: Any, y: Any, protected: Any = None) -> Blend:
         self.fitted_ = True
         return self
 
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any) -> np.ndarray:
         return np.asarray(X) @ [self.share, 1.0]
 
 
 class Chances(Blend):
     classes_ = ("no", "yes")
 
-    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict_proba(self, X: Any) -> np.ndarray:
         second = 1 / (1 + np.exp(-self.predict(X)))
         return np.column_stack([1 - second, second])
 

@@ -123,7 +123,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     random_state: Any = None
     verbose: bool = False
 
-    def fit(self, X: ArrayLike, y: ArrayLike, protected: Protected = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike, protected: Protected = None) -> Self:
         """Train on inputs ``X (n, p)``, targets ``y (n,)`` and protected attributes.
 
         A `sklearn.exceptions.ConvergenceWarning` says that a training ends above its threshold.
@@ -329,7 +329,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     def _scaled(self, x: NDArray[Any]) -> NDArray[Any]:
         return numbers("X", (x - self._center) / self._scale, np.float32)
 
-    def _output(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def _output(self, X: ArrayLike) -> NDArray[Any]:
         validation.check_is_fitted(self, "coefs_")
         x = self._scaled(validation.validate_data(self, X, reset=False, dtype=np.float64))
         return np.clip(_forward(self.activation, self.coefs_, self.intercepts_, x), *self._limits)
@@ -360,7 +360,7 @@ class FairMLPRegressor(base.RegressorMixin, FairMLP):  # type: ignore[misc,name-
         self._low, self._range = float(y.min()), float(np.ptp(y)) or 1.0
         return (y - self._low) / self._range, 1
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return predictions ``(n,)``, in the unit of y."""
         output = self._output(X).astype(np.float64)
         return self._low + self._range * output
@@ -399,7 +399,7 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc,nam
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         return codes.astype(np.float64), outputs
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return probabilities ``(n, classes)``."""
         output = self._output(X).astype(np.float64)
         if output.ndim == 1:
@@ -407,7 +407,7 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc,nam
         odds = np.exp(output - output.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable label of each row."""
         chosen = self.predict_proba(X).argmax(axis=1)
         return self.classes_[chosen]
@@ -563,17 +563,11 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
     _: dataclasses.KW_ONLY
     protected: str | int | None = None
 
-    def __call__(self, estimator: Any, X: Any, y: ArrayLike, **metadata: Any) -> float:  # noqa: N803
+    def __call__(self, estimator: Any, X: Any, y: ArrayLike, **metadata: Any) -> float:
         """Return the score, as `score` does."""
         return self.score(estimator, X, y, **metadata)
 
-    def score(
-        self,
-        estimator: Any,
-        X: Any,  # noqa: N803
-        y: ArrayLike,
-        protected: Protected = None,
-    ) -> float:
+    def score(self, estimator: Any, X: Any, y: ArrayLike, protected: Protected = None) -> float:
         """Return the score of a fitted estimator on rows ``X``, ``y``.
 
         ``protected`` is as of `report`, in place of that of the scorer.

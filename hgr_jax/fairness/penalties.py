@@ -26,7 +26,10 @@ def excess(value: ArrayLike, threshold: ArrayLike) -> Array:
     Its derivative is exactly 0 up to the threshold and at it, above it 1.  NaN stays NaN.
 
     Args:
-      value, threshold: arrays of numbers whose shapes broadcast, traced.
+      value, threshold: arrays whose shapes broadcast, traced.
+
+    Raises:
+      TypeError: for what is no array of numbers.
 
     Example:
       >>> from hgr_jax.fairness import excess
@@ -349,6 +352,9 @@ def within(
 
     Returns:
       Values ``(groups,)``; 0, with zero derivatives, for a group of fewer than two rows.
+
+    Raises:
+      TypeError, ValueError: as the measure does.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax

@@ -213,7 +213,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
     cv: Any = 5
     random_state: Any = None
 
-    def fit(self, X: Any, y: ArrayLike, protected: Protected = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: ArrayLike, protected: Protected = None) -> Self:
         """Fit the model, and learn how far its predictions are to be moved.
 
         Args:
@@ -229,8 +229,8 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         for name in ("certificate_", "estimator_", "strength_", "transport_", "classes_"):
             self.__dict__.pop(name, None)  # of an earlier fit, should this one fail
         data = TrainingData.of(X, y, protected)
-        X, y = validation.validate_data(self, data.x, data.y, skip_check_array=True)  # noqa: N806
-        X, y = sklearn_utils.indexable(X, y)  # noqa: N806
+        X, y = validation.validate_data(self, data.x, data.y, skip_check_array=True)
+        X, y = sklearn_utils.indexable(X, y)
         data = dataclasses.replace(data, x=X, y=self._checked_targets(y))
         if not data.z:
             if self.guarantee is not None:
@@ -291,11 +291,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
             )
         return dataclasses.replace(penalty, name=name)
 
-    def predict(
-        self,
-        X: Any,  # noqa: N803
-        protected: Protected = None,
-    ) -> NDArray[Any]:
+    def predict(self, X: Any, protected: Protected = None) -> NDArray[Any]:
         """Return predictions ``(n,)``; of a classifier, labels.
 
         Args:
@@ -313,21 +309,12 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         return self._moved(self._model_output(self.estimator_, X), X, protected)
 
     @metaestimators.available_if(_is_a_classifier)  # type: ignore[untyped-decorator]
-    def predict_proba(
-        self,
-        X: Any,  # noqa: N803
-        protected: Protected = None,
-    ) -> NDArray[Any]:
+    def predict_proba(self, X: Any, protected: Protected = None) -> NDArray[Any]:
         """Return probabilities ``(n, 2)`` of a classifier; arguments and errors as `predict`."""
         validation.check_is_fitted(self, "estimator_")
         return self._probabilities(X, protected)
 
-    def score(
-        self,
-        X: Any,  # noqa: N803
-        y: ArrayLike,
-        protected: Protected = None,
-    ) -> float:
+    def score(self, X: Any, y: ArrayLike, protected: Protected = None) -> float:
         """Return R2, of a classifier the accuracy; arguments and errors as `predict`."""
         score = metrics.accuracy_score if _is_a_classifier(self) else metrics.r2_score
         return float(score(y, self.predict(X, protected)))
@@ -372,10 +359,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         return y
 
     def _fit_model(
-        self,
-        X: Any,  # noqa: N803
-        y: NDArray[Any],
-        seed: int,
+        self, X: Any, y: NDArray[Any], seed: int
     ) -> tuple[Any, NDArray[np.float64], list[tuple[Positions, Positions]]]:
         """Return the model of these rows, their out-of-fold predictions, and the folds."""
         classifier, splitter = _is_a_classifier(self), self.cv
@@ -408,18 +392,18 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
             transported[fold] = self._transport(z[rest], p[rest])(z[fold], p[fold])
         return transported
 
-    def _model_output(self, model: Any, X: Any) -> NDArray[np.float64]:  # noqa: N803
+    def _model_output(self, model: Any, X: Any) -> NDArray[np.float64]:
         if _is_a_classifier(self):
             return np.asarray(model.predict_proba(X)[:, 1], np.float64)
         output = model.predict(X)
         return _one_column(output, len(output))
 
-    def _probabilities(self, X: Any, protected: Any) -> NDArray[Any]:  # noqa: N803
+    def _probabilities(self, X: Any, protected: Any) -> NDArray[Any]:
         probabilities = np.asarray(self.estimator_.predict_proba(X))
         second = self._moved(probabilities[:, 1], X, protected)
         return probabilities if self.strength_ == 0 else np.stack([1 - second, second], axis=1)
 
-    def _moved(self, p: NDArray[Any], X: Any, protected: Any) -> NDArray[Any]:  # noqa: N803
+    def _moved(self, p: NDArray[Any], X: Any, protected: Any) -> NDArray[Any]:
         """Return predictions of the model, transported."""
         if self.transport_ is None:
             return p

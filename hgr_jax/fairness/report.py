@@ -139,7 +139,7 @@ class FairnessReport:
 
 def report(
     model: Any,
-    X: Any,  # noqa: N803
+    X: Any,
     y: ArrayLike,
     protected: Protected,
     *,
@@ -184,11 +184,7 @@ def report(
     return FairnessReport(figures, score_name, len(z), statistic, name, z, predictions)
 
 
-def predicted(
-    model: Any,
-    X: ArrayLike,  # noqa: N803
-    y: NDArray[Any],
-) -> tuple[NDArray[Any], NDArray[Any], str]:
+def predicted(model: Any, X: ArrayLike, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], str]:
     """Return predictions ``(n,)``, targets as numbers, and "regression" or "classification"."""
     kind, labels = "regression", y
     if hasattr(model, "predict_proba"):
