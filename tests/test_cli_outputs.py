@@ -58,8 +58,7 @@ def test_what_an_earlier_run_wrote_is_kept(
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
 @pytest.mark.parametrize(
-    ("command", "name"),
-    [("scan", "report.html"), ("scan", "pairs.csv"), ("fair", "history.csv")],
+    ("command", "name"), [("scan", "report.html"), ("scan", "pairs.csv"), ("fair", "history.csv")]
 )
 def test_what_is_read_is_not_written_over(
     folder: Path,
@@ -125,10 +124,7 @@ def test_pictures_of_pairs_do_not_replace_each_other(
 
 @pytest.mark.parametrize("found", [True, False])
 def test_open(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    found: bool,
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, found: bool
 ) -> None:
     opened = []
 

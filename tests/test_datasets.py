@@ -13,13 +13,7 @@ import numpy as np
 import pytest
 
 from hgr_jax import datasets
-from hgr_jax.datasets import (
-    Dataset,
-    load_adult,
-    load_census,
-    load_communities,
-    load_diabetes,
-)
+from hgr_jax.datasets import Dataset, load_adult, load_census, load_communities, load_diabetes
 from hgr_jax.tables.faults import TableError
 
 

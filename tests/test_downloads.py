@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hgr_jax.datasets import (
-    DatasetError,
-    load_adult,
-    load_census,
-    load_communities,
-)
+from hgr_jax.datasets import DatasetError, load_adult, load_census, load_communities
 from hgr_jax.datasets.download import REGISTRY, fetch
 
 COUNTIES = "acs2015_county_data.csv"

@@ -97,9 +97,7 @@ def test_degenerate_predictions(sample: tuple[np.ndarray, np.ndarray]) -> None:
     assert certify(z, z, 0.9).reason == ""
 
 
-def test_what_float32_cannot_tell_is_not_certified(
-    sample: tuple[np.ndarray, np.ndarray],
-) -> None:
+def test_what_float32_cannot_tell_is_not_certified(sample: tuple[np.ndarray, np.ndarray]) -> None:
     """Predictions that are the attribute itself, far from 0, with an outlier, or of a huge unit."""
     _, z = sample
     assert certify(z + 1e9, z, 0.3).bound == pytest.approx(1, abs=1e-2)

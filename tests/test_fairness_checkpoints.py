@@ -17,15 +17,7 @@ import optax
 import pytest
 from flax import nnx
 
-from hgr_jax.fairness import (
-    KB,
-    MLP,
-    SK,
-    CheckpointError,
-    FairTrainer,
-    LagrangianDual,
-    Penalty,
-)
+from hgr_jax.fairness import KB, MLP, SK, CheckpointError, FairTrainer, LagrangianDual, Penalty
 from hgr_jax.fairness.checkpoints import read_checkpoint, write_checkpoint
 
 ROWS = 60

@@ -13,12 +13,7 @@ import optax
 import pandas as pd
 import pytest
 import sklearn
-from fairness_support import (
-    QUICK,
-    scikit_learn_checks,
-    some_data,
-    trained,
-)
+from fairness_support import QUICK, scikit_learn_checks, some_data, trained
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score, roc_auc_score
@@ -511,11 +506,7 @@ def test_metadata_routing(routed: None) -> None:
     ("options", "x", "message"),
     [
         ({}, INPUTS, "there is no protected attribute to score with; name a column of X"),
-        (
-            {"protected": "agee"},
-            FRAME,
-            "'agee' is not a column of X; did you mean 'age'",
-        ),
+        ({"protected": "agee"}, FRAME, "'agee' is not a column of X; did you mean 'age'"),
         ({"protected": "age"}, INPUTS, "names a column, but X has no column names"),
         ({"protected": 2}, INPUTS, r"X of shape \(80, 2\) has no column 2"),
         ({"protected": 0, "penalty": 2}, INPUTS, "threshold"),

@@ -450,10 +450,7 @@ class TestGivenPolynomials:
                 Penalty(SK(2), given="polynomials"),
                 hgr_jax.sk(z, prediction, 2, given=y, given_degree=2),
             ),
-            (
-                Penalty(hgr_jax.total, given="polynomials"),
-                hgr_jax.total(z, prediction, given=y),
-            ),
+            (Penalty(hgr_jax.total, given="polynomials"), hgr_jax.total(z, prediction, given=y)),
         ):
             found = measured(penalty, z, prediction, y)
             np.testing.assert_allclose(found, [expected], atol=2e-6)

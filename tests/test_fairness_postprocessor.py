@@ -16,26 +16,14 @@ from scipy import stats
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.model_selection import (
-    KFold,
-    StratifiedKFold,
-    cross_val_predict,
-    cross_val_score,
-)
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from transport_support import conditional_rank, out_of_fold, rank_among, transported
 
 from bench import reference
-from hgr_jax.fairness import (
-    KB,
-    FairPostprocessor,
-    NoSolutionFound,
-    Penalty,
-    certify,
-    report,
-)
+from hgr_jax.fairness import KB, FairPostprocessor, NoSolutionFound, Penalty, certify, report
 from hgr_jax.fairness.data import split_rows
 from hgr_jax.fairness.postprocessor import Transport
 from hgr_jax.fairness.postprocessor import _mixed as mixed
@@ -93,10 +81,7 @@ def test_the_strength_is_the_smallest_that_keeps_the_threshold(
 
 def test_folds_that_are_a_number_are_of_shuffled_rows() -> None:
     seed = int(np.random.RandomState(7).randint(np.iinfo(np.int32).max))
-    for kind, model, y in (
-        (KFold, Ridge(), Y),
-        (StratifiedKFold, LogisticRegression(), LABEL),
-    ):
+    for kind, model, y in ((KFold, Ridge(), Y), (StratifiedKFold, LogisticRegression(), LABEL)):
         settings = SETTINGS | {"random_state": 7}
         first = FairPostprocessor(model, **settings, cv=3).fit(X, y, protected=Z)
         folds = kind(3, shuffle=True, random_state=seed)

@@ -269,10 +269,7 @@ class TestAttributes:
     def test_each_has_its_own_threshold(self) -> None:
         x, y, z = some_data()
         levels = np.where(x[:, 1] > 0.5, "high", np.where(x[:, 1] < -0.5, "low", "middle"))
-        penalties = (
-            Penalty(KB(2, 2), 0.5, name="a"),
-            Penalty(KB(2, 2), 0.2, name="b"),
-        )
+        penalties = (Penalty(KB(2, 2), 0.5, name="a"), Penalty(KB(2, 2), 0.2, name="b"))
         trainer = trained(*penalties, data=(x, y, {"a": z, "b": levels}), steps=400)
         prediction = np.asarray(trainer.predict(x))
         assert reference.kb(z, prediction, 2, 2) <= 0.5 + 0.03

@@ -145,10 +145,7 @@ class TestFile:
 
 class TestSafety:
     def test_names_are_text_everywhere(self, show: Open) -> None:
-        details = [
-            detail(HOSTILE[0], HOSTILE[1]),
-            category(HOSTILE[2], HOSTILE[3], HOSTILE[:3]),
-        ]
+        details = [detail(HOSTILE[0], HOSTILE[1]), category(HOSTILE[2], HOSTILE[3], HOSTILE[:3])]
         report = dataclasses.replace(
             scan(HOSTILE, details=details, title=HOSTILE[1]),
             skipped=[(name, name) for name in HOSTILE],
@@ -207,9 +204,7 @@ class TestShapes:
         names = [long, *NAMES[:5]]
         details = [detail(long, NAMES[0]), category(long, NAMES[1], [long, "b"])]
         report = dataclasses.replace(
-            scan(names, details=details, title=long),
-            summary={long: long},
-            skipped=[(long, long)],
+            scan(names, details=details, title=long), summary={long: long}, skipped=[(long, long)]
         )
         page = show(report, viewport={"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width

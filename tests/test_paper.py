@@ -25,7 +25,7 @@ from bench.paper.output import Output
 from hgr_jax.fairness import MLP, FairTrainer, Penalty
 
 NEED_TABLES = {
-    *("monotonicity", "importance", "causality", "results", "heldout", "calibration", "history"),
+    *("monotonicity", "importance", "causality", "results", "heldout", "calibration", "history")
 }
 
 
@@ -33,8 +33,7 @@ SLOW = {"correlations", "determinism", "heldout", "history", "properties", "resu
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in paper.EXPERIMENTS],
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in paper.EXPERIMENTS]
 )
 def test_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if name in NEED_TABLES and data_folder() is None:

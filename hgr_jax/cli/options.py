@@ -163,10 +163,7 @@ class _Parser(argparse.ArgumentParser):
 
 def command_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    parser = _Parser(
-        prog="hgr-jax",
-        description="HGR maximal correlation with polynomial kernels.",
-    )
+    parser = _Parser(prog="hgr-jax", description="HGR maximal correlation with polynomial kernels.")
     parser.add_argument("--version", action="version", version=f"hgr-jax {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 

@@ -106,10 +106,7 @@ def save_shown(draw: Callable[[], Figure], path: Path) -> None:
 def open_in_browser(page: Path) -> None:
     """Open a page in the browser, or say that there is none."""
     if not webbrowser.open(page.resolve().as_uri()):
-        print(
-            f"hgr-jax: no browser was found; open {printable(str(page))} in one",
-            file=sys.stderr,
-        )
+        print(f"hgr-jax: no browser was found; open {printable(str(page))} in one", file=sys.stderr)
 
 
 def harmless(name: str) -> str:

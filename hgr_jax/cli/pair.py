@@ -52,12 +52,7 @@ def report_scan_demo(settings: ScanOptions, folder: Path) -> None:
 
 
 def report_pair(
-    path: Path,
-    names: tuple[str, str],
-    h: int,
-    k: int,
-    folder: Path,
-    reading: Reading | None = None,
+    path: Path, names: tuple[str, str], h: int, k: int, folder: Path, reading: Reading | None = None
 ) -> None:
     """Print the measures and transformations of two columns of a file, and save a picture."""
     reading = dataclasses.replace(reading or Reading(), columns=names)

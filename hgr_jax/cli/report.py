@@ -399,10 +399,7 @@ def _row(pair: Pair, pair_details: DetailsOfPairs) -> list[Any]:
 
 
 def as_detail(
-    result: Scan,
-    pair: Pair,
-    pair_details: DetailsOfPairs,
-    groups: Mapping[str, Sequence[str]],
+    result: Scan, pair: Pair, pair_details: DetailsOfPairs, groups: Mapping[str, Sequence[str]]
 ) -> Detail:
     """Return what the page shows of a pair: data, transformations, copies of its columns."""
     names = (pair.a, pair.b)

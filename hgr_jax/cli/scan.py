@@ -15,13 +15,7 @@ from hgr_jax._files import atomic_write
 from hgr_jax._texts import counted, shortened
 from hgr_jax.cli.html.page import write_html
 from hgr_jax.cli.options import ScanOptions
-from hgr_jax.cli.outputs import (
-    harmless,
-    open_in_browser,
-    print_messages,
-    save_shown,
-    step_shown,
-)
+from hgr_jax.cli.outputs import harmless, open_in_browser, print_messages, save_shown, step_shown
 from hgr_jax.cli.report import (
     DETAILS,
     ORDERED_BY,
@@ -73,11 +67,7 @@ def report_file(path: Path, settings: ScanOptions, folder: Path, reading: Readin
 
 
 def report_scan(
-    table: Any,
-    title: str,
-    settings: ScanOptions,
-    folder: Path,
-    reading: Reading | None = None,
+    table: Any, title: str, settings: ScanOptions, folder: Path, reading: Reading | None = None
 ) -> Scan:
     """Scan a file or a table in memory, and report as `report_file` does."""
     if folder.exists() and not folder.is_dir():

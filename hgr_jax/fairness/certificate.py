@@ -209,10 +209,7 @@ class NoSolutionFound(RuntimeError):  # noqa: N818
 
 
 def certify(
-    prediction: ArrayLike,
-    protected: Protected,
-    penalty: Penalty | float,
-    level: float = 0.95,
+    prediction: ArrayLike, protected: Protected, penalty: Penalty | float, level: float = 0.95
 ) -> Certificate:
     """Bound how far any model's predictions depend on an attribute, from rows it was not fitted to.
 

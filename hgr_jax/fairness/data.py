@@ -470,10 +470,7 @@ def make_constraint_rows(
 
 
 def check_batch_size(
-    penalties: Sequence[Penalty],
-    encoders: Sequence[Encoding],
-    rows: Rows,
-    batch_size: int | None,
+    penalties: Sequence[Penalty], encoders: Sequence[Encoding], rows: Rows, batch_size: int | None
 ) -> None:
     """Raise if a batch has too few rows for a penalty, or a memory would add none."""
     if batch_size is None and any(penalty.memory > 1 for penalty in penalties):

@@ -335,11 +335,7 @@ def _levels(z: Array) -> int | None:
 
 
 def within(
-    measure: Callable[..., Array],
-    z: Array,
-    prediction: Array,
-    group: Array,
-    groups: int,
+    measure: Callable[..., Array], z: Array, prediction: Array, group: Array, groups: int
 ) -> Array:
     """Measure within each group of rows: the conditional dependence of equalised odds.
 

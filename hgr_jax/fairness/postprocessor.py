@@ -368,11 +368,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
             splitter = kind(check_count("cv", splitter, 2), shuffle=True, random_state=seed)
         folds = list(selection.check_cv(splitter, y, classifier=classifier).split(X, y))
         output = selection.cross_val_predict(
-            self.estimator,
-            X,
-            y,
-            cv=folds,
-            method="predict_proba" if classifier else "predict",
+            self.estimator, X, y, cv=folds, method="predict_proba" if classifier else "predict"
         )
         p = _one_column(output[:, 1] if classifier else output, len(y))
         return base.clone(self.estimator).fit(X, y), p, folds
@@ -430,10 +426,7 @@ def _one_column(output: Any, rows: int) -> NDArray[np.float64]:
 
 
 def _least_strength(
-    penalty: Penalty,
-    z: NDArray[Any],
-    p: NDArray[np.float64],
-    transported: NDArray[np.float64],
+    penalty: Penalty, z: NDArray[Any], p: NDArray[np.float64], transported: NDArray[np.float64]
 ) -> float:
     """Return the smallest strength that keeps the threshold on these rows; 1 if none does."""
     value = 1.0
