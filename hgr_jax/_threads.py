@@ -27,15 +27,8 @@ def one_blas_thread() -> Iterator[None]:
 
     Its threads wait by spinning: in each thread of the pool they would take several times as long.
     """
-    limit = _blas_limit()
-    if limit is None:
+    with _blas_limit() or contextlib.nullcontext():
         yield
-        return
-    limit.enter()
-    try:
-        yield
-    finally:
-        limit.leave()
 
 
 class _BlasLimit:
@@ -45,14 +38,14 @@ class _BlasLimit:
         self.libraries, self.lock = libraries, threading.Lock()
         self.within, self.before = 0, list[int]()
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self.lock:
             if self.within == 0:
                 self.before = [library.num_threads for library in self.libraries]
                 self._set([1] * len(self.libraries))
             self.within += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *error: object) -> None:
         with self.lock:
             self.within -= 1
             if self.within == 0:

@@ -34,7 +34,7 @@ class PublishedFile:
     sha256: str
 
 
-_FILES = {
+_PUBLISHED = {
     "adult.data": (
         f"{_UCI}/adult/adult.data",
         "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
@@ -52,7 +52,7 @@ _FILES = {
         "daa3d82910b99fb5925d0a78e2909c0d88195a7a75bf849bdd4aaebd515acf72",
     ),
 }
-REGISTRY = types.MappingProxyType({n: PublishedFile(n, *about) for n, about in _FILES.items()})
+REGISTRY = types.MappingProxyType({n: PublishedFile(n, *about) for n, about in _PUBLISHED.items()})
 """The files by name, read-only."""
 
 

@@ -8,7 +8,6 @@ accepted: a wrong acceptance is no more likely than for one candidate alone.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -323,29 +322,29 @@ def last_accepted(
     Candidates have a setting for each certificate, steps, and the model.
     """
     tried: list[list[Candidate]] = []
-    kept: tuple[Model, Sequence[Certificate]] | None = None
-    found: Sequence[Certificate] = ()
+    accepted: tuple[Model, Sequence[Certificate]] | None = None
+    certificates: Sequence[Certificate] = ()
     for settings, steps, model in candidates:
-        found = bounds(model)
-        accepted = all(certificate.holds for certificate in found)
+        certificates = bounds(model)
+        holds = all(certificate.holds for certificate in certificates)
         tried.append(
             [
-                Candidate(setting, steps, certificate.value, certificate.bound, accepted)
-                for setting, certificate in zip(settings, found, strict=True)
+                Candidate(setting, steps, certificate.value, certificate.bound, holds)
+                for setting, certificate in zip(settings, certificates, strict=True)
             ]
         )
-        if not accepted:
+        if not holds:
             break
-        kept = model, found
+        accepted = model, certificates
     certificates = tuple(
         dataclasses.replace(certificate, candidates=of_attribute)
         for certificate, of_attribute in zip(
-            kept[1] if kept else found, zip(*tried, strict=True), strict=True
+            accepted[1] if accepted else certificates, zip(*tried, strict=True), strict=True
         )
     )
-    if kept is None:
+    if accepted is None:
         raise NoSolutionFound(max(certificates, key=lambda of: of.bound - of.threshold))
-    return kept[0], certificates
+    return accepted[0], certificates
 
 
 def _why_unknown(column: NDArray[Any], bound: float, fit: KBFit) -> str:
@@ -447,76 +446,71 @@ def fit_certified(
       True
     """
     check_level("level", level)
-    steps, asked = check_count("steps", steps), trainer.penalties
-    penalised = [penalty for penalty in asked if penalty.penalised]
+    steps, penalties = check_count("steps", steps), trainer.penalties
+    penalised = [penalty for penalty in penalties if penalty.penalised]
     if trainer.state is not None:
         raise ValueError("the trainer has been fitted before; make a new one.")
     if not penalised:
         raise ValueError("there is nothing to guarantee: the trainer has no penalty.")
-    for penalty in asked:
+    for penalty in penalties:
         check_certifiable(penalty)
     if not isinstance(held_out, tuple) or len(held_out) != 2:
         raise ValueError("held_out must be (x, protected), of rows that are not trained on.")
-    held = TrainingData.of(held_out[0], None, held_out[1])
-    attributes = held.attributes_of(penalised)
+    test = TrainingData.of(held_out[0], None, held_out[1])
+    attributes = test.attributes_of(penalised)
     for name, z in attributes.items():
         check_varies(name, z, "rows held back")
     count = max(1, min(MAX_CANDIDATES, steps // MIN_CANDIDATE_STEPS))
-    each, shares = steps // count, np.linspace(*THRESHOLD_SHARES, max(count, 2))[-count:]
-    fit = functools.partial(
-        trainer.fit, x, y, protected, constraint_rows=constraint_rows, evaluate_every=steps
-    )
+    interval, shares = steps // count, np.linspace(*THRESHOLD_SHARES, max(count, 2))[-count:]
+
+    def train(share: float, end: int) -> None:
+        """Train to a step for a share of the thresholds."""
+        trainer.penalties = tuple(
+            dataclasses.replace(penalty, threshold=share * np.asarray(penalty.threshold))
+            if penalty.penalised
+            else penalty
+            for penalty in penalties
+        )
+        options: Any = {"constraint_rows": constraint_rows, "evaluate_every": steps}
+        trainer.fit(x, y, protected, steps=end, **options)
 
     def candidates(advance: Callable[..., None]) -> Iterator[tuple[list[float], int, Any]]:
-        _scale_thresholds(trainer, asked, shares[0])
         end = 0
         while end < steps and not _is_ready(trainer, shares[0]):
-            end = min(end + each, steps)
-            fit(steps=end)
+            end = min(end + interval, steps)
+            train(shares[0], end)
         for share in shares:
-            _scale_thresholds(trainer, asked, share)
-            end += each
-            fit(steps=end)
-            seen = np.asarray(trainer.predict(x))
-            if seen.ndim == 1:
-                trainer.limits = float(seen.min()), float(seen.max())
+            end += interval
+            train(share, end)
+            prediction = np.asarray(trainer.predict(x))
+            if prediction.ndim == 1:
+                trainer.limits = float(prediction.min()), float(prediction.max())
             settings = [share * float(np.asarray(penalty.threshold)) for penalty in penalised]
             advance(1)
             yield settings, end, (trainer.state, trainer.limits)
 
     def bounds(_: Any) -> list[Certificate]:
-        prediction = np.asarray(trainer.predict(held.x))
-        pairs = zip(asked, trainer.encoders, strict=True)
-        each = 1 - (1 - level) / len(penalised)
+        prediction = np.asarray(trainer.predict(test.x))
+        level_of_each = 1 - (1 - level) / len(penalised)
         return [
-            bounded(of.suited(penalty), of.encode(attributes[of.name]), prediction, each)
-            for penalty, of in pairs
+            bounded(of.suited(penalty), of.encode(attributes[of.name]), prediction, level_of_each)
+            for penalty, of in zip(penalties, trainer.encoders, strict=True)
             if penalty.penalised
         ]
 
-    kept = None
+    accepted = None
     try:
         with progress_bar(progress, count, unit="candidate", extra="fairness") as advance:
-            kept, certificates = last_accepted(candidates(advance), bounds)
+            accepted, certificates = last_accepted(candidates(advance), bounds)
     finally:
-        trainer.penalties = asked
-        trainer.state, trainer.limits = kept or (trainer.state, None)
+        trainer.penalties = penalties
+        trainer.state, trainer.limits = accepted or (trainer.state, None)
         limits = {
             name: None if limit is None else limit / shares[0]
             for name, limit in trainer.history.thresholds.items()
         }
         trainer.history = dataclasses.replace(trainer.history, thresholds=limits)
     return certificates
-
-
-def _scale_thresholds(trainer: FairTrainer, asked: Sequence[Penalty], share: float) -> None:
-    """Let a trainer train for a share of the thresholds."""
-    trainer.penalties = tuple(
-        dataclasses.replace(penalty, threshold=share * np.asarray(penalty.threshold))
-        if penalty.penalised
-        else penalty
-        for penalty in asked
-    )
 
 
 def _is_ready(trainer: FairTrainer, share: float) -> bool:

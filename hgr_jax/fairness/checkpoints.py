@@ -53,8 +53,8 @@ def read_checkpoint(
         raise CheckpointError(f"cannot read the checkpoint {path}: {error}") from error
     except ValueError as error:
         raise CheckpointError(f"{error}; remove the file to start anew") from error
-    kept = settings["description"]
-    different = [name for name, value in description.items() if kept.get(name) != value]
+    before = settings["description"]
+    different = [name for name, value in description.items() if before.get(name) != value]
     leaves, structure = jax.tree.flatten(like)
     stored = [arrays.pop(f"leaf {i}") for i in range(settings["leaves"])]
     if not different and [a.shape for a in stored] != [_host_array(a).shape for a in leaves]:

@@ -156,19 +156,19 @@ def _column_of(x: Any, name: Any) -> Any:
 
 def _in_one_order(*groups: Mapping[str, Any]) -> list[Any]:
     """Return values with pandas objects in the order of the labels of the first, or refuse."""
-    wanted: Any = None
+    index: Any = None
     first, aligned = "", []
     for name, value in (item for group in groups for item in group.items()):
         labels: Any = getattr(value, "index", None)
         if not hasattr(labels, "get_indexer"):  # no pandas object
             aligned.append(value)
             continue
-        if wanted is None:
-            first, wanted = name, labels
+        if index is None:
+            first, index = name, labels
         # Other numbers of rows are refused where rows are counted.
-        if len(labels) == len(wanted) and not labels.equals(wanted):
-            unique = labels.is_unique and wanted.is_unique
-            order = labels.get_indexer(wanted) if unique else np.array([-1])
+        if len(labels) == len(index) and not labels.equals(index):
+            unique = labels.is_unique and index.is_unique
+            order = labels.get_indexer(index) if unique else np.array([-1])
             if (order < 0).any():
                 raise ValueError(
                     f"{name} and {first} have different indexes, so their rows cannot be matched:"

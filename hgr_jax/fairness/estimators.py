@@ -508,7 +508,7 @@ def _read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any
 def load_model(path: str | Path) -> FairMLP:
     """Load an estimator of either class; errors as `FairMLP.load`."""
     kind = _read_model(path)[0].get("class")
-    classes = {known.__name__: known for known in (FairMLPRegressor, FairMLPClassifier)}
+    classes = {cls.__name__: cls for cls in (FairMLPRegressor, FairMLPClassifier)}
     if kind not in classes:
         raise ValueError(f"{path} holds a {kind}, which this version does not know.")
     return classes[kind].load(path)

@@ -70,14 +70,14 @@ class History:
             steps[f"value_{name}"] = values[:, i]
             steps[f"multiplier_{name}"] = multipliers[:, i]
         evaluation: dict[str, Column] = {"step": np.array([step])}
-        for part, found in measured.items():
-            evaluation[f"loss_{part}"] = np.asarray(found.loss)[None]
-            evaluation[f"score_{part}"] = np.asarray(found.score)[None]
-            hgr = np.concatenate([np.zeros(0), *map(np.asarray, found.hgr)])
+        for part, of_part in measured.items():
+            evaluation[f"loss_{part}"] = np.asarray(of_part.loss)[None]
+            evaluation[f"score_{part}"] = np.asarray(of_part.score)[None]
+            hgr = np.concatenate([np.zeros(0), *map(np.asarray, of_part.hgr)])
             for name, value in zip(self.thresholds, hgr, strict=True):
                 evaluation[f"hgr_{part}_{name}"] = np.array([value])
-            if found.held_out is not None:
-                for name, value in zip(self.penalised, np.asarray(found.held_out), strict=True):
+            if of_part.held_out is not None:
+                for name, value in zip(self.penalised, np.asarray(of_part.held_out), strict=True):
                     evaluation[f"held_out_{name}"] = np.array([value])
         return dataclasses.replace(
             self,

@@ -85,8 +85,8 @@ class Transport:
             center, slope = _line(self.z[near], self.p[near])
             ranked = (self.p[near] - slope * (self.z[near] - center)) / unit
             # Rounded, so that predictions that are a line of the attribute have ties, not noise.
-            asked = np.round((p[rows] - slope * (z[rows] - center)) / unit)
-            ranks = np.interp(asked, *_middle_ranks(np.round(ranked)))
+            queries = np.round((p[rows] - slope * (z[rows] - center)) / unit)
+            ranks = np.interp(queries, *_middle_ranks(np.round(ranked)))
             width = self.z[near.stop - 1] - self.z[near.start]
             placed[rows] = 0.5 + _trust(z[rows] - center, width) * (ranks - 0.5)
         return placed

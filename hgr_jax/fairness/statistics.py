@@ -444,5 +444,5 @@ def as_statistic(value: Any) -> Statistic:
 
 def name_of(statistic: Statistic) -> str:
     """Return the name that stands for a statistic, or its text."""
-    named = (name for name, known in NAMED_STATISTICS.items() if known == statistic)
-    return next(named, str(statistic))
+    names = (name for name, other in NAMED_STATISTICS.items() if other == statistic)
+    return next(names, str(statistic))

@@ -271,16 +271,16 @@ def evaluate(
     """Return the figures of a model in inference mode; with ``states``, `Figures.held_out` too."""
     output, _ = forward(program.inference, parameters, variables, rows.x)
     prediction = program.task.prediction(output)
-    seen = list(zip(penalties, rows.z, rows.group, program.groups, strict=True))
-    hgr = tuple(penalty.hgr(z, prediction, group, groups) for penalty, z, group, groups in seen)
+    parts = list(zip(penalties, rows.z, rows.group, program.groups, strict=True))
+    hgr = tuple(penalty.hgr(z, prediction, group, groups) for penalty, z, group, groups in parts)
     held_out = None
     if states is not None:
-        parts = [
+        statistics = [
             penalty.held_out(state, z, prediction, group, groups, hgr=values)
-            for (penalty, z, group, groups), state, values in zip(seen, states, hgr, strict=True)
+            for (penalty, z, group, groups), state, values in zip(parts, states, hgr, strict=True)
             if penalty.penalised
         ]
-        held_out = jnp.concatenate([jnp.zeros(0, prediction.dtype), *parts])
+        held_out = jnp.concatenate([jnp.zeros(0, prediction.dtype), *statistics])
     return Figures(
         loss=program.task.loss(output, rows.y),
         score=program.task.score(prediction, rows.y),
@@ -296,13 +296,13 @@ def padded(rows: Rows) -> Rows:
 
 def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArray[np.int32]:
     """Return the rows ``(steps, size)`` of the batches after ``done`` steps, in epochs of rows."""
-    each = rows // size
-    first, last = done // each, (done + steps - 1) // each
+    count = rows // size  # batches of an epoch
+    first, last = done // count, (done + steps - 1) // count
     orders = [
-        np.random.default_rng([seed, epoch]).permutation(rows)[: each * size].reshape(each, size)
+        np.random.default_rng([seed, epoch]).permutation(rows)[: count * size].reshape(count, size)
         for epoch in range(first, last + 1)
     ]
-    start = done - first * each
+    start = done - first * count
     return np.concatenate(orders)[start : start + steps].astype(np.int32)
 
 
@@ -563,8 +563,8 @@ class FairTrainer:
         if validation is not None:
             if not isinstance(validation, tuple) or len(validation) not in (2, 3):
                 raise ValueError("validation must be (x, y) or (x, y, protected).")
-            held = TrainingData.of(*validation)
-            test, _ = make_rows(held, self.penalties, self.encoders, self._dtype)
+            data = TrainingData.of(*validation)
+            test, _ = make_rows(data, self.penalties, self.encoders, self._dtype)
         if constraint_rows is not None:
             constraint = make_constraint_rows(constraint_rows, rows, self.penalties, self.encoders)
         self._suited = tuple(
