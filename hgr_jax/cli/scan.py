@@ -42,9 +42,8 @@ and KB without it
 
 def _request_of(options: ScanOptions) -> Request:
     kept_by = options.sort if options.sort in KEPT_BY else "pvalue"
-    key = (
-        jax.random.key(options.seed) if options.seed else None
-    )  # None is that of 0, made if needed
+    # None is the key of 0, which is made where it is needed.
+    key = jax.random.key(options.seed) if options.seed else None
     return request_of(
         options.h,
         options.k,
@@ -110,17 +109,13 @@ def report_scan(
 def _print_scan(
     result: Scan, title: str, pair_details: DetailsOfPairs, settings: ScanOptions
 ) -> None:
-    used = len(result.used)
+    given = ", ".join(map(printable, dict.fromkeys(settings.given)))
+    of_ranks = " of ranks" if settings.rank else ""
     print(
-        f"{printable(title)}: {counted(len(result), 'pair')} of {counted(used, 'column')},"
-        f" {counted(result.settings['rows'], 'row')},"
-        f" polynomials of degree {settings.h} and {settings.k}"
-        + (" of ranks" if settings.rank else "")
-        + (
-            f", given {', '.join(map(printable, dict.fromkeys(settings.given)))}"
-            if settings.given
-            else ""
-        )
+        f"{printable(title)}: {counted(len(result), 'pair')} of"
+        f" {counted(len(result.used), 'column')}, {counted(result.settings['rows'], 'row')},"
+        f" polynomials of degree {settings.h} and {settings.k}{of_ranks}"
+        + (f", given {given}" if given else "")
     )
     print_messages("skipped", result.skipped)
     print_messages("note", result.notes)
@@ -139,16 +134,11 @@ def _print_scan(
         )
     if not len(result):
         tested = totals is not None and totals["pairs"]
-        print(
-            "no pair could be ranked, and none is kept"
-            if tested
-            else "no pair of columns is left to scan"
-        )
+        none_left = "no pair of columns is left to scan"
+        print("no pair could be ranked, and none is kept" if tested else none_left)
         return
     listed = result.top(settings.top, by=settings.sort)
-    width = max(
-        8, min(WIDEST_NAME, max(len(_short_name(n)) for pair in listed for n in (pair.a, pair.b)))
-    )
+    width = max(8, *(len(_short_name(n)) for pair in listed for n in (pair.a, pair.b)))
     print(f"\nPairs by {ORDERED_BY[settings.sort][1]}\n")
     print(
         f"{'':>3}  {'column a':<{width}}  {'column b':<{width}}  {'KB':>6}   {'of ranks':>8}"

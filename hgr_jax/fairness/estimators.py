@@ -90,17 +90,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     """The common base of the two estimators."""
 
     _task: ClassVar[str]
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "n_features_in_",
-        "feature_names_in_",
-        "coefs_",
-        "intercepts_",
-        "n_iter_",
-        "multipliers_",
-        "_center",
-        "_scale",
-        "_limits",
-    )
+    _fitted: ClassVar[tuple[str, ...]] = ("coefs_", "intercepts_", "n_iter_", "_center", "_scale")
     _limits = (-np.inf, np.inf)
 
     hidden_layer_sizes: Sequence[int] = (32, 32)
@@ -144,9 +134,9 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         numeric = self._task == "squared_error"
         x, y = validation.validate_data(self, data.x, data.y, dtype=np.float64, y_numeric=numeric)
         data = dataclasses.replace(data, x=x, y=np.asarray(y))
-        for name in (*self._fitted, "certificate_", "history_"):  # of an earlier fit
-            if name not in ("n_features_in_", "feature_names_in_"):
-                self.__dict__.pop(name, None)
+        earlier = (*self._fitted, "_limits", "multipliers_", "certificate_", "history_")
+        for name in earlier:
+            self.__dict__.pop(name, None)
         random = sklearn_utils.check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
         if self.guarantee is not None:
@@ -173,7 +163,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             name: _to_json(name, value) for name, value in self.get_params().items()
         }
         arrays: dict[str, Any] = {}
-        for name in set(self._fitted) - {"multipliers_"}:
+        for name in (*self._fitted, "_limits", "n_features_in_", "feature_names_in_"):
             value = getattr(self, name, None)
             if isinstance(value, list):
                 arrays |= {f"{name}.{i}": array for i, array in enumerate(value)}
@@ -199,7 +189,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             attribute, _, layer = name.partition(".")
             if layer:
                 layers[attribute].append(array)
-            elif attribute in cls._fitted:
+            else:
                 array = array.astype(object) if name == "feature_names_in_" else array
                 setattr(model, name, array if array.ndim else array.item())
         model.coefs_, model.intercepts_ = layers["coefs_"], layers["intercepts_"]
