@@ -149,12 +149,20 @@ def test_help_and_version(tmp_path: Path) -> None:
     assert run("--version", cwd=tmp_path).stdout.startswith("hgr-jax 0.")
 
 
-@pytest.mark.parametrize("wait", [0, 1])
-def test_interruption_ends_with_130_and_no_traceback(tmp_path: Path, wait: float) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "wait"),
+    [(("demo",), 0), (("demo",), 1), (("scan", "t.csv", "--permutations", "1000000"), 0)],
+)
+def test_interruption_ends_with_130_and_no_traceback(
+    tmp_path: Path, arguments: tuple[str, ...], wait: float
+) -> None:
+    rows = np.random.default_rng(0).normal(size=(40, 30))
+    names = ",".join(f"c{i}" for i in range(30))
+    np.savetxt(tmp_path / "t.csv", rows, delimiter=",", header=names, comments="")
     terminal, inside = os.openpty()
     termios.tcsetwinsize(inside, (24, 80))  # tqdm hides its bar where no line is
     process = subprocess.Popen(
-        [*COMMAND, "demo"],
+        [*COMMAND, *arguments],
         cwd=tmp_path,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -170,12 +178,15 @@ def test_interruption_ends_with_130_and_no_traceback(tmp_path: Path, wait: float
         shown += os.read(terminal, 1000)
     time.sleep(wait)  # into the compilation
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    printed, _ = process.communicate(timeout=60)
     shown = os.read(terminal, 10_000)
     os.close(terminal)
     assert process.returncode == 130
-    assert b"hgr-jax: interrupted" in shown
+    assert shown.replace(b"\r", b"").endswith(b"\nhgr-jax: interrupted\n")
     assert b"Traceback" not in shown
+    if arguments[0] == "scan":
+        assert printed == ""
+        assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
 @pytest.mark.parametrize("wait", [0.15, 0.4, 0.7])

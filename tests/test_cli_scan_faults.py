@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import select
-import signal
-import subprocess
-import termios
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from cli_scan_support import COMMAND, environment
 
 from hgr_jax import Scan
 from hgr_jax.cli.main import main
@@ -128,34 +121,3 @@ def test_a_folder_that_cannot_be_written(folder: Path, capsys: pytest.CaptureFix
     (folder / "t.csv").write_text("x,y\n1,2\n1,3\n")
     assert main(["scan", "t.csv", "--out", "t.csv"]) == 2
     assert capsys.readouterr().err.startswith("hgr-jax: error: cannot write to t.csv: it is a file")
-
-
-def test_interruption_ends_with_130_and_no_file(tmp_path: Path) -> None:
-    pd.DataFrame(np.random.default_rng(0).normal(size=(40, 30))).add_prefix("c").to_csv(
-        tmp_path / "t.csv", index=False
-    )
-    terminal, inside = os.openpty()
-    termios.tcsetwinsize(inside, (24, 80))  # tqdm hides its bar where no line is
-    process = subprocess.Popen(
-        [*COMMAND, "t.csv", "--permutations", "1000000"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=inside,
-        text=True,
-    )
-    os.close(inside)
-    shown = b""
-    while b"0/435" not in shown:  # the bar, when the work begins
-        assert process.poll() is None, shown
-        assert select.select([terminal], [], [], 120)[0], shown
-        shown += os.read(terminal, 1000)
-    process.send_signal(signal.SIGINT)
-    printed, _ = process.communicate(timeout=60)
-    shown = os.read(terminal, 10_000)
-    os.close(terminal)
-    assert process.returncode == 130
-    assert shown.replace(b"\r", b"").endswith(b"\nhgr-jax: interrupted\n")
-    assert b"Traceback" not in shown
-    assert printed == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
