@@ -72,9 +72,6 @@ class Penalty:
         if all were the present one.
       name: of the protected attribute, for history and messages.
 
-    Raises:
-      TypeError, ValueError: for anything else.
-
     Example:
       >>> import jax, jax.numpy as jnp
       >>> from hgr_jax.fairness import Penalty

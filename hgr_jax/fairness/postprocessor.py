@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._checks import check_count, check_level
 from hgr_jax._optional import require
 from hgr_jax.fairness.certificate import bounded, check_certifiable, last_accepted
-from hgr_jax.fairness.data import Encoding, Protected, TrainingData, numbers
+from hgr_jax.fairness.data import Encoding, Protected, TrainingData
 from hgr_jax.fairness.estimators import base, multiclass, sklearn_utils, validation
 from hgr_jax.fairness.penalties import Penalty, as_penalties
-from hgr_jax.fairness.report import measured
+from hgr_jax.fairness.report import measured, one_a_row
 from hgr_jax.fairness.statistics import name_of
 
 metaestimators = require("sklearn.utils.metaestimators", "fairness")
@@ -360,7 +360,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
 
     def _fit_model(
         self, X: Any, y: NDArray[Any], seed: int
-    ) -> tuple[Any, NDArray[np.float64], list[tuple[Positions, Positions]]]:
+    ) -> tuple[Any, Vector, list[tuple[Positions, Positions]]]:
         """Return the model of these rows, their out-of-fold predictions, and the folds."""
         classifier, splitter = _is_a_classifier(self), self.cv
         if isinstance(splitter, int | np.integer):
@@ -370,29 +370,27 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         output = selection.cross_val_predict(
             self.estimator, X, y, cv=folds, method="predict_proba" if classifier else "predict"
         )
-        p = _one_column(output[:, 1] if classifier else output, len(y))
+        p = one_a_row(output[:, 1] if classifier else output, len(y))
         return base.clone(self.estimator).fit(X, y), p, folds
 
-    def _transport(self, z: NDArray[Any], p: NDArray[np.float64]) -> Transport:
-        neighbors = self.n_neighbors
-        return Transport.learn(
-            z, p, None if neighbors is None else check_count("n_neighbors", neighbors)
-        )
+    def _transport(self, z: NDArray[Any], p: Vector) -> Transport:
+        count = self.n_neighbors
+        return Transport.learn(z, p, None if count is None else check_count("n_neighbors", count))
 
     def _other_folds(
-        self, z: NDArray[Any], p: NDArray[np.float64], folds: Iterable[tuple[Positions, Positions]]
-    ) -> NDArray[np.float64]:
+        self, z: NDArray[Any], p: Vector, folds: Iterable[tuple[Positions, Positions]]
+    ) -> Vector:
         """Return predictions transported by the maps of the other folds."""
         transported = np.empty_like(p)
-        for rest, fold in folds:
-            transported[fold] = self._transport(z[rest], p[rest])(z[fold], p[fold])
+        for others, fold in folds:
+            transported[fold] = self._transport(z[others], p[others])(z[fold], p[fold])
         return transported
 
-    def _model_output(self, model: Any, X: Any) -> NDArray[np.float64]:
+    def _model_output(self, model: Any, X: Any) -> Vector:
         if _is_a_classifier(self):
             return np.asarray(model.predict_proba(X)[:, 1], np.float64)
         output = model.predict(X)
-        return _one_column(output, len(output))
+        return one_a_row(output, len(output))
 
     def _probabilities(self, X: Any, protected: Any) -> NDArray[Any]:
         probabilities = np.asarray(self.estimator_.predict_proba(X))
@@ -416,18 +414,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         return _mixed(p, self.transport_(z, p), self.strength_)
 
 
-def _one_column(output: Any, rows: int) -> NDArray[np.float64]:
-    prediction = numbers("the prediction", output)
-    if prediction.shape != (rows,):
-        raise ValueError(
-            f"the model must give one prediction a row, shape ({rows},); got {prediction.shape}."
-        )
-    return prediction
-
-
-def _least_strength(
-    penalty: Penalty, z: NDArray[Any], p: NDArray[np.float64], transported: NDArray[np.float64]
-) -> float:
+def _least_strength(penalty: Penalty, z: NDArray[Any], p: Vector, transported: Vector) -> float:
     """Return the smallest strength that keeps the threshold on these rows; 1 if none does."""
     value = 1.0
     for strength in STRENGTHS:

@@ -195,22 +195,26 @@ def predicted(model: Any, X: ArrayLike, y: NDArray[Any]) -> tuple[NDArray[Any], 
                 f"y has the label(s) {', '.join(unknown[:5])}, which the model does not know; it"
                 f" knows {', '.join(map(str, classes))}."
             )
-        labels = np.array([classes.index(label) for label in y.tolist()])
-        probabilities = np.asarray(model.predict_proba(X), np.float64)
         if len(classes) != 2:
             raise ValueError(f"the classifier must have two classes; this has {len(classes)}.")
-        prediction, kind = probabilities[:, 1], "classification"
+        labels = np.array([classes.index(label) for label in y.tolist()])
+        output, kind = np.asarray(model.predict_proba(X))[:, 1], "classification"
     else:
         output = model.predict(X) if hasattr(model, "predict") else model
-        prediction = np.asarray(output, np.float64)
-    if prediction.shape != (len(y),):
-        raise ValueError(
-            f"the model must give one prediction a row, shape ({len(y)},); got {prediction.shape}."
-        )
-    numeric = numbers("y", labels)
-    if set(np.unique(numeric)) == {0.0, 1.0}:
+    targets = numbers("y", labels)
+    if set(np.unique(targets)) == {0.0, 1.0}:
         kind = "classification"
-    return numbers("prediction", prediction), numeric, kind
+    return one_a_row(output, len(y)), targets, kind
+
+
+def one_a_row(output: Any, rows: int) -> NDArray[np.float64]:
+    """Return the output of a model as numbers, one for each row."""
+    prediction = numbers("prediction", output)
+    if prediction.shape != (rows,):
+        raise ValueError(
+            f"the model must give one prediction a row, shape ({rows},); got {prediction.shape}."
+        )
+    return prediction
 
 
 def scored(prediction: NDArray[Any], y: NDArray[Any], kind: str) -> tuple[float, str]:

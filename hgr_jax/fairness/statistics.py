@@ -168,9 +168,6 @@ class KB(TwoKernels):
       h, k: kernels of z and of the prediction, static; h is 1 for one-hot columns ``z (n, c)``.
       bound: level of the upper bound, above 0 and below 1, static; None for the value itself.
 
-    Raises:
-      TypeError, ValueError: for anything else.
-
     Example:
       >>> import numpy as np
       >>> from hgr_jax.fairness import KB
@@ -218,9 +215,6 @@ class SK(Projection):
     Args:
       d: kernel of either variable, the other as it is, static.
 
-    Raises:
-      TypeError, ValueError: for anything else.
-
     Example:
       >>> import jax.numpy as jnp
       >>> from hgr_jax.fairness import SK
@@ -264,9 +258,6 @@ class Total(TwoKernels):
     Args:
       h, k: as of `KB`.
 
-    Raises:
-      TypeError, ValueError: for anything else.
-
     Example:
       >>> import jax.numpy as jnp
       >>> from hgr_jax.fairness import Penalty, Total
@@ -297,9 +288,6 @@ class Neural(Statistic):
       learning_rate: of their Adam, static.
       warm_start: go on from the networks of the step before, at first from ones that are trained
         for 1000 steps to a first batch; else train new ones, from the same initial weights.
-
-    Raises:
-      TypeError, ValueError: for anything else.
 
     Example:
       >>> import jax.numpy as jnp

@@ -334,9 +334,6 @@ class FairTrainer:
         `History.last`, and loss, values and multipliers of the last step.  If it raises, a warning
         says so and it is not called again; the training goes on.
 
-    Raises:
-      TypeError, ValueError: for anything else.
-
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression";
     Fioretto et al., "Lagrangian duality for constrained deep learning" (2021).
 
