@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_scan_support import Command
 
 from hgr_jax.cli.fair import compare, split, verdict
 from hgr_jax.cli.main import main
@@ -104,10 +105,7 @@ def test_regression(diabetes: Path, tmp_path: Path) -> None:
 
 
 def test_a_guarantee_is_kept_shown_and_refused(
-    diabetes: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    diabetes: Path, tmp_path: Path, command: Command
 ) -> None:
     options = (
         *("d.csv", "--target", "progression", "--protected", "age", *SMALL),
@@ -120,9 +118,9 @@ def test_a_guarantee_is_kept_shown_and_refused(
     assert (tmp_path / "hgr-jax-fair/certificate.png").read_bytes().startswith(b"\x89PNG")
     kept = json.loads((tmp_path / "hgr-jax-fair/model.json").read_text())["certificate"]
     assert (kept["bound"] <= 0.6, kept["name"]) == (True, "age")
-    monkeypatch.chdir(tmp_path)
-    assert main(["fair", *options, "--threshold", "0.01", "--force"]) == 2
-    assert "no model was found whose HGR-KB is at most 0.01" in capsys.readouterr().err
+    said = command("fair", *options, "--threshold", "0.01", "--force")
+    assert said.status == 2
+    assert "no model was found whose HGR-KB is at most 0.01" in said.err
 
 
 def test_classification_of_text_with_a_category_protected(diabetes: Path, tmp_path: Path) -> None:
@@ -179,17 +177,11 @@ def test_table_and_verdict_of_a_classification(category: bool) -> None:
         assert f"does not hold on training rows ({value:.4f}, {value - 0.2:.4f} above)" in said
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refused(command: Command, *arguments: object) -> str:
     """The line on stderr of a command that cannot be done."""
-    try:
-        status = main(["fair", *arguments])
-    except SystemExit as leaving:
-        status = leaving.code
-    shown = capsys.readouterr()
-    assert status == 2
-    assert shown.out == ""
+    shown = command("fair", *arguments)
+    assert (shown.status, shown.out, shown.err.count("\n")) == (2, "", 1)
     assert shown.err.startswith(("hgr-jax: error: ", "hgr-jax fair: error: "))
-    assert shown.err.count("\n") == 1
     assert "\x1b" not in shown.err
     return shown.err
 
@@ -225,7 +217,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 )
 def test_what_cannot_be_done_is_one_line(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    command: Command,
     columns: dict[str, str],
     options: tuple[str, ...],
     message: str,
@@ -235,17 +227,15 @@ def test_what_cannot_be_done_is_one_line(
     path = tmp_path / "t.csv"
     path.write_text("\n".join([",".join(texts), *lines, ""]))
     out = tmp_path / "out"
-    needed = ("--target", "y", "--protected", "age", "--threshold", "0.2", "--out", str(out))
-    assert message in refused(capsys, str(path), *needed, *options)
+    needed = ("--target", "y", "--protected", "age", "--threshold", "0.2", "--out", out)
+    assert message in refused(command, path, *needed, *options)
     assert not out.exists()
 
 
 @pytest.mark.parametrize("names", [("--protected", "age"), ("--protected", "patient")])
-def test_text_of_too_many_values(
-    diabetes: Path, capsys: pytest.CaptureFixture[str], names: tuple[str, ...]
-) -> None:
+def test_text_of_too_many_values(diabetes: Path, command: Command, names: tuple[str, ...]) -> None:
     options = ("--target", "progression", "--threshold", "0.2", *names)
-    said = refused(capsys, str(diabetes), *options)
+    said = refused(command, diabetes, *options)
     assert "column 'patient' holds text of 440 different values in 440 rows" in said
     assert "for example 'no 0'" in said
     assert ("--drop 'patient'" in said) == ("patient" not in names)
@@ -258,17 +248,10 @@ def test_a_stray_text_among_numbers_is_shown() -> None:
         encode_supervised(Frame("t.csv", columns), "y", "z")
 
 
-def test_a_folder_that_cannot_be_written(
-    diabetes: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_folder_that_cannot_be_written(diabetes: Path, command: Command) -> None:
     options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
     for out in (diabetes, diabetes / "in"):
-        said = refused(
-            capsys, str(diabetes), *options, "--drop", "patient", "worse", "--out", str(out)
-        )
+        said = refused(command, diabetes, *options, "--drop", "patient", "worse", "--out", out)
         assert "cannot write" in said
 
 
@@ -289,16 +272,13 @@ def test_no_model_stands_beside_the_description_of_another(
 
 
 def test_a_training_that_diverges_keeps_nothing(
-    diabetes: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    diabetes: Path, tmp_path: Path, command: Command
 ) -> None:
     options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
     options += ("--drop", "patient", "worse", "--learning-rate", "0.99", "--steps", "3")
     options += ("--hidden", "512,512", "--out", str(tmp_path / "kept"))
-    assert main(["fair", str(diabetes), *options]) == 2
-    said = capsys.readouterr()
+    said = command("fair", diabetes, *options)
+    assert said.status == 2
     assert "hgr-jax: error: the training diverged: the loss on the training rows was" in said.err
     assert said.err.endswith(" A smaller learning rate usually helps.\n")
     assert "holds" not in said.out

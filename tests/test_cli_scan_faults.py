@@ -9,21 +9,20 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from cli_scan_support import Command
 
 from hgr_jax import Scan
-from hgr_jax.cli.main import main
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_any
 
 
-def test_nothing_to_scan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_scan(folder: Path, command: Command) -> None:
     lines = [f"1,x,,name {i},{i}" for i in range(20)]
     (folder / "t.csv").write_text("\n".join(["one,same,none,name,number", *lines, ""]))
     (folder / "out").mkdir()
     (folder / "out" / "heat_map.png").write_bytes(b"of an earlier scan")
-    assert main(["scan", "t.csv", "--out", "out", "--force"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
+    said = command("scan", "t.csv", "--out", "out", "--force")
+    assert (said.status, said.err) == (0, "")
     assert "0 pairs of 1 column, 20 rows" in said.out
     for reason in (
         "one: every value that is present is 1",
@@ -68,7 +67,7 @@ def parquet(path: Path, names: list[str], *values: list[Any]) -> None:
 )
 def test_what_cannot_be_done_is_one_line(
     folder: Path,
-    capsys: pytest.CaptureFixture[str],
+    command: Command,
     name: str,
     content: bytes | str | None,
     options: tuple[str, ...],
@@ -78,16 +77,10 @@ def test_what_cannot_be_done_is_one_line(
         Path(name).mkdir()
     elif isinstance(content, bytes):
         Path(name).write_bytes(content)
-    try:
-        status = main(["scan", name, *options])
-    except SystemExit as leaving:
-        status = leaving.code
-    said = capsys.readouterr()
-    assert status == 2
-    assert said.out == ""
+    said = command("scan", name, *options)
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
     assert said.err.startswith(("hgr-jax: error: ", "hgr-jax scan: error: "))
     assert message in said.err
-    assert said.err.count("\n") == 1
     assert "\x1b" not in said.err
     assert not Path("hgr-jax-scan").exists()
 
@@ -117,7 +110,8 @@ class TestParquetFiles:
         assert list(read_any("year=2020/t.parquet").columns) == ["x"]
 
 
-def test_a_folder_that_cannot_be_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_written(folder: Path, command: Command) -> None:
     (folder / "t.csv").write_text("x,y\n1,2\n1,3\n")
-    assert main(["scan", "t.csv", "--out", "t.csv"]) == 2
-    assert capsys.readouterr().err.startswith("hgr-jax: error: cannot write to t.csv: it is a file")
+    said = command("scan", "t.csv", "--out", "t.csv")
+    assert said.status == 2
+    assert said.err.startswith("hgr-jax: error: cannot write to t.csv: it is a file")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -26,7 +25,6 @@ from hgr_jax.fairness import (
     FairMLPRegressor,
     FairTrainer,
     History,
-    LagrangianDual,
     Penalty,
     Task,
     Total,
@@ -34,9 +32,8 @@ from hgr_jax.fairness import (
     corrected,
 )
 from hgr_jax.fairness.data import Rows, TrainingData, make_constraint_rows, make_rows
-from hgr_jax.fairness.networks import TASKS, decaying_adamw
+from hgr_jax.fairness.networks import decaying_adamw
 from hgr_jax.fairness.training import (
-    Program,
     TrainState,
     _run_steps,
     batch_rows,
@@ -44,7 +41,6 @@ from hgr_jax.fairness.training import (
     first_state,
     objective,
     predict,
-    split_network,
 )
 
 
@@ -673,56 +669,6 @@ def test_it_goes_on_from_a_checkpoint_of_the_same_rows_only(
 def test_refusals_of_constraint_rows(penalty: Penalty, rows: Any, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         constrained(penalty).fit(X, Y, Z, steps=10, constraint_rows=rows)
-
-
-def directional(function: Any, at: Any, along: Any, step: float) -> float:
-    ends = [
-        function(jax.tree.map(lambda p, d, s=sign: p + s * step * d, at, along)) for sign in (1, -1)
-    ]
-    return float(ends[0] - ends[1]) / (2 * step)
-
-
-class TestGradientThroughANetwork:
-    def problem(self, threshold: float, dtype: Any) -> tuple[Any, ...]:
-        rng = np.random.default_rng(0)
-        x = jnp.asarray(rng.standard_normal((ROWS, 2)), dtype)
-        z = x[:, 0] ** 2 + jnp.asarray(rng.standard_normal(ROWS), dtype) / 4
-        y = z + x[:, 1]
-        network = MLP(2, (4,), activation=jnp.tanh, rngs=nnx.Rngs(0))
-        graph, parameters, variables = split_network(network)
-        parameters = jax.tree.map(lambda leaf: leaf.astype(dtype), parameters)
-        penalties = (Penalty(KB(2, 2), threshold),)
-        dual, adam = LagrangianDual(), optax.adam(1e-3)
-        state = TrainState(
-            step=jnp.zeros((), jnp.int32),
-            parameters=parameters,
-            variables=variables,
-            optimizer_state=adam.init(parameters),
-            dual=dual.init(jnp.array([2.5], dtype)),
-            penalties=(penalties[0].init(z, z),),
-        )
-        program = Program(graph, graph, TASKS["squared_error"], adam, dual, (1,))
-        return program, penalties, state, Rows(x, y, (z,), (None,))
-
-    @pytest.mark.usefixtures("x64")
-    def test_against_finite_differences(self, rng: np.random.Generator) -> None:
-        program, penalties, state, rows = self.problem(0.1, jnp.float64)
-
-        @jax.jit
-        @functools.partial(jax.value_and_grad, has_aux=True)
-        def whole(parameters: Any) -> Any:
-            loss, (figures, *_) = objective(program, penalties, state, rows, None, parameters)
-            return loss, figures.task_loss
-
-        (loss, task_loss), gradient = whole(state.parameters)
-        assert loss > task_loss + 0.2  # the penalty has a say
-        for _ in range(4):
-            along = jax.tree.map(
-                lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape)), state.parameters
-            )
-            exact = optax.tree_utils.tree_vdot(gradient, along)
-            found = directional(lambda p: whole(p)[0][0], state.parameters, along, 1e-5)
-            np.testing.assert_allclose(exact, found, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
