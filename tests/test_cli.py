@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_scan_support import Command
 
 from hgr_jax import Scan
-from hgr_jax.cli.main import main
 from hgr_jax.cli.outputs import WRITTEN
 
 COMMAND = [sys.executable, "-m", "hgr_jax.cli"]
@@ -61,12 +61,9 @@ def test_pair(table: Path, tmp_path: Path) -> None:
     assert (tmp_path / "hgr-jax-pair" / "pair.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_pair_of_a_column_that_does_not_vary(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pair_of_a_column_that_does_not_vary(folder: Path, command: Command) -> None:
     (folder / "t.csv").write_text("x,y\n1,2\n1,3\n1,5\n")
-    assert main(["pair", "t.csv", "x", "y", "--h", "2", "--k", "1", "--out", "pictures"]) == 0
-    said = capsys.readouterr().out
+    said = command("pair", "t.csv", "x", "y", "--h", "2", "--k", "1", "--out", "pictures").out
     assert "does not vary" in said
     assert "nan" not in said.lower()
     assert (folder / "pictures" / "pair.png").exists()
@@ -126,20 +123,14 @@ def test_demo(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_one_line(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    content: str | None,
-    columns: tuple[str, str],
-    message: str,
+    folder: Path, command: Command, content: str | None, columns: tuple[str, str], message: str
 ) -> None:
     if content is not None:
         (folder / "table.csv").write_text(content)
-    assert main(["pair", "table.csv", *columns]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
+    said = command("pair", "table.csv", *columns)
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
     assert said.err.startswith("hgr-jax: error: ")
     assert message in said.err
-    assert said.err.count("\n") == 1
     assert "\x1b" not in said.err
     assert not (folder / "hgr-jax-pair").exists()
 
@@ -236,10 +227,10 @@ def test_names_that_the_terminal_cannot_show(tmp_path: Path) -> None:
     assert "gr\\xf6\\xdfe and" in done.stdout
 
 
-def test_a_correlation_of_one_row_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_correlation_of_one_row_is_told(folder: Path, command: Command) -> None:
     rng = np.random.default_rng(0)
     values = np.concatenate([rng.normal(size=(40, 2)), [[50, 60]]])
     lines = "\n".join(f"{x:.4f},{y:.4f}" for x, y in values)
     (folder / "t.csv").write_text(f"x,y\n{lines}\n")
-    assert main(["pair", "t.csv", "x", "y", "--h", "1", "--k", "1"]) == 0
-    assert "one row alone, x 50 and y 60, makes up 9" in capsys.readouterr().out
+    said = command("pair", "t.csv", "x", "y", "--h", "1", "--k", "1").out
+    assert "one row alone, x 50 and y 60, makes up 9" in said
