@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +22,7 @@ Predict = Callable[..., tuple[str, str]]
 SETTINGS = {"hidden_layer_sizes": (4,), "penalty": None, "steps": 5, "random_state": 0}
 
 
-@pytest.fixture
-def table() -> pd.DataFrame:
+def new_table() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     return pd.DataFrame(
         {
@@ -36,18 +37,32 @@ def table() -> pd.DataFrame:
 
 def fair(*options: str) -> Path:
     """A model of t.csv, from few steps."""
-    settings = ("--protected", "age", "--threshold", "0.9", "--hidden", "4", "--steps", "5")
-    status = main(
-        ["fair", "t.csv", "--target", "outcome", *settings, "--h", "1", "--k", "1", *options]
-    )
-    assert status == 0
+    settings = "--target outcome --protected age --threshold 0.9 --hidden 4 --steps 5 --h 1 --k 1"
+    assert main(["fair", "t.csv", *settings.split(), *options]) == 0
     return Path("hgr-jax-fair", "model.npz").resolve()
 
 
 @pytest.fixture
-def trained(folder: Path, table: pd.DataFrame) -> Path:
-    table.to_csv("t.csv", index=False)
-    return fair()
+def table() -> pd.DataFrame:
+    return new_table()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders with a table and a model of it, which tests copy."""
+    for name, text in (("plain", new_table().to_csv(index=False)), ("european", european())):
+        made = tmp_path_factory.getbasetemp() / "models" / name
+        made.mkdir(parents=True)
+        with contextlib.chdir(made):
+            Path("t.csv").write_text(text)
+            fair()
+    return made.parent
+
+
+@pytest.fixture
+def trained(folder: Path, models: Path) -> Path:
+    shutil.copytree(models / "plain", folder, dirs_exist_ok=True)
+    return folder / "hgr-jax-fair" / "model.npz"
 
 
 def expected(trained: Path, table: pd.DataFrame) -> np.ndarray:
@@ -202,23 +217,27 @@ def test_what_is_read_is_never_written_over(
     assert kept == {path: path.read_bytes() for path in kept}
 
 
-def european(folder: Path) -> Path:
-    """A model of a file with semicolons, decimal commas and the day before the month."""
+def european() -> str:
+    """A table with semicolons, decimal commas and the day before the month."""
     rng = np.random.default_rng(0)
     rows = [
         f"{rng.integers(1, 10) + rng.integers(1, 1000) / 1000:.3f};{rng.integers(0, 90) / 10:.1f};"
         f"{1 + i % 28:02d}/{1 + i % 11:02d}/2024;{rng.integers(18, 80)};{rng.normal():.4f}"
         for i in range(60)
     ]
-    text = "\n".join(["size;mixed;day;age;outcome", *rows]) + "\n"
-    (folder / "t.csv").write_text(text.replace(".", ","))
-    return fair()
+    return "\n".join(["size;mixed;day;age;outcome", *rows, ""]).replace(".", ",")
+
+
+@pytest.fixture
+def of_commas(folder: Path, models: Path) -> Path:
+    shutil.copytree(models / "european", folder, dirs_exist_ok=True)
+    return folder / "hgr-jax-fair" / "model.npz"
 
 
 def test_rows_of_the_training_have_the_same_predictions_in_any_file(
-    folder: Path, predict: Predict
+    folder: Path, of_commas: Path, predict: Predict
 ) -> None:
-    model = european(folder)
+    model = of_commas
     known = json.loads(model.with_suffix(".json").read_text())["forms"]
     comma = {"kind": "numbers", "point": ","}
     assert known == {
@@ -298,11 +317,10 @@ def test_what_stood_for_missing_in_the_training_still_does(
     ],
 )
 def test_what_contradicts_the_training_is_no_other_number(
-    folder: Path, predict: Predict, row: str, message: str
+    folder: Path, of_commas: Path, predict: Predict, row: str, message: str
 ) -> None:
-    model = european(folder)
     (folder / "new.csv").write_text(f"size;mixed;day;age\n{row}\n")
-    out, err = predict(model, "new.csv", status=2)
+    out, err = predict(of_commas, "new.csv", status=2)
     assert (out, err.count("\n")) == ("", 1)
     assert message in err
 
