@@ -188,7 +188,7 @@ def test_the_page_in_a_browser(page: Any, ran: Ran) -> None:
     order = page.locator("#headers th[aria-sort]")
     assert order.text_content().strip() == "excess"
     assert order.get_attribute("aria-sort") == "descending"
-    assert "what is not monotone" in order.get_attribute("title")
+    assert "the non-monotone part" in order.get_attribute("title")
     header = page.locator("#headers th").nth(12)
     assert header.text_content().strip() == "rows"
     header.locator("button").click()
