@@ -24,8 +24,7 @@ from html_support import (
     scan,
 )
 
-from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage
-from hgr_jax.cli.html.page import render, write_html
+from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, render, write_html
 
 HOSTILE = (
     "<script>alert(1)</script>",

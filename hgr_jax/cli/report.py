@@ -11,7 +11,7 @@ import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import counted, shortened
-from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage, Profile, Sample
+from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.scanning.fits import HostTransformation, Influence, PairDetails
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
 from hgr_jax.tables.columns import Category, Columns
