@@ -62,11 +62,11 @@ def _run(options: argparse.Namespace) -> int:
         if options.command != "scan" or not names_several(path):
             check_readable(path)
     if options.command in outputs.WRITTEN:
-        names = outputs.WRITTEN[options.command]
-        for name in names:
-            outputs.check_not_read(options.out / name, inputs, another="folder")
+        written = [options.out / name for name in outputs.WRITTEN[options.command]]
+        for path in written:
+            outputs.check_not_read(path, inputs, another="folder")
         if not options.force:
-            outputs.check_unwritten(options.out, names)
+            outputs.check_absent(written, "of an earlier run", "folder")
     reading = _options_of(options, Reading)
     if options.command == "fair":
         from hgr_jax.cli import fair
@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace) -> int:
         if options.out:
             outputs.check_not_read(options.out, [*inputs, predict.description_of(options.model)])
             if not options.force:
-                outputs.check_absent(options.out)
+                outputs.check_absent([options.out], "there already", "file")
         predict.report_predictions(options.model, options.file, reading, options.out)
         return 0
 
