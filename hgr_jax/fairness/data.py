@@ -341,18 +341,16 @@ def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[An
     """Return values as finite real numbers of ``dtype``, or say how many are not, and where."""
     refuse_forked()
     array = np.asarray(values)
-    if array.dtype.kind not in "fiub":
-        try:
-            if array.dtype.kind not in "OUS":
-                raise TypeError
-            array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"{name} must hold real numbers; got dtype {array.dtype}."
-                " Encode categories as numbers or one-hot columns first."
-            ) from None
-    with np.errstate(over="ignore"):
-        array = array.astype(np.float64).astype(dtype)
+    try:
+        if array.dtype.kind not in "fiubOUS":
+            raise TypeError
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float64).astype(dtype)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} must hold real numbers; got dtype {array.dtype}."
+            " Encode categories as numbers or one-hot columns first."
+        ) from None
     wrong = ~np.isfinite(array)
     if wrong.any():
         where = ", ".join(map(str, np.argwhere(wrong)[0]))
