@@ -124,6 +124,18 @@ class Projection(Statistic):
             options["given_degree"] = k
         return self._dependence(z, prediction, h, k, **options), state
 
+    def parameters(self, levels: int | None) -> int | None:
+        """Return the parameters of the upward bias."""
+        functions = self._functions(levels)
+        return None if functions is None else sum(functions) - 1
+
+    def _functions(self, levels: int | None) -> tuple[int, int] | None:
+        """Return how many functions of z and of the prediction there are; None of kernels."""
+        h, k = self.kernels
+        if callable(h) or not isinstance(k, int):
+            return None
+        return (h or 1) if levels is None else levels - 1, k
+
     @abc.abstractmethod
     def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
         """Return the dependence by kernels h of z and k of the prediction."""
@@ -147,12 +159,6 @@ class TwoKernels(Projection):
     def suited(self, distinct: int) -> Statistic:
         """Return the statistic with a degree of z that its ``distinct`` values support."""
         return self if callable(self.h) else dataclasses.replace(self, h=min(self.h, distinct - 1))
-
-    def _functions(self, levels: int | None) -> tuple[int, int] | None:
-        """Return how many functions of z and of the prediction there are, of degrees."""
-        if callable(self.h) or callable(self.k):
-            return None
-        return (self.h if levels is None else levels - 1), self.k
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,8 +205,7 @@ class KB(TwoKernels):
 
     def parameters(self, levels: int | None) -> int | None:
         """Return the parameters of the upward bias."""
-        functions = self._functions(levels)
-        return None if functions is None or self.bound is not None else sum(functions) - 1
+        return super().parameters(levels) if self.bound is None else None
 
     def least_rows(self, levels: int | None) -> int:
         """Return the number of rows below which it constrains nothing."""
@@ -238,12 +243,6 @@ class SK(Projection):
         if z.ndim == 2:
             return measures.kb(z, prediction, 1, k, **options)
         return measures.sk(z, prediction, d=k, **options)
-
-    def parameters(self, levels: int | None) -> int | None:
-        """Return the parameters of the upward bias."""
-        if callable(self.d):
-            return None
-        return self.d if levels is None else levels - 1 + self.d - 1
 
 
 @dataclasses.dataclass(frozen=True)
