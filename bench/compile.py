@@ -59,7 +59,7 @@ def measured(case: str, tree: Path) -> dict[str, Any]:
     """One case in a process of its own, with the package of a tree."""
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     done = subprocess.run(
-        [sys.executable, str(CASES_FILE), case],
+        [sys.executable, "-P", str(CASES_FILE), case],  # -P: else bench/coverage.py is `coverage`
         cwd=tree,
         env=environment,
         capture_output=True,

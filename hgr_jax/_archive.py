@@ -44,7 +44,7 @@ def save_archive(
       ({'h': 5}, {'value': array(0.5)})
     """
     about = {"kind": kind, "format": FORMAT, "version": __version__, "settings": dict(settings)}
-    text = np.array(json.dumps(about))
+    text = np.array(json.dumps(about | {"arrays": list(arrays)}))
     write = np.savez_compressed if compress else np.savez
     with atomic_write(path) as partial, partial.open("wb") as file:
         write(file, allow_pickle=False, **{ABOUT: text}, **arrays)
@@ -63,6 +63,8 @@ def load_archive(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str,
             }
             about = json.loads(str(arrays.pop(ABOUT)))
             actual, version, settings = about["kind"], about["format"], dict(about["settings"])
+            if about.get("arrays", names := list(arrays)) != names:
+                raise ValueError("a member of the archive is lost")
         except Exception as error:  # a damaged file may raise anything
             raise ValueError(f"{path} is not a saved {kind}, or is damaged") from error
     if actual != kind:

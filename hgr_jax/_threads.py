@@ -25,39 +25,27 @@ _THREAD_PREFIX = "hgr_jax"
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread in the block, if threadpoolctl is installed.
 
-    BLAS's threads wait for each other, and for the next call, by spinning.  If every thread of the
-    pool calls BLAS on all cores, all of them take several times as long.
+    Its threads wait by spinning: in each thread of the pool they would take several times as long.
     """
-    limit = _blas_limit()
-    if limit is None:
+    with _blas_limit() or contextlib.nullcontext():
         yield
-        return
-    limit.enter()
-    try:
-        yield
-    finally:
-        limit.leave()
 
 
 class _BlasLimit:
-    """Limits BLAS to one thread until the last of several overlapping blocks ends.
-
-    The number of BLAS threads belongs to the process.  If the first of two overlapping blocks
-    restored it, the digits of the other would change.
-    """
+    """Limits BLAS to one thread in the process, until the last of overlapping blocks ends."""
 
     def __init__(self, libraries: Sequence[Any]) -> None:
         self.libraries, self.lock = libraries, threading.Lock()
         self.within, self.before = 0, list[int]()
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self.lock:
             if self.within == 0:
                 self.before = [library.num_threads for library in self.libraries]
                 self._set([1] * len(self.libraries))
             self.within += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *error: object) -> None:
         with self.lock:
             self.within -= 1
             if self.within == 0:

@@ -51,11 +51,8 @@ def plot_fit(
       a, b: the data to draw, ``(n,)``; rows that are not finite are left out.
       names: of a and of b; shown as they are, never read as markup.
 
-    Returns:
-      A matplotlib figure; ``figure.savefig("fit.png")`` keeps it.
-
     Raises:
-      ImportError: without matplotlib, naming the command that installs it.
+      ImportError: without matplotlib.
       TypeError: if ``a`` or ``b`` holds texts.
       ValueError: if ``a`` and ``b`` are not ``(n,)`` or hold no finite row, or the fit is of other
         shapes or conditional.
@@ -87,8 +84,9 @@ def plot_fit(
     x, y = a[finite].astype(np.float64), b[finite].astype(np.float64)
     figure = _new_figure(13, 3.4)
     *panels, projection = figure.subplots(1, 4)
-    name_a, name_b = (literal(name) for name in names)
-    pearson = np.corrcoef(_in_unit(x), _in_unit(y))[0, 1] if np.ptp(x) > 0 < np.ptp(y) else 0.0
+    name_a, name_b = map(literal, names)
+    scaled = [values / np.abs(values).max() for values in (x, y) if np.ptp(values) > 0]
+    pearson = np.corrcoef(*scaled)[0, 1] if len(scaled) == 2 else 0.0
     title = f"data: |Pearson| {abs(pearson):.3f}"
     transformed = _draw_fit(panels, fit, (x, y), (name_a, name_b), title)
     projection.scatter(*transformed, **_point_style(len(x)))
@@ -105,11 +103,6 @@ def _new_figure(width: float, height: float) -> Figure:
         figsize=(width, height), layout="constrained"
     )
     return figure
-
-
-def _in_unit(x: np.ndarray) -> np.ndarray:
-    """Scale ``x`` so that its square neither overflows nor vanishes."""
-    return x / np.abs(x).max()
 
 
 def _point_style(rows: int) -> dict[str, Any]:
@@ -184,7 +177,7 @@ def plot_correlations(
       The figure, that of ``ax`` if it is given.
 
     Raises:
-      ImportError: without matplotlib, naming the command that installs it.
+      ImportError: without matplotlib.
       ValueError: if a table is not ``(p, p)`` for p names.
 
     Example:
@@ -247,7 +240,7 @@ def plot_predictions(
       h, k: degrees of the attribute and of the prediction, static.
 
     Raises:
-      ImportError: without matplotlib, naming the command that installs it.
+      ImportError: without matplotlib.
       ValueError: if there is no model, or an array is not ``(n,)``.
 
     Example:
@@ -283,7 +276,7 @@ def plot_degrees(selection: Any) -> Figure:
       selection: a `hgr_jax.DegreeSelection`.
 
     Raises:
-      ImportError: without matplotlib, naming the command that installs it.
+      ImportError: without matplotlib.
 
     Example:
       >>> import jax, numpy as np, hgr_jax
@@ -294,10 +287,7 @@ def plot_degrees(selection: Any) -> Figure:
     """
     rows, columns = selection.scores.shape
     figure = _new_figure(2 * max(3.5, 0.55 * columns + 1.5), max(3.2, 0.5 * rows + 1.2))
-    tables = (
-        ("HGR-KB on all rows", selection.values),
-        ("on held-out rows", selection.scores),
-    )
+    tables = ("HGR-KB on all rows", selection.values), ("on held-out rows", selection.scores)
     lowest = min(0.0, *(float(np.min(table)) for _, table in tables))
     for axes, (title, table) in zip(figure.subplots(1, 2), tables, strict=True):
         image = axes.imshow(table, vmin=lowest, vmax=1, origin="lower", cmap="viridis")
@@ -321,7 +311,7 @@ def plot_history(history: Any) -> Figure:
       history: a `hgr_jax.fairness.History`.
 
     Raises:
-      ImportError: without matplotlib, naming the command that installs it.
+      ImportError: without matplotlib.
       ValueError: if the history has no evaluation.
 
     Example:
@@ -363,7 +353,7 @@ def plot_history(history: Any) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Save a figure by `atomic_write`, and print its path.
+    """Save a figure as a whole file or not at all, and print its path.
 
     Characters that the font lacks are drawn as boxes, without a warning.
 

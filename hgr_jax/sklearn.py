@@ -33,20 +33,15 @@ COLUMNS_AT_ONCE = 64
 
 
 def hgr_regression(
-    X: ArrayLike,  # noqa: N803
-    y: ArrayLike,
-    *,
-    h: int = 5,
-    k: int = 5,
+    X: ArrayLike, y: ArrayLike, *, h: int = 5, k: int = 5
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Score each column by its HGR with a target of numbers, and test each for independence.
 
         scores[j] = HGR-KB(X[:, j], y; h, k)
         pvalues[j] = p-value of the test by ranks of X[:, j] and y
 
-    The test is `hgr_jax.independence_test`, which combines several degrees of the ranks: it does
-    not depend on h and k, and no outlier decides it.  Its p-values may therefore order the columns
-    differently than the scores do.  Pass other degrees with `functools.partial`, as in
+    The test, `hgr_jax.independence_test`, does not depend on h and k, and its p-values may order
+    the columns differently than the scores do.  Pass other degrees with `functools.partial`, as in
     ``SelectKBest(partial(hgr_regression, h=3, k=3))``.
 
     Args:
@@ -66,8 +61,7 @@ def hgr_regression(
     Degenerate data: a constant column or y gives score 0 and p-value 1.  Scores are biased upward
     in few rows, less so for a column with few distinct values, which lower its degree.
 
-    Cost: a host function, not to be traced.  All columns' scores come from few compiled calls; a
-    p-value takes about 4 ms at n = 500.
+    Cost: a host function, not to be traced.  A p-value takes about 4 ms at n = 500.
 
     Source: as `hgr_jax.kb` and `hgr_jax.independence_test`.
 
@@ -89,11 +83,7 @@ def hgr_regression(
 
 
 def hgr_classif(
-    X: ArrayLike,  # noqa: N803
-    y: ArrayLike,
-    *,
-    h: int = 5,
-    permutations: int = 999,
+    X: ArrayLike, y: ArrayLike, *, h: int = 5, permutations: int = 999
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Score each column by its HGR with a target of classes, and test each for independence.
 
@@ -115,7 +105,7 @@ def hgr_classif(
 
     Returns:
       ``(scores, pvalues)``, both arrays of NumPy ``(p,)``, float64: scores in [0, 1], computed in
-      JAX's default floating dtype.  The same for the same data: permutations have a fixed key.
+      JAX's default floating dtype.  Permutations have a fixed key.
 
     Raises:
       ValueError: for NaN or infinity, a y of continuous numbers, and shapes or options other than
@@ -126,8 +116,7 @@ def hgr_classif(
     Degenerate data: a constant column, or a single class, gives score 0 and p-value 1.  Scores are
     biased upward in few rows, and with many classes.
 
-    Cost: a host function, not to be traced.  One matrix product for the scores of all columns, one
-    for the p-values by law, and one for each permutation.
+    Cost: a host function, not to be traced.
 
     Source: as `hgr_jax.scan`.
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+
+from hgr_jax.cli.main import main
 
 COMMAND = [sys.executable, "-m", "hgr_jax.cli", "scan"]
 
@@ -20,3 +24,29 @@ def environment() -> dict[str, str]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+class Said(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    status: Any
+    out: str
+    err: str
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def command(folder: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command in the folder, in this process."""
+
+    def run(*arguments: object) -> Said:
+        capsys.readouterr()
+        try:
+            status: Any = main([*map(str, arguments)])
+        except SystemExit as leaving:
+            status = leaving.code
+        return Said(status, *capsys.readouterr())
+
+    return run

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 # Fixtures that several files of tests share.
+from cli_scan_support import command as command
 from cli_scan_support import folder as folder
 from datasets_support import _no_proxy as _no_proxy
 from datasets_support import closed as closed

@@ -10,13 +10,7 @@ import pytest
 from flax import nnx
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from hgr_jax.fairness import (
-    KB,
-    MLP,
-    FairTrainer,
-    LagrangianDual,
-    Penalty,
-)
+from hgr_jax.fairness import KB, MLP, FairTrainer, LagrangianDual, Penalty
 
 ROWS = 120
 ADAM = optax.adam(1e-2)

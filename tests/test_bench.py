@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 
 import jax
@@ -39,7 +38,6 @@ from bench import (
 from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
 from bench.report import MarkdownReport
-from bench.timing import race, seconds
 from hgr_jax.inference.independence import LEVELS, log_probability
 
 
@@ -77,14 +75,6 @@ def test_finite_data_of_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"| {kind}, float32 |" in printed for kind in robustness.KINDS)
 
 
-def test_a_value_that_is_not_finite_exceeds_its_bound() -> None:
-    outcome = robustness.Outcome()
-    outcome.add((0, 0), float("nan"), 0.0)
-    outcome.add((0, 0), 0.0, 0.0)
-    assert np.isnan(outcome.error)
-    assert (outcome.pairs, outcome.ill_conditioned) == (2, 0)
-
-
 def test_first_use_quick(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,12 +86,6 @@ def test_first_use_quick(
     cost = first_use.Cost(1.0, 1.0, 1.0)
     monkeypatch.setattr(first_use, "rows_of", lambda *_, others: [("hgr-jax scan", cost)])
     assert first_use.main(["--quick"]) == 1
-
-
-def test_a_process_that_fails_is_told(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import sys; sys.exit('no such table')"]
-    with pytest.raises(RuntimeError, match="ended with 1: no such table"):
-        first_use.cost_of(command, tmp_path)
 
 
 def test_wide_quick(capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,29 +202,6 @@ def test_generalised_demographic_parity() -> None:
     assert fairness.parity(z, np.full(2000, 7.0)) == pytest.approx(0, abs=1e-12)
 
 
-def test_residuals_know_nothing_linear_of_the_attribute(rng: np.random.Generator) -> None:
-    z, noise = rng.normal(size=(2, 500))
-    x = np.column_stack([z + noise, rng.normal(size=500)])
-    task = fairness_contestants.Task(x, x.sum(axis=1) + z, z, False, None)
-    predict = fairness_contestants.train("linear residuals", task, 0.3, 0)
-    assert predict is not None
-    assert abs(np.corrcoef(predict(x, z), z)[0, 1]) < 1e-9
-
-
-def test_reductions_of_a_classifier(rng: np.random.Generator) -> None:
-    z = rng.normal(size=400)
-    x = np.column_stack([z, rng.normal(size=(400, 2))])
-    y = (x.sum(axis=1) + rng.normal(size=400) > 0).astype(float)
-    predict = fairness_contestants.train(
-        "reductions (fairlearn)", fairness_contestants.Task(x, y, z, True, None), 0.1, 0
-    )
-    assert predict is not None
-    p = predict(x, z)
-    assert p.min() >= -1e-9
-    assert p.max() <= 1 + 1e-9
-    assert abs(np.corrcoef(p, z)[0, 1]) < 0.3
-
-
 def test_coverage_knows_the_population() -> None:
     assert coverage.population("normal", 0.3, 5) == pytest.approx(0.3, abs=1e-9)
     closed_form = (np.exp(0.6) - 1) / (np.e - 1)
@@ -347,23 +308,6 @@ def test_long_data_need_no_kernel_matrix(gradient: bool) -> None:
     analysis = jax.jit(function).lower(data, data).compile().memory_analysis()
     assert analysis is not None
     assert analysis.temp_size_in_bytes < rows * 4 * (h + k) / 4
-
-
-def test_race_keeps_the_first_call_apart() -> None:
-    calls = []
-
-    def contestant() -> int:
-        calls.append(1)
-        return len(calls)
-
-    timing = race({"x": contestant}, rounds=3, at_least=1e-9, most_calls=5)["x"]
-    assert len(timing.steady) == 3
-    assert timing.value == 1
-    assert timing.median >= 0
-
-
-def test_seconds_in_the_unit_that_suits() -> None:
-    assert [seconds(x) for x in (2.0, 0.0123, 4.5e-6)] == ["2 s", "12.3 ms", "4.5 µs"]
 
 
 def test_pages_show_what_the_results_say(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_scan_support import Command
 
-from hgr_jax.cli.fair import FairOptions, compare, split, verdict
+from hgr_jax.cli.fair import compare, split, verdict
 from hgr_jax.cli.main import main
+from hgr_jax.cli.options import FairOptions
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
 from hgr_jax.tables.columns import Frame
@@ -104,10 +105,7 @@ def test_regression(diabetes: Path, tmp_path: Path) -> None:
 
 
 def test_a_guarantee_is_kept_shown_and_refused(
-    diabetes: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    diabetes: Path, tmp_path: Path, command: Command
 ) -> None:
     options = (
         *("d.csv", "--target", "progression", "--protected", "age", *SMALL),
@@ -120,9 +118,9 @@ def test_a_guarantee_is_kept_shown_and_refused(
     assert (tmp_path / "hgr-jax-fair/certificate.png").read_bytes().startswith(b"\x89PNG")
     kept = json.loads((tmp_path / "hgr-jax-fair/model.json").read_text())["certificate"]
     assert (kept["bound"] <= 0.6, kept["name"]) == (True, "age")
-    monkeypatch.chdir(tmp_path)
-    assert main(["fair", *options, "--threshold", "0.01", "--force"]) == 2
-    assert "no model was found whose HGR-KB is at most 0.01" in capsys.readouterr().err
+    said = command("fair", *options, "--threshold", "0.01", "--force")
+    assert said.status == 2
+    assert "no model was found whose HGR-KB is at most 0.01" in said.err
 
 
 def test_classification_of_text_with_a_category_protected(diabetes: Path, tmp_path: Path) -> None:
@@ -179,17 +177,11 @@ def test_table_and_verdict_of_a_classification(category: bool) -> None:
         assert f"does not hold on training rows ({value:.4f}, {value - 0.2:.4f} above)" in said
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refused(command: Command, *arguments: object) -> str:
     """The line on stderr of a command that cannot be done."""
-    try:
-        status = main(["fair", *arguments])
-    except SystemExit as leaving:
-        status = leaving.code
-    shown = capsys.readouterr()
-    assert status == 2
-    assert shown.out == ""
+    shown = command("fair", *arguments)
+    assert (shown.status, shown.out, shown.err.count("\n")) == (2, "", 1)
     assert shown.err.startswith(("hgr-jax: error: ", "hgr-jax fair: error: "))
-    assert shown.err.count("\n") == 1
     assert "\x1b" not in shown.err
     return shown.err
 
@@ -225,7 +217,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 )
 def test_what_cannot_be_done_is_one_line(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    command: Command,
     columns: dict[str, str],
     options: tuple[str, ...],
     message: str,
@@ -235,17 +227,15 @@ def test_what_cannot_be_done_is_one_line(
     path = tmp_path / "t.csv"
     path.write_text("\n".join([",".join(texts), *lines, ""]))
     out = tmp_path / "out"
-    needed = ("--target", "y", "--protected", "age", "--threshold", "0.2", "--out", str(out))
-    assert message in refused(capsys, str(path), *needed, *options)
+    needed = ("--target", "y", "--protected", "age", "--threshold", "0.2", "--out", out)
+    assert message in refused(command, path, *needed, *options)
     assert not out.exists()
 
 
 @pytest.mark.parametrize("names", [("--protected", "age"), ("--protected", "patient")])
-def test_text_of_too_many_values(
-    diabetes: Path, capsys: pytest.CaptureFixture[str], names: tuple[str, ...]
-) -> None:
+def test_text_of_too_many_values(diabetes: Path, command: Command, names: tuple[str, ...]) -> None:
     options = ("--target", "progression", "--threshold", "0.2", *names)
-    said = refused(capsys, str(diabetes), *options)
+    said = refused(command, diabetes, *options)
     assert "column 'patient' holds text of 440 different values in 440 rows" in said
     assert "for example 'no 0'" in said
     assert ("--drop 'patient'" in said) == ("patient" not in names)
@@ -258,37 +248,10 @@ def test_a_stray_text_among_numbers_is_shown() -> None:
         encode_supervised(Frame("t.csv", columns), "y", "z")
 
 
-def test_too_many_values_of_a_category_in_a_long_table() -> None:
-    column = np.array([f"v{i % 101}" for i in range(1000)], dtype=object)
-    numbers = {"z": np.arange(1000.0), "y": np.arange(1000.0)}
-    with pytest.raises(TableError, match="101 different values in 1000 rows"):
-        encode_supervised(Frame("t.csv", numbers | {"town": column}), "y", "z")
-    column[column == "v100"] = "v0"
-    problem = encode_supervised(Frame("t.csv", numbers | {"town": column}), "y", "z")
-    assert problem.x.shape == (1000, 101)
-    assert (problem.x[:, 1:].sum(axis=1) == 1).all()
-
-
-def test_target_missing_and_no_such_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = str(tmp_path / "none.csv")
-    assert "--target" in refused(capsys, path, "--protected", "z", "--threshold", "0.2")
-    options = ("--target", "y", "--protected", "z", "--threshold", "0.2")
-    assert "no such file" in refused(capsys, path, *options)
-
-
-def test_a_folder_that_cannot_be_written(
-    diabetes: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_folder_that_cannot_be_written(diabetes: Path, command: Command) -> None:
     options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
     for out in (diabetes, diabetes / "in"):
-        said = refused(
-            capsys, str(diabetes), *options, "--drop", "patient", "worse", "--out", str(out)
-        )
+        said = refused(command, diabetes, *options, "--drop", "patient", "worse", "--out", out)
         assert "cannot write" in said
 
 
@@ -309,16 +272,13 @@ def test_no_model_stands_beside_the_description_of_another(
 
 
 def test_a_training_that_diverges_keeps_nothing(
-    diabetes: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    diabetes: Path, tmp_path: Path, command: Command
 ) -> None:
     options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
     options += ("--drop", "patient", "worse", "--learning-rate", "0.99", "--steps", "3")
     options += ("--hidden", "512,512", "--out", str(tmp_path / "kept"))
-    assert main(["fair", str(diabetes), *options]) == 2
-    said = capsys.readouterr()
+    said = command("fair", diabetes, *options)
+    assert said.status == 2
     assert "hgr-jax: error: the training diverged: the loss on the training rows was" in said.err
     assert said.err.endswith(" A smaller learning rate usually helps.\n")
     assert "holds" not in said.out
@@ -351,25 +311,3 @@ def test_rows_with_missing_text_are_left_out() -> None:
     kept = usable_rows(Frame("t", columns | {"y": columns["z"]}), ("y", "z"))
     assert kept.rows == 20
     np.testing.assert_array_equal(kept.column("z")[:4], [0, 2, 3, 5])
-
-
-def test_interruption_ends_with_130(diabetes: Path, tmp_path: Path) -> None:
-    options = ("--target", "progression", "--protected", "age", "--threshold", "0.2")
-    process = subprocess.Popen(
-        [*COMMAND, "d.csv", *options, "--drop", "patient", "worse"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    shown = ""
-    while "step" not in shown:
-        assert process.poll() is None, shown
-        shown += process.stderr.read(1)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "hgr-jax: interrupted" in errors
-    assert "Traceback" not in errors

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_scan_support import Command
 
 from hgr_jax.cli.main import main
 from hgr_jax.cli.outputs import WRITTEN
@@ -31,7 +32,7 @@ def run_scan(*options: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("command", "there"),
+    ("arguments", "there"),
     [
         (("scan", "t.csv"), "hgr-jax-scan/report.html"),
         (("scan", "t.csv"), "hgr-jax-scan/heat_map.png"),
@@ -41,47 +42,36 @@ def run_scan(*options: str) -> int:
     ],
 )
 def test_what_an_earlier_run_wrote_is_kept(
-    folder: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...], there: str
+    folder: Path, command: Command, arguments: tuple[str, ...], there: str
 ) -> None:
     (folder / there).parent.mkdir(parents=True)
     (folder / there).write_text("mine")
     (folder / "t.csv").write_text("")  # which is not even read
-    assert main(list(command)) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == (
-        f"hgr-jax: error: {there} is of an earlier run: write to another folder by --out, or over"
-        " it by --force\n"
-    )
+    text = "is of an earlier run: write to another folder by --out, or over it by --force"
+    assert command(*arguments) == (2, "", f"hgr-jax: error: {there} {text}\n")
     assert (folder / there).read_text() == "mine"
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
 @pytest.mark.parametrize(
-    ("command", "name"),
-    [("scan", "report.html"), ("scan", "pairs.csv"), ("fair", "history.csv")],
+    ("which", "name"), [("scan", "report.html"), ("scan", "pairs.csv"), ("fair", "history.csv")]
 )
 def test_what_is_read_is_not_written_over(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    command: str,
-    name: str,
-    force: tuple[str, ...],
+    folder: Path, command: Command, which: str, name: str, force: tuple[str, ...]
 ) -> None:
     write_table(folder / name)
     before = (folder / name).read_bytes()
     (folder / "link").symlink_to(folder)
-    needed = FAIR if command == "fair" else SMALL
-    assert main([command, name, *needed, "--out", "link", *force]) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
+    needed = FAIR if which == "fair" else SMALL
+    said = command(which, name, *needed, "--out", "link", *force)
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
     assert f"link/{name} is read, or may be, as {name}: write to another folder" in said.err
     assert (folder / name).read_bytes() == before
     assert sorted(path.name for path in folder.iterdir()) == sorted(["link", name])
 
 
 @pytest.mark.parametrize(
-    ("command", "there"),
+    ("arguments", "there"),
     [
         (("scan", "none.csv"), "hgr-jax-scan/report.html"),
         (("fair", "none.csv", *FAIR), "hgr-jax-fair/model.npz"),
@@ -90,13 +80,12 @@ def test_what_is_read_is_not_written_over(
     ids=lambda value: value[0],
 )
 def test_a_file_that_is_not_there_is_said_first(
-    folder: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...], there: str
+    folder: Path, command: Command, arguments: tuple[str, ...], there: str
 ) -> None:
     (folder / there).parent.mkdir(exist_ok=True)
     for path in (there, "t.csv"):
         (folder / path).write_text("")
-    assert main(list(command)) == 2
-    assert capsys.readouterr().err == "hgr-jax: error: no such file: none.csv\n"
+    assert command(*arguments).err == "hgr-jax: error: no such file: none.csv\n"
 
 
 def test_a_second_scan_needs_force(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,22 +102,17 @@ def test_other_files_in_the_folder_do_not_matter(folder: Path) -> None:
     assert Path("t.csv").exists()
 
 
-def test_pictures_of_pairs_do_not_replace_each_other(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pictures_of_pairs_do_not_replace_each_other(folder: Path, command: Command) -> None:
     write_table(folder / "t.csv")
     for name in ("pair.png", "pair-2.png", "pair-3.png"):
-        assert main(["pair", "t.csv", "x", "y", *SMALL]) == 0
-        assert f"picture: {Path('hgr-jax-pair') / name}\n" in capsys.readouterr().out
+        said = command("pair", "t.csv", "x", "y", *SMALL).out
+        assert f"picture: {Path('hgr-jax-pair') / name}\n" in said
     assert len(list(Path("hgr-jax-pair").iterdir())) == 3
 
 
 @pytest.mark.parametrize("found", [True, False])
 def test_open(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    found: bool,
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, found: bool
 ) -> None:
     opened = []
 
@@ -183,9 +167,8 @@ def completed(script: str, *words: str) -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_completion_in_bash(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "bash"]) == 0
-    script = capsys.readouterr().out
+def test_completion_in_bash(folder: Path, command: Command) -> None:
+    script = command("completion", "bash").out
     commands = completed(script, "")
     assert {"scan", "pair", "fair", "predict", "demo", "completion"} <= set(commands)
     assert set(completed(script, "scan", "--pe")) == {"--permutations"}
@@ -195,16 +178,14 @@ def test_completion_in_bash(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_completion_in_other_shells(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
+def test_completion_in_other_shells(shell: str, command: Command) -> None:
+    script = command("completion", shell).out
     assert "hgr-jax" in script
     assert "rank_excess" in script
 
 
-@pytest.mark.parametrize("out", ["", " "])
 @pytest.mark.parametrize(
-    "command",
+    "arguments",
     [
         ("demo",),
         ("scan", "t.csv"),
@@ -212,16 +193,13 @@ def test_completion_in_other_shells(shell: str, capsys: pytest.CaptureFixture[st
         ("fair", "t.csv", *FAIR),
         ("predict", "model.npz", "t.csv"),
     ],
-    ids=lambda command: command[0],
+    ids=lambda arguments: arguments[0],
 )
 def test_an_empty_out_is_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...], out: str
+    folder: Path, command: Command, arguments: tuple[str, ...]
 ) -> None:
     write_table(folder / "t.csv")
-    with pytest.raises(SystemExit) as left:
-        main([*command, "--out", out])
-    assert left.value.code == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
+    said = command(*arguments, "--out", " ")
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
     assert "argument --out: expected the name of a file or folder, got nothing" in said.err
     assert [path.name for path in folder.iterdir()] == ["t.csv"]

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from cli_scan_support import Command
 
 from hgr_jax.cli.main import main
 from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
 
 ROWS = 40
+Predict = Callable[..., tuple[str, str]]
 SETTINGS = {"hidden_layer_sizes": (4,), "penalty": None, "steps": 5, "random_state": 0}
 
 
-@pytest.fixture
-def table() -> pd.DataFrame:
+def new_table() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     return pd.DataFrame(
         {
@@ -31,12 +35,33 @@ def table() -> pd.DataFrame:
     )
 
 
+def fair(*options: str) -> Path:
+    """A model of t.csv, from few steps."""
+    settings = "--target outcome --protected age --threshold 0.9 --hidden 4 --steps 5 --h 1 --k 1"
+    assert main(["fair", "t.csv", *settings.split(), *options]) == 0
+    return Path("hgr-jax-fair", "model.npz").resolve()
+
+
 @pytest.fixture
-def trained(folder: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> Path:
-    table.to_csv("t.csv", index=False)
-    options = ("--protected", "age", "--threshold", "0.9", "--hidden", "4", "--steps", "5")
-    assert main(["fair", "t.csv", "--target", "outcome", *options, "--h", "1", "--k", "1"]) == 0
-    capsys.readouterr()
+def table() -> pd.DataFrame:
+    return new_table()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders with a table and a model of it, which tests copy."""
+    for name, text in (("plain", new_table().to_csv(index=False)), ("european", european())):
+        made = tmp_path_factory.getbasetemp() / "models" / name
+        made.mkdir(parents=True)
+        with contextlib.chdir(made):
+            Path("t.csv").write_text(text)
+            fair()
+    return made.parent
+
+
+@pytest.fixture
+def trained(folder: Path, models: Path) -> Path:
+    shutil.copytree(models / "plain", folder, dirs_exist_ok=True)
     return folder / "hgr-jax-fair" / "model.npz"
 
 
@@ -48,13 +73,14 @@ def expected(trained: Path, table: pd.DataFrame) -> np.ndarray:
     return FairMLPRegressor.load(trained).predict(x)
 
 
-def predict(
-    capsys: pytest.CaptureFixture[str], *arguments: object, status: int = 0
-) -> tuple[str, str]:
-    capsys.readouterr()
-    assert main(["predict", *map(str, arguments)]) == status
-    said = capsys.readouterr()
-    return said.out, said.err
+@pytest.fixture
+def predict(command: Command) -> Predict:
+    def run(*arguments: object, status: int = 0) -> tuple[str, str]:
+        said = command("predict", *arguments)
+        assert said.status == status, said.err
+        return said.out, said.err
+
+    return run
 
 
 def read(text: str) -> pd.DataFrame:
@@ -62,25 +88,23 @@ def read(text: str) -> pd.DataFrame:
     return pd.read_csv("read.csv")
 
 
-def test_predictions_of_new_rows(
-    trained: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predictions_of_new_rows(trained: Path, table: pd.DataFrame, predict: Predict) -> None:
     # Other rows, columns in another order, one more, and the target is not needed.
     new = table.iloc[5:20][["size", "kind", "day", "age"]].assign(note="x")
     new.to_parquet("new.parquet")
-    out, err = predict(capsys, trained, "new.parquet")
+    out, err = predict(trained, "new.parquet")
     assert err == ""
     np.testing.assert_allclose(read(out)["prediction"], expected(trained, new), rtol=1e-7)
 
 
 def test_rows_that_lack_an_input_have_no_prediction(
-    trained: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+    trained: Path, table: pd.DataFrame, predict: Predict
 ) -> None:
     table.loc[3, "size"] = np.nan
     table.loc[7, "kind"] = "mauve"
     table.loc[9, "day"] = None
     table.to_csv("new.csv", index=False)
-    out, err = predict(capsys, trained, "new.csv", "--out", "kept/p.csv")
+    out, err = predict(trained, "new.csv", "--out", "kept/p.csv")
     assert out == f"predictions: {Path('kept') / 'p.csv'}\n"
     assert err == (
         "note: kind: 1 row(s) hold 'mauve' or another text that the model has not seen\n"
@@ -91,9 +115,9 @@ def test_rows_that_lack_an_input_have_no_prediction(
     there = ~np.isnan(found)
     np.testing.assert_allclose(found[there], expected(trained, table[there]), rtol=1e-7)
 
-    out, err = predict(capsys, trained, "new.csv", "--out", "kept/p.csv", status=2)
+    out, err = predict(trained, "new.csv", "--out", "kept/p.csv", status=2)
     assert "kept/p.csv is there already: write to another file by --out, or over it by" in err
-    predict(capsys, trained, "t.csv", "--out", "kept/p.csv", "--force")
+    predict(trained, "t.csv", "--out", "kept/p.csv", "--force")
     assert not pd.read_csv("kept/p.csv")["prediction"].isna().any()
 
 
@@ -115,20 +139,18 @@ def test_rows_that_lack_an_input_have_no_prediction(
     ],
 )
 def test_columns_that_do_not_fit_are_one_line(
-    trained: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str], change, message: str
+    trained: Path, table: pd.DataFrame, predict: Predict, change, message: str
 ) -> None:
     change(table).to_csv("new.csv", index=False)
-    out, err = predict(capsys, trained, "new.csv", "--out", "p.csv", status=2)
+    out, err = predict(trained, "new.csv", "--out", "p.csv", status=2)
     assert (out, err.count("\n")) == ("", 1)
     assert message in err
     assert not Path("p.csv").exists()
 
 
-def test_models_that_cannot_be_read_are_one_line(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_that_cannot_be_read_are_one_line(trained: Path, predict: Predict) -> None:
     def refused(model: object) -> str:
-        out, err = predict(capsys, model, "t.csv", status=2)
+        out, err = predict(model, "t.csv", status=2)
         assert (out, err.count("\n")) == ("", 1)
         return err
 
@@ -150,9 +172,7 @@ def test_models_that_cannot_be_read_are_one_line(
     assert "does not say what the inputs of the model are (KeyError: 'inputs')" in refused(trained)
 
 
-def test_models_saved_by_estimators(
-    folder: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_saved_by_estimators(folder: Path, table: pd.DataFrame, predict: Predict) -> None:
     table[["age", "size"]].to_csv("t.csv", index=False)
     x = pd.read_csv("t.csv")
     label = np.where(table["outcome"] > 0, "=high", "low")
@@ -160,7 +180,7 @@ def test_models_saved_by_estimators(
         warnings.simplefilter("error")
         named = FairMLPClassifier(**SETTINGS).fit(x[["size", "age"]], label)
         named.save("named.npz")
-        out, err = predict(capsys, "named.npz", "t.csv")
+        out, err = predict("named.npz", "t.csv")
         assert err == ""
         found = read(out)
         assert list(found) == ["prediction", "probability of =high", "probability of low"]
@@ -171,52 +191,53 @@ def test_models_saved_by_estimators(
 
         plain = FairMLPRegressor(**SETTINGS).fit(x.to_numpy(), table["outcome"])
         plain.save("plain.npz")
-        out, err = predict(capsys, "plain.npz", "t.csv")
+        out, err = predict("plain.npz", "t.csv")
         np.testing.assert_allclose(read(out)["prediction"], plain.predict(x.to_numpy()), rtol=1e-7)
     x.assign(more=1.5).to_csv("wide.csv", index=False)
-    _, err = predict(capsys, "plain.npz", "wide.csv", status=2)
+    _, err = predict("plain.npz", "wide.csv", status=2)
     assert "wide.csv has 3 columns; plain.npz was fitted to an array of 2, in whose" in err
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
 def test_what_is_read_is_never_written_over(
-    trained: Path, capsys: pytest.CaptureFixture[str], force: tuple[str, ...]
+    trained: Path, predict: Predict, force: tuple[str, ...]
 ) -> None:
     described = trained.with_suffix(".json")
     Path("link.csv").symlink_to("t.csv")
     Path("hard.csv").hardlink_to("t.csv")
     kept = {path: path.read_bytes() for path in (trained, described, Path("t.csv"))}
     for out in (trained, described, "t.csv", "hgr-jax-fair/../t.csv", "link.csv", "hard.csv"):
-        said, err = predict(capsys, trained, "t.csv", "--out", out, *force, status=2)
+        said, err = predict(trained, "t.csv", "--out", out, *force, status=2)
         assert (said, err.count("\n")) == ("", 1)
         assert "write to another file by --out" in err
     described.unlink()
-    predict(capsys, trained, "t.csv", "--out", described, *force, status=2)
+    predict(trained, "t.csv", "--out", described, *force, status=2)
     assert not described.exists()
     del kept[described]
     assert kept == {path: path.read_bytes() for path in kept}
 
 
-def european(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A model of a file with semicolons, decimal commas and the day before the month."""
+def european() -> str:
+    """A table with semicolons, decimal commas and the day before the month."""
     rng = np.random.default_rng(0)
     rows = [
         f"{rng.integers(1, 10) + rng.integers(1, 1000) / 1000:.3f};{rng.integers(0, 90) / 10:.1f};"
         f"{1 + i % 28:02d}/{1 + i % 11:02d}/2024;{rng.integers(18, 80)};{rng.normal():.4f}"
         for i in range(60)
     ]
-    text = "\n".join(["size;mixed;day;age;outcome", *rows]) + "\n"
-    (folder / "t.csv").write_text(text.replace(".", ","))
-    options = ("--protected", "age", "--threshold", "0.9", "--hidden", "4", "--steps", "5")
-    assert main(["fair", "t.csv", "--target", "outcome", *options, "--h", "1", "--k", "1"]) == 0
-    capsys.readouterr()
+    return "\n".join(["size;mixed;day;age;outcome", *rows, ""]).replace(".", ",")
+
+
+@pytest.fixture
+def of_commas(folder: Path, models: Path) -> Path:
+    shutil.copytree(models / "european", folder, dirs_exist_ok=True)
     return folder / "hgr-jax-fair" / "model.npz"
 
 
 def test_rows_of_the_training_have_the_same_predictions_in_any_file(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, of_commas: Path, predict: Predict
 ) -> None:
-    model = european(folder, capsys)
+    model = of_commas
     known = json.loads(model.with_suffix(".json").read_text())["forms"]
     comma = {"kind": "numbers", "point": ","}
     assert known == {
@@ -225,67 +246,62 @@ def test_rows_of_the_training_have_the_same_predictions_in_any_file(
         "day": {"kind": "dates", "order": "dmy"},
         "age": comma,  # of which no number shows a point: as the others
     }
-    out, _ = predict(capsys, model, "t.csv")
+    out, _ = predict(model, "t.csv")
     whole = read(out)["prediction"].to_numpy()
     header, *lines = (folder / "t.csv").read_text().splitlines()
     early = [i for i, line in enumerate(lines) if int(line.split(";")[2][:2]) <= 12]
     assert len(early) > 20
     for rows in (early, early[:1]):
         (folder / "new.csv").write_text("\n".join([header, *(lines[i] for i in rows)]) + "\n")
-        out, _ = predict(capsys, model, "new.csv")
+        out, _ = predict(model, "new.csv")
         np.testing.assert_array_equal(read(out)["prediction"], whole[rows])
     columns = [line.split(";") for line in (lines[i] for i in early)]
     table = pd.DataFrame(columns, columns=header.split(";"))
     table.to_parquet("new.parquet")  # as texts
     table.to_json("new.json", orient="records")
     for name in ("new.parquet", "new.json"):
-        out, _ = predict(capsys, model, name)
+        out, _ = predict(model, name)
         np.testing.assert_array_equal(read(out)["prediction"], whole[early])
 
 
 def test_times_and_named_months_mean_the_same_in_any_file(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, predict: Predict, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = pd.DataFrame({"outcome": np.random.default_rng(0).normal(size=60), "age": range(60)})
     table["day"] = [f"{1 + i % 28:02d}-May-2024" for i in range(60)]
     table["at"] = [f"{i % 24}:{i % 60:02d}" for i in range(60)]
     table.to_csv("t.csv", index=False)
-    options = ("--protected", "age", "--threshold", "0.9", "--hidden", "4", "--steps", "5")
-    assert main(["fair", "t.csv", "--target", "outcome", *options, "--h", "1", "--k", "1"]) == 0
+    model = fair()
     said = capsys.readouterr().out
     assert "note: at: '0:00' is read as 0 (hours since midnight)\n" in said
     assert "note: day: '01-May-2024' is read as 2024-05-01 (with the name of the month)" in said
-    model = Path("hgr-jax-fair/model.npz")
     known = json.loads(model.with_suffix(".json").read_text())["forms"]
     assert known["day"] == {"kind": "dates", "order": "name"}
     assert known["at"] == {"kind": "times"}
-    whole, _ = predict(capsys, model, "t.csv")
+    whole, _ = predict(model, "t.csv")
     for new in (table[7:8], table[7:8].assign(at=["07:07:00"], day=["May 8, 2024"])):
         new.to_csv("new.csv", index=False)
-        out, _ = predict(capsys, model, "new.csv")
+        out, _ = predict(model, "new.csv")
         np.testing.assert_array_equal(read(out)["prediction"], read(whole)["prediction"][7:8])
     table.assign(at=7.5).to_csv("new.csv", index=False)
-    _, err = predict(capsys, model, "new.csv", status=2)
+    _, err = predict(model, "new.csv", status=2)
     assert "'at' holds numbers, for example 7.5; the model was trained on times (hours" in err
 
 
 def test_what_stood_for_missing_in_the_training_still_does(
-    folder: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+    folder: Path, table: pd.DataFrame, predict: Predict
 ) -> None:
     table.loc[3, "size"] = -999
     table.to_csv("t.csv", index=False)
-    options = ("--protected", "age", "--threshold", "0.9", "--hidden", "4", "--steps", "5")
-    options += ("--h", "1", "--k", "1", "--na", "-999")
-    assert main(["fair", "t.csv", "--target", "outcome", *options]) == 0
-    model = Path("hgr-jax-fair/model.npz")
-    out, err = predict(capsys, model, "t.csv")
+    model = fair("--na", "-999")
+    out, err = predict(model, "t.csv")
     assert err == "note: 1 row(s) lack an input and have no prediction\n"
     assert np.flatnonzero(read(out)["prediction"].isna()).tolist() == [3]
 
     known = json.loads(model.with_suffix(".json").read_text())
     del known["forms"]
     model.with_suffix(".json").write_text(json.dumps(known))
-    _, err = predict(capsys, model, "t.csv")
+    _, err = predict(model, "t.csv")
     assert "note: the model does not say how its numbers and dates were written" in err
 
 
@@ -301,40 +317,36 @@ def test_what_stood_for_missing_in_the_training_still_does(
     ],
 )
 def test_what_contradicts_the_training_is_no_other_number(
-    folder: Path, capsys: pytest.CaptureFixture[str], row: str, message: str
+    folder: Path, of_commas: Path, predict: Predict, row: str, message: str
 ) -> None:
-    model = european(folder, capsys)
     (folder / "new.csv").write_text(f"size;mixed;day;age\n{row}\n")
-    out, err = predict(capsys, model, "new.csv", status=2)
+    out, err = predict(of_commas, "new.csv", status=2)
     assert (out, err.count("\n")) == ("", 1)
     assert message in err
 
 
 def test_one_value_that_contradicts_is_missing(
-    trained: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+    trained: Path, table: pd.DataFrame, predict: Predict
 ) -> None:
     new = table.astype({"age": object})
     new.loc[4, "age"] = "2,698"  # training had no mark between thousands
     new.to_csv("new.csv", index=False)
-    out, err = predict(capsys, trained, "new.csv")
+    out, err = predict(trained, "new.csv")
     assert "39 of 40 are numbers, the rest is read as missing" in err
     assert np.flatnonzero(read(out)["prediction"].isna()).tolist() == [4]
     table.to_csv("comma.csv", index=False, sep=";", decimal=",")
-    predict(capsys, trained, "comma.csv", status=2)
-    out, _ = predict(capsys, trained, "comma.csv", "--decimal", ",")
+    predict(trained, "comma.csv", status=2)
+    out, _ = predict(trained, "comma.csv", "--decimal", ",")
     np.testing.assert_allclose(read(out)["prediction"], expected(trained, table), rtol=1e-7)
 
 
-def test_a_file_without_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_names(folder: Path, predict: Predict) -> None:
     rng = np.random.default_rng(0)
     np.savetxt("t.csv", rng.normal(size=(40, 3)), "%.4f", delimiter=",")
-    options = ("--no-header", "--target", "column 3", "--protected", "column 1")
-    settings = ("--threshold", "0.9", "--hidden", "4", "--steps", "5", "--h", "1", "--k", "1")
-    assert main(["fair", "t.csv", *options, *settings]) == 0
-    model = folder / "hgr-jax-fair" / "model.npz"
+    model = fair("--no-header", "--target", "column 3", "--protected", "column 1")
     named = ["column 1", "column 2", "column 3"]
     pd.read_csv("t.csv", names=named).to_csv("named.csv", index=False)
-    whole, _ = predict(capsys, model, "named.csv")
-    bare, _ = predict(capsys, model, "t.csv", "--no-header")
+    whole, _ = predict(model, "named.csv")
+    bare, _ = predict(model, "t.csv", "--no-header")
     assert len(read(bare)) == 40
     assert bare == whole

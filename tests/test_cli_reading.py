@@ -7,22 +7,18 @@ import gzip
 import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from cli_scan_support import Command
 
-from hgr_jax.cli.main import main
 from hgr_jax.cli.scan import harmless
 
 ROWS = 40
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+Run = Callable[..., str]
 
 
 @pytest.fixture
@@ -45,11 +41,14 @@ def table() -> pd.DataFrame:
     return frame
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    status = main(list(arguments))
-    said = capsys.readouterr()
-    assert status == 0, said.err
-    return said.out
+@pytest.fixture
+def run(command: Command) -> Callable[..., str]:
+    def printed(*arguments: str) -> str:
+        said = command(*arguments)
+        assert said.status == 0, said.err
+        return said.out
+
+    return printed
 
 
 SMALL = ("--h", "1", "--k", "1")
@@ -59,9 +58,7 @@ FAIR = (
 )
 
 
-def test_the_commands_read_what_scan_reads(
-    folder: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_read_what_scan_reads(folder: Path, table: pd.DataFrame, run: Run) -> None:
     names = ["priors" if name == "other" else name for name in table.columns]
     table.set_axis(names, axis=1).to_csv("t.csv", index=False)
     day = "note: screened: '01/01/2013' is read as 2013-01-01 (month, day, year)"
@@ -70,28 +67,26 @@ def test_the_commands_read_what_scan_reads(
         *(f"note: bail: {money}; 39 of 40 are numbers", "'-' in line 6", day),
         "note: priors (2): another column is called 'priors' too",
     )
-    done = run(capsys, "scan", "t.csv", *SMALL, "--target", "age", "--permutations", "9")
+    done = run("scan", "t.csv", *SMALL, "--target", "age", "--permutations", "9")
     assert all(note in done for note in (*notes, "note: column 1: it has no name")), done
-    done = run(capsys, "fair", "t.csv", *FAIR, *SMALL, "--drop", "column 1")
+    done = run("fair", "t.csv", *FAIR, *SMALL, "--drop", "column 1")
     assert all(note in done for note in notes), done
     assert "days since 2013-01-01" in done
     assert "39 rows; 1 with a missing or infinite value left out" in done
     described = json.loads(Path("hgr-jax-fair/model.json").read_text())
     assert {"column": "screened"} in described["inputs"]
     assert "days since 2013-01-01" in described["notes"]["screened"]
-    done = run(capsys, "pair", "t.csv", "screened", "bail", *SMALL)
+    done = run("pair", "t.csv", "screened", "bail", *SMALL)
     assert "screened and bail: 39 rows, 1 with a missing" in done
     assert all(note in done for note in notes[:3]), done
-    done = run(capsys, "pair", "t.csv", "priors", "column 1", *SMALL)
+    done = run("pair", "t.csv", "priors", "column 1", *SMALL)
     assert "note: priors: the first of 2 columns of this name" in done
 
 
-def test_a_pair_with_a_category(
-    folder: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pair_with_a_category(folder: Path, table: pd.DataFrame, run: Run) -> None:
     table["age"] += 20 * (table["sex"] == "Male")
     table.to_parquet("t.parquet")
-    done = run(capsys, "pair", "t.parquet", "sex", "age", "--h", "3", "--k", "1")
+    done = run("pair", "t.parquet", "sex", "age", "--h", "3", "--k", "1")
     lines = done.splitlines()
     expected = abs(np.corrcoef(table["sex"] == "Male", table["age"])[0, 1])
     assert float(lines[2].removeprefix("HGR-KB(3, 1)")) == pytest.approx(expected, abs=6e-5)
@@ -101,7 +96,7 @@ def test_a_pair_with_a_category(
 
 
 def test_pairs_that_cannot_be_are_one_line(
-    folder: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+    folder: Path, table: pd.DataFrame, command: Command
 ) -> None:
     table["name"] = [f"no {i}" for i in range(ROWS)]
     table.to_csv("t.csv", index=False)
@@ -110,44 +105,37 @@ def test_pairs_that_cannot_be_are_one_line(
         (("name", "age"), "column 'name' cannot be used: text with 40 levels"),
         (("sax", "age"), "has no column 'sax'; did you mean"),
     ):
-        assert main(["pair", "t.csv", *names]) == 2
-        said = capsys.readouterr().err
-        assert message in said
-        assert said.count("\n") == 1
+        said = command("pair", "t.csv", *names)
+        assert message in said.err
+        assert (said.status, said.err.count("\n")) == (2, 1)
 
 
-def test_options_of_reading(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_reading(folder: Path, run: Run) -> None:
     rows = [f"{i},{i % 7};{i * i % 5}" for i in range(ROWS)]
     Path("t.csv").write_text("\n".join([*rows, "-999;1", "none given;2", ""]))
     options = ("--no-header", "--decimal", ",", "--na", "-999", "--na", "none given")
-    done = run(capsys, "pair", "t.csv", "column 1", "column 2", *options, *SMALL)
+    done = run("pair", "t.csv", "column 1", "column 2", *options, *SMALL)
     assert "column 1 and column 2: 40 rows, 2 with a missing or infinite value left out" in done
-    done = run(capsys, "scan", "t.csv", *options, *SMALL)
+    done = run("scan", "t.csv", *options, *SMALL)
     assert "t.csv: 1 pair of 2 columns, 42 rows" in done
     assert "note" not in done
 
 
-def test_columns_and_drop(
-    folder: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_columns_and_drop(folder: Path, table: pd.DataFrame, run: Run) -> None:
     table.to_csv("t.csv", index=False)
-    done = run(
-        capsys, "scan", "t.csv", "--columns", "age", "priors", "sex", "--drop", "sex", *SMALL
-    )
+    done = run("scan", "t.csv", "--columns", "age", "priors", "sex", "--drop", "sex", *SMALL)
     assert "1 pair of 2 columns" in done
-    done = run(capsys, "fair", "t.csv", *FAIR, *SMALL, "--columns", "priors")
+    done = run("fair", "t.csv", *FAIR, *SMALL, "--columns", "priors")
     assert "protected age, 2 inputs" in done
 
 
-def test_standard_input_and_packed_files(
-    folder: Path, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_standard_input_and_packed_files(folder: Path, table: pd.DataFrame, run: Run) -> None:
     body = gzip.compress(table[["age", "priors"]].to_csv(index=False).encode())
     Path("t.csv.gz").write_bytes(body)
-    assert "t.csv.gz: 1 pair" in run(capsys, "scan", "t.csv.gz", *SMALL)
+    assert "t.csv.gz: 1 pair" in run("scan", "t.csv.gz", *SMALL)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
-        assert "standard input: 1 pair" in run(capsys, "scan", "-", *SMALL, "--force")
+        assert "standard input: 1 pair" in run("scan", "-", *SMALL, "--force")
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r"])
@@ -156,9 +144,9 @@ def test_names_that_a_spreadsheet_would_run(begin: str) -> None:
     assert harmless(f"x{begin}") == f"x{begin}"
 
 
-def test_the_names_in_the_file_of_pairs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_names_in_the_file_of_pairs(folder: Path, run: Run) -> None:
     pd.DataFrame({"=1+1": range(ROWS), "b": np.arange(ROWS) % 7}).to_csv("t.csv", index=False)
-    run(capsys, "scan", "t.csv", *SMALL)
+    run("scan", "t.csv", *SMALL)
     with open("hgr-jax-scan/pairs.csv") as file:
         assert [row["a"] for row in csv.DictReader(file)] == ["'=1+1"]
     assert pd.read_parquet("hgr-jax-scan/pairs.parquet")["a"].tolist() == ["=1+1"]

@@ -13,12 +13,11 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from cli_scan_support import COMMAND, environment
+from cli_scan_support import COMMAND, Command, environment
 from html_support import full_names
 
 import hgr_jax
 from hgr_jax import Scan
-from hgr_jax.cli.main import main
 from hgr_jax.cli.report import _curve
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.scanning.fits import HostTransformation
@@ -189,7 +188,7 @@ def test_the_page_in_a_browser(page: Any, ran: Ran) -> None:
     order = page.locator("#headers th[aria-sort]")
     assert order.text_content().strip() == "excess"
     assert order.get_attribute("aria-sort") == "descending"
-    assert "what is not monotone" in order.get_attribute("title")
+    assert "the non-monotone part" in order.get_attribute("title")
     header = page.locator("#headers th").nth(12)
     assert header.text_content().strip() == "rows"
     header.locator("button").click()
@@ -202,21 +201,17 @@ def test_the_page_in_a_browser(page: Any, ran: Ran) -> None:
         assert page.locator("#count").text_content() == f"{count} of 10 pairs"
 
 
-def test_options_on_a_parquet_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_on_a_parquet_file(folder: Path, command: Command) -> None:
     table = columns(15)
     data = {name: table[name] for name in ("speed", "drag", MONEY)}
     data |= {"level": np.arange(15) % 3, "far": np.exp(40 * table["speed"])}
     pd.DataFrame(data).to_parquet("t.parquet")
-    status = main(
-        [
-            *("scan", "t.parquet", "--target", MONEY, "--target", "far", "--rank"),
-            *("--categories", "level", "--sort", "pvalue", "--top", "2", "--h", "2", "--k", "2"),
-            *("--permutations", "99", "--seed", "7", "--out", "some/where"),
-        ]
+    said = command(
+        *("scan", "t.parquet", "--target", MONEY, "--target", "far", "--rank"),
+        *("--categories", "level", "--sort", "pvalue", "--top", "2", "--h", "2", "--k", "2"),
+        *("--permutations", "99", "--seed", "7", "--out", "some/where"),
     )
-    said = capsys.readouterr()
-    assert status == 0
-    assert said.err == ""
+    assert (said.status, said.err) == (0, "")
     assert "t.parquet: 7 pairs of 5 columns, 15 rows" in said.out
     assert "of degree 2 and 2 of ranks" in said.out
     assert "Pairs by smallest p-value" in said.out
@@ -249,15 +244,14 @@ def test_options_on_a_parquet_file(folder: Path, capsys: pytest.CaptureFixture[s
     assert not np.array_equal(again.pvalue, other.pvalue, equal_nan=True)
 
 
-def test_given_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_given_columns(folder: Path, command: Command) -> None:
     table = columns(60)
     data = {name: table[name] for name in ("speed", "drag", MONEY)}
     data |= {"level": np.array(["a", "b", "c"] * 20), "far": table["speed"] ** 2}
     pd.DataFrame(data).to_csv("t.csv", index=False)
     options = ("--h", "2", "--k", "2", "--permutations", "99", "t.csv")
-    assert main(["scan", "--given", "level", "--given", "speed", *options]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
+    said = command("scan", "--given", "level", "--given", "speed", *options)
+    assert (said.status, said.err) == (0, "")
     assert "of degree 2 and 2, given level, speed\nskipped: " in said.out
     assert "skipped: speed: it is given\n" in said.out
     kept = Scan.load("hgr-jax-scan/scan.npz")
@@ -269,17 +263,16 @@ def test_given_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     np.testing.assert_array_equal(kept.pvalue, again.pvalue)
     assert np.isnan(again.correlation[again.names.index("far"), again.names.index(MONEY)])
     assert '"given","speed, level"' in Path("hgr-jax-scan/report.html").read_text()
-    assert main(["scan", "--given", "mass", "--force", *options]) == 2
-    assert "given 'mass' is not a column; there are speed, drag" in capsys.readouterr().err
+    said = command("scan", "--given", "mass", "--force", *options)
+    assert said.status == 2
+    assert "given 'mass' is not a column; there are speed, drag" in said.err
     # Of chosen columns, those that are given need not be named twice.
     chosen = ("--columns", "drag", "far", "--given", "level", "--given", "level", "--force")
-    assert main(["scan", "t.csv", *options[:-1], *chosen]) == 0
-    assert "1 pair of 2 columns, 60 rows, polynomials of degree 2 and 2, given level\n" in (
-        capsys.readouterr().out
-    )
+    said = command("scan", "t.csv", *options[:-1], *chosen)
+    assert "1 pair of 2 columns, 60 rows, polynomials of degree 2 and 2, given level\n" in said.out
 
 
-def test_no_column_of_a_csv_file_stops_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_column_of_a_csv_file_stops_it(folder: Path, command: Command) -> None:
     rng = np.random.default_rng(0)
     days = pd.Timestamp("2024-05-01") + pd.to_timedelta(rng.permutation(20), unit="D")
     table = pd.DataFrame({"day": days.astype(str), "y": (days.day_of_year - 130.0) ** 2})
@@ -287,9 +280,8 @@ def test_no_column_of_a_csv_file_stops_it(folder: Path, capsys: pytest.CaptureFi
     table.insert(0, "y", rng.normal(size=20), allow_duplicates=True)
     table.to_csv("t.csv")  # with an index, which has no name
     options = ("--h", "2", "--k", "2", "--top", "1", "--sort", "correlation")
-    assert main(["scan", *options, "--target", "y (2)", "t.csv"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
+    said = command("scan", *options, "--target", "y (2)", "t.csv")
+    assert (said.status, said.err) == (0, "")
     assert "t.csv: 3 pairs of 4 columns, 20 rows" in said.out
     assert listed(said.out)[0].split()[1:5] == ["day", "y", "(2)", "1.000"]
     pairs = pd.read_csv("hgr-jax-scan/pairs.csv")

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import select
-import signal
-import subprocess
-import termios
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from cli_scan_support import COMMAND, environment
+from cli_scan_support import Command
 
 from hgr_jax import Scan
-from hgr_jax.cli.main import main
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_any
 
 
-def test_nothing_to_scan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_scan(folder: Path, command: Command) -> None:
     lines = [f"1,x,,name {i},{i}" for i in range(20)]
     (folder / "t.csv").write_text("\n".join(["one,same,none,name,number", *lines, ""]))
     (folder / "out").mkdir()
     (folder / "out" / "heat_map.png").write_bytes(b"of an earlier scan")
-    assert main(["scan", "t.csv", "--out", "out", "--force"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
+    said = command("scan", "t.csv", "--out", "out", "--force")
+    assert (said.status, said.err) == (0, "")
     assert "0 pairs of 1 column, 20 rows" in said.out
     for reason in (
         "one: every value that is present is 1",
@@ -75,7 +67,7 @@ def parquet(path: Path, names: list[str], *values: list[Any]) -> None:
 )
 def test_what_cannot_be_done_is_one_line(
     folder: Path,
-    capsys: pytest.CaptureFixture[str],
+    command: Command,
     name: str,
     content: bytes | str | None,
     options: tuple[str, ...],
@@ -85,26 +77,12 @@ def test_what_cannot_be_done_is_one_line(
         Path(name).mkdir()
     elif isinstance(content, bytes):
         Path(name).write_bytes(content)
-    try:
-        status = main(["scan", name, *options])
-    except SystemExit as leaving:
-        status = leaving.code
-    said = capsys.readouterr()
-    assert status == 2
-    assert said.out == ""
+    said = command("scan", name, *options)
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
     assert said.err.startswith(("hgr-jax: error: ", "hgr-jax scan: error: "))
     assert message in said.err
-    assert said.err.count("\n") == 1
     assert "\x1b" not in said.err
     assert not Path("hgr-jax-scan").exists()
-
-
-def test_a_fault_of_a_process_is_one_line(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, "none.csv"], cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "hgr-jax: error: no such file: none.csv\n"
 
 
 class TestParquetFiles:
@@ -132,38 +110,8 @@ class TestParquetFiles:
         assert list(read_any("year=2020/t.parquet").columns) == ["x"]
 
 
-def test_a_folder_that_cannot_be_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_written(folder: Path, command: Command) -> None:
     (folder / "t.csv").write_text("x,y\n1,2\n1,3\n")
-    assert main(["scan", "t.csv", "--out", "t.csv"]) == 2
-    assert capsys.readouterr().err.startswith("hgr-jax: error: cannot write to t.csv: it is a file")
-
-
-def test_interruption_ends_with_130_and_no_file(tmp_path: Path) -> None:
-    pd.DataFrame(np.random.default_rng(0).normal(size=(40, 30))).add_prefix("c").to_csv(
-        tmp_path / "t.csv", index=False
-    )
-    terminal, inside = os.openpty()
-    termios.tcsetwinsize(inside, (24, 80))  # tqdm hides its bar where no line is
-    process = subprocess.Popen(
-        [*COMMAND, "t.csv", "--permutations", "1000000"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=inside,
-        text=True,
-    )
-    os.close(inside)
-    shown = b""
-    while b"0/435" not in shown:  # the bar, when the work begins
-        assert process.poll() is None, shown
-        assert select.select([terminal], [], [], 120)[0], shown
-        shown += os.read(terminal, 1000)
-    process.send_signal(signal.SIGINT)
-    printed, _ = process.communicate(timeout=60)
-    shown = os.read(terminal, 10_000)
-    os.close(terminal)
-    assert process.returncode == 130
-    assert shown.replace(b"\r", b"").endswith(b"\nhgr-jax: interrupted\n")
-    assert b"Traceback" not in shown
-    assert printed == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+    said = command("scan", "t.csv", "--out", "t.csv")
+    assert said.status == 2
+    assert said.err.startswith("hgr-jax: error: cannot write to t.csv: it is a file")

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from hgr_jax import Scan
-from hgr_jax.cli.main import main
-from tests.cli_scan_support import folder as folder
+from tests.cli_scan_support import Command
 from tests.stream_support import mixed, of_batches, parts_of
 
 
@@ -23,32 +22,30 @@ def parts(folder: Path) -> Path:
     return path
 
 
-def test_a_folder_and_a_pattern(parts: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scan", "parts", "--out", "one", "--drop", "skewed", "--h", "3", "--k", "3"]) == 0
-    shown = capsys.readouterr().out
+def test_a_folder_and_a_pattern(parts: Path, command: Command) -> None:
+    shown = command(
+        *["scan", "parts", "--out", "one", "--drop", "skewed", "--h", "3", "--k", "3"]
+    ).out
     assert "parts: 15 pairs of 6 columns, 600 rows, polynomials of degree 3 and 3" in shown
     assert "batch by batch" not in shown  # so few rows are scanned in memory
     assert {path.name for path in Path("one").iterdir()} >= {"report.html", "pairs.csv", "scan.npz"}
     page = Path("one/report.html").read_text(encoding="utf-8")
     assert "600" in page
-    assert main(["scan", "parts/p*.parquet", "--out", "other", "--target", "kind"]) == 0
+    command("scan", "parts/p*.parquet", "--out", "other", "--target", "kind")
     found = Scan.load("other/scan.npz")
     assert {"kind"} <= {name for i in found.pairs[0] for name in [found.names[i]]}
     assert len(found) == 6
 
 
 def test_batches_are_those_of_the_whole(
-    parts: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    parts: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["scan", "parts", "--h", "2", "--k", "2", "--out"]
-    assert main([*arguments, "whole"]) == 0
-    assert "batch by batch" not in capsys.readouterr().out
+    assert "batch by batch" not in command(*arguments, "whole").out
     of_batches(100, monkeypatch)
-    assert main([*arguments, "batches"]) == 0
-    shown = capsys.readouterr().out
+    shown = command(*arguments, "batches").out
     assert "read batch by batch: ranks, pictures and single rows are by 600 rows" in shown
-    assert main([*arguments, "ranked", "--rank"]) == 0  # which needs all rows
-    assert "batch by batch" not in capsys.readouterr().out
+    assert "batch by batch" not in command(*arguments, "ranked", "--rank").out  # needs all rows
     whole, batches = (Scan.load(f"{name}/scan.npz") for name in ("whole", "batches"))
     np.testing.assert_allclose(batches.correlation, whole.correlation, atol=1e-9)
 
@@ -66,19 +63,17 @@ def test_batches_are_those_of_the_whole(
         (["parts", "--out", "parts/p0.parquet"], "it is a file"),
     ],
 )
-def test_faults(
-    parts: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["scan", *arguments]) == 2
-    assert message in capsys.readouterr().err
+def test_faults(parts: Path, arguments: list[str], message: str, command: Command) -> None:
+    said = command("scan", *arguments)
+    assert said.status == 2
+    assert message in said.err
 
 
-def test_a_file_of_another_kind(parts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_kind(parts: Path, command: Command) -> None:
     mixed(rows=50).assign(far="text").to_parquet(parts / "p2.parquet")
-    assert main(["scan", "parts"]) == 2
-    assert "p2.parquet: column 'far' holds text, and numbers in what was read before" in (
-        capsys.readouterr().err
-    )
+    said = command("scan", "parts")
+    assert said.status == 2
+    assert "p2.parquet: column 'far' holds text, and numbers in what was read before" in said.err
     pd.DataFrame({"x": [1.0]}).to_json(parts / "t.json")  # is none of the files that are read
     (parts / "p2.parquet").unlink()
-    assert main(["scan", "parts", "--h", "1", "--k", "1"]) == 0
+    assert command("scan", "parts", "--h", "1", "--k", "1").status == 0

@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hgr_jax.datasets import (
-    DatasetError,
-    load_adult,
-    load_census,
-    load_communities,
-)
+from hgr_jax.datasets import DatasetError, load_adult, load_census, load_communities
 from hgr_jax.datasets.download import REGISTRY, fetch
 
 COUNTIES = "acs2015_county_data.csv"
@@ -215,15 +210,6 @@ def test_a_download_that_fails_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == [COUNTIES]
 
 
-def test_a_corrupt_file_in_the_cache_is_downloaded_anew(
-    server: Server, real: Path, tmp_path: Path
-) -> None:
-    (tmp_path / COUNTIES).write_bytes((real / COUNTIES).read_bytes()[:1000])
-    assert fetch(COUNTIES, cache=tmp_path, address=server.address) == tmp_path / COUNTIES
-    assert (tmp_path / COUNTIES).read_bytes() == (real / COUNTIES).read_bytes()
-    assert server.asked == [COUNTIES]
-
-
 def test_ctrl_c_while_downloading_leaves_nothing(server: Server, tmp_path: Path) -> None:
     server.way = "interrupted"
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -255,12 +241,6 @@ def test_a_cache_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_a_cache_that_cannot_be_written_may_hold_the_file(
-    real: Path, closed: str, no_variable: None
-) -> None:
-    assert fetch(COUNTIES, cache=real, address=closed) == real / COUNTIES
-
-
 def test_the_cache_is_that_of_the_user(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,10 +267,3 @@ def test_address_must_be_one_of_http(tmp_path: Path) -> None:
     for text in ("", "file:///data", "example.org/data"):
         with pytest.raises(ValueError, match=r"address must start with .* use folder="):
             load_adult(cache=tmp_path, address=text)
-
-
-def test_the_publishers_addresses_are_complete() -> None:
-    for name, file in REGISTRY.items():
-        assert file.url.startswith("https://")
-        assert file.url.endswith(name)
-        assert len(bytes.fromhex(file.sha256)) == 32

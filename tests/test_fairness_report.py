@@ -11,14 +11,7 @@ from scipy import stats
 from sklearn.metrics import r2_score, roc_auc_score
 
 import hgr_jax
-from hgr_jax.fairness import (
-    KB,
-    FairMLPClassifier,
-    History,
-    corrected,
-    didi,
-    report,
-)
+from hgr_jax.fairness import KB, FairMLPClassifier, History, corrected, didi, report
 from hgr_jax.plotting import plot_history, plot_predictions
 
 
@@ -49,9 +42,7 @@ def in_float64() -> AbstractContextManager[None]:
     return jax.enable_x64(True)
 
 
-def test_probabilities_are_scored_by_the_area_under_the_curve(
-    rows: tuple[np.ndarray, ...],
-) -> None:
+def test_probabilities_are_scored_by_the_area_under_the_curve(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
     probability = np.round(1 / (1 + np.exp(-prediction)), 2)  # with ties
     label = (y > 0.5).astype(int)

@@ -22,7 +22,7 @@ from html_support import (
     texts,
 )
 
-from hgr_jax.cli.html.contents import Curve, Detail
+from hgr_jax.cli.html.page import Curve, Detail
 
 
 def exact(page: Any, column: int) -> list[float]:

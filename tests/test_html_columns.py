@@ -12,8 +12,7 @@ import pytest
 from html_support import NAMES, Open, detail, scan
 
 import hgr_jax
-from hgr_jax.cli.html.contents import HtmlPage, Profile, Sample
-from hgr_jax.cli.html.page import render
+from hgr_jax.cli.html.page import HtmlPage, Profile, Sample, render
 from hgr_jax.cli.report import DETAILS, as_date, as_report, copies_of, profiles_of
 
 ROWS = 400

@@ -25,7 +25,7 @@ from bench.paper.output import Output
 from hgr_jax.fairness import MLP, FairTrainer, Penalty
 
 NEED_TABLES = {
-    *("monotonicity", "importance", "causality", "results", "heldout", "calibration", "history"),
+    *("monotonicity", "importance", "causality", "results", "heldout", "calibration", "history")
 }
 
 
@@ -33,8 +33,7 @@ SLOW = {"correlations", "determinism", "heldout", "history", "properties", "resu
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in paper.EXPERIMENTS],
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in paper.EXPERIMENTS]
 )
 def test_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if name in NEED_TABLES and data_folder() is None:
@@ -185,21 +184,6 @@ def test_tables_are_prepared_as_in_the_paper() -> None:
     for table in (census, communities, adult):
         assert np.isfinite(table.x).all()
         assert len(table.x) == len(tables.pair(table)[0]) == len(tables.pair(table)[1])
-
-
-def test_a_folder_that_cannot_be_made_ends_with_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "file"
-    file.write_text("")
-    assert paper.main(["overfitting", "--quick", "--out", str(file / "in")]) == 2
-    assert "cannot write into" in capsys.readouterr().err
-
-
-def test_an_unknown_experiment_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        paper.main(["spiral"])
-    assert "invalid choice: 'spiral'" in capsys.readouterr().err
 
 
 @pytest.fixture

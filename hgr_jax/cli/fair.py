@@ -19,6 +19,7 @@ from hgr_jax import fairness
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._version import __version__
+from hgr_jax.cli.options import FairOptions
 from hgr_jax.cli.outputs import print_messages, save_shown, step_shown
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import KB, SK, Certificate, FairnessReport, NoSolutionFound, Penalty, report
@@ -42,34 +43,9 @@ A small HGR is not fairness: it says nothing of errors, of harms, of decisions t
 the prediction, or of attributes that are not protected here."""
 
 
-@dataclasses.dataclass(frozen=True)
-class FairOptions:
-    """The options of the command, by their names."""
-
-    target: str
-    protected: str
-    threshold: float
-    penalty: str = "kb"
-    guarantee: float | None = None
-    h: int = 5
-    k: int = 5
-    hidden: tuple[int, ...] = (32, 32)
-    steps: int = 500
-    batch_size: int | None = None
-    learning_rate: float = 1e-3
-    validation: float = 0.2
-    seed: int = 0
-
-    @property
-    def measure(self) -> str:
-        """The name of the constrained measure."""
-        return f"HGR-KB({self.h}, {self.k})" if self.penalty == "kb" else f"HGR-SK({self.k})"
-
-    @property
-    def constraint(self) -> Penalty:
-        """The penalty of the second model."""
-        statistic = KB(self.h, self.k) if self.penalty == "kb" else SK(self.k)
-        return Penalty(statistic, self.threshold)
+def _constraint(options: FairOptions) -> Penalty:
+    statistic = KB(options.h, options.k) if options.penalty == "kb" else SK(options.k)
+    return Penalty(statistic, options.threshold)
 
 
 def report_training(path: Path, options: FairOptions, reading: Reading, folder: Path) -> None:
@@ -177,7 +153,7 @@ def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
     )
     models = []
     watched = Penalty(KB(options.h, options.k), threshold=None)
-    for penalty, guarantee in ((watched, None), (options.constraint, options.guarantee)):
+    for penalty, guarantee in ((watched, None), (_constraint(options), options.guarantee)):
         with_constraint = f"with {options.measure} constrained"
         print(
             f"training {with_constraint if penalty.penalised else 'without a constraint'}",
@@ -253,7 +229,7 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
             " nothing depends on it:\ntry a smaller --learning-rate, or a higher --threshold"
         )
     chance = [
-        measured(options.constraint, rng.permutation(test.z), predicted) for _ in range(SHUFFLES)
+        measured(_constraint(options), rng.permutation(test.z), predicted) for _ in range(SHUFFLES)
     ]
     return (
         f"{conclusion}with {printable(options.protected)} shuffled, so that nothing depends on it,"

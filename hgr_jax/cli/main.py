@@ -11,7 +11,7 @@ from typing import Any
 
 from hgr_jax._optional import require
 from hgr_jax.cli.interrupts import leaving_on_interrupt
-from hgr_jax.cli.options import command_parser
+from hgr_jax.cli.options import FairOptions, ScanOptions, command_parser
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, check_readable
 from hgr_jax.tables.sources import names_several
@@ -62,16 +62,16 @@ def _run(options: argparse.Namespace) -> int:
         if options.command != "scan" or not names_several(path):
             check_readable(path)
     if options.command in outputs.WRITTEN:
-        names = outputs.WRITTEN[options.command]
-        for name in names:
-            outputs.check_not_read(options.out / name, inputs, another="folder")
+        written = [options.out / name for name in outputs.WRITTEN[options.command]]
+        for path in written:
+            outputs.check_not_read(path, inputs, another="folder")
         if not options.force:
-            outputs.check_unwritten(options.out, names)
+            outputs.check_absent(written, "of an earlier run", "folder")
     reading = _options_of(options, Reading)
     if options.command == "fair":
         from hgr_jax.cli import fair
 
-        chosen = _options_of(options, fair.FairOptions)
+        chosen = _options_of(options, FairOptions)
         fair.report_training(options.file, chosen, reading, options.out)
         return 0
     if options.command == "predict":
@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace) -> int:
         if options.out:
             outputs.check_not_read(options.out, [*inputs, predict.description_of(options.model)])
             if not options.force:
-                outputs.check_absent(options.out)
+                outputs.check_absent([options.out], "there already", "file")
         predict.report_predictions(options.model, options.file, reading, options.out)
         return 0
 
@@ -88,10 +88,9 @@ def _run(options: argparse.Namespace) -> int:
 
     with jax.enable_x64(True):
         if options.command == "demo":
-            settings = scan.ScanOptions(options.h, options.k, top=options.top, open=options.open)
-            pair.report_scan_demo(settings, options.out)
+            pair.report_scan_demo(_options_of(options, ScanOptions), options.out)
         elif options.command == "scan":
-            chosen = _options_of(options, scan.ScanOptions)
+            chosen = _options_of(options, ScanOptions)
             scan.report_file(options.file, chosen, options.out, reading)
         else:
             columns = (options.column_a, options.column_b)

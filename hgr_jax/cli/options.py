@@ -3,116 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from hgr_jax._checks import MAX_DEGREE
 from hgr_jax._version import __version__
 from hgr_jax.tables.faults import printable
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that reports wrong options in one line, like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {printable(message)}; see {self.prog} --help\n")
-
-
-def command_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    parser = _Parser(
-        prog="hgr-jax",
-        description="HGR maximal correlation with polynomial kernels.",
-    )
-    parser.add_argument("--version", action="version", version=f"hgr-jax {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    demo = commands.add_parser(
-        "demo",
-        help="all pairs of a real table, and a training under a constraint",
-        description=(
-            "All pairs of the breast-cancer table that scikit-learn ships (30 measurements of"
-            " 569 patients): which pairs depend on each other in ways that Pearson misses. Then a"
-            " network on its diabetes table, before and after its prediction is kept from"
-            " depending on age."
-        ),
-    )
-    demo.add_argument("--top", type=_positive, default=10, help="pairs to list (default 10)")
-    _add_out(demo, "hgr-jax-demo", "folder for the report and pictures")
-    _add_open(demo)
-
-    scan = commands.add_parser(
-        "scan",
-        help="all pairs of columns of a file, with p-values",
-        description=(
-            "HGR-KB of every pair of columns of a file, with p-values: a ranked table here, the"
-            " pairs as CSV and Parquet, a heat map, and a report to open in a browser. Dates are"
-            " numbers, other text is categories; missing values are left out pair by pair."
-        ),
-    )
-    _add_scan_options(scan)
-
-    pair = commands.add_parser(
-        "pair",
-        help="two columns of a file",
-        description="HGR-KB, HGR-SK and Pearson of two columns of a file, with a picture.",
-    )
-    _add_file(pair)
-    pair.add_argument("column_a", metavar="COL_A", help="name of the first column")
-    pair.add_argument("column_b", metavar="COL_B", help="name of the second column")
-    _add_reading(pair)
-    _add_out(pair, "hgr-jax-pair", "folder for the picture", force=False)
-
-    fair = commands.add_parser(
-        "fair",
-        help="train a network whose predictions depend only so much on a protected column",
-        description=(
-            "Train a network on a file twice, without and with a bound on HGR of a protected"
-            " column and the prediction, and report both on training and validation rows. All"
-            " other columns are inputs, the protected one too; text is one-hot encoded. The target"
-            " is numbers (regression) or has two values (classification)."
-        ),
-    )
-    _add_fair_options(fair)
-
-    predict = commands.add_parser(
-        "predict",
-        help="predictions of a saved model for the rows of a file",
-        description=(
-            "Predictions of a model that `hgr-jax fair` wrote, or that `save` of an estimator did,"
-            " for the rows of a file, as CSV: a line for each row, and of a classification the"
-            " probability of each class. A row that lacks an input has none."
-        ),
-    )
-    _add_predict_options(predict)
-
-    completion = commands.add_parser(
-        "completion",
-        help="completion of these commands and options in a shell",
-        description=(
-            "Print the script that makes a shell complete these commands, options and file names;"
-            ' for bash, have ~/.bashrc run: eval "$(hgr-jax completion bash)"'
-        ),
-    )
-    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
-
-    pairs = (("first column", "second column"), ("protected column", "prediction"))
-    degrees = ((demo, 3, pairs[0]), (scan, 5, pairs[0]), (pair, 5, pairs[0]), (fair, 5, pairs[1]))
-    for command, degree, of in degrees:
-        for option, which in zip(("--h", "--k"), of, strict=True):
-            _add_option(command, option, _degree_option, degree, f"degree for the {which}")
-    return parser
-
-
-def _add_option(
-    command: argparse.ArgumentParser, name: str, kind: Any, default: Any, text: str, **more: Any
-) -> None:
-    """Add an option whose help ends in its default, or in ``shown``."""
-    ending = "" if default is None else f" (default {more.pop('shown', default)})"
-    command.add_argument(name, type=kind, default=default, help=text + ending, **more)
-
 
 _FILES = {
     "bash": "_shtab_compgen_files",
@@ -125,154 +24,6 @@ _FOLDERS = {
     "fish": "(__fish_complete_directories)",
 }
 """How shtab completes names of files and folders in each shell."""
-
-
-def _add_path(
-    command: argparse.ArgumentParser, name: str, completion: Mapping[str, str], **options: Any
-) -> None:
-    """Add an argument that a shell completes as the name of a file or folder."""
-    action: Any = command.add_argument(name, **options)
-    action.complete = completion
-
-
-def _add_file(command: argparse.ArgumentParser, *, also: str = "") -> None:
-    text = "CSV, Parquet, Feather, JSON or .xlsx, perhaps in .gz or .zip; - for standard input"
-    _add_path(command, "file", _FILES, type=Path, metavar="FILE", help=text + also)
-
-
-def _add_out(
-    command: argparse.ArgumentParser, folder: str, text: str, *, force: bool = True
-) -> None:
-    text = f"{text} (default {folder})"
-    _add_path(command, "--out", _FOLDERS, type=_path, default=Path(folder), help=text)
-    if force:
-        text = "write over the files of an earlier run"
-        command.add_argument("--force", action="store_true", help=text)
-
-
-def _add_open(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--open", action="store_true", help="open the report in the browser")
-
-
-def _add_choice_of_columns(command: argparse.ArgumentParser, only: str) -> None:
-    several = functools.partial(
-        command.add_argument, nargs="+", action="extend", default=[], metavar="COLUMN"
-    )
-    several("--columns", help=only)
-    several("--drop", help="columns to ignore")
-
-
-def _add_reading(command: argparse.ArgumentParser) -> None:
-    """Add the options of `Reading` that are not a choice of columns."""
-    command.set_defaults(columns=[], drop=[])
-    command.add_argument(
-        "--na",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="a text that stands for a missing value, beside the usual ones; may be given again",
-    )
-    command.add_argument(
-        "--decimal",
-        choices=(".", ","),
-        metavar="POINT",
-        help="decimal point of all numbers: . or , (default: inferred)",
-    )
-    command.add_argument(
-        "--no-header",
-        dest="header",
-        action="store_false",
-        help="the first line is data; columns are called 'column 1', 'column 2', ...",
-    )
-
-
-def _add_scan_options(scan: argparse.ArgumentParser) -> None:
-    add = functools.partial(_add_option, scan)
-    several = functools.partial(scan.add_argument, action="append", default=[], metavar="COLUMN")
-    _add_file(
-        scan, also="; or a folder of CSV and Parquet files, or a pattern such as 'part-*.csv'"
-    )
-    several("--target", help="only pairs with this column; may be given several times")
-    several("--given", help="remove what this column explains; may be given several times")
-    several(
-        "--categories", help="a column of numbers to read as a category; may be given several times"
-    )
-    _add_choice_of_columns(scan, "the only columns to scan")
-    _add_reading(scan)
-    scan.add_argument("--rank", action="store_true", help="replace numbers by their ranks")
-    add("--top", _positive, 20, "pairs to list")
-    scan.add_argument(
-        "--keep",
-        type=_positive,
-        metavar="N",
-        help="for a table of thousands of columns, in memory: test all pairs, but keep only the"
-        " first N, by p-value unless --sort is correlation or excess",
-    )
-    _add_path(
-        scan,
-        "--checkpoint",
-        _FOLDERS,
-        type=_path,
-        metavar="FOLDER",
-        help="with --keep, or for files that are read batch by batch: save the progress there, so"
-        " that an interrupted run can continue",
-    )
-    add(
-        "--sort",
-        str,
-        "rank_excess",
-        "by HGR-KB of ranks above |Spearman|, by HGR-KB, by its excess over |Pearson|, or by"
-        " p-value",
-        choices=("rank_excess", "correlation", "excess", "pvalue"),
-    )
-    add("--permutations", _positive, 999, "permutations of a p-value that needs them", metavar="N")
-    add("--seed", _seed, 0, "of the permutations", metavar="N")
-    _add_out(scan, "hgr-jax-scan", "folder for the report, the pairs and the picture")
-    _add_open(scan)
-
-
-def _add_fair_options(fair: argparse.ArgumentParser) -> None:
-    add = functools.partial(_add_option, fair)
-    _add_file(fair)
-    fair.add_argument("--target", required=True, metavar="COLUMN", help="what is predicted")
-    fair.add_argument(
-        "--protected", required=True, metavar="COLUMN", help="numbers, or text for a category"
-    )
-    fair.add_argument("--threshold", required=True, type=_threshold, help="in (0, 1], of HGR")
-    _add_choice_of_columns(fair, "the only inputs")
-    _add_reading(fair)
-    add("--penalty", str, "kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
-    add(
-        "--guarantee",
-        _share,
-        None,
-        "confidence, as 0.95, with which the threshold is to hold on new rows",
-        metavar="LEVEL",
-    )
-    add("--steps", _positive, 500, "gradient steps", metavar="N")
-    add("--batch-size", _batch, None, "rows of a step, at least 2; all if not given", metavar="N")
-    add(
-        "--hidden",
-        _widths_option,
-        (32, 32),
-        "widths of the layers",
-        shown="32,32",
-        metavar="N,N,...",
-    )
-    add("--learning-rate", _share, 1e-3, "of Adam", metavar="RATE")
-    add("--validation", _share, 0.2, "share of the rows that is not trained on", metavar="SHARE")
-    add("--seed", _seed, 0, "of the split, the weights and the batches", metavar="N")
-    _add_out(fair, "hgr-jax-fair", "folder for model, history and pictures")
-
-
-def _add_predict_options(predict: argparse.ArgumentParser) -> None:
-    text = "model.npz of `hgr-jax fair`, with model.json beside it, or a file of `save`"
-    _add_path(predict, "model", _FILES, type=Path, metavar="MODEL", help=text)
-    _add_file(predict)
-    _add_reading(predict)
-    text = "file for the predictions (default: they are printed)"
-    _add_path(predict, "--out", _FILES, type=_path, metavar="CSV", help=text)
-    predict.add_argument("--force", action="store_true", help="write over the file of --out")
 
 
 def _path(text: str) -> Path:
@@ -298,7 +49,7 @@ _batch = functools.partial(_positive, largest=10**9, least=2)
 _seed = functools.partial(_positive, largest=2**31 - 1, least=0)
 
 
-def _widths_option(text: str) -> tuple[int, ...]:
+def _widths(text: str) -> tuple[int, ...]:
     return tuple(_positive(width, 10**4) for width in text.split(","))
 
 
@@ -315,3 +66,260 @@ def _share(text: str, largest: float | None = None) -> float:
 
 
 _threshold = functools.partial(_share, largest=1.0)
+
+
+def _option(default: Any, text: str, kind: Any = None, **settings: Any) -> Any:
+    """Declare a field and its option, whose help ends in the default or in ``shown``."""
+    metadata = {"help": text, "type": kind, **settings}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+_several = functools.partial(_option, (), action="append", metavar="COLUMN")
+_required = functools.partial(_option, dataclasses.MISSING, metavar="COLUMN")
+
+
+@dataclasses.dataclass(frozen=True)
+class ScanOptions:
+    """The options of ``hgr-jax scan``."""
+
+    h: int = _option(5, "degree for the first column", _degree_option)
+    k: int = _option(5, "degree for the second column", _degree_option)
+    target: Sequence[str] = _several("only pairs with this column; may be given several times")
+    given: Sequence[str] = _several("remove what this column explains; may be given several times")
+    categories: Sequence[str] = _several(
+        "a column of numbers to read as a category; may be given several times"
+    )
+    rank: bool = _option(False, "replace numbers by their ranks", action="store_true")
+    top: int = _option(20, "pairs to list", _positive)
+    keep: int | None = _option(
+        None,
+        "for a table of thousands of columns, in memory: test all pairs, but keep only the first N,"
+        " by p-value unless --sort is correlation or excess",
+        _positive,
+        metavar="N",
+    )
+    checkpoint: Path | None = _option(  # noqa: RUF009 - a field
+        None,
+        "with --keep, or for files that are read batch by batch: save the progress there, so that"
+        " an interrupted run can continue",
+        _path,
+        metavar="FOLDER",
+        complete=_FOLDERS,
+    )
+    sort: str = _option(
+        "rank_excess",
+        "by HGR-KB of ranks above |Spearman|, by HGR-KB, by its excess over |Pearson|, or by"
+        " p-value",
+        choices=("rank_excess", "correlation", "excess", "pvalue"),
+    )
+    permutations: int = _option(
+        999, "permutations of a p-value that needs them", _positive, metavar="N"
+    )
+    seed: int = _option(0, "of the permutations", _seed, metavar="N")
+    open: bool = _option(False, "open the report in the browser", action="store_true")
+
+
+@dataclasses.dataclass(frozen=True)
+class FairOptions:
+    """The options of ``hgr-jax fair``."""
+
+    target: str = _required("what is predicted")
+    protected: str = _required("numbers, or text for a category")
+    threshold: float = _required("in (0, 1], of HGR", _threshold, metavar=None)
+    penalty: str = _option("kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
+    guarantee: float | None = _option(
+        None,
+        "confidence, as 0.95, with which the threshold is to hold on new rows",
+        _share,
+        metavar="LEVEL",
+    )
+    h: int = _option(5, "degree for the protected column", _degree_option)
+    k: int = _option(5, "degree for the prediction", _degree_option)
+    hidden: tuple[int, ...] = _option(
+        (32, 32), "widths of the layers", _widths, shown="32,32", metavar="N,N,..."
+    )
+    steps: int = _option(500, "gradient steps", _positive, metavar="N")
+    batch_size: int | None = _option(
+        None, "rows of a step, at least 2; all if not given", _batch, metavar="N"
+    )
+    learning_rate: float = _option(1e-3, "of Adam", _share, metavar="RATE")
+    validation: float = _option(
+        0.2, "share of the rows that is not trained on", _share, metavar="SHARE"
+    )
+    seed: int = _option(0, "of the split, the weights and the batches", _seed, metavar="N")
+
+    @property
+    def measure(self) -> str:
+        """The name of the constrained measure."""
+        return f"HGR-KB({self.h}, {self.k})" if self.penalty == "kb" else f"HGR-SK({self.k})"
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports wrong options in one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {printable(message)}; see {self.prog} --help\n")
+
+
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = _Parser(prog="hgr-jax", description="HGR maximal correlation with polynomial kernels.")
+    parser.add_argument("--version", action="version", version=f"hgr-jax {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    demo = commands.add_parser(
+        "demo",
+        help="all pairs of a real table, and a training under a constraint",
+        description=(
+            "All pairs of the breast-cancer table that scikit-learn ships (30 measurements of"
+            " 569 patients): which pairs depend on each other in ways that Pearson misses. Then a"
+            " network on its diabetes table, before and after its prediction is kept from"
+            " depending on age."
+        ),
+    )
+    _add_options(demo, ScanOptions, "h", "k", "top", "open", h=3, k=3, top=10)
+    _add_out(demo, "hgr-jax-demo", "folder for the report and pictures")
+
+    scan = commands.add_parser(
+        "scan",
+        help="all pairs of columns of a file, with p-values",
+        description=(
+            "HGR-KB of every pair of columns of a file, with p-values: a ranked table here, the"
+            " pairs as CSV and Parquet, a heat map, and a report to open in a browser. Dates are"
+            " numbers, other text is categories; missing values are left out pair by pair."
+        ),
+    )
+    _add_file(
+        scan, also="; or a folder of CSV and Parquet files, or a pattern such as 'part-*.csv'"
+    )
+    _add_options(scan, ScanOptions)
+    _add_reading(scan, "the only columns to scan")
+    _add_out(scan, "hgr-jax-scan", "folder for the report, the pairs and the picture")
+
+    pair = commands.add_parser(
+        "pair",
+        help="two columns of a file",
+        description="HGR-KB, HGR-SK and Pearson of two columns of a file, with a picture.",
+    )
+    _add_file(pair)
+    pair.add_argument("column_a", metavar="COL_A", help="name of the first column")
+    pair.add_argument("column_b", metavar="COL_B", help="name of the second column")
+    _add_options(pair, ScanOptions, "h", "k")
+    _add_reading(pair)
+    _add_out(pair, "hgr-jax-pair", "folder for the picture", force=False)
+
+    fair = commands.add_parser(
+        "fair",
+        help="train a network whose predictions depend only so much on a protected column",
+        description=(
+            "Train a network on a file twice, without and with a bound on HGR of a protected"
+            " column and the prediction, and report both on training and validation rows. All"
+            " other columns are inputs, the protected one too; text is one-hot encoded. The target"
+            " is numbers (regression) or has two values (classification)."
+        ),
+    )
+    _add_file(fair)
+    _add_options(fair, FairOptions)
+    _add_reading(fair, "the only inputs")
+    _add_out(fair, "hgr-jax-fair", "folder for model, history and pictures")
+
+    predict = commands.add_parser(
+        "predict",
+        help="predictions of a saved model for the rows of a file",
+        description=(
+            "Predictions of a model that `hgr-jax fair` wrote, or that `save` of an estimator did,"
+            " for the rows of a file, as CSV: a line for each row, and of a classification the"
+            " probability of each class. A row that lacks an input has none."
+        ),
+    )
+    text = "model.npz of `hgr-jax fair`, with model.json beside it, or a file of `save`"
+    _add_path(predict, "model", _FILES, type=Path, metavar="MODEL", help=text)
+    _add_file(predict)
+    _add_reading(predict)
+    text = "file for the predictions (default: they are printed)"
+    _add_path(predict, "--out", _FILES, type=_path, metavar="CSV", help=text)
+    predict.add_argument("--force", action="store_true", help="write over the file of --out")
+
+    completion = commands.add_parser(
+        "completion",
+        help="completion of these commands and options in a shell",
+        description=(
+            "Print the script that makes a shell complete these commands, options and file names;"
+            ' for bash, have ~/.bashrc run: eval "$(hgr-jax completion bash)"'
+        ),
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
+    return parser
+
+
+def _add_options(
+    command: argparse.ArgumentParser, options: type[Any], *names: str, **defaults: Any
+) -> None:
+    """Add the options of a dataclass, or those of these names, with these defaults."""
+    for field in dataclasses.fields(options):
+        if names and field.name not in names:
+            continue
+        settings = {name: value for name, value in field.metadata.items() if value is not None}
+        default = defaults.get(field.name, field.default)
+        shown, complete = settings.pop("shown", default), settings.pop("complete", None)
+        if default is dataclasses.MISSING:
+            settings["required"] = True
+        elif default == ():
+            settings["default"] = []
+        elif "action" not in settings:
+            settings["default"] = default
+            settings["help"] += "" if default is None else f" (default {shown})"
+        action: Any = command.add_argument(f"--{field.name.replace('_', '-')}", **settings)
+        if complete:
+            action.complete = complete
+
+
+def _add_path(
+    command: argparse.ArgumentParser, name: str, completion: Mapping[str, str], **options: Any
+) -> None:
+    """Add an argument that a shell completes as the name of a file or folder."""
+    action: Any = command.add_argument(name, **options)
+    action.complete = completion
+
+
+def _add_file(command: argparse.ArgumentParser, *, also: str = "") -> None:
+    text = "CSV, Parquet, Feather, JSON or .xlsx, perhaps in .gz or .zip; - for standard input"
+    _add_path(command, "file", _FILES, type=Path, metavar="FILE", help=text + also)
+
+
+def _add_out(
+    command: argparse.ArgumentParser, folder: str, text: str, *, force: bool = True
+) -> None:
+    text = f"{text} (default {folder})"
+    _add_path(command, "--out", _FOLDERS, type=_path, default=Path(folder), help=text)
+    if force:
+        text = "write over the files of an earlier run"
+        command.add_argument("--force", action="store_true", help=text)
+
+
+def _add_reading(command: argparse.ArgumentParser, columns: str | None = None) -> None:
+    """Add the options of `Reading`; a choice of columns if there is a text about it."""
+    command.set_defaults(columns=[], drop=[])
+    several = functools.partial(command.add_argument, action="extend", nargs="+", default=[])
+    if columns is not None:
+        several("--columns", metavar="COLUMN", help=columns)
+        several("--drop", metavar="COLUMN", help="columns to ignore")
+    command.add_argument(
+        "--na",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a text that stands for a missing value, beside the usual ones; may be given again",
+    )
+    command.add_argument(
+        "--decimal",
+        choices=(".", ","),
+        metavar="POINT",
+        help="decimal point of all numbers: . or , (default: inferred)",
+    )
+    command.add_argument(
+        "--no-header",
+        dest="header",
+        action="store_false",
+        help="the first line is data; columns are called 'column 1', 'column 2', ...",
+    )

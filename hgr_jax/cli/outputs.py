@@ -7,7 +7,7 @@ import io
 import itertools
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -37,23 +37,14 @@ WRITTEN = {
 WIDEST_STEP = 78
 
 
-def check_unwritten(folder: Path, names: Sequence[str]) -> None:
-    """Raise a TableError if a folder holds one of these files."""
-    for name in names:
-        if (folder / name).exists():
+def check_absent(paths: Iterable[Path], what: str, another: str) -> None:
+    """Raise a TableError if one of these files exists."""
+    for path in paths:
+        if path.exists():
             raise TableError(
-                f"{printable(str(folder / name))} is of an earlier run: write to another folder by"
-                " --out, or over it by --force"
+                f"{printable(str(path))} is {what}: write to another {another} by --out, or over it"
+                " by --force"
             )
-
-
-def check_absent(path: Path) -> None:
-    """Raise a TableError if a file exists."""
-    if path.exists():
-        raise TableError(
-            f"{printable(str(path))} is there already: write to another file by --out, or over it"
-            " by --force"
-        )
 
 
 def check_not_read(out: Path, read: Sequence[Path], another: str = "file") -> None:
@@ -106,10 +97,7 @@ def save_shown(draw: Callable[[], Figure], path: Path) -> None:
 def open_in_browser(page: Path) -> None:
     """Open a page in the browser, or say that there is none."""
     if not webbrowser.open(page.resolve().as_uri()):
-        print(
-            f"hgr-jax: no browser was found; open {printable(str(page))} in one",
-            file=sys.stderr,
-        )
+        print(f"hgr-jax: no browser was found; open {printable(str(page))} in one", file=sys.stderr)
 
 
 def harmless(name: str) -> str:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
+from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import free_path, print_messages, save_shown
-from hgr_jax.cli.scan import ScanOptions, report_scan
+from hgr_jax.cli.scan import report_scan
 from hgr_jax.core.fits import KBFit, Status
 from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import kb, kb_fit, sk_fit
@@ -51,12 +52,7 @@ def report_scan_demo(settings: ScanOptions, folder: Path) -> None:
 
 
 def report_pair(
-    path: Path,
-    names: tuple[str, str],
-    h: int,
-    k: int,
-    folder: Path,
-    reading: Reading | None = None,
+    path: Path, names: tuple[str, str], h: int, k: int, folder: Path, reading: Reading | None = None
 ) -> None:
     """Print the measures and transformations of two columns of a file, and save a picture."""
     reading = dataclasses.replace(reading or Reading(), columns=names)

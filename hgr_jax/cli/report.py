@@ -11,7 +11,7 @@ import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import counted, shortened
-from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage, Profile, Sample
+from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.scanning.fits import HostTransformation, Influence, PairDetails
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
 from hgr_jax.tables.columns import Category, Columns
@@ -21,7 +21,7 @@ ALMOST_ONE = 0.9995
 
 
 def copies_of(result: Scan) -> dict[str, list[str]]:
-    """Return, for each column, the names of its copies and its own, in order.
+    """Return the names of each column and its copies, in order.
 
     Two columns are copies if their ranks agree (|Spearman| and HGR of ranks are 1.000), or if HGR
     is 1.000 and their repeated values correspond one to one.
@@ -88,10 +88,7 @@ MIN_MEDIAN_POSITION = 0.1
 Amounts are skewed: most are small.
 """
 
-MISSING_MARKS = frozenset(sign * (10**digits - 1) for digits in range(2, 7) for sign in (-1, 1)) | {
-    -1,
-    -9,
-}
+MISSING_MARKS = (-1, -9, *(sign * (10**n - 1) for n in range(2, 7) for sign in (-1, 1)))
 """Numbers that stand for a missing value in some tables: -1, -9, -99, 99, ..."""
 
 MIN_MARK_GAP = 0.5
@@ -148,17 +145,13 @@ def _number_alerts(name: str, values: Floats, counts: Integers, *, whole: bool) 
     """Return alerts for a column with these distinct values and their counts."""
     alerts = []
     rows, distinct = int(counts.sum()), len(values)
-    if (
-        whole
-        and rows >= MIN_ALERT_ROWS
-        and distinct >= MIN_DISTINCT_SHARE * rows
-        and _is_spread_out(values)
-    ):
-        alerts.append("nearly all values are distinct whole numbers: an identifier?")
-    if whole and 2 < distinct <= MAX_CODES and rows >= MIN_ALERT_ROWS:
-        option = f"--categories {shlex.quote(name)}"
-        alerts.append(f"{distinct} whole numbers: codes? read as a number; {option} makes levels")
-    is_mark = np.isin(values, list(MISSING_MARKS))
+    if whole and rows >= MIN_ALERT_ROWS:
+        if distinct >= MIN_DISTINCT_SHARE * rows and _is_spread_out(values):
+            alerts.append("nearly all values are distinct whole numbers: an identifier?")
+        if 2 < distinct <= MAX_CODES:
+            how = f"--categories {shlex.quote(name)} makes levels"
+            alerts.append(f"{distinct} whole numbers: codes? read as a number; {how}")
+    is_mark = np.isin(values, MISSING_MARKS)
     others = values[~is_mark]
     if is_mark.any() and len(others) > 1:
         low, high = _central_range(others, counts[~is_mark])
@@ -172,11 +165,8 @@ def _number_alerts(name: str, values: Floats, counts: Integers, *, whole: bool) 
 
 def _is_spread_out(values: Floats) -> bool:
     """Return whether values fill their range evenly, as identifiers do and amounts do not."""
-    return bool(
-        MIN_MEDIAN_POSITION
-        <= (np.median(values) - values[0]) / (values[-1] - values[0])
-        <= 1 - MIN_MEDIAN_POSITION
-    )
+    position = (np.median(values) - values[0]) / (values[-1] - values[0])
+    return bool(abs(position - 0.5) <= 0.5 - MIN_MEDIAN_POSITION)
 
 
 def _number_text(value: float) -> str:
@@ -222,8 +212,8 @@ def _raw_summary(values: list[Any] | None) -> tuple[int | None, int | None, list
     """Return how many values are distinct and how many are missing, and alerts."""
     if values is None:
         return None, None, []
-    texts = [str(v) for v in values if v is not None and v != "" and type(v).__name__ != "NAType"]
-    texts = [text for text in texts if text not in ("nan", "NaT")]
+    texts = [str(value) for value in values]
+    texts = [text for text in texts if text not in ("", "None", "nan", "NaT", "<NA>")]
     distinct = len(set(texts))
     many = len(texts) >= MIN_ALERT_ROWS and distinct >= MIN_DISTINCT_SHARE * len(texts)
     alerts = ["nearly all texts are distinct: an identifier?"] if many else []
@@ -409,10 +399,7 @@ def _row(pair: Pair, pair_details: DetailsOfPairs) -> list[Any]:
 
 
 def as_detail(
-    result: Scan,
-    pair: Pair,
-    pair_details: DetailsOfPairs,
-    groups: Mapping[str, Sequence[str]],
+    result: Scan, pair: Pair, pair_details: DetailsOfPairs, groups: Mapping[str, Sequence[str]]
 ) -> Detail:
     """Return what the page shows of a pair: data, transformations, copies of its columns."""
     names = (pair.a, pair.b)
@@ -425,18 +412,15 @@ def as_detail(
         present &= ~np.isnan(shown.residuals[0])
     influence = shown.influence
     rows = _rows_to_draw(np.flatnonzero(present), influence.rows)
-    transforms = (shown.f, shown.g)
-    transformed = [t(v[rows]) for t, v in zip(transforms, values, strict=True)]
-    if shown.residuals is not None:
-        transformed = [values[rows] for values in shown.residuals]
-    points = [
-        _numbers_or_levels(v[rows], category)
-        for v, category in zip(values, categories, strict=True)
-    ]
-    curves = [
-        _curve(t, v[present], category)
-        for t, v, category in zip(transforms, values, categories, strict=True)
-    ]
+    transformed, points, curves = [], [], []
+    for i, (transform, column, category) in enumerate(
+        zip((shown.f, shown.g), values, categories, strict=True)
+    ):
+        residuals = shown.residuals
+        drawn = transform(column[rows]) if residuals is None else residuals[i][rows]
+        transformed.append(drawn.tolist())
+        points.append(_numbers_or_levels(column[rows], category))
+        curves.append(_curve(transform, column[present], category))
     note = "" if any(categories) else f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
     ranked = result.settings["measure"].startswith("rank_")
     dates = [None if ranked else result.data.dates.get(name) for name in names]
@@ -447,9 +431,7 @@ def as_detail(
     ]
     note = "; ".join(filter(None, [note, *since]))
     group_a, group_b = (groups[name] for name in names)
-    marked = None
-    if influence.dominates:
-        marked = int(np.searchsorted(rows, influence.row))
+    marked = int(np.searchsorted(rows, influence.row)) if influence.dominates else None
     signed = None
     if not any(categories) and shown.residuals is None:
         with np.errstate(invalid="ignore"):  # a column may be constant on these rows
@@ -464,7 +446,7 @@ def as_detail(
         points=list(zip(*points, strict=True)),
         f=curves[0],
         g=curves[1],
-        transformed=list(zip(*(t.tolist() for t in transformed), strict=True)),
+        transformed=list(zip(*transformed, strict=True)),
         note=note,
         dates=(dates[0], dates[1]),
         copies=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,8 @@ import numpy as np
 from hgr_jax._files import atomic_write
 from hgr_jax._texts import counted, shortened
 from hgr_jax.cli.html.page import write_html
-from hgr_jax.cli.outputs import (
-    harmless,
-    open_in_browser,
-    print_messages,
-    save_shown,
-    step_shown,
-)
+from hgr_jax.cli.options import ScanOptions
+from hgr_jax.cli.outputs import harmless, open_in_browser, print_messages, save_shown, step_shown
 from hgr_jax.cli.report import (
     DETAILS,
     ORDERED_BY,
@@ -45,38 +40,21 @@ and KB without it
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class ScanOptions:
-    """The options of the command, by their names."""
-
-    h: int = 5
-    k: int = 5
-    target: Sequence[str] = ()
-    given: Sequence[str] = ()
-    categories: Sequence[str] = ()
-    rank: bool = False
-    top: int = 20
-    keep: int | None = None
-    checkpoint: Path | None = None
-    sort: str = "rank_excess"
-    permutations: int = 999
-    seed: int = 0
-    open: bool = False
-
-    def request(self) -> Request:
-        """Return what is asked of the scan."""
-        kept_by = self.sort if self.sort in KEPT_BY else "pvalue"
-        return request_of(
-            self.h,
-            self.k,
-            "rank_kb" if self.rank else "kb",
-            target=list(self.target) or None,
-            given=list(self.given) or None,
-            test=Test("auto", self.permutations, jax.random.key(self.seed)),
-            categories=self.categories,
-            top=None if self.keep is None else Top(self.keep, kept_by),
-            execution=Execution(progress=sys.stderr.isatty(), checkpoint=self.checkpoint),
-        )
+def _request_of(options: ScanOptions) -> Request:
+    kept_by = options.sort if options.sort in KEPT_BY else "pvalue"
+    # None is the key of 0, which is made where it is needed.
+    key = jax.random.key(options.seed) if options.seed else None
+    return request_of(
+        options.h,
+        options.k,
+        "rank_kb" if options.rank else "kb",
+        target=list(options.target) or None,
+        given=list(options.given) or None,
+        test=Test("auto", options.permutations, key),
+        categories=options.categories,
+        top=None if options.keep is None else Top(options.keep, kept_by),
+        execution=Execution(progress=sys.stderr.isatty(), checkpoint=options.checkpoint),
+    )
 
 
 def report_file(path: Path, settings: ScanOptions, folder: Path, reading: Reading) -> None:
@@ -88,11 +66,7 @@ def report_file(path: Path, settings: ScanOptions, folder: Path, reading: Readin
 
 
 def report_scan(
-    table: Any,
-    title: str,
-    settings: ScanOptions,
-    folder: Path,
-    reading: Reading | None = None,
+    table: Any, title: str, settings: ScanOptions, folder: Path, reading: Reading | None = None
 ) -> Scan:
     """Scan a file or a table in memory, and report as `report_file` does."""
     if folder.exists() and not folder.is_dir():
@@ -100,7 +74,7 @@ def report_scan(
     if settings.keep is not None and settings.given:
         raise TableError("--keep is for scans without --given: leave one of them out")
     try:
-        request = settings.request()
+        request = _request_of(settings)
         if isinstance(table, Path):
             with step_shown(f"reading {table}"):
                 table = open_table(table, request, reading)
@@ -135,17 +109,13 @@ def report_scan(
 def _print_scan(
     result: Scan, title: str, pair_details: DetailsOfPairs, settings: ScanOptions
 ) -> None:
-    used = len(result.used)
+    given = ", ".join(map(printable, dict.fromkeys(settings.given)))
+    of_ranks = " of ranks" if settings.rank else ""
     print(
-        f"{printable(title)}: {counted(len(result), 'pair')} of {counted(used, 'column')},"
-        f" {counted(result.settings['rows'], 'row')},"
-        f" polynomials of degree {settings.h} and {settings.k}"
-        + (" of ranks" if settings.rank else "")
-        + (
-            f", given {', '.join(map(printable, dict.fromkeys(settings.given)))}"
-            if settings.given
-            else ""
-        )
+        f"{printable(title)}: {counted(len(result), 'pair')} of"
+        f" {counted(len(result.used), 'column')}, {counted(result.settings['rows'], 'row')},"
+        f" polynomials of degree {settings.h} and {settings.k}{of_ranks}"
+        + (f", given {given}" if given else "")
     )
     print_messages("skipped", result.skipped)
     print_messages("note", result.notes)
@@ -164,16 +134,11 @@ def _print_scan(
         )
     if not len(result):
         tested = totals is not None and totals["pairs"]
-        print(
-            "no pair could be ranked, and none is kept"
-            if tested
-            else "no pair of columns is left to scan"
-        )
+        none_left = "no pair of columns is left to scan"
+        print("no pair could be ranked, and none is kept" if tested else none_left)
         return
     listed = result.top(settings.top, by=settings.sort)
-    width = max(
-        8, min(WIDEST_NAME, max(len(_short_name(n)) for pair in listed for n in (pair.a, pair.b)))
-    )
+    width = max(8, *(len(_short_name(n)) for pair in listed for n in (pair.a, pair.b)))
     print(f"\nPairs by {ORDERED_BY[settings.sort][1]}\n")
     print(
         f"{'':>3}  {'column a':<{width}}  {'column b':<{width}}  {'KB':>6}   {'of ranks':>8}"

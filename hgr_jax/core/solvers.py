@@ -29,12 +29,6 @@ from jax import Array, lax
 from hgr_jax.core.linalg import Singular, matmul, right_singular
 from hgr_jax.core.numerics import safe_divide, safe_norm, safe_rsqrt, safe_sqrt
 
-with warnings.catch_warnings():
-    # jaxopt is no longer maintained and says so on import.
-    warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*JAXopt.*")
-    import jaxopt
-    from jaxopt.implicit_diff import root_jvp
-
 SOLVERS = ("projected_gradient", "svd")
 
 MAX_ITERATIONS = 200
@@ -55,6 +49,17 @@ class CanonicalPair:
     residual: Array
     iterations: Array
     tied: Array
+
+
+@functools.cache
+def _jaxopt() -> Any:
+    """Import jaxopt, which takes a third of a second that a scan need not wait for."""
+    with warnings.catch_warnings():
+        # It is no longer maintained and says so on import.
+        warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*JAXopt.*")
+        import jaxopt
+
+        return jaxopt
 
 
 def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair:
@@ -154,6 +159,7 @@ def _lowest_degree_vector(rows: Array) -> Array:
 def _projected_gradient(square: Array, start: Array) -> tuple[Array, Array]:
     """Return the top eigenvector of ``square``, M^T M over its largest eigenvalue."""
     eps = float(jnp.finfo(square.dtype).eps)
+    jaxopt = _jaxopt()
     solver = jaxopt.ProjectedGradient(
         fun=_objective,
         value_and_grad=True,
@@ -168,10 +174,10 @@ def _projected_gradient(square: Array, start: Array) -> tuple[Array, Array]:
     # `solver.run` unrolls its first step, and so compiles it twice.
     first = jaxopt.OptStep(start, solver.init_state(start, None, square))
 
-    def unfinished(step: jaxopt.OptStep) -> Array:
+    def unfinished(step: Any) -> Array:
         return (step.state.error > solver.tol) & (step.state.iter_num < MAX_ITERATIONS)
 
-    def update(step: jaxopt.OptStep) -> jaxopt.OptStep:
+    def update(step: Any) -> Any:
         return solver.update(step.params, step.state, None, square)
 
     v, state = lax.while_loop(unfinished, update, first)
@@ -210,6 +216,7 @@ def _leading_vector_jvp(
     leading = _leading_vector(solver, m, start)
     v, *_, decomposition = leading
     solve = functools.partial(_solve_at_optimum, v, decomposition)
+    root_jvp = _jaxopt().implicit_diff.root_jvp
     v_dot = root_jvp(_stationarity, v, (m,), (tangents[0],), solve=solve)
     no_tangent = np.zeros((), jax.dtypes.float0)
     constant = jax.tree.map(jnp.zeros_like, decomposition)

@@ -15,14 +15,11 @@ def load_diabetes() -> Dataset:
     in years, ``sex`` 1 or 2, body mass index, blood pressure, and six blood serum measurements
     ``s1``, ..., ``s6``.
 
-    Args: none.
-
     Returns:
       A `Dataset` with ``x`` of shape ``(442, 10)``, a regression.
 
     Raises:
-      ImportError: without scikit-learn, which brings the table, naming the command that installs
-        it.
+      ImportError: without scikit-learn.
 
     Licence: that of scikit-learn, which distributes the table (BSD-3-Clause).
 

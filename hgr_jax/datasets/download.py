@@ -34,33 +34,25 @@ class PublishedFile:
     sha256: str
 
 
-REGISTRY = types.MappingProxyType(
-    {
-        file.name: file
-        for file in (
-            PublishedFile(
-                "adult.data",
-                f"{_UCI}/adult/adult.data",
-                "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-            ),
-            PublishedFile(
-                "adult.test",
-                f"{_UCI}/adult/adult.test",
-                "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-            ),
-            PublishedFile(
-                "CommViolPredUnnormalizedData.txt",
-                f"{_UCI}/00211/CommViolPredUnnormalizedData.txt",
-                "383a9530b2802b4457986095b13af8f02a802a2504feaef45783f9c129e003f1",
-            ),
-            PublishedFile(
-                "acs2015_county_data.csv",
-                f"{_TIDYTUESDAY}/2018-04-30/week5_acs2015_county_data.csv",
-                "daa3d82910b99fb5925d0a78e2909c0d88195a7a75bf849bdd4aaebd515acf72",
-            ),
-        )
-    }
-)
+_PUBLISHED = {
+    "adult.data": (
+        f"{_UCI}/adult/adult.data",
+        "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+    ),
+    "adult.test": (
+        f"{_UCI}/adult/adult.test",
+        "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    ),
+    "CommViolPredUnnormalizedData.txt": (
+        f"{_UCI}/00211/CommViolPredUnnormalizedData.txt",
+        "383a9530b2802b4457986095b13af8f02a802a2504feaef45783f9c129e003f1",
+    ),
+    "acs2015_county_data.csv": (
+        f"{_TIDYTUESDAY}/2018-04-30/week5_acs2015_county_data.csv",
+        "daa3d82910b99fb5925d0a78e2909c0d88195a7a75bf849bdd4aaebd515acf72",
+    ),
+}
+REGISTRY = types.MappingProxyType({n: PublishedFile(n, *about) for n, about in _PUBLISHED.items()})
 """The files by name, read-only."""
 
 
@@ -72,14 +64,7 @@ def fetch(
     address: str | None = None,
     progress: bool = False,
 ) -> Path:
-    """Return the path of a file in ``folder``, or in the cache, downloaded if need be.
-
-    The options are those of `load_adult`; ``name`` is one of `REGISTRY`.
-
-    Raises:
-      DatasetError: if the contents are wrong, the download fails, or the cache cannot be written.
-        Wrong contents never stay in the cache.
-    """
+    """Return the path of a file in ``folder``, or in the cache, downloaded if need be."""
     file = REGISTRY[name]
     progress = check_flag("progress", progress)
     url = file.url if address is None else _mirror_url(address, file.name)
@@ -124,9 +109,8 @@ def _is_in_folder(path: Path, file: PublishedFile) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise DatasetError(
-            f"cannot read {printable(str(path))}: {error.strerror}; {another}"
-        ) from error
+        text = f"cannot read {printable(str(path))}: {error.strerror}; {another}"
+        raise DatasetError(text) from error
     if _sha256(body) != file.sha256:
         raise DatasetError(
             f"{printable(str(path))} {_differs(body, file)}. Replace it by the file of {file.url},"

@@ -81,19 +81,14 @@ __all__ = [
 ]
 
 
-_NEED_SCIKIT_LEARN = {
-    "FairMLPClassifier": "estimators",
-    "FairMLPRegressor": "estimators",
-    "FairPostprocessor": "postprocessor",
-    "FairnessScorer": "estimators",
-}
-"""Modules of names that load scikit-learn."""
-
-
 def __getattr__(name: str) -> Any:
-    if name in _NEED_SCIKIT_LEARN:
-        module = importlib.import_module(f"hgr_jax.fairness.{_NEED_SCIKIT_LEARN[name]}")
-        return getattr(module, name)
+    # These load scikit-learn.
+    modules = {"FairPostprocessor": "postprocessor"}
+    modules |= dict.fromkeys(
+        ("FairMLPClassifier", "FairMLPRegressor", "FairnessScorer"), "estimators"
+    )
+    if name in modules:
+        return getattr(importlib.import_module(f"{__name__}.{modules[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,15 +1,13 @@
-"""Certificates: a bound, on rows held back, of how far predictions depend on an attribute.
+"""Bound, on rows held back, how far predictions depend on an attribute; find a certified model.
 
-A search for a certified model tries candidates in an order that is fixed before, on rows held back:
-the last before the first that fails is the result.  As these rows have no part in the order and a
-candidate is only reached if all before it were accepted, a wrong acceptance is no more likely than
-for one candidate alone.
+Candidates are tried in an order that is fixed before; the last before the first that fails is
+taken.  The rows have no part in the order, and a candidate is only reached if all before it were
+accepted: a wrong acceptance is no more likely than for one candidate alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,11 +31,10 @@ if TYPE_CHECKING:
 Model = TypeVar("Model")
 
 MOST_ROWS = 10**9
-"""Largest number of rows that is said to do."""
+"""Largest `Certificate.rows_needed`."""
 
 LEAST_CARRIERS = 10
-"""Rows that must carry the variance of a prediction: where fewer do, a standard error says little,
-and a prediction that differs in some rows of the population may differ in none of these."""
+"""Fewest rows that must carry the variance of a prediction for its standard error to mean much."""
 
 THRESHOLD_SHARES = (0.1, 1.0)
 """Shares of the threshold that the first and the last candidate are trained for."""
@@ -59,7 +56,7 @@ class Candidate:
       setting: the threshold it was trained for, or the strength of a transport of predictions.
       steps: of its training; 0 of a transport.
       value, bound: HGR-KB and its upper bound on the rows held back.
-      accepted: whether the bound is at most the threshold.
+      accepted: whether all bounds are at most their thresholds.
     """
 
     setting: float
@@ -71,21 +68,20 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Certificate:
-    """What rows that a model has not seen say of its dependence on a protected attribute.
+    """An upper bound of a model's dependence on a protected attribute, from rows it has not seen.
 
     Attributes:
-      threshold, level: the statement: HGR-KB in the population is at most ``threshold``, and how
+      threshold, level: the statement "HGR-KB in the population is at most ``threshold``", and how
         often such a statement is true.
-      value: HGR-KB on the rows; the largest, of predictions of several columns.
+      value, standard_error: HGR-KB on the rows (of several columns the largest), and its error.
       bound: upper bound of HGR-KB in the population.
-      standard_error: of ``value``.
       rows: number of rows held back.
-      rows_needed: number of rows at which a model with this ``value``, less its bias, would hold;
-        None where no number would, or where there is a ``reason``.
+      rows_needed: about how many rows would certify a model of this ``value``; None if no number
+        would, or where there is a ``reason``.
       degrees: of the attribute and of the prediction.
       name: of the attribute.
       candidates: the models that were tried, in their order.
-      reason: why these rows bound nothing (``bound`` is 1); empty where they do.
+      reason: why these rows bound nothing (``bound`` is 1), or empty.
     """
 
     threshold: float
@@ -119,21 +115,22 @@ class Certificate:
         drawing = require("matplotlib.figure", "plot")
         figure: Figure = drawing.Figure(figsize=(6, 3.6), layout="constrained")
         axes = figure.subplots()
-        at = [candidate.setting for candidate in self.candidates]
-        for name, line in (("bound", "-"), ("value", "--")):
-            values = [getattr(candidate, name) for candidate in self.candidates]
-            axes.plot(at, values, line, color="C0", label=name)
-        for accepted, marker, label in ((True, "o", "accepted"), (False, "x", "not accepted")):
-            chosen = [c for c in self.candidates if c.accepted == accepted]
-            if chosen:
-                points = [c.setting for c in chosen], [c.bound for c in chosen]
-                axes.plot(*points, marker, color="C0" if accepted else "C3", label=label)
+        settings, steps, values, bounds, accepted = np.array(
+            [dataclasses.astuple(candidate) for candidate in self.candidates]
+        ).T
+        axes.plot(settings, bounds, "-", color="C0", label="bound")
+        axes.plot(settings, values, "--", color="C0", label="value")
+        for chosen, style, label in (
+            (accepted == 1, "C0o", "accepted"),
+            (accepted == 0, "C3x", "not accepted"),
+        ):
+            if chosen.any():
+                axes.plot(settings[chosen], bounds[chosen], style, label=label)
         axes.axhline(self.threshold, color="black", linewidth=0.8, linestyle=":", label="threshold")
-        trained = any(candidate.steps for candidate in self.candidates)
         h, k = self.degrees
         axes.set(
             title=f"HGR-KB({h}, {k}) of {literal(self.name)} on {self.rows:,} rows held back",
-            xlabel="threshold in training" if trained else "strength of the transport",
+            xlabel="threshold in training" if steps.any() else "strength of the transport",
             ylabel="HGR-KB",
             ylim=(0, 1),
         )
@@ -145,7 +142,7 @@ class Certificate:
         compared = "at most" if self.holds else "not at most"
         text = (
             f"HGR-KB({h}, {k}) of {self.name} and the prediction in the population: {compared}"
-            f" {self.threshold:g}, with {percent(self.level)} confidence ({self._bounded})"
+            f" {self.threshold:g}, with {percent(self.level)} confidence ({self._origin})"
         )
         if self.candidates:
             accepted = sum(candidate.accepted for candidate in self.candidates)
@@ -159,8 +156,8 @@ class Certificate:
         return f"normal law of HGR-KB less the bias of one side's functions{order}"
 
     @property
-    def _bounded(self) -> str:
-        """The bound and where it is from, for texts."""
+    def _origin(self) -> str:
+        """The bound and its origin, for texts."""
         less = ", less its upward bias" if self.bound < self.value else ""
         because = f"; {self.reason}" if self.reason else ""
         return (
@@ -201,57 +198,47 @@ class NoSolutionFound(RuntimeError):  # noqa: N818
             )
         super().__init__(
             f"no model was found whose HGR-KB is at most {certificate.threshold:g} with"
-            f" {percent(certificate.level)} confidence (the safest one: {certificate._bounded});"
+            f" {percent(certificate.level)} confidence (the safest one: {certificate._origin});"
             f" {remedy}."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let processes hand the exception on, as the searches of scikit-learn do."""
+        """Let processes pass the exception on, as the searches of scikit-learn do."""
         return type(self), (self.certificate,)
 
 
 def certify(
-    prediction: ArrayLike,
-    protected: Protected,
-    penalty: Penalty | float,
-    level: float = 0.95,
+    prediction: ArrayLike, protected: Protected, penalty: Penalty | float, level: float = 0.95
 ) -> Certificate:
     """Bound how far any model's predictions depend on an attribute, from rows it was not fitted to.
 
         bound = corrected(KB) + z se,    corrected(KB)^2 = 1 - (1 - KB^2) (n - 1) / (n - 1 - m),
 
     with KB and its standard error se of `hgr_jax.kb_fit`, the normal quantile z of ``level``, and
-    m = max(h, k) - 1: the upward bias of the functions of one side is taken away, that of the
-    other is left as a reserve.  "HGR-KB of these degrees is at most the bound in the population" is
-    then true about as often as ``level``, of many rows; `python -m bench.guarantee` measures it.
+    m = max(h, k) - 1: only the upward bias of the functions of one side is taken away.  "HGR-KB of
+    these degrees is at most the bound in the population" is then true about as often as ``level``,
+    of many rows; `python -m bench.guarantee` measures it.
 
-    The rows must not have had a part in the model, nor in its choice: of several models bounded on
-    the same rows, the best is not bounded by its bound.  (`fit_certified` and ``guarantee=`` of the
-    estimators try models in an order that is fixed before, which needs no correction.)
+    The rows must have had no part in the model, nor in its choice among others (for that see
+    `fit_certified`, and ``guarantee=`` of the estimators).
 
     Args:
       prediction: ``(n,)``, or ``(n, columns)``: then all are bounded at once, each at the level
         ``1 - (1 - level) / columns``.
       protected: the attribute ``(n,)``, numbers or text, or one-hot ``(n, c)``; rows of pandas
         objects are matched by their labels.
-      penalty: a threshold in (0, 1], of HGR-KB(5, 5); or a `Penalty` without ``given``, whose
-        threshold, degrees and name are taken.
+      penalty: a threshold in (0, 1], of HGR-KB(5, 5); or a `Penalty` without ``given``.
       level: above 0 and below 1.
-
-    Returns:
-      A `Certificate`; ``holds`` says whether the bound is at most the threshold.
 
     Raises:
       TypeError, ValueError: for other shapes, values that are missing or infinite, an attribute
         that does not vary.
 
-    Degenerate data: the bound is 1, and ``reason`` says why, where these rows say too little:
-    predictions c, less their mean, of which fewer than 10 rows carry the variance,
-    ``(sum c^2)^2 / sum c^4 < 10`` (none, of a constant; the events, of a rare one); n <= h + k
-    rows; an estimate that is ill conditioned (far outliers in float32).
-    The statement is of rows whose attribute is within the range of these: one row beyond can make a
-    large part of a correlation.  Where a few rows of a heavy tail make the dependence, the bound is
-    exceeded more often, as of any mean.  Take ranks of the attribute, or lower degrees.
+    Degenerate data: the bound is 1, and ``reason`` says why, where these rows say too little: fewer
+    than 10 carry the variance of the predictions, ``(sum c^2)^2 / sum c^4 < 10`` for c less their
+    mean; n <= h + k; an ill-conditioned estimate (far outliers in float32).
+    The statement is of attributes within the range of these rows.  Where a few rows of a heavy tail
+    make the dependence, the bound is exceeded more often: take ranks, or lower degrees.
 
     Source: Thomas et al., "Preventing undesirable behavior of intelligent machines" (2019);
     Angelopoulos et al., "Learn then test" (2021), for the order of candidates.
@@ -273,17 +260,18 @@ def certify(
             "prediction must have shape (n,) or (n, columns), n and columns >= 1; got"
             f" {prediction.shape}."
         )
-    asked = penalty if isinstance(penalty, Penalty) else Penalty("kb", penalty, name=name)
-    if not asked.penalised:
+    if not isinstance(penalty, Penalty):
+        penalty = Penalty("kb", penalty, name=name)
+    if not penalty.penalised:
         raise TypeError("a certificate needs a threshold, a number in (0, 1]; got None.")
-    check_certifiable(asked)
+    check_certifiable(penalty)
     check_level("level", level)
-    encoder = Encoding.learn(asked, z)
-    return bounded(encoder.suited(asked), encoder.encode(z), prediction, level)
+    encoder = Encoding.learn(penalty, z)
+    return bounded(encoder.suited(penalty), encoder.encode(z), prediction, level)
 
 
 def check_certifiable(penalty: Penalty) -> None:
-    """Raise unless a certificate can be of a penalty."""
+    """Raise unless a penalty has degrees and no condition."""
     h, k = penalty.yardstick.kernels
     if penalty.given is not None or callable(h) or callable(k):
         raise ValueError(
@@ -295,7 +283,7 @@ def check_certifiable(penalty: Penalty) -> None:
 def bounded(
     penalty: Penalty, z: NDArray[Any], prediction: NDArray[Any], level: float
 ) -> Certificate:
-    """Return the certificate of predictions for a penalty of degrees, its attribute encoded."""
+    """Return the certificate of predictions for a penalty and its encoded attribute."""
     columns = prediction.T if prediction.ndim == 2 else prediction[None]
     quantile = normal_quantile(1 - (1 - level) / len(columns))
     rows, bounds, (h, k) = len(z), [], penalty.yardstick.kernels
@@ -334,33 +322,33 @@ def last_accepted(
     Candidates have a setting for each certificate, steps, and the model.
     """
     tried: list[list[Candidate]] = []
-    kept: tuple[Model, Sequence[Certificate]] | None = None
-    found: Sequence[Certificate] = ()
+    accepted: tuple[Model, Sequence[Certificate]] | None = None
+    certificates: Sequence[Certificate] = ()
     for settings, steps, model in candidates:
-        found = bounds(model)
-        accepted = all(certificate.holds for certificate in found)
+        certificates = bounds(model)
+        holds = all(certificate.holds for certificate in certificates)
         tried.append(
             [
-                Candidate(setting, steps, certificate.value, certificate.bound, accepted)
-                for setting, certificate in zip(settings, found, strict=True)
+                Candidate(setting, steps, certificate.value, certificate.bound, holds)
+                for setting, certificate in zip(settings, certificates, strict=True)
             ]
         )
-        if not accepted:
+        if not holds:
             break
-        kept = model, found
+        accepted = model, certificates
     certificates = tuple(
         dataclasses.replace(certificate, candidates=of_attribute)
         for certificate, of_attribute in zip(
-            kept[1] if kept else found, zip(*tried, strict=True), strict=True
+            accepted[1] if accepted else certificates, zip(*tried, strict=True), strict=True
         )
     )
-    if kept is None:
+    if accepted is None:
         raise NoSolutionFound(max(certificates, key=lambda of: of.bound - of.threshold))
-    return kept[0], certificates
+    return accepted[0], certificates
 
 
 def _why_unknown(column: NDArray[Any], bound: float, fit: KBFit) -> str:
-    """Return why a prediction's rows bound nothing; nothing where they do."""
+    """Return why these rows bound nothing, or an empty text."""
     if not np.ptp(column):
         return "all predictions are equal, which says nothing of rows where they would differ"
     square = _centred(column) ** 2
@@ -373,7 +361,7 @@ def _why_unknown(column: NDArray[Any], bound: float, fit: KBFit) -> str:
 
 
 def _centred(column: NDArray[Any]) -> NDArray[Any]:
-    """Return a column from 0 and of size 1, in which float32 has digits enough."""
+    """Center a column and scale it to size 1, so that float32 resolves it."""
     column = column.astype(np.float64)
     column = column / max(float(np.abs(column).max(initial=0)), 1e-300)
     column = column - column.mean()
@@ -383,7 +371,7 @@ def _centred(column: NDArray[Any]) -> NDArray[Any]:
 def _rows_needed(
     threshold: float, value: float, margin: float, rows: int, degrees: tuple[int, int]
 ) -> int | None:
-    """Return from how many rows on a bound of a value as this would be at most the threshold."""
+    """Return the number of rows from which the bound of such a value is at most the threshold."""
     parameters = sum(degrees) - 1
     population = float(corrected_on_host(value, rows, parameters))
     if population >= threshold:
@@ -412,31 +400,30 @@ def fit_certified(
 ) -> tuple[Certificate, ...]:
     """Train to the last model whose constraint is certified on rows held back.
 
-    One training, whose thresholds rise from a tenth of the penalties' to all of it.  It first
-    trains for the lowest threshold, until HGR-KB on the training rows is at most a quarter of the
-    penalty's.  Then the model every so many steps is a candidate, bounded on the rows held back as
-    by `certify`.  The first candidate whose bound exceeds the threshold ends the training; the one
-    before it is kept.
+    One training, first for a tenth of the threshold, until HGR-KB on the training rows is at most
+    a quarter of it.  Then the threshold rises to all of it, and the model every so many steps is a
+    candidate, bounded on the rows held back as by `certify`.  The first candidate whose bound
+    exceeds the threshold ends the training; the one before it is kept.
 
     Predictions ``(n,)`` are clipped to the range of the training rows (``trainer.limits``), in the
-    bounds and afterwards: an outlying row would make a dependence of its own, which the rows held
-    back cannot show.  (The `network` itself does not clip.)
+    bounds and by `FairTrainer.predict` (not by `network`): an outlying row would make a dependence
+    that the rows held back cannot show.
 
     Args:
-      trainer: new, of penalties without ``given``; afterwards `FairTrainer.predict` and `network`
-        are of the accepted candidate (its `history` has all steps).
+      trainer: new, of penalties without ``given``; afterwards it predicts by the accepted candidate
+        (its `history` has all steps).
       x, y, protected: training rows, as of `FairTrainer.fit`.
       held_out: ``(x, protected)`` of the rows to test on, which need no targets.
-      constraint_rows: others still, as of `FairTrainer.fit`.
+      constraint_rows: further rows, as of `FairTrainer.fit`.
       level: how often the statement is to be true, of all penalties together.
       steps: of all candidates; as many, at most, come before the first.
       progress: show a bar.
 
     Returns:
-      A `Certificate` of each of m penalties, whose own level is ``1 - (1 - level) / m``.
+      A `Certificate` of each of m penalties, at the level ``1 - (1 - level) / m``.
 
     Raises:
-      NoSolutionFound: if already the first candidate is not accepted, with its certificate.
+      NoSolutionFound: if the first candidate is not accepted.
       TypeError, ValueError: for data or settings other than the above.
       TrainingError: as `FairTrainer.fit`.
 
@@ -459,63 +446,65 @@ def fit_certified(
       True
     """
     check_level("level", level)
-    steps, asked = check_count("steps", steps), trainer.penalties
-    penalised = [penalty for penalty in asked if penalty.penalised]
+    steps, penalties = check_count("steps", steps), trainer.penalties
+    penalised = [penalty for penalty in penalties if penalty.penalised]
     if trainer.state is not None:
         raise ValueError("the trainer has been fitted before; make a new one.")
     if not penalised:
         raise ValueError("there is nothing to guarantee: the trainer has no penalty.")
-    for penalty in asked:
+    for penalty in penalties:
         check_certifiable(penalty)
     if not isinstance(held_out, tuple) or len(held_out) != 2:
         raise ValueError("held_out must be (x, protected), of rows that are not trained on.")
-    held = TrainingData.of(held_out[0], None, held_out[1])
-    attributes = held.attributes_of(penalised)
+    test = TrainingData.of(held_out[0], None, held_out[1])
+    attributes = test.attributes_of(penalised)
     for name, z in attributes.items():
         check_varies(name, z, "rows held back")
     count = max(1, min(MAX_CANDIDATES, steps // MIN_CANDIDATE_STEPS))
-    each, shares = steps // count, np.linspace(*THRESHOLD_SHARES, max(count, 2))[-count:]
-    fit = functools.partial(
-        trainer.fit, x, y, protected, constraint_rows=constraint_rows, evaluate_every=steps
-    )
+    interval, shares = steps // count, np.linspace(*THRESHOLD_SHARES, max(count, 2))[-count:]
+
+    def train(share: float, end: int) -> None:
+        """Train to a step for a share of the thresholds."""
+        trainer.penalties = tuple(
+            dataclasses.replace(penalty, threshold=share * np.asarray(penalty.threshold))
+            if penalty.penalised
+            else penalty
+            for penalty in penalties
+        )
+        options: Any = {"constraint_rows": constraint_rows, "evaluate_every": steps}
+        trainer.fit(x, y, protected, steps=end, **options)
 
     def candidates(advance: Callable[..., None]) -> Iterator[tuple[list[float], int, Any]]:
-        _scale_thresholds(trainer, asked, shares[0])
         end = 0
         while end < steps and not _is_ready(trainer, shares[0]):
-            end = min(end + each, steps)
-            fit(steps=end)
+            end = min(end + interval, steps)
+            train(shares[0], end)
         for share in shares:
-            _scale_thresholds(trainer, asked, share)
-            end += each
-            fit(steps=end)
-            seen = np.asarray(trainer.predict(x))
-            if seen.ndim == 1:
-                trainer.limits = float(seen.min()), float(seen.max())
+            end += interval
+            train(share, end)
+            prediction = np.asarray(trainer.predict(x))
+            if prediction.ndim == 1:
+                trainer.limits = float(prediction.min()), float(prediction.max())
             settings = [share * float(np.asarray(penalty.threshold)) for penalty in penalised]
             advance(1)
             yield settings, end, (trainer.state, trainer.limits)
 
     def bounds(_: Any) -> list[Certificate]:
-        prediction = np.asarray(trainer.predict(held.x))
-        encoders = {encoder.name: encoder for encoder in trainer.encoders}
+        prediction = np.asarray(trainer.predict(test.x))
+        level_of_each = 1 - (1 - level) / len(penalised)
         return [
-            bounded(
-                encoders[penalty.name].suited(penalty),
-                encoders[penalty.name].encode(attributes[penalty.name]),
-                prediction,
-                1 - (1 - level) / len(penalised),
-            )
-            for penalty in penalised
+            bounded(of.suited(penalty), of.encode(attributes[of.name]), prediction, level_of_each)
+            for penalty, of in zip(penalties, trainer.encoders, strict=True)
+            if penalty.penalised
         ]
 
-    kept = None
+    accepted = None
     try:
         with progress_bar(progress, count, unit="candidate", extra="fairness") as advance:
-            kept, certificates = last_accepted(candidates(advance), bounds)
+            accepted, certificates = last_accepted(candidates(advance), bounds)
     finally:
-        trainer.penalties = asked
-        trainer.state, trainer.limits = kept or (trainer.state, None)
+        trainer.penalties = penalties
+        trainer.state, trainer.limits = accepted or (trainer.state, None)
         limits = {
             name: None if limit is None else limit / shares[0]
             for name, limit in trainer.history.thresholds.items()
@@ -524,18 +513,8 @@ def fit_certified(
     return certificates
 
 
-def _scale_thresholds(trainer: FairTrainer, asked: Sequence[Penalty], share: float) -> None:
-    """Train the next steps for a share of the thresholds."""
-    trainer.penalties = tuple(
-        dataclasses.replace(penalty, threshold=share * np.asarray(penalty.threshold))
-        if penalty.penalised
-        else penalty
-        for penalty in asked
-    )
-
-
 def _is_ready(trainer: FairTrainer, share: float) -> bool:
-    """Return whether the training rows depend little enough for a first candidate."""
+    """Return whether HGR-KB on the training rows is low enough for a first candidate."""
     limits, last = trainer.history.thresholds, trainer.history.last
     return bool(last) and all(
         last[f"hgr_train_{name}"] <= WARM_UP_SHARE * limit / share

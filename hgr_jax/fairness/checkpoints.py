@@ -30,7 +30,7 @@ def write_checkpoint(
     columns: Mapping[str, NDArray[Any]],
     notes: Mapping[str, Any],
 ) -> None:
-    """Write a pytree of arrays, columns and notes, and what training they are of."""
+    """Write a pytree of arrays, columns and notes, and the description of their training."""
     leaves = [_host_array(leaf) for leaf in jax.tree.leaves(tree)]
     arrays = {f"leaf {i}": leaf for i, leaf in enumerate(leaves)}
     arrays |= {f"column {name}": column for name, column in columns.items()}
@@ -44,10 +44,7 @@ def write_checkpoint(
 def read_checkpoint(
     path: Path, description: Mapping[str, Any], like: Any
 ) -> tuple[Any, dict[str, NDArray[Any]], dict[str, Any]] | None:
-    """Return pytree (structured ``like`` one), columns and notes; None where there is no file.
-
-    Raises a CheckpointError for a damaged file, and one of another description.
-    """
+    """Return pytree (structured ``like`` one), columns and notes; None where there is no file."""
     try:
         settings, arrays = load_archive(path, KIND)
     except FileNotFoundError:
@@ -56,8 +53,8 @@ def read_checkpoint(
         raise CheckpointError(f"cannot read the checkpoint {path}: {error}") from error
     except ValueError as error:
         raise CheckpointError(f"{error}; remove the file to start anew") from error
-    kept = settings["description"]
-    different = [name for name, value in description.items() if kept.get(name) != value]
+    before = settings["description"]
+    different = [name for name, value in description.items() if before.get(name) != value]
     leaves, structure = jax.tree.flatten(like)
     stored = [arrays.pop(f"leaf {i}") for i in range(settings["leaves"])]
     if not different and [a.shape for a in stored] != [_host_array(a).shape for a in leaves]:

@@ -1,8 +1,4 @@
-"""Where data enter: labels matched, attributes found, rows split, and encoded for penalties.
-
-`TrainingData` takes what a caller has: arrays, data frames, names of columns.  An `Encoding`,
-learned on training rows, makes a protected attribute what a penalty measures.
-"""
+"""Match rows by their labels, find protected attributes, split rows, encode them for penalties."""
 
 from __future__ import annotations
 
@@ -33,13 +29,9 @@ ADVICE = "drop these rows, or fill them in."
 
 @dataclasses.dataclass(frozen=True)
 class TrainingData:
-    """Rows of inputs, targets and protected attributes, in one order.
+    """Rows of inputs or predictions x, targets y (or None) and attributes z, in one order.
 
-    Attributes:
-      x: inputs, or predictions, as the caller has them.
-      y: targets, or None.
-      z: protected attributes by name, ``(n,)`` or one-hot ``(n, c)``; none, one or several.
-      by_name: whether penalties find their attribute by its name; else they share the one.
+    Attributes are ``(n,)`` or one-hot ``(n, c)``.  Penalties find theirs ``by_name``, or share one.
     """
 
     x: Any
@@ -49,17 +41,10 @@ class TrainingData:
 
     @classmethod
     def of(cls, x: Any, y: Any = None, protected: Protected = None) -> Self:
-        """Match the rows of what a caller passes, by label where pandas objects have labels.
+        """Match the rows of what a caller passes, pandas objects by their labels.
 
-        Args:
-          x: inputs ``(n, p)``, or predictions; None where there are none.
-          y: targets, or None.
-          protected: ``(n,)``, or one-hot ``(n, c)``; a mapping, or a frame of several columns, of
-            attributes by name; a name or a position of a column of x, or several of these.  A name
-            of a column comes before a position.
-
-        Raises:
-          ValueError: for labels that differ, other numbers of rows, and columns that x lacks.
+        ``protected`` is ``(n,)``, or one-hot ``(n, c)``; a mapping, or a frame of several columns,
+        of attributes by name; or names or positions (names first) of one or several columns of x.
         """
         attributes, by_name = _attributes(x, protected)
         x, y, *columns = _in_one_order({"X": x, "y": y}, attributes)
@@ -70,7 +55,7 @@ class TrainingData:
         return cls(x, y, z, by_name)
 
     def take(self, rows: NDArray[Any]) -> TrainingData:
-        """Return some of the rows, by their positions."""
+        """Return the rows at these positions."""
         safe = require("sklearn.utils", "fairness")._safe_indexing
         y = None if self.y is None else safe(self.y, rows)
         z = {name: values[rows] for name, values in self.z.items()}
@@ -79,18 +64,16 @@ class TrainingData:
     def split(
         self, share_name: str, share: Any, seed: int, *, by_class: bool
     ) -> tuple[TrainingData, TrainingData]:
-        """Split the rows at random; the second part has a share, which an option of a name gives.
+        """Split the rows at random, a ``share`` (the option ``share_name``) for the second part.
 
-        With ``by_class`` both parts have equal shares of each value of y.  A level of an attribute
-        that only rows of the second part have is put into the first: what is learned there must
-        know all levels.
+        With ``by_class`` both parts have equal shares of each value of y.  Rows whose level of an
+        attribute only the second part has go to the first, from which levels are learned.
         """
         share = check_fraction(share_name, share)
         if share in (0, 1):
             raise ValueError(f"{share_name} must be between 0 and 1; got {share!r}.")
-        first, second = split_rows(
-            np.arange(len(self.y)), share, seed, self.y if by_class else None
-        )
+        rows = np.arange(len(self.y))
+        first, second = split_rows(rows, share, seed, self.y if by_class else None)
         for values in self.z.values():
             if _is_text(values):
                 rare = ~np.isin(values[second].astype(str), values[first].astype(str))
@@ -157,44 +140,35 @@ def _shape(x: Any) -> tuple[int, ...]:
 
 def _column_of(x: Any, name: Any) -> Any:
     """Return the column of x with a name, or else at a position."""
-    names = None if x is None else getattr(x, "columns", None)
+    names = getattr(x, "columns", None)
     if names is not None and name in list(names):
         return x[name]
     if isinstance(name, str):
-        if names is None:
-            raise ValueError(
-                f"protected={name!r} names a column, but X has no column names; pass a data"
-                " frame, or the attribute itself."
-            )
-        raise ValueError(
-            f"protected={name!r} is not a column of X{near_matches(name, map(str, names))}"
-        )
+        why = "names a column, but X has no column names; pass a data frame, or the attribute."
+        if names is not None:
+            why = f"is not a column of X{near_matches(name, map(str, names))}"
+        raise ValueError(f"protected={name!r} {why}")
     columns = x if hasattr(x, "shape") else np.asarray(x)
     if len(columns.shape) != 2 or not -columns.shape[1] <= name < columns.shape[1]:
         raise ValueError(f"X of shape {tuple(columns.shape)} has no column {name}.")
     return getattr(columns, "iloc", columns)[:, name]
 
 
-def _labels(value: Any) -> Any:
-    """Return the index of a pandas object, else None."""
-    index = getattr(value, "index", None)
-    return index if hasattr(index, "get_indexer") else None
-
-
 def _in_one_order(*groups: Mapping[str, Any]) -> list[Any]:
     """Return values with pandas objects in the order of the labels of the first, or refuse."""
-    values = [(name, value) for group in groups for name, value in group.items()]
-    labelled = [(name, value) for name, value in values if _labels(value) is not None]
-    if len(labelled) < 2:
-        return [value for _, value in values]
-    first, wanted = labelled[0][0], _labels(labelled[0][1])
-    aligned = []
-    for name, value in values:
-        labels = _labels(value)
-        # Of another number of rows: said where rows are counted.
-        if labels is not None and len(labels) == len(wanted) and not labels.equals(wanted):
-            unique = labels.is_unique and wanted.is_unique
-            order = labels.get_indexer(wanted) if unique else np.array([-1])
+    index: Any = None
+    first, aligned = "", []
+    for name, value in (item for group in groups for item in group.items()):
+        labels: Any = getattr(value, "index", None)
+        if not hasattr(labels, "get_indexer"):  # no pandas object
+            aligned.append(value)
+            continue
+        if index is None:
+            first, index = name, labels
+        # Other numbers of rows are refused where rows are counted.
+        if len(labels) == len(index) and not labels.equals(index):
+            unique = labels.is_unique and index.is_unique
+            order = labels.get_indexer(index) if unique else np.array([-1])
             if (order < 0).any():
                 raise ValueError(
                     f"{name} and {first} have different indexes, so their rows cannot be matched:"
@@ -220,7 +194,7 @@ def _as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
 def split_rows(
     rows: NDArray[np.intp], share: float, seed: int, labels: Any = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Split positions of rows at random, a ``share`` for the second part, each label alike."""
+    """Split positions of rows at random, a ``share`` of each label for the second part."""
     split = require("sklearn.model_selection", "fairness").train_test_split
     try:
         first, second = split(rows, test_size=share, random_state=seed, stratify=labels)
@@ -236,9 +210,9 @@ def split_rows(
 class Encoding:
     """How a penalty sees an attribute and the groups of y, learned on training rows.
 
-    Numbers are standardised by ``center`` and ``scale``, in 64 bits, so that no unit loses digits.
-    ``distinct`` counts the values of numbers (0 for a category, which has ``levels``);
-    ``classes`` or ``edges`` are those of the groups of y.
+    Numbers are scaled to [-1, 1] by ``center`` and ``scale``, in 64 bits so that no digit is lost.
+    ``distinct`` counts their values; it is 0 for a category, which has ``levels``.  Groups of y
+    are ``classes``, or bins between ``edges``.
     """
 
     name: str
@@ -252,16 +226,14 @@ class Encoding:
     @classmethod
     def learn(cls, penalty: Penalty, z: NDArray[Any], y: NDArray[Any] | None = None) -> Encoding:
         """Learn how ``penalty`` sees training rows, or say why it cannot."""
-        name, levels = penalty.name, None
-        center, scale, distinct = 0.0, 1.0, 0
+        name, levels, center, scale, distinct = penalty.name, None, 0.0, 1.0, 0
         if _is_text(z):
             z = levels_of(name, z)
             levels = tuple(sorted(set(z.tolist())))
         else:
             z = attribute_numbers(name, z)
             if z.ndim == 1 and len(z):
-                # Halves, so that the range of any data is a finite number.
-                low, high = z.min() / 2, z.max() / 2
+                low, high = z.min() / 2, z.max() / 2  # halves: the range of any data is finite
                 center, scale, distinct = low + high, high - low, len(np.unique(z))
         categorical = levels is not None or z.ndim == 2
         if categorical and penalty.penalised and not penalty.statistic.categorical:
@@ -295,7 +267,7 @@ class Encoding:
         return [f"{head} | {group}" if group else head for head in heads for group in groups]
 
     def suited(self, penalty: Penalty) -> Penalty:
-        """Return the penalty with no higher degree of the attribute than its values support."""
+        """Return the penalty with a degree of the attribute that its values support."""
         return penalty.suited(self.distinct) if self.distinct else penalty
 
     def encode(self, z: NDArray[Any]) -> NDArray[Any]:
@@ -325,7 +297,7 @@ class Encoding:
 def _groups_of(
     penalty: Penalty, y: NDArray[Any]
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """Return the classes or the edges of bins of y that a penalty is given."""
+    """Return the classes of y, or the edges of its bins, within which a penalty measures."""
     if penalty.given is not None and y.ndim != 1:
         raise ValueError(f"given needs one target, y of shape (n,); got shape {y.shape}.")
     if penalty.given == "classes":
@@ -369,18 +341,16 @@ def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[An
     """Return values as finite real numbers of ``dtype``, or say how many are not, and where."""
     refuse_forked()
     array = np.asarray(values)
-    if array.dtype.kind not in "fiub":
-        try:
-            if array.dtype.kind not in "OUS":
-                raise TypeError
-            array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"{name} must hold real numbers; got dtype {array.dtype}."
-                " Encode categories as numbers or one-hot columns first."
-            ) from None
-    with np.errstate(over="ignore"):
-        array = array.astype(np.float64).astype(dtype)
+    try:
+        if array.dtype.kind not in "fiubOUS":
+            raise TypeError
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float64).astype(dtype)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} must hold real numbers; got dtype {array.dtype}."
+            " Encode categories as numbers or one-hot columns first."
+        ) from None
     wrong = ~np.isfinite(array)
     if wrong.any():
         where = ", ".join(map(str, np.argwhere(wrong)[0]))
@@ -392,7 +362,7 @@ def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[An
 
 
 def standardisation(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return center and scale of each input; 0 and 1 for columns of 0 and 1, 1 for constants."""
+    """Return center and scale of each input: 0 and 1 if it is binary, scale 1 if constant."""
     with np.errstate(over="ignore"):
         center, scale = x.mean(axis=0), x.std(axis=0)
     if not np.isfinite(scale).all():  # squares that overflow
@@ -426,10 +396,7 @@ def levels_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
 
 
 class Rows(NamedTuple):
-    """Rows on the device: inputs ``(n, p)``, targets, and z and group of each penalty.
-
-    The group is y itself where polynomials of it are given.
-    """
+    """Rows on the device: inputs, targets, and of each penalty z, and groups (or y) it is given."""
 
     x: Array
     y: Array
@@ -443,7 +410,7 @@ def make_rows(
     encoders: Sequence[Encoding] | None,
     dtype: DTypeLike,
 ) -> tuple[Rows, tuple[Encoding, ...]]:
-    """Check rows and put them on the device; learn encodings where there are none yet."""
+    """Check rows and put them on the device, by encodings that exist or are learned here."""
     x, y = numbers("x", data.x, dtype), numbers("y", data.y, dtype)
     if x.ndim != 2 or 0 in x.shape:
         raise ValueError(f"x must have shape (n, p), n and p >= 1; got shape {x.shape}.")
@@ -475,7 +442,7 @@ def make_rows(
 def make_constraint_rows(
     given: Any, rows: Rows, penalties: Sequence[Penalty], encoders: Sequence[Encoding]
 ) -> Rows:
-    """Return rows ``(x, protected)`` for the penalties alone, which need no targets."""
+    """Return rows ``(x, protected)`` without targets, for the penalties alone."""
     if not isinstance(given, tuple) or len(given) != 2:
         raise ValueError("constraint_rows must be (x, protected), of rows not trained on.")
     for penalty in penalties:
@@ -501,12 +468,9 @@ def make_constraint_rows(
 
 
 def check_batch_size(
-    penalties: Sequence[Penalty],
-    encoders: Sequence[Encoding],
-    rows: Rows,
-    batch_size: int | None,
+    penalties: Sequence[Penalty], encoders: Sequence[Encoding], rows: Rows, batch_size: int | None
 ) -> None:
-    """Raise where a batch will have too few rows for a penalty, or a memory could add none."""
+    """Raise if a batch has too few rows for a penalty, or a memory would add none."""
     if batch_size is None and any(penalty.memory > 1 for penalty in penalties):
         raise ValueError("memory is for batches, but every step has all rows; leave it at 1.")
     n = rows.x.shape[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,9 +48,8 @@ MODEL = "model"
 """Kind of the archives of estimators."""
 
 _PARAMETERS = """
-    Inputs are standardised within (columns of zeros and ones are left as they are).  Predictions
-    (logits of two classes) are clipped to the range of the training rows: an outlying row would
-    make a dependence of its own.
+    Inputs are standardised (except columns of zeros and ones).  Predictions (logits of two
+    classes) are clipped to the range of the training rows: an outlying row would make a dependence.
 
     Args:
       hidden_layer_sizes: widths of the hidden layers.
@@ -63,18 +61,17 @@ _PARAMETERS = """
       alpha: decoupled weight decay (AdamW) of hidden layers; 0 for none.
       steps: gradient steps.
       batch_size: rows of a step; None for all.
-      learning_rate: of Adam, in the first half of the steps; it falls to 0 in the second, but
-        with ``guarantee``, where every step may be the last.
+      learning_rate: of Adam, in the first half of the steps; it falls to 0 in the second, except
+        with ``guarantee``.
       multiplier_learning_rate: of the ascent of the multiplier.
       penalty_weight: a constant weight of the penalty in place of a multiplier.
       early_stopping: hold out ``validation_fraction`` of the rows; stop after ``n_iter_no_change``
         evaluations on them (one every 25 steps) without a better one, and go back to the best (see
         ``patience`` of `FairTrainer.fit`).
       guarantee: a level as 0.95: hold back ``guarantee_fraction`` of the rows, and return the last
-        model of which they say, with that confidence, that its HGR-KB in the population is at most
-        the threshold (see `fit_certified`), or raise `NoSolutionFound`.
+        model that they certify (see `fit_certified`), or raise `NoSolutionFound`.
       constraint_fraction: share of the rows that the network is not trained on, and whose HGR is
-        kept below the threshold too (see ``constraint_rows`` of `FairTrainer.fit`); None for none.
+        kept below the threshold too (see ``constraint_rows`` of `FairTrainer.fit`).
       random_state: int, RandomState or None; the same int gives the same weights.
       verbose: show a progress bar.
 
@@ -93,17 +90,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     """The common base of the two estimators."""
 
     _task: ClassVar[str]
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "n_features_in_",
-        "feature_names_in_",
-        "coefs_",
-        "intercepts_",
-        "n_iter_",
-        "multipliers_",
-        "_center",
-        "_scale",
-        "_limits",
-    )
+    _fitted: ClassVar[tuple[str, ...]] = ("coefs_", "intercepts_", "n_iter_", "_center", "_scale")
     _limits = (-np.inf, np.inf)
 
     hidden_layer_sizes: Sequence[int] = (32, 32)
@@ -126,8 +113,10 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     random_state: Any = None
     verbose: bool = False
 
-    def fit(self, X: ArrayLike, y: ArrayLike, protected: Protected = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike, protected: Protected = None) -> Self:
         """Train on inputs ``X (n, p)``, targets ``y (n,)`` and protected attributes.
+
+        A `sklearn.exceptions.ConvergenceWarning` says that a training ends above its threshold.
 
         Args:
           X: array or data frame of numbers.
@@ -136,26 +125,17 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             an input), or several attributes by name.  Rows of pandas objects are matched by their
             labels.  Without it nothing is constrained, and a warning says so.
 
-        Returns:
-          The estimator itself.
-
         Raises:
           ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
-          TrainingError: if the training diverges: its loss stops being finite, or ends far above
-            where it began.
+          TrainingError: if the loss stops being finite, or ends far above where it began.
           NoSolutionFound: with ``guarantee``, if no model has it.
-
-        A `sklearn.exceptions.ConvergenceWarning` says that a training ends above its threshold.
         """
         data = TrainingData.of(X, y, protected)
         numeric = self._task == "squared_error"
         x, y = validation.validate_data(self, data.x, data.y, dtype=np.float64, y_numeric=numeric)
         data = dataclasses.replace(data, x=x, y=np.asarray(y))
-        # Where this fails, neither a part of another model nor its certificate stays.
-        for name in {*self._fitted, "certificate_", "history_"} - {
-            "n_features_in_",
-            "feature_names_in_",
-        }:
+        earlier = (*self._fitted, "_limits", "multipliers_", "certificate_", "history_")
+        for name in earlier:
             self.__dict__.pop(name, None)
         random = sklearn_utils.check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
@@ -164,8 +144,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         penalties, held = self._penalties(data), None
         if self.guarantee is not None:
             data, held = self._split(data, "guarantee_fraction", seed)
-        # Of all inputs but those: a column that hardly varies among fewer rows would be far off on
-        # others.
+        # Of all other rows: a column that hardly varies in fewer rows would be far off in others.
         self._center, self._scale = standardisation(data.x)
         targets, outputs = self._learn_targets(data.y)
         data = dataclasses.replace(data, x=self._scaled(data.x), y=targets)
@@ -173,9 +152,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         return self
 
     def save(self, path: str | Path) -> None:
-        """Keep the fitted model in one ``.npz`` file: arrays and JSON, nothing that executes.
-
-        What it needs to predict: not ``history_`` and ``certificate_``.
+        """Save what the model needs to predict in one ``.npz`` file, which executes nothing.
 
         Raises:
           ValueError: where the penalty is a function, which a file cannot hold.
@@ -186,7 +163,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             name: _to_json(name, value) for name, value in self.get_params().items()
         }
         arrays: dict[str, Any] = {}
-        for name in set(self._fitted) - {"multipliers_"}:
+        for name in (*self._fitted, "_limits", "n_features_in_", "feature_names_in_"):
             value = getattr(self, name, None)
             if isinstance(value, list):
                 arrays |= {f"{name}.{i}": array for i, array in enumerate(value)}
@@ -197,14 +174,9 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Load the model that `save` kept.
-
-        Raises:
-          ValueError: if the file is not a model of this class.
-        """
+        """Load the model that `save` wrote; a ValueError for any other file."""
         settings, arrays = _read_model(path)
-        if settings.get("class") != cls.__name__:
-            kind = settings.get("class")
+        if (kind := settings.get("class")) != cls.__name__:
             raise ValueError(f"{path} holds a {kind}; load it with {kind}.load.")
         try:
             parameters = {n: _from_json(value) for n, value in settings["parameters"].items()}
@@ -212,30 +184,23 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             model.multipliers_ = dict(settings["multipliers"])
         except (TypeError, ValueError, KeyError) as error:
             raise ValueError(f"{path} has a parameter that cannot be read: {error}") from error
-        layers = sum(name.startswith("coefs_.") for name in arrays)
-        for name in set(cls._fitted) - {"multipliers_"}:
-            if name in ("coefs_", "intercepts_"):
-                value: Any = [arrays.get(f"{name}.{i}") for i in range(layers)]
-            elif name in arrays:
-                array = arrays[name]
-                array = array.astype(object) if name == "feature_names_in_" else array
-                value = array if array.ndim else array.item()
-            elif name == "feature_names_in_":
-                continue
+        layers: dict[str, list[Any]] = {"coefs_": [], "intercepts_": []}
+        for name, array in arrays.items():
+            attribute, _, layer = name.partition(".")
+            if layer:
+                layers[attribute].append(array)
             else:
-                raise ValueError(f"{path} is not a whole saved model: it lacks {name}.")
-            setattr(model, name, value)
-        sizes = [model.n_features_in_, *(np.size(bias) for bias in model.intercepts_)]
-        if not layers or [np.shape(w) for w in model.coefs_] != list(itertools.pairwise(sizes)):
-            raise ValueError(f"{path} is not a whole saved model: its layers do not fit together.")
+                array = array.astype(object) if name == "feature_names_in_" else array
+                setattr(model, name, array if array.ndim else array.item())
+        model.coefs_, model.intercepts_ = layers["coefs_"], layers["intercepts_"]
         return model
 
     @abc.abstractmethod
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
-        """Return what the network is trained to, and the number of its outputs."""
+        """Return the targets of the network, and the number of its outputs."""
 
     def _penalties(self, data: TrainingData) -> tuple[Penalty, ...]:
-        """Return the penalties of a training; without a constraint, one that is watched."""
+        """Return the penalties of a training, without a constraint one that measures."""
         if not data.z:
             if self.penalty is not None:
                 warnings.warn(
@@ -263,7 +228,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     def _split(
         self, data: TrainingData, share: str, seed: int
     ) -> tuple[TrainingData, TrainingData]:
-        """Split the share that an option says off the rows."""
+        """Split off the share of the rows that an option names."""
         by_class = self._task == "log_loss"
         return data.split(share, getattr(self, share), seed, by_class=by_class)
 
@@ -319,22 +284,19 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             check_choice("activation", self.activation, tuple(ACTIVATIONS)),
             jax.random.key(seed),
         )
+        rate = _checked_number("learning_rate", self.learning_rate)
+        alpha = _checked_number("alpha", self.alpha, as_nonnegative)
+        steps = check_count("steps", self.steps)
+        dual = _ascent(_checked_number("multiplier_learning_rate", self.multiplier_learning_rate))
         weight = self.penalty_weight
         if weight is not None:
-            _checked_number("penalty_weight", weight, as_nonnegative)
-        steps = check_count("steps", self.steps)
+            weight = _checked_number("penalty_weight", weight, as_nonnegative)
         return FairTrainer(
             network,
             penalties=penalties,
             task=self._task,
-            optimizer=decaying_adamw(
-                _checked_number("learning_rate", self.learning_rate),
-                _checked_number("alpha", self.alpha, as_nonnegative),
-                None if self.guarantee is not None else steps,
-            ),
-            dual=_ascent(_checked_number("multiplier_learning_rate", self.multiplier_learning_rate))
-            if weight is None
-            else weight,
+            optimizer=decaying_adamw(rate, alpha, None if self.guarantee is not None else steps),
+            dual=dual if weight is None else weight,
             batch_size=self.batch_size,
             seed=seed,
         )
@@ -357,7 +319,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     def _scaled(self, x: NDArray[Any]) -> NDArray[Any]:
         return numbers("X", (x - self._center) / self._scale, np.float32)
 
-    def _output(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def _output(self, X: ArrayLike) -> NDArray[Any]:
         validation.check_is_fitted(self, "coefs_")
         x = self._scaled(validation.validate_data(self, X, reset=False, dtype=np.float64))
         return np.clip(_forward(self.activation, self.coefs_, self.intercepts_, x), *self._limits)
@@ -388,7 +350,7 @@ class FairMLPRegressor(base.RegressorMixin, FairMLP):  # type: ignore[misc,name-
         self._low, self._range = float(y.min()), float(np.ptp(y)) or 1.0
         return (y - self._low) / self._range, 1
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return predictions ``(n,)``, in the unit of y."""
         output = self._output(X).astype(np.float64)
         return self._low + self._range * output
@@ -427,7 +389,7 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc,nam
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         return codes.astype(np.float64), outputs
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return probabilities ``(n, classes)``."""
         output = self._output(X).astype(np.float64)
         if output.ndim == 1:
@@ -435,7 +397,7 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc,nam
         odds = np.exp(output - output.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable label of each row."""
         chosen = self.predict_proba(X).argmax(axis=1)
         return self.classes_[chosen]
@@ -454,10 +416,9 @@ def _forward(
 
 
 def _check_not_diverged(history: History, loss: float, *, constant: bool) -> None:
-    """Raise a TrainingError if a training ended far above where it began, on the training rows.
+    """Raise a TrainingError if a training ends far above where it began, or above and constant.
 
-    Such a network often gives one value to all rows, so that no threshold is broken: then it must
-    not end above at all.
+    A network that has diverged often gives one value to all rows, which breaks no threshold.
     """
     first = float(history.steps["task_loss"][0])
     if not loss <= (1 if constant else DIVERGED) * first:
@@ -468,7 +429,7 @@ def _check_not_diverged(history: History, loss: float, *, constant: bool) -> Non
 
 
 def _warn_of_silent_multipliers(history: History, learning_rate: float) -> None:
-    """Warn where a training ends above its threshold, by more than batches differ."""
+    """Warn if a training ends above its threshold, by more than batches differ."""
     for name, limit in zip(history.penalised, history.limits, strict=True):
         values = history.steps[f"value_{name}"]
         value = float(np.mean(values[-max(len(values) // 20, 1) :]))
@@ -496,7 +457,7 @@ _IN_FILES = {kind.__name__: kind for kind in (KB, SK, Total, Neural, Penalty)}
 
 
 def _to_json(name: str, value: Any) -> Any:
-    """Return a parameter as JSON can hold it; a statistic or penalty by its class and options."""
+    """Return a parameter as JSON: a statistic or penalty by its class and options."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list | tuple):
@@ -504,16 +465,16 @@ def _to_json(name: str, value: Any) -> Any:
     if type(value) in _IN_FILES.values():
         options = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {type(value).__name__: {n: _to_json(name, item) for n, item in options.items()}}
-    if not isinstance(value, int | float | str | type(None)):
-        raise ValueError(
-            "a file can hold numbers, texts, and penalties of statistics with degrees only; set"
-            f" {name} to one before saving."
-        )
-    return value
+    if isinstance(value, int | float | str | type(None)):
+        return value
+    raise ValueError(
+        "a file can hold numbers, texts, and penalties of statistics with degrees only; set"
+        f" {name} to one before saving."
+    )
 
 
 def _from_json(value: Any) -> Any:
-    """Return what `_to_json` was given."""
+    """Return the parameter that `_to_json` wrote."""
     if isinstance(value, list):
         return [_from_json(item) for item in value]
     if not isinstance(value, Mapping):
@@ -537,15 +498,14 @@ def _read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any
 def load_model(path: str | Path) -> FairMLP:
     """Load an estimator of either class; errors as `FairMLP.load`."""
     kind = _read_model(path)[0].get("class")
-    classes = {known.__name__: known for known in (FairMLPRegressor, FairMLPClassifier)}
+    classes = {cls.__name__: cls for cls in (FairMLPRegressor, FairMLPClassifier)}
     if kind not in classes:
         raise ValueError(f"{path} holds a {kind}, which this version does not know.")
     return classes[kind].load(path)
 
 
 VIOLATION_SCORE = -200.0
-"""Score of a broken threshold: 100 folds, each of a score between -1 and 1, cannot make up for
-it."""
+"""Score of a broken threshold, for which 100 folds of scores from -1 to 1 cannot make up."""
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -556,16 +516,14 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
               = s / (1 - s)                  the same, where s < 0
               = -200 - (HGR - threshold)     elsewhere
 
-    with s the R2, or the AUC where y has two classes; s / (1 - s) is between -1 and 0.  The mean
-    over at most 100 folds therefore prefers a model that keeps the threshold in every fold to one
-    that breaks it in any, and among models that break it everywhere the nearest.  A sample value is
-    biased upward, more so in small folds: see `hgr_jax.inference.roys_root.mean`, and
-    ``bias_corrected`` of `Penalty`.
+    with s the R2, or the AUC where y has two classes.  The mean over at most 100 folds therefore
+    prefers a model that keeps the threshold in every fold to one that breaks it in any.  A sample
+    value is biased upward, more so in small folds: see ``bias_corrected`` of `Penalty`.
 
     Args:
       penalty: a threshold in (0, 1], of HGR-KB(5, 5); or a `Penalty` without ``given``.
-      protected: the name of a column of the data frame X, or the position of a column of an array
-        X; None where scikit-learn passes the attribute on (see `set_score_request` there).
+      protected: the name or position of a column of X; None where scikit-learn passes the
+        attribute on (see `set_score_request` there).
 
     Raises:
       TypeError, ValueError: when it scores, for these out of range, without an attribute, and for
@@ -588,34 +546,21 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
       True
     """
 
-    # It is the first argument of every scorer, nothing to pass on.
+    # The first argument of every scorer is nothing to pass on.
     __metadata_request__score = {"estimator": routing.UNUSED}  # noqa: RUF012
 
     penalty: Any
     _: dataclasses.KW_ONLY
     protected: str | int | None = None
 
-    def __call__(self, estimator: Any, X: Any, y: ArrayLike, **metadata: Any) -> float:  # noqa: N803
+    def __call__(self, estimator: Any, X: Any, y: ArrayLike, **metadata: Any) -> float:
         """Return the score, as `score` does."""
         return self.score(estimator, X, y, **metadata)
 
-    def score(
-        self,
-        estimator: Any,
-        X: Any,  # noqa: N803
-        y: ArrayLike,
-        protected: Protected = None,
-    ) -> float:
-        """Return the score of a fitted estimator on some rows.
+    def score(self, estimator: Any, X: Any, y: ArrayLike, protected: Protected = None) -> float:
+        """Return the score of a fitted estimator on rows ``X``, ``y``.
 
-        Args:
-          estimator: what has ``predict``, and ``predict_proba`` if it is a classifier.
-          X: inputs of the estimator.
-          y: targets ``(n,)``.
-          protected: as of `report`, in place of that of the scorer.
-
-        Raises:
-          TypeError, ValueError: as the scorer says.
+        ``protected`` is as of `report`, in place of that of the scorer.
         """
         protected = self.protected if protected is None else protected
         if protected is None:
@@ -626,12 +571,11 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
                 " set_fit_request(protected=True) of the estimator and"
                 " set_score_request(protected=True) of the scorer."
             )
-        penalties = as_penalties(self.penalty)
-        if len(penalties) != 1 or not penalties[0].penalised or penalties[0].given is not None:
+        penalty, *others = as_penalties(self.penalty) or (Penalty(threshold=None),)
+        if others or not penalty.penalised or penalty.given is not None:
             raise ValueError(
                 f"penalty must be a threshold, or a Penalty without given; got {self.penalty!r}."
             )
-        (penalty,) = penalties
         data = TrainingData.of(X, y, protected)
         prediction, targets, kind = predicted(estimator, data.x, np.asarray(data.y))
         value = measured(penalty, attribute_numbers(*data.single()), prediction)

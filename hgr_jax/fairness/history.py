@@ -30,9 +30,8 @@ class StepFigures(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Figures of a model on some rows: loss, score and the HGR-KB of each penalty's values.
-
-    ``held_out`` has the penalised statistics ``(m,)``, of rows that are not trained on.
+    """Figures of a model: loss, score and HGR-KB of each penalty's values; of rows that are not
+    trained on also the penalised statistics, ``held_out (m,)``.
     """
 
     loss: Array
@@ -43,17 +42,15 @@ class Figures(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """Columns of numbers over a training; it grows by making a longer one.
+    """Columns of numbers over a training.
 
     Attributes:
-      steps: of every step: ``step`` (from 1), ``loss`` with the penalty, ``task_loss``, and for
-        each penalised value NAME its measure on the batch, ``value_NAME``, and its
-        ``multiplier_NAME``.
+      steps: of every step: ``step`` (from 1), ``loss`` with the penalty, ``task_loss``, and of
+        each penalised value NAME ``value_NAME``, on the batch, and ``multiplier_NAME``.
       evaluations: of the model after some steps, on all training rows: ``step``, ``loss_train``
         (the task's), ``score_train``, ``hgr_train_NAME`` (HGR-KB); the same with ``validation``
-        where there are such rows, and of these ``held_out_NAME``: the statistic that is penalised,
-        with less of its upward bias where `corrected` knows it (that of `Neural` under its
-        networks as they are).  Early stopping ranks by these.
+        where there are such rows, and of these ``held_out_NAME``, by which early stopping ranks:
+        the penalised statistic, with less of its upward bias where `corrected` knows it.
       thresholds: of each value by name, None where it is only watched.
     """
 
@@ -62,7 +59,7 @@ class History:
     thresholds: Mapping[str, float | None]
 
     def extended(self, figures: StepFigures, measured: Mapping[str, Figures], step: int) -> History:
-        """Return this history, longer by steps and by the model ``measured`` after them."""
+        """Return a history with further steps, and evaluations of the model after them."""
         steps: dict[str, Column] = {
             "step": np.arange(step - len(figures.loss), step) + 1,
             "loss": np.asarray(figures.loss),
@@ -73,14 +70,14 @@ class History:
             steps[f"value_{name}"] = values[:, i]
             steps[f"multiplier_{name}"] = multipliers[:, i]
         evaluation: dict[str, Column] = {"step": np.array([step])}
-        for part, found in measured.items():
-            evaluation[f"loss_{part}"] = np.asarray(found.loss)[None]
-            evaluation[f"score_{part}"] = np.asarray(found.score)[None]
-            hgr = np.concatenate([np.zeros(0), *map(np.asarray, found.hgr)])
+        for part, of_part in measured.items():
+            evaluation[f"loss_{part}"] = np.asarray(of_part.loss)[None]
+            evaluation[f"score_{part}"] = np.asarray(of_part.score)[None]
+            hgr = np.concatenate([np.zeros(0), *map(np.asarray, of_part.hgr)])
             for name, value in zip(self.thresholds, hgr, strict=True):
                 evaluation[f"hgr_{part}_{name}"] = np.array([value])
-            if found.held_out is not None:
-                for name, value in zip(self.penalised, np.asarray(found.held_out), strict=True):
+            if of_part.held_out is not None:
+                for name, value in zip(self.penalised, np.asarray(of_part.held_out), strict=True):
                     evaluation[f"held_out_{name}"] = np.array([value])
         return dataclasses.replace(
             self,
@@ -105,10 +102,7 @@ class History:
         return {name: float(column[-1]) for name, column in self.evaluations.items()}
 
     def log(self, logger: Logger, step: int) -> Logger | None:
-        """Tell a logger the last step and evaluation; return it, or None if it failed.
-
-        A failing logger is no reason to lose a training.
-        """
+        """Pass the last step and evaluation to a logger; return it, or None if it failed."""
         figures = {name: float(column[-1]) for name, column in self.steps.items()} | self.last
         del figures["step"]
         try:
@@ -146,7 +140,7 @@ class History:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Best:
-    """The best evaluation so far: its network, how good, and how many there were since.
+    """The network of the best evaluation so far, and how many evaluations there were since.
 
     ``rank`` is (minus the largest excess over a threshold, score), compared in this order.
     """
@@ -160,7 +154,7 @@ class Best:
 def better(
     best: Best | None, parameters: Any, variables: Any, figures: Figures, limits: NDArray[Any]
 ) -> Best:
-    """Return the better of the best network so far and this one, by figures of validation rows."""
+    """Return the better one of two networks, by figures of validation rows."""
     assert figures.held_out is not None
     excess = float(np.max(np.asarray(figures.held_out) - limits, initial=0.0))
     rank = (
@@ -174,14 +168,12 @@ def better(
 
 def _appended(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:
     """Join the columns of two tables, NaN where one of them lacks a column."""
-    lengths = [len(next(iter(columns.values()), ())) for columns in (before, after)]
+    tables = [
+        (columns, np.full(len(next(iter(columns.values()))), np.nan))
+        for columns in (before, after)
+        if columns
+    ]
     return {
-        name: np.concatenate(
-            [
-                columns.get(name, np.full(length, np.nan))
-                for columns, length in zip((before, after), lengths, strict=True)
-                if length
-            ]
-        )
+        name: np.concatenate([columns.get(name, missing) for columns, missing in tables])
         for name in {**before, **after}
     }

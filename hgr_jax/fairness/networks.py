@@ -19,14 +19,14 @@ from hgr_jax.measures.neural_network import linear_layers
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """Functions of a network's output (or of the prediction made from it) and the targets.
+    """What a network is trained for.
 
     Args:
       loss: ``(output, y) -> scalar``, minimised.
       prediction: ``output -> prediction``, ``(n,)`` or ``(n, columns)``: what is kept from
         depending on the protected attribute, and what is scored.
       score: ``(prediction, y) -> scalar``, higher is better.
-      check: ``(y, output shape)``, raises a ValueError for targets that do not suit; or None.
+      check: ``(y, output shape)``, raises a ValueError for unsuitable targets; or None.
     """
 
     loss: Callable[[Array, Array], Array]
@@ -61,9 +61,8 @@ def probabilities(output: Array) -> Array:
 
 
 def auc_or_accuracy(prediction: Array, y: Array) -> Array:
-    """Return the area under the ROC curve of ``(n,)``, or the accuracy of ``(n, classes)``.
-
-    The area is 0.5 where y has one class only.
+    """Return the area under the ROC curve of ``(n,)``, 0.5 where y has one class; or the accuracy
+    of ``(n, classes)``.
     """
     if prediction.ndim == 2:
         return jnp.mean(jnp.argmax(prediction, axis=1) == y.astype(jnp.int32)).astype(y.dtype)
@@ -80,7 +79,7 @@ def identity(output: Array) -> Array:
 
 
 def check_values(y: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Check that targets of squared error have the shape of the output."""
+    """Raise unless targets of squared error have the shape of the output."""
     if y.shape != shape:
         raise ValueError(
             f"y must have the shape of the network's output, {shape}; got shape {y.shape}."
@@ -88,7 +87,7 @@ def check_values(y: NDArray[Any], shape: tuple[int, ...]) -> None:
 
 
 def check_labels(y: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Check that targets of log loss are labels from 0, as many as an output of a shape has."""
+    """Raise unless targets of log loss are the labels of an output of this shape."""
     classes = 2 if len(shape) == 1 else shape[1]
     if y.ndim != 1 or not np.isin(y, np.arange(classes)).all():
         values = np.unique(y)
@@ -107,7 +106,7 @@ TASKS = {
 
 @dataclasses.dataclass(frozen=True)
 class _Negative:
-    """Minus a function; equal, as a static argument, where the functions are."""
+    """Minus a function; equal where the functions are, as static arguments must be."""
 
     function: Callable[[Array, Array], Array]
 
@@ -197,19 +196,14 @@ _first_state = jax.jit(_injected.init)
 def decaying_adamw(
     learning_rate: float, alpha: float, steps: int | None
 ) -> optax.GradientTransformation:
-    """Return AdamW with a rate that is constant at first, and falls to 0 in the second half.
+    """Return AdamW whose rate falls to 0 in the second half of the steps (None: it is constant).
 
         rate_t = learning_rate / 2 * (1 + cos(pi * clip(2 t / steps - 1, 0, 1)))
         theta <- theta - rate_t * (adam(gradient) + alpha * theta)
 
-    With a constant rate a constrained training oscillates around its threshold; a falling rate ends
-    at it.  The weights of hidden layers decay.  Biases memorise nothing, and a decay of the last
-    layer would shrink all predictions, which a measure of dependence does not see.
-
-    Args:
-      learning_rate: of the first half of the steps.
-      alpha: decoupled weight decay.
-      steps: after which the rate is 0; None for a constant one.
+    With a constant rate a constrained training oscillates around its threshold.  Only the weights
+    of hidden layers decay: a decay of the last layer would shrink all predictions, which a measure
+    of dependence does not see.
 
     Source: Loshchilov & Hutter, "Decoupled weight decay regularization" (2019).
     """

@@ -23,11 +23,10 @@ from hgr_jax.inference.intervals import corrected
 def excess(value: ArrayLike, threshold: ArrayLike) -> Array:
     """Return how far a value is above its threshold: ``max(0, value - threshold)``.
 
-    Up to the threshold, and at it, the derivative is exactly 0; above it, 1.  NaN stays NaN, so
-    that trouble is seen.
+    Its derivative is exactly 0 up to the threshold and at it, above it 1.  NaN stays NaN.
 
     Args:
-      value, threshold: arrays of shapes that broadcast, traced.
+      value, threshold: arrays whose shapes broadcast, traced.
 
     Raises:
       TypeError: for what is no array of numbers.
@@ -53,9 +52,9 @@ class Penalty:
 
         penalty = multiplier * max(0, statistic(z, prediction) - threshold)
 
-    A pytree whose threshold is traced and whose other fields are static, so that another
-    threshold compiles nothing.  A prediction of several columns (the classes of a classifier)
-    has one value, and one multiplier, for each; so has each group of ``given``.
+    A pytree: the threshold is traced, so that another one compiles nothing; the other fields are
+    static.  Each column of the prediction (the classes of a classifier), and each group of
+    ``given``, has a value and a multiplier.
 
     Args:
       statistic: `KB`, `SK`, `Total`, `Neural`, `Function`, or your own `Statistic`; the name of a
@@ -63,19 +62,15 @@ class Penalty:
         default options; or a function ``(z, prediction) -> scalar``.  It has the degrees.
       threshold: in (0, 1]; None to have HGR-KB in the history of a training, and nothing penalised.
       given: None, or penalise the conditional dependence *given y* (equalised odds):
-        ``"classes"`` within each value of y, an int within so many quantile bins of y; of these
-        `KB`, `SK`, `Total` or a function with a keyword ``weights``.  For a continuous y without
-        bins, ``"polynomials"`` removes polynomials of y, of the degree of the prediction, from
-        both, as ``given`` of `hgr_jax.kb` (so that a prediction equal to y has 0): `KB` without a
-        bound, `SK`, `Total` or a function with a keyword ``given``.
+        ``"classes"`` within each value of y, an int within so many quantile bins of y: of `KB`,
+        `SK`, `Total` or a function with a keyword ``weights``.  ``"polynomials"`` removes
+        polynomials of y, of the degree of the prediction, from both, as ``given`` of `hgr_jax.kb`:
+        of `KB` without a bound, `SK`, `Total` or a function with a keyword ``given``.
       bias_corrected: take away part of the upward bias of a sample value, see `corrected`; for
         `KB` without a bound, `SK` and `Total`, of degrees.
-      memory: measure on the last so many batches, of which the present one has the gradient
-        (scaled up as if all were the present one).  1 for this batch alone.
+      memory: measure on the last so many batches; the present one has the gradient, scaled up as
+        if all were the present one.
       name: of the protected attribute, for history and messages.
-
-    Raises:
-      TypeError, ValueError: for anything else.
 
     Example:
       >>> import jax, jax.numpy as jnp
@@ -139,13 +134,11 @@ class Penalty:
         return dataclasses.replace(self, statistic=self.statistic.suited(distinct))
 
     def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> PenaltyState:
-        """Return the state that is carried from step to step, from a first batch.
+        """Return the state before the first step, made from a first batch.
 
         Args:
-          z: ``(n,)``, or ``(n, c)`` for a categorical attribute.
-          prediction: ``(n,)`` or ``(n, columns)``.
-          key: for what the statistic draws, as the networks of `Neural` that are trained to the
-            first batch here; key 0 if None.
+          z, prediction: as of `values`.
+          key: for what the statistic draws (the networks of `Neural`); key 0 if None.
         """
         z, columns = lax.stop_gradient(z), lax.stop_gradient(prediction_columns(prediction))
         carried: Any = ()
@@ -196,10 +189,7 @@ class Penalty:
     ) -> Array:
         """Return the dependences of rows not trained on, with less upward bias where it is known.
 
-        Args:
-          state: of the training.
-          z, prediction, group, groups: as in `values`, of other rows.
-          hgr: what `hgr` returns of them, where that is at hand.
+        Arguments as of `values`; ``hgr`` is what `hgr` returns of these rows, if at hand.
         """
         statistic = self.statistic
         if hgr is not None and statistic == self.yardstick:
@@ -218,11 +208,7 @@ class Penalty:
     def hgr(
         self, z: Array, prediction: Array, group: Array | None = None, groups: int = 1
     ) -> Array:
-        """Return the `yardstick` of these rows, whatever the statistic, ``(columns * groups,)``.
-
-        Args:
-          z, prediction, group, groups: as in `values`.
-        """
+        """Return the `yardstick` of these rows, ``(columns * groups,)``; arguments as `values`."""
         columns = prediction_columns(prediction)
         return self._over_groups(self.yardstick.value, z, columns, group, groups, ())[0]
 
@@ -232,11 +218,7 @@ class Penalty:
         return excess(values, self.threshold)
 
     def least_rows(self, z: Array) -> int:
-        """Return the number of rows below which the statistic is 1 and constrains nothing.
-
-        Args:
-          z: as `values` takes it.
-        """
+        """Return the number of rows below which the statistic is 1 and constrains nothing."""
         least = self.statistic.least_rows(_levels(z))
         return least if least == 2 else least + self._removed_functions
 
@@ -350,23 +332,19 @@ def _levels(z: Array) -> int | None:
 
 
 def within(
-    measure: Callable[..., Array],
-    z: Array,
-    prediction: Array,
-    group: Array,
-    groups: int,
+    measure: Callable[..., Array], z: Array, prediction: Array, group: Array, groups: int
 ) -> Array:
     """Measure within each group of rows: the conditional dependence of equalised odds.
 
     Args:
       measure: ``(z, prediction, weights=...) -> scalar``, static: `hgr_jax.kb`, `hgr_jax.sk`, or
-        one of your own that takes observation weights.
+        any function that takes observation weights.
       z, prediction: ``(n,)`` or ``(n, p)``, traced.
       group: ``(n,)`` integers from 0 to ``groups - 1``, traced; any other value is in no group.
       groups: how many there are, static.
 
     Returns:
-      Values ``(groups,)``; 0, with zero derivatives, for a group of fewer than two rows here.
+      Values ``(groups,)``; 0, with zero derivatives, for a group of fewer than two rows.
 
     Raises:
       TypeError, ValueError: as the measure does.
@@ -404,9 +382,8 @@ def prediction_columns(prediction: Array) -> Array:
 
 
 def as_penalties(value: Any, threshold: ArrayLike | None = None) -> tuple[Penalty, ...]:
-    """Return penalties, each with a name of its own.
+    """Return penalties, given by statistics, their names, functions or thresholds of "kb".
 
-    From a `Penalty`, a statistic, its name, a function, a threshold of "kb", or several of these;
     None is none.  A ``threshold`` replaces the thresholds of penalties that have one.
     """
     several = list(value) if isinstance(value, list | tuple) else [value]
@@ -425,18 +402,13 @@ def as_penalties(value: Any, threshold: ArrayLike | None = None) -> tuple[Penalt
 
 
 def _as_penalty(value: Any) -> Penalty:
-    if isinstance(value, Penalty):
-        return value
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         return Penalty(threshold=float(value))
-    return Penalty(value)
+    return value if isinstance(value, Penalty) else Penalty(value)
 
 
 def check_threshold(threshold: Any) -> None:
-    """Raise unless a threshold is a number in (0, 1], or None.
-
-    What `jax.tree.map` or `jax.grad` may put in its place (tracers, JAX arrays) passes.
-    """
+    """Raise unless a threshold is in (0, 1] or None; tracers and JAX arrays pass."""
     if isinstance(threshold, str | bool):
         raise TypeError(f"threshold must be a number in (0, 1]; got {threshold!r}.")
     if isinstance(threshold, int | float | np.number | np.ndarray) and not (
@@ -463,14 +435,12 @@ class LagrangianDual:
 
         minimise over theta, maximise over lambda >= 0:   loss(theta) + lambda . violation(theta)
 
-    In the style of optax: `init` makes a state, `update` maps violations and a state to the next
-    state; both work under `jax.jit`, `jax.vmap` and in `jax.lax.scan`.
+    Both methods work under `jax.jit`, `jax.vmap` and in `jax.lax.scan`.
 
     Args:
-      optimizer: any optax optimiser, static; it ascends. Adam of 2e-3 if None.
-      two_sided: multipliers fall again while a constraint is slack, so that no more of the task
-        is given up than is needed.  With False, and Adam of 1e-3, they only rise: the setting
-        of the paper.
+      optimizer: any optax optimiser, static; it ascends.  Adam of 2e-3 if None.
+      two_sided: whether multipliers fall again while a constraint is slack.  With False, and Adam
+        of 1e-3, they only rise: the setting of the paper.
 
     Source: Fioretto, Van Hentenryck, Mak, Tran, Baldo & Lombardi, "Lagrangian duality for
     constrained deep learning" (2021).
@@ -494,8 +464,8 @@ class LagrangianDual:
         """Return the state at the start.
 
         Args:
-          multipliers: how many constraints there are, whose multipliers start at 0; or the
-            multipliers to start from, ``(m,)``.
+          multipliers: number of constraints, whose multipliers start at 0; or the multipliers to
+            start from, ``(m,)``.
           dtype: of multipliers that start at 0; the default floating dtype if None.
 
         Raises:
@@ -514,8 +484,7 @@ class LagrangianDual:
         """Take a step of ascent, then project on the multipliers that are not negative.
 
         Args:
-          violations: ``(m,)``, value minus threshold of each constraint, negative where it is
-            slack; no derivative is taken.
+          violations: ``(m,)``, value minus threshold of each constraint; not differentiated.
           state: of `init` or the step before.
         """
         gradient = -jax.lax.stop_gradient(violations).astype(state.multipliers.dtype)

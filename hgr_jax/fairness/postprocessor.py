@@ -1,8 +1,4 @@
-"""Any model's predictions, moved until they depend little on an attribute (extra ``fairness``).
-
-`Transport` is the map along conditional quantiles; `FairPostprocessor` learns it from out-of-fold
-predictions and chooses how far predictions are moved.
-"""
+"""Move any model's predictions until they depend little on an attribute (extra ``fairness``)."""
 
 from __future__ import annotations
 
@@ -17,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._checks import check_count, check_level
 from hgr_jax._optional import require
 from hgr_jax.fairness.certificate import bounded, check_certifiable, last_accepted
-from hgr_jax.fairness.data import Encoding, Protected, TrainingData, numbers
+from hgr_jax.fairness.data import Encoding, Protected, TrainingData
 from hgr_jax.fairness.estimators import base, multiclass, sklearn_utils, validation
 from hgr_jax.fairness.penalties import Penalty, as_penalties
-from hgr_jax.fairness.report import measured
+from hgr_jax.fairness.report import measured, one_a_row
 from hgr_jax.fairness.statistics import name_of
 
 metaestimators = require("sklearn.utils.metaestimators", "fairness")
@@ -40,7 +36,7 @@ Positions = NDArray[np.intp]
 
 @dataclasses.dataclass(frozen=True)
 class Transport:
-    """Predictions in the order of an attribute, and the map that they define.
+    """An attribute in increasing order, predictions in its order, and the map that they define.
 
         T(z, p) = Q(U(z, p))
 
@@ -48,19 +44,11 @@ class Transport:
     quantile function of all predictions.  Both are linear between distinct values, which have the
     midranks of their ties, and constant beyond them.
 
-    The neighbours of z are the nearest rows (of two as near, the lower), and all rows tied with
-    them; for a category, the rows of the same level.  Predictions of neighbours are first moved to
-    z along their least-squares line: at the ends of the attribute all neighbours are on one side.
-    Where z is farther from the mean of its neighbours than half of their width, ranks shrink to
-    1/2, which they reach at a whole width.
-
-    Attributes:
-      z: the attribute ``(n,)``, in increasing order.
-      p: predictions ``(n,)``, in the order of z.
-      neighbors: least number of neighbours, at most n.
-
-    Source: Chzhen, Denis, Hebiri, Oneto & Pontil, "Fair regression with Wasserstein barycenters"
-    (2020), for groups.
+    The neighbours of z are the nearest rows (of two as near, the lower), at least ``neighbors``,
+    and all rows tied with them.  Their predictions are first moved to z along their least-squares
+    line: at the ends of the attribute all neighbours are on one side.  Where z is farther from the
+    mean of its neighbours than half of their width, ranks shrink to 1/2, which they reach at a
+    whole width.
     """
 
     z: Vector
@@ -69,13 +57,7 @@ class Transport:
 
     @classmethod
     def learn(cls, z: NDArray[Any], p: NDArray[Any], neighbors: int | None = None) -> Transport:
-        """Learn the map from rows whose predictions the model was not fitted to.
-
-        Args:
-          z: finite numbers ``(n,)``, or one-hot ``(n, c)``, a category.
-          p: predictions ``(n,)``, finite.
-          neighbors: of a number, None for the root of n.  More than n are n.
-        """
+        """Learn the map from an attribute, or one-hot columns, and out-of-fold predictions."""
         if z.ndim == 2:
             neighbors = 1
         elif neighbors is None:
@@ -103,14 +85,14 @@ class Transport:
             center, slope = _line(self.z[near], self.p[near])
             ranked = (self.p[near] - slope * (self.z[near] - center)) / unit
             # Rounded, so that predictions that are a line of the attribute have ties, not noise.
-            asked = np.round((p[rows] - slope * (z[rows] - center)) / unit)
-            ranks = np.interp(asked, *_middle_ranks(np.round(ranked)))
+            queries = np.round((p[rows] - slope * (z[rows] - center)) / unit)
+            ranks = np.interp(queries, *_middle_ranks(np.round(ranked)))
             width = self.z[near.stop - 1] - self.z[near.start]
             placed[rows] = 0.5 + _trust(z[rows] - center, width) * (ranks - 0.5)
         return placed
 
     def _windows(self, z: Vector) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return where the neighbours of each value begin and end, in the order of the attribute.
+        """Return the first and the end of the neighbours of each value, in the attribute's order.
 
         The k nearest of a sorted attribute are the rows i, ..., i + k - 1 with the first i whose
         row is no farther than the row i + k: z is at most the middle of these two.
@@ -124,7 +106,7 @@ class Transport:
 
 
 def _mixed(p: Vector, transported: Vector, strength: float) -> Vector:
-    """Return predictions that are moved a part of the way; at 0 and 1 they are one or the other."""
+    """Return predictions between p and their transport, exactly one of them at 0 and 1."""
     return (1 - strength) * p + strength * transported
 
 
@@ -133,7 +115,7 @@ def _as_numbers(z: NDArray[Any]) -> Vector:
 
 
 def _middle_ranks(values: Vector) -> tuple[Vector, Vector]:
-    """Return the distinct values in order, and the middle of the ranks that each takes."""
+    """Return the distinct values in order, and their midranks as shares of the rows."""
     distinct, counts = np.unique(values, return_counts=True)
     return distinct, (np.cumsum(counts) - counts / 2) / len(values)
 
@@ -150,11 +132,10 @@ def _line(z: Vector, p: Vector) -> tuple[float, float]:
 
 
 def _trust(away: Vector, width: float) -> Vector:
-    """Return how much of a rank is kept, from 0 to 1, so far from the mean of the neighbours.
+    """Return the share of a rank's distance from 1/2 that stays, so far from the neighbours' mean.
 
-    All of it in the middle of their width and up to its end, about; nothing a width from the mean.
-    Where the line does not reach, a rank is 0 or 1 whatever the prediction, and a few such rows of
-    a tail would make a dependence that other rows do not show.
+    Where their line does not reach, a rank is 0 or 1 whatever the prediction, and a few such rows
+    of a tail would make a dependence that other rows do not show.
     """
     if width == 0:
         return np.asarray(away == 0, np.float64)
@@ -177,39 +158,34 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
     same distribution for every z.  Rows of the same z keep their order at every t.
 
     p is the prediction of a regressor, or the probability of the second class of a classifier of
-    two classes.  U and Q are of out-of-fold predictions, which are of the kind that new rows
-    have.  (Those of neighbours are moved to z along their least-squares line before p is ranked
-    among them, and ranks are drawn to 1/2 where z is beyond them.)  The model itself is fitted
-    as ever, and z is needed at prediction.
+    two classes.  U and Q are learned from out-of-fold predictions.  z is needed at prediction.
 
     Args:
       estimator: a regressor of scikit-learn, a classifier with ``predict_proba``, or a pipeline or
         search that ends in one.
-      penalty: a `Penalty` without ``given``, a statistic, or its name: what is kept low, "kb" as
-        in `Penalty`.
+      penalty: a `Penalty` without ``given``, a statistic, or its name: what is kept low.
       threshold: in (0, 1], in place of that of the penalty, which is 0.2 unless it says otherwise.
-      guarantee: a level as 0.95: hold back ``guarantee_fraction`` of the rows.  Strengths are
-        bounded on them from 1 downward, as by `certify`; the last before the first whose bound
-        exceeds the threshold is taken, or `NoSolutionFound` raised if t = 1 already has none.
-        Without it (None) t is the smallest at which the sample value of out-of-fold predictions is
-        at most the threshold, their transport learned on the other folds.
+      guarantee: a level as 0.95: hold back ``guarantee_fraction`` of the rows, bound strengths on
+        them from 1 downward, as by `certify`, and take the last before the first whose bound
+        exceeds the threshold, or raise `NoSolutionFound`.  Without it, t is the smallest at which
+        the sample value of out-of-fold predictions is at most the threshold, their transport
+        learned on the other folds.
       guarantee_fraction: of the rows, with ``guarantee``.
-      n_neighbors: how many rows in z make the rank; None for the root of their number.  Rows with
-        the same z count too.  Of a category the neighbours are the rows of the same level.
+      n_neighbors: least number of rows, the nearest in z, that make the rank; None for the root of
+        their number.  Of a category the neighbours are the rows of the same level.
       cv: number of folds, of shuffled rows; or what scikit-learn takes as ``cv``.
       random_state: int, RandomState or None: of the folds and of the rows held back.
 
     Attributes:
       strength_: t, one of 0, 1/40, ..., 1.
       estimator_: the model, fitted to all rows that are not held back.
-      transport_: what gives U and Q; None where nothing is constrained.
+      transport_: the map; None where nothing is constrained.
       certificate_: with ``guarantee``, the `Certificate`; its candidates are strengths.
       classes_: the labels, of a classifier.
       n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
     Degenerate cases: a prediction beyond those of its neighbours has the rank of the outermost.
-    Predictions of few distinct values, and attributes of few rows nearby, leave a dependence even
-    at t = 1.
+    Predictions of few distinct values leave a dependence even at t = 1.
 
     Source: Chzhen, Denis, Hebiri, Oneto & Pontil, "Fair regression with Wasserstein barycenters"
     (2020).
@@ -237,18 +213,14 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
     cv: Any = 5
     random_state: Any = None
 
-    def fit(self, X: Any, y: ArrayLike, protected: Protected = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: ArrayLike, protected: Protected = None) -> Self:
         """Fit the model, and learn how far its predictions are to be moved.
 
         Args:
           X: inputs of the model, ``(n, p)``.
           y: targets ``(n,)``.
           protected: ``(n,)`` numbers or text, or the name or position of a column of X, which
-            `predict` then finds by itself.  Without it nothing is constrained, and a warning
-            says so.
-
-        Returns:
-          The estimator itself.
+            `predict` then finds.  Without it nothing is constrained, and a warning says so.
 
         Raises:
           ValueError, TypeError: for data that cannot be used, and parameters out of range.
@@ -257,8 +229,8 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         for name in ("certificate_", "estimator_", "strength_", "transport_", "classes_"):
             self.__dict__.pop(name, None)  # of an earlier fit, should this one fail
         data = TrainingData.of(X, y, protected)
-        X, y = validation.validate_data(self, data.x, data.y, skip_check_array=True)  # noqa: N806
-        X, y = sklearn_utils.indexable(X, y)  # noqa: N806
+        X, y = validation.validate_data(self, data.x, data.y, skip_check_array=True)
+        X, y = sklearn_utils.indexable(X, y)
         data = dataclasses.replace(data, x=X, y=self._checked_targets(y))
         if not data.z:
             if self.guarantee is not None:
@@ -310,30 +282,25 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         self._encoder = encoder
 
     def _penalty(self, name: str) -> Penalty:
-        """Return the penalty that says how far predictions are moved."""
-        (penalty,) = as_penalties(self.penalty, self.threshold) or (None,)
-        if penalty is None or not penalty.penalised or penalty.given or penalty.memory > 1:
+        """Return the only penalty, of the attribute of this name."""
+        (penalty,) = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
+        if not penalty.penalised or penalty.given or penalty.memory > 1:
             raise ValueError(
                 "penalty must have a threshold, and neither given nor memory; got"
                 f" {self.penalty!r}."
             )
         return dataclasses.replace(penalty, name=name)
 
-    def predict(
-        self,
-        X: Any,  # noqa: N803
-        protected: Protected = None,
-    ) -> NDArray[Any]:
+    def predict(self, X: Any, protected: Protected = None) -> NDArray[Any]:
         """Return predictions ``(n,)``; of a classifier, labels.
 
         Args:
           X: inputs of the model.
-          protected: the attribute of these rows, as in `fit`.  Where `fit` got the name or the
-            position of a column, None is the same column.
+          protected: the attribute of these rows, as in `fit`; None is the column that `fit` got
+            by its name or position.
 
         Raises:
-          ValueError, TypeError: without the attribute, and for one that cannot be used, as one
-            with a level that the rows of the fit lack.
+          ValueError, TypeError: without the attribute, or for levels that the fit did not have.
         """
         validation.check_is_fitted(self, "estimator_")
         if _is_a_classifier(self):
@@ -342,21 +309,12 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         return self._moved(self._model_output(self.estimator_, X), X, protected)
 
     @metaestimators.available_if(_is_a_classifier)  # type: ignore[untyped-decorator]
-    def predict_proba(
-        self,
-        X: Any,  # noqa: N803
-        protected: Protected = None,
-    ) -> NDArray[Any]:
+    def predict_proba(self, X: Any, protected: Protected = None) -> NDArray[Any]:
         """Return probabilities ``(n, 2)`` of a classifier; arguments and errors as `predict`."""
         validation.check_is_fitted(self, "estimator_")
         return self._probabilities(X, protected)
 
-    def score(
-        self,
-        X: Any,  # noqa: N803
-        y: ArrayLike,
-        protected: Protected = None,
-    ) -> float:
+    def score(self, X: Any, y: ArrayLike, protected: Protected = None) -> float:
         """Return R2, of a classifier the accuracy; arguments and errors as `predict`."""
         score = metrics.accuracy_score if _is_a_classifier(self) else metrics.r2_score
         return float(score(y, self.predict(X, protected)))
@@ -401,11 +359,8 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         return y
 
     def _fit_model(
-        self,
-        X: Any,  # noqa: N803
-        y: NDArray[Any],
-        seed: int,
-    ) -> tuple[Any, NDArray[np.float64], list[tuple[Positions, Positions]]]:
+        self, X: Any, y: NDArray[Any], seed: int
+    ) -> tuple[Any, Vector, list[tuple[Positions, Positions]]]:
         """Return the model of these rows, their out-of-fold predictions, and the folds."""
         classifier, splitter = _is_a_classifier(self), self.cv
         if isinstance(splitter, int | np.integer):
@@ -413,43 +368,37 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
             splitter = kind(check_count("cv", splitter, 2), shuffle=True, random_state=seed)
         folds = list(selection.check_cv(splitter, y, classifier=classifier).split(X, y))
         output = selection.cross_val_predict(
-            self.estimator,
-            X,
-            y,
-            cv=folds,
-            method="predict_proba" if classifier else "predict",
+            self.estimator, X, y, cv=folds, method="predict_proba" if classifier else "predict"
         )
-        p = _one_column(output[:, 1] if classifier else output, len(y))
+        p = one_a_row(output[:, 1] if classifier else output, len(y))
         return base.clone(self.estimator).fit(X, y), p, folds
 
-    def _transport(self, z: NDArray[Any], p: NDArray[np.float64]) -> Transport:
-        neighbors = self.n_neighbors
-        return Transport.learn(
-            z, p, None if neighbors is None else check_count("n_neighbors", neighbors)
-        )
+    def _transport(self, z: NDArray[Any], p: Vector) -> Transport:
+        count = self.n_neighbors
+        return Transport.learn(z, p, None if count is None else check_count("n_neighbors", count))
 
     def _other_folds(
-        self, z: NDArray[Any], p: NDArray[np.float64], folds: Iterable[tuple[Positions, Positions]]
-    ) -> NDArray[np.float64]:
-        """Return predictions transported by what the other folds say."""
+        self, z: NDArray[Any], p: Vector, folds: Iterable[tuple[Positions, Positions]]
+    ) -> Vector:
+        """Return predictions transported by the maps of the other folds."""
         transported = np.empty_like(p)
-        for rest, fold in folds:
-            transported[fold] = self._transport(z[rest], p[rest])(z[fold], p[fold])
+        for others, fold in folds:
+            transported[fold] = self._transport(z[others], p[others])(z[fold], p[fold])
         return transported
 
-    def _model_output(self, model: Any, X: Any) -> NDArray[np.float64]:  # noqa: N803
+    def _model_output(self, model: Any, X: Any) -> Vector:
         if _is_a_classifier(self):
             return np.asarray(model.predict_proba(X)[:, 1], np.float64)
         output = model.predict(X)
-        return _one_column(output, len(output))
+        return one_a_row(output, len(output))
 
-    def _probabilities(self, X: Any, protected: Any) -> NDArray[Any]:  # noqa: N803
+    def _probabilities(self, X: Any, protected: Any) -> NDArray[Any]:
         probabilities = np.asarray(self.estimator_.predict_proba(X))
         second = self._moved(probabilities[:, 1], X, protected)
         return probabilities if self.strength_ == 0 else np.stack([1 - second, second], axis=1)
 
-    def _moved(self, p: NDArray[Any], X: Any, protected: Any) -> NDArray[Any]:  # noqa: N803
-        """Return predictions of the model, moved."""
+    def _moved(self, p: NDArray[Any], X: Any, protected: Any) -> NDArray[Any]:
+        """Return predictions of the model, transported."""
         if self.transport_ is None:
             return p
         data = TrainingData.of(X, None, self._column if protected is None else protected)
@@ -465,21 +414,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         return _mixed(p, self.transport_(z, p), self.strength_)
 
 
-def _one_column(output: Any, rows: int) -> NDArray[np.float64]:
-    prediction = numbers("the prediction", output)
-    if prediction.shape != (rows,):
-        raise ValueError(
-            f"the model must give one prediction a row, shape ({rows},); got {prediction.shape}."
-        )
-    return prediction
-
-
-def _least_strength(
-    penalty: Penalty,
-    z: NDArray[Any],
-    p: NDArray[np.float64],
-    transported: NDArray[np.float64],
-) -> float:
+def _least_strength(penalty: Penalty, z: NDArray[Any], p: Vector, transported: Vector) -> float:
     """Return the smallest strength that keeps the threshold on these rows; 1 if none does."""
     value = 1.0
     for strength in STRENGTHS:

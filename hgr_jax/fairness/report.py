@@ -30,8 +30,8 @@ def didi(prediction: ArrayLike, protected: Protected, *, bins: int = 5) -> float
     Args:
       prediction: ``(n,)`` numbers; the result is in their unit.
       protected: ``(n,)``, or one-hot ``(n, c)``. Text, or numbers of no more than ``bins`` values,
-        are groups; other numbers are cut at their quantiles: a discrete surrogate of a continuous
-        attribute.  Rows of pandas objects are matched by their labels.
+        are groups; other numbers are cut at their quantiles.  Rows of pandas objects are matched
+        by their labels.
       bins: how many quantile groups.
 
     Raises:
@@ -68,11 +68,11 @@ class FairnessReport:
     """The figures of one or several models on the same rows; ``str(report)`` is a table.
 
     Attributes:
-      figures: by model: ``score`` (R2, or AUC where y has two classes), ``kb`` and ``sk``
-        (HGR-KB, HGR-SK), ``kb_corrected`` (with less of its upward bias), ``pearson`` with its
-        two-sided p-value ``pearson_p`` (not of a category), and ``didi`` on a discrete surrogate.
-      score_name: what the score is.
-      rows: how many there were.
+      figures: by model: ``score``, ``kb`` and ``sk`` (HGR-KB, HGR-SK), ``kb_corrected`` (with less
+        of its upward bias), ``pearson`` with its two-sided p-value ``pearson_p`` (not of a
+        category), and `didi`.
+      score_name: ``"R2"``, or ``"AUC"`` where y has two classes.
+      rows: number of rows.
       statistic: the HGR-KB of the figures.
       name: of the attribute.
       z, predictions: the attribute, and the predictions of each model.
@@ -139,7 +139,7 @@ class FairnessReport:
 
 def report(
     model: Any,
-    X: Any,  # noqa: N803
+    X: Any,
     y: ArrayLike,
     protected: Protected,
     *,
@@ -150,18 +150,15 @@ def report(
     """Report score and dependence of a model on some rows, and beside a baseline.
 
     Args:
-      model: what has ``predict`` (an estimator, a `FairTrainer`), whose probability of the
-        second class is taken where it has ``predict_proba``; or predictions ``(n,)``.
+      model: an object with ``predict_proba`` (of which the second class is taken) or ``predict``;
+        or predictions ``(n,)``.
       X: inputs of the model.
       y: targets ``(n,)``.
       protected: the attribute ``(n,)``, numbers or text; one-hot ``(n, c)``; or the name or the
         position of a column of X.  Rows of pandas objects are matched by their labels.
       baseline: another model, for instance one trained without the constraint; or None.
       statistic: the HGR-KB that is reported, static; HGR-SK has its degree of the prediction.
-      bins: of the discrete surrogate, see `didi`.
-
-    Returns:
-      A `FairnessReport`.
+      bins: as of `didi`.
 
     Raises:
       TypeError, ValueError: for other shapes, or values that are not finite.
@@ -187,14 +184,9 @@ def report(
     return FairnessReport(figures, score_name, len(z), statistic, name, z, predictions)
 
 
-def predicted(
-    model: Any,
-    X: ArrayLike,  # noqa: N803
-    y: NDArray[Any],
-) -> tuple[NDArray[Any], NDArray[Any], str]:
-    """Return predictions ``(n,)``, targets as numbers, and what kind of score suits them."""
-    kind = "regression"
-    labels = y
+def predicted(model: Any, X: ArrayLike, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], str]:
+    """Return predictions ``(n,)``, targets as numbers, and "regression" or "classification"."""
+    kind, labels = "regression", y
     if hasattr(model, "predict_proba"):
         classes = list(model.classes_)
         unknown = sorted({str(label) for label in y.tolist() if label not in classes})
@@ -203,23 +195,26 @@ def predicted(
                 f"y has the label(s) {', '.join(unknown[:5])}, which the model does not know; it"
                 f" knows {', '.join(map(str, classes))}."
             )
-        labels = np.array([classes.index(label) for label in y.tolist()])
-        probabilities = np.asarray(model.predict_proba(X), np.float64)
         if len(classes) != 2:
             raise ValueError(f"the classifier must have two classes; this has {len(classes)}.")
-        prediction, kind = probabilities[:, 1], "classification"
-    elif hasattr(model, "predict"):
-        prediction = np.asarray(model.predict(X), np.float64)
+        labels = np.array([classes.index(label) for label in y.tolist()])
+        output, kind = np.asarray(model.predict_proba(X))[:, 1], "classification"
     else:
-        prediction = np.asarray(model, np.float64)
-    if prediction.shape != (len(y),):
-        raise ValueError(
-            f"the model must give one prediction a row, shape ({len(y)},); got {prediction.shape}."
-        )
-    numeric = numbers("y", labels)
-    if set(np.unique(numeric)) == {0.0, 1.0}:
+        output = model.predict(X) if hasattr(model, "predict") else model
+    targets = numbers("y", labels)
+    if set(np.unique(targets)) == {0.0, 1.0}:
         kind = "classification"
-    return numbers("prediction", prediction), numeric, kind
+    return one_a_row(output, len(y)), targets, kind
+
+
+def one_a_row(output: Any, rows: int) -> NDArray[np.float64]:
+    """Return the output of a model as numbers, one for each row."""
+    prediction = numbers("prediction", output)
+    if prediction.shape != (rows,):
+        raise ValueError(
+            f"the model must give one prediction a row, shape ({rows},); got {prediction.shape}."
+        )
+    return prediction
 
 
 def scored(prediction: NDArray[Any], y: NDArray[Any], kind: str) -> tuple[float, str]:

@@ -1,8 +1,4 @@
-"""What is penalised: dependences of a prediction on an attribute, as static objects.
-
-A statistic is frozen and hashable (static under `jax.jit`) and has two pure methods: ``init`` makes
-the state that is carried from step to step, ``value`` returns the dependence and the next state.
-"""
+"""What is penalised: dependences of a prediction on an attribute, as static objects."""
 
 from __future__ import annotations
 
@@ -36,9 +32,8 @@ class Statistic(abc.ABC):
         state = statistic.init(z, prediction, key=key)
         value, state = statistic.value(state, z, prediction)      # every step
 
-    Derive one of your own where a function does not do: one with a state.  It must be hashable, as
-    a frozen dataclass is (equal ones share compiled programs), and its state a pytree whose shapes
-    stay as they are.
+    Derive one of your own where it needs a state; else a function does.  It must be hashable, as a
+    frozen dataclass is (equal ones share compiled programs), its state a pytree of constant shapes.
 
     Attributes:
       categorical: whether ``value`` takes one-hot columns ``z (n, c)``.
@@ -74,13 +69,7 @@ class Statistic(abc.ABC):
         return None, None
 
     def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> Any:
-        """Return the state that is carried from step to step, a pytree: none here.
-
-        Args:
-          z: of a first batch ``(n,)``, or one-hot ``(n, c)``, traced.
-          prediction: ``(n,)``, traced.
-          key: for what it draws.
-        """
+        """Return the state before the first step, made from a first batch and a random key."""
         del z, prediction, key
         return ()
 
@@ -94,8 +83,8 @@ class Statistic(abc.ABC):
           state: of `init`, or of the step before.
           z: ``(n,)``, or one-hot ``(n, c)``, traced.
           prediction: ``(n,)``, traced.
-          conditions: ``weights (n,)``, of which 0 leaves a row out, if `weighted`; ``given (n,)``,
-            a target whose polynomials are removed from z and prediction, if `partial`; traced.
+          conditions: traced ``weights (n,)``, where 0 leaves a row out, if `weighted`; ``given
+            (n,)``, whose polynomials are removed from z and prediction, if `partial`.
         """
 
     def held_out(self, state: Any, z: Array, prediction: Array, **conditions: Array) -> Array:
@@ -103,23 +92,12 @@ class Statistic(abc.ABC):
         return self.value(state, z, prediction, **conditions)[0]
 
     def parameters(self, levels: int | None) -> int | None:
-        """Return the parameters of the upward bias of a sample value, see `corrected`.
-
-        Args:
-          levels: of a categorical attribute; None for numbers.
-
-        Returns:
-          None where no such correction is known.
-        """
+        """Return m of `corrected`, for an attribute of so many levels (None: numbers), or None."""
         del levels
         return None
 
     def least_rows(self, levels: int | None) -> int:
-        """Return the number of rows below which the value constrains nothing.
-
-        Args:
-          levels: as in `parameters`.
-        """
+        """Return the number of rows below which the value constrains nothing."""
         parameters = self.parameters(levels)
         return 2 if parameters is None else parameters + 3
 
@@ -130,7 +108,7 @@ class Statistic(abc.ABC):
 
 
 class Projection(Statistic):
-    """What statistics by projections on kernels share: they take all conditions."""
+    """A projection on kernels, which takes all conditions."""
 
     categorical = weighted = partial = True
 
@@ -142,15 +120,25 @@ class Projection(Statistic):
         if z.ndim == 2 and not callable(h):
             h = 1  # of one-hot columns the columns themselves
         options: dict[str, Any] = dict(conditions)
-        if "given" in options:
-            # Of a lower degree, polynomials of y would leave a dependence of a prediction equal
-            # to y.
+        if "given" in options:  # a lower degree would leave a dependence of a prediction equal to y
             options["given_degree"] = k
         return self._dependence(z, prediction, h, k, **options), state
 
+    def parameters(self, levels: int | None) -> int | None:
+        """Return the parameters of the upward bias."""
+        functions = self._functions(levels)
+        return None if functions is None else sum(functions) - 1
+
+    def _functions(self, levels: int | None) -> tuple[int, int] | None:
+        """Return how many functions of z and of the prediction there are; None of kernels."""
+        h, k = self.kernels
+        if callable(h) or not isinstance(k, int):
+            return None
+        return (h or 1) if levels is None else levels - 1, k
+
     @abc.abstractmethod
     def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
-        """Return the dependence by kernels that suit z and the prediction."""
+        """Return the dependence by kernels h of z and k of the prediction."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,32 +160,19 @@ class TwoKernels(Projection):
         """Return the statistic with a degree of z that its ``distinct`` values support."""
         return self if callable(self.h) else dataclasses.replace(self, h=min(self.h, distinct - 1))
 
-    def _functions(self, levels: int | None) -> tuple[int, int] | None:
-        """Return how many functions of z and of the prediction there are, of degrees."""
-        if callable(self.h) or callable(self.k):
-            return None
-        return (self.h if levels is None else levels - 1), self.k
-
 
 @dataclasses.dataclass(frozen=True)
 class KB(TwoKernels):
-    """HGR-KB as a statistic: `hgr_jax.kb`, or with ``bound`` what bounds it from above.
+    """HGR-KB as a statistic: `hgr_jax.kb`, or its `hgr_jax.inference.upper_bound`.
 
         KB(h, k) = sigma_1            KB(h, k, bound=0.95) = sigma_1 + z se
 
-    A penalty on the upper bound (`hgr_jax.inference.upper_bound`) keeps what HGR-KB may be in the
-    population below the threshold, as far as the rows of a step tell: the fewer they are, the
-    lower it keeps the value.  (It is a penalty, and no guarantee: the rows are those trained on.)
+    Penalising the bound keeps the value the lower, the fewer rows a step has.  It is no guarantee:
+    the rows are those trained on.
 
     Args:
-      h, k: kernels of z and of the prediction, static.  Where z is categorical, one-hot encoded
-        ``(n, c)``, h is 1.
+      h, k: kernels of z and of the prediction, static; h is 1 for one-hot columns ``z (n, c)``.
       bound: level of the upper bound, above 0 and below 1, static; None for the value itself.
-
-    Raises:
-      TypeError, ValueError: for anything else.
-
-    Degenerate data: as `hgr_jax.kb`, and `hgr_jax.inference.upper_bound`.
 
     Example:
       >>> import numpy as np
@@ -230,8 +205,7 @@ class KB(TwoKernels):
 
     def parameters(self, levels: int | None) -> int | None:
         """Return the parameters of the upward bias."""
-        functions = self._functions(levels)
-        return None if functions is None or self.bound is not None else sum(functions) - 1
+        return super().parameters(levels) if self.bound is None else None
 
     def least_rows(self, levels: int | None) -> int:
         """Return the number of rows below which it constrains nothing."""
@@ -241,16 +215,10 @@ class KB(TwoKernels):
 
 @dataclasses.dataclass(frozen=True)
 class SK(Projection):
-    """HGR-SK as a statistic: `hgr_jax.sk`.
-
-    Of a categorical z, one-hot encoded ``(n, c)``, it is HGR-KB(1, d): all functions of a category
-    are linear ones of its indicators.
+    """HGR-SK as a statistic: `hgr_jax.sk`; HGR-KB(1, d) for one-hot columns ``z (n, c)``.
 
     Args:
       d: kernel of either variable, the other as it is, static.
-
-    Raises:
-      TypeError, ValueError: for anything else.
 
     Example:
       >>> import jax.numpy as jnp
@@ -276,12 +244,6 @@ class SK(Projection):
             return measures.kb(z, prediction, 1, k, **options)
         return measures.sk(z, prediction, d=k, **options)
 
-    def parameters(self, levels: int | None) -> int | None:
-        """Return the parameters of the upward bias."""
-        if callable(self.d):
-            return None
-        return self.d if levels is None else levels - 1 + self.d - 1
-
 
 @dataclasses.dataclass(frozen=True)
 class Total(TwoKernels):
@@ -289,14 +251,11 @@ class Total(TwoKernels):
 
         Total(h, k) = sqrt( sum_i sigma_i^2 / r ),   r = min(h, k)
 
-    Smooth where the first two modes tie, and a push on all of them at once.  It is at most HGR-KB
-    and at least HGR-KB / sqrt(r), so its threshold is to be lower by about that.
+    Smooth where the first two modes tie.  It is from HGR-KB / sqrt(r) to HGR-KB: its threshold is
+    to be lower by about that.
 
     Args:
       h, k: as of `KB`.
-
-    Raises:
-      TypeError, ValueError: for anything else.
 
     Example:
       >>> import jax.numpy as jnp
@@ -326,11 +285,8 @@ class Neural(Statistic):
       steps: of the networks' training at each step, static; None for 50 from the networks before,
         1000 for new ones.
       learning_rate: of their Adam, static.
-      warm_start: go on from the networks of the step before (at first from ones trained for 1000
-        steps to a first batch).  False trains new ones, from the same initial weights, every time.
-
-    Raises:
-      TypeError, ValueError: for anything else.
+      warm_start: go on from the networks of the step before, at first from ones that are trained
+        for 1000 steps to a first batch; else train new ones, from the same initial weights.
 
     Example:
       >>> import jax.numpy as jnp
@@ -373,10 +329,7 @@ class Neural(Statistic):
         return fit.correlation, lax.stop_gradient(fit) if self.warm_start else ()
 
     def held_out(self, state: Any, z: Array, prediction: Array, **conditions: Array) -> Array:
-        """Return |correlation| of other rows under the networks of the state.
-
-        Without ``warm_start`` there are none, and new ones are trained to these rows.
-        """
+        """Return |correlation| under the networks of the state, or of new ones without any."""
         if not self.warm_start:
             return self.value(state, z, prediction)[0]
         return jnp.abs(state.score(z, prediction))
@@ -390,8 +343,8 @@ class Neural(Statistic):
 class Function(Statistic):
     """A function ``(z, prediction) -> scalar`` as a statistic, without a state.
 
-    A function that is given to `Penalty` becomes one of these, of which everything is expected;
-    say what it does not take, and a penalty that would need it is refused before a training.
+    A plain function, given to `Penalty`, becomes one that takes everything.  Say what it does not
+    take, and a penalty that needs it is refused before the training.
 
     Args:
       function: static; with keywords ``weights`` and ``given`` as the following say.
@@ -478,5 +431,5 @@ def as_statistic(value: Any) -> Statistic:
 
 def name_of(statistic: Statistic) -> str:
     """Return the name that stands for a statistic, or its text."""
-    named = (name for name, known in NAMED_STATISTICS.items() if known == statistic)
-    return next(named, str(statistic))
+    names = (name for name, other in NAMED_STATISTICS.items() if other == statistic)
+    return next(names, str(statistic))

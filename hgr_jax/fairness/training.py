@@ -1,9 +1,4 @@
-"""Training of a Flax network under constraints: one compiled loop, and the trainer around it.
-
-A step descends the loss plus multipliers times excesses, and moves the multipliers by the
-violations.  `FairTrainer` runs steps between evaluations, keeps the history and the best network,
-and writes checkpoints.
-"""
+"""Train a Flax network under constraints: one compiled loop of steps, and the trainer around it."""
 
 from __future__ import annotations
 
@@ -56,8 +51,7 @@ from hgr_jax.fairness.penalties import (
 class Program:
     """The static part of a training: equal programs share their compiled code.
 
-    ``groups`` counts the groups of y of each penalty; ``update`` is one half of the optimiser.
-    Without a dual, multipliers stay.
+    ``groups`` counts the groups of y of each penalty.  Without a dual, multipliers stay.
     """
 
     training: nnx.GraphDef[Any]
@@ -71,10 +65,7 @@ class Program:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState:
-    """The state of a training, from step to step.
-
-    ``variables`` are those of the network that are not trained: random streams, statistics.
-    """
+    """The state of a training; ``variables`` of the network (random streams) are not trained."""
 
     step: Array
     parameters: Any
@@ -88,26 +79,27 @@ class TrainingError(FloatingPointError):
     """A training that diverged; a trainer keeps its last good state."""
 
 
-@functools.partial(jax.jit, static_argnames=("program", "values"))
+@functools.partial(jax.jit, static_argnames="program")
 def first_state(
     program: Program,
     penalties: tuple[Penalty, ...],
     network: tuple[Any, Any],
     optimizer_state: Any,
+    multipliers: Array,
     rows: Rows,
     key: Array,
-    values: int,
 ) -> TrainState:
     """Return the state before the first step; penalties start from predictions at ``rows``."""
     parameters, variables = network
     prediction = predict(program, parameters, variables, rows.x)
+    dual = (program.dual or LagrangianDual()).init(len(multipliers), dtype=multipliers.dtype)
     keys = jax.random.split(key, max(len(penalties), 1))
     return TrainState(
         step=jnp.zeros((), jnp.int32),
         parameters=parameters,
         variables=variables,
         optimizer_state=optimizer_state,
-        dual=(program.dual or LagrangianDual()).init(values, dtype=rows.x.dtype),
+        dual=dataclasses.replace(dual, multipliers=multipliers),
         penalties=tuple(
             penalty.init(z, prediction, key=key)
             for penalty, z, key in zip(penalties, rows.z, keys, strict=False)
@@ -124,9 +116,9 @@ def run_steps(
     steps: int,
     constraint: Rows | None = None,
 ) -> tuple[TrainState, StepFigures]:
-    """Run some steps, in one loop that is compiled for few numbers of steps.
+    """Run steps in one loop, which is compiled for few numbers of steps.
 
-    ``batches (steps, batch)`` are indices into rows, `padded`; None where every step has all rows.
+    ``batches (steps, batch)`` are indices into `padded` rows; None if every step has all rows.
     """
     length = padded_length(steps)
     if batches is not None:
@@ -202,9 +194,8 @@ def objective(
     constraint: Rows | None,
     parameters: Any,
 ) -> tuple[Array, tuple[StepFigures, Array, Any, tuple[PenaltyState, ...]]]:
-    """Return the task's loss plus multipliers times excesses, and what else a step needs.
-
-    These are the figures, violations ``(m,)``, variables of the network and states of penalties.
+    """Return the task's loss plus multipliers times excesses; and as a second value the figures,
+    violations ``(m,)``, variables of the network, and states of the penalties after the step.
     """
     elsewhere = None
     if constraint is not None:
@@ -249,21 +240,16 @@ def forward(
     return output, after
 
 
-def in_mode(network: Any, *, training: bool) -> tuple[Any, Any, Any]:
+def in_mode(network: Any, *, training: bool) -> Any:
     """Return `split_network` of a copy of a network in one of its two modes."""
     network = nnx.clone(network)
-    if training:
-        network.train()
-    else:
-        network.eval()
+    network.train() if training else network.eval()
     return split_network(network)
 
 
-def split_network(network: Any) -> tuple[Any, Any, Any]:
+def split_network(network: Any) -> Any:
     """Return the static part, parameters and other variables of a network."""
-    parts: Any = nnx.split(network, nnx.Param, ...)
-    graph, parameters, variables = parts
-    return graph, parameters, variables
+    return nnx.split(network, nnx.Param, ...)
 
 
 @functools.partial(jax.jit, static_argnames="program")
@@ -282,22 +268,19 @@ def evaluate(
     rows: Rows,
     states: tuple[PenaltyState, ...] | None = None,
 ) -> Figures:
-    """Return the figures of a model on all rows, in inference mode.
-
-    With ``states`` of the penalties, also the penalised values of rows not trained on.
-    """
+    """Return the figures of a model in inference mode; with ``states``, `Figures.held_out` too."""
     output, _ = forward(program.inference, parameters, variables, rows.x)
     prediction = program.task.prediction(output)
-    seen = list(zip(penalties, rows.z, rows.group, program.groups, strict=True))
-    hgr = tuple(penalty.hgr(z, prediction, group, groups) for penalty, z, group, groups in seen)
+    parts = list(zip(penalties, rows.z, rows.group, program.groups, strict=True))
+    hgr = tuple(penalty.hgr(z, prediction, group, groups) for penalty, z, group, groups in parts)
     held_out = None
     if states is not None:
-        parts = [
+        statistics = [
             penalty.held_out(state, z, prediction, group, groups, hgr=values)
-            for (penalty, z, group, groups), state, values in zip(seen, states, hgr, strict=True)
+            for (penalty, z, group, groups), state, values in zip(parts, states, hgr, strict=True)
             if penalty.penalised
         ]
-        held_out = jnp.concatenate([jnp.zeros(0, prediction.dtype), *parts])
+        held_out = jnp.concatenate([jnp.zeros(0, prediction.dtype), *statistics])
     return Figures(
         loss=program.task.loss(output, rows.y),
         score=program.task.score(prediction, rows.y),
@@ -307,25 +290,19 @@ def evaluate(
 
 
 def padded(rows: Rows) -> Rows:
-    """Return rows to take batches of, in arrays of few lengths, for which steps are compiled.
-
-    (A loss over all rows is a caller's function, which cannot be told that some do not count.)
-    """
+    """Return rows to draw batches from, in arrays of few lengths, for which steps are compiled."""
     return jax.tree.map(lambda leaf: pad_rows(leaf, padded_length(len(leaf))), rows)
 
 
 def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArray[np.int32]:
-    """Return the rows of the batches of some steps, ``(steps, size)``: new orders in every epoch.
-
-    ``rows`` and ``done`` count all rows, and steps before these.
-    """
-    each = rows // size
-    first, last = done // each, (done + steps - 1) // each
+    """Return the rows ``(steps, size)`` of the batches after ``done`` steps, in epochs of rows."""
+    count = rows // size  # batches of an epoch
+    first, last = done // count, (done + steps - 1) // count
     orders = [
-        np.random.default_rng([seed, epoch]).permutation(rows)[: each * size].reshape(each, size)
+        np.random.default_rng([seed, epoch]).permutation(rows)[: count * size].reshape(count, size)
         for epoch in range(first, last + 1)
     ]
-    start = done - first * each
+    start = done - first * count
     return np.concatenate(orders)[start : start + steps].astype(np.int32)
 
 
@@ -338,29 +315,24 @@ class FairTrainer:
         minimise over theta, maximise over lambda >= 0:
             loss(output, y) + sum of lambda_i * max(0, statistic_i(z, prediction) - threshold_i)
 
-    Many steps run in one compiled loop with the data on the device.  The same seed
-    gives the same weights, bit for bit, on the same machine.
+    The same seed gives the same weights, bit for bit, on the same machine.
 
     Args:
       network: an `flax.nnx.Module`, ``(n, p) -> (n,)`` or ``(n, columns)``; it is not changed:
         the trained one is `network`.  Dropout and batch statistics work as in Flax.
-      penalties: a `Penalty`, or several, each with its own multiplier(s); none trains without
-        a constraint.
+      penalties: a `Penalty`, or several, each with its own multipliers; or none.
       task: ``"squared_error"``, ``"log_loss"`` (of logits), a loss ``(output, y) -> scalar``, or
         a `Task`.
-      optimizer: of the network, any optax optimiser; Adam of 1e-3 if None.  Pass the same object
-        again, and another trainer of the same shapes compiles nothing.
+      optimizer: of the network, any optax optimiser; Adam of 1e-3 if None.  Trainers of the same
+        shapes and the same object share their compiled programs.
       dual: ascent of the multipliers, ``LagrangianDual()`` if None; or a number, to which all
-        multipliers are fixed: the paper's penalty with a constant weight, which has to be tuned.
+        multipliers are fixed: the paper's penalty with a constant weight.
       batch_size: rows of a step, drawn without replacement in every epoch (rows that do not
         fill a batch wait for the next epoch); None, or as many as there are rows, for all.
-      seed: of the order of the rows and of "neural"; the network's own randomness is in it.
-      logger: a function ``(step, figures)``, called at every evaluation with the `History.last`
-        evaluation, and loss, values and multipliers of the step before it, as numbers by name.  If
-        it raises, a warning says so and it is not called again; the training goes on.
-
-    Raises:
-      TypeError, ValueError: for anything else.
+      seed: of the order of the rows and of "neural"; the network has its own randomness.
+      logger: a function ``(step, figures)``, called at every evaluation with numbers by name:
+        `History.last`, and loss, values and multipliers of the last step.  If it raises, a warning
+        says so and it is not called again; the training goes on.
 
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression";
     Fioretto et al., "Lagrangian duality for constrained deep learning" (2021).
@@ -420,7 +392,7 @@ class FairTrainer:
 
     @property
     def network(self) -> Any:
-        """The network as it is now, or the best one after early stopping; in inference mode."""
+        """The network in inference mode, after early stopping the best one."""
         graph, *arrays = in_mode(self._initial, training=False)
         return nnx.merge(graph, *(arrays if self.state is None else self._arrays), copy=True)
 
@@ -433,7 +405,7 @@ class FairTrainer:
 
     @property
     def _arrays(self) -> tuple[Any, Any]:
-        """Parameters and variables of the network, of the best one after early stopping."""
+        """Parameters and variables of `network`."""
         chosen = self._best if self._went_back else self.state
         assert chosen is not None
         return chosen.parameters, chosen.variables
@@ -473,46 +445,41 @@ class FairTrainer:
         Args:
           x: inputs ``(n, p)``, numbers.
           y: targets ``(n,)`` or ``(n, columns)``; for "log_loss" 0 and 1, or labels from 0.
-          protected: the protected attribute ``(n,)`` of all penalties: numbers, which penalties see
-            scaled to [-1, 1]; text, or one-hot columns ``(n, c)``, for a categorical attribute.
-            Or several, each of the penalty of its name: a mapping, a frame, or names of columns of
-            x.  Rows of pandas objects are matched by their labels.
+          protected: the attribute of all penalties: numbers ``(n,)``, which penalties see scaled to
+            [-1, 1]; text, or one-hot columns ``(n, c)``.  Or several, each for the penalty of its
+            name: a mapping, a frame, or names of columns of x.  Rows of pandas objects are matched
+            by their labels.
           steps: in all.
           validation: ``(x, y)`` or ``(x, y, protected)`` of rows to evaluate on, not to train on.
-          constraint_rows: ``(x, protected)`` of rows that the network is not trained on, and that
-            need no targets.  What is penalised, and what moves the multipliers, is then the larger
-            of the measures on both sets; its gradient is that of the training rows.  So a network
-            that memorises these does not hide the dependence on others.  All are measured in
-            every step.  Not for penalties with ``given`` or ``memory``.
-          evaluate_every: steps between evaluations, which are also where progress is shown and
-            checkpoints are written.
+          constraint_rows: ``(x, protected)`` of rows that the network is not trained on, without
+            targets.  What is penalised is then the larger of the measures on both sets, in every
+            step, with the gradient of the training rows: a network that memorises these does not
+            hide the dependence on others.  Not for penalties with ``given`` or ``memory``.
+          evaluate_every: steps between evaluations, after which progress is shown and checkpoints
+            are written.
           patience: stop after so many evaluations on ``validation`` without a better one, and go
-            back to the best: one whose penalised measures, with less of their upward bias
-            (``held_out_NAME`` of the history), exceed their thresholds less; of those that do not
-            exceed them, the one with the highest score.  Never if None.
+            back to the best: the one whose ``held_out_NAME`` of the history exceed their thresholds
+            least; of those that do not exceed them, the one with the highest score.
           progress: show a bar (the extra ``fairness``).
           checkpoint: a file, where the training is kept at every evaluation, and from which it
-            goes on if it is of the same data and settings (those of optimisers, which are
-            functions, cannot be compared).  However often a run was killed and started again, the
-            result is the same, bit for bit.
+            goes on, with the same result bit for bit, if it is of the same data and settings
+            (except optimisers: functions cannot be compared).
 
         Returns:
           The `History` so far, also in `history`.
 
         Raises:
-          TypeError, ValueError: for data that cannot be trained on: not finite, of other lengths
-            or labels, a protected attribute that does not vary.
-          TrainingError: if the loss or a parameter stops being finite; `state` and `history`
-            are those of the last evaluation.
+          TypeError, ValueError: for data that cannot be trained on.
+          TrainingError: if the loss stops being finite; `state` and `history` are those of the
+            last evaluation.
           CheckpointError: if the checkpoint cannot be used.
         """
         steps = check_count("steps", steps)
-        patience = None if patience is None else check_count("patience", patience)
         evaluate_every = check_count("evaluate_every", evaluate_every)
+        patience = None if patience is None else check_count("patience", patience)
         if patience is not None and validation is None:
             raise ValueError("patience needs validation=(x, y, protected): rows to stop by.")
         rows, test, constraint = self._start(x, y, protected, validation, constraint_rows)
-        self._went_back, self.limits = False, None
         path = None if checkpoint is None else Path(checkpoint)
         belongs = self._description() | {
             "validation rows": self._validated,
@@ -522,7 +489,7 @@ class FairTrainer:
         }
         if path is not None:
             self._restore(path, belongs)
-            self._went_back, self.limits = False, None
+        self._went_back, self.limits = False, None
         assert self.state is not None
         done, logger = int(self.state.step), self.logger
         ends = [*range((done // evaluate_every + 1) * evaluate_every, steps, evaluate_every), steps]
@@ -557,14 +524,11 @@ class FairTrainer:
     def resume(
         self, path: str | Path, x: ArrayLike, y: ArrayLike, protected: Protected = None
     ) -> FairTrainer:
-        """Take up a training that `save`, or ``fit(checkpoint=...)``, kept.
+        """Take up a training that `save`, or ``fit(checkpoint=...)``, kept, and return the trainer.
 
         Args:
-          path: of the file.
+          path: of the file, of a trainer that was made with the same arguments.
           x, y, protected: the training rows, as they were.
-
-        Returns:
-          This trainer, which must have been made with the same arguments.
 
         Raises:
           CheckpointError: if there is none, or it is of other settings or rows.
@@ -596,8 +560,8 @@ class FairTrainer:
         if validation is not None:
             if not isinstance(validation, tuple) or len(validation) not in (2, 3):
                 raise ValueError("validation must be (x, y) or (x, y, protected).")
-            held = TrainingData.of(*validation)
-            test, _ = make_rows(held, self.penalties, self.encoders, self._dtype)
+            data = TrainingData.of(*validation)
+            test, _ = make_rows(data, self.penalties, self.encoders, self._dtype)
         if constraint_rows is not None:
             constraint = make_constraint_rows(constraint_rows, rows, self.penalties, self.encoders)
         self._suited = tuple(
@@ -614,7 +578,7 @@ class FairTrainer:
         return rows, test, constraint
 
     def _make_state(self, rows: Rows) -> None:
-        """Make the compiled part of the training, its first state, and a history without steps."""
+        """Make the program of the training, its first state, and a history without steps."""
         size = self._size(rows)
         check_batch_size(self._suited, self.encoders, rows, size)
         graph, *network = in_mode(self._initial, training=True)
@@ -642,22 +606,16 @@ class FairTrainer:
             for name in encoder.value_names(columns)
         }
         self.history = History({}, {}, thresholds)
-        state = first_state(
+        weight = 0.0 if isinstance(self.dual, LagrangianDual) else self.dual
+        self.state = first_state(
             program,
             self._suited,
             tuple(network),
             self.optimizer.init(network[0]),
+            jnp.full(len(self.history.penalised), weight, self._dtype),
             part,
             jax.random.key(self.seed),
-            values=len(self.history.penalised),
         )
-        if not isinstance(
-            self.dual, LagrangianDual
-        ):  # in the state: other weights have the same program
-            fixed = jnp.full_like(state.dual.multipliers, self.dual)
-            dual = dataclasses.replace(state.dual, multipliers=fixed)
-            state = dataclasses.replace(state, dual=dual)
-        self.state = state
 
     def _size(self, rows: Rows) -> int | None:
         """Return how many rows a step has, None for all."""
@@ -717,20 +675,15 @@ class FairTrainer:
         best, history = self._best, self.history
         arrays = best or self.state
         kinds = {"steps": history.steps, "evaluations": history.evaluations}
+        columns = {f"{kind} {n}": column for kind, of in kinds.items() for n, column in of.items()}
         notes = {
             "best": None if best is None else [*best.rank, best.waited],
             "went back": self._went_back,
             "validated": self._validated,
             "limits": self.limits,
-            "columns": {kind: list(columns) for kind, columns in kinds.items()},
         }
-        write_checkpoint(
-            path,
-            belongs,
-            (self.state, arrays.parameters, arrays.variables),
-            {f"{kind} {n}": column for kind, named in kinds.items() for n, column in named.items()},
-            notes,
-        )
+        tree = self.state, arrays.parameters, arrays.variables
+        write_checkpoint(path, belongs, tree, columns, notes)
 
     def _restore(self, path: Path, belongs: Mapping[str, Any]) -> bool:
         """Take up the training in a file; return whether there is one."""
@@ -746,9 +699,9 @@ class FairTrainer:
             self._best = Best(parameters, variables, tuple(rank), waited)
         self._went_back, self._validated = notes["went back"], notes["validated"]
         self.limits = None if notes["limits"] is None else tuple(notes["limits"])
-        kinds = {
-            kind: {name: columns[f"{kind} {name}"] for name in names}
-            for kind, names in notes["columns"].items()
-        }
-        self.history = History(**kinds, thresholds=self.history.thresholds)
+        kinds: dict[str, dict[str, Any]] = {"steps": {}, "evaluations": {}}
+        for name, column in columns.items():
+            kind, name = name.split(" ", 1)
+            kinds[kind][name] = column
+        self.history = dataclasses.replace(self.history, **kinds)
         return True

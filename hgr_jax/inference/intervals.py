@@ -191,14 +191,13 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> npt.NDArray[np.float64
 
 
 def _adjusted(p: npt.NDArray[np.float64], method: str) -> npt.NDArray[np.float64]:
-    if method == "bh":
-        from scipy.stats import false_discovery_control
-
-        return np.maximum(false_discovery_control(p), p)
     if method == "bonferroni":
         return np.minimum(p * p.size, 1)
-    order = np.argsort(p)
-    stepped = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1)
+    order, places = np.argsort(p), np.arange(1, p.size + 1)
+    if method == "bh":  # importing SciPy's function takes a third of a second
+        stepped = np.minimum.accumulate((p[order] * (p.size / places))[::-1])[::-1]
+    else:
+        stepped = np.maximum.accumulate(p[order] * places[::-1])
     adjusted = np.empty_like(p)
-    adjusted[order] = stepped
+    adjusted[order] = np.minimum(stepped, 1)
     return adjusted

@@ -1,4 +1,4 @@
-"""Write the page of a scan as one HTML file that needs no network."""
+"""What the page of a scan shows, written as one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import html
 import json
 import math
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._files import atomic_write
-from hgr_jax.cli.html.contents import Curve, Detail, HtmlPage, Profile, Sample, Value
 
 TABLE_DIGITS = 6
 MATRIX_DECIMALS = 4
@@ -28,13 +27,124 @@ MAX_SAMPLES = 2_000_000
 SCRIPTS = ("page.js", "table.js", "heat_map.js", "axes.js", "details.js", "columns.js", "report.js")
 
 
+Value = str | float | int | None
+"""An entry of the table of pairs; None if it is empty."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """A copula transformation: ``y`` at ascending values or at the levels ``x`` of a category."""
+
+    x: Sequence[float] | Sequence[str]
+    y: Sequence[float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Detail:
+    """The pictures and measures of one pair.
+
+    Attributes:
+      points: ``(value of a, value of b)`` of at most about 1000 rows; texts for a category.
+      transformed: ``(f(a), g(b))`` of the same rows.
+      note: a further text, such as the formulas.
+      facts: the measures of the pair in one line; if empty, the page shows those of the heat map.
+      pearson, correlation: signed correlations of all rows, before and after transformation; if
+        None, the page computes them from ``points`` and ``transformed``.
+      marked: the point that makes a large part of the correlation.
+      dates: for a and b, the first date in seconds since 1970 (UTC) if the values are days.
+      copies: names of other columns that are copies of a, and of b.
+    """
+
+    a: str
+    b: str
+    points: Sequence[tuple[float | str, float | str]]
+    f: Curve
+    g: Curve
+    transformed: Sequence[tuple[float, float]]
+    note: str = ""
+    facts: str = ""
+    pearson: float | None = None
+    correlation: float | None = None
+    marked: int | None = None
+    dates: tuple[float | None, float | None] = (None, None)
+    copies: tuple[Sequence[str], Sequence[str]] = ((), ())
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """A summary of one column; values and alerts in words, None for unknown numbers."""
+
+    name: str
+    kind: str
+    distinct: int | None
+    missing: int | None
+    values: str
+    bars: Sequence[int] = ()
+    alerts: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """The values of a column in the rows that the picture of any two columns shows.
+
+    Missing values are NaN, or "" of a category, which has ``levels``.  Dates are days after
+    ``first``, in seconds since 1970 (UTC).
+    """
+
+    name: str
+    values: Sequence[float | str]
+    levels: Sequence[str] = ()
+    first: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class HtmlPage:
+    """The contents of the page.  All texts are shown as they are, never read as markup.
+
+    Attributes:
+      summary: names and values of the facts below the title.
+      names: of the p columns of the heat map, in order.
+      correlation, pearson: ``(p, p)``; the first is drawn above the diagonal, the absolute value of
+        the second below.  A NaN is replaced by the value on the other side of the diagonal.
+      columns: headers of the table of pairs; the first two columns hold the names of a pair.
+      rows: the pairs, in the order in which they are first shown.
+      details: pictures and measures of about 20 pairs at most.
+      skipped: names of columns that were left out or have a note, and the reason or note.
+      measure: short name of ``correlation``.
+      explanations: the meaning of headers.
+      probabilities: headers of p-values, of which small ones are the strongest.
+      ordered_by: the header by which the rows are sorted.
+      profiles: a summary of every column.
+      pairs: the number of all pairs if ``rows`` holds only the first, else None.
+      left_out: what the page leaves out, in sentences.
+      samples: values of every used column in the same rows; left out if they take more than 2 MB.
+    """
+
+    title: str
+    summary: Mapping[str, str]
+    names: Sequence[str]
+    correlation: ArrayLike
+    pearson: ArrayLike
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Value]]
+    details: Sequence[Detail] = ()
+    skipped: Sequence[tuple[str, str]] = ()
+    measure: str = "KB"
+    explanations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    probabilities: Collection[str] = ()
+    ordered_by: str = ""
+    profiles: Sequence[Profile] = ()
+    pairs: int | None = None
+    left_out: Sequence[str] = ()
+    samples: Sequence[Sample] = ()
+
+
 def write_html(report: HtmlPage, path: str | Path) -> None:
     """Write a page to one HTML file that loads nothing else, by `atomic_write`.
 
     Example:
       >>> import pathlib, tempfile
-      >>> from hgr_jax.cli.html.contents import HtmlPage
-      >>> from hgr_jax.cli.html.page import write_html
+      >>> from hgr_jax.cli.html.page import HtmlPage, write_html
       >>> table = {"columns": ("column a", "column b", "KB"), "rows": [("age", "income", 0.81)]}
       >>> values = [[1.0, 0.81], [0.81, 1.0]]
       >>> report = HtmlPage("A scan", {"rows": "200"}, ("age", "income"), values, values, **table)
@@ -50,11 +160,10 @@ def write_html(report: HtmlPage, path: str | Path) -> None:
 
 
 def render(report: HtmlPage) -> str:
-    """Return the HTML of a page; a ValueError if parts of its contents do not fit together.
+    """Return the HTML of a page.
 
     Example:
-      >>> from hgr_jax.cli.html.contents import HtmlPage
-      >>> from hgr_jax.cli.html.page import render
+      >>> from hgr_jax.cli.html.page import HtmlPage, render
       >>> page = render(HtmlPage("<b>", {}, (), [], [], ("column a", "column b"), []))
       >>> "<title>&lt;b&gt;</title>" in page
       True
@@ -75,14 +184,13 @@ def _asset(name: str) -> str:
 
 
 def _page(report: HtmlPage) -> dict[str, Any]:
-    p = len(report.names)
     return {
         "title": report.title,
         "measure": report.measure,
         "summary": [[name, str(value)] for name, value in report.summary.items()],
         "names": list(report.names),
-        "above": _triangle("correlation", report.correlation, p),
-        "below": _triangle("pearson", report.pearson, p),
+        "above": _triangle(report.correlation),
+        "below": _triangle(report.pearson),
         "rows": len(report.rows),
         "pairs": len(report.rows) if report.pairs is None else report.pairs,
         "left_out": list(report.left_out),
@@ -97,28 +205,21 @@ def _page(report: HtmlPage) -> dict[str, Any]:
         ],
         "details": [_detail(detail) for detail in report.details],
         "skipped": [list(pair) for pair in report.skipped],
-        "profiles": [_profile(profile) for profile in report.profiles],
+        "profiles": [dataclasses.asdict(profile) for profile in report.profiles],
     } | _samples(report.samples)
 
 
-def _triangle(name: str, values: ArrayLike, p: int) -> list[float | None]:
+def _triangle(values: ArrayLike) -> list[float | None]:
     """Return the absolute values above the diagonal, row by row."""
     matrix = np.asarray(values, dtype=np.float64)
-    if p == 0 and matrix.size == 0:
+    if not matrix.size:
         return []
-    if matrix.shape != (p, p):
-        raise ValueError(f"{name} must be (p, p) for the p = {p} names; got {matrix.shape}.")
     matrix = np.abs(np.where(np.isfinite(matrix), matrix, matrix.T))
-    upper: NDArray[np.float64] = matrix[np.triu_indices(p, 1)].round(MATRIX_DECIMALS)
+    upper: NDArray[np.float64] = matrix[np.triu_indices(len(matrix), 1)].round(MATRIX_DECIMALS)
     return [value if math.isfinite(value) else None for value in upper.tolist()]
 
 
 def _table_columns(headers: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[dict[str, Any]]:
-    if len(headers) < 2:
-        raise ValueError(f"columns must start with two of names; got {tuple(headers)!r}.")
-    for i, row in enumerate(rows):
-        if len(row) != len(headers):
-            raise ValueError(f"row {i} has {len(row)} entries for {len(headers)} columns.")
     columns = zip(*rows, strict=True) if rows else ((),) * len(headers)
     return [
         {"name": header, **_column([_python_value(value) for value in column], is_text=i < 2)}
@@ -157,11 +258,6 @@ def _significant(value: float) -> float | int | None:
 
 
 def _detail(detail: Detail) -> dict[str, Any]:
-    if len(detail.points) != len(detail.transformed):
-        raise ValueError(
-            f"transformed must have the {len(detail.points)} rows of points, for the pair "
-            f"{detail.a!r}, {detail.b!r}; got {len(detail.transformed)}."
-        )
     sides = [
         _side(name, [point[i] for point in detail.points], curve, detail.dates[i])
         | {"transformed": _drawn([float(pair[i]) for pair in detail.transformed])}
@@ -180,11 +276,6 @@ def _side(
     name: str, values: Sequence[float | str], curve: Curve, first: float | None
 ) -> dict[str, Any]:
     """Return one column of a pair; a category as codes and levels."""
-    if len(curve.x) != len(curve.y):
-        raise ValueError(
-            f"y of the curve of {name!r} must have the {len(curve.x)} entries of x; "
-            f"got {len(curve.y)}."
-        )
     side: dict[str, Any] = {"name": name, "y": _drawn([float(y) for y in curve.y]), "first": first}
     if not any(isinstance(value, str) for value in (*curve.x, *values)):
         grid = _drawn([float(x) for x in curve.x])
@@ -193,10 +284,6 @@ def _side(
     x = [codes.setdefault(str(level), len(codes)) for level in curve.x]
     points = [codes.setdefault(str(value), len(codes)) for value in values]
     return side | {"levels": list(codes), "values": points, "x": x}
-
-
-def _profile(profile: Profile) -> dict[str, Any]:
-    return dataclasses.asdict(profile) | {"bars": [int(bar) for bar in profile.bars]}
 
 
 def _samples(samples: Sequence[Sample]) -> dict[str, Any]:
