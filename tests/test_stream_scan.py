@@ -382,7 +382,8 @@ def test_a_process_that_is_killed_goes_on(tmp_path: Path, folder: Path) -> None:
     program = (
         "import sys, hgr_jax\nfrom hgr_jax.scanning import passes, streaming\n"
         "passes.BATCH_ROWS, passes.MIN_BATCH_ROWS = 20, 1\n"
-        "streaming.CHECKPOINT_SECONDS, passes.is_small = -1, lambda rows: False\n"
+        "streaming.CHECKPOINT_SECONDS = -1\n"
+        "passes.is_small = streaming.is_small = lambda rows: False\n"
         "execution = hgr_jax.Execution(checkpoint=sys.argv[2])\n"
         "hgr_jax.scan(sys.argv[1], execution=execution).save(sys.argv[3])\n"
     )
