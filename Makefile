@@ -21,7 +21,7 @@ help:
 	@echo "make clean       remove the virtual environment and caches"
 
 demo: $(VENV)/ready-demo
-	$(BIN)/hgr-jax demo --force # again at will
+	$(BIN)/hgr-jax demo --force # overwrite earlier results
 
 # Most of the time of the tests is compilation, which takes half as long without optimisation;
 # `make test-all` and `make test-core` compile as users do.  Products of two processes on two cores
