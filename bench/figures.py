@@ -1,9 +1,9 @@
 """Put the figures of ``bench/results`` into the pages that show them.
 
 ``python -m bench.figures`` rewrites what is between ``<!-- NAME -->`` and ``<!-- end NAME -->`` in
-`bench/README.md`, `bench/paper/README.md` and the README; ``--check`` writes nothing, and
-exits with 1 if a page does not show what the results say.  A benchmark does the former itself when
-it is called with ``--write``.
+`bench/README.md`, `bench/paper/README.md`, the README and the guide to the measures; ``--check``
+writes nothing, and exits with 1 if a page does not show what the results say.  A benchmark does
+the former itself when it is called with ``--write``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from pathlib import Path
 from bench.report import PAGE, replaced, shown
 
 ROOT = Path(__file__).parent.parent
-PAGES = (PAGE, ROOT / "bench/paper/README.md", ROOT / "README.md")
+PAGES = (
+    PAGE,
+    ROOT / "bench/paper/README.md",
+    ROOT / "README.md",
+    ROOT / "docs/guides/which_measure_when.md",
+)
 
 COMPARISON = """\
 | | hgr_jax | [maxcorr](https://github.com/giuluck/maxcorr) | [the paper's code]\
@@ -52,7 +57,8 @@ def cells(name: str, row: str, column: str) -> list[str]:
         if header == [""]:
             header = values
         elif column in header and values[0].startswith(row):
-            found.append(re.sub(r" \(.*\)", "", values[header.index(column)]))
+            places = (place for place, name in enumerate(header) if name == column)
+            found += [re.sub(r" \(.*\)", "", values[place]) for place in places]
     if not found:
         raise LookupError(f"the result {name!r} has no row {row!r} with a column {column!r}")
     return found
@@ -81,11 +87,53 @@ def comparison() -> str:
     )
 
 
+MEASURES = (
+    *("pearson", "kb", "sk", "kde", "chi2", "spearman", "rdc", "ace", "distance_correlation"),
+    *("kernel_cca", "kernel_ica_contrast", "hsic", "neural"),
+)
+"""The measures whose cost the guide shows, in its order."""
+
+RELATIONS = {
+    "x_square": "$b = a^2$",
+    "y_square": "$a = b^2$",
+    "circle": "circle",
+    "square_sin": r"$b = \sin((\pi (a + 1))^2)$",
+}
+"""The relations whose power the guide shows, and how it writes them."""
+
+
+def costs() -> str:
+    """The guide's table of what measures cost."""
+    sizes = ("1,000", "10,000", "100,000")
+    lines = [f"| measure | n = {' | n = '.join(sizes)} | value and gradient, n = 10,000 |"]
+    lines.append("| --- | ---: | ---: | ---: | ---: |")
+    for measure in MEASURES:
+        times = [cells("measures", f"`{measure}`", f"ours, n = {size}")[0] for size in sizes]
+        gradient = cells("measures", f"`{measure}`", "value and gradient")[1]
+        lines.append(f"| `{measure}` | {' | '.join(times)} | {gradient} |")
+    return "\n".join(lines)
+
+
+def detections() -> str:
+    """The guide's table of what tests detect."""
+    tests = ("HGR-KB, degree 2", "degree 3", "degree 5", "dcor", "hyppo, HSIC")
+    tests = (*tests, "xi (Chatterjee)", "Pearson")
+    lines = [f"| relation | {' | '.join(tests)} |", "| --- |" + " ---: |" * len(tests)]
+    for name, written in RELATIONS.items():
+        shares = [cells("power", name, test)[0] for test in tests]
+        lines.append(f"| {written} | {' | '.join(shares)} |")
+    return "\n".join(lines)
+
+
+SECTIONS = {"comparison": comparison, "costs": costs, "detections": detections}
+"""Sections that are made of cells; any other shows a whole result."""
+
+
 def rendered(page: Path) -> str:
     """A page with what the results say in its sections."""
     text = page.read_text(encoding="utf-8")
     for name in re.findall(r"<!-- end ([\w ]+) -->", text):
-        text = replaced(text, name, comparison() if name == "comparison" else shown(name))
+        text = replaced(text, name, SECTIONS[name]() if name in SECTIONS else shown(name))
     return text
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import tomllib
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 from scipy import stats
 
 import hgr_jax
@@ -37,7 +40,7 @@ from bench import (
 )
 from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
-from bench.report import MarkdownReport
+from bench.report import RESULTS, MarkdownReport
 from hgr_jax.inference.independence import LEVELS, log_probability
 
 
@@ -312,6 +315,15 @@ def test_long_data_need_no_kernel_matrix(gradient: bool) -> None:
 
 def test_pages_show_what_the_results_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert figures.main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_no_figure_is_of_a_release_that_is_excluded() -> None:
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    allowed = Requirement(next(r for r in project["dependencies"] if r.startswith("jax>")))
+    for path in RESULTS.glob("*.json"):
+        version = re.search(r", jax ([\d.]+),", json.loads(path.read_text())["machine"])
+        assert version is not None
+        assert version[1] in allowed.specifier, path.name
 
 
 def test_a_figure_is_a_cell_of_a_result() -> None:
