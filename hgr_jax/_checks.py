@@ -205,16 +205,11 @@ def as_key(key: Array) -> Array:
 
 def as_scalar(name: str, value: Any, dtype: DTypeLike) -> Array:
     """Return a real number, traced or not, as an array ``()`` of ``dtype``."""
-    if isinstance(value, bool) or not (
-        isinstance(value, int | float | np.number | np.ndarray | Array)
-    ):
-        raise TypeError(f"{name} must be a real number; got {_describe_value(value)}.")
-    if np.shape(value) != ():
+    number = isinstance(value, int | float | np.number | np.ndarray | Array)
+    if number and np.shape(value) != ():
         raise ValueError(f"{name} must be one number; got shape {np.shape(value)}.")
-    dtype_given = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
-    if not jnp.issubdtype(dtype_given, np.number) or jnp.issubdtype(
-        dtype_given, np.complexfloating
-    ):
+    given = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
+    if not number or not (jnp.issubdtype(given, np.integer) or jnp.issubdtype(given, np.floating)):
         raise TypeError(f"{name} must be a real number; got {_describe_value(value)}.")
     if not isinstance(value, Array):
         value = np.asarray(value, np.float64)
@@ -222,25 +217,22 @@ def as_scalar(name: str, value: Any, dtype: DTypeLike) -> Array:
         return jnp.asarray(value).astype(dtype)
 
 
-def as_positive(name: str, value: Any, dtype: DTypeLike) -> Array:
-    """Return a finite number above 0 as an array ``()``; an invalid traced value becomes NaN."""
-    number = as_scalar(name, value, dtype)
-    if isinstance(number, jax.core.Tracer):
-        return jnp.where((number > 0) & (number < jnp.inf), number, jnp.nan)
-    if not 0 < number < jnp.inf:
-        rounded = f", which is {number} in {number.dtype}" if 0 < value < np.inf else ""
-        raise ValueError(f"{name} must be above 0 and finite; got {value}{rounded}.")
-    return number
-
-
-def as_nonnegative(name: str, value: Any, dtype: DTypeLike) -> Array:
+def as_nonnegative(name: str, value: Any, dtype: DTypeLike, *, positive: bool = False) -> Array:
     """Return a finite number >= 0 as an array ``()``; an invalid traced value becomes NaN."""
     number = as_scalar(name, value, dtype)
+    valid = ((number > 0) if positive else (number >= 0)) & (number < jnp.inf)
     if isinstance(number, jax.core.Tracer):
-        return jnp.where((number >= 0) & (number < jnp.inf), number, jnp.nan)
-    if not 0 <= number < jnp.inf:
-        raise ValueError(f"{name} must be at least 0 and finite; got {value}.")
+        return jnp.where(valid, number, jnp.nan)
+    if not valid:
+        bound = "above 0" if positive else "at least 0"
+        rounded = f", which is {number} in {number.dtype}" if 0 < value < np.inf else ""
+        raise ValueError(f"{name} must be {bound} and finite; got {value}{rounded}.")
     return number
+
+
+def as_positive(name: str, value: Any, dtype: DTypeLike) -> Array:
+    """Return a finite number above 0 as an array ``()``; an invalid traced value becomes NaN."""
+    return as_nonnegative(name, value, dtype, positive=True)
 
 
 def one_or_pair(

@@ -36,10 +36,6 @@ def kb(
 
         HGR-KB(a, b; h, k) = max over alpha, beta of rho(P_a^h alpha, P_b^k beta)
 
-    Value and gradient are those of `hgr_jax.kb`.  A gradient that is needed is computed with the
-    value, by one program for every shape: keep the batch size fixed.  Without gradients, few
-    programs serve all numbers of rows.
-
     Args:
       a, b: tensors ``(n,)``, or ``(n, p)`` for several variables at once, on any device, with or
         without gradients.  Integers and half precision are computed in float32, float64 in
@@ -57,13 +53,11 @@ def kb(
       ImportError: without torch.
       RuntimeError: for ``create_graph=True``, which asks for a gradient of the gradient.
 
-    Derivatives: of the first order.  Degenerate data: a constant gives 0 with zero gradients, NaN
-    or infinity gives NaN, as in `hgr_jax.kb`.
+    Derivatives: of the first order.  Degenerate data and source: as in `hgr_jax.kb`.
 
-    Cost: that of `hgr_jax.kb`; tensors on the CPU are not copied, others go there and the value and
-    the gradient back.  ``python -m bench.torch_overhead`` measures the overhead.
-
-    Source: as `hgr_jax.kb`.
+    Cost: that of `hgr_jax.kb`.  A gradient that is needed is computed with the value, by one
+    program for every shape: keep the batch size fixed.  Tensors on the CPU are not copied, others
+    go there and the value and the gradient back (``python -m bench.torch_overhead``).
 
     Example:
       >>> import torch, hgr_jax.torch
@@ -82,8 +76,6 @@ def sk(a: Tensor, b: Tensor, d: KernelLike = 5, *, weights: Tensor | None = None
 
         HGR-SK(a, b; d) = max( rho(P_a^d alpha*, b), rho(a, P_b^d beta*) )
 
-    Value and gradient are those of `hgr_jax.sk`.
-
     Args:
       a, b, weights: as in `kb`.
       d: kernel of either variable, as in `hgr_jax.sk`.
@@ -94,9 +86,7 @@ def sk(a: Tensor, b: Tensor, d: KernelLike = 5, *, weights: Tensor | None = None
     Raises:
       TypeError, ValueError, ImportError, RuntimeError: as `kb` does.
 
-    Derivatives, degenerate data and cost: as in `kb`.
-
-    Source: as `hgr_jax.sk`.
+    Derivatives, degenerate data and cost: as in `kb`.  Source: as `hgr_jax.sk`.
 
     Example:
       >>> import torch, hgr_jax.torch
@@ -114,8 +104,7 @@ def total(
 
         total(a, b; h, k) = sqrt( sum_i rho_i^2 / r ),    r of them
 
-    Value and gradient are those of `hgr_jax.total`.  Unlike `kb` it has a gradient where the
-    largest two correlations are equal.
+    Unlike `kb` it has a gradient where the largest two correlations are equal.
 
     Args:
       a, b, h, k, weights: as in `kb`.
@@ -126,9 +115,7 @@ def total(
     Raises:
       TypeError, ValueError, ImportError, RuntimeError: as `kb` does.
 
-    Derivatives, degenerate data and cost: as in `kb`.
-
-    Source: as `hgr_jax.total`.
+    Derivatives, degenerate data and cost: as in `kb`.  Source: as `hgr_jax.total`.
 
     Example:
       >>> import torch, hgr_jax.torch

@@ -53,22 +53,9 @@ def test_smoother_against_its_definition(rng: np.random.Generator, span: float) 
             np.testing.assert_allclose(fit, expected, atol=tolerance)
 
 
-def normal(rng: np.random.Generator) -> tuple[Any, Any]:
-    x, y = rng.standard_normal((2, MANY))
-    return x, -0.7 * x + np.sqrt(1 - 0.49) * y
-
-
-def sums(draw: Callable[..., Any], m: int, n: int) -> Callable[..., tuple[Any, Any]]:
-    def sample(rng: np.random.Generator) -> tuple[Any, Any]:
-        terms = draw(rng, size=(n, MANY))
-        return terms[:m].sum(axis=0), terms.sum(axis=0)
-
-    return sample
-
-
-def disc(rng: np.random.Generator) -> tuple[Any, Any]:
-    radius, angle = np.sqrt(rng.uniform(size=MANY)), rng.uniform(0, 2 * np.pi, MANY)
-    return radius * np.cos(angle), radius * np.sin(angle)
+def cauchy(rng: np.random.Generator) -> tuple[Any, Any]:
+    terms = rng.standard_cauchy((3, MANY))
+    return terms[:2].sum(axis=0), terms.sum(axis=0)
 
 
 def circle(rng: np.random.Generator) -> tuple[Any, Any]:
@@ -76,40 +63,19 @@ def circle(rng: np.random.Generator) -> tuple[Any, Any]:
     return np.cos(angle), np.sin(angle)
 
 
-# At n = 20,000 the standard deviation of a sample value was 0.003 to 0.008 over samples.
-TRUTHS = {
-    "normal": (normal, 0.7, 0.02),
-    "sums of 1 and 4 exponentials": (sums(np.random.Generator.exponential, 1, 4), 0.5, 0.03),
-    "sums of 2 and 3 Cauchy": (
-        sums(np.random.Generator.standard_cauchy, 2, 3),
-        2**0.5 / 3**0.5,
-        0.02,
-    ),
-    "sums of 2 and 3 uniforms": (sums(np.random.Generator.uniform, 2, 3), 2**0.5 / 3**0.5, 0.02),
-    "disc": (disc, 1 / 3, 0.015),
-    "circle": (circle, 1, 0.005),
-}
-
-
-@pytest.mark.parametrize("name", TRUTHS)
-def test_known_maximal_correlations(rng: np.random.Generator, name: str) -> None:
-    """Sums: Dembo, Kagan & Shepp (2001); disc and circle: both are functions of the squares."""
-    sample, truth, tolerance = TRUTHS[name]
-    a, b = (np.float32(x) for x in sample(rng))
+@pytest.mark.parametrize(
+    ("draw", "truth", "tolerance"), [(cauchy, 2**0.5 / 3**0.5, 0.02), (circle, 1, 0.005)]
+)
+def test_known_maximal_correlations(
+    draw: Callable[..., Any], truth: float, tolerance: float, rng: np.random.Generator
+) -> None:
+    """Of sums of 2 and of 3 variables, by Dembo, Kagan & Shepp (2001), and of a circle."""
+    a, b = (np.float32(x) for x in draw(rng))
     fit = hgr_jax.ace_fit(a, b)
     np.testing.assert_allclose(fit.correlation, truth, atol=tolerance)
     assert fit.converged
-    a, b = (np.float32(x) for x in sample(rng))
+    a, b = (np.float32(x) for x in draw(rng))
     np.testing.assert_allclose(fit.score(a, b), truth, atol=tolerance)
-
-
-def test_between_independent_variables() -> None:
-    """Mean 0.030 at n = 20,000, standard deviation 0.004 (0.14 and 0.015 at n = 1,000)."""
-    values = []
-    for seed in range(3):
-        x, y = np.random.default_rng(seed).standard_normal((2, MANY)).astype(np.float32)
-        values.append(float(hgr_jax.ace_fit(x, y).correlation))
-    np.testing.assert_allclose(np.mean(values), 0.03, atol=0.012)
 
 
 @pytest.mark.usefixtures("x64")
@@ -250,13 +216,9 @@ class TestGradient:
 
     def test_not_finite_gives_nan(self) -> None:
         a, b = (np.float32(x) for x in pair())
-        for bad in (np.nan, -np.inf):
-            broken = np.where(a == a[3], np.float32(bad), a)
-            fit = hgr_jax.ace_fit(broken, b)
-            assert np.isnan(hgr_jax.ace(b, broken))
-            assert np.isnan(fit.correlation)
-            assert np.isnan(fit.score(a, b))
-            assert not fit.converged
+        fit = hgr_jax.ace_fit(np.where(a == a[3], np.nan, a), b)
+        assert np.isnan([fit.correlation, fit.score(a, b)]).all()
+        assert not fit.converged
 
 
 def test_large_samples(rng: np.random.Generator) -> None:
@@ -269,29 +231,3 @@ def test_large_samples(rng: np.random.Generator) -> None:
     for gradient, truth in zip(program(*pair), through_pearson, strict=True):
         assert np.corrcoef(gradient, truth)[0, 1] > 0.95
         np.testing.assert_allclose(np.std(gradient), np.std(truth), rtol=0.1)
-
-
-def test_no_recompilation(compilations: Any) -> None:
-    a, b = (np.float32(x) for x in pair())
-    hgr_jax.ace(a, b)
-    with compilations() as programs:
-        hgr_jax.ace(b, a, tolerance=1e-3)
-    assert not programs
-
-
-def test_errors_name_the_argument() -> None:
-    x = [1.0, 2.0, 4.0]
-    with pytest.raises(ValueError, match=r"span\[1\] must be from 0 to 1; got 1\.5"):
-        hgr_jax.ace(x, x, span=(0.1, 1.5))
-    with pytest.raises(ValueError, match=r"span must be one value for both, or a pair .* got \("):
-        hgr_jax.ace_fit(x, x, span=(0.1, 0.1, 0.1))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="span must be a number from 0 to 1; got 'wide'"):
-        hgr_jax.ace(x, x, span="wide")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="max_iterations must be at least 1; got 0"):
-        hgr_jax.ace(x, x, max_iterations=0)
-    with pytest.raises(TypeError, match="tolerance must be a real number; got None"):
-        hgr_jax.ace_fit(x, x, tolerance=None)
-    with pytest.raises(ValueError, match=r"a must have shape \(n,\)"):
-        hgr_jax.ace(np.ones((3, 2)), x)
-    with pytest.raises(ValueError, match=r"x must have shape \(n,\)"):
-        hgr_jax.ace_fit(x, x).f(np.ones((2, 2)))

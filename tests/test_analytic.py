@@ -28,6 +28,10 @@ ESTIMATORS: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
     "neural": functools.partial(hgr_jax.neural, key=KEY, steps=300, learning_rate=3e-3),
 }
 
+every_estimator = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "neural")) for n in ESTIMATORS]
+)
+
 SMOOTHED = {"kde": 0.06, "kernel_cca": 0.02, "rdc": 0.03, "ace": 0.015, "neural": 0.03}
 """How far below HGR smoothing, ridge, ranks or training may leave a measure."""
 
@@ -57,7 +61,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@every_estimator
 def test_known_maximal_correlations(name: str) -> None:
     """To sampling error (4 / sqrt(n)) and what the measure's own smoothing takes away."""
     for draw, exact in CASES.values():
@@ -67,7 +71,7 @@ def test_known_maximal_correlations(name: str) -> None:
         assert exact - below < value < exact + 4 / np.sqrt(ROWS)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@every_estimator
 def test_independent_variables(name: str) -> None:
     """0 up to the null mean, which is (sqrt(h) + sqrt(k)) / sqrt(n) for kb, by degrees."""
     a, b = (

@@ -96,6 +96,7 @@ def test_rescaled_in_the_units_of_the_data() -> None:
         gedi, nlc = hgr_jax.gedi(a, b, h=2, k=1), hgr_jax.nlc(a, b, measure=kb)
         np.testing.assert_allclose(gedi, kb(a, b) * b.std() / a.std(), rtol=1e-5)
         np.testing.assert_allclose(nlc, kb(a, b) * b.std() * a.std(), rtol=1e-5)
+    assert hgr_jax.nlc(a, a, measure=lambda a, b: 0.5) > 0
 
 
 @pytest.mark.parametrize("measure", [hgr_jax.gedi, hgr_jax.nlc])
@@ -119,18 +120,6 @@ def test_weights_are_of_the_standard_deviations_too(
         np.testing.assert_allclose(measure(x, y, h=1, k=1, weights=counts), repeated, rtol=1e-10)
 
 
-@pytest.mark.parametrize("measure", [hgr_jax.gedi, hgr_jax.nlc])
-def test_what_is_rescaled_must_be_one_number(measure: Callable[..., jax.Array]) -> None:
-    a = np.arange(8.0)
-    assert measure(a, a, measure=lambda a, b: 0.5) > 0
-    with pytest.raises(TypeError, match="measure must be a callable"):
-        measure(a, a, measure="kb")
-    with pytest.raises(TypeError, match="measure must return one number; got KBFit"):
-        measure(a, a, measure=hgr_jax.kb_fit)
-    with pytest.raises(TypeError, match=r"got an array of shape \(8,\)"):
-        measure(a, a, measure=lambda a, b: a)
-
-
 def test_gedi_in_extreme_units() -> None:
     a = jnp.linspace(-1, 1, ROWS)
     b = jnp.sin(3 * a)
@@ -140,17 +129,11 @@ def test_gedi_in_extreme_units() -> None:
         np.testing.assert_allclose(unit * gradient, expected, rtol=1e-3, atol=1e-5)
 
 
-def test_oracle_checks_its_transformations() -> None:
+def test_oracle_is_the_absolute_correlation() -> None:
     a = jnp.linspace(-1, 1, ROWS)
     np.testing.assert_allclose(
         hgr_jax.oracle(a, -(a**2), f=jnp.square, g=jnp.negative), 1, atol=1e-6
     )
-    with pytest.raises(TypeError, match=r"^f must be a callable"):
-        hgr_jax.oracle(a, a, f=2, g=jnp.square)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"^g\(b\) must have shape"):
-        hgr_jax.oracle(a, a, f=jnp.square, g=jnp.sum)
-    with pytest.raises(ValueError, match=r"^g must map"):
-        hgr_jax.oracle(a, a, f=jnp.square, g=lambda b: b[1:])
 
 
 def test_gradient_of_a_perfect_correlation_is_zero() -> None:

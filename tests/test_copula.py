@@ -42,10 +42,7 @@ def test_transformations_have_zero_mean_and_unit_variance(
 def test_coefficients_are_those_of_the_monomials(data: tuple[np.ndarray, np.ndarray]) -> None:
     a, b = data
     fit = hgr_jax.kb_fit(a, b, 4, 3)
-    for transform, coefficients, x, degree in (
-        (fit.f, fit.alpha, a, 4),
-        (fit.g, fit.beta, b, 3),
-    ):
+    for transform, coefficients, x, degree in ((fit.f, fit.alpha, a, 4), (fit.g, fit.beta, b, 3)):
         assert coefficients.shape == (degree,)
         by_hand = hgr_jax.polynomial_kernel(x, degree) @ coefficients + transform.intercept
         np.testing.assert_allclose(by_hand, transform(x), atol=1e-4)
@@ -72,21 +69,6 @@ def test_new_data(data: tuple[np.ndarray, np.ndarray]) -> None:
     np.testing.assert_allclose(held_out, expected, atol=1e-6)
     assert 0 < held_out <= 1
     assert fit.score(a[200:], -b[200:]) < held_out
-    with pytest.raises(ValueError, match="same number of rows"):
-        fit.score(a, b[:3])
-
-
-def test_score_of_what_does_not_vary(data: tuple[np.ndarray, np.ndarray]) -> None:
-    fit = hgr_jax.kb_fit(*data, 3, 2)
-    assert fit.score(np.ones(5), np.arange(5.0)) == 0
-    gradient = jax.grad(lambda a: fit.score(a, jnp.arange(5.0)))(jnp.ones(5))
-    assert np.isfinite(gradient).all()
-    weights = np.array([1, 1, 1, 0])
-    clean = fit.score(np.array([0.1, -0.3, 0.7]), np.array([0.2, 0.5, 0.1]))
-    masked = fit.score(
-        np.array([0.1, -0.3, 0.7, np.nan]), np.array([0.2, 0.5, 0.1, np.nan]), weights=weights
-    )
-    np.testing.assert_allclose(masked, clean, atol=1e-6)
 
 
 def test_sign_rule(rng: np.random.Generator) -> None:
@@ -144,7 +126,7 @@ class TestStatus:
 
     def test_constant(self, data: tuple[np.ndarray, np.ndarray]) -> None:
         fit = hgr_jax.kb_fit(np.ones(400), data[1])
-        assert fit.status == Status.CONSTANT
+        assert fit.status == hgr_jax.sk_fit(np.ones(400), data[1]).status == Status.CONSTANT
         assert "does not vary" in fit.message
         assert fit.degrees.tolist() == [0, 5]
         assert fit.correlation == 0
@@ -203,23 +185,10 @@ class TestFormula:
         assert " b" in fit.g.formula("b")
         assert "+ -" not in fit.g.formula("b")
 
-    def test_needs_names_for_all_variables(self) -> None:
-        fit = hgr_jax.kb_fit(np.eye(3), np.arange(3), 1, 1)
-        with pytest.raises(ValueError, match=r"needs 3 name\(s\); got 1: \('only one',\)"):
-            fit.f.formula("only one")
-
     def test_of_a_callable(self) -> None:
         fit = hgr_jax.kb_fit(np.arange(9.0), np.arange(9.0), lambda x: x[:, None], 1)
         with pytest.raises(TypeError, match="polynomial kernel"):
             fit.f.formula()
-
-
-def test_wrong_number_of_columns() -> None:
-    fit = hgr_jax.kb_fit(np.arange(12.0).reshape(6, 2) ** 2, np.arange(6.0), 1, 1)
-    with pytest.raises(ValueError, match=r"x must have 2 column.*got shape \(6,\)"):
-        fit.f(np.arange(6.0))
-    with pytest.raises(ValueError, match=r"x must have 1 column.*got shape \(6, 2\)"):
-        fit.g(np.ones((6, 2)))
 
 
 class TestScore:
@@ -229,6 +198,8 @@ class TestScore:
             a, b = np.full(rows, 0.3, np.float32), np.full(rows, 0.7, np.float32)
             assert fit.score(a, b, weights=weights) == 0
             assert fit.score(a, np.arange(rows), weights=weights) == 0
+        gradient = jax.grad(lambda a: fit.score(a, jnp.arange(5.0)))(jnp.ones(5))
+        assert np.isfinite(gradient).all()
 
     def test_far_outside_the_data(self) -> None:
         fit = hgr_jax.kb_fit(*(x.astype(np.float32) for x in awkward_pair("normal", 100)), 5, 5)

@@ -39,10 +39,7 @@ FAR_IN_FLOAT32 = {"Cauchy", "lognormal, sigma 3", "zero-inflated", "t3", "outlie
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @settings(max_examples=40)
-@given(
-    kind=st.sampled_from(sorted(set(KINDS) - BEYOND)),
-    seed=st.integers(0, 100),
-)
+@given(kind=st.sampled_from(sorted(set(KINDS) - BEYOND)), seed=st.integers(0, 100))
 def test_the_text_gives_the_function_to_one_percent(dtype: type, kind: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     a = KINDS[kind](rng, 200, np.finfo(dtype)).astype(dtype)

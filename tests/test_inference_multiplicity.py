@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
@@ -65,26 +63,3 @@ def test_missing_values_belong_to_no_family(method: str) -> None:
     np.testing.assert_array_equal(adjust([np.nan] * 3, method), [np.nan] * 3)
     assert adjust([], method).shape == (0,)
     assert p[0, 1] != p[0, 1]  # the argument is not written to
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_one_test_is_left_as_it_is(method: str) -> None:
-    assert adjust(0.03, method) == 0.03
-    np.testing.assert_array_equal(adjust([np.nan, 0.03], method), [np.nan, 0.03])
-    np.testing.assert_array_equal(adjust([0, 1], method), [0, 1])
-
-
-@pytest.mark.parametrize(
-    ("pvalues", "options", "error", "message"),
-    [
-        ([0.1, 1.5, -1], {}, ValueError, r"2 of 3 are not, the first of them 1\.5"),
-        ([0.1], {"method": "by"}, ValueError, "method must be one of 'bh', 'bonferroni', 'holm'"),
-        (["a"], {}, TypeError, "pvalues must be real numbers"),
-        ([1j], {}, TypeError, "pvalues must be real numbers"),
-    ],
-)
-def test_what_cannot_be_adjusted_is_refused(
-    pvalues: Any, options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        adjust(pvalues, **options)

@@ -160,25 +160,3 @@ def test_the_key_decides_and_the_chunks_do_not(rng: np.random.Generator) -> None
     np.testing.assert_array_equal(np.sort(whole, axis=1), np.tile(np.arange(9), (6, 1)))
     np.testing.assert_array_equal(whole[0], np.arange(9))
     assert len(np.unique(whole, axis=0)) == 6
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"measure": 3}, TypeError, "measure must be a callable"),
-        ({"measure": lambda a, b: a}, TypeError, "measure must return one number"),
-        ({"permutations": 0}, ValueError, "permutations must be at least 1"),
-        ({"chunk": 0}, ValueError, "chunk must be at least 1"),
-        ({"key": 0}, TypeError, "key must be a random key"),
-        ({"weights": np.ones(3)}, ValueError, "weights must have shape"),
-        ({"h": 0}, ValueError, "h must be at least 1"),
-        ({"solver": "fast"}, ValueError, "solver must be one of"),
-        ({"h": 2, "degree": 3}, TypeError, "degree"),
-    ],
-)
-def test_other_arguments_are_refused(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    a = jnp.arange(float(ROWS))
-    with pytest.raises(error, match=message):
-        permutation_test(a, a, **{"key": KEY, **options})

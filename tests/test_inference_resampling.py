@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -84,19 +82,3 @@ def test_one_formula_corrects_here_and_in_fairness() -> None:
     values = jnp.array([0.0, 0.1, 0.5, 1.0])
     np.testing.assert_allclose(corrected(values, 100, 9)[2], (1 - 0.75 * 99 / 90) ** 0.5, rtol=1e-6)
     assert corrected(values[3], 10, 9) == 0
-
-
-@pytest.mark.parametrize(
-    ("function", "options", "error", "message"),
-    [
-        (bootstrap, {"level": 1.0}, ValueError, "level must be above 0 and below 1"),
-        (bootstrap, {"resamples": 0}, ValueError, "resamples must be at least 1"),
-        (bootstrap, {"k": len}, TypeError, "k must be an int"),
-    ],
-)
-def test_other_arguments_are_refused(
-    function: Any, options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    options = {"a": np.arange(6.0), "b": np.arange(6.0), "key": KEY, **options}
-    with pytest.raises(error, match=message):
-        function(options.pop("a"), options.pop("b"), **options)

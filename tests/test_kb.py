@@ -7,7 +7,6 @@ float64 are the figures of `bench.accuracy`, which `test_bench` runs.
 from __future__ import annotations
 
 import functools
-import warnings
 
 import chex
 import jax
@@ -33,24 +32,6 @@ def test_invariances_in_float32() -> None:
     ):
         np.testing.assert_allclose(other, value, atol=2e-6)
     assert hgr_jax.kb(a, 2 - a + 3 * a**3, 3, 1) <= 1
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("where", ["a", "b"])
-def test_not_a_number_in_not_a_number_out(bad: float, where: str) -> None:
-    a, b = (x.astype(np.float32) for x in awkward_pair("normal", 30))
-    (a if where == "a" else b)[3] = bad
-    assert np.isnan(hgr_jax.kb(a, b, 3, 3))
-    fit = hgr_jax.kb_fit(a, b, 3, 3)
-    assert fit.status == hgr_jax.Status.NOT_FINITE
-    assert "NaN or infinity" in fit.message
-
-
-def test_no_warning_is_printed() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for rows in (2, 7):
-            hgr_jax.kb(np.ones(rows), np.arange(rows), 4, 3)
 
 
 class TestWeights:
@@ -138,10 +119,6 @@ def fourier(x: jax.Array) -> jax.Array:
     return jnp.stack([jnp.sin(x), jnp.cos(x), jnp.sin(2 * x)], axis=1)
 
 
-def one_hot(x: jax.Array) -> jax.Array:
-    return jax.nn.one_hot(x.astype(int), 4, dtype=x.dtype)
-
-
 class TestCallableKernels:
     def test_features(self) -> None:
         a, b = (x.astype(np.float32) for x in awkward_pair("uniform", 300))
@@ -151,39 +128,6 @@ class TestCallableKernels:
         )
         np.testing.assert_allclose(hgr_jax.kb(a, b, fourier, 3), expected, atol=1e-5)
         np.testing.assert_allclose(hgr_jax.kb(b, a, 3, fourier), expected, atol=1e-5)
-
-    def test_one_hot_of_integers_is_correspondence_analysis(self, rng: np.random.Generator) -> None:
-        a = rng.integers(0, 4, 500)
-        b = np.where(rng.uniform(size=500) < 0.5, a, rng.integers(0, 4, 500))
-        table = np.histogram2d(a, b, bins=(4, 4))[0] / 500
-        rows, columns = table.sum(1), table.sum(0)
-        normalised = table / np.sqrt(np.outer(rows, columns))
-        expected = np.linalg.svd(normalised, compute_uv=False)[1]
-        np.testing.assert_allclose(hgr_jax.kb(a, b, one_hot, one_hot), expected, atol=1e-5)
-        fit = hgr_jax.kb_fit(a, b, one_hot, one_hot)
-        assert fit.degrees.tolist() == [3, 3]
-
-    @pytest.mark.parametrize(
-        "kernel",
-        [
-            lambda x: x,
-            lambda x: x[:-1, None],
-            lambda x: [x],
-            lambda x: x[None, :, None],
-            lambda x: x[:, None][:, :0],
-        ],
-    )
-    def test_wrong_shapes_are_refused(self, kernel: object) -> None:
-        a, b = awkward_pair("normal", 9)
-        with pytest.raises(
-            ValueError, match=r"the kernel h must return features of shape \(n, m\)"
-        ):
-            hgr_jax.kb(a, b, kernel, 2)  # type: ignore[arg-type]
-
-    def test_complex_features_are_refused_by_the_name_of_the_kernel(self) -> None:
-        a, b = awkward_pair("normal", 9)
-        with pytest.raises(TypeError, match="the kernel d must return real features"):
-            hgr_jax.sk(a, b, lambda x: jax.lax.complex(x, x)[:, None])
 
 
 class TestBatchesAndDtypes:
@@ -257,64 +201,6 @@ def test_init_does_not_change_the_value() -> None:
     np.testing.assert_allclose(gradient, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (([1.0, 2.0], [1.0, 2.0, 3.0]), ValueError, r"same number of rows;.*\(2,\) and \(3,\)"),
-        ((["x", "y"], [1.0, 2.0]), TypeError, "a must hold real numbers"),
-        (([1.0, 2.0], [1j, 2.0]), TypeError, "b must hold real numbers"),
-        (([[1.0], [2.0, 3.0]], [1.0, 2.0]), ValueError, "a cannot be made into an array"),
-        (
-            ([], []),
-            ValueError,
-            r"a must have shape \(n,\) or \(n, p\), n and p >= 1; got shape \(0,\)",
-        ),
-        ((None, [1.0]), TypeError, "a must hold real numbers"),
-        (([1.0, 2.0], [1.0, 2.0], 0), ValueError, "h must be at least 1; got 0"),
-        (([1.0, 2.0], [1.0, 2.0], 2, -1), ValueError, "k must be at least 1; got -1"),
-        (([1.0, 2.0], [1.0, 2.0], 2.0), TypeError, "h must be a degree .* or a callable"),
-        (([1.0, 2.0], [1.0, 2.0], "3"), TypeError, "h must be a degree"),
-    ],
-)
-def test_errors_name_the_argument(
-    arguments: tuple[object, ...], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        hgr_jax.kb(*arguments)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"weights": [1.0]}, ValueError, r"weights must have shape \(2,\).*got shape \(1,\)"),
-        ({"weights": [[1.0, 1.0]]}, ValueError, "weights must have shape"),
-        ({"solver": "newton"}, ValueError, "solver must be one of 'projected_gradient', 'svd'"),
-        ({"solver": None}, ValueError, "solver must be one of"),
-        ({"init": 3}, TypeError, "init must be a fit"),
-    ],
-)
-def test_errors_name_the_option(
-    options: dict[str, object], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        hgr_jax.kb([1.0, 2.0], [1.0, 2.0], **options)  # type: ignore[arg-type]
-
-
-def test_init_of_another_variable_is_refused() -> None:
-    wide = hgr_jax.kb_fit(np.arange(9.0), np.arange(18.0).reshape(9, 2), 1, 1)
-    with pytest.raises(
-        ValueError, match=r"init must be a fit to a b of 1 column\(s\).*got one to 2"
-    ):
-        hgr_jax.kb(np.arange(9.0), np.arange(9.0), 1, 1, init=wide)
-
-
-def test_a_row_given_for_a_column_is_explained() -> None:
-    with pytest.raises(
-        ValueError, match=r"60 variables \(data of shape \(1, 60\)\) has 39710 mono"
-    ):
-        hgr_jax.kb(np.ones((1, 60)), np.ones((1, 60)), 3, 3)
-
-
 def test_masked_values_are_missing() -> None:
     a = np.ma.masked_array(np.arange(9.0), np.arange(9) == 3)
     assert np.isnan(hgr_jax.kb(a, np.arange(9.0) ** 2, 1, 1))
@@ -322,11 +208,6 @@ def test_masked_values_are_missing() -> None:
     np.testing.assert_allclose(
         kept, np.corrcoef(*np.delete([np.arange(9), np.arange(9) ** 2], 3, 1))[0, 1], atol=1e-6
     )
-
-
-def test_traced_degree_is_explained() -> None:
-    with pytest.raises(TypeError, match="h must be a static int, but it is traced"):
-        jax.jit(hgr_jax.kb)(jnp.arange(3.0), jnp.arange(3.0), 2)
 
 
 @settings(max_examples=30, deadline=None)

@@ -120,21 +120,3 @@ def test_long_data_need_no_matrix_of_kernels() -> None:
     analysis = gradient.lower(data, data).compile().memory_analysis()
     assert analysis is not None
     assert analysis.temp_size_in_bytes < rows * points * 4 / 2
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"bandwidth": 0.0}, "bandwidth must be above 0 and finite"),
-        ({"bandwidth": "x"}, "bandwidth must be a real number"),
-        ({"bandwidth": np.ones(2)}, "bandwidth must be one number"),
-        ({"points": 1}, "points must be at least 2"),
-        ({"points": 5.0}, "points must be an int"),
-        ({"damping": -1e-9}, "damping must be at least 0 and finite"),
-        ({"damping": "x"}, "damping must be a real number"),
-    ],
-)
-def test_errors(options: dict[str, object], message: str) -> None:
-    for measure in (hgr_jax.kde, hgr_jax.chi2):
-        with pytest.raises((TypeError, ValueError), match=message):
-            measure(np.arange(5.0), np.arange(5.0), **options)

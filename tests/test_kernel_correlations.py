@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 import hgr_jax
-from hgr_jax.measures._nystrom import gaussian_features
+from hgr_jax.measures.kernel_cca import gaussian_features
 
 ROWS = 200
 
@@ -208,26 +208,3 @@ def test_no_matrix_of_rows_by_rows(name: str) -> None:
     program = jax.jit(jax.value_and_grad(MEASURES[name], argnums=(0, 1)))
     used = program.lower(column, column).compile().memory_analysis().temp_size_in_bytes
     assert used < 16 * rows * 64 * 4  # some arrays of rows x rank; rows x rows would be 1 GiB
-
-
-@every_measure
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"rank": 0}, ValueError, "rank must be at least 1; got 0"),
-        ({"rank": 2.5}, TypeError, r"rank must be an int >= 1; got 2\.5"),
-        ({"regularization": 0.0}, ValueError, "regularization must be above 0"),
-        ({"regularization": np.ones(2)}, ValueError, "regularization must be one number"),
-        ({"bandwidth": (1, 0)}, ValueError, r"bandwidth\[1\] must be above 0"),
-        ({"bandwidth": [1.0]}, ValueError, "bandwidth must be one value for both, or a pair"),
-        ({"bandwidth": "wide"}, TypeError, "bandwidth must be a real number; got 'wide'"),
-        ({"kind": "hsic"}, ValueError, "kind must be one of 'kgv', 'kcc'; got 'hsic'"),
-    ],
-)
-def test_errors_name_the_argument(
-    name: str, options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    if "kind" in options and name == "cca":
-        return
-    with pytest.raises(error, match=message):
-        MEASURES[name]([1.0, 2.0, 4.0], [1.0, 2.0, 4.0], **options)

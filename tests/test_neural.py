@@ -56,8 +56,6 @@ def test_networks_are_transformations(pair: tuple[jax.Array, jax.Array], fit: Ne
     leaves, treedef = jax.tree.flatten(fit)
     again = jax.tree.unflatten(treedef, leaves)
     np.testing.assert_array_equal(again.f(a), fit.f(a))
-    with pytest.raises(ValueError, match=r"x must have 1 column\(s\)"):
-        fit.f(np.zeros((4, 2)))
     fits = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), fit)
     with pytest.raises(ValueError, match=r"batch of fits, of shape \(2,\)"):
         fits.f(a)
@@ -172,39 +170,3 @@ def test_networks_that_differ(pair: tuple[jax.Array, jax.Array]) -> None:
     twice = {name: (value, value) for name, value in layers.items()}
     one, two = (hgr_jax.neural(a, b, **options, **given) for given in (layers, twice))
     assert one == two
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"steps": -1}, "steps must be at least 0"),
-        ({"steps": 1.0}, "steps must be an int"),
-        ({"hidden": (0,)}, "hidden must be at least 1"),
-        ({"hidden": 15}, "hidden must be a tuple or a list"),
-        ({"hidden": ((4,), None, None)}, "hidden must be one tuple for both networks, or a pair"),
-        ({"hidden": ((4,), 3)}, "hidden must be one tuple for both networks, or a pair"),
-        ({"hidden": None}, "hidden must be a tuple or a list"),
-        ({"activations": (("tanh",) * 4, None)}, "activations can be None only where hidden is"),
-        ({"activations": "tanh"}, "activations must be a tuple or a list"),
-        ({"activations": ("tanh",)}, "activations must be one more than the hidden layers"),
-        ({"activations": ("tanh", "relu", "tanh", "swish")}, "activations must be one of"),
-        ({"learning_rate": None}, "learning_rate must be a real number"),
-        ({"init": 3}, "init must be a fit"),
-    ],
-)
-def test_errors(options: dict[str, object], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        hgr_jax.neural(np.arange(5.0), np.arange(5.0), **({"key": KEY} | options))
-
-
-def test_no_network_for_several_columns() -> None:
-    a = np.arange(10.0).reshape(5, 2)
-    with pytest.raises(ValueError, match="a must be one variable where hidden has None for it"):
-        hgr_jax.neural(a, a, key=KEY, hidden=(None, (15, 15, 15)))
-
-
-def test_another_network_cannot_be_resumed(
-    pair: tuple[jax.Array, jax.Array], fit: NeuralFit
-) -> None:
-    with pytest.raises(ValueError, match="init must be a fit of the same networks"):
-        hgr_jax.neural(*pair, key=KEY, init=fit, hidden=(4,), activations=("tanh", "tanh"))

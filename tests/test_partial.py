@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 from partial_support import ROWS, monomials, some_data
-from sklearn.linear_model import LinearRegression
 
 import hgr_jax
 from hgr_jax.kernels import Indicators, hats
@@ -53,23 +52,6 @@ def expected(name: str, a: Any, b: Any, c: Any, w: Any = None, degree: int = 3) 
         "spectrum": found,
         "total": np.sqrt(np.mean(found**2)),
     }[name]
-
-
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("columns", [1, 2])
-def test_degree_1_is_the_partial_correlation(columns: int) -> None:
-    a, b, c, noise = some_data()
-    given = c if columns == 1 else np.column_stack([c, b + noise])
-    precision = np.linalg.inv(np.cov(np.column_stack([a, b, given]), rowvar=False))
-    partial = abs(precision[0, 1]) / np.sqrt(precision[0, 0] * precision[1, 1])
-    for measure in (
-        hgr_jax.kb(a, b, 1, 1, given=given, given_degree=1),
-        hgr_jax.sk(a, b, 1, given=given, given_degree=1),
-    ):
-        np.testing.assert_allclose(measure, partial, atol=1e-9)
-    known = given.reshape(ROWS, -1)
-    left = [x - LinearRegression().fit(known, x).predict(known) for x in (a, b)]
-    np.testing.assert_allclose(partial, abs(np.corrcoef(*left)[0, 1]), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -239,32 +221,6 @@ def test_independent_given_another() -> None:
     assert kb(a, b, given=c) < 0.06
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"given": np.ones(5)}, ValueError, "given must have 60 rows, as a and b; got 5"),
-        ({"given": ["x"] * ROWS}, TypeError, "given must hold real numbers"),
-        ({"given": np.ones((ROWS, 1, 1))}, ValueError, "given must have shape"),
-        ({"given_degree": 0}, ValueError, "given_degree"),
-        ({"given_degree": 1.5}, TypeError, "given_degree"),
-        ({"given": np.ones((ROWS, 40))}, ValueError, "given_degree .* at most 1000"),
-    ],
-)
-def test_refusals(options: dict[str, Any], error: type[Exception], message: str) -> None:
-    a, b, c, _ = some_data()
-    for measure in MEASURES.values():
-        with pytest.raises(error, match=message) as caught:
-            measure(a, b, **{"given": c} | options)
-        assert "\n" not in str(caught.value)
-
-
-def test_no_start_with_given() -> None:
-    a, b, c, _ = some_data()
-    with pytest.raises(ValueError, match="init is a fit of a and b alone") as caught:
-        kb(a, b, given=c, init=hgr_jax.kb_fit(a, b, 3, 2))
-    assert "\n" not in str(caught.value)
-
-
 kb_fit = functools.partial(hgr_jax.kb_fit, h=3, k=2, given_degree=3)
 spectrum_fit = functools.partial(hgr_jax.spectrum_fit, h=3, k=2, given_degree=3)
 
@@ -422,29 +378,3 @@ def test_fits_of_degenerate_data() -> None:
     np.testing.assert_allclose(fit.correlation, score, atol=1e-4)
     few = kb_fit(a[:4], b[:4], given=c[:4])
     assert np.isfinite(few.correlation)
-
-
-def test_refusals_of_fits() -> None:
-    a, b, c, _ = some_data()
-    fit, plain = kb_fit(a, b, given=c), hgr_jax.kb_fit(a, b, 3, 2)
-    spectrum = spectrum_fit(a, b, given=c)
-    for call in (
-        lambda: fit.f(a),
-        lambda: fit.score(a, b),
-        lambda: spectrum.f(a),
-        lambda: spectrum.predict(a),
-    ):
-        with pytest.raises(ValueError, match="given is missing"):
-            call()
-    with pytest.raises(ValueError, match="given must have 60 rows, as x; got 5"):
-        fit.g(b, given=c[:5])
-    with pytest.raises(ValueError, match=r"given must have 1 column\(s\)"):
-        fit.g(b, given=np.stack([c, c], axis=1))
-    with pytest.raises(ValueError, match="given must be None"):
-        hgr_jax.spectrum_fit(a, b, 3, 2).f(a, given=c)
-    with pytest.raises(ValueError, match="got one given other variables"):
-        hgr_jax.kb(a, b, 3, 2, init=fit)
-    with pytest.raises(ValueError, match="init is a fit of a and b alone"):
-        kb_fit(a, b, given=c, init=plain)  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match="f and g are no curves"):
-        fit.plot(a, b)

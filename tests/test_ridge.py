@@ -161,24 +161,6 @@ def test_degenerate() -> None:
     np.testing.assert_allclose(hgr_jax.kb(far, b, 4, 2, ridge=0.1), near, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"ridge": -1}, ValueError, "ridge must be at least 0 and finite; got -1"),
-        ({"ridge": np.inf}, ValueError, "ridge must be at least 0 and finite"),
-        ({"ridge": "much"}, TypeError, "ridge must be a real number"),
-        ({"ridge": (0.1, 0.1)}, TypeError, "ridge must be a real number"),
-    ],
-)
-def test_refusals(options: dict[str, Any], error: type[Exception], message: str) -> None:
-    a, b, _, _ = some_data()
-    for measure in (hgr_jax.kb, hgr_jax.kb_fit):
-        with pytest.raises(error, match=message):
-            measure(a, b, **options)
-    with pytest.raises(ValueError, match="expected none with given or ridge"):
-        hgr_jax.kb(a, b, 3, 2, ridge=0.1, init=hgr_jax.kb_fit(a, b, 3, 2))
-
-
 class TestSelection:
     @pytest.mark.usefixtures("x64")
     def test_scores_are_those_of_a_loop_of_fits(self) -> None:
@@ -227,25 +209,6 @@ class TestSelection:
         assert found.ridge == 1
         found = select_ridge(a > 0, b, BUMPS, 2, folds=2)
         assert np.isfinite(found.scores).all()
-
-    @pytest.mark.parametrize(
-        ("options", "error", "message"),
-        [
-            ({"ridges": ()}, ValueError, "ridges must be one or more finite numbers"),
-            ({"ridges": (1, -1)}, ValueError, "ridges must be one or more finite numbers"),
-            ({"ridges": "all"}, TypeError, "ridges must be numbers"),
-            ({"h": 0}, ValueError, "h must be at least 1"),
-            ({"rule": "largest"}, ValueError, "rule must be one of"),
-            ({"folds": 40}, ValueError, "folds must have 2 rows each"),
-            ({"key": 3}, TypeError, "key must be a random key"),
-        ],
-    )
-    def test_refusals(self, options: Any, error: type[Exception], message: str) -> None:
-        a, b, _, _ = some_data()
-        with pytest.raises(error, match=message):
-            select_ridge(a, b, **options)
-        with pytest.raises(ValueError, match="finite a and b"):
-            select_ridge(np.where(a > 1, np.nan, a), b)
 
 
 def test_ridges_that_rounding_hides_are_taken_for_the_least() -> None:

@@ -42,20 +42,12 @@ def exact_log_survival(c: Fraction, n: int, p: int, q: int) -> float:
         matrix = [[Fraction(0)] * size for _ in range(size)]
         for i in range(p):
             for j in range(i):
-                entry = Fraction(0)
-                for one, f, other, g in (
-                    (integrals[i], densities[j], 1, Fraction(1)),
-                    (integrals[j], densities[i], 1, Fraction(-1)),
-                ):
-                    for e, a in one.items():
-                        entry += (
-                            other
-                            * g
-                            * a
-                            * sum(
-                                Fraction(2 * b, e + d + 2) * powers[e + d + 2] for d, b in f.items()
-                            )
-                        )
+                entry = sum(
+                    sign * a * Fraction(2 * b, e + d + 2) * powers[e + d + 2]
+                    for sign, x, y in ((1, i, j), (-1, j, i))
+                    for e, a in integrals[x].items()
+                    for d, b in densities[y].items()
+                )
                 matrix[i][j], matrix[j][i] = entry, -entry
             if p % 2:
                 entry = sum((a * powers[e] for e, a in integrals[i].items()), Fraction(0))
@@ -240,16 +232,6 @@ def test_falls_from_0_without_a_seam(degrees: tuple[int, int], extra: float) -> 
     assert np.all(steps[values[1:] < -0.01] < 0)
 
 
-def test_is_smooth_across_the_far_tail() -> None:
-    """Third differences of the logarithm show no jump where the arithmetic changes."""
-    edges = np.sqrt(np.linspace(20, 2500, 2000) / 10**6)
-    for p, q in [(1, 1), (2, 2), (5, 5), (4, 5)]:
-        values = log_survival(edges, 10**6, p, q)
-        assert values[-1] < -1000
-        assert np.abs(np.diff(values, 3)).max() < 2e-3
-        assert np.abs(np.diff(values[200:], 3)).max() < 1e-5
-
-
 @pytest.mark.parametrize(("n", "p", "q"), [(11, 5, 5), (50, 5, 5), (1000, 3, 8), (10**9, 5, 5)])
 def test_quantile_inverts_the_distribution(n: int, p: int, q: int) -> None:
     probability = np.array([1e-6, 0.01, 0.3, 0.5, 0.9, 0.999])
@@ -334,30 +316,6 @@ def test_degenerate_cases() -> None:
     np.testing.assert_array_equal(mean([10, 50, 3], [5, 0, 2], [5, 5, 2]), [1, 0, 1])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((0.1, np.nan, 1, 1), ValueError, "n must be finite"),
-        ((0.1, np.inf, 1, 1), ValueError, "n must be finite"),
-        ((0.1, 10, -1, 1), ValueError, "p must hold integers >= 0"),
-        ((0.1, 10, 1, 1.5), ValueError, "q must hold integers >= 0"),
-        ((0.1j, 10, 1, 1), TypeError, "must hold real numbers"),
-        ((0.1, 10, "one", 1), TypeError, "p must hold real numbers"),
-        (([0.1, 0.2], [10, 11, 12], 1, 1), ValueError, "the shapes must broadcast"),
-    ],
-)
-def test_errors(arguments: tuple, error: type[Exception], message: str) -> None:
-    for function in (log_survival, survival, quantile):
-        with pytest.raises(error, match=message):
-            function(*arguments)
-
-
-@pytest.mark.parametrize("probability", [-0.1, 1.1, np.inf])
-def test_a_probability_outside_0_and_1_is_an_error(probability: float) -> None:
-    with pytest.raises(ValueError, match=r"probability must be in \[0, 1\]"):
-        quantile([0.5, probability], 100, 5, 5)
-
-
 degrees = st.integers(1, 12)
 correlations = st.floats(0.001, 0.999)
 
@@ -375,12 +333,6 @@ def test_more_variables_correlate_more_and_more_rows_less(
     assert log_survival(c, n, p, q + 1) >= value - slack
     assert log_survival(c, n + 1, p, q) <= value + slack
     assert log_survival(c * 1.001, n, p, q) <= value + slack
-
-
-@hypothesis.given(st.floats(1e-5, 1 - 1e-5), st.floats(0.5, 9), degrees, degrees)
-def test_quantile_and_survival_are_inverse(u: float, log_extra: float, p: int, q: int) -> None:
-    n = p + q + 1 + 10**log_extra
-    assert survival(quantile(u, n, p, q), n, p, q) == pytest.approx(1 - u, rel=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,7 @@ def test_folds_hold_every_row_once(rows: int) -> None:
     assert np.ptp([len(fold) for fold in order]) <= 1
 
 
-def test_cross_fitting_of_independent_variables_is_about_nothing(
-    rng: np.random.Generator,
-) -> None:
+def test_cross_fitting_of_independent_variables_is_about_nothing(rng: np.random.Generator) -> None:
     pairs = rng.normal(size=(200, 2, ROWS)).astype(np.float32)
     values = np.array([cross_fitted(*pair, 3, 2, key=KEY, folds=FOLDS) for pair in pairs])
     assert abs(values.mean()) < 4 * values.std() / 200**0.5
@@ -175,40 +173,3 @@ def test_the_picture() -> None:
     file = io.BytesIO()
     figure.savefig(file, format="png")
     assert file.getvalue().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"largest": 0}, ValueError, "largest must be at least 1"),
-        ({"largest": (2, 3, 4)}, ValueError, "largest must be a degree, or a pair of degrees"),
-        ({"largest": (2, 1.5)}, TypeError, r"largest\[1\] must be an int"),
-        ({"folds": 1}, ValueError, "folds must be at least 2"),
-        ({"folds": 7}, ValueError, "folds must have 2 rows each, of 12 rows; got 7"),
-        ({"rule": "smallest"}, ValueError, "rule must be one of 'one_standard_error', 'best'"),
-        ({"key": None}, TypeError, "key must be a random key"),
-    ],
-)
-def test_other_arguments_are_refused(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        select_degrees(np.arange(12.0), np.arange(12.0), **{"key": KEY, **options})
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"folds": 1}, ValueError, "folds must be at least 2"),
-        ({"folds": 4}, ValueError, "folds must have 2 rows each, of 6 rows"),
-        ({"h": 0}, ValueError, "h must be at least 1"),
-        ({"key": 0}, TypeError, "key must be a random key"),
-        ({"b": np.ones((6, 1))}, ValueError, "b must have shape"),
-    ],
-)
-def test_cross_fitting_refuses(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    options = {"a": np.arange(6.0), "b": np.arange(6.0), "key": KEY, **options}
-    with pytest.raises(error, match=message):
-        cross_fitted(options.pop("a"), options.pop("b"), **options)

@@ -89,28 +89,3 @@ class TestCallableKernel:
             np.testing.assert_allclose(fit.correlation, max(both), atol=1e-6)
             np.testing.assert_allclose(fit.score(x, y), fit.correlation, atol=1e-5)
             np.testing.assert_allclose(np.std(fit.f(x)), 1, atol=1e-4)
-
-    def test_only_for_one_variable(self) -> None:
-        with pytest.raises(ValueError, match=r"a callable d needs a and b of shape \(n,\)"):
-            hgr_jax.sk(np.ones((5, 2)), np.ones(5), self.fourier)
-
-
-def test_degenerate_data() -> None:
-    a, b = (x.astype(np.float32) for x in awkward_pair("normal", 9))
-    constant = np.ones(9, np.float32)
-    assert hgr_jax.sk(constant, b) == 0
-    assert hgr_jax.sk_fit(constant, b).status == hgr_jax.Status.CONSTANT
-    np.testing.assert_allclose(hgr_jax.sk(a[:2], b[:2]), 1, atol=1e-6)
-    assert np.isnan(hgr_jax.sk(np.where(a == a[0], np.nan, a), b))
-    for x in (constant, (a > 0).astype(np.float32), a[:2]):
-        gradient = jax.grad(lambda y: hgr_jax.sk(x, y))(jnp.asarray(b[: len(x)]))  # noqa: B023
-        assert np.isfinite(gradient).all()
-
-
-def test_errors_name_the_argument() -> None:
-    with pytest.raises(ValueError, match="d must be at least 1; got 0"):
-        hgr_jax.sk([1.0, 2.0], [1.0, 2.0], 0)
-    with pytest.raises(TypeError, match="d must be a degree"):
-        hgr_jax.sk([1.0, 2.0], [1.0, 2.0], None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="weights must have shape"):
-        hgr_jax.sk_fit([1.0, 2.0], [1.0, 2.0], weights=[1.0])

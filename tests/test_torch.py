@@ -151,28 +151,6 @@ def test_a_second_gradient_is_refused(rng: np.random.Generator) -> None:
         torch.autograd.grad(of_tensors.kb(a, b, 2, 2), b, create_graph=True)
 
 
-def test_a_linear_model_is_made_uncorrelated(rng: np.random.Generator) -> None:
-    z = torch.tensor(rng.standard_normal(256), dtype=torch.float32)
-    x = torch.stack([z, torch.tensor(rng.standard_normal(256), dtype=torch.float32)], dim=1)
-    y = x.sum(dim=1)
-    torch.manual_seed(0)
-    found = {}
-    for factor in (0.0, 4.0):
-        model = torch.nn.Linear(2, 1)
-        optimizer = torch.optim.Adam(model.parameters(), 0.05)
-        for _ in range(150):
-            optimizer.zero_grad()
-            prediction = model(x)[:, 0]
-            loss = torch.nn.functional.mse_loss(prediction, y)
-            if factor:
-                loss = loss + factor * of_tensors.kb(z, prediction, 2, 2)
-            loss.backward()
-            optimizer.step()
-        found[factor] = of_tensors.kb(z, model(x)[:, 0].detach(), 2, 2).item()
-    assert found[0.0] > 0.6
-    assert found[4.0] < 0.2
-
-
 def test_the_same_shape_compiles_once(rng: np.random.Generator, compilations: Any) -> None:
     def step(rows: int) -> None:
         a, b, _ = (torch.tensor(x) for x in columns(rng, rows))

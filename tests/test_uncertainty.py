@@ -97,14 +97,6 @@ class TestInterval:
         each = jax.vmap(lambda fit: jnp.stack(fit.interval(0.8)))(fits)
         np.testing.assert_allclose(ends, each.T, rtol=1e-6)
 
-    @pytest.mark.parametrize("level", [0, 1, 1.5, -0.1])
-    def test_level(self, level: float, data: Any) -> None:
-        fit = hgr_jax.kb_fit(*data[:2], 3, 2)
-        with pytest.raises(ValueError, match=r"^level must be "):
-            fit.interval(level)
-        with pytest.raises(ValueError, match=r"^level must be "):
-            bounded(*data[:2], level=level)
-
 
 class TestUpperBound:
     def test_formula(self, data: Any) -> None:

@@ -69,7 +69,6 @@ from hgr_jax.core.solvers import CanonicalPair, lstsq_pair, top_pair
 
 SINGLE_KERNEL = "single_kernel"
 
-
 Degrees = tuple[int | None, int | None]
 """Degrees of both variables; None where features are given."""
 
@@ -81,8 +80,7 @@ class CCAProblem:
     Attributes:
       degrees: of both sides; None where features are given.
       method: a solver of `solvers.top_pair`, or `SINGLE_KERNEL`.
-      linear: number of leading basis functions of each side that span its linear functions, for
-        the single-kernel method.
+      linear: number of leading basis functions that span each side's linear functions.
     """
 
     degrees: Degrees
@@ -104,14 +102,8 @@ class FunctionsOf:
 class Residuals:
     """Residuals of the functions of two variables given others, as `partial` finds them.
 
-    Residual i of a variable is function i of its ``sides`` less row i of its ``explained``, on
-    ``[1, basis]`` of the conditioning variables.
-
-    Attributes:
-      sides: functions of a and of b.
-      explained: ``(m, 1 + r)`` for either, coefficients of the regression.
-      conditioning: orthonormal functions of the conditioning variables, 1 among them.
-      well_conditioned: whether all three bases are.
+    Residual i of a variable is function i of its ``sides`` less row i of its ``explained (m, 1 +
+    r)``, on ``[1, basis]`` of the ``conditioning`` variables, whose functions are orthonormal.
     """
 
     sides: tuple[FunctionsOf, FunctionsOf]
@@ -129,13 +121,10 @@ class Ridge(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class PreparedPair:
-    """Two variables, ready to be solved: see `prepare`.
+    """Two variables, ready to be solved.
 
-    Attributes:
-      a, b: variables ``(n,)`` where the side has a degree, features ``(n, m)`` elsewhere.
-      variables: both before their kernels, dropped rows replaced.
-      residuals: where ``a`` and ``b`` are residuals given other variables, else None.
-      ridge: where transformations are regularised, else None.
+    ``a`` and ``b`` are variables ``(n,)`` where the side has a degree, and features ``(n, m)``
+    elsewhere; ``variables`` are both before their kernels, dropped rows replaced.
     """
 
     problem: CCAProblem
@@ -161,13 +150,7 @@ def prepare(
 ) -> PreparedPair:
     """Normalise weights, put harmless values in dropped rows, and apply the kernels.
 
-    Args:
-      kernels: of a and of b, checked.
-      method: as of `CCAProblem`.
-      a, b: ``(n,)`` or ``(n, p)``, of one floating dtype.
-      weights: ``(n,)`` or None.
-      count: number of rows that are data; None for all.  Weights are 0 in the others.
-      names: names of the kernels in error messages.
+    ``count`` is the number of rows that are data, None for all; error messages use ``names``.
     """
     plain = not any(callable(kernel) for kernel in kernels) and a.ndim == b.ndim == 1
     if weights is not None:
@@ -193,10 +176,7 @@ def _degree(encoder: Encoder, features: Array) -> int | None:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Transformation:
-    """One variable's half of a solution: coefficients of 1 and of each function of a basis.
-
-    Both halves may be stacked where both are polynomials.
-    """
+    """One variable's half of a solution, ``coefficients`` on ``[1, basis]``."""
 
     basis: Basis
     coefficients: Array
@@ -208,20 +188,18 @@ class Transformation:
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The optimal pair of transformations and how it was reached.
+    """The optimal pair of transformations, of a and of b, and how it was reached.
 
     Attributes:
       correlation: the value; NaN where the data are not finite.
-      sides: transformations of a and b, stacked where both are polynomials.
-      degrees: as of `CCAProblem`.
       pair: the pair of M.
       direction: which least-squares problem of HGR-SK won; 0 for HGR-KB.
       finite, conditioned, values: as of `WhitenedPair`.
     """
 
     correlation: Array
-    sides: Transformation | tuple[Transformation, Transformation]
-    degrees: Degrees
+    f: Transformation
+    g: Transformation
     pair: CanonicalPair
     direction: Array
     finite: Array
@@ -234,32 +212,8 @@ class Solution:
         deciding = jnp.concatenate([self.pair.u, self.pair.v / (2 * self.pair.u.shape[0])])
         largest = deciding[jnp.argmax(jnp.abs(deciding))]
         sign = lax.stop_gradient(jnp.where(largest < 0, -1, 1).astype(largest.dtype))
-
-        def signed(side: Transformation) -> Transformation:
-            return Transformation(side.basis, sign * side.coefficients)
-
-        if isinstance(self.sides, Transformation):
-            return dataclasses.replace(self, sides=signed(self.sides))
-        f, g = self.sides
-        return dataclasses.replace(self, sides=(signed(f), signed(g)))
-
-    @property
-    def f(self) -> Transformation:
-        """The transformation of a."""
-        return self._side(0)
-
-    @property
-    def g(self) -> Transformation:
-        """The transformation of b."""
-        return self._side(1)
-
-    def _side(self, v: int) -> Transformation:
-        if isinstance(self.sides, tuple):
-            return self.sides[v]
-        basis, degree = self.sides.basis, self.degrees[v]
-        assert isinstance(basis, PolynomialBasis)
-        assert degree is not None
-        return Transformation(basis.select(v, degree), self.sides.coefficients[v, : degree + 1])
+        f, g = (Transformation(x.basis, sign * x.coefficients) for x in (self.f, self.g))
+        return dataclasses.replace(self, f=f, g=g)
 
 
 def solve(
@@ -273,14 +227,10 @@ def solve(
 ) -> Solution:
     """Find the most correlated transformations of ``a`` and ``b``; differentiable.
 
-    Args:
-      problem: static.
-      a, b, weights, count: as of `PreparedPair`.
-      start: values ``(n,)`` of a first guess of g at the rows of ``b``, or None.
-      ridge: None for the largest correlation; with a ridge, no start and no single kernel.
+    ``start (n,)`` holds values of a first guess of g at the rows of ``b``, for HGR-KB without a
+    ridge.
     """
     fitted = whiten(problem.degrees, a, b, weights, count)
-    bases, whitener = fitted.bases, fitted.whitener
     m, finite = fitted.cross_moments()
 
     direction = jnp.zeros((), jnp.int32)
@@ -299,23 +249,19 @@ def solve(
             start = mean_products(*lax.stop_gradient(guess))
         pair = top_pair(m, problem.method, start)
     value = jnp.where(finite & fitted.finite, jnp.minimum(pair.correlation, 1), jnp.nan)
-    sides: Transformation | tuple[Transformation, Transformation]
-    if isinstance(bases, PolynomialBasis):
+    sizes = [None if degree is None else 1 + degree for degree in problem.degrees]
+    if isinstance(fitted.bases, PolynomialBasis):  # both at once, which compiles faster
         one = np.zeros(1, m.dtype)
-        coefficients = jnp.concatenate([one, pair.u, one, pair.v])
-        sides = Transformation(bases, matmul(coefficients, whitener).reshape(2, -1))
+        both = matmul(jnp.concatenate([one, pair.u, one, pair.v]), fitted.whitener).reshape(2, -1)
+        coefficients = [both[v, :size] for v, size in enumerate(sizes)]
     else:
-        f, g = (matmul(vector, fitted.rows(v)) for v, vector in enumerate((pair.u, pair.v)))
-        sides = Transformation(bases[0], f), Transformation(bases[1], g)
+        coefficients = [matmul(x, fitted.rows(v)) for v, x in enumerate((pair.u, pair.v))]
+    f, g = (
+        Transformation(fitted.basis(v, degree), coefficients[v])
+        for v, degree in enumerate(problem.degrees)
+    )
     return Solution(
-        value,
-        sides,
-        problem.degrees,
-        pair,
-        direction,
-        fitted.finite,
-        fitted.well_conditioned,
-        fitted.values,
+        value, f, g, pair, direction, fitted.finite, fitted.well_conditioned, fitted.values
     )
 
 
@@ -387,10 +333,8 @@ class WhitenedPair(NamedTuple):
       bases: constant under differentiation.
       moments: the whitened Gram matrix.
       whitener: block diagonal, makes the functions of each variable orthonormal.
-      well_conditioned: whether the bases are.
       finite: whether the data are; a factorisation may fail all the same.
-      values: for short data, ``[1, basis]`` at the rows times the roots of their weights, as of
-        `FittedPolynomials`; else None.
+      values: as of `FittedPolynomials`.
     """
 
     bases: Bases
@@ -534,13 +478,9 @@ def ridged_pair(
 ) -> tuple[CanonicalPair, Array]:
     """Return the pair that maximises the regularised correlation, and whether it is finite.
 
-    Its ``correlation`` is the plain one, ``u . M v``.
-
-    Args:
-      m: finite cross moments ``(h, k)`` of orthonormal functions.
-      loadings: of standardised features on these, ``(p, h)`` and ``(q, k)``.
-      strength: the ridge, ``()``, raised to the least that rounding does not hide.
-      solver: of `top_pair`.
+    Its ``correlation`` is the plain one, ``u . M v``.  The ``loadings (p, h)`` and ``(q, k)`` are
+    those of standardised features on the functions of M; ``strength`` is the ridge, raised to the
+    least that rounding does not hide.
     """
     first, second = (_regularised(each, strength) for each in loadings)
     regularised = matmul(matmul(first, m), second.T)
@@ -567,12 +507,8 @@ def _regularised(loadings: Array, strength: Array) -> Array:
 def standardised_features(kernel: KernelLike, x: Array, weights: Array, name: str) -> Array:
     """Return the features of a kernel, of zero mean and unit variance; 0 where one is constant.
 
-    The features of a degree are the monomials of the standardised variable.
-
-    Args:
-      x: ``(n,)`` or ``(n, p)``, dropped rows replaced.
-      weights: ``(n,)``, of sum 1.
-      name: name of the kernel in error messages.
+    The features of a degree are the monomials of the standardised variable.  ``weights`` have sum
+    1; dropped rows are replaced.
     """
     if callable(kernel):
         _, features = encode(kernel, x, weights, name)

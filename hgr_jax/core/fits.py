@@ -6,8 +6,7 @@
 a solution.
 
 *Standard error.*  With f, g standardised and of correlation s, ``psi = f g - s (f^2 + g^2) / 2`` is
-the influence of a row on s (by the envelope theorem, on a maximum too); the variance of s is that
-of a mean of psi.
+the influence of a row on s (by the envelope theorem, on a maximum too).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from hgr_jax.core.numerics import (
     without_dropped_rows,
 )
 from hgr_jax.core.orthonormal import Basis, PolynomialBasis
-from hgr_jax.core.rows import first_rows, over_rows
+from hgr_jax.core.rows import over_rows, row_by_row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,12 +139,7 @@ def _format_figures(value: Any) -> str:
 
 
 class ShownFit:
-    """Base of fits with a status: they print their main figures, in notebooks as a table.
-
-    Attributes:
-      status: a `Status`, as an int array.
-      shown: names of the figures to print.
-    """
+    """Base of fits with a status: they print the figures ``shown``, as a table in notebooks."""
 
     status: Array
     shown: ClassVar[tuple[str, ...]] = ()
@@ -187,11 +181,9 @@ class ShownFit:
 
 @dataclasses.dataclass(frozen=True)
 class TransformedPair:
-    """The value of a measure and two transformations, which every fit holds.
+    """The value of a measure in [0, 1], and transformations ``f`` of a and ``g`` of b.
 
-    Attributes:
-      correlation: the value of the measure, in [0, 1].
-      f, g: callables, of a and of b; zero mean and unit variance on the fitted data.
+    Both are callable on new data, and have zero mean and unit variance on the fitted data.
     """
 
     correlation: Array
@@ -201,19 +193,25 @@ class TransformedPair:
     def score(self, a: ArrayLike, b: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
         """Return the Pearson correlation of ``f(a)`` and ``g(b)`` on other data than the fit's.
 
-        It lies in [-1, 1], and is 0 where ``f(a)`` or ``g(b)`` does not vary.  The sample value
-        of HGR is biased upward, more so for richer transformations; this one, on held-out rows,
-        is not.
+        In [-1, 1], and 0 where ``f(a)`` or ``g(b)`` does not vary.  The sample value of HGR is
+        biased upward, more so for richer transformations; this one, on held-out rows, is not.
 
         Args:
           a, b: as in the fit, any number of rows.
           weights: non-negative ``(n,)``, or None.
         """
+        return self._score(a, b, weights, None)
+
+    def _score(
+        self, a: ArrayLike, b: ArrayLike, weights: ArrayLike | None, given: ArrayLike | None
+    ) -> Array:
         a, b = as_pair(a, b)
         weights = as_weights(weights, a.shape[0], a.dtype)
+        c = as_given(given, a.shape[0], a.dtype)
         if weights is not None:
-            a, b, _, weights = _replace_dropped(a, b, None, weights)
-        return _weighted_pearson(self.f(a), self.g(b), weights)
+            a, b, c, weights = _replace_dropped(a, b, c, weights)
+        others = {} if c is None else {"given": c}
+        return _weighted_pearson(self.f(a, **others), self.g(b, **others), weights)
 
 
 @jax.tree_util.register_dataclass
@@ -223,9 +221,9 @@ class KBFit(ShownFit, TransformedPair):
 
     Attributes:
       correlation: the value of the measure, in [0, 1].
-      f, g: the copula transformations of a and of b.  Of the two signs the pair could have, the
-        one is taken that makes the largest component of f on the orthonormal polynomials (with
-        positive leading coefficients) of a positive, so that results repeat.
+      f, g: the copula transformations of a and of b, callable on new data.  Their sign makes the
+        largest component of f on the orthonormal polynomials (with positive leading coefficients)
+        of a positive, so that results repeat.
       degrees: ``(2,)`` how many directions of each kernel the data supports: a variable with m
         distinct values has at most m - 1 polynomial directions.
       residual: norm of the projected gradient at the solution, in whitened coordinates; 0 at
@@ -271,18 +269,16 @@ class KBFit(ShownFit, TransformedPair):
             1 - c^2 = (1 - correlation^2) (n - 1) / (n - 1 - (sqrt(p - 1/2) + sqrt(q - 1/2))^2)
 
         with n the `effective_rows`, p and q the `degrees` (1 for the linear side of a single-kernel
-        fit) and z the normal quantile of ``(1 + level) / 2``.  The value is biased upward,
-        most where the population's is small, so the lower end is of a value corrected by as much as
-        chance alone makes; the upper end needs no correction (`hgr_jax.inference.upper_bound`).
+        fit) and z the normal quantile of ``(1 + level) / 2``.  The value is biased upward: the
+        lower end is corrected by as much as chance alone makes; the upper end needs no correction
+        (`hgr_jax.inference.upper_bound`).
 
         Args:
           level: asked coverage, above 0 and below 1.
 
-        Coverage: measured by `python -m bench.coverage`, at level 95% with 300 to 10,000 rows and
-        correlations from 0 to 0.9, it is 92 to 99% for normal, discrete and Student's t pairs (85%
-        for normal ones at degree 5, 300 rows and 0.9).  Far outliers make the bias larger than any
-        formula, so that the lower end is too high: for lognormal pairs it is 53 to 99% at degree 2,
-        and nearly 0 at degree 5.  Take ranks there.
+        Coverage: of 95% intervals, by `python -m bench.coverage`, 92 to 99% for normal, discrete
+        and Student's t pairs (85% at degree 5, 300 rows and a correlation of 0.9).  With far
+        outliers the lower end is too high, for lognormal pairs nearly always: take ranks there.
 
         Example:
           >>> import numpy as np, hgr_jax
@@ -349,13 +345,10 @@ class SKFit(KBFit):
 class PartialFit(KBFit):
     """A fit of the residuals of two variables given others c: the result of ``kb_fit(given=c)``.
 
-    As a `KBFit`, but that ``f`` and ``g`` are called with c too: ``f(a, given=c)``.
-
-    Attributes:
-      f, g: each a `PartialTransform`, a function of a (of b) less its regression on functions of c.
-        The sign is as of `KBFit`, by the function of a alone; so are ``alpha`` and ``beta``.
-      degrees: how many directions of each kernel are left.
-      effective_rows: ``1 / sum_i w_i^2``, less the number of functions of c.
+    As a `KBFit`, but that ``f`` and ``g``, each a `PartialTransform`, are called with c too: ``f(a,
+    given=c)``.  Sign, ``alpha`` and ``beta`` are of the functions of a and b alone; ``degrees``
+    counts the directions that are left, and ``effective_rows`` are less by the number of functions
+    of c.
     """
 
     f: PartialTransform
@@ -377,12 +370,7 @@ class PartialFit(KBFit):
           a, b, given: as in the fit, any number of rows.
           weights: non-negative ``(n,)``, or None.
         """
-        a, b = as_pair(a, b)
-        weights = as_weights(weights, a.shape[0], a.dtype)
-        c = as_given(given, a.shape[0], a.dtype)
-        if weights is not None:
-            a, b, c, weights = _replace_dropped(a, b, c, weights)
-        return _weighted_pearson(self.f(a, given=c), self.g(b, given=c), weights)
+        return self._score(a, b, weights, given)
 
 
 @jax.tree_util.register_dataclass
@@ -404,15 +392,14 @@ class CopulaTransform:
         """Return values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
         check_single(self.side.coefficients.shape[:-1])
         x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
-        return first_rows(_evaluate(x, self), x.shape[0])
+        return _evaluate(x, None, self)
 
     @property
     def coefficients(self) -> Array:
         """Mixing coefficients ``(m,)`` on the columns of the kernel.
 
-        For a polynomial these are the columns of `polynomial_kernel`, in the units of the data:
-        ``f(x) = polynomial_kernel(x, h) @ coefficients + intercept``.  (For reading: on data far
-        from 0 that sum cancels to few digits.)  For a callable kernel, its features.
+        For a polynomial, in the units of the data: ``f(x) = polynomial_kernel(x, h) @ coefficients
+        + intercept``.  (On data far from 0 that sum cancels to few digits.)
         """
         return self._expanded()[1]
 
@@ -462,26 +449,18 @@ class PartialTransform(CopulaTransform):
 
     It has zero mean and unit variance (with the weights of the fit) on the data it was fitted to,
     and correlates with no function of the kernel of c there, unless the correlation is 0; then it
-    may be 0.  ``coefficients``, ``intercept`` and ``formula`` are those of f, a function of x
-    alone.
-
-    Attributes:
-      explained: the regression of f on functions of c, a `CopulaTransform`, with a formula of its
-        own.
+    may be 0.  ``coefficients``, ``intercept`` and ``formula`` are those of f alone, ``explained``
+    the regression of f on functions of c, a `CopulaTransform`.
     """
 
     explained: CopulaTransform
 
     def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
-        """Return values ``(n,)`` at the same rows of ``x`` and ``given``.
-
-        Args:
-          x, given: ``(n,)`` or ``(n, p)``, of as many columns as the data of the fit.
-        """
+        """Return values ``(n,)`` at ``x`` and, at the same rows, ``given``, as in the fit."""
         check_single(self.side.coefficients.shape[:-1])
         x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
         c = as_new_given(given, self.explained.encoder, x)
-        return first_rows(_evaluate(x, self) - _evaluate(c, self.explained), x.shape[0])
+        return _evaluate(x, c, self)
 
 
 @jax.jit
@@ -532,10 +511,13 @@ def as_new_given(given: ArrayLike | None, encoder: Encoder, x: Array) -> Array:
     return given
 
 
-@over_rows(columns=1)
-def _evaluate(x: Array, transform: CopulaTransform, *, count: Array | None) -> Array:
-    del count  # the caller cuts the rows that are not data
-    return transform.side(transform.encoder(x))
+@row_by_row(columns=2)
+def _evaluate(x: Array, given: Array | None, transform: CopulaTransform) -> Array:
+    values = transform.side(transform.encoder(x))
+    if given is not None and isinstance(transform, PartialTransform):
+        explained = transform.explained
+        values = values - explained.side(explained.encoder(given))
+    return values
 
 
 @over_rows(columns=4, weights=3)
@@ -615,9 +597,12 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
 
 def _weighted_rows(solution: Solution, pair: PreparedPair) -> tuple[Array, Array, Array]:
     """Return f and g at the rows times the roots of the weights, and the weights, ``(n,)`` each."""
-    values, sides = solution.values, solution.sides
-    if values is not None and isinstance(sides, Transformation):
-        f, g = jnp.sum(sides.coefficients[:, :, None] * values, axis=1)
+    values = solution.values
+    if values is not None:
+        f, g = (
+            jnp.sum(side.coefficients[:, None] * x[: len(side.coefficients)], axis=0)
+            for side, x in zip((solution.f, solution.g), values, strict=True)
+        )
         return f, g, values[0, 0] ** 2
     w = equal_weights(pair.count, pair.a) if pair.weights is None else pair.weights
     root = safe_sqrt(w)
@@ -633,10 +618,8 @@ def error_of(solution: Solution, pair: PreparedPair) -> Array:
 DOMINANT_SHARE = 0.3
 """Share of a correlation above which one row dominates it, with the two conditions below."""
 
-
 DOMINANT_MULTIPLE = 10
 """Share over the row's weight: among few rows every row has a large share."""
-
 
 DOMINANT_CORRELATION = 0.1
 """Correlation that the row makes: of a correlation near 0 any row makes a large share."""
@@ -673,15 +656,12 @@ def on_variables(
 ) -> tuple[tuple[Array, Array], tuple[Array, Array], Array]:
     """Expand functions of residual coordinates on the variables themselves.
 
-    Args:
-      pair: with residuals.
-      bases: of the coordinates of a and of b.
-      coefficients: ``(r, 1 + m)`` of r functions of either, on ``[1, basis]``.
+    The ``coefficients (r, 1 + m)`` are those of r functions of either variable, on ``[1, basis]``.
 
     Returns:
-      Coefficients on ``[1, basis]`` of a and of b; coefficients of their regressions on ``[1,
-      basis]`` of the conditioning variables; and the signs ``(r,)`` that were applied to make the
-      largest of a's (of b's, where a's are 0) positive, as the signs of coordinates are arbitrary.
+      Coefficients on ``[1, basis]`` of a and of b; those of their regressions on ``[1, basis]`` of
+      the conditioning variables; and the signs ``(r,)`` that were applied to make the largest of
+      a's (of b's, where a's are 0) positive, as the signs of coordinates are arbitrary.
     """
     assert pair.residuals is not None
     own, explained = [], []
@@ -712,11 +692,9 @@ def _farthest(rows: Array) -> Array:
 
 
 def standard_error(f: Array, g: Array, s: Array) -> Array:
-    """Return the standard error of ``s``, the correlation of f and g.
+    """Return the standard error of ``s``, the correlation of standardised f and g.
 
-    Args:
-      f, g: ``(n,)``, of zero mean and unit variance, times the roots of weights that sum to 1.
-      s: their correlation.
+    ``f`` and ``g (n,)`` come times the roots of weights that sum to 1.
     """
     weighted_psi = f * g - s * (f * f + g * g) / 2
     return safe_sqrt(jnp.sum(weighted_psi**2))
@@ -730,13 +708,9 @@ def normal_quantile(level: float) -> float:
 def interval(
     value: Array, error: Array, rows: Array, sizes: tuple[Array, Array], level: float
 ) -> tuple[Array, Array]:
-    """Return both ends of `KBFit.interval`.
+    """Return both ends of `KBFit.interval`, for ``value`` and ``error`` of any shape.
 
-    Args:
-      value, error: correlations and their standard errors, of any shape.
-      rows: the effective number of rows.
-      sizes: number of functions of either variable that were chosen from.
-      level: asked coverage.
+    ``rows`` is the effective number of rows, ``sizes`` the numbers of functions chosen from.
     """
     z = normal_quantile((1 + level) / 2)
     # The largest squared singular value of noise, times the rows, is near this (Johnstone, 2001).

@@ -10,7 +10,9 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
+import jax
 import numpy as np
 
 from hgr_jax._arrays import Floats
@@ -32,13 +34,7 @@ MAX_RAW_DIGITS = 5
 
 
 def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits: int) -> str:
-    """Return a polynomial of the variables ``names`` as text.
-
-    Args:
-      encoder, side: of a transformation that is polynomial.
-      names: one for each variable.
-      digits: least number of significant digits of a coefficient.
-    """
+    """Return a polynomial of the variables ``names`` as text, of at least so many digits."""
     frames = _frames_of(encoder, side)
     if not (np.isfinite(frames).all() and np.isfinite(np.asarray(side.coefficients)).all()):
         return "nan"
@@ -152,11 +148,8 @@ def _lost_digits(
     """Return the distance of an expansion from the evaluated transformation, on the data.
 
     The data are about the nodes, and where the value is not large; elsewhere, as far from an
-    outlier or between two clusters, rounding of a steep polynomial does not matter.
-
-    Args:
-      terms: the polynomial in ``(x - shift) / unit``.
-      points: ``(p, n)``, of the region in that unit.
+    outlier or between two clusters, rounding of a steep polynomial does not matter.  The ``points
+    (p, n)`` are in the unit of the ``terms``.
     """
     nodes = _points_at_nodes(encoder, side, frames)
     near = points * unit[:, None] + shift[:, None]
@@ -194,11 +187,11 @@ def _as_evaluated(encoder: Encoder, side: Transformation, x: Floats) -> Floats:
     """Return the transformation at ``x (p, n)`` as it is evaluated: in the dtype of all arrays."""
     c, basis = np.asarray(side.coefficients), side.basis
     if isinstance(basis, PolynomialBasis):
-        return c @ _recurred(np.asarray(basis.frame), np.asarray(basis.recurrence), x[0])
+        return c @ np.stack(_on_host(basis).polynomials(x[0]))
     assert encoder.factors is not None
     assert isinstance(encoder.kernel, int)
-    factors = np.asarray(encoder.factors.frame), np.asarray(encoder.factors.recurrence)
-    tables = list(map(_recurred, *factors, x))
+    factors = _on_host(encoder.factors)
+    tables = [factors.select(v, None).polynomials(column) for v, column in enumerate(x)]
     features = np.stack(
         [
             functools.reduce(np.multiply, [p[e] for p, e in zip(tables, powers, strict=True)])
@@ -210,18 +203,9 @@ def _as_evaluated(encoder: Encoder, side: Transformation, x: Floats) -> Floats:
     return value
 
 
-def _recurred(frame: Floats, recurrence: Floats, a: Floats) -> Floats:
-    """Return ``p_0 .. p_d`` at ``a (n,)``, step by step as `PolynomialBasis.polynomials`."""
-    x = a * frame[0] - frame[1]
-    p = [np.ones_like(x)]
-    for shift, back, step, *corrections in recurrence.T:
-        v = (x - shift) * p[-1]
-        if len(p) > 1:
-            v = v - back * p[-2]
-        for p_i, correction in zip(p, corrections, strict=False):
-            v = v - correction * p_i
-        p.append(step * v)
-    return np.stack(p)
+def _on_host(basis: PolynomialBasis) -> Any:
+    """Return a basis of arrays of NumPy, which are evaluated without compiling a program."""
+    return jax.tree.map(np.asarray, basis)
 
 
 def _points_of_region(frames: Floats, shift: Floats, unit: Floats) -> Floats:

@@ -39,10 +39,8 @@ def polynomial_kernel(x: Array, degree: int) -> Array:
 
     ``P[i, :] = [x_i, x_i^2, ..., x_i^degree]``; for several variables all monomials with
     ``1 <= total degree <= degree``, interactions included, by rising total degree and, within
-    one, lexicographically (``x_0^2, x_0 x_1, x_1^2``).  There is no constant column.
-
-    This is for people who want the matrix.  The measures of this package span the same space
-    with orthonormal polynomials, because powers of unscaled data overflow or lose all digits.
+    one, lexicographically (``x_0^2, x_0 x_1, x_1^2``).  There is no constant column.  The measures
+    span the same space with orthonormal polynomials: powers overflow or lose all digits.
 
     Args:
       x: real array ``(n,)`` or ``(n, p)``, traced; integers and booleans are converted.
@@ -85,10 +83,8 @@ class Indicators:
     """The kernel of a category: ``x (n,)`` of codes 0, 1, ... to one-hot features ``(n, count)``.
 
     As ``h`` or ``k`` of `hgr_jax.kb` its functions are all functions of the category; with two of
-    them KB is the first correlation of correspondence analysis.
-
-    Attributes:
-      count: how many levels there are; codes beyond them are in none.
+    them KB is the first correlation of correspondence analysis.  Codes from ``count`` on are in no
+    level.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -134,14 +130,20 @@ def check_given(
 
 
 def check_two_kernels(
-    a: ArrayLike, b: ArrayLike, h: Any, k: Any, weights: ArrayLike | None
-) -> tuple[tuple[Array, Array, Array | None], dict[str, KernelLike]]:
-    """Return the data and weights, and the kernels by name, of a measure with one for each."""
-    a, b = as_pair(a, b)
-    return (a, b, as_weights(weights, a.shape[0], a.dtype)), {
-        "h": check_monomials("h", check_kernel("h", h), a),
-        "k": check_monomials("k", check_kernel("k", k), b),
-    }
+    data: tuple[ArrayLike, ArrayLike],
+    kernels: tuple[Any, ...],
+    weights: ArrayLike | None,
+    conditioning: tuple[Any, Any] = (None, 1),
+) -> tuple[tuple[Array, Array, Array | None, Array | None], tuple[KernelLike, ...]]:
+    """Return the columns a, b, weights and given, and the kernels h, k and given_degree."""
+    a, b = as_pair(*data)
+    w = as_weights(weights, a.shape[0], a.dtype)
+    h, k = (
+        check_monomials(name, check_kernel(name, kernel), x)
+        for name, kernel, x in zip("hk", kernels, (a, b), strict=True)
+    )
+    c, given_degree = check_given(*conditioning, a)
+    return (a, b, w, c), (h, k, given_degree)
 
 
 @functools.cache
@@ -159,11 +161,9 @@ def monomial_exponents(variables: int, degree: int) -> tuple[tuple[int, ...], ..
 class Encoder:
     """A kernel as applied to a variable, before a basis is fitted; callable on new data.
 
-    Attributes:
-      kernel: the caller's, a degree or a callable.
-      factors: for polynomials of several variables, orthonormal polynomials of each variable,
-        stacked.  The features are their products of total degree at most h, which span the same
-        space as the monomials and are far better conditioned.
+    For polynomials of several variables, ``factors`` are orthonormal polynomials of each, stacked.
+    The features are their products of total degree at most h, which span the same space as the
+    monomials and are far better conditioned.
     """
 
     kernel: KernelLike = dataclasses.field(metadata={"static": True})
@@ -286,28 +286,26 @@ def splines(keypoints: ArrayLike, degree: int = 3) -> Splines:
 def hats(keypoints: ArrayLike) -> Splines:
     """Return the kernel of piecewise linear functions, constant beyond their keypoints.
 
-    Feature j is 1 at keypoint j, 0 at the others, and linear between: a lattice of one dimension.
-    The first is left out, as a constant is never needed.
+    Feature j is 1 at keypoint j, 0 at the others, and linear between; the first is left out, as a
+    constant is never needed.  These are the `splines` of degree 1.
 
     Args:
-      keypoints: at least 2 rising numbers, such as `quantiles` gives; ends included.
+      keypoints: as of `splines`.
 
     Returns:
       A hashable callable ``(n,) -> (n, len(keypoints) - 1)``, to pass as ``h``, ``k`` or ``d``.
 
     Raises:
-      TypeError, ValueError: for keypoints that are no rising finite numbers; and where it is
-        applied, for several variables.
+      TypeError, ValueError: as `splines` does.
 
     Source: Garcia & Gupta, "Lattice Regression" (2009).
 
     Example:
       >>> import jax.numpy as jnp
       >>> from hgr_jax.kernels import hats
-      >>> print(hats([0, 1, 3])(jnp.array([-1.0, 0.5, 1.0, 2.0, 9.0])))
+      >>> print(hats([0, 1, 3])(jnp.array([-1.0, 0.5, 2.0, 9.0])))
       [[0.  0. ]
        [0.5 0. ]
-       [1.  0. ]
        [0.5 0.5]
        [0.  1. ]]
     """
@@ -403,8 +401,8 @@ def quantiles(x: ArrayLike, count: int) -> tuple[float, ...]:
     """Return up to ``count`` quantiles of data, as keypoints of `hats` and `splines`.
 
     They are those of (j + 1/2) / count for j = 0 .. count - 1, without repetitions.  Beyond the
-    first and the last transformations are constant, so that an outlier counts no more than other
-    rows.  Dependence of tails alone takes keypoints of your own, further out.
+    first and the last transformations are constant: dependence of tails alone takes keypoints
+    further out.
 
     Args:
       x: real array ``(n,)``, concrete: a kernel is static.

@@ -18,11 +18,8 @@ matmul = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 def inverse_cholesky(s: Array) -> Array:
     """Return ``W``, lower triangular, with ``W S W^T = 1``; differentiable to any order.
 
-    With ``S`` the second moments of functions, ``W`` makes them orthonormal one after the other
-    (Gram-Schmidt): ``1 / W_jj`` is the norm of the residual of function j given those before it.
-
-    Args:
-      s: symmetric positive definite ``(d, d)``, traced; one that is not gives NaN.
+    Of functions with second moments ``S (d, d)``, W makes orthonormal ones (Gram-Schmidt): ``1 /
+    W_jj`` is the norm of the residual of function j.  NaN where S is not positive definite.
     """
     factor = lax.linalg.cholesky_p.bind(s)  # what is above the diagonal is not read
     identity = np.eye(s.shape[0], dtype=s.dtype)
@@ -46,10 +43,7 @@ def half_lower(s: Array) -> Array:
 
 
 def symmetric_eigen(s: Array) -> tuple[Array, Array]:
-    """Return eigenvalues ``(d,)``, in no order, and eigenvectors ``(d, d)``, one a column.
-
-    Of a symmetric, finite ``s (d, d)``.  Not differentiable: derivatives are the caller's.
-    """
+    """Return eigenvalues ``(d,)``, in no order, and eigenvectors in columns; not differentiable."""
     vectors, values = lax.linalg.eigh(s, symmetrize_input=False, sort_eigenvalues=False)
     return values, vectors
 

@@ -10,13 +10,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax.core.canonical import (
-    PreparedPair,
-    Transformation,
-    WhitenedPair,
-    mean_products,
-    whiten,
-)
+from hgr_jax.core.canonical import PreparedPair, Transformation, WhitenedPair, mean_products, whiten
 from hgr_jax.core.fits import (
     CopulaTransform,
     PartialTransform,
@@ -32,7 +26,7 @@ from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import equal_weights, safe_norm, safe_sqrt
 from hgr_jax.core.orthonormal import Basis
-from hgr_jax.core.rows import first_rows, over_rows
+from hgr_jax.core.rows import row_by_row
 from hgr_jax.core.solvers import CanonicalModes, all_modes
 
 
@@ -55,22 +49,15 @@ class SpectrumTransform:
     explained: SpectrumTransform | None = None
 
     def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
-        """Return values ``(n, r)`` at ``x``, of as many columns as the data of the fit.
-
-        Args:
-          x: ``(n,)`` or ``(n, p)``.
-          given: the variables that were given to the fit, at the same rows; None where none were.
-        """
+        """Return values ``(n, r)`` at ``x``, and at ``given`` if the fit was, as in the fit."""
         check_single(self.weights.shape[:-2])
         x = as_new_data(x, self.encoder.variables, self.weights.dtype)
-        values = _evaluate_modes(x, self)
-        regression = self.explained
-        if regression is not None:
-            c = as_new_given(given, regression.encoder, x)
-            values = values - _evaluate_modes(c, regression)
+        c = None
+        if self.explained is not None:
+            c = as_new_given(given, self.explained.encoder, x)
         elif given is not None:
             raise ValueError("given must be None: the fit was of a and b alone, given none.")
-        return first_rows(values, x.shape[0])
+        return _evaluate_modes(x, c, self)
 
     def __len__(self) -> int:
         check_single(self.weights.shape[:-2])
@@ -85,11 +72,12 @@ class SpectrumTransform:
         return PartialTransform(self.encoder, side, self.explained[mode])
 
 
-@over_rows(columns=1)
-def _evaluate_modes(x: Array, transform: SpectrumTransform, *, count: Array | None) -> Array:
-    del count  # the caller cuts the rows that are not data
-    functions = transform.basis.functions(transform.encoder(x))
-    return matmul(transform.weights, functions).T
+@row_by_row(columns=2)
+def _evaluate_modes(x: Array, given: Array | None, transform: SpectrumTransform) -> Array:
+    values = matmul(transform.weights, transform.basis.functions(transform.encoder(x))).T
+    if given is None or transform.explained is None:
+        return values
+    return values - _evaluate_modes(given, None, transform.explained)
 
 
 @jax.tree_util.register_dataclass
@@ -123,15 +111,15 @@ class SpectrumFit(ShownFit):
     @property
     def total(self) -> Array:
         """The root of the mean of the squared correlations: `hgr_jax.total`."""
-        return root_mean_square(self.correlations)
+        return safe_sqrt(jnp.mean(self.correlations * self.correlations, axis=-1))
 
     @property
     def mutual_information(self) -> Array:
         """``-1/2 sum_i log(1 - correlations_i^2)``, in nats; infinite where a correlation is 1.
 
-        It is the mutual information of two groups of jointly normal variables that have these
-        canonical correlations.  For a bivariate normal pair, whose modes are all of one relation,
-        it is not that of the pair, which is the first term.
+        The mutual information of two groups of jointly normal variables of these canonical
+        correlations. (Of a bivariate normal pair, whose modes are all of one relation, it is the
+        first term.)
         """
         squares = self.correlations * self.correlations
         return -jnp.sum(jnp.log1p(-squares), axis=-1) / 2
@@ -160,11 +148,6 @@ class SpectrumFit(ShownFit):
             return predicted
         base = self.base(given)
         return predicted + (base if columns else base[:, 0])
-
-
-def root_mean_square(correlations: Array) -> Array:
-    """Return the root of the mean over the last axis; its derivative at 0 is 0."""
-    return safe_sqrt(jnp.mean(correlations * correlations, axis=-1))
 
 
 def _whitened_pair(pair: PreparedPair) -> tuple[WhitenedPair, Array, Array]:

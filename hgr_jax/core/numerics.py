@@ -16,29 +16,20 @@ from jax.custom_batching import custom_vmap
 
 
 def safe_divide(numerator: Any, denominator: Any, otherwise: float = 0.0) -> Array:
-    """Return ``numerator / denominator``, and ``otherwise`` where the denominator is 0.
-
-    The derivatives there are 0, not NaN: the division never sees the zero.
-    """
+    """Return the quotient; ``otherwise``, with zero derivatives, where the denominator is 0."""
     zero = denominator == 0
     return jnp.where(zero, otherwise, numerator / jnp.where(zero, 1, denominator))
 
 
 def safe_sqrt(x: Array) -> Array:
-    """Return the square root of ``x``; 0, with zero derivatives, where it is not positive.
-
-    NaN stays NaN.
-    """
+    """Return the square root; 0, with zero derivatives, where ``x <= 0``."""
     positive = ~(x <= 0)
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
 
 
 @jax.custom_jvp
 def safe_rsqrt(x: Array) -> Array:
-    """Return ``1 / sqrt(x)``; 0, with zero derivatives, where x is not positive.
-
-    NaN stays NaN.
-    """
+    """Return ``1 / sqrt(x)``; 0, with zero derivatives, where ``x <= 0``."""
     return lax.rsqrt(jnp.where(x <= 0, jnp.inf, x))
 
 
@@ -106,14 +97,9 @@ def row_mean(x: Array, count: Array | None = None, *, keepdims: bool = False) ->
 def standardise(x: Array, count: Array | None = None, *, ddof: int = 0) -> Array:
     """Return ``x (n,)`` or ``(n, p)`` with columns of zero mean and unit standard deviation.
 
-    A constant column becomes 0, with zero derivatives; NaN or infinity makes the column NaN.  It
-    is first taken relative to its first row and its range, so that neither a far mean nor an
-    extreme unit costs digits (of the dtype's normal numbers).  Padded rows become 0.
-
-    Args:
-      x: the data, traced.
-      count: see the module.
-      ddof: of the standard deviation, static.
+    A constant column becomes 0, with zero derivatives; NaN or infinity makes the column NaN.  It is
+    first taken relative to its first row and its range, so that neither a far mean nor an extreme
+    unit costs digits.  Padded rows become 0.
     """
     framed = _framed(x, count)
     centred = fill_padding(framed.rows - row_mean(framed.rows, count, keepdims=True), count)
@@ -131,9 +117,7 @@ def standard_deviation(
 ) -> Array:
     """Return the population standard deviation of ``x (n,)``; of a constant 0, like its derivative.
 
-    Args:
-      x, count: as in `standardise`.
-      weights: non-negative ``(n,)``, or None; a row of weight 0 may hold anything.
+    With ``weights (n,)``, a row of weight 0 may hold anything.
     """
     if weights is not None:
         x = jnp.where(weights == 0, x[jnp.argmax(weights)], x)
@@ -168,10 +152,7 @@ def _framed(x: Array, count: Array | None) -> _Framed:
 
 
 def reciprocal_power(x: Array) -> Array:
-    """Return the power of two in ``[1 / (2 x), 1 / x]`` (of those that have a reciprocal).
-
-    To multiply by it loses no digit.
-    """
+    """Return the power of two in ``[1 / (2 x), 1 / x]`` that has a reciprocal."""
     largest = largest_power(x.dtype)
     above = 1.5 * jnp.clip(x, 1 / largest, largest)  # which rounds to the next power of two
     return 1 / lax.reduce_precision(above, jnp.finfo(x.dtype).nexp, 0)
@@ -207,8 +188,7 @@ def extremes(x: Array, axis: int = 0) -> tuple[Array, Array]:
 def any_in_batch(flag: Array) -> Array:
     """Return ``flag ()`` itself, and under `jax.vmap` whether any of the batch has it.
 
-    As the condition of a `lax.cond` it keeps a branch that few need from being computed for
-    all whenever the function is mapped, as a batched condition would.
+    As the condition of a `lax.cond` it keeps a branch that few need from being computed for all.
     """
     return flag
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -105,13 +105,12 @@ class PolynomialBasis:
     ) -> list[Array]:
         """Return ``[p_0, ..., p_d]`` at the points ``a (..., n)``, each of the shape of ``a``.
 
-        Args:
-          ones: replaces p_0; 0 in a row makes all its polynomials 0.
-          corrected: False where all corrections are 0.
+        ``ones`` replaces p_0: where it is 0 all polynomials are.  ``corrected`` may be False where
+        all corrections are 0.
         """
         scale, center = _split(self.frame)
         x = a * scale - center
-        p = [jnp.ones_like(x) if ones is None else jnp.broadcast_to(ones, x.shape)]
+        p = [_numpy_for(x).ones_like(x) if ones is None else jnp.broadcast_to(ones, x.shape)]
         if not corrected:
             # The step is multiplied into the few coefficients, which saves long data a product.
             shift, back = (_split(self.recurrence[..., i, :] * self.step) for i in (0, 1))
@@ -143,10 +142,8 @@ class PolynomialBasis:
     def slope(self, coefficients: Array, a: Array, values: Array) -> Array:
         """Return the derivative ``(n,)`` of one variable's `combine` at points ``a (n,)``.
 
-        Args:
-          coefficients: ``(1 + d,)``.
-          values: ``[p_0, ..., p_d]`` there, ``(1 + d, n)``.  The result is linear in them: a
-            factor of a point multiplies both.
+        It is linear in ``values (1 + d, n)``, the polynomials there: a factor of a point multiplies
+        both.
         """
         scale, center = self.frame
         x = a * scale - center
@@ -203,25 +200,28 @@ class FeatureBasis:
         return matmul(features - self.mean[None, :], weights) + coefficients[0]
 
 
-def _split(x: Array) -> Sequence[Array]:
+def _numpy_for(x: Any) -> Any:
+    """Return NumPy for its own arrays, which `formulas` evaluates without compiling."""
+    return np if isinstance(x, np.ndarray) else jnp
+
+
+def _split(x: Any) -> Any:
     """Return the entries ``(..., 1)`` of ``x (..., m)``."""
+    if _numpy_for(x) is np:
+        return np.split(x, x.shape[-1], axis=-1)
     return lax.split(x, [1] * x.shape[-1], axis=x.ndim - 1)  # one primitive, traced once
 
 
 Basis = PolynomialBasis | FeatureBasis
 
-
 WHOLE_SKETCH = 2048
 """Largest number of rows that are their own sketch."""
-
 
 MIN_REMAINDER = 0.5
 """Smallest residual share of a polynomial's norm given those before it, if well conditioned."""
 
-
 MAX_NORM = 16.0
 """Largest norm of a polynomial of a well-conditioned basis, and inverse of the smallest."""
-
 
 CLEAR_NORM = 1.25
 """Norm of a direction that is more than rounding for sure, over the norm below which it is dead."""
@@ -231,13 +231,13 @@ class FittedPolynomials(NamedTuple):
     """Bases of all variables, stacked, each with as many degrees as the largest has.
 
     Attributes:
-      basis: the polynomials; directions beyond a variable's own degree are dead.
+      basis: directions beyond a variable's own degree are dead.
       gram: mean products ``(m, m)`` of ``[1, p_1 .. p_top]`` of all variables, one after the other.
       whitener: block diagonal ``(m, m)``, makes the polynomials of each variable orthonormal.  A
         dead direction has a row of the identity where its products are 0, as in short data, and a
         row of 0 elsewhere.
-      well_conditioned: whether every basis is, with as many directions as the data has values
-        for (an outlier beyond the reach of the dtype hides those of all other rows).
+      well_conditioned: whether every basis is, with as many directions as the data has values for
+        (an outlier beyond the reach of the dtype hides those of all other rows).
       finite: whether the data and weights are.
       values: for short data, the polynomials at all rows times the roots of the rows' weights,
         ``(v, 1 + top, n)``; None for long data.
@@ -261,13 +261,9 @@ def fit_polynomials(
     weights: Array | None,
     count: Array | None = None,
 ) -> FittedPolynomials:
-    """Fit polynomials of up to ``degrees[v]`` of the variable ``columns[v]``.
+    """Fit polynomials of up to ``degrees[v]`` of the variable ``columns[v]``, ``(n,)`` each.
 
-    Args:
-      columns: arrays ``(n,)`` of one dtype.
-      degrees: a degree for each.
-      weights: ``(n,)``, summing to 1, or None.
-      count: number of rows that are data (without weights); None for all.
+    ``weights (n,)`` sum to 1; without them ``count`` rows are data, None for all.
     """
     short = columns[0].shape[0] <= WHOLE_SKETCH
     frame, points, shares, distinct = sketches(columns, weights, count)
@@ -335,17 +331,13 @@ def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, 
 
 SKETCH_ROWS = 256
 
-
 SKETCH_GROUPS = 128
 
 
 def sketches(
     columns: Sequence[Array], weights: Array | None, count: Array | None
 ) -> tuple[Array, Array, Array, Array]:
-    """Return frames ``(v, 2)``, framed points ``(v, m)``, their weights, and distinct values.
-
-    The last, ``(v,)``, counts distinct values of a sample.
-    """
+    """Return frames ``(v, 2)``, framed points ``(v, m)``, their weights, and distinct values."""
     middle = _middles(columns, count)
     if columns[0].shape[0] <= WHOLE_ROWS:
         frame, points, shares = _sketch(jnp.stack(columns), middle, weights, count)
@@ -439,15 +431,9 @@ def orthonormal_polynomials(
     """Return orthonormal polynomials on weighted points, and their values times the weights' roots.
 
     Args:
-      degree: static.
-      frame: ``(v, 2)``, scales and centers that make ``points`` of the data.
-      points: ``(v, m)``.
-      weights: ``(m,)``.
+      frame: ``(v, 2)``, scales and centers that make ``points (v, m)`` of the data.
       twice: static; whether each polynomial is also orthogonalised against all before it, by a
         correction.
-
-    Returns:
-      A basis, and ``(v, degree + 1, m)``.
     """
     dtype, variables = points.dtype, len(points)
     noise = rounding_noise(dtype) ** 2
@@ -557,11 +543,8 @@ def same_variable(sizes: Sequence[int]) -> np.ndarray:
 def whitening(gram: Array, same: np.ndarray) -> Array:
     """Return the ``W (m, m)`` that makes the functions of each variable orthonormal.
 
-    The row of a function that is 0 at all rows is that of the identity.
-
-    Args:
-      gram: mean products ``(m, m)`` of the functions.
-      same: ``(m, m)``, which two functions are of the same variable.
+    ``same (m, m)`` says which two are of one variable.  The row of a function that is 0 at all rows
+    is that of the identity.
     """
     zero = np.eye(len(same), dtype=bool) & (gram == 0)
     return inverse_cholesky(jnp.where(zero, 1, jnp.where(same, gram, 0)))
@@ -626,14 +609,9 @@ def _measured_and_repaired(
     return _only(state.basis, in_span), gram, whitener, state.done & ~failed
 
 
-def gram_matrix(
-    basis: PolynomialBasis,
-    columns: Sequence[Array],
-    weights: Array | None,
-    count: Array | None = None,
-) -> Array:
+def gram_matrix(basis: PolynomialBasis, columns: Sequence[Array], weights: Array | None) -> Array:
     """Return `FittedPolynomials.gram` of a basis, differentiable in data and weights."""
-    return mean_product(functools.partial(_rows, basis, True), columns, weights, count)
+    return mean_product(functools.partial(_rows, basis, True), columns, weights)
 
 
 def _rows(basis: PolynomialBasis, corrected: bool, inside: Array | None, *parts: Array) -> Array:

@@ -12,13 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax.core.canonical import (
-    FunctionsOf,
-    PreparedPair,
-    Residuals,
-    fit_basis,
-    prepare,
-)
+from hgr_jax.core.canonical import FunctionsOf, PreparedPair, Residuals, fit_basis, prepare
 from hgr_jax.core.kernels import KernelLike, encode
 from hgr_jax.core.linalg import matmul, symmetric_eigen
 from hgr_jax.core.numerics import equal_weights, normalise_weights, without_dropped_rows
@@ -41,10 +35,8 @@ def prepare_given(
 ) -> PreparedPair:
     """Prepare two variables whose functions are residuals given functions of other variables.
 
-    Args:
-      conditioning: other variables ``(n,)`` or ``(n, p)``, and their kernel, checked; None in their
-        place for `canonical.prepare` alone.
-      kernels, method, a, b, weights, count, names: as of `canonical.prepare`.
+    ``conditioning`` is these variables ``(n,)`` or ``(n, p)`` and their kernel; with None in their
+    place this is `prepare`.
     """
     given, given_kernel = conditioning
     if given is None:
@@ -86,8 +78,8 @@ def _residualise(
 ) -> tuple[Array, Array, Array]:
     """Return the residuals of ``functions (m, n)`` given orthonormal ``conditioning (r, n)``.
 
-    They are in coordinates of their own.  Also the constant rotation ``(m, m)`` to these, 0 in
-    directions without residual, and the slopes ``(m, r)`` of the regression.
+    Also the constant rotation ``(m, m)`` to their coordinates, 0 in directions without residual,
+    and the slopes ``(m, r)`` of the regression.
     """
     slopes = matmul(functions * weights[None, :], conditioning.T)
     residual = functions - matmul(slopes, conditioning)

@@ -72,15 +72,10 @@ def _padded_on_device(x: Array, fill: Any, *, length: int) -> Array:
 def over_rows(
     *, columns: int, static: Sequence[str] = (), weights: int | None = None
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Compile a function of columns of data for few numbers of rows.
+    """Compile a function for few numbers of rows of its first ``columns`` arguments, or None.
 
     The function takes a keyword ``count``: the number of rows that are data, an int32 array ``()``,
-    or None where all are (inside a transformation of JAX).
-
-    Args:
-      columns: number of leading arguments that are arrays ``(n, ...)``, or None.
-      static: names of the function's static keywords.
-      weights: position of the column that holds weights; it is padded with 0.
+    or None where all are (inside a transformation of JAX).  Column ``weights`` is padded with 0.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -98,6 +93,25 @@ def over_rows(
                 for i, x in enumerate(arguments[:columns])
             ]
             return outside(*padded, *arguments[columns:], count=np.int32(rows), **options)
+
+        return call
+
+    return decorate
+
+
+def row_by_row(*, columns: int) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+    """Compile a function that maps each row of its first ``columns`` arguments by itself."""
+
+    def decorate(function: Callable[..., Array]) -> Callable[..., Array]:
+        def of_padded(*arguments: Any, count: Array | None) -> Array:
+            del count  # rows that are not data are cut off
+            return function(*arguments)
+
+        compiled = over_rows(columns=columns)(of_padded)
+
+        @functools.wraps(function)
+        def call(*arguments: Any) -> Array:
+            return first_rows(compiled(*arguments), arguments[0].shape[0])
 
         return call
 
@@ -138,13 +152,9 @@ def sum_over_rows(
 ) -> Array:
     """Return ``block(inside, *columns)`` summed over blocks of rows.
 
-    The reverse-mode derivative keeps only the columns and recomputes each block.
-
-    Args:
-      block: function of the rows of a block; ``inside (rows,)`` is 1 where a row is data and 0
-        where it is padding, and None where all are data.
-      columns: arrays ``(n, ...)``.
-      count: number of rows that are data; None for all.  Not differentiable with it.
+    ``inside (rows,)`` is 1 where a row is data and 0 where it is padding, and None where all of the
+    block are data.  The reverse-mode derivative keeps only the columns and recomputes each block;
+    there is none with ``count``.
     """
     rows = columns[0].shape[0]
     if rows <= BLOCK_ROWS:

@@ -63,18 +63,16 @@ def _jaxopt() -> Any:
 
 
 def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair:
-    """Return the top singular triple of ``m (h, k)``, differentiable to any order, in both modes.
+    """Return the top singular triple of a finite ``m (h, k)``, differentiable to any order.
 
-    The optimum is global with both solvers: where the iteration from ``start`` ends below the
-    closed form, or less exact than it, the closed form is returned.  Where singular values tie with
-    the first, ``v`` is `_lowest_degree_vector` of theirs, whatever the start, and its derivative in
-    the tied directions is set to 0.
+    The optimum is global with both solvers: where the iteration ends below the closed form, or less
+    exact than it, the closed form is returned.  Where singular values tie with the first, ``v`` is
+    `_lowest_degree_vector` of theirs, whatever the start, and its derivative in the tied directions
+    is set to 0.
 
     Args:
-      m: matrix with finite entries.
-      solver: ``"projected_gradient"``, a jaxopt constrained solver started from ``start`` or
-        from the closed-form pair, or ``"svd"``, the closed form.
-      start: a vector ``(k,)``, of any norm, or None.
+      solver: ``"projected_gradient"``, jaxopt's, from ``start (k,)`` or the closed-form pair; or
+        ``"svd"``, the closed form.
     """
     v, iterations, tied, _ = _leading_vector(solver, m, start)
     product = matmul(m, v)
@@ -88,9 +86,8 @@ def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair
 def lstsq_pair(m: Array, rows: int, columns: int) -> tuple[CanonicalPair, Array]:
     """Return the better of the two least-squares solutions of HGR-SK, and which one won.
 
-    They are the top pairs of ``m[:, :columns]`` and ``m[:rows, :]``.  With one row and one column
-    they are `jnp.linalg.lstsq` of one whitened variable on the orthonormal basis of the other,
-    whose solution is the column or row itself.
+    They are the top pairs of ``m[:, :columns]`` and ``m[:rows, :]``; of one column or row it is
+    `jnp.linalg.lstsq` of one whitened variable on the basis of the other.
     """
     first = _pad_pair(top_pair(m[:, :columns], "svd"), m.shape)
     second = _pad_pair(top_pair(m[:rows, :], "svd"), m.shape)
@@ -254,11 +251,10 @@ class CanonicalModes(NamedTuple):
 
 
 def all_modes(m: Array) -> CanonicalModes:
-    """Return all ``r = min(h, k)`` singular triples of a finite ``m (h, k)``, the largest first.
+    """Return all ``r = min(h, k)`` singular triples of a finite ``m (h, k)``, differentiable.
 
-    Differentiable to any order, in both modes.  Where values tie, their derivatives are one of the
-    limits nearby, and those of the vectors in the tied directions are 0; where a value is 0, its
-    derivative is set to 0.
+    Where values tie, their derivatives are one of the limits nearby, and those of the vectors in
+    the tied directions are 0; where a value is 0, its derivative is set to 0.
     """
     if m.shape[0] < m.shape[1]:
         values, v, u = _tall_modes(m.T)

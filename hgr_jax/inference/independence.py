@@ -35,14 +35,7 @@ from jax import Array
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax._checks import (
-    as_given,
-    as_host_weights,
-    as_key,
-    as_pair,
-    check_choice,
-    check_count,
-)
+from hgr_jax._checks import as_given, as_host_weights, as_key, as_pair, check_choice, check_count
 from hgr_jax.core.host.linalg import residuals, top_singular_values
 from hgr_jax.core.host.ranks import (
     RankedColumn,
@@ -86,9 +79,9 @@ class IndependenceTest:
     Attributes:
       statistic: HGR-KB of the ranks at the degrees that decided, in [0, 1].
       pvalue: of the hypothesis that the variables are independent.
-      source: source of the p-value: "rank", the law of independent ranks; "exact", of two variables
-        of two values; "permutation"; "signs", of residuals given other variables; "tail", the
-        continued law of either of the last two, where fewer than 10 reach the statistic.
+      source: of the p-value: "rank", the law of independent ranks; "exact", of two variables of two
+        values; "permutation"; "signs", of residuals given other variables; "tail", the continued
+        law of either of the last two, where fewer than 10 reach the statistic.
       degrees: of a and of b, of the block with the least p-value (see ``waves``).
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
       waves: whether the larger of ``degrees`` is the number of sines and cosines of that variable,
@@ -125,20 +118,18 @@ def independence_test(
     the ranks, with at least 6 rows a period.  Only ranks count: an outlier has no weight, and an
     increasing transformation of a variable changes nothing.
 
-    The law of T' without ties depends on the number of rows alone: it was simulated
-    (``python -m bench.rank_law``), and continued below 3e-7 as a power of the p-value, at the least
-    1 / n!.  A variable with ties has no waves, and the degrees at which its polynomials behave as
-    those of at least 50 rows without ties.  Where not even degree 1 does, or with fewer than 20
-    rows, b is permuted: until 100 permutations reach T (Besag & Clifford), or
-    p = (1 + #reached) / (1 + permutations); where fewer than 10 do, or none of the first 2,000,
-    the law of the others is continued.  Two variables of two values have the exact law of their
-    table.
+    Without ties the law of T' depends on the number of rows alone, and was simulated
+    (``python -m bench.rank_law``).  A variable with ties has no waves, and the degrees at which its
+    polynomials behave as those of at least 50 rows without ties.  Where not even degree 1 does, or
+    with fewer than 20 rows, b is permuted, until 100 permutations reach T (Besag & Clifford); where
+    fewer than 10 do, their law is continued.  Two variables of two values have the exact law of
+    their table.
 
     With ``weights`` ranks and means are weighted, n is the effective number of rows, and there are
     no waves; where single weights are too large, b is permuted.  With ``given`` the polynomials of
     the ranks of a and b are replaced by their residuals given polynomials of the ranks of c, and
-    the rows' contributions to all means get random signs.  A dependence that these polynomials miss
-    is found with enough rows, and a p-value that is not small shows no conditional independence.
+    the rows' contributions to all means get random signs.  A p-value that is not small shows no
+    conditional independence.
 
     Args:
       a, b: real arrays ``(n,)``.
@@ -159,12 +150,12 @@ def independence_test(
 
     Degenerate data: a constant variable has the statistic 0 and the p-value 1; NaN gives NaN.
 
-    Cost: a host function, not to be traced.  About 4 ms at n = 500 (more at the first call for a
-    number of rows), 15 ms at n = 10,000; 0.1 s at n = 100,000.
+    Cost: a host function, not to be traced.  About 4 ms at n = 500, 15 ms at n = 10,000; 0.1 s at
+    n = 100,000.
 
-    Source: the combination is that of Liu & Xie, "Cauchy combination test" (2020); Besag &
-    Clifford, "Sequential Monte Carlo p-values" (1991); Mammen, "Bootstrap and wild bootstrap for
-    high dimensional linear models" (1993), for random signs.
+    Source: Liu & Xie, "Cauchy combination test" (2020), for T; Besag & Clifford, "Sequential Monte
+    Carlo p-values" (1991); Mammen, "Bootstrap and wild bootstrap for high dimensional linear
+    models" (1993), for random signs.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -235,11 +226,8 @@ def conditional_test(
 ) -> IndependenceTest:
     """Test residuals of the ranks of two variables given orthonormal functions ``basis (r, n)``.
 
-    Args:
-      sides: the variables, of the same rows as ``basis``.
-      weights: ``(n,)`` or None.
-      key, most, method: the options ``key``, ``permutations`` and ``method`` of
-        `independence_test`.
+    ``key``, ``most`` and ``method`` are ``key``, ``permutations`` and ``method`` of
+    `independence_test`.
     """
     f, g = (
         residuals(
@@ -285,12 +273,8 @@ def random_signs(
 ) -> Iterator[Floats]:
     """Yield random signs ``(size, count)`` of rows, scaled; the first of all are 1.
 
-    Args:
-      key: a random key, or None.
-      count: number of rows.
-      most: largest number of draws, beside the first.
-      rows: effective number of rows, less ``explained``.
-      explained: number of conditioning functions.
+    ``most`` is the largest number of draws beside the first, ``rows`` the effective number of rows
+    less ``explained``, the number of conditioning functions.
     """
     # The residuals of n rows vary as n - r rows, which signs do not account for.
     scale = math.sqrt((rows + explained) / (rows - 1))
@@ -326,7 +310,7 @@ def _affordable_degree(rows: int, variables: int) -> int:
 def polynomials_given(c: Floats, degree: int | None, weights: Floats | None) -> Floats:
     """Return orthonormal polynomials ``(r, n)`` of the ranks of all columns of ``c (n, p)``.
 
-    Of total degree ``degree``; None for the largest affordable one, at most `GIVEN_DEGREE`.
+    Of a total ``degree``; None for the largest affordable one, at most `GIVEN_DEGREE`.
     """
     degree = degree or _affordable_degree(*c.shape)
     rank = ranks(c)
@@ -352,10 +336,7 @@ def _null_mean(rows: float, h: int, k: int) -> float:
 
 
 def rarest_order(x: RankedColumn, y: RankedColumn) -> float:
-    """Return the log of the least probability of an order of the rows of ``y``.
-
-    Orders that only exchange equal values, of either variable, are the same.
-    """
+    """Return the log of the least probability of an order of ``y``, up to ties of either."""
     return max(x.log_orders, y.log_orders) - math.lgamma(len(x.codes) + 1)
 
 
@@ -416,8 +397,7 @@ class Moments(NamedTuple):
     """Cross moments of functions of ranks of N pairs.
 
     Attributes:
-      m: ``(h, k, N)``, of polynomials; entries beyond the degrees of a pair are 0, and so are those
-        outside the blocks.
+      m: ``(h, k, N)``, of polynomials; 0 beyond the degrees of a pair and outside the blocks.
       waves: ``(2, N)``, norms of the moments of the waves of a with the first polynomial of b, and
         of the waves of b with that of a.
       counts: ``(2, N)`` or ``(2, 1)``, number of waves of each side.
@@ -455,18 +435,11 @@ class Combined(NamedTuple):
 
 
 def cross_moments(
-    f: Floats,
-    g: Floats,
-    share: Floats | None = None,
-    *,
-    waves: tuple[Floats, Floats] | None = None,
+    f: Floats, g: Floats, share: Floats | None = None, *, waves: tuple[Floats, Floats] | None = None
 ) -> Moments:
-    """Return moments of polynomials ``f (h, n)`` and ``g (k, N, n)``.
+    """Return moments of polynomials ``f (h, n)`` of one variable and ``g (k, N, n)`` of the other.
 
-    Args:
-      f, g: polynomials of the first and the second variable.
-      share: weights ``(n,)`` of sum 1, or None.
-      waves: ``(v, n)`` of the first and ``(w, N, n)`` of the second variable, or None.
+    ``share (n,)`` are weights of sum 1; ``waves`` are those ``(v, n)`` and ``(w, N, n)`` of both.
     """
     h, (k, count, rows) = len(f), g.shape
     of_rows = 1 / rows if share is None else share
@@ -496,13 +469,10 @@ def combined_pvalues(moments: Moments, rows: npt.ArrayLike) -> Combined:
 
 
 def combined(values: Floats, rows: npt.ArrayLike, degrees: Integers, waves: Integers) -> Combined:
-    """Return the one p-value of all `top_values`.
+    """Return the one p-value of all `top_values` ``(blocks, N)``.
 
-    Args:
-      values: ``(blocks, N)``.
-      rows: number of rows of each pair, ``(N,)`` or a number.
-      degrees: ``(2, N)`` or ``(2, 1)``, number of polynomials of the two sides.
-      waves: the same, number of waves.
+    ``rows`` is ``(N,)`` or a number; ``degrees`` and ``waves`` are ``(2, N)`` or ``(2, 1)``, the
+    number of polynomials and of waves of the two sides.
     """
     degrees, waves = np.broadcast_arrays(degrees, waves)
     limits = np.minimum(np.array(BLOCKS).T[:, :, None], degrees[:, None])
@@ -569,9 +539,7 @@ def _table() -> tuple[Floats, Floats]:
 def log_probability(log_p: Floats, rows: npt.ArrayLike) -> Floats:
     """Return the logarithm of the probability of a combined p-value of at most ``exp(log_p)``.
 
-    Args:
-      log_p: ``(N,)``; it may be -inf.
-      rows: numbers of rows, at least 20, real, a number or ``(N,)``.
+    ``log_p (N,)`` may be -inf; ``rows`` is at least 20, real, a number or ``(N,)``.
     """
     reciprocals, logs = _table()
     rows = np.asarray(rows, np.float64)
@@ -601,11 +569,7 @@ def fisher_log_pvalues(rows: int, both: Any, ones: Any, others: Any) -> Floats:
     """Return logarithms of Fisher's two-sided p-values of 2 x 2 tables, of counts that broadcast.
 
     The probability, given the margins, that ``both`` is as far from its expectation, or farther.
-
-    Args:
-      rows: number of rows of all tables.
-      both: rows where both variables are 1.
-      ones, others: rows where the first is 1, and the second.
+    ``ones`` and ``others`` count the rows where the first variable is 1, and the second.
     """
     both, ones, others = (np.asarray(each, np.int64) for each in (both, ones, others))
     # In whole numbers, as counts on either side may be equally far.

@@ -71,7 +71,7 @@ def upper_bound(
     with f, g the transformations of `hgr_jax.kb_fit`, weights w of sum 1 (1 / n without), and z the
     normal quantile of ``level``.  As KB of a sample is biased upward, the bound is safe: it
     covers HGR-KB of these kernels in the population at least as often as it says, but for the case
-    below.  It may exceed 1.  As a penalty it asks less trust of few rows than the value does.
+    below.  It may exceed 1.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
@@ -89,12 +89,9 @@ def upper_bound(
     Derivatives: with respect to ``a``, ``b`` and ``weights``, forward and reverse, wherever the top
     canonical correlation is simple.
 
-    Coverage: `python -m bench.coverage` measures it, for 300 to 10,000 rows and correlations from 0
-    to 0.9.  At level 95% it is at least 94% for normal, lognormal and discrete pairs at degrees 2
-    to 5, and for Student's t of 5 degrees of freedom at degree 2.  At degree 1 there is no bias to
-    rely on: values of heavy tails (lognormal) are covered in 88 to 96%; take ranks.  For rows that
-    the value was chosen on (the best of many trainings, say) the level does not hold: bound on rows
-    that were held back.
+    Coverage: at level 95% at least 94% at degrees 2 to 5 (`python -m bench.coverage`).  At degree 1
+    there is no bias to rely on: lognormal values are covered in 88 to 96%; take ranks.  The level
+    does not hold for rows that the value was chosen on: bound on rows that were held back.
 
     Degenerate data: 0 for a constant; 1 on n <= h + k rows; NaN or infinity gives NaN.
 
@@ -108,9 +105,9 @@ def upper_bound(
       >>> bool(hgr_jax.kb(a, b) < upper_bound(a, b) < 0.3)
       True
     """
-    (a, b, w), kernels = check_two_kernels(a, b, h, k, weights)
+    (a, b, w, _), (h, k, _) = check_two_kernels((a, b), (h, k), weights)
     z = np.asarray(normal_quantile(check_level("level", level)), a.dtype)
-    return _upper_bound(a, b, w, z, **kernels)
+    return _upper_bound(a, b, w, z, h=h, k=k)
 
 
 @over_rows(columns=3, static=("h", "k"), weights=2)
@@ -141,15 +138,13 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> npt.NDArray[np.float64
         bonferroni  p_(i) -> p_(i) m                                   family-wise error rate
         holm        p_(i) -> max over j <= i of  p_(j) (m - j + 1)     family-wise error rate
 
-    and at most 1.  Rejecting where the adjusted value is at most q keeps the named rate at most
-    q: the expected share of false rejections among all rejections, or the probability of even
-    one.  Benjamini and Hochberg's holds for independent tests and for those that depend
-    positively; the other two hold always, and Holm's never rejects less than Bonferroni's.
+    and at most 1.  Rejecting where the adjusted value is at most q keeps the named rate at most q.
+    Benjamini and Hochberg's holds for independent tests and for those that depend positively; the
+    other two hold always, and Holm's never rejects less than Bonferroni's.
 
     Args:
       pvalues: numbers in [0, 1] of any shape, all of one family.  NaN is no test: it is not
-        counted, and stays NaN.  The upper triangle of a symmetric matrix holds each pair once:
-        set the rest to NaN, or each counts twice.
+        counted, and stays NaN.  (Of a symmetric matrix take one triangle.)
       method: ``"bh"``, ``"bonferroni"`` or ``"holm"``.
 
     Returns:
@@ -159,7 +154,7 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> npt.NDArray[np.float64
       TypeError: if ``pvalues`` are not real numbers.
       ValueError: if one is outside [0, 1], or for another method.
 
-    Degenerate cases: a family of one test is left as it is; one of none, too.
+    Degenerate cases: a family of at most one test is left as it is.
 
     Source: Benjamini & Hochberg, "Controlling the false discovery rate" (1995); Holm, "A simple
     sequentially rejective multiple test procedure" (1979).

@@ -13,14 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from jax import Array
 
-from hgr_jax._checks import (
-    as_estimate,
-    as_key,
-    as_pair,
-    as_weights,
-    check_choice,
-    check_count,
-)
+from hgr_jax._checks import as_estimate, as_key, as_pair, as_weights, check_choice, check_count
 from hgr_jax.core.host.linalg import top_singular_values, whitened_blocks, whitenings
 from hgr_jax.core.host.polynomials import PolynomialPair, fit_pair
 from hgr_jax.core.kernels import Indicators
@@ -41,8 +34,7 @@ class PermutationTest:
     Attributes:
       statistic: the measure on the data as they are.
       pvalue: (1 + permutations that reach the statistic) / (1 + permutations).
-      null_mean: mean of the measure over the permutations: its value under independence.
-      null_95: its 95% point over the permutations.
+      null_mean, null_95: mean and 95% point of the measure over the permutations.
       permutations: how many.
     """
 
@@ -82,8 +74,8 @@ def permutation_test(
       weights: non-negative ``(n,)``, or None; given to the measure as ``weights``.  A weight stays
         with its row of ``a``; the test is valid where b is independent of both.  A row of
         weight 0 is dropped.
-      chunk: number of permutations computed at the same time; None for a bound on memory, which
-        supposes 64 intermediate values per row.  The result does not depend on it.
+      chunk: number of permutations computed at the same time; None for a bound on memory.  The
+        result does not depend on it.
       options: of the measure, such as ``h=3, k=3`` of `hgr_jax.kb`.
 
     Returns:
@@ -93,14 +85,12 @@ def permutation_test(
       TypeError, ValueError: for shapes, dtypes or options other than the above, or a measure that
         does not return one number.
 
-    Degenerate data: a constant ``a`` or ``b`` gives the same value under every permutation, so
-    the p-value is 1.  A statistic that is NaN gives NaN; a permutation whose value is NaN counts
-    as reaching the statistic.
+    Degenerate data: a constant ``a`` or ``b`` has the p-value 1.  A statistic that is NaN gives
+    NaN; a permutation whose value is NaN counts as reaching the statistic.
 
-    Cost: a host function, not to be traced.  HGR-KB of two variables ``(n,)``, polynomials or
-    categories, is whitened only once, as a permutation of rows changes neither basis (with weights,
-    b's is whitened each time): 999 permutations of 10,000 rows take about a second on one core.
-    Other measures are computed anew each time.
+    Cost: a host function, not to be traced.  999 permutations of HGR-KB of two variables ``(n,)``,
+    polynomials or categories, take about a second at 10,000 rows (more with weights): their bases
+    are fitted once.  Other measures are computed anew each time.
 
     Source: Phipson & Smyth, "Permutation p-values should never be zero" (2010).
 
@@ -234,8 +224,7 @@ def _kb_values(
 ) -> npt.NDArray[np.floating]:
     """Return HGR-KB for every order of the rows of b; NaN without a pair.
 
-    An order changes only the cross moments; with weights, which stay with the rows of a, it changes
-    the moments that whiten b too.
+    An order changes the cross moments; with weights, which stay with a, those that whiten b too.
     """
     if pair is None:
         return np.full(len(orders), np.nan)

@@ -37,9 +37,8 @@ def cross_fitted(
         mean over folds F of  rho_F( f_-F(a), g_-F(b) )
 
     with f_-F, g_-F the transformations that `hgr_jax.kb_fit` finds on the rows outside F, and
-    rho_F Pearson's correlation on the rows of F.  The value of HGR-KB on its own rows is biased
-    upward; this one is about 0 between independent variables, and below HGR between dependent
-    ones, as what was learned from some rows is not the best there is.
+    rho_F Pearson's correlation on the rows of F.  It is about 0 between independent variables, and
+    below HGR between dependent ones, as what was learned from some rows is not the best there is.
 
     Args:
       a, b: real arrays ``(n,)``.
@@ -58,8 +57,7 @@ def cross_fitted(
     Degenerate data: a fold on which f or g does not vary (a constant, a fold of one row) counts
     as 0; NaN or infinity gives NaN.
 
-    Cost: a host function, not to be traced: one basis for all rows and one Gram matrix of it for
-    each fold; the others sum to the one to fit on.
+    Cost: a host function, not to be traced: one basis for all rows, a Gram matrix for each fold.
 
     Source: Bickel, Klaassen, Ritov & Wellner, "Efficient and Adaptive Estimation for
     Semiparametric Models" (1993), for estimates fitted on other rows.
@@ -126,9 +124,8 @@ def bootstrap(
         from the Phi(2 z - t) to the Phi(2 z + t) quantile of  c(c(KB_j*)),
         Phi(z) = share of c(c(KB_j*)) below c(KB), ties by half,   Phi(t) = (1 + level) / 2.
 
-    HGR-KB is biased upward, on a resample twice: the plain percentile interval lies too high
-    (between independent variables it never covers 0).  Here the resamples are corrected twice, the
-    data once, and the bias that remains is Efron's z.
+    HGR-KB is biased upward, on a resample twice: the resamples are corrected twice, the data once,
+    and the bias that remains is Efron's z.
 
     Args:
       a, b: real arrays ``(n,)``.
@@ -154,13 +151,10 @@ def bootstrap(
     can express.
 
     Degenerate data: a constant ``a`` or ``b`` has value 0 and the interval [0, 0], and a perfect
-    relation 1 and [1, 1], as all resamples agree; NaN or infinity gives NaN.  On
-    ``n <= h + k`` rows (or effective degrees, of data with fewer values) nothing is known: the
-    interval is [0, 1].
+    relation 1 and [1, 1]; NaN or infinity gives NaN.  On ``n <= h + k`` rows (or effective degrees,
+    of data with fewer values) the interval is [0, 1].
 
-    Cost: a host function, not to be traced.  Resamples are weights on the rows, so that all Gram
-    matrices of a chunk are one matrix product: 500 resamples of 10,000 rows take 0.1 s on one
-    core, once compiled.
+    Cost: a host function, not to be traced: 500 resamples of 10,000 rows take 0.1 s on one core.
 
     Source: Efron, "Nonparametric standard errors and confidence intervals" (1981), for the bias
     corrected percentiles; Ezekiel, "Methods of correlation analysis" (1930).

@@ -42,10 +42,7 @@ RULES = ("one_standard_error", "best")
 class FoldedPair:
     """Two variables on the host without rows of weight 0, and the weights of every fold.
 
-    Attributes:
-      a, b, weights: ``(n,)``.
-      inside: ``(n, folds)``, the weights in each fold, of sum 1 in all folds.
-      dtype: of the data, before they came to the host.
+    ``inside (n, folds)`` has the sum 1 in all folds; ``dtype`` is the caller's.
     """
 
     a: NDArray[Any]
@@ -97,10 +94,8 @@ def fold_pair(
 class FoldMoments:
     """The moments of a pair's functions inside and outside of every fold.
 
-    Attributes:
-      pair: the pair.
-      inside, training: ``(m, m, folds)``; rows outside are summed, as a difference would cancel.
-      counted: which folds hold any weight.
+    ``inside`` and ``training`` are ``(m, m, folds)``; rows outside are summed, as a difference
+    would cancel.  ``counted`` says which folds hold any weight.
     """
 
     def __init__(self, pair: PolynomialPair, inside: Floats) -> None:
@@ -115,10 +110,8 @@ class FoldMoments:
     def scores(self, fold: int, f: Floats, g: Floats, tolerance: float) -> Floats:
         """Return the correlations ``(...)`` on a fold of functions of other rows.
 
-        Args:
-          fold: number of the fold.
-          f, g: ``(..., h)`` and ``(..., k)`` on the pair's functions.
-          tolerance: smallest share of the variance in the mean square, for a function to vary.
+        ``f (..., h)`` and ``g (..., k)`` are on the pair's functions; a function varies from the
+        share ``tolerance`` of variance in its mean square on.
         """
         gram, (h, _) = self.inside[:, :, fold], self.pair.directions
         mean, trained = (
@@ -203,10 +196,8 @@ def select_degrees(
 
         score(h, k) = mean over folds F of  rho_F( f_-F(a), g_-F(b) )
 
-    with f_-F, g_-F the transformations of degrees h and k that `hgr_jax.kb_fit` finds on the rows
-    outside F, as in `hgr_jax.inference.cross_fitted`.  HGR-KB itself is no guide, as
-    it grows with the degrees whatever the data.  Its value at degrees chosen from the same data
-    is biased upward all the same.
+    as in `hgr_jax.inference.cross_fitted`.  HGR-KB itself is no guide, as it grows with the degrees
+    whatever the data.  Its value at degrees chosen from the same data is biased upward.
 
     Args:
       a, b: real arrays ``(n,)``.
@@ -228,9 +219,8 @@ def select_degrees(
     Degenerate data: where ``a`` or ``b`` is constant every score is 0, and the choice (1, 1); a
     degree that the values of a variable do not support adds nothing, and is not chosen.
 
-    Cost: a host function, not to be traced.  Orthonormal polynomials are nested, so one basis of
-    the largest degrees and its Gram matrix in each fold serve all pairs: 49 pairs and 5 folds of
-    10,000 rows take 15 ms on one core, once compiled.
+    Cost: a host function, not to be traced: 49 pairs and 5 folds of 10,000 rows take 15 ms on one
+    core.
 
     Source: Stone, "Cross-validatory choice and assessment of statistical predictions" (1974);
     Breiman, Friedman, Olshen & Stone, "Classification and Regression Trees" (1984), for the rule
@@ -339,29 +329,25 @@ def select_ridge(
     as much as the others: take keypoints with as many rows each (`hgr_jax.kernels.quantiles`).
 
     Args:
-      a, b: real arrays ``(n,)``.
+      a, b, folds, weights: as in `select_degrees`.
       h, k: kernels, as of `hgr_jax.kb`: degrees, or callables of features.
       ridges: to try, numbers >= 0; 0 is no ridge.
-      folds: int, 2 to n / 2.
       key: a random key for the folds, as ``jax.random.key(0)`` makes, which None stands for.
       rule: ``"one_standard_error"`` takes the largest ridge whose score is within one standard
         error of the best score, ``"best"`` that of the best score.  Ties (but for rounding) go to
         the larger ridge.
-      weights: non-negative ``(n,)``, or None.  A fold without any weight is left out.
 
     Returns:
       A `RidgeSelection`, with NumPy arrays of all scores and values.
 
     Raises:
-      TypeError, ValueError: for shapes, dtypes or options other than the above, and for data that
-        are not finite, a negative weight, or weights that leave fewer than two folds.
+      TypeError, ValueError: as `select_degrees` does.
 
     Degenerate data: where ``a`` or ``b`` is constant every score is 0, and the choice is the
     largest ridge.
 
-    Cost: a host function, not to be traced: one Gram matrix of all functions in each fold, and for
-    each ridge and fold a small SVD.  12 ridges, 5 folds and two kernels of 30 hats take 0.1 s at
-    1,000 rows, once compiled.
+    Cost: a host function, not to be traced: 12 ridges, 5 folds and two kernels of 30 hats take
+    0.1 s at 1,000 rows, once compiled.
 
     Source: Stone, "Cross-validatory choice and assessment of statistical predictions" (1974);
     Leurgans, Moyeed & Silverman, "Canonical correlation analysis when the data are curves" (1993),
@@ -457,13 +443,8 @@ def _regularised_functions(
 ) -> tuple[Floats, Floats, Floats]:
     """Return the functions of every ridge on a set of rows, and their correlations there.
 
-    Args:
-      gram: ``(m, m, 1)``, the moments of the pair's functions on these rows.
-      weights: ``(n,)``, 0 on the others.
-      features: standardised with these weights.
-
-    Returns:
-      ``(R, h)`` and ``(R, k)`` on the pair's functions, and ``(R,)``.
+    ``gram (m, m, 1)`` has the moments of the pair's functions on these rows; ``weights (n,)`` are 0
+    on the others.  The functions ``(R, h)`` and ``(R, k)`` are on the pair's functions.
     """
     (m, *maps), (h, k) = (part[..., 0] for part in pair.whitened(gram)), pair.directions
     shares = weights / weights.sum()

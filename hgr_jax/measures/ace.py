@@ -2,10 +2,9 @@
 
 A conditional mean is a running-lines smoother (`Smoother`).  Sums over all windows of w neighbours
 cost O(n): the order is cut in blocks of w places, so that a window is the end of one block and the
-beginning of the next, and cumulative sums need not run over the whole of the data, where float32
-would lose the digits of a window in their difference.  Rows may be padded: only the first ``count``
-places are data then, and w, which follows from the count, is traced; so blocks are gathered, in an
-array of a static shape that holds any w.
+beginning of the next, and no cumulative sum runs over all the data, where float32 would lose the
+digits of a window.  Where rows are padded, w is traced; so blocks are gathered, in an array of a
+static shape that holds any w.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from hgr_jax.core.numerics import (
     safe_rsqrt,
     standardise,
 )
-from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length
+from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length, row_by_row
 
 STARTS = 4
 """Number of functions that are iterated together before the best pair is iterated alone."""
@@ -67,19 +66,19 @@ def ace(
     where S_x[z] estimates E[z | x] by lines: at each row a least-squares line is fitted to z on
     the normal scores of x, over the ``span`` fraction of the rows that are nearest in the order
     of x (half of them on each side; fewer at the two ends); rows of equal x share the mean of z
-    before, and the mean of the fit after.  As only the order of x enters, the value does not
-    change under strictly increasing maps of ``a`` or ``b``, nor outliers weigh more than others.
+    before, and the mean of the fit after.  Only the order of x enters: increasing maps of ``a`` or
+    ``b`` change nothing, and outliers weigh no more than other rows.
 
-    The iteration is a power method, which can stay long at a lower stationary pair.  So several
-    functions of the ranks of b (polynomials of degrees 1 to 4) are iterated together first, kept
-    orthonormal; the most correlated pair in their spans goes on alone.
+    So that it does not stay at a lower stationary pair, polynomials of degrees 1 to 4 of the ranks
+    of b are iterated together first, kept orthonormal; the most correlated pair in their spans goes
+    on alone.
 
     Args:
       a, b: real arrays ``(n,)``, traced.
       span: fraction of the rows that one line is fitted to, from 0 to 1, static; one number, or
         a pair (for a, for b).  Smaller follows finer relations, and more of the noise.  0 is the
-        plain mean over equal values: for categories and other discrete variables, where it is
-        the exact conditional expectation.  (A continuous variable with span 0 interpolates.)
+        plain mean over equal values, exact for categories and other discrete variables.  (A
+        continuous variable with span 0 interpolates.)
       max_iterations: sweeps at most, static, int >= 1.
       tolerance: ends when a sweep changes the correlation by no more, >= 0, traced.
 
@@ -88,12 +87,10 @@ def ace(
 
     Raises:
       TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
-        Never for values, so that it can be traced: see `ace_fit` for convergence.
 
     Derivatives: the first, forward and reverse, with respect to ``a`` and ``b``: that of the
     correlation with the two fitted curves held fixed (for large n the gradient of HGR, by the
-    envelope theorem; the sample value itself depends on ranks and so is piecewise constant).
-    The slope of a curve at a row is that of the chord over its window.
+    envelope theorem).  The slope of a curve at a row is that of the chord over its window.
 
     Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; NaN or infinity
     gives NaN.  The sample value is biased upward: between independent variables it has mean
@@ -134,8 +131,8 @@ def ace_fit(
       a, b, span, max_iterations, tolerance: as in `ace`.
 
     Returns:
-      An `AceFit`, a frozen pytree.  ``correlation`` is differentiable as in `ace`; ``f`` and
-      ``g`` are constants with respect to the data of the fit.
+      An `AceFit`.  ``correlation`` is differentiable as in `ace`; ``f`` and ``g`` are constants
+      with respect to the data of the fit.
 
     Raises:
       TypeError, ValueError: as `ace` does.
@@ -188,7 +185,7 @@ class AceCurve:
         curve = self
         if not is_traced(self, x):
             curve = jax.tree.map(lambda leaf: pad_rows(leaf, padded_length(leaf.shape[0])), self)
-        return first_rows(_interpolated(x, curve), x.shape[0])
+        return _interpolated(x, curve)
 
 
 @jax.tree_util.register_dataclass
@@ -239,10 +236,7 @@ class _Ordered:
         return z * safe_rsqrt(matmul(z * z, w))[..., None]
 
     def orthonormal(self, z: Array) -> Array:
-        """Return an orthonormal basis of the span of the functions ``z (m, n)``, less their means.
-
-        Where they span fewer than m dimensions, the rows left over are 0.
-        """
+        """Return an orthonormal basis ``(m, n)`` of ``z`` less its means, and rows of 0."""
         z = self.unit(z)
         values, vectors = symmetric_eigen(matmul(z, z.T) / row_count(self.count, self.values))
         keep = values > 32 * z.shape[0] * jnp.finfo(z.dtype).eps * jnp.max(values)
@@ -332,9 +326,8 @@ def _iterated(
     return f, g, iterations, change
 
 
-@over_rows(columns=1)
-def _interpolated(x: Array, curve: AceCurve, *, count: Array | None) -> Array:
-    del count  # the caller cuts the rows that are not data
+@row_by_row(columns=1)
+def _interpolated(x: Array, curve: AceCurve) -> Array:
     knots, values = curve.knots, curve.values
     if knots.shape[0] == 1:
         return jnp.where(jnp.isnan(x), x, values[0])
@@ -358,11 +351,9 @@ def half_window(span: float, rows: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """The runs of equal values in a sorted variable ``(n,)``, for each of its places.
+    """The runs of equal values in a sorted x: first and last place of each place's run, ``(n,)``.
 
-    Attributes:
-      first, last: first and last place of the run, ``(n,)``.
-      tied: whether any has more than one place (of the data).
+    ``tied`` says whether any has more than one place (of the data).
     """
 
     first: Array
@@ -390,13 +381,10 @@ class Runs:
 class Smoother:
     """``smoother(z)`` estimates E[z | x] for ``z (..., n)`` in increasing order of x.
 
-    A line is fitted by least squares to z on the normal scores of x in a window of ``half``
-    neighbours on each side, fewer at the ends; equal x share their mean before and after.
-
     Attributes:
       runs: of equal x.
       ranks: mean ranks of x, from -1 to 1, ``(n,)``; 0 in padded places.
-      half: neighbours on each side; 0 for the mean over equal values.
+      half: neighbours on each side of a line; 0 for the mean over equal values.
       windows: where lines are fitted; None for the mean over equal values.
     """
 
@@ -411,11 +399,7 @@ class Smoother:
     ) -> Smoother:
         """Return the smoother along ``x (n,)``, sorted and finite, over a fraction of its rows.
 
-        Args:
-          x: the data; padded places hold infinity.
-          span: the fraction, static.
-          count: see the module.
-          half: `half_window` of the count, traced; needed with it.
+        Padded places of x hold infinity; with a ``count``, ``half`` is its traced `half_window`.
         """
         size = x.shape[0]
         rows = size if count is None else count
@@ -498,9 +482,9 @@ class _Windows:
 def _window_sums(moments: Array, shift: Array, begins: Array) -> Array:
     """Return sums over the windows of ``(power, ..., blocks, width)``, ``(power, ..., n)``.
 
-    The window that begins at a place of a block is the block from there on, and the next block
-    up to the same place.  Entry k holds products with the k-th power of a score, which is taken
-    relative to its own block; ``shift`` carries the sums of the first part over to the next.
+    A window is its block from a place on, and the next block up to the same place.  Entry k holds
+    products with the k-th power of a score relative to its own block; ``shift`` carries the sums of
+    the first part over to the next.
     """
     sums = _cumulated(moments)
     before = sums - moments

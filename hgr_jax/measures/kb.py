@@ -21,7 +21,7 @@ from hgr_jax.core.canonical import (
     standardised_features,
 )
 from hgr_jax.core.fits import KBFit, PartialFit, as_fit
-from hgr_jax.core.kernels import KernelLike, check_given, check_two_kernels
+from hgr_jax.core.kernels import KernelLike, check_two_kernels
 from hgr_jax.core.numerics import equal_weights
 from hgr_jax.core.partial import prepare_given
 from hgr_jax.core.rows import over_rows
@@ -54,8 +54,7 @@ def kb(
                        cov(f, g) / sqrt((var f + ridge |alpha|^2) (var g + ridge |beta|^2))
 
     with E_c the least-squares projection on 1 and the polynomials of c, and x, y the features of
-    the kernels, each of zero mean and unit variance.  "P-values and intervals" and "Degrees and
-    kernels" in the guides say when to use them.
+    the kernels, each of zero mean and unit variance.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.  Integers
@@ -104,7 +103,7 @@ def kb(
         (a, b), (h, k), (given, given_degree), weights, ridge, init, solver
     )
     if init is None:  # one program, so the same digits, for both shapes of one variable
-        x, y = _as_one_variable(x, static.h), _as_one_variable(y, static.k)
+        x, y = map(_as_one_variable, (x, y), static[0])
     value: Array = _estimate(x, y, *others, extra, static=static, fit=False)
     return value
 
@@ -162,19 +161,15 @@ def kb_fit(
       a, b, h, k, weights, given, given_degree, ridge, init, solver: as in `kb`.
 
     Returns:
-      A `KBFit`, a frozen pytree: ``correlation``; ``f`` and ``g``, callable on new data, of zero
-      mean and unit variance on these; ``alpha`` and ``beta``, their coefficients on the
-      monomials (the paper scales f by the correlation); diagnostics; and ``score`` for held-out
-      data.  Differentiable by the implicit function theorem, wherever the top canonical
-      correlation is simple.
+      A `KBFit`, differentiable by the implicit function theorem wherever the top canonical
+      correlation is simple.  (The paper scales f by the correlation.)  With a ``ridge`` the
+      standard error and the interval take f and g as fixed beforehand.
 
       With ``given`` a `PartialFit`, whose transformations are residuals given polynomials of c,
 
           fit.f(a, given=c) = f(a) - E_c[f(a)],   fit.g(b, given=c) = g(b) - E_c[g(b)],
 
       and ``fit.f.explained`` is E_c[f(a)], a function of c.
-
-      With a ``ridge`` the standard error and the interval take f and g as fixed beforehand.
 
     Raises:
       TypeError, ValueError: as `kb` does; ``status`` says what is wrong with values.
@@ -201,19 +196,13 @@ def kb_fit(
     return fit_of_pair
 
 
-@dataclasses.dataclass(frozen=True)
-class _Static:
-    """Static arguments, checked."""
-
-    h: KernelLike
-    k: KernelLike
-    given_degree: KernelLike
-    solver: str
+_Static = tuple[tuple[KernelLike, ...], str]
+"""Kernels of a, b and c, and the solver."""
 
 
 def _checked(
     data: tuple[ArrayLike, ArrayLike],
-    kernels: tuple[Any, Any],
+    kernels: tuple[Any, ...],
     conditioning: tuple[Any, Any],
     weights: ArrayLike | None,
     ridge: Any,
@@ -221,15 +210,12 @@ def _checked(
     solver: Any,
 ) -> tuple[tuple[Any, ...], tuple[KBFit | None, Array | None], _Static]:
     """Return the columns (data, weights, given), the start and ridge, and the static arguments."""
-    (a, b, w), checked = check_two_kernels(*data, *kernels, weights)
-    start = check_init(init, b)
-    solver = check_choice("solver", solver, SOLVERS)
-    c, given_kernel = check_given(*conditioning, a)
-    strength = as_ridge(ridge, a.dtype)
+    columns, kernels = check_two_kernels(data, kernels, weights, conditioning)
+    a, b, _, c = columns
+    start, strength = check_init(init, b), as_ridge(ridge, a.dtype)
     if init is not None and (c is not None or strength is not None):
         raise ValueError("init is a fit of a and b alone: expected none with given or ridge.")
-    static = _Static(checked["h"], checked["k"], given_kernel, solver)
-    return (a, b, w, c), (start, strength), static
+    return columns, (start, strength), (kernels, check_choice("solver", solver, SOLVERS))
 
 
 def _as_one_variable(x: Array, kernel: KernelLike) -> Array:
@@ -277,12 +263,11 @@ def _estimate(
     count: Array | None,
 ) -> Any:
     """Return the value, or the fit, of checked arguments."""
-    (init, ridge), kernels = extra, (static.h, static.k)
-    conditioning = given, static.given_degree
-    pair = prepare_given(kernels, static.solver, a, b, weights, conditioning, count)
+    (init, ridge), ((h, k, given_degree), solver) = extra, static
+    pair = prepare_given((h, k), solver, a, b, weights, (given, given_degree), count)
     start = _start(init, b, weights)
     if fit or ridge is not None:
-        solution, pair = _with_ridge(pair, kernels, start, ridge)
+        solution, pair = _with_ridge(pair, (h, k), start, ridge)
         return as_fit(solution, pair) if fit else solution.correlation
     return correlation(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
 

@@ -1,4 +1,4 @@
-"""HGR-KDE: the maximal correlation of a density estimated by Gaussian kernels."""
+"""A density estimated by Gaussian kernels: its maximal correlation, HGR-KDE, and chi-square."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ MOST_POINTS = 50
 
 DAMPING = 1e-9
 
+SILVERMAN = -1 / 6
+"""Power of the number of rows that is Silverman's bandwidth in two dimensions."""
+
 
 def kde(
     a: ArrayLike,
@@ -35,23 +38,20 @@ def kde(
 
         HGR-KDE(a, b) = sigma_2(Q),    Q_ij = p_ij / sqrt(p_i. p_.j)
 
-    with p the Gaussian kernel density of the standardised pair on a square grid over ±2.5
-    standard deviations, plus ``damping``, normalised to sum to 1, and sigma_2 the second singular
-    value (the first is 1).  For a discrete distribution this is the maximal correlation itself;
-    smoothing by the kernel lowers it, noticeably for rapid or thin relations.
+    with p the Gaussian kernel density of the standardised pair on a square grid over ±2.5 standard
+    deviations, plus ``damping``, normalised to sum to 1, and sigma_2 the second singular value (the
+    first is 1).  Smoothing lowers it, noticeably for rapid or thin relations.
 
     Args:
       a, b: real arrays ``(n,)``, traced.
       bandwidth: of the kernel, in standard deviations, > 0, traced; None for Silverman's
-        ``(n (d + 2) / 4)^(-1 / (d + 4))`` with d = 2, that is ``n^(-1/6)``.  A kernel much
-        narrower than the spacing of the grid, ``5 / (points - 1)``, is missed between its
-        points, and the value falls to 0: take more points with it.
+        ``n^(-1/6)``.  Take more points with a kernel narrower than the spacing of the grid, ``5 /
+        (points - 1)``: between its points it is missed.
       points: of the grid on each side, static; None for ``min(50, 5 / bandwidth)``, rounded
         down, with Silverman's bandwidth where the one given is traced.
       damping: >= 0, traced, in the units of the density (that of the standardised pair, times
-        ``sqrt(2 pi) bandwidth``).  It keeps cells that no row is near from having a probability of
-        next to nothing, of which one row would make a large singular value; more of it lowers the
-        value.
+        ``sqrt(2 pi) bandwidth``).  Without it one row would make a large singular value in a cell
+        that no other row is near; more of it lowers the value.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -63,8 +63,7 @@ def kde(
     both modes.  Degenerate data: a constant ``a`` or ``b`` gives 0 with zero derivatives; NaN or
     infinity gives NaN.  Rows beyond the grid count through the tail of their kernel only.
 
-    Cost: O(n points) exponentials, in blocks of rows, one matrix product, and the SVD of a
-    matrix of points x points; nothing of size n x points is allocated for long data.
+    Cost: O(n points) exponentials in blocks of rows, and the SVD of a matrix of points x points.
 
     Source: Mary, Calauzènes & El Karoui, "Fairness-aware learning for continuous attributes and
     treatments" (2019); Witsenhausen, "On sequences of pairs of dependent random variables"
@@ -76,38 +75,65 @@ def kde(
       >>> print(f"{hgr_jax.kde(a, a**2):.2f} {hgr_jax.kde(a, a**2, bandwidth=0.1):.2f}")
       0.81 0.98
     """
-    return _kde(*checked(a, b, bandwidth, points, damping))
+    return _kde(*_checked_density(a, b, bandwidth, points, damping))
 
 
-def checked(
+def chi2(
     a: ArrayLike,
     b: ArrayLike,
-    bandwidth: ArrayLike | None,
-    points: int | None,
-    damping: ArrayLike,
+    *,
+    bandwidth: ArrayLike | None = None,
+    points: int | None = None,
+    damping: ArrayLike = DAMPING,
+) -> Array:
+    """Return the chi-square divergence between the joint density and the product of its marginals.
+
+        chi2(a, b) = sum_ij p_ij^2 / (p_i. p_.j) - 1 = sum over i >= 2 of sigma_i(Q)^2
+
+    with p and Q of `kde`: its square root is an upper bound on HGR-KDE, smooth everywhere.
+
+    Args:
+      a, b, bandwidth, points, damping: as in `kde`.
+
+    Returns:
+      A scalar >= 0, 0 under independence, at most ``points - 1``; of the floating dtype of
+      ``a`` and ``b``.
+
+    Raises:
+      TypeError, ValueError: as `kde` does.
+
+    Derivatives, degenerate data, cost and source: as in `kde`, without the SVD.
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> a = jnp.linspace(-1, 1, 1001)
+      >>> print(bool(hgr_jax.chi2(a, a**2) >= hgr_jax.kde(a, a**2) ** 2))
+      True
+    """
+    return _chi2(*_checked_density(a, b, bandwidth, points, damping))
+
+
+def _checked_density(
+    a: ArrayLike, b: ArrayLike, bandwidth: ArrayLike | None, points: int | None, damping: ArrayLike
 ) -> tuple[Array, Array, Array, Any, Array]:
     """Return variables, bandwidth, grid and damping of the estimated density, checked.
 
-    Where the data decides on the number of points, the grid is as long as for all data of the
-    same padded length, and ends in infinities, so that the program depends on that length only.
+    Where the data decides on the number of points, the grid is as long as for all data of the same
+    padded length, and ends in infinities, so that the program depends on that length only.
     """
     a, b = as_pair(a, b, max_ndim=1)
     rows = a.shape[0]
-    width = as_positive("bandwidth", _silverman(rows) if bandwidth is None else bandwidth, a.dtype)
+    width = as_positive("bandwidth", rows**SILVERMAN if bandwidth is None else bandwidth, a.dtype)
     traced = is_traced(width)
     length = 0
     if points is None:
-        points = _default_points(_silverman(rows) if traced else float(width))
+        points = _default_points(rows**SILVERMAN if traced else float(width))
         if bandwidth is None and not is_traced(a, b):
-            length = _default_points(_silverman(padded_length(rows)))
+            length = _default_points(padded_length(rows) ** SILVERMAN)
     points = check_count("points", points, least=2)
     grid = np.full(max(points, length), np.inf, a.dtype)
     grid[:points] = np.linspace(-REACH, REACH, points)
     return a, b, width, grid, as_nonnegative("damping", damping, a.dtype)
-
-
-def _silverman(rows: int) -> float:
-    return rows ** (-1 / 6)
 
 
 def _default_points(bandwidth: float) -> int:
@@ -118,18 +144,25 @@ def _default_points(bandwidth: float) -> int:
 def _kde(
     a: Array, b: Array, bandwidth: Array, grid: Array, damping: Array, *, count: Array | None
 ) -> Array:
-    matrix = dependence(a, b, bandwidth, grid, damping, count)
+    matrix = _density_dependence(a, b, bandwidth, grid, damping, count)
     finite = jnp.all(jnp.isfinite(matrix))
     return jnp.where(finite, top_pair(jnp.where(finite, matrix, 0), "svd").correlation, jnp.nan)
 
 
-def dependence(
+@over_rows(columns=2)
+def _chi2(
+    a: Array, b: Array, bandwidth: Array, grid: Array, damping: Array, *, count: Array | None
+) -> Array:
+    return jnp.sum(_density_dependence(a, b, bandwidth, grid, damping, count) ** 2)
+
+
+def _density_dependence(
     a: Array, b: Array, bandwidth: Array, grid: Array, damping: Array, count: Array | None
 ) -> Array:
     """Return the matrix ``p_ij / sqrt(p_i. p_.j) - sqrt(p_i. p_.j)``: 0 under independence.
 
-    It is Q without its first singular triple, which is known: sqrt(p_i.), 1, sqrt(p_.j).  It is
-    0 where the grid is infinite.
+    It is Q without its first singular triple, sqrt(p_i.), 1, sqrt(p_.j); 0 where the grid is
+    infinite.
     """
     used = jnp.isfinite(grid)
     grid = jnp.where(used, grid, 0)

@@ -1,22 +1,42 @@
-"""Kernel canonical correlation: HGR over the functions of a Gaussian kernel, with a ridge."""
+"""Correlation over the functions of Gaussian kernels: kernel CCA and the contrasts of kernel ICA.
+
+The n x n Gram matrices are represented by few of their rows, chosen one by one, each the one that
+those before it represent worst (pivoted incomplete Cholesky).  The features are the Nyström form,
+
+    F = L^-1 k(chosen, x)   (rank x n)   with   L L^T = k(chosen, chosen),   F^T F ~ k(x, x).
+
+The choice is a constant under differentiation; given it, the features are smooth in the data.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, as_positive, check_count, one_or_pair
-from hgr_jax.core.linalg import matmul
+from hgr_jax._checks import as_pair, as_positive, check_choice, check_count, one_or_pair
+from hgr_jax.core.linalg import inverse_cholesky, matmul, symmetric_eigen
+from hgr_jax.core.numerics import (
+    fill_padding,
+    row_count,
+    row_mask,
+    row_mean,
+    safe_divide,
+    safe_norm,
+    standardise,
+)
 from hgr_jax.core.rows import over_rows
 from hgr_jax.core.solvers import top_pair
-from hgr_jax.measures._nystrom import (
-    centred_features,
-    feature_covariance,
-    ridge_beyond_rounding,
-    usable,
-    whiteners,
-)
+
+KINDS = ("kgv", "kcc")
+
+SMALL_ROWS = 1000
+"""Largest number of rows with the stronger smoothing of Bach & Jordan."""
+
+FeaturePair = tuple[Array, Array]
+"""Centred features ``(rank, n)`` of a and of b."""
 
 
 def kernel_cca(
@@ -45,14 +65,13 @@ def kernel_cca(
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.  Each
         column is standardised.
-      regularization: kappa > 0, traced.  It also lowers the value: a linear relation between
-        normal variables has 0.96 at the default, 0.996 at 1e-3.  Less than 16 eps (2e-6 in
-        float32, 4e-15 in float64) counts as that.
+      regularization: kappa > 0, traced; below 16 eps (2e-6 in float32) it counts as that.  It
+        lowers the value: a linear relation between normal variables has 0.96 at the default.
       bandwidth: standard deviations over which functions vary, > 0, traced; one number, or a
         pair (for a, for b).  With p columns distances grow by sqrt(p): so may it.
-      rank: static, int >= 1: each Gram matrix is represented by at most so many of its columns
-        (pivoted incomplete Cholesky).  64 is exact to rounding for one variable at bandwidths
-        from 1/2 on, but for far outliers; several variables may need hundreds.
+      rank: static, int >= 1: largest number of columns that represent a Gram matrix.  64 is exact
+        to rounding for one variable at bandwidths from 1/2 on, but for far outliers; several
+        variables may need hundreds.
 
     Returns:
       A scalar in [0, 1), of the floating dtype of ``a`` and ``b``.
@@ -84,29 +103,253 @@ def kernel_cca(
       0.96
     """
     a, b = as_pair(a, b)
-    return _kernel_cca(
-        a,
-        b,
-        as_positive("regularization", regularization, a.dtype),
-        one_or_pair("bandwidth", bandwidth, as_positive, a.dtype),
-        rank=check_count("rank", rank),
+    return _checked_estimate(_regularised_correlation, a, b, regularization, bandwidth, rank)
+
+
+def kernel_ica_contrast(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    kind: str = "kgv",
+    regularization: ArrayLike | None = None,
+    bandwidth: ArrayLike | None = None,
+    rank: int = 64,
+) -> Array:
+    """Compute the contrast of kernel ICA: a mutual information through Gaussian kernels.
+
+    With K_a, K_b and kappa as in `kernel_cca`,
+
+        rho_1 >= rho_2 >= ... = singular values of R_a R_b,   R = (K + n kappa / 2)^-1 K
+        KCC = -1/2 log(1 - rho_1)                             (kernel canonical correlation)
+        KGV = -1/2 sum over i of log(1 - rho_i^2)             (kernel generalised variance)
+
+    KGV is the mutual information that normal variables of these canonical correlations would
+    have.  Neither changes under shifts, changes of scale or sign, or a permutation of the rows.
+
+    Args:
+      a, b, rank: as in `kernel_cca`.
+      kind: ``"kgv"`` or ``"kcc"``, static.
+      regularization: kappa > 0, traced; None stands for the paper's 2e-2 up to n = 1,000 and
+        2e-3 above.  Below 32 eps (4e-6 in float32) it counts as that.
+      bandwidth: as in `kernel_cca`; None stands for the paper's 1 up to n = 1,000 and 1/2 above.
+
+    Returns:
+      A scalar >= 0, of the floating dtype of ``a`` and ``b``.  (The regularization bounds it on
+      given data.)  Two values compare only at the same options: mind the defaults, which change
+      above n = 1,000.
+
+    Raises:
+      TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
+
+    Derivatives: as in `kernel_cca`; of KCC the first only, by the envelope theorem (exact where
+    rho_1 > rho_2; a second derivative would lack that of the canonical vectors).
+
+    Degenerate data and cost: as in `kernel_cca`.  Between independent normal variables KGV has mean
+    0.004 at n = 1,000 and 0.005 at 10,000, KCC 0.035 and 0.026.
+
+    Source: Bach & Jordan, "Kernel independent component analysis" (2002).
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> angle = jnp.linspace(0, 2 * jnp.pi, 200, endpoint=False)
+      >>> a, b = jnp.cos(angle), jnp.sin(angle)
+      >>> print(f"{hgr_jax.kernel_ica_contrast(a, b):.2f}")
+      0.47
+      >>> print(f"{hgr_jax.kernel_ica_contrast(a, b, kind='kcc', bandwidth=2.0):.2f}")
+      0.23
+    """
+    a, b = as_pair(a, b)
+    few = a.shape[0] <= SMALL_ROWS
+    if regularization is None:
+        regularization = 2e-2 if few else 2e-3
+    if bandwidth is None:
+        bandwidth = 1.0 if few else 0.5
+    kinds = {"kgv": _generalised_variance, "kcc": _first_correlation}
+    contrast = kinds[check_choice("kind", kind, KINDS)]
+    return _checked_estimate(contrast, a, b, regularization, bandwidth, rank)
+
+
+def _checked_estimate(
+    estimate: Callable[[FeaturePair, Array, Array | None], Array],
+    a: Array,
+    b: Array,
+    regularization: ArrayLike,
+    bandwidth: ArrayLike,
+    rank: int,
+) -> Array:
+    kappa = as_positive("regularization", regularization, a.dtype)
+    widths = one_or_pair("bandwidth", bandwidth, as_positive, a.dtype)
+    return _estimate_low_rank(
+        a, b, kappa, widths, estimate=estimate, rank=check_count("rank", rank)
     )
 
 
-@over_rows(columns=2, static=("rank",))
-def _kernel_cca(
+@over_rows(columns=2, static=("estimate", "rank"))
+def _estimate_low_rank(
     a: Array,
     b: Array,
-    regularization: Array,
-    bandwidth: tuple[Array, Array],
+    kappa: Array,
+    bandwidths: tuple[Array, Array],
     *,
+    estimate: Callable[[FeaturePair, Array, Array | None], Array],
     rank: int,
     count: Array | None,
 ) -> Array:
-    valid, varies, columns, (kappa, *widths) = usable((a, b), (regularization, *bandwidth))
-    features = centred_features(columns, widths, rank, count)
-    ridge = ridge_beyond_rounding(kappa)
-    left, right = whiteners(features, ridge, count)
-    cross = matmul(matmul(left, feature_covariance(*features, count)), right.T)
-    value = jnp.where(varies, top_pair(cross, "svd").correlation, 0)
+    columns, options = (a, b), jnp.stack([kappa, *bandwidths])
+    valid = jnp.all((options > 0) & jnp.isfinite(options))
+    for x in columns:
+        valid &= jnp.all(jnp.isfinite(x))
+    varies = jnp.any(a != a[:1]) & jnp.any(b != b[:1])
+    kappa, *widths = jnp.where(valid, options, 1)
+    f, g = (
+        _centred_features(jnp.where(valid, x, 0), width, rank, count)
+        for x, width in zip(columns, widths, strict=True)
+    )
+    value = jnp.where(varies, estimate((f, g), kappa, count), 0)
     return jnp.where(valid, value, jnp.nan)
+
+
+def _centred_features(x: Array, bandwidth: Array, rank: int, count: Array | None) -> Array:
+    """Return features ``(rank, n)`` of a standardised variable, each of mean zero."""
+    points = standardise(x.reshape(x.shape[0], -1), count) / bandwidth
+    features = gaussian_features(points, rank, count)
+    mean = jnp.sum(features, axis=1, keepdims=True) / row_count(count, x)
+    return _without_padding(features - mean, count)
+
+
+def gaussian_features(x: Array, rank: int, count: Array | None = None) -> Array:
+    """Return features ``(rank, n)`` of finite ``x (n, p)``, ``F^T F ~ exp(-|x_i - x_j|^2 / 2)``.
+
+    Those beyond the numerical rank of the kernel are 0, with zero derivatives.
+    """
+    rank = min(rank, x.shape[0])
+    chosen, in_span = _pivots(x, rank, count)
+    both = in_span[:, None] & in_span[None, :]
+    gram = jnp.where(both, _kernel(x[chosen], x[chosen]), jnp.eye(rank, dtype=x.dtype))
+    values = jnp.where(in_span[:, None], _kernel(x[chosen], x), 0)
+    return _without_padding(matmul(inverse_cholesky(gram), values), count)
+
+
+def _without_padding(features: Array, count: Array | None) -> Array:
+    """Return ``features (r, n)`` with 0 in the columns that are not data."""
+    mask = row_mask(count, features.shape[1])
+    return features if mask is None else jnp.where(mask[None], features, 0)
+
+
+def _pivots(x: Array, rank: int, count: Array | None) -> tuple[Array, Array]:
+    """Return indices ``(rank,)`` of rows chosen from ``x (n, p)``, and which of them are in use.
+
+    The first is the row nearest to the mean, so that the order of the rows does not matter.  It
+    ends where the largest residual is within rounding of 0: equal rows are never chosen twice.
+    """
+    x = lax.stop_gradient(x)
+    rows = x.shape[0]
+    tolerance = 64 * jnp.finfo(x.dtype).eps
+
+    def unfinished(state: tuple[Array, ...]) -> Array:
+        number, pivot, _, residual, _ = state
+        return (number < rank) & (residual[pivot] > tolerance)
+
+    def choose(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        number, pivot, chosen, residual, factor = state
+        explained = matmul(factor[:, pivot], factor)
+        column = _kernel(x[pivot][None, :], x)[0] - explained
+        column = column / jnp.sqrt(residual[pivot])
+        residual = (residual - column * column).at[pivot].set(0)
+        chosen, factor = chosen.at[number].set(pivot), factor.at[number].set(column)
+        return number + 1, jnp.argmax(residual), chosen, residual, factor
+
+    distance = jnp.sum((x - row_mean(x, count, keepdims=True)) ** 2, axis=1)
+    distance = fill_padding(distance, count, jnp.inf)
+    start: tuple[Array, ...] = (
+        jnp.zeros((), jnp.int32),
+        jnp.argmin(distance),
+        jnp.zeros(rank, distance.argmin().dtype),
+        fill_padding(jnp.ones(rows, x.dtype), count),
+        jnp.zeros((rank, rows), x.dtype),
+    )
+    number, _, chosen, _, _ = lax.while_loop(unfinished, choose, start)
+    return chosen, lax.iota(jnp.int32, rank) < number
+
+
+def _kernel(x: Array, y: Array) -> Array:
+    """Return ``exp(-|x_i - y_j|^2 / 2)`` for points ``(m, p)`` and ``(n, p)``."""
+    squared = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
+    for j in range(x.shape[1]):
+        squared = squared + (x[:, j][:, None] - y[:, j][None, :]) ** 2
+    return jnp.exp(-squared / 2)
+
+
+def _covariance(f: Array, g: Array, count: Array | None) -> Array:
+    """Return the means over the rows of products of centred features ``(r, n)`` and ``(s, n)``."""
+    return matmul(f, g.T) / row_count(count, f[0])
+
+
+def _beyond_rounding(ridge: Array) -> Array:
+    """Return ``ridge``, but at least 16 eps: below, a covariance plus ridge may not be definite."""
+    return jnp.maximum(ridge, 16 * float(jnp.finfo(ridge.dtype).eps))
+
+
+def _whiten_features(
+    features: FeaturePair, ridge: Array, count: Array | None
+) -> tuple[tuple[Array, Array], Array]:
+    """Return ``W`` with ``W (C + ridge) W^T = 1`` of each variable, and ``W_a C_ab W_b^T``."""
+    identity = jnp.eye(features[0].shape[0], dtype=ridge.dtype)
+    left, right = (inverse_cholesky(_covariance(f, f, count) + ridge * identity) for f in features)
+    return (left, right), matmul(matmul(left, _covariance(*features, count)), right.T)
+
+
+def _regularised_correlation(features: FeaturePair, kappa: Array, count: Array | None) -> Array:
+    _, cross = _whiten_features(features, _beyond_rounding(kappa), count)
+    return top_pair(cross, "svd").correlation
+
+
+def _generalised_variance(features: FeaturePair, kappa: Array, count: Array | None) -> Array:
+    """Return KGV from r x r matrices: a determinant, smooth where single rho_i are not.
+
+    With T = W_a C_ab W_b^T of `_whiten_features`, the squares of the rho_i are the eigenvalues of
+    K_a T K_b T^T, where K = W C W^T = 1 - ridge W W^T.
+    """
+    ridge = _beyond_rounding(kappa / 2)
+    maps, cross = _whiten_features(features, ridge, count)
+    identity = jnp.eye(cross.shape[0], dtype=cross.dtype)
+    kept_a, kept_b = (identity - ridge * matmul(w, w.T) for w in maps)
+    squares = matmul(matmul(kept_a, cross), matmul(kept_b, cross.T))
+    return -jnp.linalg.slogdet(identity - squares)[1] / 2
+
+
+def _first_correlation(features: FeaturePair, kappa: Array, count: Array | None) -> Array:
+    """Return KCC: rho_1 = R_a p . R_b q, its unit singular vectors p and q ``(n,)`` held fixed.
+
+    ``R p = F^T (C + ridge)^-1 F p / n = (W F)^T (W F) p / n``, as R is symmetric.
+    """
+    ridge = _beyond_rounding(kappa / 2)
+    vectors = _singular_vectors(*lax.stop_gradient((features, ridge)), count)
+    maps, _ = _whiten_features(features, ridge, count)
+    smoothed = []
+    for f, w, vector in zip(features, maps, vectors, strict=True):
+        white = matmul(w, f)
+        smoothed.append(matmul(matmul(white, vector), white) / row_count(count, vector))
+    return -jnp.log1p(-matmul(*smoothed)) / 2
+
+
+def _singular_vectors(
+    features: FeaturePair, ridge: Array, count: Array | None
+) -> tuple[Array, Array]:
+    """Return the top singular vectors ``(n,)`` of R_a R_b, by eigenvectors of both covariances.
+
+    With C = E diag(e) E^T these are F^T E e^(-1/2) / sqrt(n) times the singular vectors of
+    S_a C_ab S_b^T, S = e^(1/2) / (e + ridge) E^T; the powers of e cancel to no negative one.
+    """
+    scales, solves = [], []
+    for f in features:
+        values, vectors = symmetric_eigen(_covariance(f, f, count))
+        values = jnp.maximum(values, 0)
+        inverse = 1 / (values + ridge)
+        scales.append((jnp.sqrt(values) * inverse)[:, None] * vectors.T)
+        solves.append(matmul(vectors * inverse[None, :], vectors.T))
+    cross = _covariance(*features, count)
+    pair = top_pair(matmul(matmul(scales[0], cross), scales[1].T), "svd")
+    p = matmul(matmul(solves[0], matmul(cross, matmul(pair.v, scales[1]))), features[0])
+    q = matmul(matmul(solves[1], matmul(matmul(pair.u, scales[0]), cross)), features[1])
+    return safe_divide(p, safe_norm(p)), safe_divide(q, safe_norm(q))

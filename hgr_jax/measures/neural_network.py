@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from hgr_jax._checks import as_key, as_pair, as_scalar, check_choice, check_count
 from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
 from hgr_jax.core.numerics import row_mean, safe_divide, standard_deviation
-from hgr_jax.core.rows import first_rows, over_rows
-from hgr_jax.measures.pearson import sample_correlation
+from hgr_jax.core.rows import over_rows, row_by_row
+from hgr_jax.measures.classical import sample_correlation
 
 HIDDEN = (15, 15, 15)
 PAPER_ACTIVATIONS = ("tanh", "relu", "tanh", "tanh")
@@ -48,9 +48,9 @@ def neural(
         HGR-NN(a, b) = rho(F(a), G(b)),    (F, G) <- Adam ascent on rho(F(a), G(b))
 
     F and G are fully connected networks of the standardised variables, 1-15-15-15-1 with tanh,
-    relu, tanh and tanh, trained on all rows at once.  The result depends on the key, and on how
-    long the training goes on; it is not a maximum.  With ``hidden=(widths, None)`` b is used as it
-    is: rho(F(a), b), which sees b = F(a) only, as `sk` does in one direction.
+    relu, tanh and tanh, trained on all rows at once.  The result depends on the key and on the
+    number of steps; it is not a maximum.  With ``hidden=(widths, None)`` b is used as it is:
+    rho(F(a), b) sees b = F(a) only, as `sk` does in one direction.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)``, traced.
@@ -63,7 +63,7 @@ def neural(
         or ``"identity"``, one more than there are hidden layers; a tuple of them for either
         network, or a pair of tuples.  No network takes none.
       init: a previous fit of the same networks, traced: training goes on from its weights and
-        optimiser state (the warm start of a training loop), and ``key`` is not used.
+        optimiser state, and ``key`` is not used.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``; the same for the same key.
@@ -72,10 +72,10 @@ def neural(
       TypeError, ValueError: for other shapes, dtypes, keys or static arguments.
       ImportError: without flax or optax.
 
-    Derivatives: with respect to ``a`` and ``b``, with the networks held fixed, in both modes.
-    Were the training to end at an optimum, this would be the gradient (the envelope theorem).
-    Degenerate data: a constant ``a`` or ``b`` gives 0 with zero derivatives; NaN or infinity
-    gives NaN.  Cost: about ``steps`` times a forward and backward pass over all rows.
+    Derivatives: with respect to ``a`` and ``b``, with the networks held fixed, in both modes; at an
+    optimum this is the gradient, by the envelope theorem.  Degenerate data: a constant ``a`` or
+    ``b`` gives 0 with zero derivatives; NaN or infinity gives NaN.  Cost: about ``steps`` times a
+    forward and backward pass over all rows.
 
     Source: Grari, Lamprier & Detyniecki, "Fairness-Aware Neural Rényi Minimization for
     Continuous Features" (2020).
@@ -121,9 +121,7 @@ def neural_fit(
       a, b, key, steps, learning_rate, hidden, activations, init: as in `neural`.
 
     Returns:
-      A `NeuralFit`, a frozen pytree: ``correlation``; ``f`` and ``g``, callable on new data, of
-      zero mean and unit variance on these; ``score`` for held-out data; and the state of the
-      optimiser.
+      A `NeuralFit`, whose ``f`` and ``g`` are `NeuralTransform`.
 
     Raises:
       TypeError, ValueError, ImportError: as `neural` does.
@@ -210,7 +208,7 @@ class NeuralTransform:
         """Return values ``(n,)`` at ``x``, of as many columns as the data of the fit."""
         check_single(self.mean.shape)
         x = as_new_data(x, self.scaler.center.shape[0], self.mean.dtype)
-        return first_rows(_evaluate_network(x, self), x.shape[0])
+        return _evaluate_network(x, self)
 
 
 @jax.tree_util.register_dataclass
@@ -223,9 +221,8 @@ class NeuralFit(TransformedPair):
     optimizer_state: Any
 
 
-@over_rows(columns=1)
-def _evaluate_network(x: Array, transform: NeuralTransform, *, count: Array | None) -> Array:
-    del count  # the caller cuts the rows that are not data
+@row_by_row(columns=1)
+def _evaluate_network(x: Array, transform: NeuralTransform) -> Array:
     output = _output(transform.graph, transform.state, transform.scaler(x))
     return (output - transform.mean) * transform.scale
 
@@ -315,11 +312,7 @@ def _scaler(x: Array, count: Array | None) -> _Scaler:
     return _Scaler(center, jnp.where(spread == 0, 1, spread))
 
 
-_FUNCTIONS = {
-    "tanh": jnp.tanh,
-    "relu": jax.nn.relu,
-    "identity": lambda x: x,
-}
+_FUNCTIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "identity": lambda x: x}
 
 Layers = tuple[tuple[int, ...], tuple[str, ...]]
 """Widths and activations of a network."""
@@ -363,10 +356,7 @@ def _checked_network(hidden: Any, activations: Any) -> Layers:
 
 
 class Network(nnx.Module):
-    """A fully connected network, ``(n, p)`` to ``(n,)``.
-
-    Weights and biases start uniform over ±1/sqrt(inputs of the layer), as in the source.
-    """
+    """A fully connected network, ``(n, p)`` to ``(n,)``, with the initial weights of the source."""
 
     def __init__(
         self,

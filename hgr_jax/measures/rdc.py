@@ -1,8 +1,17 @@
-"""RDC: canonical correlation of random functions of the ranks."""
+"""RDC: canonical correlation of random functions of the ranks.
+
+The arguments of the functions are small, so that they differ from each other by the order of 1e-7
+of their size: as much as float32 rounds.  Sinusoids of one variable are therefore not evaluated.
+Their coefficients in Chebyshev polynomials, which fall off with the degree, are known (Jacobi &
+Anger) and exact in each degree: the polynomials alone are evaluated, and elimination works on the
+coefficients.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -16,17 +25,27 @@ from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_key, as_pair, as_positive, check_count, check_kernel
 from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
 from hgr_jax.core.linalg import matmul
-from hgr_jax.core.numerics import fill_padding, row_count, safe_divide, safe_norm
-from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length
-from hgr_jax.measures._random_features import (
-    WAVES,
-    Functions,
-    RandomSide,
-    best_pair,
-    chebyshev,
-    random_functions,
-)
-from hgr_jax.measures.spearman import average_ranks
+from hgr_jax.core.numerics import fill_padding, row_count, row_mean, safe_divide, safe_norm
+from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length, row_by_row
+from hgr_jax.core.solvers import CanonicalPair, top_pair
+from hgr_jax.measures.classical import average_ranks
+
+DEGREES = 16
+"""Largest degree of the Chebyshev polynomials; later coefficients are below rounding."""
+
+LARGEST_ARGUMENT = 2.0
+"""Half of the largest change of a sinusoid's argument over all ranks, for `DEGREES` to suffice."""
+
+TERMS = 11
+"""Number of terms of the series of Bessel functions, for such arguments."""
+
+DEPENDENT_NORM = 1e-7
+"""Residual share of its norm below which a function is dependent: that of ``qr`` in R."""
+
+WAVES = ("sin", "cos")
+
+Functions = str | Callable[[Array], Array]
+"""Names of functions, or one of an array, applied entry by entry."""
 
 
 def rdc(
@@ -47,12 +66,11 @@ def rdc(
     with u and v the ranks of a and b over n (their empirical copula), and the weights W of
     ``projections`` sinusoids drawn from ``N(0, (scale / (p + 1))^2)``.
 
-    With the usual scale the sinusoids span nearly the low powers of the ranks: with the default
-    ridge little beyond degree 3 counts.  ``regularization=None`` is the published code in R, whose
-    ``cancor`` leaves out each function whose residual given those before it is below 1e-7 of its
-    norm.  That keeps 3 to 5 of 20, and sees more: for ``b = (a^2 - 1/2)^2``, n = 1,000, it is 0.99
-    instead of 0.52, and for a circle 1.00 instead of 0.88.  As the number depends on the draw, so
-    does the value: take the median over ``repeats``.
+    The sinusoids span nearly the low powers of the ranks: with the default ridge little beyond
+    degree 3 counts.  ``regularization=None`` is the published code in R, which leaves out each
+    function whose residual given those before it is below 1e-7 of its norm.  That keeps 3 to 5 of
+    20, and sees more: for ``b = (a^2 - 1/2)^2``, n = 1,000, it is 0.99 instead of 0.52.  As the
+    number depends on the draw, so does the value: take the median over ``repeats``.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` (ranks column by column), traced.
@@ -72,9 +90,8 @@ def rdc(
     Raises:
       TypeError, ValueError: for other shapes or dtypes, keys or options than the above.
 
-    In float32 the rule of R holds for sinusoids of one variable, whose coefficients in polynomials
-    are known.  For several variables, other functions, or a scale above about 2 it takes 1.2e-4
-    for 1e-7, and so keeps fewer functions: use float64 there.
+    In float32 the rule of R holds for sinusoids of one variable.  For several variables, other
+    functions, or a scale above about 2 it takes 1.2e-4 for 1e-7: use float64 there.
 
     Derivatives: zero, by the options too, as ranks are piecewise constant.  Degenerate data: a
     constant ``a`` or ``b`` gives 0; NaN or infinity gives NaN, and so does a traced option that
@@ -92,9 +109,9 @@ def rdc(
     """
     a, b = as_pair(a, b)
     keys = jax.random.split(as_key(key), check_count("repeats", repeats))
-    options = _options(scale, regularization, a.dtype)
-    static = _checked_static(projections, functions)
-    return _rdc(a, b, keys, *options, **static)
+    traced, static = _checked_options(scale, regularization, projections, functions, a.dtype)
+    value: Array = _rdc(a, b, keys, traced, **static, fit=False)
+    return value
 
 
 def rdc_fit(
@@ -116,9 +133,8 @@ def rdc_fit(
       a, b, key, projections, scale, functions, regularization: as in `rdc`.
 
     Returns:
-      A `RDCFit`, a frozen pytree: ``correlation``; ``f`` and ``g``, callable on new data;
-      and ``score`` for held-out data.  With a ridge the correlation of ``f(a)`` and
-      ``g(b)`` may differ a little from ``correlation``.
+      An `RDCFit`.  With a ridge the correlation of ``f(a)`` and ``g(b)`` may differ a little from
+      ``correlation``.
 
     Raises:
       TypeError, ValueError: as `rdc` does.
@@ -131,9 +147,9 @@ def rdc_fit(
       1.000
     """
     a, b = as_pair(a, b)
-    (key,) = jax.random.split(as_key(key), 1)
-    options = _options(scale, regularization, a.dtype)
-    fit = _rdc_fit(a, b, key, *options, **_checked_static(projections, functions))
+    keys = jax.random.split(as_key(key), 1)
+    traced, static = _checked_options(scale, regularization, projections, functions, a.dtype)
+    fit: RDCFit = _rdc(a, b, keys, traced, **static, fit=True)
     f, g = (
         dataclasses.replace(side, sample=first_rows(side.sample, a.shape[0]))
         for side in (fit.f, fit.g)
@@ -141,23 +157,25 @@ def rdc_fit(
     return dataclasses.replace(fit, f=f, g=g)
 
 
-def _options(
-    scale: ArrayLike, regularization: ArrayLike | None, dtype: DTypeLike
-) -> tuple[Array, Array | None]:
+def _checked_options(
+    scale: ArrayLike,
+    regularization: ArrayLike | None,
+    projections: Any,
+    functions: Any,
+    dtype: DTypeLike,
+) -> tuple[tuple[Array, Array | None], dict[str, Any]]:
+    """Return the traced and the static options."""
     ridge = None
     if regularization is not None:
         ridge = as_positive("regularization", regularization, dtype)
-    return lax.stop_gradient((as_positive("scale", scale, dtype), ridge))
-
-
-def _checked_static(projections: Any, functions: Any) -> dict[str, Any]:
-    if not callable(functions) and functions not in WAVES:
+    traced = lax.stop_gradient((as_positive("scale", scale, dtype), ridge))
+    if callable(functions):
+        check_kernel("functions", functions)
+    elif functions not in WAVES:
         raise ValueError(
             f"functions must be 'sin', 'cos', or a function of an array; got {functions!r}."
         )
-    if callable(functions):
-        check_kernel("functions", functions)
-    return {"projections": check_count("projections", projections), "functions": functions}
+    return traced, {"projections": check_count("projections", projections), "functions": functions}
 
 
 @jax.tree_util.register_dataclass
@@ -191,7 +209,7 @@ class RDCTransform:
         if not is_traced(self, x):
             sample = pad_rows(self.sample, padded_length(rows))
             transform, size = dataclasses.replace(self, sample=sample), np.int32(rows)
-        return first_rows(_evaluate_sinusoids(x, transform, size), x.shape[0])
+        return _evaluate_sinusoids(x, transform, size)
 
 
 @jax.tree_util.register_dataclass
@@ -200,11 +218,8 @@ class RDCFit(TransformedPair):
     """A fit of RDC: ``correlation``, transformations ``f`` and ``g``, and ``score``."""
 
 
-@over_rows(columns=1)
-def _evaluate_sinusoids(
-    x: Array, transform: RDCTransform, size: Array | None, *, count: Array | None
-) -> Array:
-    del count  # the caller cuts the rows that are not data
+@row_by_row(columns=1)
+def _evaluate_sinusoids(x: Array, transform: RDCTransform, size: Array | None) -> Array:
     rows = transform.sample.shape[0] if size is None else size
     x = x.reshape(x.shape[0], -1)
 
@@ -215,51 +230,37 @@ def _evaluate_sinusoids(
         return (below + up_to + 1).astype(x.dtype) / jnp.asarray(2 * rows, x.dtype)
 
     shares = jax.vmap(share, in_axes=(1, 1), out_axes=1)(transform.sample, x)
-    features = random_functions(shares, transform.weights, transform.functions)
+    features = _random_functions(shares, transform.weights, transform.functions)
     values = matmul(features - transform.mean[None, :], transform.coefficients)
     polynomials = transform.polynomials
-    values = values + polynomials[0] + matmul(chebyshev(shares[:, 0]), polynomials[1:])
+    values = values + polynomials[0] + matmul(_chebyshev(shares[:, 0]), polynomials[1:])
     return jnp.where(jnp.all(jnp.isfinite(x), axis=1), values, jnp.nan)
 
 
-@over_rows(columns=2, static=("projections", "functions"))
+@over_rows(columns=2, static=("projections", "functions", "fit"))
 def _rdc(
     a: Array,
     b: Array,
     keys: Array,
-    scale: Array,
-    regularization: Array | None,
+    options: tuple[Array, Array | None],
     *,
     projections: int,
     functions: Functions,
+    fit: bool,
     count: Array | None,
-) -> Array:
-    (a, b), count = _padded((a, b), count)
-    shares = _shares(a, count), _shares(b, count)
-
-    def once(key: Array) -> Array:
-        weights = _weights(key, shares, scale, projections)
-        return best_pair(shares, weights, regularization, functions, count)[0].correlation
-
-    return jnp.median(lax.map(once, keys))  # one after the other, to save memory
-
-
-@over_rows(columns=2, static=("projections", "functions"))
-def _rdc_fit(
-    a: Array,
-    b: Array,
-    key: Array,
-    scale: Array,
-    regularization: Array | None,
-    *,
-    projections: int,
-    functions: Functions,
-    count: Array | None,
-) -> RDCFit:
+) -> Any:
+    """Return the median over the keys, or the fit of the first."""
     padded, number = _padded((a, b), count)
     shares = _shares(padded[0], number), _shares(padded[1], number)
-    weights = _weights(key, shares, scale, projections)
-    pair, sides = best_pair(shares, weights, regularization, functions, number)
+    scale, regularization = options
+
+    def draw(key: Array) -> tuple[_Arrays, CanonicalPair, _Sides]:
+        weights = _weights(key, shares, scale, projections)
+        return weights, *_best_pair(shares, weights, regularization, functions, number)
+
+    if not fit:  # one after the other, to save memory
+        return jnp.median(lax.map(lambda key: draw(key)[1].correlation, keys))
+    weights, pair, sides = draw(keys[0])
     f, g = (
         _transform(x, w, side, direction, functions, count)
         for x, w, side, direction in zip((a, b), weights, sides, (pair.u, pair.v), strict=True)
@@ -271,8 +272,7 @@ def _padded(columns: tuple[Array, Array], count: Array | None) -> tuple[tuple[Ar
     """Pad the columns under `jax.jit` as well, and count the rows that are data.
 
     What rounding leaves of the smallest directions depends on the shape that LAPACK is given, and
-    with so small a ridge the value depends on it in float32.  (A count that XLA knows, it would
-    round otherwise.)
+    so does the value in float32.  (A count that XLA knows, it would round otherwise.)
     """
     if count is not None:
         return columns, count
@@ -305,7 +305,7 @@ def _weights(
 def _transform(
     x: Array,
     weights: Array,
-    side: RandomSide,
+    side: _Side,
     direction: Array,
     functions: Functions,
     count: Array | None,
@@ -320,3 +320,256 @@ def _transform(
         matmul(side.polynomials, unit),
         functions,
     )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Side:
+    """Functions of one variable, made of its random ones, that canonical correlation combines.
+
+    Attributes:
+      directions: ``(k, k)``, coordinates in an orthonormal basis.
+      polynomials: ``(17, k)``, their coefficients in Chebyshev polynomials of ``2 u - 1``...
+      loadings: ``(k, k)``, ...and in the random functions; one of the two is 0.
+      mean: ``(k,)``, of the random functions.
+    """
+
+    directions: Array
+    polynomials: Array
+    loadings: Array
+    mean: Array
+
+
+_Sides = tuple[_Side, _Side]
+_Arrays = tuple[Array, Array]
+"""One array of either variable."""
+
+
+def _best_pair(
+    shares: _Arrays,
+    weights: _Arrays,
+    regularization: Array | None,
+    functions: Functions,
+    count: Array | None,
+) -> tuple[CanonicalPair, _Sides]:
+    """Return the top canonical pair of both variables' random functions, and its two sides.
+
+    ``shares (n, p)`` are ranks over n; ``weights (p + 1, k)`` have those of 1 last.
+    """
+
+    def by_values() -> tuple[Array, _Sides]:
+        features = [
+            _random_functions(u, w, functions) for u, w in zip(shares, weights, strict=True)
+        ]
+        means = [row_mean(f, count) for f in features]
+        for _ in range(2):  # rounding of the mean would be common to both variables
+            features = [fill_padding(f - row_mean(f, count)[None, :], count) for f in features]
+        f, g = (jnp.where(jnp.any(u != u[:1]), f, 0) for u, f in zip(shares, features, strict=True))
+        if regularization is None:
+            return _independent_functions((f, g), means, count)
+        return _principal_directions((f, g), means, regularization, count)
+
+    def by_coefficients() -> tuple[Array, _Sides]:
+        assert isinstance(functions, str)
+        return _independent_sinusoids(shares, weights, functions, count)
+
+    one_each = all(u.shape[1] == 1 for u in shares)
+    if regularization is not None or callable(functions) or not one_each:
+        cross, sides = by_values()
+    else:
+        cross, sides = lax.cond(_has_expansion(weights), by_coefficients, by_values)
+    finite = jnp.all(jnp.isfinite(cross))
+    pair = top_pair(jnp.where(finite, cross, 0), "svd")
+    value = jnp.where(finite, jnp.minimum(pair.correlation, 1), jnp.nan)
+    return dataclasses.replace(pair, correlation=value), sides
+
+
+def _random_functions(shares: Array, weights: Array, functions: Functions) -> Array:
+    """Return functions of random combinations of ranks and 1, ``(n, k)``."""
+    arguments = matmul(shares, weights[:-1]) + weights[-1][None, :]
+    if not callable(functions):
+        return {"sin": jnp.sin, "cos": jnp.cos}[functions](arguments)
+    values = jnp.asarray(functions(arguments), arguments.dtype)
+    if values.shape != arguments.shape:
+        raise ValueError(
+            f"functions must return an array of the shape of its argument, {arguments.shape};"
+            f" got shape {values.shape}."
+        )
+    return values
+
+
+def _has_expansion(weights: _Arrays) -> Array:
+    """Return whether the coefficients of all sinusoids are exact to rounding."""
+    return jnp.all(jnp.stack([jnp.max(jnp.abs(w[0])) for w in weights]) <= 2 * LARGEST_ARGUMENT)
+
+
+def _independent_sinusoids(
+    shares: _Arrays, weights: _Arrays, wave: str, count: Array | None
+) -> tuple[Array, _Sides]:
+    """Return the cross moments ``(k, k)`` of both sides' independent sinusoids, and the sides.
+
+    The ``weights (2, k)`` keep to `_has_expansion`.
+    """
+    functions = []
+    for u in shares:
+        values = _chebyshev(u[:, 0])
+        mean = row_mean(values, count)
+        # Rounding of the mean would make functions of a constant.
+        centred = jnp.where(jnp.any(u != u[:1]), fill_padding(values - mean[None, :], count), 0)
+        functions.append((centred / jnp.sqrt(row_count(count, u)), mean))
+    (f, f_mean), (g, g_mean) = functions
+
+    def side(second_moments: Array, mean: Array, w: Array) -> tuple[Array, _Side]:
+        triangle, transform = _orthonormalised(second_moments)
+        of_random = matmul(triangle, _chebyshev_coefficients(w, wave))
+        basis, exists, _ = _independent_columns(of_random, DEPENDENT_NORM)
+        polynomials = matmul(transform.T, basis)
+        whole = jnp.concatenate([-matmul(mean[None, :], polynomials), polynomials])
+        nothing = jnp.zeros((w.shape[1], w.shape[1]), w.dtype)
+        return polynomials, _Side(jnp.diag(exists), whole, nothing, jnp.zeros_like(w[0]))
+
+    moments = jnp.stack([matmul(x.T, x) for x in (f, g)])
+    # Both at once, as there is half as much to compile then.
+    mapped = jax.vmap(side)(moments, jnp.stack([f_mean, g_mean]), jnp.stack(weights))
+    (left, first), (right, second) = (jax.tree.map(lambda x, i=i: x[i], mapped) for i in (0, 1))
+    return matmul(matmul(left.T, matmul(f.T, g)), right), (first, second)
+
+
+def _independent_functions(
+    features: _Arrays, means: Sequence[Array], count: Array | None
+) -> tuple[Array, _Sides]:
+    """Return `_independent_sinusoids` of any functions, by their centred values ``(n, k)``.
+
+    In float32 a residual of rounding counts as dependent.
+    """
+    parts = jnp.stack(_triangles(*features))
+    k, dtype = parts.shape[2], parts.dtype
+    tolerance = max(DEPENDENT_NORM, 1000 * float(jnp.finfo(dtype).eps))
+    bases, exists, loadings = jax.vmap(lambda part: _independent_columns(part, tolerance))(parts)
+    loadings = loadings * jnp.sqrt(row_count(count, features[0]))
+    nothing = jnp.zeros((DEGREES + 1, k), dtype)
+    first, second = (
+        _Side(jnp.diag(exists[i]), nothing, loadings[i], mean) for i, mean in enumerate(means)
+    )
+    return matmul(bases[0].T, bases[1]), (first, second)
+
+
+def _principal_directions(
+    features: _Arrays, means: Sequence[Array], regularization: Array, count: Array | None
+) -> tuple[Array, _Sides]:
+    """Return cross moments of the principal directions of either variable, shrunk, and the sides.
+
+    The ridge is so far below the variances that float32 would lose it in a Gram matrix: the data
+    themselves are factorised.
+    """
+    sides = []
+    for part, mean in zip(_triangles(*features), means, strict=True):
+        left, size, right = jnp.linalg.svd(part, full_matrices=False)
+        ridged = size[0] * jnp.sqrt(safe_divide(size, size[0]) ** 2 + regularization)
+        inverse = safe_divide(1, ridged)
+        directions = left * (size * inverse)[None, :]
+        loadings = right.T * inverse[None, :] * row_count(count, features[0]) ** 0.5
+        nothing = jnp.zeros((DEGREES + 1, size.shape[0]), size.dtype)
+        sides.append(_Side(directions, nothing, loadings, mean))
+    return matmul(sides[0].directions.T, sides[1].directions), (sides[0], sides[1])
+
+
+def _triangles(f: Array, g: Array) -> _Arrays:
+    """Return ``f`` and ``g (n, k)`` in a basis that they share."""
+    triangle = jnp.linalg.qr(jnp.concatenate([f, g], axis=1), mode="r")
+    first, second = jnp.split(triangle, 2, axis=1)
+    return first, second
+
+
+def _chebyshev(u: Array) -> Array:
+    """Return Chebyshev polynomials of degrees 1 to 16 of ``2 u - 1``, ``(n, 16)``."""
+    t = 2 * u - 1
+    values = [jnp.ones_like(t), t]
+    while len(values) <= DEGREES:
+        values.append(2 * t * values[-1] - values[-2])
+    return jnp.stack(values[1:], axis=1)
+
+
+def _chebyshev_coefficients(weights: Array, wave: str) -> Array:
+    """Return coefficients ``(16, k)`` of ``wave(w u + c)`` in Chebyshev polynomials of ``2 u - 1``.
+
+    Those of ``sin(phi + v t)`` are ``2 J_j(v) sin(phi + j pi / 2)``, with Bessel functions J.
+    """
+    v = jnp.clip(weights[0] / 2, -LARGEST_ARGUMENT, LARGEST_ARGUMENT)
+    phase = weights[1] + weights[0] / 2
+    quarters = jnp.stack([jnp.sin(phase), jnp.cos(phase), -jnp.sin(phase), -jnp.cos(phase)])
+    degrees = range(1, DEGREES + 1)
+    series = jnp.zeros((DEGREES, v.shape[0]), v.dtype)
+    for m in reversed(range(TERMS)):
+        term = [1 / (math.factorial(m) * math.factorial(m + j)) for j in degrees]
+        series = series * -((v[None, :] / 2) ** 2) + np.array(term, v.dtype)[:, None]
+    powers = jnp.cumprod(jnp.broadcast_to(v[None, :] / 2, series.shape), axis=0)
+    shift = WAVES.index(wave)
+    return 2 * powers * series * quarters[np.array([(j + shift) % 4 for j in degrees])]
+
+
+def _orthonormalised(s: Array) -> tuple[Array, Array]:
+    """Return ``R``, upper triangular, and ``W``, lower, with ``R = W S`` and ``W S W^T = 1``.
+
+    Of functions with second moments ``S (d, d)``, W makes orthonormal ones, and R holds the
+    coordinates of the former in these.  Rows of functions that depend on those before are 0.
+    """
+    size = s.shape[0]
+    index = lax.iota(jnp.int32, size)[:, None]
+    least = 100 * jnp.finfo(s.dtype).eps * jnp.max(jnp.diagonal(s))
+
+    def step(j: Array, rows: Array) -> Array:
+        row, column, pivot = rows[j][None, :], rows[:, j][:, None], rows[j, j]
+        usable = pivot > least
+        safe = jnp.where(usable, pivot, 1)
+        below = rows - jnp.where(usable, column / safe, 0) * row
+        own = jnp.where(usable, row / jnp.sqrt(safe), 0)
+        return jnp.where(index > j, below, jnp.where(index == j, own, rows))
+
+    rows = lax.fori_loop(0, size, step, jnp.concatenate([s, jnp.eye(size, dtype=s.dtype)], axis=1))
+    return jnp.triu(rows[:, :size]), rows[:, size:]
+
+
+def _independent_columns(g: Array, tolerance: float) -> tuple[Array, Array, Array]:
+    """Return orthonormal columns ``(m, k)`` that span those of ``g``, by Householder reflections.
+
+    One after the other; a column whose residual is less than ``tolerance`` of its norm is passed
+    over, as by LINPACK's modified ``dqrdc2``.  Rows of ``g`` that fall off keep their digits.
+
+    Returns:
+      The columns, 0 from the rank on; 1 where they are not 0, ``(k,)``; and loadings ``(k, k)``,
+      with which the columns are ``g @ loadings``.
+    """
+    m, k = g.shape
+    scale = jnp.max(jnp.abs(g), axis=0)
+    g = safe_divide(g, scale[None, :])
+    norms = jnp.sqrt(jnp.sum(g**2, axis=0))
+    index, places = lax.iota(jnp.int32, m), lax.iota(jnp.int32, k)
+    width = max(m, k)
+
+    def step(j: Array, state: Any) -> Any:
+        g, q, loadings, rank = state
+        column = g[:, j]
+        rest = jnp.where(index >= rank, column, 0)
+        norm = jnp.sqrt(jnp.sum(rest**2))
+        usable = (norm > tolerance * norms[j]) & (rank < m)
+        pivot = jnp.sum(jnp.where(index == rank, rest, 0))
+        diagonal = jnp.where(pivot < 0, norm, -norm)
+        v = jnp.where(usable, rest - jnp.where(index == rank, diagonal, 0), 0)
+        v = safe_divide(v, jnp.sqrt(jnp.sum(v**2)))
+        before = jnp.pad(jnp.where(index < rank, column, 0), (0, width - m))
+        own = (places == j).astype(g.dtype) - matmul(loadings, before)
+        own = jnp.where(usable, safe_divide(own, diagonal), 0)
+        here = (lax.iota(jnp.int32, width) == rank).astype(g.dtype)
+        return (
+            g - 2 * v[:, None] * matmul(v, g)[None, :],
+            q - 2 * matmul(q, v)[:, None] * v[None, :],
+            loadings + own[:, None] * here[None, :],
+            rank + usable.astype(rank.dtype),
+        )
+
+    start = (g, jnp.eye(m, dtype=g.dtype), jnp.zeros((k, width), g.dtype), jnp.int32(0))
+    _, q, loadings, rank = lax.fori_loop(0, k, step, start)
+    exists = (places < rank).astype(g.dtype)
+    basis = jnp.pad(q, [(0, 0), (0, max(k - m, 0))])[:, :k] * exists[None, :]
+    return basis, exists, safe_divide(loadings[:, :k], scale[:, None])

@@ -38,10 +38,6 @@ def sk(
     functional relations, ``b = f(a)`` or ``a = g(b)``, in either direction, and never exceeds
     `kb` at the same degrees.  With several variables on a side, "plain" means linear.
 
-    The least squares are solved in an orthonormal basis, where the solution is a projection; it
-    equals ``jnp.linalg.lstsq`` on the centred kernel wherever that is well conditioned, and
-    remains exact, with finite derivatives, where it is not.
-
     Args:
       a, b, weights, given, given_degree: as in `kb`.
       d: kernel of either variable, static: a degree (int >= 1), or a hashable callable
@@ -81,10 +77,8 @@ def sk_fit(
       a, b, d, weights: as in `sk`.
 
     Returns:
-      A `SKFit`: as the result of `kb_fit`, with ``direction`` (0 where ``b`` is explained by
-      ``f(a)``, 1 where ``a`` is explained by ``g(b)``) and ``explains``, the same in words.  The
-      other transformation is linear.  With a callable d, ``alpha`` and ``beta`` hold the
-      coefficients on its features and, last, on the variable itself.
+      An `SKFit`, in which one transformation is linear.  With a callable d, ``alpha`` and ``beta``
+      hold the coefficients on its features and, last, on the variable itself.
 
     Raises:
       TypeError, ValueError: as `sk` does; ``status`` says what is wrong with values.

@@ -9,7 +9,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from hgr_jax.core.canonical import PreparedPair
-from hgr_jax.core.kernels import KernelLike, check_given, check_two_kernels
+from hgr_jax.core.kernels import KernelLike, check_two_kernels
 from hgr_jax.core.modes import SpectrumFit, correlations_of_modes, fit_modes, total_correlation
 from hgr_jax.core.partial import prepare_given
 from hgr_jax.core.rows import over_rows
@@ -30,9 +30,9 @@ def spectrum(
         sigma_i = max over alpha, beta of rho(P_a^h alpha, P_b^k beta)
 
     with both polynomials not correlated with those of the modes before; P_x^d are the monomials of
-    x up to total degree d.  ``sigma_1`` is `kb`.  With M the mean products of two orthonormal
-    bases, sigma are its singular values.  A bivariate normal pair of correlation rho has
-    sigma_i = |rho|^i in the population.
+    x up to total degree d.  ``sigma_1`` is `kb`; all of them are the singular values of M, the mean
+    products of two orthonormal bases.  A bivariate normal pair of correlation rho has sigma_i =
+    |rho|^i in the population.
 
     Args:
       a, b, h, k, weights, given, given_degree: as in `kb`.
@@ -46,16 +46,15 @@ def spectrum(
 
     Derivatives: with respect to ``a``, ``b`` and ``weights``, forward and reverse, of every order
     where the values are distinct and above 0.  Where some tie, the first derivatives are one of
-    their limits nearby (symmetric functions of the values have their own derivative); where one is
-    0, its derivative is 0.  For a penalty on all of them see `total`.
+    their limits nearby; where one is 0, its derivative is 0.  For a penalty on all of them see
+    `total`.
 
     Degenerate data: m distinct values support m - 1 modes, the others are 0 up to rounding; a
     constant gives 0 throughout; NaN or infinity gives NaN.  The sample values are biased upward,
     the small ones most: between independent variables all are of the size of 1 / sqrt(n).  In a
     batch of `jax.vmap`, values far below the largest have fewer digits.
 
-    Cost: as `kb`, and the SVD of an h x k matrix.  A gradient takes another pass over the
-    products of the bases.
+    Cost: as `kb`.  A gradient takes another pass over the products of the bases.
 
     Source: Hotelling, "Relations between two sets of variates" (1936); Lancaster, "The structure of
     bivariate distributions" (1958); Huang, Makur, Wornell & Zheng, "Universal features for
@@ -86,9 +85,8 @@ def total(
         total = sqrt( sum_i sigma_i^2 / r ),   sum_i sigma_i^2 = ||M||_F^2,
 
     with sigma the `spectrum` and r how many there are.  It is 0 exactly where `kb` is, at most
-    `kb`, and at least ``kb / sqrt(r)``.  As a penalty (`hgr_jax.fairness.Penalty` takes it as a
-    function) it has a derivative also where the first two modes tie, and pushes all of them down
-    at once, where `kb` pushes the largest.
+    `kb`, and at least ``kb / sqrt(r)``.  As a penalty (`hgr_jax.fairness.Penalty`) it has a
+    derivative also where the first two modes tie, and pushes all of them down at once.
 
     Args:
       a, b, h, k, weights, given, given_degree: as in `kb`.
@@ -132,19 +130,14 @@ def spectrum_fit(
 ) -> SpectrumFit:
     """Fit all modes: their correlations, their transformations, and the regression they give.
 
-    Degenerate data, cost and source as in `spectrum`, whose values are the
-    ``correlations``.
+    Degenerate data, cost and source as in `spectrum`, whose values are the ``correlations``.
 
     Args:
       a, b, h, k, weights, given, given_degree: as in `spectrum`.
 
     Returns:
-      A `SpectrumFit`, a frozen pytree: ``correlations``; ``f`` and ``g``, callable on new data, to
-      ``(n, r)``, of which ``f[i]`` is the transformation of mode i; ``total``;
-      ``mutual_information`` under the normal model; ``predict``, the regression of b on a;
-      ``degrees``, ``status`` and ``message``.  Differentiable, the transformations wherever the
-      correlations are distinct and above 0.  With ``given`` they take c too: ``f(a, given=c)``,
-      ``predict(a, given=c)``.
+      A `SpectrumFit`, differentiable; its transformations wherever the correlations are distinct
+      and above 0.  With ``given`` they take c too: ``f(a, given=c)``, ``predict(a, given=c)``.
 
     Raises:
       TypeError, ValueError: as `spectrum` does; ``status`` says what is wrong with values.
@@ -169,10 +162,8 @@ def _estimate_modes(
     weights: ArrayLike | None,
 ) -> Any:
     """Check the arguments, and return a function of the prepared pair."""
-    (a, b, w), checked = check_two_kernels(*data, *kernels, weights)
-    c, given_degree = check_given(*conditioning, a)
-    static = checked["h"], checked["k"], given_degree
-    return _of_modes(a, b, w, c, kernels=static, of_pair=of_pair)
+    columns, static = check_two_kernels(data, kernels, weights, conditioning)
+    return _of_modes(*columns, kernels=static, of_pair=of_pair)
 
 
 @over_rows(columns=4, static=("kernels", "of_pair"), weights=2)
@@ -182,7 +173,7 @@ def _of_modes(
     weights: Array | None,
     given: Array | None,
     *,
-    kernels: tuple[KernelLike, KernelLike, KernelLike],
+    kernels: tuple[KernelLike, ...],
     of_pair: Callable[[PreparedPair], Any],
     count: Array | None,
 ) -> Any:

@@ -43,8 +43,7 @@ def memberships(codes: NDArray[Any], count: int) -> NDArray[np.bool_]:
 def inverse_choleskies(s: Floats, least: Floats | float = ROUNDING_PIVOT) -> tuple[Floats, Floats]:
     """Return the inverse Cholesky factors of ``s (d, d, ...)``, and their pivots ``(d, ...)``.
 
-    A pivot of at most ``least`` (a number, or ``(d, ...)``) depends on the rows before it: it is 0,
-    and so is its row of the factor.
+    A pivot of at most ``least`` is 0, and so is its row: the function depends on those before it.
     """
     size = len(s)
     identity = np.eye(size).reshape(size, size, *[1] * (s.ndim - 2))
@@ -67,25 +66,32 @@ def orthonormalising_maps(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return maps that make features orthonormal in order, from their moments ``(d, d, ...)``.
 
-    Args:
-      moments: mean products of the features.
-      norms: ``(d, ...)``, squares that the least variances are relative to.
-      least: share of its norm below which the residual of a feature, given those before it, is
-        rounding; its row of the map is 0.
-
-    Returns:
-      Lower triangular maps ``(d, d, ...)``, and which features ``(d, ...)`` are not dependent.
+    The maps are lower triangular; with them, which features are independent.  The residual of a
+    feature is rounding, and its row 0, below the share ``least`` of its ``norms (d, ...)``, a
+    square.
     """
     each = np.arange(len(moments))
-    variance = moments[each, each]
-    clear = variance > least * norms
-    both = clear[:, None] & clear[None, :]
-    scale = np.sqrt(np.where(clear, variance, 1))
-    identity = np.eye(len(moments)).reshape(*both.shape[:2], *[1] * (moments.ndim - 2))
-    correlation = np.where(both, moments / scale[:, None] / scale[None, :], identity)
-    inverse, pivots = inverse_choleskies(correlation, least * norms / scale**2)
+    clear = moments[each, each] > least * norms
+    inverse, pivots = _inverse_of_clear(moments, clear, least * norms)
     alive = clear & (pivots > 0)
-    return np.where(alive[:, None] & alive[None, :], inverse / scale[None, :], 0), alive
+    return np.where(alive[:, None] & alive[None, :], inverse, 0), alive
+
+
+def _inverse_of_clear(
+    covariance: Floats, clear: NDArray[np.bool_], least: Floats | float = 0.0
+) -> tuple[Floats, Floats]:
+    """Return `inverse_choleskies` of features that are ``clear (d, ...)``, and their pivots.
+
+    The pivots are those of the correlations, while ``least`` is a variance.
+    """
+    each = np.arange(len(covariance))
+    variance = np.where(clear, covariance[each, each], 1)
+    scale = np.sqrt(variance)
+    identity = np.eye(len(each)).reshape(len(each), len(each), *[1] * (clear.ndim - 1))
+    both = clear[:, None] & clear[None, :]
+    correlation = np.where(both, covariance / scale[:, None] / scale[None, :], identity)
+    inverse, pivots = inverse_choleskies(correlation, least / variance)
+    return inverse / scale[None, :], pivots
 
 
 def orthonormalise(
@@ -96,14 +102,12 @@ def orthonormalise(
 ) -> tuple[Floats, Floats]:
     """Return the residuals of ``functions (d, n)`` given others, made orthonormal in order.
 
+    Also the maps ``(d, d)`` that make them of the residuals.
+
     Args:
-      functions: at n rows.
       shares: ``(n,)``, weights of the rows, of sum 1.
       conditioning: ``(r, n)``, orthonormal; None for the constant.
       least: share of a function's mean square below which its residual is rounding, and set to 0.
-
-    Returns:
-      The functions ``(d, n)``, and the maps ``(d, d)`` that make them of the residuals.
     """
     z = np.ones((1, len(shares))) if conditioning is None else conditioning
     residual = functions - ((functions * shares) @ z.T) @ z
@@ -117,10 +121,7 @@ def orthonormalise(
 
 
 def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
-    """Return residuals of ``f (d, n)`` given orthonormal ``basis (r, n)``, orthonormal in order.
-
-    Those that are only rounding are left out.
-    """
+    """Return residuals of ``f (d, n)`` given orthonormal ``basis (r, n)``, made orthonormal."""
     rows = f.shape[1]
     w = np.ones(rows) if weights is None else weights
     shares = w / w.sum()
@@ -156,14 +157,10 @@ def whitenings(
     variance, square = covariance[each, each], moments[1 + each, 1 + each]
     in_span = np.broadcast_to(in_span, variance.shape)
     used = in_span & (variance > ROUNDING_PIVOT * square)
-    both = used[:, None] & used[None, :]
-    scale = np.sqrt(np.where(used, variance, 1))
-    covariance = np.where(both, covariance, 0) / scale[:, None] / scale[None, :]
-    identity = np.eye(len(mean)).reshape(*both.shape[:2], *[1] * total.ndim)
-    inverse, pivots = inverse_choleskies(np.where(both, covariance, identity))
+    inverse, pivots = _inverse_of_clear(covariance, used)
     pivots *= np.where(used, variance / np.where(square > 0, square, 1), 1)
     pivots = np.where(in_span & ~used, 0, pivots)
-    inverse = np.where(both, inverse / scale[None, :], 0)
+    inverse = np.where(used[:, None] & used[None, :], inverse, 0)
     return mean, inverse, np.where(sound, pivots.min(axis=0, initial=1), 0)
 
 
@@ -172,10 +169,8 @@ def whitened_blocks(
 ) -> Floats:
     """Return ``W_a (cross - mean_a mean_b^T) W_b^T`` for every pair, ``(r, s, N)``.
 
-    Args:
-      cross: ``(r, s, N)``, mean products of the features of the two sides.
-      left, right: means ``(r, N)`` and maps ``(r, r, N)``, or ``(r, N)`` for diagonal ones, of
-        each side over the pair's rows.
+    ``left`` and ``right`` are means ``(r, N)`` and maps ``(r, r, N)``, or ``(r, N)`` for diagonal
+    ones, of each side over the pair's rows.
     """
     (mean_a, map_a), (mean_b, map_b) = left, right
     m: Floats = cross - mean_a[:, None] * mean_b[None, :]
@@ -188,11 +183,8 @@ def top_correlations(
 ) -> Floats:
     """Return HGR of every whitened block ``(r, s, N)``, of kernels of its own degrees, ``(N,)``.
 
-    Args:
-      m: blocks, first features first.
-      degrees: ``(N, 2)``, number of features of each side in its kernel.
-      linear: ``(N, 2)``, number of features that span its linear functions.
-      single: HGR-SK, with one side linear, instead of HGR-KB.
+    ``degrees (N, 2)`` and ``linear (N, 2)`` count the leading features of each side that span its
+    kernel and its linear functions; ``single`` asks for HGR-SK.
     """
 
     def top(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
@@ -236,9 +228,9 @@ def _leading_blocks(m: Floats, rows: NDArray[np.intp], columns: NDArray[np.intp]
 
 
 def top_singular_triples(m: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the largest singular value ``(N,)`` of blocks ``(r, s, N)``, and its vectors.
+    """Return the largest singular value ``(N,)`` of blocks ``(r, s, N)``, and its unit vectors.
 
-    The vectors are ``(r, N)`` and ``(s, N)``, of unit length; what is not finite counts as 0.
+    The vectors are ``(r, N)`` and ``(s, N)``; what is not finite counts as 0.
     """
     if not m.size:
         return np.zeros(m.shape[2]), np.zeros(m.shape[::2]), np.zeros(m.shape[1:])

@@ -45,11 +45,9 @@ class Polynomials:
 
         p_{j+1} = step_j (((x - diagonal_j) p_j - coupling_j p_{j-1}) - sum_i correction_ji p_i).
 
-    Attributes:
-      center, scale: ``(c,)``.
-      diagonal, coupling, step: ``(d, c)``.
-      correction: ``(d, d, c)``, of few columns other than 0: see `careful`.
-      in_span: ``(d, c)``, directions that the data support.
+    ``center`` and ``scale`` are ``(c,)``; ``diagonal``, ``coupling``, ``step`` and ``in_span``,
+    directions that the data support, ``(d, c)``; ``correction`` is ``(d, d, c)``, of few columns
+    other than 0.
     """
 
     center: Floats
@@ -147,14 +145,10 @@ def stieltjes(
     Args:
       points: finite, also where the weight is 0.
       weights: ``(c, n)`` or ``(1, n)``, of sum 1 (or 0).
-      degree: of the last polynomial.
       tolerance: relative norm below which a direction is rounding: it and all later ones are
         dead, and not normalised.
       passes: largest number of reorthogonalisations of a polynomial.
       center: ``(c,)``; None for the mean.
-
-    Returns:
-      The recurrences, and values ``(d + 1, c, n)``.
     """
     columns, rows = points.shape
     if center is None:
@@ -210,10 +204,9 @@ def polynomials_at(x: Floats, weights: Floats, degree: int) -> Floats:
 
 
 def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -> Floats:
-    """Return an indicator of each level that occurs, ``(levels, n)``.
+    """Return an indicator of each level that occurs, ``(levels, n)``; with 1 they are orthonormal.
 
-    With the constant added they are orthonormal.  If all codes are levels, their sum times the
-    roots of the shares is 0: there is one direction less than levels.
+    If all codes are levels, their sum times the roots of the shares is 0: one direction is dead.
     """
     members = memberships(codes, count)
     share = members @ weights
@@ -223,12 +216,9 @@ def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -
 
 @dataclasses.dataclass(frozen=True)
 class PolynomialPair:
-    """Orthonormal polynomials of both variables, as many as each has directions for.
+    """Orthonormal functions ``[1, f_1 .. , g_1 .. ] (m, n)`` of both variables.
 
-    Attributes:
-      functions: ``[1, f_1 .. , g_1 .. ]``, ``(m, n)``.
-      directions: number of f and number of g.
-      shares: weights ``(n,)``, of sum 1, with which the functions are orthonormal.
+    ``directions`` are the numbers of f and of g; ``shares (n,)`` the weights, of sum 1.
     """
 
     functions: Floats
@@ -274,10 +264,7 @@ def _functions_at(x: Floats, shares: Floats, kernel: KernelLike) -> Floats:
 def fit_pair(
     a: Floats, b: Floats, weights: Floats, kernels: tuple[KernelLike, KernelLike]
 ) -> PolynomialPair:
-    """Return orthonormal functions of finite ``a`` and ``b (n,)``, with weights that are not all 0.
-
-    The indicators of a category sum to 1: one of them becomes 0.
-    """
+    """Return orthonormal functions of finite ``a`` and ``b (n,)``, weights not all 0."""
     shares = np.asarray(weights, np.float64)
     shares = shares / shares.sum()
     f, g = (_functions_at(x, shares, kernel) for x, kernel in zip((a, b), kernels, strict=True))

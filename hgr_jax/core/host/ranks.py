@@ -161,12 +161,8 @@ def _log_orders(counts: Integers) -> float:
 class _Levels(NamedTuple):
     """The levels of a column with ties.
 
-    Attributes:
-      codes: ``(n,)``, the level of every row.
-      rank, share: of each level.
-      heaviest: of each level, its largest weight of a row, as of `in_effective_rows`.
-      rows: effective number of rows.
-      log_orders: as of a `RankedColumn`.
+    ``codes (n,)`` is the level of every row; ``rank``, ``share`` and ``heaviest``, its largest
+    weight of a row as of `in_effective_rows`, are those of each level.
     """
 
     codes: Integers
@@ -218,10 +214,7 @@ def effective_row_count(rows: int, weights: Floats | None) -> float:
 
 @functools.lru_cache(maxsize=16)
 def untied(rows: int) -> Floats:
-    """Return Gram's polynomials of untied ranks, ``(16, 2 rows - 1)``: at and between all ranks.
-
-    ``rows`` is more than 16.
-    """
+    """Return Gram's polynomials, ``(16, 2 rows - 1)``, at and between more than 16 untied ranks."""
     x = (np.arange(2 * rows - 1) + 1) / rows - 1
     degrees = np.arange(1, LARGEST_DEGREE + 1)
     coupling = degrees / rows * np.sqrt((rows**2 - degrees**2) / (4 * degrees**2 - 1))
@@ -268,15 +261,8 @@ def reliable_degree(f: Floats, rows: float, heaviest: Floats) -> tuple[int, floa
 
     Without ties ``L = max sum_j f_j^2`` over the rows is at most ``(d + 1)^2 - 1``.  With an L of r
     times that, n rows have the effect of n / r untied ones, and of n / r^2 beside another such
-    column: this must be at least `MIN_EFFECTIVE_ROWS`, or n.
-
-    Args:
-      f: polynomials at n points.
-      rows: the effective number of rows.
-      heaviest: at each point, the largest weight of a row, as of `in_effective_rows`.
-
-    Returns:
-      The degree, 0 where not even the first is reliable, and its 1 / r.
+    column: this must be at least `MIN_EFFECTIVE_ROWS`, or n.  The degree is 0 where not even the
+    first is reliable; its 1 / r comes second.
     """
     degrees = np.arange(1, len(f) + 1)
     largest = np.max(np.cumsum(f**2, axis=0) * heaviest, axis=1, initial=0)

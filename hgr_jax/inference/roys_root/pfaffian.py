@@ -44,9 +44,9 @@ _CHUNK = 1 << 17
 class Roots:
     """The double Wishart problem of p <= q dimensions, for each of D numbers of rows n > p + q.
 
-    ``a`` and every other array have D columns: ``diagonal`` and ``off_diagonal`` hold the
-    recurrence of pi_0, ..., pi_{p-2}, ``chain`` the entries of the matrix at 1, ``nodes`` and
-    ``weights`` the Gauss rule of weight (1-s)^a on (0, 1), of total mass 1.
+    Arrays have D columns: ``diagonal`` and ``off_diagonal`` hold the recurrence of pi_0, ...,
+    pi_{p-2}, ``chain`` the entries of the matrix at 1, ``nodes`` and ``weights`` the Gauss rule of
+    weight (1-s)^a on (0, 1), of total mass 1.
     """
 
     p: int

@@ -1,4 +1,4 @@
-"""Distance correlation: over all pairs of rows, or by sorting."""
+"""Distance covariance of two variables by sorting, in O(n log n)."""
 
 from __future__ import annotations
 
@@ -8,129 +8,29 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, check_choice, check_flag
-from hgr_jax.core.numerics import fill_padding, row_count, row_mask, safe_sqrt
-from hgr_jax.core.rows import over_rows
-from hgr_jax.measures._pair_sums import (
-    centred_products,
-    correlation_of,
-    distances,
-    scaled,
-    without_rounding,
-)
-
-ALGORITHMS = ("auto", "pairs", "sort")
-
-SORT_ROWS = 1024
-"""Number of rows from which sorting takes less time than all pairs."""
+from hgr_jax.core.numerics import fill_padding, row_count, row_mask
 
 PREFIX_CHUNK = 64
 """Number of rows that are compared pair by pair, and whose prefix sums are one matrix product."""
 
 
-def distance_correlation(
-    a: ArrayLike, b: ArrayLike, *, unbiased: bool = False, algorithm: str = "auto"
-) -> Array:
-    """Return the distance correlation, from the Euclidean distances between rows.
-
-        dCor(a, b) = sqrt( dCov^2(a, b) / sqrt(dCov^2(a, a) dCov^2(b, b)) )
-        dCov^2(a, b) = 1 / n^2  sum_ij A_ij B_ij
-
-    with A and B the matrices of distances |a_i - a_j| and |b_i - b_j|, centred: less their row
-    and column means, plus their mean.  In the population it is 0 if and only if a and b are
-    independent, and 1 for an affine map that keeps angles; on any data it does not change when
-    a or b is shifted, scaled, rotated or reflected, or the rows permuted.
-
-    Args:
-      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced; their p
-        may differ.
-      unbiased: static. True takes the unbiased estimates of dCov^2, by U-centred distances,
-        which scatter around 0 for independent variables: the value is the root of the ratio R*
-        with its sign, sign(R*) sqrt(|R*|).  It needs n >= 4.
-      algorithm: static. ``"pairs"`` sums over all pairs of rows, in blocks; ``"sort"``, for one
-        variable each, sorts them and sums over halves of halves.  ``"auto"`` is ``"sort"`` for
-        one variable each and 1024 rows or more.  Both have the same value and derivatives.
-
-    Returns:
-      A scalar of the floating dtype of ``a`` and ``b``, in [0, 1], or in [-1, 1] if unbiased.
-
-    Raises:
-      TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
-
-    Derivatives: exact, in both modes and of every order, where the value is not 0.  The
-    derivative of a distance between equal rows is taken as 0.
-
-    Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; NaN or infinity
-    gives NaN.  Between independent variables the biased form is not 0 but of order 1 / sqrt(n),
-    and for few rows of many variables it is near 1, whatever they are.
-
-    Cost: ``"pairs"`` O(n^2 p) time and O(n p) memory; ``"sort"`` O(n log n) time and O(n)
-    memory.  In float32 the unbiased form is of no use with a row beyond some 10^4 standard
-    deviations.
-
-    Source: Székely, Rizzo & Bakirov, "Measuring and testing dependence by correlation of
-    distances" (2007); Székely & Rizzo, "Partial distance correlation with methods for
-    dissimilarities" (2014), for the unbiased form; Huo & Székely, "Fast computing for distance
-    covariance" (2016), for a sum over pairs in O(n log n).
-
-    Example:
-      >>> import jax.numpy as jnp, hgr_jax
-      >>> a = jnp.linspace(-1, 1, 101)
-      >>> print(f"{hgr_jax.distance_correlation(a, 3 - 2 * a):.4f}")
-      1.0000
-      >>> print(f"{hgr_jax.distance_correlation(a, a**2):.4f}")
-      0.4915
-    """
-    a, b = as_pair(a, b)
-    unbiased = check_flag("unbiased", unbiased)
-    if unbiased and a.shape[0] < 4:
-        raise ValueError(f"unbiased needs at least 4 rows; a and b have {a.shape[0]}.")
-    algorithm = check_choice("algorithm", algorithm, ALGORITHMS)
-    one_each = all(x.size == x.shape[0] for x in (a, b))
-    if algorithm == "sort" and not one_each:
-        raise ValueError(
-            'algorithm="sort" needs one variable each, of shape (n,);'
-            f" got shapes {tuple(a.shape)} and {tuple(b.shape)}."
-        )
-    if algorithm == "auto":
-        algorithm = "sort" if one_each and a.shape[0] >= SORT_ROWS else "pairs"
-    return _distance_correlation(a, b, unbiased=unbiased, algorithm=algorithm)
-
-
-@over_rows(columns=2, static=("unbiased", "algorithm"))
-def _distance_correlation(
-    a: Array, b: Array, *, unbiased: bool, algorithm: str, count: Array | None
-) -> Array:
-    a, b = (scaled(x.reshape(-1) if x.size == x.shape[0] else x) for x in (a, b))
-    if algorithm == "pairs":
-        products = centred_products(distances, unbiased, a, b, count)
-    else:
-        if count is not None:  # NaN would be sorted beyond the rows that are data
-            a, b = (jnp.where(jnp.all(jnp.isfinite(x)), x, jnp.nan) for x in (a, b))
-        products = _products_by_sorting(unbiased, a, b, count)
-    squared = correlation_of(products)
-    return jnp.sign(squared) * safe_sqrt(jnp.abs(squared)) if unbiased else safe_sqrt(squared)
-
-
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _products_by_sorting(unbiased: bool, a: Array, b: Array, count: Array | None) -> Array:
-    """Return `centred_products` of the distances of ``a`` and ``b``, both ``(n,)``.
+def products_by_sorting(unbiased: bool, a: Array, b: Array, count: Array | None) -> Array:
+    """Return `pair_sums.centred_products` of the distances of ``a`` and ``b``, both ``(n,)``.
 
     Given their orders, a distance is linear in the data and the product of two is bilinear:
-    with A and B the centred distances,
 
         ab = sum_i a_i g_i,    g_i = d ab / d a_i = 2 / n^2  sum_j sign(a_i - a_j) B_ij
 
-    and likewise for aa and bb.  That sum over j is small where a and b are independent, unlike
-    a sum of products of distances, so that ab is free of its cancellation.
+    with B the centred distances of b, and likewise for aa and bb.  That sum over j is small where a
+    and b are independent, so that ab is free of the cancellation of a sum of products.
     """
     return _products_and_slopes(unbiased, a, b, count, both=False)[0]
 
 
-@_products_by_sorting.defjvp
-def _products_by_sorting_jvp(
+@products_by_sorting.defjvp
+def products_by_sorting_jvp(
     unbiased: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
     products, (slope_a, slope_b), own, rows = _products_and_slopes(unbiased, *primals, both=True)
@@ -199,20 +99,18 @@ def _products_and_slopes(
 
 
 class _SortedOrders(NamedTuple):
-    """The orders of a and of b ``(2, n)``, rows being numbered in the order of a.
+    """The orders of a and of b ``(2, n)``, rows being numbered in the order of a, padding last.
 
-    Rows that are not data are the last ones in both.
+    Attributes:
+      number: of rows that are data.
+      along: the row at each place of the order.
+      less, past: for each row, how many have a smaller value, and how many at most its own.
     """
 
     number: Array | int
-    """The number of rows that are data."""
-
     along: Array
-    """The row at each place of the order."""
     less: Array
-    """For each row, how many have a smaller value."""
     past: Array
-    """For each row, how many have a smaller value or the same."""
 
     def below(self, x: Array) -> Array:
         """Return, for each order and row of ``x (c, n)``, its prefix sums, ``(2, c, n + 1)``."""
@@ -220,12 +118,10 @@ class _SortedOrders(NamedTuple):
 
     def signed(self, below: Array) -> Array:
         """Return ``sum_j sign(value_i - value_j) x_j``, plus the sum of x, for each order and x."""
-        return self.at(below, self.less) + self.at(below, self.past)
-
-    @staticmethod
-    def at(below: Array, place: Array) -> Array:
-        """Return ``below (2, c, n + 1)`` at other places ``(2, n)`` of each order."""
-        return jnp.take_along_axis(below, place[:, None, :], axis=2)
+        less, past = (
+            jnp.take_along_axis(below, place[:, None], axis=2) for place in (self.less, self.past)
+        )
+        return less + past
 
 
 def _orders(a: Array, b: Array, count: Array | None) -> tuple[Array, _SortedOrders]:
@@ -270,10 +166,9 @@ def _concordance(
 def _dominated(along: Array, place: Array, columns: Array) -> tuple[Array, Array]:
     """Return number and sum of ``columns`` of the rows before each row in both orders.
 
-    The rows, in the second order, are split by halves of the first again and again, as a
-    wavelet tree is built: the rows before i in both orders are those that, when i goes to the
-    right half of its block, are before i in the block and go left.  Blocks of `PREFIX_CHUNK` rows
-    are compared pair by pair.
+    The rows, in the second order, are split by halves of the first again and again: the rows before
+    i in both orders are those that, when i goes to the right half of its block, are before i in the
+    block and go left.  Blocks of `PREFIX_CHUNK` rows are compared pair by pair.
     """
     count = along.shape[0]
     filled = -(-count // PREFIX_CHUNK) * PREFIX_CHUNK
@@ -321,14 +216,10 @@ def _prefix_sums(x: Array) -> Array:
 
 
 def _restarting_sums(x: Array, start: Array) -> tuple[Array, Array, Array]:
-    """Return sums of the entries of ``x (..., n)`` before each, from one on, in three parts.
+    """Return sums of the entries of ``x (..., n)`` before each, in three parts.
 
-    The sums of whole chunks have twice the working precision, since their error is common to
-    many rows.
-
-    Args:
-      x: values of m chunks of `PREFIX_CHUNK` each.
-      start: for each chunk, that at which its sums start, ``(m,)``.
+    They start at the chunk ``start (m,)`` of each chunk of `PREFIX_CHUNK` entries.  The sums of
+    whole chunks have twice the working precision, since their error is common to many rows.
     """
     shape, chunks = x.shape, start.shape[0]
     x = x.reshape(*shape[:-1], chunks, PREFIX_CHUNK)
@@ -355,8 +246,7 @@ def _restarting_sums(x: Array, start: Array) -> tuple[Array, Array, Array]:
 def _exact_totals(x: Array) -> tuple[Array, Array]:
     """Return the sums over the last axis, of length `PREFIX_CHUNK`, in two parts.
 
-    What is left of x after adding and taking away a far larger number is so coarse that its
-    sum has no rounding error.
+    What adding and taking away a far larger number leaves of x is so coarse that its sum is exact.
     """
     coarse = 3 * PREFIX_CHUNK * lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
     rounded = (x + coarse) - coarse
@@ -368,3 +258,12 @@ def _exact_sum(x: Array, y: Array) -> tuple[Array, Array]:
     total = x + y
     part = total - x
     return total, (x - (total - part)) + (y - part)
+
+
+def without_rounding(products: Array, mean_a: Array, mean_b: Array) -> Array:
+    """Return the products ab, aa, bb with 0 for mean squares that rounding alone would leave."""
+    noise = 16 * jnp.finfo(products.dtype).eps
+    floor = jnp.square(noise * lax.stop_gradient(jnp.stack([mean_a, mean_b])))
+    squares = products[1:]
+    squares = jnp.where(squares <= floor, 0, squares)
+    return jnp.concatenate([products[:1], squares])

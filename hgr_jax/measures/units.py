@@ -1,4 +1,4 @@
-"""Generalized Disparate Impact: an HGR estimate in units of b per unit of a."""
+"""HGR in units of the data: an estimate of it, times or over standard deviations."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def gedi(
     Args:
       a, b: real arrays ``(n,)``, traced.
       measure: the estimate of HGR to rescale, ``measure(a, b, **options) -> scalar``.
-      options: passed on to ``measure``, as in ``gedi(a, b, h=3, k=1)``; the standard deviations
-        take ``weights`` too.
+      options: of ``measure``, as in ``gedi(a, b, h=3, k=1)``; the standard deviations take
+        ``weights`` too.
 
     Returns:
       A scalar >= 0, in units of ``b`` per unit of ``a``.
@@ -48,14 +48,56 @@ def gedi(
       >>> print(f"{hgr_jax.gedi(a, 3 * a, h=1, k=1):.4f}")
       3.0000
     """
+    return _measure_in_units(a, b, measure, options, per_unit=True)
+
+
+def nlc(a: ArrayLike, b: ArrayLike, *, measure: Callable[..., Array] = kb, **options: Any) -> Array:
+    """Return the non-linear covariance, an HGR estimate times both standard deviations.
+
+        NLC(a, b) = HGR(a, b) sd(a) sd(b)
+
+    the covariance of the projections sd(a) f(a) and sd(b) g(b).
+
+    Args:
+      a, b, measure, options: as in `gedi`.
+
+    Returns:
+      A scalar >= 0, in units of ``a`` times units of ``b``.
+
+    Raises:
+      TypeError, ValueError: as `gedi` does.
+
+    Derivatives, degenerate data and source: as in `gedi`.
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> a = jnp.array([-1.0, 1.0, -1.0, 1.0])
+      >>> print(f"{hgr_jax.nlc(a, 3 * a, h=1, k=1):.4f}")
+      3.0000
+    """
+    return _measure_in_units(a, b, measure, options, per_unit=False)
+
+
+def _measure_in_units(
+    a: ArrayLike,
+    b: ArrayLike,
+    measure: Callable[..., Array],
+    options: dict[str, Any],
+    *,
+    per_unit: bool,
+) -> Array:
     a, b = as_pair(a, b, max_ndim=1)
     weights = as_weights(options.get("weights"), a.shape[0], a.dtype)
-    return as_estimate(measure, a, b, options) * _ratio_of_spreads(a, b, weights)
+    return _rescaled(a, b, weights, as_estimate(measure, a, b, options), per_unit=per_unit)
 
 
-@over_rows(columns=3, weights=2)
-def _ratio_of_spreads(a: Array, b: Array, weights: Array | None, *, count: Array | None) -> Array:
+@over_rows(columns=3, static=("per_unit",), weights=2)
+def _rescaled(
+    a: Array, b: Array, weights: Array | None, value: Array, *, per_unit: bool, count: Array | None
+) -> Array:
     spread_a, spread_b = (standard_deviation(x, count, weights=weights) for x in (a, b))
+    if not per_unit:
+        return value * spread_a * spread_b
     # The derivative of a quotient by a tiny number squares it; by one that is 1 it does not.
     unit = lax.stop_gradient(spread_a)
-    return safe_divide(safe_divide(spread_b, unit), safe_divide(spread_a, unit))
+    return value * safe_divide(safe_divide(spread_b, unit), safe_divide(spread_a, unit))

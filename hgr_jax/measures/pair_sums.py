@@ -1,0 +1,452 @@
+"""Distance correlation and HSIC: sums over all pairs of rows.
+
+Both are inner products of two centred n x n matrices, one of each variable.  The matrices are made
+in blocks of rows and made again where they are needed again, so that nothing of size n x n is ever
+in memory.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
+
+from hgr_jax._checks import as_pair, as_positive, check_choice, check_flag, one_or_pair
+from hgr_jax.core.numerics import (
+    extremes,
+    fill_padding,
+    row_count,
+    row_mask,
+    row_mean,
+    safe_divide,
+    safe_sqrt,
+)
+from hgr_jax.core.rows import over_rows
+from hgr_jax.measures._sorted_distances import products_by_sorting, without_rounding
+
+ALGORITHMS = ("auto", "pairs", "sort")
+
+SORT_ROWS = 1024
+"""Number of rows from which sorting takes less time than all pairs."""
+
+MEDIAN_ROWS = 1024
+"""Largest number of rows whose distances give the median."""
+
+BLOCK_ENTRIES = 2**18
+"""Number of entries in a block of rows of a matrix of all pairs."""
+
+Entries = Callable[[Array, Array], Array]
+"""Function: rows ``(m,)`` or ``(m, p)`` and all rows to ``(m, n)``, 0 for equal rows."""
+
+
+def distance_correlation(
+    a: ArrayLike, b: ArrayLike, *, unbiased: bool = False, algorithm: str = "auto"
+) -> Array:
+    """Return the distance correlation, from the Euclidean distances between rows.
+
+        dCor(a, b) = sqrt( dCov^2(a, b) / sqrt(dCov^2(a, a) dCov^2(b, b)) )
+        dCov^2(a, b) = 1 / n^2  sum_ij A_ij B_ij
+
+    with A and B the matrices of distances |a_i - a_j| and |b_i - b_j|, centred: less their row
+    and column means, plus their mean.  In the population it is 0 if and only if a and b are
+    independent, and 1 for an affine map that keeps angles; on any data it does not change when
+    a or b is shifted, scaled, rotated or reflected, or the rows permuted.
+
+    Args:
+      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced; their p
+        may differ.
+      unbiased: static. True takes the unbiased estimates of dCov^2, by U-centred distances,
+        which scatter around 0 for independent variables: the value is the root of the ratio R*
+        with its sign, sign(R*) sqrt(|R*|).  It needs n >= 4.
+      algorithm: static. ``"pairs"`` sums over all pairs of rows, in blocks; ``"sort"``, for one
+        variable each, sorts them.  ``"auto"`` is ``"sort"`` for one variable each and 1024 rows
+        or more.  Both have the same value and derivatives.
+
+    Returns:
+      A scalar of the floating dtype of ``a`` and ``b``, in [0, 1], or in [-1, 1] if unbiased.
+
+    Raises:
+      TypeError, ValueError: for shapes, dtypes or static arguments other than the above.
+
+    Derivatives: exact, in both modes and of every order, where the value is not 0.  The
+    derivative of a distance between equal rows is taken as 0.
+
+    Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; NaN or infinity
+    gives NaN.  Between independent variables the biased form is of order 1 / sqrt(n), and for few
+    rows of many variables it is near 1, whatever they are.
+
+    Cost: ``"pairs"`` O(n^2 p) time and O(n p) memory; ``"sort"`` O(n log n) and O(n).  In float32
+    the unbiased form is of no use with a row beyond some 10^4 standard deviations.
+
+    Source: Székely, Rizzo & Bakirov, "Measuring and testing dependence by correlation of
+    distances" (2007); Székely & Rizzo, "Partial distance correlation with methods for
+    dissimilarities" (2014), for the unbiased form; Huo & Székely, "Fast computing for distance
+    covariance" (2016), for a sum over pairs in O(n log n).
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> a = jnp.linspace(-1, 1, 101)
+      >>> print(f"{hgr_jax.distance_correlation(a, 3 - 2 * a):.4f}")
+      1.0000
+      >>> print(f"{hgr_jax.distance_correlation(a, a**2):.4f}")
+      0.4915
+    """
+    a, b = _as_enough_rows(a, b, unbiased)
+    algorithm = check_choice("algorithm", algorithm, ALGORITHMS)
+    one_each = all(x.size == x.shape[0] for x in (a, b))
+    if algorithm == "sort" and not one_each:
+        raise ValueError(
+            'algorithm="sort" needs one variable each, of shape (n,);'
+            f" got shapes {tuple(a.shape)} and {tuple(b.shape)}."
+        )
+    if algorithm == "auto":
+        algorithm = "sort" if one_each and a.shape[0] >= SORT_ROWS else "pairs"
+    return _distance_correlation(a, b, unbiased=bool(unbiased), algorithm=algorithm)
+
+
+@over_rows(columns=2, static=("unbiased", "algorithm"))
+def _distance_correlation(
+    a: Array, b: Array, *, unbiased: bool, algorithm: str, count: Array | None
+) -> Array:
+    a, b = (scaled(x.reshape(-1) if x.size == x.shape[0] else x) for x in (a, b))
+    if algorithm == "pairs":
+        products = centred_products(distances, unbiased, a, b, count)
+    else:
+        if count is not None:  # NaN would be sorted beyond the rows that are data
+            a, b = (jnp.where(jnp.all(jnp.isfinite(x)), x, jnp.nan) for x in (a, b))
+        products = products_by_sorting(unbiased, a, b, count)
+    squared = correlation_of(products)
+    return jnp.sign(squared) * safe_sqrt(jnp.abs(squared)) if unbiased else safe_sqrt(squared)
+
+
+def hsic(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    bandwidth: ArrayLike | None = None,
+    unbiased: bool = False,
+    normalized: bool = True,
+) -> Array:
+    """Return the Hilbert-Schmidt independence criterion of ``a`` and ``b``, with Gaussian kernels.
+
+        HSIC(a, b) = 1 / n^2  tr(K H L H),    K_ij = exp(-|a_i - a_j|^2 / (2 s_a^2)),  L of b
+
+    with H the centring matrix, and, normalised, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)).  In
+    the population it is 0 if and only if a and b are independent.
+
+    Args:
+      a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced; their p
+        may differ.
+      bandwidth: s, in the units of the data: a positive number for both, or a pair for
+        ``(a, b)``, traced.  None, alone or in a pair, is the median heuristic: the median
+        distance between different rows, or 1 if that is 0; beyond 1024 rows that of 1024 evenly
+        spaced order statistics for ``(n,)``, and of evenly spaced rows for ``(n, p)``.
+      unbiased: static. True takes U-centred kernels, whose sum over pairs of different rows has
+        the HSIC of the population as its mean; it needs n >= 4.  (Their ratio is not quite
+        unbiased.)
+      normalized: static. False gives HSIC(a, b) itself.
+
+    Returns:
+      A scalar of the floating dtype of ``a`` and ``b``: in [0, 1] as it is by default, in
+      [-1, 1] unbiased and normalised.
+
+    Raises:
+      TypeError, ValueError: for shapes, dtypes or arguments other than the above.  A traced
+        bandwidth that is not positive gives NaN instead.
+
+    Derivatives: exact, in both modes, with respect to ``a``, ``b`` and the bandwidth, that of
+    the median heuristic included.  (Pairs that are all at the median distance count alike.)
+
+    Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; NaN or infinity
+    gives NaN.  Between independent variables the biased form is, normalised, of order 1 / n, and
+    near 1 for a bandwidth so small that every row stands alone.
+
+    Cost: O(n^2 p) time and O(n p) memory.
+
+    Source: Gretton, Bousquet, Smola & Schölkopf, "Measuring statistical dependence with
+    Hilbert-Schmidt norms" (2005); Song, Smola, Gretton, Bedo & Borgwardt, "Feature selection
+    via dependence maximization" (2012), for the unbiased form; Cortes, Mohri & Rostamizadeh,
+    "Algorithms for learning kernels based on centered alignment" (2012), for the normalised one.
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> a = jnp.linspace(-1, 1, 101)
+      >>> print(f"{hgr_jax.hsic(a, a**2):.3f} {hgr_jax.hsic(a, a**2, bandwidth=(0.1, None)):.3f}")
+      0.324 0.511
+      >>> print(f"{hgr_jax.hsic(a, -a, unbiased=True):.3f}")
+      1.000
+    """
+    a, b = _as_enough_rows(a, b, unbiased)
+    widths = one_or_pair("bandwidth", bandwidth, _as_bandwidth, a.dtype)
+    check_flag("normalized", normalized)
+    return _hsic(a, b, widths, unbiased=bool(unbiased), normalized=bool(normalized))
+
+
+def _as_enough_rows(a: ArrayLike, b: ArrayLike, unbiased: bool) -> tuple[Array, Array]:
+    a, b = as_pair(a, b)
+    if check_flag("unbiased", unbiased) and a.shape[0] < 4:
+        raise ValueError(f"unbiased needs at least 4 rows; a and b have {a.shape[0]}.")
+    return a, b
+
+
+def _as_bandwidth(name: str, value: Any, dtype: DTypeLike) -> Array | None:
+    """Return a bandwidth; None for the median heuristic."""
+    return None if value is None else as_positive(name, value, dtype)
+
+
+@over_rows(columns=2, static=("unbiased", "normalized"))
+def _hsic(
+    a: Array,
+    b: Array,
+    bandwidths: tuple[Array | None, Array | None],
+    *,
+    unbiased: bool,
+    normalized: bool,
+    count: Array | None,
+) -> Array:
+    a, b = (_scaled(x, s, count) for x, s in zip((a, b), bandwidths, strict=True))
+    products = centred_products(_gaussian, unbiased, a, b, count)
+    value = correlation_of(products) if normalized else products[0]
+    # The biased form is less than zero by rounding only.
+    return value if unbiased else jnp.where(value < 0, 0, value)
+
+
+def _gaussian(rows: Array, others: Array) -> Array:
+    """Return the Gaussian kernel minus 1: centring makes it the same, with more digits near 1."""
+    return jnp.expm1(-0.5 * squared_distances(rows, others))
+
+
+def _scaled(x: Array, bandwidth: Array | None, count: Array | None) -> Array:
+    """Return ``x`` in units of its bandwidth; NaN where it is infinite."""
+    x = jnp.where(jnp.isfinite(x), x, jnp.nan)
+    if bandwidth is not None:
+        return _divided(x, jnp.where(bandwidth > 0, bandwidth, jnp.nan))
+    reach = lax.stop_gradient(jnp.max(jnp.abs(x - x[:1])))
+    framed = safe_divide(x, reach)
+    median = _median_distance(*_sample(framed, count))
+    typical = median != 0
+    return jnp.where(typical, _divided(framed, jnp.where(typical, median, 1)), x)
+
+
+def _divided(x: Array, unit: Array) -> Array:
+    """Return ``x / unit``, with a derivative in which the square of ``unit`` cannot underflow."""
+    constant = lax.stop_gradient(unit)
+    return x / constant / (unit / constant)
+
+
+def _sample(x: Array, count: Array | None) -> tuple[Array, Array | None]:
+    """Return evenly spaced order statistics, or rows, and how many of these are data (or None)."""
+    if x.shape[0] <= MEDIAN_ROWS:
+        return x, count
+    steps = MEDIAN_ROWS - 1
+    whole, part = jnp.divmod(jnp.int32(x.shape[0] if count is None else count) - 1, steps)
+    index = lax.iota(jnp.int32, MEDIAN_ROWS)
+    index = index * whole + (2 * index * part + steps) // (2 * steps)  # index * rows would overflow
+    return (jnp.sort(fill_padding(x, count, jnp.inf)) if x.ndim == 1 else x)[index], None
+
+
+def _median_distance(x: Array, count: Array | None) -> Array:
+    """Return the median of the distances between different rows; NaN where x holds NaN."""
+    rows = x.shape[0] if count is None else count
+    matrix = distances(x, x)
+    mask = row_mask(count, x.shape[0])
+    if mask is not None:
+        matrix = jnp.where(mask[:, None] & mask[None, :], matrix, jnp.inf)
+    # The matrix holds each distance twice, and a zero for each row with itself.
+    middle = rows + rows * (rows - 1) // 2
+    constant = lax.stop_gradient(matrix)
+    low = _smallest(constant, middle)
+    beyond = jnp.min(jnp.where(constant > low, constant, jnp.inf))
+    high = jnp.where(jnp.sum(constant <= low, dtype=jnp.int32) > middle, low, beyond)
+
+    def mean_at(value: Array) -> Array:
+        there = constant == value
+        total = jnp.sum(jnp.where(there, matrix, 0))
+        return total / jnp.sum(there, dtype=jnp.int32).astype(x.dtype)
+
+    return jnp.where(rows == 1, 0, (mean_at(low) + mean_at(high)) / 2)
+
+
+def _smallest(x: Array, count: Array | int) -> Array:
+    """Find the ``count``-th smallest of entries ``(m, n)`` that are not negative.
+
+    Bit by bit: the order of such floats is that of their bits, read as integers.
+    """
+    size = x.dtype.itemsize * 8
+    unsigned = jnp.dtype(f"uint{size}")
+    bits = lax.bitcast_convert_type(x, unsigned)
+    ones = jnp.ones(x.shape[1], x.dtype)
+
+    def add(i: Array, found: Array) -> Array:
+        trial = found | (jnp.ones((), unsigned) << (size - 2 - i).astype(unsigned))
+        below = jnp.where(bits < trial, ones[0], 0) @ ones  # a product is faster than a sum
+        enough = jnp.sum(below.astype(jnp.int32), dtype=jnp.int32) >= count
+        return jnp.where(enough, found, trial)
+
+    found = lax.fori_loop(0, size - 1, add, jnp.zeros((), unsigned))
+    return lax.bitcast_convert_type(found, x.dtype)
+
+
+def distances(rows: Array, others: Array) -> Array:
+    """Return Euclidean distances ``(m, n)``; their derivative is 0 where two rows are equal."""
+    if rows.ndim == 1:
+        difference = rows[:, None] - others[None, :]
+        return jnp.where(difference != 0, jnp.abs(difference), 0)
+    return safe_sqrt(squared_distances(rows, others))
+
+
+def squared_distances(rows: Array, others: Array) -> Array:
+    """Return squared distances ``(m, n)``, from differences: close rows keep their digits."""
+    if rows.ndim == 1:
+        return jnp.square(rows[:, None] - others[None, :])
+    return jnp.sum(jnp.square(rows.T[:, :, None] - others.T[:, None, :]), axis=0)
+
+
+def per_row(block: Callable[..., Array], rows: Sequence[Array], width: int) -> Array:
+    """Return ``block(*rows)``, one result per row, for as many rows at a time as memory allows.
+
+    ``width`` is the number of intermediate values of ``block`` per row.  The reverse-mode
+    derivative recomputes each block.
+    """
+    count = rows[0].shape[0]
+    size = max(1, BLOCK_ENTRIES // width)
+    if count <= size:
+        return block(*rows)
+    blocks = -(-count // size)
+    size = -(-count // blocks)
+    stacked = []
+    for x in rows:
+        filled = jnp.pad(x, [(0, blocks * size - count)] + [(0, 0)] * (x.ndim - 1), mode="edge")
+        stacked.append(filled.reshape(blocks, size, *x.shape[1:]))
+    compute = jax.checkpoint(lambda parts: block(*parts), prevent_cse=False)
+    results = lax.map(compute, stacked)
+    return results.reshape(blocks * size, *results.shape[2:])[:count]
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def centred_products(
+    entries: Entries, unbiased: bool, a: Array, b: Array, count: Array | None = None
+) -> Array:
+    """Return mean products of the centred matrices A of ``a`` and B of ``b``: of A B, A A and B B.
+
+        A_ij = K_ij - mean_j K_ij - mean_i K_ij + mean_ij K_ij,  the mean over n^2 pairs
+
+    with K by ``entries``.  The unbiased form leaves out the pairs of a row with itself: A is 0
+    there, the sums over a row are divided by n - 2, that over all by (n - 1)(n - 2), that of the
+    products by n (n - 3) (Szekely & Rizzo 2014).  Mean squares that are but the rounding of a
+    constant K become 0.  Not differentiable with ``count``.
+    """
+    means = _centres(entries, unbiased, a, count), _centres(entries, unbiased, b, count)
+    return _products(entries, unbiased, a, b, *means, count)
+
+
+@centred_products.defjvp
+def _centred_products_jvp(
+    entries: Entries, unbiased: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Array, Array]:
+    """Differentiate with the means as constants, which is exact: centring is a projection."""
+    mean_a, mean_b = (_centres(entries, unbiased, x, None) for x in primals[:2])
+
+    def products(a: Array, b: Array) -> Array:
+        return _products(entries, unbiased, a, b, mean_a, mean_b, None)
+
+    return jax.jvp(products, primals[:2], tangents[:2])
+
+
+def _centres(
+    entries: Entries, unbiased: bool, x: Array, count: Array | None
+) -> tuple[Array, Array]:
+    """Return the terms that centring subtracts from a row ``(n,)``, and adds to all ``()``."""
+    index = lax.iota(jnp.int32, x.shape[0])
+
+    def block(index_m: Array, part: Array) -> Array:
+        return jnp.sum(_pairs_only(entries(part, x), index_m, index, count), axis=1)
+
+    sums = per_row(block, [index, x], x.size)
+    rows, mean = row_count(count, x), row_mean(sums, count)
+    if unbiased:
+        return sums / (rows - 2), mean * (rows / ((rows - 1) * (rows - 2)))
+    return sums / rows, mean / rows
+
+
+def _products(
+    entries: Entries,
+    unbiased: bool,
+    a: Array,
+    b: Array,
+    centres_a: tuple[Array, Array],
+    centres_b: tuple[Array, Array],
+    count: Array | None,
+) -> Array:
+    index = lax.iota(jnp.int32, a.shape[0])
+
+    def block(index_m: Array, a_m: Array, b_m: Array, mean_a: Array, mean_b: Array) -> Array:
+        """Return sums of the products over the entries of each row ``(m, 3)``."""
+        centred = []
+        for part, x, mean, (means, total) in (
+            (a_m, a, mean_a, centres_a),
+            (b_m, b, mean_b, centres_b),
+        ):
+            matrix = _without_self(entries(part, x), index_m, index)
+            matrix = matrix - mean[:, None] - (means - total)[None, :]
+            if unbiased or count is not None:
+                matrix = _pairs_only(matrix, index_m, index, count, keep_self=not unbiased)
+            centred.append(matrix)
+        left, right = centred
+        products = (left * right, left * left, right * right)
+        return jnp.stack([jnp.sum(product, axis=1) for product in products], axis=1)
+
+    columns = [index, a, b, centres_a[0], centres_b[0]]
+    sums = jnp.sum(fill_padding(per_row(block, columns, a.size + b.size), count), axis=0)
+    rows = row_count(count, a)
+    products = sums / rows / (rows - 3 if unbiased else rows)
+    products = without_rounding(products, centres_a[1], centres_b[1])
+    # A single row meets nobody else; that it holds no number must be seen all the same.
+    finite = jnp.all(jnp.isfinite(a[:1])) & jnp.all(jnp.isfinite(b[:1]))
+    return jnp.where(finite, products, jnp.nan)
+
+
+def _without_self(matrix: Array, rows: Array, others: Array) -> Array:
+    """Return ``matrix`` with 0 where a row meets itself: compiled code may round the difference."""
+    return jnp.where(rows[:, None] == others[None, :], 0, matrix)
+
+
+def _pairs_only(
+    matrix: Array, rows: Array, others: Array, count: Array | None, *, keep_self: bool = False
+) -> Array:
+    """Return ``matrix`` with 0 for padding and (without ``keep_self``) for equal rows."""
+    if not keep_self:
+        matrix = _without_self(matrix, rows, others)
+    return matrix if count is None else jnp.where(others[None, :] < count, matrix, 0)
+
+
+def correlation_of(products: Array) -> Array:
+    """Return ``ab / sqrt(aa bb)`` of `centred_products`, in [-1, 1]; 0 where aa or bb is 0."""
+    ratio = safe_divide(products[0], safe_sqrt(products[1]) * safe_sqrt(products[2]))
+    # Beyond 1 by rounding only; a clip would make the derivative there zero or a half.
+    return ratio / jnp.maximum(lax.stop_gradient(jnp.abs(ratio)), 1)
+
+
+def scaled(x: Array) -> Array:
+    """Return ``x`` over a power of two near its range, less its first row where it is far from 0.
+
+    Both are constants to the derivative.  The differences of rows keep all their digits: numbers
+    within a factor of two of each other have exact differences.
+    """
+    x = x / 2  # so that the range of any data is a finite number
+    first = lax.stop_gradient(x[:1])
+    low, high = extremes(x)
+    least = jnp.minimum(jnp.sign(first) * low, jnp.sign(first) * high)
+    most = jnp.maximum(jnp.sign(first) * low, jnp.sign(first) * high)
+    shift = jnp.where(most <= 2 * least, first, 0)
+    x = x - shift
+    first, low, high = first - shift, low - shift, high - shift
+    reach = jnp.max(jnp.maximum(high - first, first - low))
+    unit = jnp.ldexp(jnp.ones_like(reach), jnp.frexp(reach)[1] - 1)
+    return x / jnp.where(reach < jnp.finfo(x.dtype).tiny, 1, unit)

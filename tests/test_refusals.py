@@ -1,0 +1,294 @@
+"""What measures, kernels and tests refuse: the error says which argument, and what it got."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from partial_support import ROWS, some_data
+
+import hgr_jax
+from hgr_jax import inference
+from hgr_jax.inference import roys_root
+from hgr_jax.kernels import fourier, hats, indicators, quantiles, splines
+
+KEY = jax.random.key(0)
+X, WIDE, ONE = np.arange(6.0), np.arange(12.0).reshape(6, 2) ** 2, np.ones(6)
+A, B, C, _ = some_data()
+
+
+def on_x(function: Callable[..., Any], **options: Any) -> Callable[[], Any]:
+    return lambda: function(X, X, **options)
+
+
+def given(function: Callable[..., Any], **options: Any) -> Callable[[], Any]:
+    return lambda: function(A, B, **{"given": C} | options)
+
+
+kb, kb_fit, sk, sk_fit = hgr_jax.kb, hgr_jax.kb_fit, hgr_jax.sk, hgr_jax.sk_fit
+ace, rdc, kde, neural = hgr_jax.ace, hgr_jax.rdc, hgr_jax.kde, hgr_jax.neural
+cca, ica, hsic = hgr_jax.kernel_cca, hgr_jax.kernel_ica_contrast, hgr_jax.hsic
+dcor, kernel = hgr_jax.distance_correlation, hgr_jax.polynomial_kernel
+independence, permute = hgr_jax.independence_test, inference.permutation_test
+bootstrap = inference.bootstrap
+degrees, ridge, cross = inference.select_degrees, inference.select_ridge, inference.cross_fitted
+survival, quantile = roys_root.survival, roys_root.quantile
+LAYERS = ("tanh",) * 4
+
+TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
+    # Data
+    ("a must hold real numbers", lambda: kb(["x", "y"], [1.0, 2.0])),
+    ("b must hold real numbers", lambda: kb([1.0, 2.0], [1j, 2.0])),
+    ("a must hold real numbers", lambda: kb(None, [1.0])),
+    ("a must hold real numbers", lambda: independence(["x", "y"], [1, 2])),
+    ("x must hold real numbers", lambda: kernel(["a", "b"], 2)),
+    ("given must hold real numbers", given(kb, given=["x"] * ROWS)),
+    ("given must hold real numbers", given(hgr_jax.total, given=["x"] * ROWS)),
+    ("given must hold real numbers", lambda: independence([1, 2], [1, 2], given=["x", "y"])),
+    ("key must be a random key", on_x(independence, key=0)),
+    ("key must be a random key", on_x(permute, key=0)),
+    ("key must be a random key", on_x(degrees, key=None)),
+    ("key must be a random key", on_x(ridge, key=3)),
+    ("key must be a random key", on_x(cross, key=0)),
+    # Kernels
+    ("h must be a degree .* or a callable", lambda: kb(X, X, 2.0)),
+    ("h must be a degree", lambda: kb(X, X, "3")),
+    ("k must be a degree", lambda: hgr_jax.total(X, X, 2, 1.5)),
+    ("d must be a degree", lambda: sk(X, X, None)),
+    ("h must be a static int, but it is traced", lambda: jax.jit(kb)(X, X, 2)),
+    ("given_degree", given(kb, given_degree=1.5)),
+    ("given_degree", given(sk, given_degree=1.5)),
+    ("the kernel d must return real", lambda: sk(X, X, lambda x: jax.lax.complex(x, x)[:, None])),
+    ("degree must be an int >= 1; got 1.5", lambda: kernel([1.0, 2.0], 1.5)),
+    ("degree must be an int >= 1; got True", lambda: kernel([1.0, 2.0], True)),
+    ("^keypoints must be numbers", lambda: splines(["a", "b"])),
+    ("^keypoints must be static", lambda: jax.jit(hats)(jnp.arange(3.0))),
+    ("^levels must be an int", lambda: indicators(1.5)),
+    ("^x must be concrete", lambda: jax.jit(lambda x: quantiles(x, 3))(jnp.arange(3.0))),
+    # Options of measures
+    ("init must be a fit", on_x(kb, init=3)),
+    ("ridge must be a real number", on_x(kb, ridge="much")),
+    ("ridge must be a real number", on_x(kb_fit, ridge=(0.1, 0.1))),
+    ("bandwidth must be a real number", on_x(hsic, bandwidth="median")),
+    ("bandwidth must be a real number", on_x(kde, bandwidth="x")),
+    ("bandwidth must be a real number; got 'wide'", on_x(cca, bandwidth="wide")),
+    ("points must be an int", on_x(kde, points=5.0)),
+    ("damping must be a real number", on_x(hgr_jax.chi2, damping="x")),
+    (r"rank must be an int >= 1; got 2\.5", on_x(ica, rank=2.5)),
+    ("span must be a number from 0 to 1; got 'wide'", on_x(ace, span="wide")),
+    ("tolerance must be a real number; got None", on_x(hgr_jax.ace_fit, tolerance=None)),
+    ("repeats must be an int", on_x(rdc, key=KEY, repeats=1.5)),
+    ("scale must be a real number", on_x(rdc, key=KEY, scale=None)),
+    ("scale must be a real number", on_x(rdc, key=KEY, scale=np.array("x"))),
+    ("regularization must be a real number", on_x(rdc, key=KEY, regularization="x")),
+    ("steps must be an int", on_x(neural, key=KEY, steps=1.0)),
+    ("hidden must be a tuple or a list", on_x(neural, key=KEY, hidden=15)),
+    ("hidden must be a tuple or a list", on_x(neural, key=KEY, hidden=None)),
+    ("activations must be a tuple or a list", on_x(neural, key=KEY, activations="tanh")),
+    ("learning_rate must be a real number", on_x(neural, key=KEY, learning_rate=None)),
+    ("init must be a fit", on_x(neural, key=KEY, init=3)),
+    ("measure must be a callable", on_x(hgr_jax.gedi, measure="kb")),
+    ("measure must return one number; got KBFit", on_x(hgr_jax.nlc, measure=kb_fit)),
+    (r"got an array of shape \(6,\)", on_x(hgr_jax.gedi, measure=lambda a, b: a)),
+    (r"^f must be a callable", on_x(hgr_jax.oracle, f=2, g=jnp.square)),
+    # Inference
+    ("measure must be a callable", on_x(permute, key=KEY, measure=3)),
+    ("measure must return one number", on_x(permute, key=KEY, measure=lambda a, b: a)),
+    ("degree", on_x(permute, key=KEY, h=2, degree=3)),
+    ("k must be an int", on_x(bootstrap, key=KEY, k=len)),
+    (r"largest\[1\] must be an int", on_x(degrees, key=KEY, largest=(2, 1.5))),
+    ("ridges must be numbers", on_x(ridge, ridges="all")),
+    ("must hold real numbers", lambda: survival(0.1j, 10, 1, 1)),
+    ("p must hold real numbers", lambda: quantile(0.1, 10, "one", 1)),
+    ("pvalues must be real numbers", lambda: inference.adjust(["a"])),
+    ("pvalues must be real numbers", lambda: inference.adjust([1j])),
+]
+
+VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
+    # Data
+    (r"same number of rows;.*\(2,\) and \(3,\)", lambda: kb([1.0, 2.0], [1.0, 2.0, 3.0])),
+    ("a cannot be made into an array", lambda: kb([[1.0], [2.0, 3.0]], [1.0, 2.0])),
+    (r"a must have shape \(n,\) or \(n, p\), n and p >= 1; got shape \(0,\)", lambda: kb([], [])),
+    (r"a must have shape \(n,\)", lambda: ace(WIDE, X)),
+    (r"x must have shape \(n,\)", lambda: hgr_jax.ace_fit(X, X).f(WIDE)),
+    (r"x must have shape \(n,\) or \(n, p\).*got shape \(\)", lambda: kernel(3.0, 2)),
+    (r"got shape \(2, 2, 2\)", lambda: kernel(np.zeros((2, 2, 2)), 2)),
+    ("must have shape", lambda: independence(WIDE, X)),
+    ("b must have shape", lambda: cross(X, X[:, None], key=KEY)),
+    (r"weights must have shape \(6,\).*got shape \(1,\)", on_x(kb, weights=[1.0])),
+    ("weights must have shape", on_x(kb, weights=[[1.0] * 6])),
+    ("weights must have shape", on_x(sk_fit, weights=[1.0])),
+    ("weights must have shape", on_x(independence, weights=[1])),
+    ("not negative", on_x(independence, weights=-ONE)),
+    ("weights must have shape", on_x(permute, key=KEY, weights=np.ones(3))),
+    ("given must have 60 rows, as a and b; got 5", given(kb, given=np.ones(5))),
+    ("given must have 60 rows, as a and b; got 5", given(sk, given=np.ones(5))),
+    ("given must have shape", given(kb, given=np.ones((ROWS, 1, 1)))),
+    ("given must have 6 rows", on_x(independence, given=[1])),
+    ("finite a and b", lambda: ridge(np.where(X > 1, np.nan, X), X, folds=2)),
+    ("unbiased needs at least 4 rows; a and b have 3", lambda: hsic(X[:3], X[:3], unbiased=True)),
+    ("unbiased needs at least 4 rows; a and b have 3", lambda: dcor(X[:3], X[:3], unbiased=True)),
+    # Kernels
+    ("h must be at least 1; got 0", lambda: kb(X, X, 0)),
+    ("k must be at least 1; got -1", lambda: kb(X, X, 2, -1)),
+    ("h must be at least 1", lambda: hgr_jax.spectrum(X, X, 0)),
+    ("d must be at least 1; got 0", lambda: sk(X, X, 0)),
+    (r"a callable d needs a and b of shape \(n,\)", lambda: sk(WIDE, X, fourier(1))),
+    ("given_degree", given(hgr_jax.total, given_degree=0)),
+    ("given_degree", on_x(independence, given=X, given_degree=0)),
+    ("given_degree .* at most 1000", given(kb, given=np.ones((ROWS, 40)))),
+    (
+        r"60 variables \(data of shape \(1, 60\)\) has 39710 mono",
+        lambda: kb(np.ones((1, 60)), np.ones((1, 60)), 3, 3),
+    ),
+    *(
+        (r"the kernel h must return features of shape \(n, m\)", on_x(kb, h=features))
+        for features in (
+            lambda x: x,
+            lambda x: x[:-1, None],
+            lambda x: [x],
+            lambda x: x[None, :, None],
+            lambda x: x[:, None][:, :0],
+        )
+    ),
+    ("degree must be at least 1; got 0", lambda: kernel([1.0, 2.0], 0)),
+    (r"^keypoints must be at least 2 rising numbers; got \[0.0\]", lambda: hats([0.0])),
+    ("^keypoints must be at least 2 rising numbers", lambda: hats([0, 2, 1])),
+    ("^keypoints must be finite", lambda: splines([0, np.inf])),
+    ("^degree must be at least 1", lambda: splines([0, 1], 0)),
+    ("^terms must be at least 1", lambda: fourier(0)),
+    ("^period must be one number above 0", lambda: fourier(1, period=-1)),
+    ("^levels must be at least 2 rising numbers", lambda: indicators([1, 1])),
+    ("of a single variable", lambda: kb(WIDE, X, fourier(1))),
+    (r"^x must vary", lambda: quantiles(ONE, 3)),
+    (r"^x must be finite", lambda: quantiles([1.0, np.nan], 3)),
+    (r"^count must be at least 2", lambda: quantiles([1.0, 2.0], 1)),
+    # Options of measures
+    ("solver must be one of 'projected_gradient', 'svd'", on_x(kb, solver="newton")),
+    ("solver must be one of", on_x(kb, solver=None)),
+    (
+        r"init must be a fit to a b of 1 column\(s\).*got one to 2",
+        lambda: kb(X, X, 1, 1, init=kb_fit(X, WIDE, 1, 1)),
+    ),
+    ("init is a fit of a and b alone", lambda: kb(A, B, given=C, init=kb_fit(A, B))),
+    ("init is a fit of a and b alone", lambda: kb_fit(A, B, given=C, init=kb_fit(A, B))),
+    ("expected none with given or ridge", lambda: kb(A, B, ridge=0.1, init=kb_fit(A, B))),
+    ("got one given other variables", lambda: kb(A, B, init=kb_fit(A, B, given=C))),
+    ("ridge must be at least 0 and finite; got -1", on_x(kb, ridge=-1)),
+    ("ridge must be at least 0 and finite", on_x(kb_fit, ridge=np.inf)),
+    ("bandwidth must be above 0 and finite; got -1", on_x(hsic, bandwidth=-1.0)),
+    (r"bandwidth\[1\] must be above 0 and finite; got 0", on_x(hsic, bandwidth=(None, 0))),
+    ("pair of these", on_x(hsic, bandwidth=(1.0, 2.0, 3.0))),
+    ("bandwidth must be one number", on_x(hsic, bandwidth=np.ones(2))),
+    ("bandwidth must be above 0 and finite", on_x(kde, bandwidth=0.0)),
+    (r"bandwidth\[1\] must be above 0", on_x(cca, bandwidth=(1, 0))),
+    ("bandwidth must be one value for both, or a pair", on_x(ica, bandwidth=[1.0])),
+    ("points must be at least 2", on_x(kde, points=1)),
+    ("damping must be at least 0 and finite", on_x(hgr_jax.chi2, damping=-1e-9)),
+    ("rank must be at least 1; got 0", on_x(cca, rank=0)),
+    ("regularization must be above 0", on_x(ica, regularization=0.0)),
+    ("regularization must be one number", on_x(cca, regularization=np.ones(2))),
+    ("kind must be one of 'kgv', 'kcc'; got 'hsic'", on_x(ica, kind="hsic")),
+    ("algorithm must be one of 'auto', 'pairs', 'sort'", on_x(dcor, algorithm="fast")),
+    ('algorithm="sort" needs one variable each', lambda: dcor(WIDE, X, algorithm="sort")),
+    (r"span\[1\] must be from 0 to 1; got 1\.5", on_x(ace, span=(0.1, 1.5))),
+    (r"span must be one value for both, or a pair .* got \(", on_x(ace, span=(0.1, 0.1, 0.1))),
+    ("max_iterations must be at least 1; got 0", on_x(ace, max_iterations=0)),
+    ("projections must be at least 1", on_x(rdc, key=KEY, projections=0)),
+    ("functions must be 'sin', 'cos', or a function", on_x(rdc, key=KEY, functions="tan")),
+    ("functions must be 'sin', 'cos', or a function", on_x(rdc, key=KEY, functions=["sin"])),
+    (
+        "functions must return an array of the shape of its",
+        on_x(rdc, key=KEY, functions=lambda x: x[:, 0]),
+    ),
+    ("regularization must be above 0", on_x(rdc, key=KEY, regularization=0.0)),
+    ("steps must be at least 0", on_x(neural, key=KEY, steps=-1)),
+    ("hidden must be at least 1", on_x(neural, key=KEY, hidden=(0,))),
+    ("hidden must be one tuple for both", on_x(neural, key=KEY, hidden=((4,), None, None))),
+    ("hidden must be one tuple for both", on_x(neural, key=KEY, hidden=((4,), 3))),
+    ("activations can be None only where", on_x(neural, key=KEY, activations=(LAYERS, None))),
+    ("activations must be one more than", on_x(neural, key=KEY, activations=("tanh",))),
+    ("activations must be one of", on_x(neural, key=KEY, activations=(*LAYERS[:3], "swish"))),
+    (
+        "a must be one variable where hidden has None for it",
+        lambda: neural(WIDE, WIDE, key=KEY, hidden=(None, (15, 15, 15))),
+    ),
+    (
+        "init must be a fit of the same networks",
+        lambda: neural(X, X, key=KEY, init=hgr_jax.neural_fit(X, WIDE, key=KEY, steps=0)),
+    ),
+    (r"^g\(b\) must have shape", on_x(hgr_jax.oracle, f=jnp.square, g=jnp.sum)),
+    (r"^g must map", on_x(hgr_jax.oracle, f=jnp.square, g=lambda b: b[1:])),
+    # Fits
+    (r"x must have 2 column.*got shape \(6,\)", lambda: kb_fit(WIDE, X, 1, 1).f(X)),
+    (r"x must have 1 column.*got shape \(6, 2\)", lambda: kb_fit(X, X, 1, 1).f(WIDE)),
+    (r"x must have 1 column\(s\)", lambda: hgr_jax.rdc_fit(X, X, key=KEY).f(WIDE)),
+    (r"x must have 1 column\(s\)", lambda: hgr_jax.neural_fit(X, X, key=KEY, steps=0).f(WIDE)),
+    ("same number of rows", lambda: kb_fit(X, X, 1, 1).score(X, X[:3])),
+    (r"needs 2 name\(s\); got 1: \('x',\)", lambda: kb_fit(WIDE, X, 1, 1).f.formula("x")),
+    ("given is missing", lambda: kb_fit(A, B, given=C).f(A)),
+    ("given is missing", lambda: kb_fit(A, B, given=C).score(A, B)),
+    ("given is missing", lambda: hgr_jax.spectrum_fit(A, B, given=C).f(A)),
+    ("given is missing", lambda: hgr_jax.spectrum_fit(A, B, given=C).predict(A)),
+    ("given must have 60 rows, as x; got 5", lambda: kb_fit(A, B, given=C).g(B, given=C[:5])),
+    (
+        r"given must have 1 column\(s\)",
+        lambda: kb_fit(A, B, given=C).g(B, given=np.stack([C, C], axis=1)),
+    ),
+    ("given must be None", lambda: hgr_jax.spectrum_fit(A, B).f(A, given=C)),
+    ("f and g are no curves", lambda: kb_fit(A, B, given=C).plot(A, B)),
+    *((r"^level must be ", on_x(inference.upper_bound, level=level)) for level in (0, 1, 1.5)),
+    *((r"^level must be ", lambda level=level: kb_fit(X, X).interval(level)) for level in (0, 1)),
+    # Inference
+    ("method must be", on_x(independence, method="exact")),
+    ("permutations", on_x(independence, permutations=0)),
+    ("permutations must be at least 1", on_x(permute, key=KEY, permutations=0)),
+    ("chunk must be at least 1", on_x(permute, key=KEY, chunk=0)),
+    ("h must be at least 1", on_x(permute, key=KEY, h=0)),
+    ("solver must be one of", on_x(permute, key=KEY, solver="fast")),
+    ("level must be above 0 and below 1", on_x(bootstrap, key=KEY, level=1.0)),
+    ("resamples must be at least 1", on_x(bootstrap, key=KEY, resamples=0)),
+    ("largest must be at least 1", on_x(degrees, key=KEY, largest=0)),
+    ("largest must be a degree, or a pair of", on_x(degrees, key=KEY, largest=(2, 3, 4))),
+    ("folds must be at least 2", on_x(degrees, key=KEY, folds=1)),
+    ("folds must have 2 rows each, of 6 rows; got 4", on_x(degrees, key=KEY, folds=4)),
+    ("rule must be one of 'one_standard_error', 'best'", on_x(degrees, key=KEY, rule="smallest")),
+    ("ridges must be one or more finite numbers", on_x(ridge, ridges=())),
+    ("ridges must be one or more finite numbers", on_x(ridge, ridges=(1, -1))),
+    ("h must be at least 1", on_x(ridge, h=0)),
+    ("rule must be one of", on_x(ridge, rule="largest")),
+    ("folds must have 2 rows each", on_x(ridge, folds=40)),
+    ("h must be at least 1", on_x(cross, key=KEY, h=0)),
+    ("folds must have 2 rows each, of 6 rows", on_x(cross, key=KEY, folds=4)),
+    ("n must be finite", lambda: survival(0.1, np.nan, 1, 1)),
+    ("n must be finite", lambda: quantile(0.1, np.inf, 1, 1)),
+    ("p must hold integers >= 0", lambda: roys_root.mean(10, -1, 1)),
+    ("q must hold integers >= 0", lambda: survival(0.1, 10, 1, 1.5)),
+    ("the shapes must broadcast", lambda: quantile([0.1, 0.2], [10, 11, 12], 1, 1)),
+    *(
+        (r"probability must be in \[0, 1\]", lambda p=p: quantile([0.5, p], 100, 5, 5))
+        for p in (-0.1, 1.1, np.inf)
+    ),
+    (r"2 of 3 are not, the first of them 1\.5", lambda: inference.adjust([0.1, 1.5, -1])),
+    (
+        "method must be one of 'bh', 'bonferroni', 'holm'",
+        lambda: inference.adjust([0.1], method="by"),
+    ),
+]
+
+CASES = [(TypeError, *case) for case in TYPE_ERRORS] + [(ValueError, *c) for c in VALUE_ERRORS]
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"), CASES, ids=[f"{i} {case[1]}" for i, case in enumerate(CASES)]
+)
+def test_the_message_names_the_argument(
+    error: type[Exception], message: str, call: Callable[[], Any]
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
