@@ -61,7 +61,7 @@ def test_surveys_of_parts_join_to_that_of_all(
     table: pd.DataFrame, sample: int, most_texts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(surveys, "SAMPLE_ROWS", sample)
-    monkeypatch.setattr(surveys, "MAX_TEXTS", most_texts)
+    monkeypatch.setattr(surveys, "MAX_LEVELS", most_texts)
     expected = survey_of(table)
     ends = (0, 10, 1000, 1001, 2500)
     parts = [survey_of(p, first) for p, first in zip(parts_of(table, *ends[1:]), ends, strict=True)]

@@ -190,11 +190,11 @@ def test_first_lines_that_are_names(tmp_path: Path, start: str) -> None:
 
 def test_a_text_with_too_many_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_batches(100, monkeypatch)
-    monkeypatch.setattr("hgr_jax.scanning.survey.MAX_TEXTS", 150)
+    monkeypatch.setattr("hgr_jax.scanning.survey.MAX_LEVELS", 150)
     table = mixed(5, 300).assign(name=[f"n{i}" for i in range(300)])
     table.to_parquet(tmp_path / "t.parquet")
     found = hgr_jax.scan(tmp_path, test=None)
-    assert found.skipped["name"] == "text with more levels than a scan of batches counts"
+    assert found.skipped["name"] == "text with more than 100,000 levels"
 
 
 def test_dates_in_a_time_zone_are_no_others(tmp_path: Path) -> None:

@@ -25,7 +25,14 @@ from hgr_jax.scanning.residuals import ResidualFunctions
 from hgr_jax.scanning.sums import Batch, Layout
 from hgr_jax.scanning.survey import WEIGHTS_KEY, Levels, Survey, texts_of, weights_of
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, Chunk
-from hgr_jax.tables.columns import OTHER, add_note, constant_reason, note_infinite, pooled_levels
+from hgr_jax.tables.columns import (
+    OTHER,
+    TOO_MANY_LEVELS,
+    add_note,
+    constant_reason,
+    note_infinite,
+    pooled_levels,
+)
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.texts import remark_on_lost_digits
 
@@ -320,7 +327,7 @@ def _plan_category(
 ) -> None:
     """Decide the levels of a category, and put their codes into the sample."""
     if counted is None:
-        columns.skipped[name] = "text with more levels than a scan of batches counts"
+        columns.skipped[name] = TOO_MANY_LEVELS
         return
     words = list(counted.place)
     pooled = pooled_levels(counted.counts, words)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, Chunk
-from hgr_jax.tables.columns import number_as_text
+from hgr_jax.tables.columns import MAX_LEVELS, number_as_text
 from hgr_jax.tables.faults import TableError, printable
 
 SAMPLE_ROWS = 2**16
@@ -27,9 +27,6 @@ EXTREMES_KEPT = 64
 
 WEIGHTS_KEY = "\0weights"
 """Reserved name of the weights of the rows of a sample: no column is called so."""
-
-MAX_TEXTS = 100_000
-"""Largest number of texts of a column that are counted; one with more is left out."""
 
 
 def is_small(rows: int | None) -> bool:
@@ -171,7 +168,7 @@ class Survey:
         if levels is None:
             return np.full(chunk.rows, -1)
         places = levels.count(*texts_of(chunk, name))
-        if len(levels.place) > MAX_TEXTS:
+        if len(levels.place) > MAX_LEVELS:
             self.levels[name] = None
         return places
 
@@ -245,7 +242,7 @@ class Survey:
                 continue
             joined = Levels(dict(levels.place), levels.counts)
             place = joined.join(added)
-            if len(joined.place) <= MAX_TEXTS:
+            if len(joined.place) <= MAX_LEVELS:
                 whole.levels[name] = joined
             codes = np.nan_to_num(values[name], nan=-1).astype(np.intp)
             values[name] = np.append(place, np.nan)[codes]

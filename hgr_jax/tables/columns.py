@@ -461,6 +461,11 @@ MIN_LEVEL_ROWS = 5
 MIN_LEVEL_SHARE = 0.01
 MAX_POOLED_SHARE = 0.5
 
+MAX_LEVELS = 100_000
+"""Largest number of levels of a category; a column of text with more is left out."""
+
+TOO_MANY_LEVELS = f"text with more than {MAX_LEVELS:,} levels"
+
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
@@ -726,6 +731,8 @@ def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
     if distinct < 2:
         single = levels[int(counts.argmax())] if present else np.nan
         return PooledLevels(constant_reason(single), none)
+    if distinct > MAX_LEVELS:
+        return PooledLevels(TOO_MANY_LEVELS, none)
     rare = (counts > 0) & ((counts < MIN_LEVEL_ROWS) | (counts < MIN_LEVEL_SHARE * present))
     if counts[rare].sum() > MAX_POOLED_SHARE * present:
         least = max(MIN_LEVEL_ROWS, int(np.ceil(MIN_LEVEL_SHARE * present)))
