@@ -36,7 +36,7 @@ from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.measures import kb_fit
 from hgr_jax.scanning.request import POLYNOMIAL
 from hgr_jax.scanning.residuals import conditioning_on
-from hgr_jax.tables.columns import encode_known
+from hgr_jax.tables.columns import encode_by_levels
 
 FIT_TOLERANCE = 1e-3
 """Largest difference between a scan and a fit of the same pair that is not said."""
@@ -64,9 +64,9 @@ class CategoryTransform(CopulaTransform):
         if host is None or host.dtype.kind not in "OUT" or host.ndim != 1:
             return super().__call__(x)
         texts = np.array([str(text) for text in host.tolist()], object)
-        codes = encode_known(texts, self.levels)
+        codes = encode_by_levels(texts, self.levels)
         if self.pooled:
-            codes[encode_known(texts, self.pooled) >= 0] = len(self.levels) - 1
+            codes[encode_by_levels(texts, self.pooled) >= 0] = len(self.levels) - 1
         if (codes < 0).any():
             unknown = texts[codes < 0][0]
             raise ValueError(
