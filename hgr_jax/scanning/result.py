@@ -1,4 +1,4 @@
-"""The result of a scan: all pairs, as matrices, lists, frames, pictures, fits and files."""
+"""The result of a scan: its pairs as matrices, lists, frames, pictures, fits and files."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Pair:
 
 
 def clustered_columns(correlation: Floats) -> Integers:
-    """Return the positions of the columns with a 1 on the diagonal of ``(p, p)``, clustered."""
+    """Return positions of the used columns of a matrix ``(p, p)``, similar ones side by side."""
     used = np.flatnonzero(np.isfinite(np.diagonal(correlation)))
     if len(used) < 3:
         return used
@@ -108,18 +108,18 @@ def as_square(matrix: NDArray[Any], names: Sequence[str], library: str) -> Any:
 
 
 def scan_title(scan: Any) -> str:
-    """Return what a `Scan` is of, in a line."""
+    """Describe a `Scan` in a line."""
     settings, used = scan.settings, len(scan.used)
     given = f", given {', '.join(settings['given'])}" if settings.get("given") else ""
     return (
         f"Scan of {counted(len(scan), 'pair')} of {counted(used, 'column')},"
         f" {counted(settings['rows'], 'row')}"
-        f" ({settings['measure']}, h={settings['h']}, k={settings['k']}{given}){_of_all(settings)}"
+        f" ({settings['measure']}, h={settings['h']}, k={settings['k']}{given}){_of_top(settings)}"
     )
 
 
-def _of_all(settings: Mapping[str, Any]) -> str:
-    """Return of how many pairs a scan has kept some, if it has not kept all."""
+def _of_top(settings: Mapping[str, Any]) -> str:
+    """Describe the pairs of which a scan kept the first, if it did not keep all."""
     top = settings.get("top")
     if not top:
         return ""
@@ -129,7 +129,7 @@ def _of_all(settings: Mapping[str, Any]) -> str:
 
 
 def pairs_as_text(title: str, pairs: Sequence[Any], count: int) -> str:
-    """Return pairs, the first of so many, in a line each."""
+    """Return the first of ``count`` pairs in a line each."""
     lines = [
         "  {} and {}: {:.3f}".format(
             *(shortened(name, SHOWN_LETTERS) for name in (pair.a, pair.b)), pair.correlation
@@ -160,23 +160,12 @@ def _in_cell(value: float, form: str) -> str:
 
 
 ARRAYS = (
-    "correlation",
-    "rank_correlation",
-    "pearson",
-    "spearman",
-    "rank_linear",
-    "pvalue",
-    "adjusted_pvalue",
-    "corrected",
-    "null_mean",
-    "null_95",
-    "n_obs",
-    "degrees",
-    "source",
+    *("correlation", "rank_correlation", "pearson", "spearman", "rank_linear", "pvalue"),
+    *("adjusted_pvalue", "corrected", "null_mean", "null_95", "n_obs", "degrees", "source"),
     "pairs",
 )
 OPTIONAL_ARRAYS = ("standard_error",)
-"""Arrays that a scan has where they were asked for."""
+"""Arrays that a scan has only on request."""
 
 ROUNDING = 1e-5
 """Largest amount by which a correlation in float32 may exceed 1."""
@@ -185,7 +174,7 @@ DESCRIPTIONS = ("skipped", "notes", "settings")
 
 
 def write_scan(path: str | Path, scan: Scan) -> None:
-    """Keep everything but the data of a `Scan`."""
+    """Save everything but the data of a `Scan`."""
     settings = {name: dict(getattr(scan, name)) for name in DESCRIPTIONS}
     arrays = {name: getattr(scan, name) for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
     arrays = {name: array for name, array in arrays.items() if array is not None}
@@ -193,7 +182,7 @@ def write_scan(path: str | Path, scan: Scan) -> None:
 
 
 def read_scan(path: str | Path) -> dict[str, Any]:
-    """Return the fields of a `Scan`.
+    """Read the fields of a `Scan`.
 
     Raises:
       FileNotFoundError: if there is no such file.
@@ -252,7 +241,7 @@ def _check_arrays(
 
 
 def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Return the least and the largest value of every array."""
+    """Return the smallest and largest valid value of each array."""
     share = (0, 1 + ROUNDING)
     measure = share if settings["measure"] in POLYNOMIAL else (0, np.inf)
     ranges: dict[str, tuple[float, float]] = dict.fromkeys(
@@ -268,10 +257,10 @@ def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, f
 ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
 
 MAX_DISAGREEMENT = 0.1
-"""Between a value and that of the ranks, beside sampling errors."""
+"""Largest difference of a value and the value of ranks, beside sampling errors."""
 
 FALSE_DISCOVERY_RATE = 0.05
-"""Of an adjusted p-value: the rate of false discoveries among the pairs that it lets through."""
+"""Largest adjusted p-value of pairs that count as more than chance."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -505,7 +494,7 @@ class Scan:
         return as_square(matrix[np.ix_(used, used)], list(self.used), self._library(library))
 
     def _library(self, library: str | None) -> str:
-        """Return the library of frames: that of the table which was scanned, if None."""
+        """Return the library of frames; for None, the library of the scanned table."""
         if library is not None:
             return check_choice("library", library, ("pandas", "polars", "pyarrow"))
         frame = None if self._columns is None else self._columns.frame
@@ -573,7 +562,7 @@ class Scan:
         return columns.categories[places.index(position)] if position in places else None
 
     def _position(self, name: Any) -> int:
-        """Return which column has a name, of those that were used."""
+        """Return the position of a used column by its name."""
         text = str(name)
         if text in self.skipped:
             raise KeyError(f"column {text!r} was skipped: {self.skipped[text]}.")

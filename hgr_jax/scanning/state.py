@@ -1,4 +1,4 @@
-"""The state of a scan that reads its table in parts: a plan with its sums, which add up."""
+"""`ScanState`: a plan with its sums over some rows, which can be merged and saved."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from hgr_jax.tables.arrow_columns import NUMBER, as_arrow, decoded, kinds_of
 from hgr_jax.tables.faults import TableError, printable
 
 BATCH = "the batch"
-"""Name, in messages, of rows that have no file."""
+"""Name in messages of rows that are from no file."""
 
 PLAN_SETTINGS = (
     *("kinds", "skipped", "notes", "numbers", "levels", "weights", "heaviest", "tested"),
@@ -154,7 +154,7 @@ class ScanState:
 
     @classmethod
     def of_survey(cls, survey: Survey, request: Request, *, exact: bool) -> ScanState:
-        """Return a state without rows, from a first pass; ``exact`` if it has seen all rows."""
+        """Make a state without rows from a survey, which is of all rows if ``exact``."""
         if not survey.counted:
             raise TableError("the table has no rows (of positive weight)")
         kernels, tested = request.measure.kernels, request.test is not None
@@ -173,7 +173,7 @@ class ScanState:
 
     @property
     def parts(self) -> tuple[Plan, BatchSums | None]:
-        """What is summed, and the sums."""
+        """The plan and the sums."""
         return self._plan, self._sums
 
     @property
@@ -272,7 +272,7 @@ class ScanState:
         return self.scan_of(request)
 
     def scan_of(self, request: Request, reader: Reader | None = None) -> Scan:
-        """Return the scan of a request; ``reader`` reads rows again, if they can be."""
+        """Return the scan of a request; ``reader`` reads rows again, None if they cannot be."""
         if self._sums is None:
             raise ValueError("this state has no rows yet: update it first.")
         table = BatchTable(self._plan, self._sums, request, reader)
@@ -324,7 +324,7 @@ def check_batches(request: Request, kinds: Mapping[str, str], names: Sequence[st
 
 
 def write_state(path: str | Path, state: ScanState, about: Mapping[str, Any] | None = None) -> None:
-    """Keep a state in a file, and what is said ``about`` it."""
+    """Save a state in a file, with further settings ``about`` it."""
     plan, sums = state.parts
     settings = {"seen": None if sums is None else sums.seen, "about": dict(about or {})}
     arrays = _arrays_of_plan(plan) | ({} if sums is None else _arrays_of_sums(sums))
@@ -332,7 +332,7 @@ def write_state(path: str | Path, state: ScanState, about: Mapping[str, Any] | N
 
 
 def read_state(path: str | Path) -> tuple[ScanState, dict[str, Any]]:
-    """Return a state, and what was said about it.
+    """Read a state, and the further settings ``about`` it.
 
     Raises:
       FileNotFoundError: if there is no such file.
@@ -353,7 +353,7 @@ def read_state(path: str | Path) -> tuple[ScanState, dict[str, Any]]:
 
 
 def same_plan(one: Plan, other: Plan) -> bool:
-    """Return whether two plans say the same, so that their sums can be added."""
+    """Return whether two plans are equal, so that their sums add up."""
     first, second = _arrays_of_plan(one), _arrays_of_plan(other)
     return first.keys() == second.keys() and all(
         first[name].shape == second[name].shape
@@ -425,8 +425,7 @@ def _arrays_of_sums(sums: BatchSums) -> ArraysByName:
 def _sums_of_arrays(arrays: ArraysByName, seen: int) -> BatchSums:
     tiles: dict[str, dict[str, TileSums]] = {"values": {}, "ranks": {}}
     for key in arrays:
-        kind, _, rest = key.partition(":")
-        name, _, part = rest.partition(":")
+        kind, name, part = (*key.split(":"), "", "")[:3]
         if part == "cross":
             own = [f"{kind}:{name}:own{i}" for i in range(2)]
             own_moments = tuple(arrays[each] for each in own if each in arrays)
