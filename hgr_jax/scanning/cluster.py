@@ -18,14 +18,7 @@ import numpy as np
 
 from hgr_jax._optional import require
 from hgr_jax.scanning.batches import BatchSums
-from hgr_jax.scanning.passes import (
-    Executor,
-    Join,
-    Step,
-    Tables,
-    joined_tables,
-    rows_at_once,
-)
+from hgr_jax.scanning.passes import Executor, Join, Step, Tables, joined_tables, rows_at_once
 from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.request import Request, dtype_of_sums
 from hgr_jax.scanning.state import ScanState

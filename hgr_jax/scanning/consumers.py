@@ -31,13 +31,7 @@ from hgr_jax.core.kernels import encode
 from hgr_jax.inference.independence import MIN_TABULATED_ROWS
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.memory import MemoryTable
-from hgr_jax.scanning.pairs import (
-    PairSelection,
-    check_size,
-    selected,
-    split_given,
-    used_positions,
-)
+from hgr_jax.scanning.pairs import PairSelection, check_size, selected, split_given, used_positions
 from hgr_jax.scanning.rank_tests import ExactScreen
 from hgr_jax.scanning.request import (
     CHECKPOINT_SECONDS,
@@ -102,7 +96,7 @@ def scan_arrow(
 ) -> Scan:
     """Scan an Arrow table.
 
-    ``order`` has the names of all columns, also of those that a scan cannot use; ``notes`` say how
+    ``order`` has the names of all columns, including unusable columns; ``notes`` say how
     columns and files were read.
     """
     if request.names is not None:
@@ -265,19 +259,19 @@ class _Search:
 
     def _tested(self, done: int) -> Iterator[tuple[Floats | None, tuple[int, int]]]:
         """Yield the squares after ``done``, with log p-values ``(s, s)``, None if not screened."""
-        ahead: Any = None
+        next_products: Any = None
         for place in range(done, len(self.squares)):
             square = self.squares[place]
             if all(part in self.of_two for part in square):
                 yield self.exact.log_pvalues(*(part - self.of_two.start for part in square)), square
                 continue
-            started = self._start(place) if ahead is None else ahead
-            if self.screen is None or started is None:
+            products = self._start(place) if next_products is None else next_products
+            if self.screen is None or products is None:
                 yield None, square
                 continue
             # Computes the next products while the p-values of this square are evaluated.
-            ahead = self._start(place + 1)
-            yield self.screen.log_pvalues(*square, started), square
+            next_products = self._start(place + 1)
+            yield self.screen.log_pvalues(*square, products), square
 
     def _start(self, place: int) -> Any:
         """Start the products of a square that is tested by ranks; None for any other square."""
@@ -359,10 +353,10 @@ class _Search:
 def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[RankedColumn]]]:
     """Return positions and ranks of three kinds of numbers whose pairs are screened.
 
-    They have no missing value, and more than two values, two values, or two values of which one is
-    too rare for the law of ranks (such columns are screened with binary columns only, by Fisher's
-    exact test).  No column is screened if kernels have higher degrees than the test: a pair may
-    then have no value, which the screen does not notice.
+    All are without missing values: numbers of more than two values, binary numbers, and binary
+    numbers with a value too rare for the law of ranks, which Fisher's exact test alone can screen.
+    No column is screened if kernels have higher degrees than the test: a pair may then have no
+    value, which the screen does not notice.
     """
     kinds: list[tuple[list[int], list[RankedColumn]]] = [([], []) for _ in range(3)]
     kernels = request.measure.kernels
@@ -390,7 +384,7 @@ def _in_parts(columns: Any) -> list[Any]:
 
 
 def _kernel_fingerprint(kernel: Any, x: Floats) -> Any:
-    """Return a degree, or the values of a function on some of the data."""
+    """Return the degree of a kernel, or the values of a function at some of the data."""
     if not callable(kernel):
         return kernel
     values = x[: -(-FINGERPRINT_VALUES // max(x.shape[1], 1))].ravel()
@@ -498,7 +492,7 @@ class FirstPairs:
         return float(self.scores[-1]) if len(self.scores) >= self.size else np.inf
 
     def add(self, scores: Floats, log_p: Floats, first: Integers, second: Integers) -> None:
-        """Add pairs by their scores, NaN for none; columns broadcast to the shape of these."""
+        """Add pairs of columns with scores (NaN: none); columns broadcast to the scores' shape."""
         chosen = scores < self.worst_kept
         sides = [np.broadcast_to(side, scores.shape)[chosen] for side in (first, second)]
         scores = np.concatenate([self.scores, scores[chosen]])

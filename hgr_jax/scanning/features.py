@@ -223,7 +223,7 @@ class Estimates:
         return np.asarray(np.isfinite(self.value) & (self.degrees > 0).all(axis=1))
 
     def select(self, chosen: NDArray[Any]) -> Estimates:
-        """Return the estimates of some of the pairs."""
+        """Select pairs."""
         return Estimates(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
 
 

@@ -416,11 +416,11 @@ def estimate_function(
     """
     x = features.x
     patterns = Patterns.of(features)
-    of = patterns.index[pairs]
+    pattern = patterns.index[pairs]
     estimates = Estimates.none(len(pairs))
     estimates.degrees[:] = 1
     rows = estimates.rows
-    rows[:] = patterns.shared_rows()[of[:, 0], of[:, 1]]
+    rows[:] = patterns.shared_rows()[pattern[:, 0], pattern[:, 1]]
     complete = rows == features.rows
 
     def one(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -437,12 +437,12 @@ def estimate_function(
         progress(min(at_once, len(whole) - start))
     single = one if ours else jax.jit(one)
     for index in np.flatnonzero(~complete & (rows >= 2)):
-        keep = patterns.present[:, of[index]].all(axis=1)
+        keep = patterns.present[:, pattern[index]].all(axis=1)
         a, b = (jax.device_put(x[keep, column]) for column in pairs[index])
         estimates.value[index] = float(single(a, b))
         progress(1)
     for place, (i, j) in enumerate(pairs):
-        keep = patterns.present[:, of[place]].all(axis=1)
+        keep = patterns.present[:, pattern[place]].all(axis=1)
         first, second = (x[keep, column].astype(np.float64) for column in (i, j))
         if len(first) >= 2:
             varies = np.ptp(first) > 0 and np.ptp(second) > 0

@@ -32,8 +32,8 @@ class PairSelection:
     """The requested pairs, by positions of columns in the table.
 
     Attributes:
-      targets: columns of which a pair has one; None for any.
-      among: columns of which the other one is; None for any.  Without targets, both are.
+      targets: columns that one side of a pair must be in; None for any.
+      among: columns that the other side (without targets: both sides) must be in; None for any.
     """
 
     targets: list[int] | None = None

@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.scanning.batches import (
-    errors_of_chunk,
-    joined_rows,
-    kinds_of_pairs,
-    rows_of_pairs,
-)
+from hgr_jax.scanning.batches import errors_of_chunk, joined_rows, kinds_of_pairs, rows_of_pairs
 from hgr_jax.scanning.consumers import scan_arrow
 from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.request import Request

@@ -325,12 +325,12 @@ def _plan_category(
         columns.skipped[name] = pooled.kept
         return
     # Sorted as texts or numbers, like the levels of a table in memory.
-    kept = [words[i] for i in pooled.kept]
-    kept.sort(key=(lambda word: word) if survey.kinds[name] == TEXT else float)
-    others = (OTHER,) if len(pooled.rare) or not exact else ()
-    columns.levels[name] = (*kept, *others)
-    position = {word: i for i, word in enumerate(kept)}
-    place = np.array([*(position.get(word, len(kept)) for word in words), np.nan])
+    levels = [words[i] for i in pooled.kept]
+    levels.sort(key=(lambda word: word) if survey.kinds[name] == TEXT else float)
+    other = (OTHER,) if len(pooled.rare) or not exact else ()
+    columns.levels[name] = (*levels, *other)
+    position = {word: i for i, word in enumerate(levels)}
+    place = np.array([*(position.get(word, len(levels)) for word in words), np.nan])
     sample[name] = place[np.nan_to_num(sample[name], nan=-1).astype(np.intp)]
     if pooled.remark:
         add_note(columns.notes, name, pooled.remark)
@@ -400,7 +400,7 @@ def _fitted(
 
 
 def _patterns(shared: Floats, rows: int, *, exact: bool) -> Integers:
-    """Return the pattern of missing values of each column; pattern 0 is that of complete columns.
+    """Return the pattern of missing values of each column; pattern 0 is complete if any is.
 
     Two columns have the same pattern if they share as many rows as each of them has.  With a sample
     (not ``exact``) each column has a pattern of its own: the other rows are unknown.

@@ -386,45 +386,45 @@ class _RankTests:
         for place in places:
             pair = self.pairs[place]
             if all(len(columns[c].table) == 1 for c in pair):
-                there = self.in_ranks.present(pair[0]) & self.in_ranks.present(pair[1])
-                ranked, weights = self._ranked(pair, there)
+                present = self.in_ranks.present(pair[0]) & self.in_ranks.present(pair[1])
+                ranked, weights = self._ranked(pair, present)
                 if weights is None and len(ranked[0].codes) >= 2:
                     self._test_exactly(np.array([place]), ranked, np.array([[0, 1]]))
 
     def _codes_of(self, column: int) -> Integers:
         """Return the levels ``(n,)`` of the ranks of a column, 0 where it is missing."""
         if column not in self._codes:
-            x, there = self.in_ranks.x[:, column], self.in_ranks.present(column)
+            x, present = self.in_ranks.x[:, column], self.in_ranks.present(column)
             self._codes[column] = np.zeros(len(x), np.int32)
-            rows = slice(None) if there.all() else there
+            rows = slice(None) if present.all() else present
             self._codes[column][rows] = codes_of(x[rows])
         return self._codes[column]
 
     def _ranked(
-        self, columns: Integers, there: NDArray[np.bool_]
+        self, columns: Integers, present: NDArray[np.bool_]
     ) -> tuple[list[RankedColumn], Floats | None]:
         """Rank columns among some rows; return the weights of these rows too, None if equal."""
         weights = self.in_ranks.weights
         if weights is not None:
-            there = there & (weights > 0)
-            weights = weights[there].astype(np.float64)
+            present = present & (weights > 0)
+            weights = weights[present].astype(np.float64)
             weights = weights if np.ptp(weights) else None
-        rows = slice(None) if there.all() else there
+        rows = slice(None) if present.all() else present
         return ranked_columns([self._codes_of(int(c))[rows] for c in columns], weights), weights
 
     def _ranked_within(self, column: int) -> RankedColumn | None:
         """Rank a column among its own rows; None if there are fewer than two."""
-        there = self.in_ranks.present(column)
-        return self._ranked(np.array([column]), there)[0][0] if there.sum() >= 2 else None
+        present = self.in_ranks.present(column)
+        return self._ranked(np.array([column]), present)[0][0] if present.sum() >= 2 else None
 
     def _with_one_pattern(
         self, group: Integers, pattern: int, progress: Callable[[int], None]
     ) -> Iterator[BlockStatistics]:
         """Yield block statistics of pairs with one pattern; test binary columns exactly."""
-        there = self.table.patterns.present[:, pattern]
+        present = self.table.patterns.present[:, pattern]
         used, local = np.unique(self.pairs[group], return_inverse=True)
         pairs = local.reshape(-1, 2)
-        columns, weights = self._ranked(used, there)
+        columns, weights = self._ranked(used, present)
         count = len(columns[0].codes)
         if count < 2:
             return

@@ -82,7 +82,7 @@ class PermutationNull(NamedTuple):
 
 
 def permutation_null(
-    whole: MemorySums,
+    table_sums: MemorySums,
     pairs: Integers,
     permutations: int,
     seed: NDArray[np.uint32],
@@ -98,23 +98,23 @@ def permutation_null(
     observed = np.full(len(pairs), np.nan)
     # P-values of both stages then have one denominator, as with 999 and 499 permutations.
     first = (permutations + 1) // 2 - 1 if permutations > MIN_TWO_STAGE else permutations
-    features = whole.features
-    of = np.sort(whole.patterns.index[pairs], axis=1)
-    keys = of[:, 0] * (whole.patterns.index.max() + 1) + of[:, 1]
+    features = table_sums.features
+    patterns = np.sort(table_sums.patterns.index[pairs], axis=1)
+    keys = patterns[:, 0] * (table_sums.patterns.index.max() + 1) + patterns[:, 1]
     generator = np.random.default_rng(seed)
-    orders = _RandomOrders(features.rows, permutations, generator, whole.memory)
+    orders = _RandomOrders(features.rows, permutations, generator, table_sums.memory)
     for key in np.unique(keys):
         group = np.flatnonzero(keys == key)
-        both = np.asarray(whole.patterns.present[:, of[group[0]]].all(axis=1))
-        rows = np.flatnonzero(both)
+        in_both = np.asarray(table_sums.patterns.present[:, patterns[group[0]]].all(axis=1))
+        rows = np.flatnonzero(in_both)
         if len(rows) < 2:
             continue
-        sums, local = whole, pairs[group]
-        if not whole.single_pattern:
+        sums, local = table_sums, pairs[group]
+        if not table_sums.single_pattern:
             columns, local = np.unique(pairs[group], return_inverse=True)
             local = local.reshape(-1, 2)
-            shared = _restricted(features, both, columns)
-            sums = MemorySums(shared, whole.kernels, whole.memory)
+            shared = _restricted(features, in_both, columns)
+            sums = MemorySums(shared, table_sums.kernels, table_sums.memory)
         values_of = _few_values(sums.features, local, rows)
         counted = np.array([a in values_of and b in values_of for a, b in local])
         for chosen, tables in _parts(local, counted, _columns_at_once(sums)):
@@ -134,14 +134,14 @@ def permutation_null(
             least = values - TOLERANCE * np.maximum(values, mean[part])
             exceed[part], drawn[part] = (sampled >= least[None, :]).sum(axis=0), first
             point[part] = np.quantile(sampled, 0.95, axis=0)
-            on = np.flatnonzero(exceed[part] < EARLY_STOP_SHARE * first)
-            if first < permutations and len(on):
-                more = sample(_Draws(sums, local[chosen[on]]), first, permutations)
-                whole_sample = np.concatenate([sampled[:, on], more])
-                exceed[part[on]] += (more >= least[None, on]).sum(axis=0)
-                drawn[part[on]] = permutations
-                mean[part[on]] = whole_sample.mean(axis=0, dtype=np.float64)
-                point[part[on]] = np.quantile(whole_sample, 0.95, axis=0)
+            continued = np.flatnonzero(exceed[part] < EARLY_STOP_SHARE * first)
+            if first < permutations and len(continued):
+                more = sample(_Draws(sums, local[chosen[continued]]), first, permutations)
+                whole_sample = np.concatenate([sampled[:, continued], more])
+                exceed[part[continued]] += (more >= least[None, continued]).sum(axis=0)
+                drawn[part[continued]] = permutations
+                mean[part[continued]] = whole_sample.mean(axis=0, dtype=np.float64)
+                point[part[continued]] = np.quantile(whole_sample, 0.95, axis=0)
             progress(len(part))
     return PermutationNull(mean, point, exceed, drawn, observed)
 

@@ -39,7 +39,7 @@ PRODUCT_ROWS = 1024
 """Number of rows whose products are taken at a time; with fewer rows, the next power of two."""
 
 ROW_CACHE_BYTES = 2**29
-"""Largest number of bytes of the functions of the left part of a square that are kept."""
+"""Largest number of bytes of cached functions of the left part of a square."""
 
 LAW_NODES = 4096
 """Nodes of the table of a law, equidistant in log(1 + t) with t = sqrt(-n log(1 - c^2))."""
@@ -85,7 +85,7 @@ class RankScreen:
         self._left_functions = functools.lru_cache(maxsize=size)(self._functions)
 
     def start(self, left: int, right: int) -> Array:
-        """Start to compute the combined p-values of a square of two parts, for `log_pvalues`."""
+        """Start to compute the combined log p-values of a square of two parts."""
         total: Products | None = None
         for first in range(0, self.rows, self.at_once):
             f = self._left_functions(left, first)
@@ -95,10 +95,10 @@ class RankScreen:
         kinds = self.kinds[left], self.kinds[right]
         return combined_log_p(total, np.float32(self.rows), *kinds, self.which, *self.tables)
 
-    def log_pvalues(self, left: int, right: int, started: Array) -> Floats:
-        """Return log p-values of two parts ``(p, q)``; NaN up to the diagonal for equal parts."""
+    def log_pvalues(self, left: int, right: int, log_ps: Array) -> Floats:
+        """Return log p-values ``(p, q)`` from `start`; NaN up to the diagonal for equal parts."""
         i, j = slice(len(self.parts[left])), slice(len(self.parts[right]))
-        combined = np.asarray(started, np.float64)[i, j]
+        combined = np.asarray(log_ps, np.float64)[i, j]
         share = self.effective_share[left, i, None] * self.effective_share[right, j]
         effective_rows = np.maximum(self.rows * share, MIN_TABULATED_ROWS).ravel()
         log_p = log_probability(

@@ -70,7 +70,7 @@ class Significance:
         return np.where(np.isnan(self.log_of_law), logs, self.log_of_law)
 
     def select(self, chosen: NDArray[Any]) -> Significance:
-        """Return the tests of some of the pairs."""
+        """Select pairs."""
         return Significance(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
 
     def set_law(self, places: NDArray[Any], log_p: Floats, source: Any) -> None:

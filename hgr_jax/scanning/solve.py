@@ -29,14 +29,7 @@ from hgr_jax.core.host.linalg import (
 from hgr_jax.core.host.polynomials import fit_pair
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.scanning.bases import count_distinct
-from hgr_jax.scanning.features import (
-    Estimates,
-    Features,
-    Kernels,
-    chunks,
-    groups,
-    within_range,
-)
+from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, groups, within_range
 from hgr_jax.scanning.residuals import Explained, conditioning_on, less_explained, without_explained
 from hgr_jax.scanning.sums import Batch, Block, Layout, level_features
 
@@ -239,8 +232,8 @@ class PairSums(abc.ABC):
         """
         layout = self.layout
         estimates = Estimates.none(len(pairs))
-        of = layout.patterns[pairs]
-        estimates.rows[:] = self.shared[of[:, 0], of[:, 1]]
+        first, second = layout.patterns[pairs].T
+        estimates.rows[:] = self.shared[first, second]
         ordered, flips = ordered_pairs(layout, pairs)
         tiles = layout.tiles[ordered]
         for left_tile, right_tile in np.unique(tiles, axis=0):

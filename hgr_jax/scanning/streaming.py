@@ -13,13 +13,7 @@ from typing import Any
 import numpy as np
 
 from hgr_jax._progress import Advance, progress_bar
-from hgr_jax.scanning.passes import (
-    Executor,
-    Join,
-    Step,
-    joined_tables,
-    rows_at_once,
-)
+from hgr_jax.scanning.passes import Executor, Join, Step, joined_tables, rows_at_once
 from hgr_jax.scanning.request import CHECKPOINT_SECONDS, Request, dtype_of_sums
 from hgr_jax.scanning.state import ScanState, read_state, write_state
 from hgr_jax.scanning.survey import Survey, is_small
@@ -45,7 +39,7 @@ class BatchExecutor(Executor):
             return None
         if reading is not None:
             source = source.select(chosen_names(source.name, source.order, reading))
-        # New names are those of the other columns; the table is then gathered, weights apart.
+        # With new names, which a column of weights would not have, the table is gathered instead.
         has_array = not isinstance(request.weights, str | None) and request.names is None
         if has_array and source.rows is not None:
             weights = np.asarray(request.with_row_weights(source.rows).row_weights, np.float64)

@@ -210,7 +210,7 @@ _full = jitted(_transposed)
 
 
 def _upper_half(f: Array) -> Array:
-    """Return ``f f^T`` on and above its diagonal, and 0 in most of what is below."""
+    """Return ``f f^T`` on and above its diagonal; most entries below are 0."""
     size = len(f) // PARTS
     rows = [
         jnp.pad(_transposed(f[i * size : (i + 1) * size], f[i * size :]), ((0, 0), (i * size, 0)))
@@ -406,8 +406,8 @@ class TileSums:
     """Sums over rows of two tiles, or of one with itself.
 
     Attributes:
-      cross: cross moments of their features; those of levels have a last row and column of 0, to
-        which padded positions of features refer.
+      cross: cross moments of their features; with categories, a last row and column of 0 follows,
+        to which padded positions of features refer.
       own: `own_sums` of each tile on the patterns of the other; one alone for a tile with itself.
     """
 
@@ -481,8 +481,8 @@ def shared_weights(
     powers = None if weights is None else np.asarray(weights, np.float64) ** power
 
     def block(rows: slice) -> Floats:
-        there = np.ascontiguousarray(present[rows, left].T, np.float64)
-        weighted = there if powers is None else there * powers[rows]
+        masks = np.ascontiguousarray(present[rows, left].T, np.float64)
+        weighted = masks if powers is None else masks * powers[rows]
         return weighted @ present[rows, right].astype(np.float64)
 
     return sum_in_blocks(block, len(present), len(left) + len(right))

@@ -74,7 +74,7 @@ class Survey:
     Attributes:
       kinds: kinds of the columns but the weights, by name.
       notes: notes on how columns and files were read, by name.
-      names: names of all columns in order, also of those that are neither numbers nor text.
+      names: names of all columns in order, including unusable columns.
       rows: number of rows, including rows of weight 0.
       counted: number of rows of positive weight.
       weights: sum of the weights, sum of their squares, and the largest.

@@ -39,13 +39,7 @@ from hgr_jax.tables.columns import (
     object_array,
     parse_column,
 )
-from hgr_jax.tables.delimited import (
-    arrow,
-    as_utf8,
-    read_cells,
-    read_headless_cells,
-    trimmed,
-)
+from hgr_jax.tables.delimited import arrow, as_utf8, read_cells, read_headless_cells, trimmed
 from hgr_jax.tables.faults import TableError, check_names, listed, printable
 from hgr_jax.tables.texts import Form, header_kind, is_number
 

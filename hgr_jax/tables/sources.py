@@ -86,15 +86,10 @@ class Source:
         first = parts[0]
         kinds = dict(first.kinds)
         for part in parts[1:]:
-            for missing, here, there in (
-                (first.kinds.keys() - part.kinds.keys(), part, first),
-                (part.kinds.keys() - first.kinds.keys(), first, part),
-            ):
-                if missing:
+            for one, other in ((part, first), (first, part)):
+                if missing := other.kinds.keys() - one.kinds.keys():
                     column = printable(min(missing))
-                    raise TableError(
-                        f"{here.name} has no column {column!r}, which {there.name} has"
-                    )
+                    raise TableError(f"{one.name} has no column {column!r}, which {other.name} has")
             for column, kind in part.kinds.items():
                 earlier = kinds[column]
                 if earlier == EMPTY:
