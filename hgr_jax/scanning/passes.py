@@ -95,9 +95,9 @@ class Executor(abc.ABC):
     def gathered(self) -> Any:
         """Return the whole table as an Arrow table, None if it takes too much memory."""
 
-    @abc.abstractmethod
     def resumed(self) -> ScanState | None:
         """Return the state that an earlier run saved, or None."""
+        return None
 
     @abc.abstractmethod
     def keep(self, state: ScanState) -> None:

@@ -112,15 +112,15 @@ def products_of_pairs(
     pairs: Integers,
     weights: Floats | None,
     places: Integers,
-    both: int,
+    full_degree: int,
     dtype: np.dtype,
 ) -> Iterator[tuple[Integers, Moments]]:
     """Yield the pairs at ``places``, part by part, and their moments up to degree 16.
 
-    All moments up to degree ``both`` are computed, also beyond reliable degrees.
+    All moments up to degree ``full_degree`` are computed, also beyond reliable degrees.
     """
     tiles = pairs[places] // TILE
-    most = max(both, NARROW)
+    square = max(full_degree, NARROW)
     waves = wave_count(len(columns[0].codes))
     counts = np.array([waves * column.has_waves for column in columns])
     for _, group in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
@@ -128,19 +128,21 @@ def products_of_pairs(
         left, right = (np.unique(pairs[chosen, side]) for side in (0, 1))
         if tiles[group[0], 0] == tiles[group[0], 1]:
             left = right = np.union1d(left, right)
-        inner, forward, forward_waves = _narrow_products(columns, left, right, weights, both, dtype)
+        inner, forward, forward_waves = _narrow_products(
+            columns, left, right, weights, full_degree, dtype
+        )
         backward, backward_waves = forward, forward_waves
         if left is not right:
             _, backward, backward_waves = _narrow_products(
-                columns, right, left, weights, both, dtype, all_with_all=False
+                columns, right, left, weights, full_degree, dtype, all_with_all=False
             )
         for part in chunks(chosen, MOMENTS_AT_ONCE):
             i = np.searchsorted(left, pairs[part, 0])
             j = np.searchsorted(right, pairs[part, 1])
             m = np.zeros((LARGEST_DEGREE, LARGEST_DEGREE, len(part)))
-            m[:most, :most] = np.moveaxis(inner[i, :, j], 0, -1)
-            m[:FIRST, most:] = np.moveaxis(forward[i, :, j], 0, -1)
-            m[most:, :FIRST] = np.moveaxis(backward[j, :, i], 0, -1).swapaxes(0, 1)
+            m[:square, :square] = np.moveaxis(inner[i, :, j], 0, -1)
+            m[:FIRST, square:] = np.moveaxis(forward[i, :, j], 0, -1)
+            m[square:, :FIRST] = np.moveaxis(backward[j, :, i], 0, -1).swapaxes(0, 1)
             norms = np.stack([backward_waves[j, i], forward_waves[i, j]])
             yield part, Moments(m, norms, counts[pairs[part]].T)
 
@@ -150,27 +152,29 @@ def _narrow_products(
     left: Integers,
     right: Integers,
     weights: Floats | None,
-    both: int,
+    full_degree: int,
     dtype: np.dtype,
     *,
     all_with_all: bool = True,
 ) -> tuple[Floats, Floats, Floats]:
     """Return mean products of functions of p ``left`` columns with those of q ``right`` columns.
 
-    With d the larger of 3 and ``both``: of polynomials up to degree d, ``(p, d, q, d)``, empty
-    without ``all_with_all``; of the first two with degrees above d, ``(p, 2, q, 16 - d)``; and the
-    norms of the products of the first polynomial with the waves, ``(p, q)``.
+    With d = max(3, ``full_degree``): of polynomials up to degree d, ``(p, d, q, d)``, empty without
+    ``all_with_all``; of the first two with degrees above d, ``(p, 2, q, 16 - d)``; and the norms of
+    the products of the first polynomial with the waves, ``(p, q)``.
     """
     rows, p, q = len(columns[0].codes), len(left), len(right)
     waved = np.array([place for place, c in enumerate(right) if columns[c].has_waves], np.intp)
     # All columns with waves have the same: those of untied ranks.
     waves = wave_table(rows, dtype) if len(waved) else np.zeros((0, 0), dtype)
-    d, count = max(both, NARROW), waves.shape[1]
-    table, codes = _lookup(columns, right, both, dtype)
-    of_left, codes_left = (table, codes) if left is right else _lookup(columns, left, both, dtype)
+    d, count = max(full_degree, NARROW), waves.shape[1]
+    table, codes = _lookup(columns, right, full_degree, dtype)
+    left_table, left_codes = table, codes
+    if left is not right:
+        left_table, left_codes = _lookup(columns, left, full_degree, dtype)
     # A product of one array with itself takes half as long.
     low = np.ascontiguousarray(table[:, :d])
-    low_left = low if left is right else np.ascontiguousarray(of_left[:, :d])
+    left_low = low if left is right else np.ascontiguousarray(left_table[:, :d])
 
     def product(values: Floats, others: Floats) -> NDArray[np.float64]:
         k, m = values.shape[1], others.shape[1]
@@ -182,20 +186,20 @@ def _narrow_products(
                 places = np.stack([columns[c].codes[part] for c in right[waved]], axis=1)
             side = wide = others.take(places, axis=0).reshape(-1, wide_columns * m)
             if values is not others:
-                side = values.take(codes_left[part], axis=0).reshape(-1, p * k)
+                side = values.take(left_codes[part], axis=0).reshape(-1, p * k)
             if weights is not None:
                 side = side * weights[part, None].astype(dtype)
             return side.T @ wide
 
         return sum_in_blocks(block, rows, p * k + wide_columns * m)
 
-    inner = product(low_left, low) if all_with_all else np.zeros((0, 0))
-    first, second = (np.ascontiguousarray(of_left[:, :k]) for k in (FIRST, 1))
-    outer = product(first, np.ascontiguousarray(table[:, d:]))
-    beside = product(second, waves) if len(waved) else np.zeros((p, 0))
+    inner = product(left_low, low) if all_with_all else np.zeros((0, 0))
+    first_two, first = (np.ascontiguousarray(left_table[:, :k]) for k in (FIRST, 1))
+    outer = product(first_two, np.ascontiguousarray(table[:, d:]))
+    with_waves = product(first, waves) if len(waved) else np.zeros((p, 0))
     scale = rows if weights is None else weights.sum()
     wave_norms = np.zeros((p, q))
-    wave_norms[:, waved] = np.linalg.norm(beside.reshape(p, len(waved), count), axis=2)
+    wave_norms[:, waved] = np.linalg.norm(with_waves.reshape(p, len(waved), count), axis=2)
     return (
         (inner / scale).reshape((p, d, q, d) if all_with_all else (0, 0, 0, 0)),
         (outer / scale).reshape(p, FIRST, q, LARGEST_DEGREE - d),
@@ -204,12 +208,12 @@ def _narrow_products(
 
 
 def _lookup(
-    columns: list[RankedColumn], chosen: Integers, both: int, dtype: np.dtype
+    columns: list[RankedColumn], chosen: Integers, full_degree: int, dtype: np.dtype
 ) -> tuple[Floats, NDArray[np.intp]]:
     """Return polynomials at the levels of columns, ``(levels, 16)``, and the level of each row.
 
-    Polynomials beyond the reliable degree, and beyond ``both``, are 0.  Columns without ties share
-    their levels.
+    Polynomials beyond both the reliable degree and ``full_degree`` are 0.  Columns without ties
+    share their levels.
     """
     first_level: dict[tuple[int, int], int] = {}
     parts: list[Floats] = []
@@ -217,7 +221,7 @@ def _lookup(
     levels = 0
     for place, c in enumerate(chosen):
         table = columns[c].table
-        degree = min(max(columns[c].reliable_degree, both), len(table))
+        degree = min(max(columns[c].reliable_degree, full_degree), len(table))
         if (id(table), degree) not in first_level:
             part = np.zeros((table.shape[1], LARGEST_DEGREE), dtype)
             part[:, :degree] = table[:degree].T
@@ -283,10 +287,7 @@ class RankResults:
 
 
 def run_rank_tests(
-    table: Table,
-    rows: Floats,
-    usable: NDArray[np.bool_],
-    progress: Callable[[int], None],
+    table: Table, rows: Floats, usable: NDArray[np.bool_], progress: Callable[[int], None]
 ) -> RankResults:
     """Test pairs of numbers by ranks, and estimate HGR of the ranks of all pairs.
 
@@ -440,14 +441,14 @@ class _RankTests:
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
         # These are ranks with weights; HGR takes ranks without, and is estimated elsewhere.
-        both = self.kernels.largest
-        both = both if weights is None and both <= LARGEST_DEGREE else 0
-        estimated = np.arange(len(group)) if both else np.flatnonzero(sure)
-        beyond = bool((reliable < np.minimum(directions, both)).any())
+        full_degree = self.kernels.largest
+        full_degree = full_degree if weights is None and full_degree <= LARGEST_DEGREE else 0
+        estimated = np.arange(len(group)) if full_degree else np.flatnonzero(sure)
+        beyond = bool((reliable < np.minimum(directions, full_degree)).any())
         for part, moments in products_of_pairs(
-            columns, pairs, weights, estimated, both, self.in_ranks.x.dtype
+            columns, pairs, weights, estimated, full_degree, self.in_ranks.x.dtype
         ):
-            if both:
+            if full_degree:
                 self._estimate(group[part], directions[:, part], moments.m)
                 progress(len(part))
                 if not sure[part].all():

@@ -78,10 +78,7 @@ def examine(table: Table) -> Examined:
 
 
 def _note_conditioning(
-    table: Table,
-    values: Estimates,
-    well_conditioned: NDArray[np.bool_],
-    notes: dict[str, str],
+    table: Table, values: Estimates, well_conditioned: NDArray[np.bool_], notes: dict[str, str]
 ) -> None:
     """Note ill-conditioned columns."""
     columns = table.columns

@@ -220,13 +220,7 @@ def _with_more(total: Products, f: tuple[Array, Array], g: tuple[Array, Array]) 
 
 @jitted
 def combined_log_p(
-    products: Products,
-    rows: Array,
-    h: Array,
-    k: Array,
-    which: Array,
-    tables: Array,
-    last: Array,
+    products: Products, rows: Array, h: Array, k: Array, which: Array, tables: Array, last: Array
 ) -> Array:
     """Return ``log_p (s, s)`` of `hgr_jax.inference.independence.combined`, of kinds ``(s,)``."""
     laws = which[h[:, None], k[None, :]]

@@ -80,11 +80,7 @@ class Significance:
 
 
 def test_pairs(
-    table: Table,
-    test: Test,
-    values: Estimates,
-    rows: Floats,
-    progress: Callable[[int], None],
+    table: Table, test: Test, values: Estimates, rows: Floats, progress: Callable[[int], None]
 ) -> tuple[Significance, Estimates]:
     """Test pairs, given their values and effective sample sizes; return estimates of ranks too."""
     pairs, measure = table.pairs, table.request.measure

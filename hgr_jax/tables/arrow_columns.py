@@ -368,10 +368,7 @@ def _as_strings(column: Any) -> Any:
 
 
 def parse_present(
-    present: Any,
-    point: str | None,
-    form: Form | None,
-    where: Callable[[int], str],
+    present: Any, point: str | None, form: Form | None, where: Callable[[int], str]
 ) -> Inferred:
     """Parse a column of `present_texts`; arguments as of `texts.infer`."""
     if form is not None:

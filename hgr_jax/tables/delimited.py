@@ -270,9 +270,7 @@ def _parse(
                     block_size=min(len(body) + 2, 2**31 - 1),  # one block cuts no cell in two
                 ),
                 parse_options=arrow().csv.ParseOptions(
-                    delimiter=delimiter,
-                    newlines_in_values=True,
-                    invalid_row_handler=handle,
+                    delimiter=delimiter, newlines_in_values=True, invalid_row_handler=handle
                 ),
                 convert_options=arrow().csv.ConvertOptions(
                     column_types=dict.fromkeys(places, arrow().string())
