@@ -206,10 +206,10 @@ class MemorySums(PairSums):
 
     def tiles(self, left: Integers, right: Integers) -> Tiles:
         """Return the whitened columns of two tiles, and their cross moments."""
-        of_left, of_right = (self.layout.patterns_of(columns) for columns in (left, right))
-        one = self.whitened(left, of_right)
-        other = one if left[0] == right[0] else self.whitened(right, of_left)
-        return Tiles((one, other), self._cross(left, right), self._totals(of_left, of_right))
+        patterns = [self.layout.patterns_of(columns) for columns in (left, right)]
+        one = self.whitened(left, patterns[1])
+        other = one if left[0] == right[0] else self.whitened(right, patterns[0])
+        return Tiles((one, other), self._cross(left, right), self._totals(*patterns))
 
     def _cross(self, left: Integers, right: Integers) -> Floats:
         if self._cross_of_all is not None and self.layout.is_number(right):

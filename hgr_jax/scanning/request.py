@@ -46,7 +46,7 @@ CHECKPOINT_SECONDS = 20.0
 """Seconds between two checkpoints."""
 
 KEPT_BY = ("pvalue", "correlation", "excess")
-"""Orders by which the first pairs of very many columns can be kept."""
+"""Orders of the first pairs of very many columns."""
 
 TESTS = ("auto", "rank", "asymptotic", "permutation")
 
@@ -118,7 +118,7 @@ class Top:
     """The first pairs of very many columns; ``top=1000`` is ``Top(1000)``.
 
     Attributes:
-      count: how many pairs are kept, of all that are tested.
+      count: number of pairs that are kept; all are tested.
       by: their order, ``"pvalue"``, ``"correlation"``, or ``"excess"`` of the latter over |Pearson|
         (pairs with a category have none).
     """
@@ -138,7 +138,7 @@ class Categories:
 
     Attributes:
       names: of columns.
-      integers_up_to: columns of integers of at most so many distinct values are categories too.
+      integers_up_to: largest number of distinct values of integer columns that are categories too.
     """
 
     names: Collection[Any] = ()
@@ -408,8 +408,8 @@ def measure_of(measure: Any, h: Any, k: Any) -> Measure:
 def positions_of(option: str, value: Any, names: Sequence[str]) -> list[int] | None:
     """Return the sorted positions of the columns that an option names; None for None.
 
-    A column is known by its name, whatever type that had in the table: 2019 is the column that is
-    called so.  Where no column has the name, an int is a position.
+    A column is found by its name as text: 2019 is the column named "2019".  If no column has the
+    name, an int is a position.
     """
     if value is None:
         return None

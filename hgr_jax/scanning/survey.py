@@ -175,17 +175,16 @@ class Survey:
         return places
 
     def _keep_extremes(self, name: str, values: Floats) -> None:
-        for extremes, sign in ((self.lowest, 1), (self.highest, -1)):
-            kept = extremes[name]
-            beyond = values[~np.isnan(values)] if len(kept) < EXTREMES_KEPT else values
-            if len(kept) >= EXTREMES_KEPT:
-                last = kept[-1] if sign == 1 else kept[0]
-                beyond = values[values < last] if sign == 1 else values[values > last]
-            if len(beyond):
-                if len(beyond) > EXTREMES_KEPT:
-                    beyond = np.partition(sign * beyond, EXTREMES_KEPT - 1)[:EXTREMES_KEPT] * sign
-                both = np.sort(np.concatenate([kept, beyond]))
-                extremes[name] = both[:EXTREMES_KEPT] if sign == 1 else both[-EXTREMES_KEPT:]
+        low, high = self.lowest[name], self.highest[name]
+        full = len(low) >= EXTREMES_KEPT
+        below = values[values < low[-1]] if full else values[~np.isnan(values)]
+        above = values[values > high[0]] if full else below
+        if len(below) > EXTREMES_KEPT:
+            below = np.partition(below, EXTREMES_KEPT - 1)[:EXTREMES_KEPT]
+        if len(above) > EXTREMES_KEPT:
+            above = np.partition(above, -EXTREMES_KEPT)[-EXTREMES_KEPT:]
+        self.lowest[name] = np.sort(np.concatenate([low, below]))[:EXTREMES_KEPT]
+        self.highest[name] = np.sort(np.concatenate([high, above]))[-EXTREMES_KEPT:]
 
     def _draw(
         self, places: NDArray[np.intp], columns: Mapping[str, Floats], weights: Floats

@@ -167,7 +167,7 @@ def read_cells(body: bytes, shown: str, *, header: bool = True, point: str | Non
 def read_rows(
     body: bytes, start: int, shown: str, header: tuple[list[str], str], first_line: int = 1
 ) -> Cells:
-    """Read the rows after byte ``start`` of UTF-8 text whose names and delimiter are known."""
+    """Read the rows after byte ``start`` of UTF-8 text, given its names and delimiter."""
     names, delimiter = header
     blank: list[int] = []  # row numbers of lines of spaces
     uneven: list[Any] = []

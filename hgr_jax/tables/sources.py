@@ -313,7 +313,7 @@ def open_path(
       path: a path for `of_files` or `read_any`.
       reading: how to read a file whole.
       memory: size in bytes up to which any file is read whole.
-      is_small: whether a larger file of so many rows is read whole too.
+      is_small: whether a file with a number of rows is read whole, whatever its size.
     """
     place = Path(path)
     if not str(path):

@@ -197,7 +197,7 @@ MISSING = frozenset(
     {"", "?", "na", "n/a", "nan", "-nan", "null", "none", "<na>", "#na", "#n/a", "#n/a n/a"}
     | {"1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"}
 )
-"""Texts that stand for a missing value, in lower case: those of pandas, and ``?``."""
+"""Texts that mean a missing value, in lower case: the texts of pandas, and ``?``."""
 
 DASHES = frozenset({"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", "*"})
 """Texts that count as missing in a column of numbers or dates."""
@@ -206,7 +206,7 @@ NEARLY_ALL = 0.9
 """A column is of a kind if this share of its values is; the other values count as missing."""
 
 MAX_EXACT_DIGITS = 15
-"""Integers of so many characters are exact in float64."""
+"""Largest number of characters of integers that are surely exact in float64."""
 
 SAMPLE_SIZE = 300
 MIN_SAMPLE_SHARE = 0.8
