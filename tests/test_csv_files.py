@@ -146,6 +146,9 @@ def test_a_row_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         of_files(tmp_path / "t.csv", Reading())
     (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n" * 50 + '3,5" pipe\n' + "1,2\n" * 500)
     assert of_files(tmp_path / "t.csv", Reading()).rows == 551
+    (tmp_path / "t.csv").write_bytes(("x,y\r" + '3,5" pipe\r' + "1,2\r" * 500).encode())
+    blocks = [body for body, _ in delimited.read_blocks(str(tmp_path / "t.csv"), "t", "utf-8")]
+    assert max(map(len, blocks)) < 512
 
 
 def test_options_of_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,30 @@ def test_columns_that_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         scan(tmp_path)
 
 
+def test_a_part_without_any_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow has the type null for its column, for which it has no functions of texts."""
+    days = pd.date_range("2020-01-01", periods=300).strftime("%d.%m.%Y").tolist()
+    table = pa.table({"x": np.arange(300.0) ** 2, "day": days})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    empty = table.set_column(1, "day", pa.nulls(300))
+    parquet.write_table(empty, tmp_path / "b.parquet")
+    of_batches(100, monkeypatch)
+    found = scan(tmp_path, test=None)
+    assert found["x", "day"].n_obs == 300
+    np.testing.assert_allclose(found["x", "day"].correlation, 1, atol=1e-5)
+
+
+def test_equal_weights_of_a_dataset(tmp_path: Path) -> None:
+    table = mixed(rows=300)
+    table.to_parquet(tmp_path / "t.parquet")
+    files = dataset.dataset(tmp_path)
+    near(scan(files, weights=np.full(300, 2.0), test=None), scan(table, test=None))
+    names = [name.upper() for name in table]
+    found = scan(files, weights=np.arange(300.0), names=names, test=None)
+    expected = scan(table, weights=np.arange(300.0), test=None)
+    np.testing.assert_allclose(found.correlation, expected.correlation, atol=2e-6)
+
+
 def test_two_columns_of_one_name() -> None:
     column = pa.array(np.arange(9.0))
     with pytest.raises(ValueError, match="two columns that are called 'b'"):

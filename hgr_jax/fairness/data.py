@@ -19,7 +19,7 @@ from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.statistics import NAMED_STATISTICS, name_of
-from hgr_jax.tables.columns import Category, encode_known, encode_texts
+from hgr_jax.tables.columns import Category, encode_by_levels, encode_texts
 
 Protected = Any
 """An array, Series, frame or mapping of attributes; or names or positions of columns of X."""
@@ -275,7 +275,7 @@ class Encoding:
         if self.levels is None:
             return (numbers(self.name, z) - self.center) / self.scale
         values = levels_of(self.name, z)
-        codes = encode_known(values, self.levels)
+        codes = encode_by_levels(values, self.levels)
         unknown = sorted(set(values[codes < 0].tolist()))
         if unknown:
             raise ValueError(

@@ -3,28 +3,28 @@
 From a table to a `Scan`, in the order in which a scan uses them:
 
 * `api`: `scan` and `hgr_matrix`, the public functions;
-* `request`: what is asked, declared and checked once;
+* `request`: the options of a scan, declared and checked once;
 * `pairs`: which columns and which pairs, and whether they fit in memory;
-* `table`: what a scan needs of a table, wherever its rows are;
-* `run`: the pipeline: estimates, tests, remarks, result;
-* `memory`: a table in memory: bases and sums of its columns, all rows at hand;
-* `batches`: a table that is read batch by batch: estimates from sums, and rows that are read again;
-* `passes`: the scan in passes over rows that do not fit in memory;
-* `streaming`: such passes over files and queries, with checkpoints;
-* `cluster`: such passes over the parts of tables of Dask and Spark;
+* `table`: `Table`, the interface of a table to a scan, wherever its rows are;
+* `run`: the pipeline: estimates, tests, notes, result;
+* `memory`: a table in memory: bases and sums of its columns;
+* `batches`: a table that is read batch by batch: estimates from sums, refits of single pairs;
+* `passes`: the scan of a table that does not fit in memory, in passes over its rows;
+* `streaming`: passes over files and queries, with checkpoints;
+* `cluster`: passes over the partitions of Dask and Spark tables;
 * `survey`: the first pass: counts, levels, extremes and a sample;
-* `plan`: what the second pass sums: levels, bases, maps to ranks;
-* `state`: `ScanState`, a plan with its sums, for passes of one's own;
-* `features`: columns as they are computed with, and functions of them;
+* `plan`: levels, bases and maps to ranks, which the second pass sums with;
+* `state`: `ScanState`, a plan with its sums, for passes that users make;
+* `features`: columns as numeric arrays, and functions of columns;
 * `bases`: near-orthonormal functions of many columns;
-* `residuals`: functions of columns less what other columns explain;
+* `residuals`: residuals of functions of columns, given other columns;
 * `sums`: cross moments of functions over rows;
 * `solve`: from sums to estimates and standard errors;
-* `significance`: which p-value for which pair;
+* `significance`: the choice of a test for each pair;
 * `rank_tests`: the test by ranks of pairs of numbers;
 * `resampling`: permutations and random signs;
 * `screen`: the test by ranks of very many pairs, in float32;
 * `consumers`: the first pairs of very many columns;
 * `result`: `Scan` and `Pair`: matrices, lists, frames, files;
-* `fits`: one pair in full.
+* `fits`: transformations and influential rows of one pair.
 """

@@ -34,7 +34,7 @@ from hgr_jax.tables.files import Reading
 from hgr_jax.tables.sources import open_path
 
 EXECUTORS: tuple[type[Executor], ...] = (ClusterExecutor, BatchExecutor)
-"""What runs passes over tables that are not in memory."""
+"""Executors of passes over tables that are not in memory, in the order in which they are tried."""
 
 
 def scan(
@@ -136,7 +136,7 @@ def open_table(table: Any, request: Request, reading: Reading | None = None) -> 
 
 @one_blas_thread()
 def scan_table(table: Any, request: Request, reading: Reading | None = None) -> Scan:
-    """Return the scan of a table, wherever it is; ``reading`` says how a file is read."""
+    """Scan a table, wherever it is; ``reading`` says how a file is read."""
     table = open_table(table, request, reading)
     for kind in EXECUTORS:
         executor = kind.of(table, request, reading)

@@ -1,8 +1,8 @@
 """Near-orthonormal functions of many columns, each on the rows where it is present.
 
-As in `hgr_jax.core`: polynomials that are orthonormal on a sketch of the rows are measured on all
-of them, which is enough where they are well conditioned there; the others are made on all rows of
-their column.  Kernels that are no degrees are taken as they are.
+As in `hgr_jax.core`: polynomials are made orthonormal on a sketch of the rows, and their moments
+are taken over all rows.  Bases that are ill conditioned there are fitted again to all rows of their
+column.  The features of callable kernels are not changed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from hgr_jax.core.kernels import encode
 from hgr_jax.core.orthonormal import MAX_NORM, MIN_REMAINDER, SKETCH_GROUPS, SKETCH_ROWS
 from hgr_jax.core.rows import jitted
 from hgr_jax.scanning.features import (
+    ColumnFunctions,
     ColumnPolynomials,
     Features,
     Kernels,
-    OfColumns,
     RowFunctions,
     chunks,
     width_of,
@@ -34,7 +34,7 @@ from hgr_jax.scanning.features import (
 from hgr_jax.scanning.sums import own_moments
 
 LOST_REMAINDER, LOST_NORM = 0.05, 1e3
-"""Bounds, as `MIN_REMAINDER` and `MAX_NORM`, beyond which no whitening would be exact."""
+"""Bounds like `MIN_REMAINDER` and `MAX_NORM`, beyond which whitening is inexact."""
 
 MIN_STEP_TO_CHECK = 10.0
 """Largest step of a recurrence below which the last digit cannot change a polynomial."""
@@ -43,7 +43,7 @@ MAX_CHANGE = 1e-3
 """Largest root mean square by which the last digit of a column may change a polynomial."""
 
 MeasuredBy = Callable[[RowFunctions, Floats | None], Floats]
-"""Returns moments of functions of columns, with others of the rows too, as `own_moments` does."""
+"""Returns moments of functions of columns, and with functions of rows; see `own_moments`."""
 
 
 def sketched(x: Floats, weights: Floats | None, *, degree: int) -> Polynomials:
@@ -72,12 +72,12 @@ def on_sample(
     """Return polynomials of every column, orthonormal on a sample ``x (m, c)`` of the rows.
 
     ``extra (e, c)`` are extreme values that join the sample, each with the weight of one row.
-    Directions below ``noise``, relative to the largest, are taken for rounding and left out.
+    Directions below ``noise``, relative to the largest, count as rounding and are left out.
     """
-    points, shares = _on_their_rows(x, weights)
+    points, shares = _filled_columns(x, weights)
     center: Floats = np.einsum("cn,cn->c", np.broadcast_to(shares, points.shape), points)
     if extra is not None:
-        beyond, extra_shares = _on_their_rows(extra, np.ones(len(extra)))
+        beyond, extra_shares = _filled_columns(extra, np.ones(len(extra)))
         ends = np.fmax.reduce(extra), np.fmin.reduce(extra)
         middle = np.nan_to_num(ends[0] / 2 + ends[1] / 2).astype(np.float64)
         center = np.where(shares.sum(axis=1) > 0, center, middle)
@@ -95,7 +95,7 @@ def on_sample(
 def assessed(
     basis: Polynomials, moments: Floats, x: Floats
 ) -> tuple[Polynomials, NDArray[np.bool_]]:
-    """Return the bases with their dead directions, and which of them must be repaired ``(c,)``.
+    """Drop directions that are rounding; return the bases, and the mask ``(c,)`` of bad ones.
 
     A basis must be repaired if it is ill conditioned on all rows (moments ``(d + 1, d + 1, c)``),
     or has fewer directions than the distinct values of a sample ``x (m, c)`` allow.
@@ -106,7 +106,7 @@ def assessed(
     gram = np.where(finite, gram, 0)
     diagonal = np.arange(len(gram))
     norms = np.sqrt(np.maximum(gram[diagonal, diagonal], 0))
-    # Dead is a direction of which only rounding is left of x p_j after projection.
+    # A direction is dead if the residual of x p_j after projection is only rounding.
     residual = norms[1:] / basis.step
     product = np.sqrt(basis.diagonal**2 + basis.coupling**2 + residual**2)
     in_span = np.logical_and.accumulate(residual > tolerance(x.dtype) * product, axis=0)
@@ -123,10 +123,10 @@ def assessed(
 def _ill_conditioned(
     gram: Floats, in_span: NDArray[np.bool_], remainder: float, norm: float
 ) -> NDArray[np.bool_]:
-    """Return which directions ``(d, c)`` of Gram matrices ``(d + 1, d + 1, c)`` are unusable.
+    """Return the mask ``(d, c)`` of unusable directions of Gram matrices ``(d + 1, d + 1, c)``.
 
-    A direction is if at most the share ``remainder`` of its norm is orthogonal to those before it,
-    or if its norm differs from 1 by more than the factor ``norm``.
+    A direction is unusable if at most the share ``remainder`` of its norm is orthogonal to earlier
+    directions, or if its norm differs from 1 by more than the factor ``norm``.
     """
     diagonal = np.arange(len(gram))
     kept = np.concatenate([np.ones_like(in_span[:1]), in_span])
@@ -143,11 +143,11 @@ def _ill_conditioned(
 def repaired(
     x: Floats, weights: Floats | None, *, degree: int
 ) -> tuple[Polynomials, NDArray[np.bool_]]:
-    """Return bases of every column made on all of its rows, and whether that succeeded ``(c,)``.
+    """Fit bases to all rows of every column; return the mask ``(c,)`` of success too.
 
-    It fails where an outlier is so far out that the dtype cannot tell the other values apart.
+    A fit fails where an outlier is so far out that the dtype cannot tell the other values apart.
     """
-    points, shares = _on_their_rows(x, np.ones(len(x)) if weights is None else weights)
+    points, shares = _filled_columns(x, np.ones(len(x)) if weights is None else weights)
     basis, _ = stieltjes(points, shares, degree, tolerance=tolerance(x.dtype))
     expected = np.minimum(count_distinct(x) - 1, degree)
     return basis.pruned(), basis.in_span.sum(axis=0) >= expected
@@ -157,10 +157,10 @@ class FittedColumns(NamedTuple):
     """Polynomials of many columns.
 
     Attributes:
-      functions: near-orthonormal on the rows of each column.
-      moments: of them, as they were measured.
-      well_conditioned: ``(c,)``, for which columns such polynomials were found.
-      repaired: whether some are other ones than those that were fitted to a sketch.
+      functions: the polynomials, near-orthonormal on the rows of each column.
+      moments: moments of the polynomials.
+      well_conditioned: ``(c,)``, whether a column has such polynomials.
+      repaired: whether a column was fitted to all of its rows.
     """
 
     functions: ColumnPolynomials
@@ -183,10 +183,10 @@ def fit_columns(
     Args:
       x: NaN where missing.
       weights: ``(n,)`` or None.
-      degree: of the polynomials.
+      degree: degree of the polynomials.
       memory: bytes that a repair may take.
       measure: returns the moments of functions.
-      beside: ``(m, n)``, functions of the rows with which moments are taken too; or None.
+      beside: further functions ``(m, n)`` of the rows, for moments; or None.
     """
     basis = sketched(x, weights, degree=degree)
     moments = measure(ColumnPolynomials(x, basis), beside)
@@ -201,7 +201,7 @@ def fit_columns(
             gram = part_moments[:, : 1 + degree] / np.where(
                 part_moments[0, 0] > 0, part_moments[0, 0], 1
             )
-            # A recurrence of dozens of degrees may not follow what it was made of.
+            # A recurrence of dozens of degrees may lose the points that it was fitted to.
             gram = np.where(np.isfinite(gram), gram, 0)
             lost = _ill_conditioned(gram, better.in_span, LOST_REMAINDER, LOST_NORM)
             lost = np.logical_or.accumulate(lost, axis=0) & better.in_span
@@ -214,35 +214,35 @@ def fit_columns(
 
 
 def unresolved_in_dtype(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:
-    """Return for which columns ``(c,)`` of ``x (n, c)`` the last digit changes the polynomials.
+    """Return the mask ``(c,)`` of columns whose polynomials change with the last digit of ``x``.
 
-    It does where values lie so close together, far from others, that only rounding differs.
+    So they do where values lie so close together, far from others, that they differ by rounding.
     """
     unresolved = np.zeros(x.shape[1], bool)
     steep = np.where(basis.in_span, basis.step, 0).max(axis=0, initial=0) > MIN_STEP_TO_CHECK
     columns = np.flatnonzero(steep)
     if len(columns):
         points = x[:: max(1, len(x) // SKETCH_ROWS), columns].T
-        here = basis.take(columns)(points.astype(np.float64))
-        there = basis.take(columns)(np.nextafter(points, np.inf, dtype=x.dtype).astype(np.float64))
+        values = basis.take(columns)(points.astype(np.float64))
+        next_points = np.nextafter(points, np.inf, dtype=x.dtype).astype(np.float64)
         rows = np.maximum((~np.isnan(points)).sum(axis=1), 1)
-        change = np.sqrt(((there - here) ** 2).sum(axis=2) / rows)
+        change = np.sqrt(((basis.take(columns)(next_points) - values) ** 2).sum(axis=2) / rows)
         unresolved[columns] = change.max(axis=0) > MAX_CHANGE
     return unresolved
 
 
 def count_distinct(x: Floats) -> Integers:
-    """Return how many clearly distinct values a sample of each column of ``x (n, c)`` holds."""
+    """Count the values of a sample of each column of ``x (n, c)`` that differ beyond rounding."""
     sample = np.sort(x[:: max(1, len(x) // SKETCH_ROWS)], axis=0)  # NaN last
     low, high = sample[:-1], sample[1:]
     rounding = tolerance(x.dtype) * np.maximum(np.abs(low), np.abs(high))
     return 1 + (high - low > rounding).sum(axis=0)
 
 
-def _on_their_rows(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return columns ``(c, n)``, their mean where missing, and weights that are 0 there.
+def _filled_columns(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Fill missing values with the column's mean; return ``(c, n)`` and weights, 0 where missing.
 
-    The weights of a column sum to 1; they are ``(1, n)`` where no column has missing values.
+    The weights of a column sum to 1; they are ``(1, n)`` if no value is missing.
     """
     points = np.array(x.T, np.float64, order="C")
     missing = np.isnan(points)
@@ -260,7 +260,7 @@ def _on_their_rows(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 VALUES_AT_ONCE = 2**16
-"""Values of which the features are made by one call of a program."""
+"""Number of values whose features are computed by one call of a program."""
 
 
 @functools.partial(jitted, static=("kernel", "name"))
@@ -269,8 +269,8 @@ def _kernel_features(x: Array, *, kernel: Callable[[Array], Array], name: str) -
 
 
 @dataclasses.dataclass(frozen=True)
-class KernelFeatures(OfColumns):
-    """The features of a callable kernel of the columns, as they are."""
+class KernelFeatures(ColumnFunctions):
+    """The features of a callable kernel of the columns."""
 
     kernel: Callable[[Array], Array]
     name: str
@@ -281,7 +281,7 @@ class KernelFeatures(OfColumns):
         return width_of(self.kernel, self.name)
 
     def take(self, columns: Integers) -> KernelFeatures:
-        """Return the features of some columns."""
+        """Select columns."""
         if np.array_equal(columns, np.arange(self.shape[1])):
             return self
         return dataclasses.replace(self, x=self.x[:, columns])
@@ -295,24 +295,24 @@ class KernelFeatures(OfColumns):
     def __call__(self, rows: slice) -> Floats:
         """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
         x = self.x[rows].T
-        there = ~np.isnan(x)
-        values = np.where(there, x, self.fill_values[:, None]).ravel()
+        present = ~np.isnan(x)
+        values = np.where(present, x, self.fill_values[:, None]).ravel()
         features = np.empty((1 + self.count, *x.shape), self.dtype)
-        features[0] = there
+        features[0] = present
         flat = features[1:].reshape(self.count, -1)
         for start in range(0, len(values), VALUES_AT_ONCE):
             part = values[start : start + VALUES_AT_ONCE]
             size = 1 << max(7, (len(part) - 1).bit_length())  # so that there are few programs
             padded = np.pad(part, (0, size - len(part)), mode="edge")
-            made = np.asarray(_kernel_features(padded, kernel=self.kernel, name=self.name))
-            flat[:, start : start + len(part)] = made[: len(part)].T
-        features[1:] *= there
+            of_part = np.asarray(_kernel_features(padded, kernel=self.kernel, name=self.name))
+            flat[:, start : start + len(part)] = of_part[: len(part)].T
+        features[1:] *= present
         return features
 
 
 @dataclasses.dataclass(frozen=True)
-class Joined:
-    """Functions of the columns of two tables, in turn; the narrower are padded with 0."""
+class JoinedFunctions:
+    """Functions of the columns of two tables, one after the other; padded with 0 to one count."""
 
     parts: tuple[RowFunctions, RowFunctions]
 
@@ -328,16 +328,16 @@ class Joined:
 
     @property
     def dtype(self) -> np.dtype:
-        """That of the values."""
+        """The dtype of the values."""
         return self.parts[0].dtype
 
-    def take(self, columns: Integers) -> Joined:
-        """Return the functions of some columns, in rising order."""
+    def take(self, columns: Integers) -> JoinedFunctions:
+        """Select columns, in rising order."""
         first = self.parts[0].shape[1]
         split = np.searchsorted(columns, first)
         chosen = columns[:split], columns[split:] - first
         one, other = (part.take(c) for part, c in zip(self.parts, chosen, strict=True))
-        return Joined((one, other))
+        return JoinedFunctions((one, other))
 
     def __call__(self, rows: slice) -> Floats:
         """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
@@ -350,15 +350,15 @@ class Joined:
 def features_of_kernels(
     features: Features, kernels: Kernels, memory: int, measure: MeasuredBy
 ) -> RowFunctions:
-    """Return the features of the kernels of all columns; where they differ, each is there twice."""
+    """Return the features of the kernels of all columns, which ``x`` has twice if these differ."""
     x, weights = features.x, features.weights
     sides = [(kernels.h, "h"), (kernels.k, "k")][: 1 + kernels.differ]
     parts: list[RowFunctions] = []
     for kernel, name in sides:
-        half = np.ascontiguousarray(x[:, : x.shape[1] // len(sides)])  # the same in both halves
+        half = np.ascontiguousarray(x[:, : x.shape[1] // len(sides)])  # both halves are equal
         if callable(kernel):
             parts.append(KernelFeatures(half, kernel, name))
         else:
-            nothing = half[:, :0].T  # beside them, so that they are measured alone
-            parts.append(fit_columns(half, weights, kernel, memory, measure, nothing).functions)
-    return parts[0] if len(parts) == 1 else Joined((parts[0], parts[1]))
+            beside = half[:, :0].T  # no function; None would keep the products of all columns
+            parts.append(fit_columns(half, weights, kernel, memory, measure, beside).functions)
+    return parts[0] if len(parts) == 1 else JoinedFunctions((parts[0], parts[1]))

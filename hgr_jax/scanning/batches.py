@@ -1,8 +1,8 @@
-"""A table that is read batch by batch: sums over its rows, and what they say of its pairs.
+"""A table that is read batch by batch: sums over its rows, and estimates of its pairs.
 
-`BatchSums` are the sums of a plan; those over more rows are their sum.  `BatchTable` is such a
-table as a scan reads it: values from the sums, ranks and pictures from a sample of the rows, and
-pairs of which the sums say too little from rows that are read again, as many as memory allows.
+`BatchSums` are the sums of a plan, and add up over batches.  `BatchTable` is the table for a scan:
+values are estimated from the sums, ranks and pictures from a sample of the rows.  Ill-conditioned
+pairs are fitted on their own rows, which are read again, as far as memory allows.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ PERMUTED_ROWS = 2**14
 """Largest number of rows of the sample that are permuted."""
 
 FUNCTION_COPIES = 4
-"""Copies of the functions of one side (of levels twice as many), while a pair is fitted."""
+"""Number of copies of the functions of one side in memory (of levels: twice as many) in a refit."""
 
 EXTRA_VALUES_PER_ROW = 12
-"""Further numbers of a row of that pair."""
+"""Number of further values in memory for each row of a pair in a refit."""
 
 SECONDS_OF_A_DAY = 86_400.0
 
@@ -68,14 +68,14 @@ class Reader(Protocol):
     """Reads the rows of a table again, batch by batch, wherever they are."""
 
     def rows_of_pairs(self, plan: Plan, pairs: Integers) -> list[Floats]:
-        """Return `rows_of_pairs` of all rows."""
+        """Return `rows_of_pairs` over all rows."""
 
     def error_sums(self, plan: Plan, pairs: TilePairs) -> Floats:
-        """Return `errors_of_chunk` of all rows."""
+        """Sum `errors_of_chunk` over all rows."""
 
 
 def errors_of_chunk(plan: Plan, pairs: TilePairs, chunk: Chunk, where: str) -> Floats:
-    """Return what some rows add to the squared standard errors of pairs of two tiles ``(N,)``."""
+    """Sum the squared standard errors of pairs of two tiles over some rows, ``(N,)``."""
     values = dataclasses.replace(plan, tested=False).batches(chunk, where)[0]
     return error_sums(pairs, plan.layout(), values)
 
@@ -85,11 +85,11 @@ class BatchSums:
     """Sums over rows.
 
     Attributes:
-      seen: the number of rows, with those of weight 0.
-      rows, weights, squares: ``(u, u)``, of the rows that two patterns share: their number, and
-        the sums of weights and of their squares.
+      seen: number of rows, including rows of weight 0.
+      rows, weights, squares: ``(u, u)``, number of rows that two patterns share, and the sums of
+        their weights and squared weights.
       unseen: ``(q,)``, number of texts of each category that are not among its levels.
-      values, ranks: of the tiles; `CATEGORIES` among the values alone.
+      values, ranks: sums of the tiles by name; `CATEGORIES` among the values only.
     """
 
     seen: int
@@ -102,16 +102,17 @@ class BatchSums:
 
     @classmethod
     @one_blas_thread()
-    @np.errstate(over="ignore", invalid="ignore")  # of rows far beyond the sample
+    @np.errstate(over="ignore", invalid="ignore")  # rows may lie far beyond the sample
     def of(cls, plan: Plan, chunk: Chunk, where: str) -> BatchSums:
-        """Return the sums over some rows; raises as `Plan.batches`."""
+        """Sum over some rows; raises as `Plan.batches`."""
         values, in_ranks, unseen = plan.batches(chunk, where)
         layout = plan.layout()
-        every = np.arange(layout.count)
-        powers = (0, 1, 2) if values.weights is not None else (0,)
+        patterns = np.arange(layout.count)
         shared = [
-            shared_weights(values.present, values.weights if power else None, every, every, power)
-            for power in powers
+            shared_weights(
+                values.present, values.weights if power else None, patterns, patterns, power
+            )
+            for power in ((0, 1, 2) if values.weights is not None else (0,))
         ]
         rows, weights, squares = (part.astype(np.float64) for part in shared * (3 // len(shared)))
         of_tiles = sums_of_tiles(layout, values, pairs_of_tiles(layout))
@@ -143,7 +144,7 @@ class BatchSums:
 
 
 def pairs_of_tiles(layout: Layout) -> dict[str, tuple[Integers, Integers]]:
-    """Return the columns of the pairs of tiles of a plan, by name."""
+    """Return the columns of each pair of tiles, by its name."""
     count = len(layout.patterns)
     numbers, categories = np.arange(layout.n_numeric), np.arange(layout.n_numeric, count)
     tiles = {}
@@ -157,7 +158,7 @@ def pairs_of_tiles(layout: Layout) -> dict[str, tuple[Integers, Integers]]:
 
 
 def bytes_of_sums(plan: Plan) -> int:
-    """Return about how many bytes sums of a plan take, with those of a batch beside them."""
+    """Estimate the bytes of the sums of a plan, together with the sums of a batch."""
     total = 0
     for layout in (plan.layout(), plan.layout(ranked=True)) if plan.tested else (plan.layout(),):
         width = layout.degree * layout.n_numeric + sum(layout.levels)
@@ -174,7 +175,7 @@ def _own_moments(layout: Layout, tile: TileSums) -> Floats:
 
 
 def assess_bases(plan: Plan, sums: BatchSums) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which directions ``(d, p)`` the rows support, and which bases must be repaired."""
+    """Return the masks of directions ``(d, p)`` in the span, and of bases that need repair."""
     if not plan.numbers:
         return np.zeros((plan.kernels.largest, 0), bool), np.zeros(0, bool)
     moments = _own_moments(plan.layout(), sums.values[NUMBERS])
@@ -187,7 +188,7 @@ def assess_bases(plan: Plan, sums: BatchSums) -> tuple[NDArray[np.bool_], NDArra
 
 
 def _lacks_directions(plan: Plan, in_span: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which numbers have fewer directions ``in_span (d, p)`` than values in the sample.
+    """Return the mask of numbers with fewer directions ``in_span (d, p)`` than their sample has.
 
     Beside far outliers, the variation of all other rows may be as small as rounding.
     """
@@ -201,10 +202,7 @@ def _lacks_directions(plan: Plan, in_span: NDArray[np.bool_]) -> NDArray[np.bool
 
 @np.errstate(over="ignore", invalid="ignore")
 def repaired_plan(plan: Plan, sums: BatchSums) -> Plan:
-    """Return a plan whose polynomials are near-orthonormal on the rows of ``sums``.
-
-    Ill-conditioned polynomials are replaced by combinations that their moments make orthonormal.
-    """
+    """Make the ill-conditioned polynomials of a plan orthonormal by the moments in ``sums``."""
     in_span, wrong = assess_bases(plan, sums)
     moments = _own_moments(plan.layout(), sums.values[NUMBERS])
     degree = len(in_span)
@@ -224,7 +222,7 @@ def repaired_plan(plan: Plan, sums: BatchSums) -> Plan:
 
 
 class PlanSums(PairSums):
-    """The sums of a plan, of values or of ranks, as pairs are estimated from them."""
+    """Estimates of pairs from the sums of a plan, of values or of ranks."""
 
     def __init__(
         self,
@@ -235,7 +233,7 @@ class PlanSums(PairSums):
         ranked: bool = False,
         reader: Reader | None = None,
     ) -> None:
-        """Take sums, what fits pairs on their own rows, and the reader for standard errors."""
+        """Prepare estimates; ``refit`` fits pairs on their own rows, ``reader`` sums errors."""
         self.plan, self.reader, self.errors = plan, reader, reader is not None
         self.layout, self.kernels = plan.layout(ranked=ranked), plan.kernels
         self.shared = np.rint(sums.rows).astype(np.intp)
@@ -274,13 +272,13 @@ class PlanSums(PairSums):
         return whiten_levels(self.layout, columns, own_sums)
 
     def needs_refit(self, pairs: Integers) -> NDArray[np.bool_]:
-        """Return which pairs have a number that the sums do not resolve."""
+        """Return the mask of pairs with a number that the sums do not resolve."""
         unresolved = np.append(self._unresolved, False)
         numbers = np.minimum(pairs, len(self._unresolved))
         return np.asarray(unresolved[numbers].any(axis=1))
 
     def refit(self, pairs: Integers, rows: Integers) -> Refit:
-        """Fit pairs on their own rows, as many as can be read again."""
+        """Fit pairs on their own rows, as many as memory allows."""
         return self._refit_pairs(pairs, rows)
 
     def error_sums(self, pairs: TilePairs) -> Floats:
@@ -293,7 +291,7 @@ class BatchTable(Table):
     """A table that is read batch by batch.
 
     Attributes:
-      plan, sums: of the rows.
+      plan, sums: plan and sums over all rows.
     """
 
     complete = False
@@ -302,7 +300,7 @@ class BatchTable(Table):
     def __init__(
         self, plan: Plan, sums: BatchSums, request: Request, reader: Reader | None = None
     ) -> None:
-        """Take the sums of a table, and what reads its rows again; None if nothing can."""
+        """Prepare the estimates; ``reader`` reads the rows again, None if they cannot be."""
         self.plan, self.sums, self.reader = plan, sums, reader
         self.kernels, self.memory = plan.kernels, request.execution.memory
         self.rows, self.features = sums.seen, sample_features(plan)
@@ -326,7 +324,7 @@ class BatchTable(Table):
         return Patterns.of(self.features)
 
     def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:
-        """Estimate the pairs; say which numbers ``(p,)`` are well conditioned."""
+        """Estimate the pairs; return the mask ``(p,)`` of well-conditioned numbers too."""
         reader = self.reader if self.request.errors else None
         sums = PlanSums(self.plan, self.sums, self._refit, reader=reader)
         return sums.estimate(self.pairs, progress), sums.well_conditioned
@@ -340,7 +338,7 @@ class BatchTable(Table):
         return MemorySums(self.permuted_rows(of_values=of_values), kernels, self.memory)
 
     def permuted_rows(self, *, of_values: bool) -> Features:
-        """Return every so many rows of the sample."""
+        """Return at most about `PERMUTED_ROWS` evenly spaced rows of the sample."""
         sample = self.features
         stride = max(1, sample.rows // PERMUTED_ROWS)
         weights = None if sample.weights is None else sample.weights[::stride].astype(np.float32)
@@ -349,7 +347,7 @@ class BatchTable(Table):
         return Features(x, codes, sample.levels, weights)
 
     def effective_rows(self) -> Floats:
-        """Return the number of equally weighted rows that each pair's are equivalent to."""
+        """Return the effective sample size of each pair."""
         first, second = self.plan.patterns[self.pairs].T
         if self.plan.weights is None:
             return self.sums.rows[first, second]
@@ -357,14 +355,14 @@ class BatchTable(Table):
         return self.sums.weights[first, second] ** 2 / np.maximum(squares, 1e-300)
 
     def heaviest_rows(self) -> Floats:
-        """Return the sum of squared weights of each pair's rows, over the largest such square."""
+        """Return each pair's sum of squared weights, over the largest squared weight."""
         first, second = self.plan.patterns[self.pairs].T
         if self.plan.weights is None:
             return self.sums.rows[first, second]
         return self.sums.squares[first, second] / self.plan.heaviest**2
 
     def _refit(self, pairs: Integers, rows: Integers) -> Refit:
-        """Fit pairs on their own rows; those of fewest rows first, so that they are many."""
+        """Fit pairs on their own rows: pairs of fewest rows first, as many as memory allows."""
         if self.reader is None:
             return _refit_nothing(pairs, rows)
         plan = self.plan
@@ -375,9 +373,8 @@ class BatchTable(Table):
         places = np.sort(order[needed <= self.memory])
         if not len(places):
             return _refit_nothing(pairs, rows)
-        of_pairs = dict(
-            zip(places.tolist(), self.reader.rows_of_pairs(plan, pairs[places]), strict=True)
-        )
+        read = self.reader.rows_of_pairs(plan, pairs[places])
+        of_pairs = dict(zip(places.tolist(), read, strict=True))
 
         def features(place: int) -> tuple[Features, Integers]:
             return _features_of_pair(plan, pairs[place], of_pairs.pop(place))
@@ -386,7 +383,7 @@ class BatchTable(Table):
 
 
 def _refit_nothing(pairs: Integers, rows: Integers) -> Refit:
-    """Fit no pair: no rows are at hand."""
+    """Fit no pair, where no rows can be read."""
     none = np.zeros(0)
     both = np.zeros((0, 2), np.intp)
     return Refit(np.zeros(0, np.intp), none, none, both, none, both.astype(bool))
@@ -429,35 +426,34 @@ def sample_columns(plan: Plan) -> Columns:
 
 
 def kinds_of_pairs(plan: Plan, pairs: Integers) -> dict[str, str]:
-    """Return the kinds of the columns that ``pairs (N, 2)`` are of, with that of the weights."""
+    """Return the kinds of the columns in ``pairs (N, 2)``, and of the weights, by name."""
     names = [*plan.numbers, *plan.levels]
     kinds = {names[column]: plan.read[names[column]] for column in np.unique(pairs).tolist()}
     return kinds if plan.weights is None else kinds | {plan.weights: NUMBER}
 
 
 def rows_of_pairs(plan: Plan, pairs: Integers, chunks: Iterable[tuple[str, Chunk]]) -> list[Floats]:
-    """Return both columns of each pair and the weights, ``(3, n)``, on the rows that it shares."""
-    kept: list[list[Floats]] = [[np.zeros((3, 0))] for _ in pairs]
+    """Return both columns and the weights ``(3, n)`` of each pair, on its complete rows."""
+    parts: list[list[Floats]] = [[np.zeros((3, 0))] for _ in pairs]
     for where, chunk in chunks:
         w = weights_of(chunk, plan.weights, where)
         weights = np.ones(chunk.rows) if w is None else w
         columns = {c: _read_column(plan, chunk, c, where) for c in np.unique(pairs).tolist()}
-        for of_pair, (first, second) in zip(kept, pairs.tolist(), strict=True):
+        for of_pair, (first, second) in zip(parts, pairs.tolist(), strict=True):
             whole = np.stack([columns[first], columns[second], weights])
             of_pair.append(whole[:, ~np.isnan(whole).any(axis=0) & (weights > 0)])
-    whole_pairs = []
-    while kept:  # so that the parts of one pair are held beside its whole, not those of all
-        whole_pairs.append(np.concatenate(kept.pop(0), axis=1))
-    return whole_pairs
+    parts.reverse()
+    # Popped, so that the parts of one pair at a time are in memory twice.
+    return [np.concatenate(parts.pop(), axis=1) for _ in pairs]
 
 
 def joined_rows(one: list[Floats], other: list[Floats]) -> list[Floats]:
-    """Return the rows of both, those of ``other`` after those of ``one``."""
+    """Concatenate the rows of each pair."""
     return [np.concatenate(both, axis=1) for both in zip(one, other, strict=True)]
 
 
 def _read_column(plan: Plan, chunk: Chunk, column: int, where: str) -> Floats:
-    """Return a column ``(n,)``: numbers, or positions of levels; NaN where missing."""
+    """Return a column of a chunk ``(n,)``: numbers, or positions of levels; NaN where missing."""
     if column < len(plan.numbers):
         return chunk.numbers[plan.numbers[column]]
     codes, _ = plan.codes_of(chunk, list(plan.levels)[column - len(plan.numbers)], where)
@@ -465,7 +461,7 @@ def _read_column(plan: Plan, chunk: Chunk, column: int, where: str) -> Floats:
 
 
 def _features_of_pair(plan: Plan, pair: Integers, rows: Floats) -> tuple[Features, Integers]:
-    """Return a table of the two columns of a pair, of ``rows (3, n)``, and their positions."""
+    """Return the two columns of a pair as features, from ``rows (3, n)``, and their positions."""
     numbers = pair < len(plan.numbers)
     levels = list(plan.levels.values())
     x = within_range(rows[:2][numbers].T) if numbers.any() else np.zeros((rows.shape[1], 0))

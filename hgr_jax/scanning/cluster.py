@@ -1,7 +1,7 @@
-"""Scans of tables that lie in parts on the machines of a cluster: Dask and Spark.
+"""Passes over the partitions of Dask and Spark tables.
 
-Each pass is made where the rows are; what the parts give is added up in their order, so that the
-result is the same however they are shared out, and whichever of them is computed again.
+Each part is computed on the machine that holds it, and the results are joined in the order of the
+parts: they do not depend on how the engine schedules or repeats its work.
 """
 
 from __future__ import annotations
@@ -18,14 +18,7 @@ import numpy as np
 
 from hgr_jax._optional import require
 from hgr_jax.scanning.batches import BatchSums
-from hgr_jax.scanning.passes import (
-    Executor,
-    Join,
-    Step,
-    Tables,
-    joined_tables,
-    rows_at_once,
-)
+from hgr_jax.scanning.passes import Executor, Join, Step, Tables, joined_tables, rows_at_once
 from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.request import Request, dtype_of_sums
 from hgr_jax.scanning.state import ScanState
@@ -40,34 +33,34 @@ from hgr_jax.tables.texts import Meaning
 BYTES_PER_VALUE = 8
 """Bytes per value of a gathered table."""
 
-SPARK_SCHEMA = "part int, found binary"
+SPARK_SCHEMA = "part int, result binary"
 
 
-class Pass(Protocol):
-    """What is computed of a part, by its position, on the machine that holds it; pickled there."""
+class PartFunction(Protocol):
+    """A function of the rows of one part; pickled, and called on the machine that holds them."""
 
     def __call__(self, tables: Iterable[Any], part: int) -> Any:
-        """Return what the rows of a part, as Arrow tables of any size, give."""
+        """Compute a result from Arrow tables of any size, given the position of their part."""
 
 
 class Cluster(Protocol):
-    """A table in parts, of an engine that runs passes over them.
+    """A partitioned table, and the engine that computes functions of its parts.
 
     Attributes:
-      name: of the table, for messages.
+      name: name of the table in messages.
     """
 
     name: str
 
-    def each(self, one: Pass) -> list[Any]:
-        """Return what every part gives, in their order."""
+    def each(self, function: PartFunction) -> list[Any]:
+        """Return the result of each part, in order."""
 
-    def total(self, one: Pass, join: Join) -> Any:
-        """Return what all parts give, joined in their order."""
+    def total(self, function: PartFunction, join: Join) -> Any:
+        """Return the results of all parts, joined in order."""
 
 
 def count_rows(tables: Iterable[Any], part: int) -> tuple[int, dict[str, str | None]]:
-    """Return the number of rows of a part, and the kinds of its columns."""
+    """Count the rows of a part; return the kinds of its columns too."""
     rows, kinds = 0, dict[str, str | None]()
     for table in tables:
         rows += table.num_rows
@@ -77,14 +70,14 @@ def count_rows(tables: Iterable[Any], part: int) -> tuple[int, dict[str, str | N
 
 @dataclasses.dataclass(frozen=True)
 class StepOfPart:
-    """A step, on the rows of one part.
+    """A step of a pass as a `PartFunction`.
 
     Attributes:
-      step: of the pass.
-      first: the position of the first row of each part.
-      rows: number of rows that are taken at a time.
-      meanings: of the columns of text that are parsed.
-      x64: whether JAX's default dtype is double precision where the scan was asked for.
+      step: the step.
+      first: position in the table of the first row of each part.
+      rows: number of rows that are decoded at a time.
+      meanings: meanings of the columns of text that are parsed.
+      x64: whether JAX's default dtype is double precision in the process of the user.
     """
 
     step: Step
@@ -94,7 +87,7 @@ class StepOfPart:
     x64: bool
 
     def __call__(self, tables: Iterable[Any], part: int) -> Any:
-        """Return what the step makes of the rows of a part."""
+        """Run the step on the rows of a part."""
         with jax.enable_x64(self.x64):
             return self.step(self._cut(tables, f"part {part}"), self.first[part])
 
@@ -105,17 +98,17 @@ class StepOfPart:
 
 
 def rows_of_part(tables: Tables, first: int, *, kinds: Mapping[str, str]) -> Any:
-    """Return rows as one table of Arrow, None for no row."""
+    """Return rows as one Arrow table, None for no row."""
     return joined_tables([table.select(list(kinds)) for _, table in tables], kinds)
 
 
-def joined_parts(one: Any, other: Any, *, kinds: Mapping[str, str]) -> Any:
-    """Return the rows of both tables, either of which may be None."""
+def joined_gathered(one: Any, other: Any, *, kinds: Mapping[str, str]) -> Any:
+    """Concatenate two Arrow tables, either of which may be None."""
     return joined_tables([table for table in (one, other) if table is not None], kinds)
 
 
 def sums_of(tables: Tables, first: int, *, plan: Plan) -> BatchSums | None:
-    """Return the sums over rows, None for no row."""
+    """Sum over rows; None for no row."""
     sums: BatchSums | None = None
     for where, table in tables:
         sums = joined_sums(sums, BatchSums.of(plan, decoded(table, plan.read, where), where))
@@ -123,18 +116,18 @@ def sums_of(tables: Tables, first: int, *, plan: Plan) -> BatchSums | None:
 
 
 def joined_sums(one: BatchSums | None, other: BatchSums | None) -> BatchSums | None:
-    """Return the sums over the rows of both, where None are those of no rows."""
+    """Add up two sums; None is the sum over no rows."""
     if one is None or other is None:
         return one if other is None else other
     return one + other
 
 
 class ClusterExecutor(Executor):
-    """Passes over a table where its parts are; the memory is that of one machine for one part."""
+    """Runs passes on the parts of a table; ``memory`` is that of one machine for one part."""
 
     @classmethod
     def of(cls, table: Any, request: Request, reading: Reading | None) -> ClusterExecutor | None:
-        """Return the executor of a table of Dask or Spark."""
+        """Return an executor for a Dask or Spark table."""
         cluster = as_cluster(table)
         return None if cluster is None else cls(cluster, request)
 
@@ -159,40 +152,37 @@ class ClusterExecutor(Executor):
         self.first = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()
         self.rows = rows_at_once(request.execution.memory, max(len(self.source.kinds), 1))
 
-    def resumed(self) -> ScanState | None:
-        """Return None: nothing is kept."""
-        return None
-
     def keep(self, state: ScanState) -> None:
-        """Keep nothing."""
+        """Save nothing: a cluster has no checkpoints."""
 
     def total(self, step: Step, join: Join, kinds: Mapping[str, str], label: str) -> Any:
-        """Return what a step makes of all rows, part by part."""
+        """Run a step on each part, and join the results."""
         x64 = dtype_of_sums() == np.float64
-        of_part = StepOfPart(step, self.first, self.rows, self.meanings, x64)
+        meanings = {name: meaning for name, meaning in self.meanings.items() if name in kinds}
+        of_part = StepOfPart(step, self.first, self.rows, meanings, x64)
         return self.cluster.total(of_part, join)
 
     def surveyed(self, step: Step, kinds: Mapping[str, str], label: str) -> tuple[Survey, Any]:
-        """Return the survey of all rows; their table is not at hand."""
+        """Return the survey of all rows; the table stays on the cluster."""
         return self.total(step, Survey.joined, kinds, label), None
 
     def summed(self, state: ScanState) -> ScanState:
-        """Return the state with all rows, checked."""
+        """Return the state with the sums of all rows, checked."""
         plan, _ = state.parts
         step = functools.partial(sums_of, plan=plan)
         return self.checked(ScanState(plan, self.total(step, joined_sums, plan.read, "sums")))
 
     def gathered(self) -> Any:
-        """Return the whole table of Arrow, None if it takes more than memory allows."""
+        """Return the whole table as an Arrow table, None if it takes too much memory."""
         kinds, rows = dict(self.source.kinds), self.source.rows or 0
         if rows * len(kinds) * BYTES_PER_VALUE > self.request.execution.memory:
             return None
         step = functools.partial(rows_of_part, kinds=kinds)
-        return self.total(step, functools.partial(joined_parts, kinds=kinds), kinds, "rows")
+        return self.total(step, functools.partial(joined_gathered, kinds=kinds), kinds, "rows")
 
 
 def as_cluster(table: Any) -> Cluster | None:
-    """Return a table of Dask or Spark; None for any other."""
+    """Wrap a Dask or Spark table; None for any other table."""
     module = type(table).__module__
     if module.startswith("dask."):
         return DaskTable(table)
@@ -202,13 +192,10 @@ def as_cluster(table: Any) -> Cluster | None:
 
 
 class DaskTable:
-    """The partitions of a Dask data frame, or the blocks of rows of a Dask array.
-
-    Whatever scheduler Dask has computes them: threads, or the cluster of the present client.
-    """
+    """The partitions of a Dask data frame or array, computed by Dask's current scheduler."""
 
     def __init__(self, table: Any) -> None:
-        """Take a frame, or an array ``(n, p)`` whose blocks of rows then have all columns."""
+        """Take a frame, or an array ``(n, p)``, whose blocks are rechunked to all columns."""
         self._dask = require("dask", "dask")
         if hasattr(table, "npartitions") and hasattr(table, "columns"):
             self.name = "the Dask data frame"
@@ -222,33 +209,33 @@ class DaskTable:
                 )
             self._parts = list(table.rechunk({1: -1}).to_delayed().ravel())
 
-    def each(self, one: Pass) -> list[Any]:
-        """Return what every part gives, in their order."""
-        return list(self._dask.compute(*self._delayed(one)))
+    def each(self, function: PartFunction) -> list[Any]:
+        """Return the result of each part, in order."""
+        return list(self._dask.compute(*self._delayed(function)))
 
-    def total(self, one: Pass, join: Join) -> Any:
-        """Return what all parts give, joined in their order, two neighbours at a time."""
-        partial, joined = self._delayed(one), self._dask.delayed(join, pure=False)
-        while len(partial) > 1:
-            pairs = zip(partial[::2], partial[1::2], strict=False)
-            partial = [joined(*pair) for pair in pairs] + partial[len(partial) // 2 * 2 :]
-        return self._dask.compute(partial[0])[0]
+    def total(self, function: PartFunction, join: Join) -> Any:
+        """Return the results of all parts, joined in order, two neighbours at a time."""
+        results, joined = self._delayed(function), self._dask.delayed(join, pure=False)
+        while len(results) > 1:
+            pairs = zip(results[::2], results[1::2], strict=False)
+            results = [joined(*pair) for pair in pairs] + results[len(results) // 2 * 2 :]
+        return self._dask.compute(results[0])[0]
 
-    def _delayed(self, one: Pass) -> list[Any]:
-        # The pass holds the plan: sent once, not with every part.
-        shared = self._dask.delayed(one, pure=False)
+    def _delayed(self, function: PartFunction) -> list[Any]:
+        # The function holds the plan, which is sent once, not with every part.
+        shared = self._dask.delayed(function, pure=False)
         of_partition = self._dask.delayed(_of_partition, pure=False)
         return [of_partition(shared, part, place) for place, part in enumerate(self._parts)]
 
 
-def _of_partition(one: Pass, part: Any, place: int) -> Any:
-    return one([as_arrow(part)], place)
+def _of_partition(function: PartFunction, part: Any, place: int) -> Any:
+    return function([as_arrow(part)], place)
 
 
 class SparkTable:
     """The partitions of a Spark data frame, classic or Connect.
 
-    What they give comes back as bytes in rows of another frame, made by `mapInArrow`: no RDD.  The
+    Results come back pickled, in rows of a frame made by `mapInArrow`, as Connect has no RDD.  The
     package must be installed where the executors run.
     """
 
@@ -259,52 +246,52 @@ class SparkTable:
         require("pyspark", "spark")
         self._frame, self._count = frame, 1
 
-    def each(self, one: Pass) -> list[Any]:
-        """Return what every part gives, in their order."""
-        rows = self._frame.mapInArrow(functools.partial(_of_spark_part, one), SPARK_SCHEMA)
+    def each(self, function: PartFunction) -> list[Any]:
+        """Return the result of each part, in order."""
+        rows = self._frame.mapInArrow(functools.partial(_of_spark_part, function), SPARK_SCHEMA)
         collected = rows.collect()
         self._count = len(collected)
-        return [pickle.loads(row.found) for row in sorted(collected, key=lambda row: row.part)]
+        return [pickle.loads(row.result) for row in sorted(collected, key=lambda row: row.part)]
 
-    def total(self, one: Pass, join: Join) -> Any:
-        """Return what all parts give, joined in their order: neighbours on the executors first."""
+    def total(self, function: PartFunction, join: Join) -> Any:
+        """Return the results of all parts, joined in order: neighbours on the executors first."""
         functions = require("pyspark.sql.functions", "spark")
-        partial = self._frame.mapInArrow(functools.partial(_of_spark_part, one), SPARK_SCHEMA)
+        results = self._frame.mapInArrow(functools.partial(_of_spark_part, function), SPARK_SCHEMA)
         size = max(1, math.isqrt(self._count))
-        groups = partial.groupBy(functions.floor(functions.col("part") / size).alias("group"))
+        groups = results.groupBy(functions.floor(functions.col("part") / size).alias("group"))
 
         def joined(table: Any) -> Any:
-            return _joined_rows(join, table)
+            return _join_group(join, table)
 
-        # Spark tells tables from iterators of batches by these.
+        # By these Spark knows that the function takes a table, not an iterator of batches.
         joined.__annotations__ = {"table": arrow().Table, "return": arrow().Table}
         rows = groups.applyInArrow(joined, SPARK_SCHEMA).collect()
-        return _joined_parts([row.asDict() for row in rows], join)
+        return _join_results([row.asDict() for row in rows], join)
 
 
-def _of_spark_part(one: Pass, batches: Iterator[Any]) -> Iterator[Any]:
+def _of_spark_part(function: PartFunction, batches: Iterator[Any]) -> Iterator[Any]:
     pa, context = arrow(), require("pyspark", "spark").TaskContext.get()
     part = 0 if context is None else context.partitionId()
-    result = one((pa.Table.from_batches([batch]) for batch in batches), part)
+    result = function((pa.Table.from_batches([batch]) for batch in batches), part)
     yield pa.RecordBatch.from_pylist([_spark_row(part, result)], schema=_spark_schema())
 
 
-def _joined_rows(join: Join, table: Any) -> Any:
+def _join_group(join: Join, table: Any) -> Any:
     rows = table.to_pylist()
     first = min(row["part"] for row in rows)
-    joined = _spark_row(first, _joined_parts(rows, join))
+    joined = _spark_row(first, _join_results(rows, join))
     return arrow().Table.from_pylist([joined], schema=_spark_schema())
 
 
-def _joined_parts(rows: list[dict[str, Any]], join: Join) -> Any:
+def _join_results(rows: list[dict[str, Any]], join: Join) -> Any:
     in_order = sorted(rows, key=lambda row: row["part"])
-    return functools.reduce(join, (pickle.loads(row["found"]) for row in in_order))
+    return functools.reduce(join, (pickle.loads(row["result"]) for row in in_order))
 
 
 def _spark_row(part: int, result: Any) -> dict[str, Any]:
-    return {"part": part, "found": pickle.dumps(result)}
+    return {"part": part, "result": pickle.dumps(result)}
 
 
 def _spark_schema() -> Any:
     pa = arrow()
-    return pa.schema([("part", pa.int32()), ("found", pa.binary())])
+    return pa.schema([("part", pa.int32()), ("result", pa.binary())])

@@ -1,11 +1,10 @@
-"""Which pairs of a table in memory are kept: all that are asked for, or those that come first.
+"""The scan of a table in memory: of all requested pairs, or of the first pairs by some order.
 
-Of very many columns all pairs are tested, and only those that come first are kept.  Columns are
-taken in parts, and pairs in squares of two parts, so that memory is bounded.  Two numbers without
-missing values are tested by `screen`, two of two values exactly; all others, and values by which
-pairs are kept, as the pairs of a small table.  Of a square, the number of p-values of each size is
-kept (`PValueHistogram`), and the pairs that come first (`FirstPairs`); these alone are examined in
-full at the end.
+For the first pairs of very many columns, all pairs are tested, in squares of two parts of the
+columns, so that memory is bounded.  Two numbers without missing values are tested by `screen`, two
+binary columns exactly, and all other pairs like the pairs of a small table.  A histogram of the
+p-values (`PValueHistogram`) and the first pairs so far (`FirstPairs`) are kept; only these pairs
+are estimated in full at the end.
 """
 
 from __future__ import annotations
@@ -32,13 +31,7 @@ from hgr_jax.core.kernels import encode
 from hgr_jax.inference.independence import MIN_TABULATED_ROWS
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.memory import MemoryTable
-from hgr_jax.scanning.pairs import (
-    PairSelection,
-    check_size,
-    selected,
-    split_given,
-    used_positions,
-)
+from hgr_jax.scanning.pairs import PairSelection, check_size, selected, split_given, used_positions
 from hgr_jax.scanning.rank_tests import ExactScreen
 from hgr_jax.scanning.request import (
     CHECKPOINT_SECONDS,
@@ -57,7 +50,7 @@ from hgr_jax.tables.columns import Columns, as_columns
 from hgr_jax.tables.faults import TableError
 
 SQUARE_SIDE = 512
-"""Number of columns of a part: pairs are examined in squares of two parts."""
+"""Number of columns of a part; a square holds the pairs of two parts."""
 
 FIRST_PAIRS_CHECKPOINT = "first_pairs.npz"
 
@@ -65,19 +58,19 @@ KEPT_ARRAYS = ("scores", "log_p", "pairs")
 """Arrays of `FirstPairs` in a checkpoint."""
 
 FINGERPRINT_VALUES = 2**10
-"""Number of values by which the kernels of a checkpoint are recognised."""
+"""Number of values at which the kernels of a checkpoint are compared."""
 
 RANKED_AT_ONCE = 2**9
 """Number of columns that are ranked at a time."""
 
 
 def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
-    """Return the scan of a table in memory.
+    """Scan a table in memory.
 
     Args:
-      columns: of the table.
-      request: what is asked.
-      table: that the columns were read from, whose labels weights must have.
+      columns: columns of the table.
+      request: options of the scan.
+      table: the original table, whose labels the weights must have.
     """
     columns, request = _with_weights(columns, request, table)
     selection = PairSelection.of(request, columns.names)
@@ -101,9 +94,9 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
 def scan_arrow(
     table: Any, order: Sequence[str], request: Request, notes: Mapping[str, str]
 ) -> Scan:
-    """Return the scan of a table of Arrow that was gathered.
+    """Scan an Arrow table.
 
-    ``order`` has the names of all columns, those too that no scan can use; ``notes`` are on how
+    ``order`` has the names of all columns, including unusable columns; ``notes`` say how
     columns and files were read.
     """
     if request.names is not None:
@@ -119,7 +112,8 @@ def scan_arrow(
     skipped = read.skipped | dict.fromkeys(
         (name for name in order if name not in read.names), "neither numbers nor text"
     )
-    place = np.array([list(order).index(name) for name in read.names], np.intp)
+    place_of = {name: place for place, name in enumerate(order)}
+    place = np.array([place_of[name] for name in read.names], np.intp)
     columns = dataclasses.replace(
         read,
         names=tuple(order),
@@ -132,7 +126,7 @@ def scan_arrow(
 
 
 def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Columns, Request]:
-    """Return the columns without that of the weights, and a request with weights as an array."""
+    """Move the column of weights, if any, from the columns to the request, as an array."""
     if not isinstance(request.weights, str):
         return columns, request.with_row_weights(columns.rows, table)
     place = {name: position for position, name in enumerate(columns.names)}
@@ -162,25 +156,25 @@ def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Colum
 
 
 def _scan_first(columns: Columns, request: Request, selection: PairSelection, top: Top) -> Scan:
-    """Examine all pairs of a table, and return the scan of those that come first."""
+    """Test all pairs of a table square by square, and scan the first pairs."""
     search = _Search(columns, request, selection, top)
     search.run(request.execution.checkpoint_file(FIRST_PAIRS_CHECKPOINT))
     best, histogram = search.best, search.histogram
     part, pairs = selected(columns, selection.in_order(best.pairs))
     examined = examine(MemoryTable(part, request, pairs))
-    # Of a correlation that float32 hardly tells from 1 the screen knows no digit of the p-value.
+    # Where float32 hardly tells a correlation from 1, the screen's p-value has no correct digit.
     histogram.recount(best.log_p, examined.tests.log_pvalue)
     return _scan_of_first(examined, top, histogram, (search.pairs, len(used_positions(columns))))
 
 
 def scan_first_pairs(table: Table, top: Top) -> Scan:
-    """Examine all pairs of a table at once, and return the scan of those that come first."""
+    """Estimate and test all pairs of a table at once, and return the scan of the first pairs."""
     examined, columns = examine(table), table.columns
     best, histogram = FirstPairs(top.count), PValueHistogram()
-    log_p, every = examined.tests.log_pvalue, np.arange(len(table.pairs))
+    log_p, places = examined.tests.log_pvalue, np.arange(len(table.pairs))
     histogram.add(log_p)
-    best.add(_sort_key(examined, log_p, top.by), log_p, every, every)
-    first, sizes = best.pairs[:, 0], (len(every), len(used_positions(columns)))
+    best.add(_sort_key(examined, log_p, top.by), log_p, places, places)
+    first, sizes = best.pairs[:, 0], (len(places), len(used_positions(columns)))
     part, positions = selected(columns, table.positions[first])
     table.take_pairs(part, table.request, positions)
     notes = {n: note for n, note in examined.notes.items() if n in table.columns.names}
@@ -198,7 +192,7 @@ def scan_first_pairs(table: Table, top: Top) -> Scan:
 def _scan_of_first(
     examined: Examined, top: Top, histogram: PValueHistogram, sizes: tuple[int, int]
 ) -> Scan:
-    """Return the scan of the first pairs; ``sizes`` are the numbers of all pairs and columns."""
+    """Return the scan of the first pairs, given the numbers of all pairs and of all columns."""
     scan = as_scan(examined, histogram.adjusted(examined.tests.pvalue))
     of_all = {
         "most": top.count,
@@ -212,11 +206,11 @@ def _scan_of_first(
 
 
 class _Search:
-    """The squares of a table, and the pairs that come first in those that are done.
+    """A search for the first pairs of a table, square by square.
 
     Attributes:
       pairs: number of pairs of all squares.
-      histogram, best: what is kept of those that are done.
+      histogram, best: p-values and first pairs of the squares so far.
     """
 
     def __init__(
@@ -234,7 +228,7 @@ class _Search:
         more, two, rare = (_in_parts(ranked) for _, ranked in kinds)
         self.of_ranks = range(len(more) + len(two)) if more else range(0)
         self.of_two = range(len(more), len(more) + len(two) + len(rare))
-        # Of few columns a square is no larger than they need, up to a multiple that programs share.
+        # The side of a small square is a multiple of 64, so that tables share compiled programs.
         side = min(SQUARE_SIDE, -(-sum(map(len, more + two)) // 64) * 64)
         self.screen = RankScreen([*more, *two], side) if more else None
         self.exact = ExactScreen([[column.codes for column in part] for part in [*two, *rare]])
@@ -245,7 +239,7 @@ class _Search:
         self.pairs = sum(counts)
 
     def run(self, path: Path | None) -> None:
-        """Do all squares; those that an earlier run has kept at ``path`` are done."""
+        """Test all squares, after the squares in the checkpoint ``path`` of an earlier run."""
         fingerprint = self._fingerprint() if path is not None else ""
         done = self._resumed(path, fingerprint)
         saved = time.monotonic()
@@ -264,23 +258,23 @@ class _Search:
             self._save(path, done, fingerprint)
 
     def _tested(self, done: int) -> Iterator[tuple[Floats | None, tuple[int, int]]]:
-        """Yield squares from one on, with log p-values ``(s, s)`` of those that are screened."""
-        ahead: Any = None
+        """Yield the squares after ``done``, with log p-values ``(s, s)``, None if not screened."""
+        next_products: Any = None
         for place in range(done, len(self.squares)):
             square = self.squares[place]
             if all(part in self.of_two for part in square):
                 yield self.exact.log_pvalues(*(part - self.of_two.start for part in square)), square
                 continue
-            started = self._start(place) if ahead is None else ahead
-            if self.screen is None or started is None:
+            products = self._start(place) if next_products is None else next_products
+            if self.screen is None or products is None:
                 yield None, square
                 continue
-            # The next products are under way while those of this one are looked at.
-            ahead = self._start(place + 1)
-            yield self.screen.log_pvalues(*square, started), square
+            # Computes the next products while the p-values of this square are evaluated.
+            next_products = self._start(place + 1)
+            yield self.screen.log_pvalues(*square, products), square
 
     def _start(self, place: int) -> Any:
-        """Begin with a square of those to be tested by ranks; None for any other."""
+        """Start the products of a square that is tested by ranks; None for any other square."""
         if self.screen is None or place >= len(self.squares):
             return None
         square = self.squares[place]
@@ -289,16 +283,16 @@ class _Search:
         return self.screen.start(*square) if of_ranks and not of_two else None
 
     def _keep(self, log_p: Floats | None, left: int, right: int) -> None:
-        """Count the p-values of a square, and keep its pairs that are among the first."""
+        """Count the p-values of a square, and keep its pairs that are among the first so far."""
         first, second = self.parts[left][:, None], self.parts[right][None, :]
-        is_asked = self.selection.asked(first, second)
+        is_requested = self.selection.contains(first, second)
         if log_p is not None:
-            log_p = log_p if is_asked.all() else np.where(is_asked, log_p, np.nan)
+            log_p = log_p if is_requested.all() else np.where(is_requested, log_p, np.nan)
             self.histogram.add(log_p.ravel())
             if self.top.by == "pvalue":
                 self.best.add(log_p, log_p, first, second)
                 return
-        i, j = np.nonzero(np.triu(is_asked) if left == right else is_asked)
+        i, j = np.nonzero(np.triu(is_requested) if left == right else is_requested)
         pairs = np.stack([self.parts[left][i], self.parts[right][j]], axis=1)
         request = self.request if log_p is None else dataclasses.replace(self.request, test=None)
         part, of_part = selected(self.columns, self.selection.in_order(pairs))
@@ -309,11 +303,13 @@ class _Search:
         self.best.add(_sort_key(examined, logs, self.top.by), logs, *pairs.T)
 
     def _count(self, left: int, right: int) -> int:
-        is_asked = self.selection.asked(self.parts[left][:, None], self.parts[right][None, :])
-        return int(is_asked.sum()) // (2 if left == right else 1)
+        is_requested = self.selection.contains(
+            self.parts[left][:, None], self.parts[right][None, :]
+        )
+        return int(is_requested.sum()) // (2 if left == right else 1)
 
     def _fingerprint(self) -> str:
-        """Return what the table and the options are, so that no other run goes on from this one."""
+        """Return a digest of the table and the options, by which a checkpoint is recognised."""
         request, x = self.request, np.asarray(self.columns.numbers)
         kernels = request.measure.kernels
         prints = [_kernel_fingerprint(each, x) for each in (kernels.h, kernels.k)]
@@ -355,12 +351,12 @@ class _Search:
 
 
 def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[RankedColumn]]]:
-    """Return positions of the columns whose pairs are screened, and these by their ranks.
+    """Return positions and ranks of three kinds of numbers whose pairs are screened.
 
-    Numbers without missing values are: columns of more than two values, columns of two values, and
-    columns of two values of which one is too rare for the law of ranks, so that only pairs of
-    two such columns are tested here (by Fisher's exact test).  With kernels of higher degrees than
-    the test's none are: a pair may have no value, which the screen cannot tell.
+    All are without missing values: numbers of more than two values, binary numbers, and binary
+    numbers with a value too rare for the law of ranks, which Fisher's exact test alone can screen.
+    No column is screened if kernels have higher degrees than the test: a pair may then have no
+    value, which the screen does not notice.
     """
     kinds: list[tuple[list[int], list[RankedColumn]]] = [([], []) for _ in range(3)]
     kernels = request.measure.kernels
@@ -374,9 +370,10 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
             chosen = whole[start : start + RANKED_AT_ONCE]
             rank = ranks(x[:, chosen])
             for place, column in zip(chosen, ranked_columns([*map(codes_of, rank.T)]), strict=True):
-                two = len(column.table) == 1
-                if column.reliable_degree or two:
-                    positions, ranked = kinds[(1 if column.reliable_degree else 2) if two else 0]
+                binary = len(column.table) == 1
+                if column.reliable_degree or binary:
+                    kind = (1 if column.reliable_degree else 2) if binary else 0
+                    positions, ranked = kinds[kind]
                     positions.append(int(place))
                     ranked.append(as_float32(column))
     return [(columns.number_positions[positions], ranked) for positions, ranked in kinds]
@@ -387,7 +384,7 @@ def _in_parts(columns: Any) -> list[Any]:
 
 
 def _kernel_fingerprint(kernel: Any, x: Floats) -> Any:
-    """Return what tells a kernel from another: of a function, its values on some of the data."""
+    """Return the degree of a kernel, or the values of a function at some of the data."""
     if not callable(kernel):
         return kernel
     values = x[: -(-FINGERPRINT_VALUES // max(x.shape[1], 1))].ravel()
@@ -396,7 +393,7 @@ def _kernel_fingerprint(kernel: Any, x: Floats) -> Any:
 
 
 def _sort_key(examined: Examined, log_p: Floats, by: str) -> Floats:
-    """Return what is least for the pairs that come first ``(N,)``; NaN for those of no value."""
+    """Return keys ``(N,)``, smallest for the first pairs; NaN for pairs without a value."""
     value = examined.values.value
     if by == "pvalue":
         return np.where(np.isfinite(value), log_p, np.nan)
@@ -404,22 +401,18 @@ def _sort_key(examined: Examined, log_p: Floats, by: str) -> Floats:
 
 
 BINS_OF_E = 2**11
-"""Number of bins for each factor e of a p-value: what is read off is at most 0.05% too large."""
+"""Number of bins for each factor e of a p-value: adjusted values are at most 0.05% too large."""
 
 BIN_SLACK = 1e-6
-"""Share of a bin by which a logarithm may have been rounded on the way through a p-value."""
+"""Share of a bin by which the logarithm of a p-value may differ by rounding."""
 
 LEAST_LOG = -800.0
-"""Smallest logarithm that has a bin of its own; e to this is no longer a double."""
+"""Smallest logarithm with a bin of its own; smaller than that of any double."""
 
 
 @dataclasses.dataclass
 class PValueHistogram:
-    """The p-values of a family, counted in bins of their logarithm.
-
-    Attributes:
-      counts: from the largest p-values to the least.
-    """
+    """Counts of the p-values of a family in bins of their logarithm, largest p-values first."""
 
     counts: NDArray[np.int64] = dataclasses.field(
         default_factory=lambda: np.zeros(1 - int(LEAST_LOG * BINS_OF_E), np.int64)
@@ -431,11 +424,11 @@ class PValueHistogram:
         return int(self.counts.sum())
 
     def add(self, log_p: Floats) -> None:
-        """Count p-values, given as logarithms ``(N,)``; NaN are not counted."""
+        """Count p-values by their logarithms ``(N,)``, without NaN."""
         self._count(log_p, 1)
 
     def recount(self, old: Floats, new: Floats) -> None:
-        """Count p-values with logarithms ``new (N,)`` in the place of ``old``."""
+        """Replace p-values with logarithms ``old (N,)`` by others."""
         self._count(old, -1)
         self._count(new, 1)
 
@@ -446,20 +439,19 @@ class PValueHistogram:
             self.counts[: len(counts)] += times * counts
 
     def adjusted(self, pvalues: Floats) -> Floats:
-        """Return p-values ``(N,)`` of the family as Benjamini and Hochberg adjust them.
+        """Adjust p-values ``(N,)`` of the family (Benjamini-Hochberg); at most 0.05% too large.
 
-        Of the p-values in a bin the largest is taken to be as large as the bin allows: what is
-        returned is too large by 0.05% at most.
+        The largest p-value in a bin is taken to be as large as the bin allows.
         """
-        there = ~np.isnan(pvalues)
+        tested = ~np.isnan(pvalues)
         with np.errstate(divide="ignore"):
-            bins = self._bins(np.log(pvalues[there]) - BIN_SLACK / BINS_OF_E)
+            bins = self._bins(np.log(pvalues[tested]) - BIN_SLACK / BINS_OF_E)
         adjusted = np.full(len(pvalues), np.nan)
-        adjusted[there] = np.exp(np.minimum(np.minimum.accumulate(self._by_bin()[0])[bins], 0))
+        adjusted[tested] = np.exp(np.minimum(np.minimum.accumulate(self._by_bin()[0])[bins], 0))
         return np.maximum(adjusted, pvalues)
 
     def discoveries(self, rate: float) -> int:
-        """Return how many have an adjusted p-value of at most ``rate``."""
+        """Count the adjusted p-values of at most ``rate``."""
         adjusted, at_most = self._by_bin()
         discovered = adjusted <= np.log(rate)
         return int(at_most[np.argmax(discovered)]) if discovered.any() else 0
@@ -482,35 +474,29 @@ class PValueHistogram:
 
 @dataclasses.dataclass
 class FirstPairs:
-    """The pairs of the least scores so far.
+    """The pairs with the smallest scores so far; of equal scores, the earliest pairs.
 
     Attributes:
-      most: number of pairs that are kept.
-      scores, log_p, pairs: ``(N,)``, ``(N,)`` and ``(N, 2)`` of these; of equal scores, those that
-        came first.
+      size: largest number of pairs.
+      scores, log_p, pairs: ``(N,)``, ``(N,)`` and ``(N, 2)``.
     """
 
-    most: int
+    size: int
     scores: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     log_p: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     pairs: Integers = dataclasses.field(default_factory=lambda: np.zeros((0, 2), np.intp))
 
     @property
     def worst_kept(self) -> float:
-        """The score from which on a pair is not among the first."""
-        return float(self.scores[-1]) if len(self.scores) >= self.most else np.inf
+        """The score below which a new pair is among the first."""
+        return float(self.scores[-1]) if len(self.scores) >= self.size else np.inf
 
     def add(self, scores: Floats, log_p: Floats, first: Integers, second: Integers) -> None:
-        """Keep the pairs that are among the first; a pair with a NaN score is left out.
-
-        Args:
-          scores, log_p: of one shape.
-          first, second: columns of each; they broadcast to this shape.
-        """
+        """Add pairs of columns with scores (NaN: none); columns broadcast to the scores' shape."""
         chosen = scores < self.worst_kept
         sides = [np.broadcast_to(side, scores.shape)[chosen] for side in (first, second)]
         scores = np.concatenate([self.scores, scores[chosen]])
         log_p = np.concatenate([self.log_p, log_p[chosen]])
         pairs = np.concatenate([self.pairs, np.stack(sides, axis=1)])
-        order = np.argsort(scores, kind="stable")[: self.most]
+        order = np.argsort(scores, kind="stable")[: self.size]
         self.scores, self.log_p, self.pairs = scores[order], log_p[order], pairs[order]

@@ -1,4 +1,4 @@
-"""Columns as a scan computes with them, functions of columns, and estimates of pairs."""
+"""Columns as numeric arrays, functions of columns, and estimates of pairs."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from hgr_jax.core.kernels import Indicators, encode
 from hgr_jax.tables.columns import Columns
 
 RANK_DEGREE = 5
-"""Degree of the polynomials of ranks where the values have a kernel that is no degree."""
+"""Degree of the polynomials of ranks where the kernel of the values is callable."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """Columns as sums are taken of them; numbers come first, then categories.
+    """Columns of a table as numeric arrays: numbers first, then categories.
 
     Attributes:
       x: ``(n, p)``, floating, NaN where missing.
-      codes: ``(n, q)``, the level of every category, -1 where missing.
+      codes: ``(n, q)``, levels of the categories, -1 where missing.
       levels: ``(q,)``, number of levels of each category.
       weights: ``(n,)`` non-negative, or None.
-      conditioning: ``(1 + r, n)``, 1 and orthonormal functions of given columns, whose effect is
-        removed from the others; or None.
-      float64_values: ``(n, p)``, the numbers in double precision, where ``x`` has less; or None.
+      conditioning: ``(1 + r, n)``, 1 and orthonormal functions of the given columns, or None.
+      float64_values: ``(n, p)``, the numbers in double precision if ``x`` is float32; or None.
     """
 
     x: Floats
@@ -54,7 +53,7 @@ class Features:
 
     @property
     def has_float64(self) -> bool:
-        """Whether the numbers are at hand in double precision."""
+        """Whether the numbers are available in double precision."""
         return self.float64_values is not None or self.x.dtype == np.float64
 
     def values(self, column: int) -> NDArray[Any]:
@@ -63,7 +62,7 @@ class Features:
         return self.x[:, column] if number else self.codes[:, column - self.n_numeric]
 
     def exact_values(self, column: int) -> NDArray[Any]:
-        """Return a column as `values` does, numbers in double precision if they are at hand."""
+        """Return a column as `values` does, in double precision if available."""
         if column >= self.n_numeric or self.float64_values is None:
             return self.values(column)
         return self.float64_values[:, column]
@@ -74,14 +73,14 @@ class Features:
         return ~np.isnan(values) if column < self.n_numeric else values >= 0
 
     def ranked(self) -> Features:
-        """Return these, numbers replaced by their ranks."""
+        """Replace numbers by their ranks."""
         # Beside a far outlier, values that differ may be equal in the dtype of ``x``.
         rank = ranks(self.x if self.float64_values is None else self.float64_values)
         x = rank.astype(self.x.dtype, copy=False)
         return dataclasses.replace(self, x=x, float64_values=None)
 
     def kernel(self, column: int, kernel: Any) -> Any:
-        """Return the kernel of a column: of a number as it is, of a category its indicators."""
+        """Return ``kernel`` for a number, and the indicators of its levels for a category."""
         if column < self.n_numeric:
             return kernel
         return Indicators(self.levels[column - self.n_numeric])
@@ -90,13 +89,13 @@ class Features:
 def as_features(
     columns: Columns, weights: Any, *, ranked: bool = False, unscaled: bool = False
 ) -> Features:
-    """Return columns in the dtype of the computation, shifted to 0 where that keeps digits.
+    """Convert columns to JAX's dtype, shifted to 0 where that keeps digits.
 
     Args:
-      columns: of a table in memory.
+      columns: columns of a table in memory.
       weights: ``(n,)`` or None.
       ranked: whether numbers are replaced by their ranks.
-      unscaled: whether numbers stay as they are, for kernels that are no polynomials.
+      unscaled: whether numbers are not shifted and scaled, as for kernels that are no polynomials.
     """
     x = columns.numbers
     dropped = None if weights is None or weights.all() else weights == 0
@@ -138,10 +137,10 @@ def within_range(x: ArrayLike, *, least: int = 30) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Kernels:
-    """Kernels of the first and of the second column of a pair, and how they are combined.
+    """Kernels of the first and of the second column of a pair.
 
     Attributes:
-      h, k: degrees, or callables as `hgr_jax.kb` takes them.
+      h, k: degrees, or callables as in `hgr_jax.kb`.
       single: whether one side is linear, as in HGR-SK.
     """
 
@@ -156,7 +155,7 @@ class Kernels:
 
     @property
     def differ(self) -> bool:
-        """Whether both sides have other functions, not only fewer or more."""
+        """Whether the sides have different functions, not only different degrees."""
         return not self.plain and self.h != self.k
 
     @functools.cached_property
@@ -165,7 +164,7 @@ class Kernels:
         return max(width_of(self.h, "h"), width_of(self.k, "k"))
 
     def of_ranks(self) -> Kernels:
-        """Return kernels of ranks: the same degrees, `RANK_DEGREE` in place of other kernels."""
+        """Return kernels of ranks: the same degrees, or `RANK_DEGREE` for callables."""
         if self.plain:
             return self
         h, k = (RANK_DEGREE if callable(x) else x for x in (self.h, self.k))
@@ -185,14 +184,14 @@ class Estimates:
     Attributes:
       value: ``(N,)``, the measure.
       pearson: |Pearson|, NaN with a category.
-      linear: HGR of functions that are linear on numbers and any on a category: |Pearson| of two
-        numbers, of a number and a category the correlation ratio.
-      degrees: ``(N, 2)``, directions that the pair's rows support of both columns.
+      linear: HGR of functions that are linear on numbers and arbitrary on categories: |Pearson| of
+        two numbers, the correlation ratio of a number and a category.
+      degrees: ``(N, 2)``, number of directions of each column that the pair's rows support.
       rows: number of rows where both are present.
-      pivot: smallest pivot of what makes the columns' own features orthonormal on the pair's rows:
-        1 where these are all or a random part of the column's rows, near 0 where they are unlike.
-      error: standard error, NaN where it was not asked for.
-      unresolved: whether a pair has no value, as its sums are ill conditioned and its rows gone.
+      pivot: smallest pivot of the whitening of the columns' features on the pair's rows: 1 where
+        these represent the column's rows, near 0 where they do not.
+      error: standard error, NaN if not requested.
+      unresolved: whether the sums of a pair are ill conditioned, and its rows cannot be read.
     """
 
     value: Floats
@@ -214,7 +213,7 @@ class Estimates:
         )
 
     def put(self, places: Integers, others: Estimates) -> None:
-        """Replace the estimates of some of the pairs."""
+        """Replace the estimates of the pairs at ``places``."""
         for field in dataclasses.fields(self):
             getattr(self, field.name)[places] = getattr(others, field.name)
 
@@ -224,7 +223,7 @@ class Estimates:
         return np.asarray(np.isfinite(self.value) & (self.degrees > 0).all(axis=1))
 
     def select(self, chosen: NDArray[Any]) -> Estimates:
-        """Return the estimates of some of the pairs."""
+        """Select pairs."""
         return Estimates(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
 
 
@@ -236,7 +235,7 @@ class Patterns:
 
     Attributes:
       index: ``(p + q,)``, the pattern of each column.
-      present: ``(n, u)``, the rows of each pattern.
+      present: ``(n, u)``, the mask of present rows of each pattern.
     """
 
     index: Integers
@@ -244,24 +243,24 @@ class Patterns:
 
     @classmethod
     def of(cls, features: Features) -> Patterns:
-        """Return the patterns of all columns, in the order in which they come."""
+        """Return the patterns of all columns, in order of appearance."""
         position: dict[bytes, int] = {}
         patterns: list[NDArray[np.bool_]] = []
         index = []
         x, codes = features.x, features.codes
         whole = [*~np.isnan(x.min(axis=0, initial=np.inf)), *(codes.min(axis=0, initial=0) >= 0)]
         for i, complete in enumerate(whole):
-            there = np.ones(features.rows, bool) if complete else features.present(i)
-            key = b"" if there.all() else np.packbits(there).tobytes()
+            rows = np.ones(features.rows, bool) if complete else features.present(i)
+            key = b"" if rows.all() else np.packbits(rows).tobytes()
             if key not in position:
                 position[key] = len(patterns)
-                patterns.append(there)
+                patterns.append(rows)
             index.append(position[key])
         present = np.stack(patterns, axis=1) if patterns else np.zeros((features.rows, 0), bool)
         return cls(np.array(index, np.intp), present)
 
     def shared_rows(self) -> Integers:
-        """Return the number of rows that two patterns share, ``(u, u)``."""
+        """Count the rows that each two patterns share, ``(u, u)``."""
         total = np.zeros((self.present.shape[1],) * 2)
         for start in range(0, len(self.present), 2**16):
             part = self.present[start : start + 2**16].astype(np.float32)
@@ -276,7 +275,7 @@ def chunks(chosen: Integers, size: int) -> Iterator[Integers]:
 
 
 def groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
-    """Yield each of some keys ``(N,)``, rising, and the positions that have it."""
+    """Yield each distinct key of ``(N,)``, rising, and its positions."""
     order = np.argsort(keys, kind="stable")
     distinct, starts = np.unique(keys[order], return_index=True)
     stops = np.append(starts, len(keys))[1:]
@@ -285,9 +284,9 @@ def groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
 
 
 class RowFunctions(Protocol):
-    """As many functions of each of c columns, near-orthonormal where it is present.
+    """The same number of functions of each of c columns, near-orthonormal where it is present.
 
-    Values, ranks, kernels and residuals are such functions: sums are taken of any of them.
+    Polynomials of values or ranks, kernels, and residuals are such functions.
     """
 
     @property
@@ -300,17 +299,17 @@ class RowFunctions(Protocol):
 
     @property
     def dtype(self) -> np.dtype:
-        """That of the values."""
+        """The dtype of the values."""
 
     def take(self, columns: Integers) -> RowFunctions:
-        """Return the functions of some columns."""
+        """Select columns."""
 
     def __call__(self, rows: slice) -> Floats:
         """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
 
 
 @dataclasses.dataclass(frozen=True)
-class OfColumns:
+class ColumnFunctions:
     """Functions of the columns of ``x (n, c)``, NaN where missing."""
 
     x: Floats
@@ -322,12 +321,12 @@ class OfColumns:
 
     @property
     def dtype(self) -> np.dtype:
-        """That of the values."""
+        """The dtype of the values."""
         return self.x.dtype
 
 
 @dataclasses.dataclass(frozen=True)
-class ColumnPolynomials(OfColumns):
+class ColumnPolynomials(ColumnFunctions):
     """Polynomials of the columns."""
 
     basis: Polynomials
@@ -338,7 +337,7 @@ class ColumnPolynomials(OfColumns):
         return self.basis.degree
 
     def take(self, columns: Integers) -> ColumnPolynomials:
-        """Return the polynomials of some columns."""
+        """Select columns."""
         basis = self.basis.take(columns)
         return self if basis is self.basis else ColumnPolynomials(self.x[:, columns], basis)
 

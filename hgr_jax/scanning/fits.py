@@ -1,8 +1,8 @@
-"""One pair of a scan in full: its fit, its transformations on the host, the influence of rows.
+"""Fit one pair of a scan: its transformations, and the influence of rows.
 
-`fit_of` returns what `hgr_jax.kb_fit` does, with transformations that take labels.  `details_of`
-fits on the host without compiling anything: the pairs that are shown are few and all different,
-and every number of rows and kind of column would be a program.
+`fit_of` returns a fit of `hgr_jax.kb_fit` whose transformations take labels.  `details_of` fits on
+the host: the pairs that are shown are few and all different, and each number of rows and kind of
+column would compile a program.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.measures import kb_fit
 from hgr_jax.scanning.request import POLYNOMIAL
 from hgr_jax.scanning.residuals import conditioning_on
-from hgr_jax.tables.columns import encode_known
+from hgr_jax.tables.columns import encode_by_levels
 
 FIT_TOLERANCE = 1e-3
-"""Largest difference between a scan and a fit of the same pair that is not said."""
+"""Largest difference between the values of a scan and a fit without a warning."""
 
 LISTED_ROWS = 20
 """Number of rows that `Influence.rows` lists."""
@@ -51,8 +51,8 @@ class CategoryTransform(CopulaTransform):
     """A copula transformation of a category: of its labels, or of their positions.
 
     Attributes:
-      levels: of the category.
-      pooled: rare labels, which the last level stands for.
+      levels: levels of the category.
+      pooled: rare labels, which the last level replaces.
     """
 
     levels: tuple[str, ...] = dataclasses.field(metadata={"static": True})
@@ -64,9 +64,9 @@ class CategoryTransform(CopulaTransform):
         if host is None or host.dtype.kind not in "OUT" or host.ndim != 1:
             return super().__call__(x)
         texts = np.array([str(text) for text in host.tolist()], object)
-        codes = encode_known(texts, self.levels)
+        codes = encode_by_levels(texts, self.levels)
         if self.pooled:
-            codes[encode_known(texts, self.pooled) >= 0] = len(self.levels) - 1
+            codes[encode_by_levels(texts, self.pooled) >= 0] = len(self.levels) - 1
         if (codes < 0).any():
             unknown = texts[codes < 0][0]
             raise ValueError(
@@ -76,7 +76,7 @@ class CategoryTransform(CopulaTransform):
 
 
 def fit_of(scan: Any, a: str, b: str) -> KBFit:
-    """Fit the transformations of two columns of a `Scan`; its measure says how."""
+    """Fit the transformations of two columns of a `Scan`, by its measure."""
     check_fitted(scan)
     if scan.settings["given"]:
         given = ", ".join(scan.settings["given"])
@@ -88,12 +88,12 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit:
     kernels = _kernels_of(scan, a, b)
     keep = ~(np.isnan(first) | np.isnan(second))
     weights = scan._weights
-    if not keep.all():  # as weights, so that all pairs share a program
+    if not keep.all():  # weights of 0, not fewer rows, so that all pairs share a program
         weights = np.where(keep, 1.0 if weights is None else weights, 0.0)
     choices = [kernels]
     if scan._kernels.single and all(isinstance(kernel, int) for kernel in kernels):
         choices = [(kernels[0], 1), (1, kernels[1])]
-    on_device = (jnp.asarray(first), jnp.asarray(second))  # lost digits are said below
+    on_device = (jnp.asarray(first), jnp.asarray(second))
     fits = [kb_fit(*on_device, *choice, weights=weights) for choice in choices]
     best = max(fits, key=lambda fit: float(fit.correlation))
     scanned = scan.correlation[scan.names.index(a), scan.names.index(b)]
@@ -110,13 +110,15 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit:
     for side, name in zip("fg", (a, b), strict=True):
         category = scan.category(name)
         if category is not None:
-            of = getattr(best, side)
-            sides[side] = CategoryTransform(of.encoder, of.side, category.levels, category.pooled)
+            plain = getattr(best, side)
+            sides[side] = CategoryTransform(
+                plain.encoder, plain.side, category.levels, category.pooled
+            )
     return dataclasses.replace(best, **sides) if sides else best
 
 
 def check_fitted(scan: Any) -> None:
-    """Check that a scan has data, and is of a measure that has transformations."""
+    """Check that a scan has data, and a measure with transformations."""
     if scan.settings["measure"] not in POLYNOMIAL:
         raise ValueError(
             f"fit is for a scan of {', '.join(map(repr, POLYNOMIAL))}; got"
@@ -126,14 +128,14 @@ def check_fitted(scan: Any) -> None:
 
 
 def _kernels_of(scan: Any, a: str, b: str) -> tuple[Any, Any]:
-    """Return the kernels of two columns, categories with as many levels as any has.
+    """Return the kernels of two columns; all categories have the largest number of levels.
 
-    Degrees k and h where the scan has ``b`` as the first of the two.
+    Degrees are k and h if ``b`` is the first column of the pair in the scan.
     """
     i, j = scan.names.index(a), scan.names.index(b)
-    asked, turned = ((scan.pairs == pair).all(axis=1).any() for pair in ((i, j), (j, i)))
+    listed, turned = ((scan.pairs == pair).all(axis=1).any() for pair in ((i, j), (j, i)))
     h, k = scan._kernels.h, scan._kernels.k
-    if turned or (i > j and not asked):
+    if turned or (i > j and not listed):
         h, k = k, h
     sizes = [len(category.levels) for category in scan._columns.categories]
     one, other = (
@@ -145,15 +147,15 @@ def _kernels_of(scan: Any, a: str, b: str) -> tuple[Any, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Influence:
-    """The rows that make most of the correlation of one pair.
+    """The rows with the largest contributions to the correlation of one pair.
 
     Attributes:
-      share: the largest share of the correlation that one row makes, ``max_i w_i f(a_i) g(b_i) /
-        correlation``; 1 / n where all rows make the same.
-      row: its position in the table, from 0.
+      share: the largest share of the correlation that a single row contributes, ``max_i w_i f(a_i)
+        g(b_i) / correlation``; 1 / n if all rows contribute the same.
+      row: position of that row in the table, from 0.
       value_without: the correlation without that row.
-      rows: positions of the rows that make most, most first.
-      dominates: whether the row makes a large share, as `Status.ONE_ROW` of a fit says.
+      rows: positions of the rows with the largest contributions, largest first.
+      dominates: whether the share is large, as `Status.ONE_ROW` of a fit says.
     """
 
     share: float
@@ -173,7 +175,7 @@ class HostTransformation:
     levels: Floats
 
     def __call__(self, x: Floats) -> Floats:
-        """Return the transformation at ``x (n,)``, of levels their codes."""
+        """Return the transformation at ``x (n,)``, values or codes of levels."""
         if self.basis is None:
             return np.asarray(self.levels[x.astype(int)])
         p = self.basis(np.asarray(x, np.float64)[None])[1:, 0]
@@ -201,9 +203,9 @@ class PairDetails:
 
     Attributes:
       f, g: transformations of both columns.
-      influence: of single rows.
-      residuals: with given columns, f and g less what these explain, ``(n,)`` each, NaN in rows
-        that are not used; None without.
+      influence: influence of single rows.
+      residuals: with given columns, residuals ``(n,)`` of f and of g, NaN in rows that are not
+        used; None without.
     """
 
     f: HostTransformation
@@ -263,7 +265,7 @@ class _HostPair:
         correlation, u, v = _best((f * fitted.shares) @ g.T, blocks)
         if not correlation > 0:
             return None
-        sign = 1 if u[np.argmax(np.abs(u))] > 0 else -1  # as a fit has it
+        sign = 1 if u[np.argmax(np.abs(u))] > 0 else -1  # the sign of a fit
         both = sign * u @ f[: len(u)], sign * v @ g[: len(v)]
         u, v = (x @ of[: len(x)] for x, of in zip((u, v), maps, strict=True))
         sides = [
@@ -289,11 +291,11 @@ class _HostPair:
         correlation: float,
         blocks: list[tuple[int, int]],
     ) -> Influence:
-        """Return the rows that make most of a correlation, and its value without the first."""
-        parts = fitted.shares * both[0] * both[1]
-        most = np.argsort(-parts)[:LISTED_ROWS]
-        share = float(parts[most[0]] / correlation)
-        others = np.arange(len(self.rows)) != most[0]
+        """Return the rows with the largest contributions, and the value without the first."""
+        contributions = fitted.shares * both[0] * both[1]
+        largest = np.argsort(-contributions)[:LISTED_ROWS]
+        share = float(contributions[largest[0]] / correlation)
+        others = np.arange(len(self.rows)) != largest[0]
         if self.conditioning is None:
             weights = np.where(others, self.weights, 0.0)
             value = 0.0
@@ -305,10 +307,10 @@ class _HostPair:
             value = self._value_given(functions, np.flatnonzero(others), blocks)
         return Influence(
             share=share,
-            row=int(self.rows[most[0]]),
+            row=int(self.rows[largest[0]]),
             value_without=value,
-            rows=tuple(self.rows[most].tolist()),
-            dominates=bool(is_dominant(share, fitted.shares[most[0]], correlation)),
+            rows=tuple(self.rows[largest].tolist()),
+            dominates=bool(is_dominant(share, fitted.shares[largest[0]], correlation)),
         )
 
     def _residuals(
@@ -348,7 +350,7 @@ def _transformation(
 
 
 def _best(m: Floats, blocks: list[tuple[int, int]]) -> tuple[float, Floats, Floats]:
-    """Return the largest of the top singular values of leading blocks of ``m``, and its vectors."""
+    """Return the largest top singular value of leading blocks of ``m``, and its vectors."""
     solved = [top_singular_triples(m[:h, :k, None]) for h, k in blocks]
     value, u, v = max(solved, key=lambda solution: solution[0][0])
     return float(value[0]), u[:, 0], v[:, 0]

@@ -1,8 +1,8 @@
-"""A table in memory: functions of its columns, their sums, and all of its rows at hand.
+"""A table in memory: functions of its columns, and their sums.
 
-`MemorySums` makes near-orthonormal functions of the columns, and takes the sums of two tiles when
-their pairs are estimated.  All rows being at hand, bases are fitted to a sketch and repaired on all
-rows, ranks are exact, and pairs whose own rows leave a basis ill conditioned are fitted at once.
+`MemorySums` fits near-orthonormal functions to the columns, and takes the sums of two tiles when
+their pairs are estimated.  As all rows are in memory, bases are repaired on all rows, ranks are
+exact, and ill-conditioned pairs are fitted on their own rows at once.
 """
 
 from __future__ import annotations
@@ -70,22 +70,22 @@ from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import Columns
 
 MAX_SEPARATE_FIT_ROWS = 2**22
-"""Largest number of rows, in all, for which pairs of ill-conditioned columns are fitted separately.
+"""Largest number of rows of all pairs of ill-conditioned columns that are fitted separately.
 
-On the host, in float64: only where the columns are at hand in double precision.
+Only where the columns are available in double precision.
 """
 
 
 class MemorySums(PairSums):
-    """Sums of a table in memory, ready for the estimates of any of its pairs.
+    """Estimates of pairs from the sums of a table in memory.
 
     Attributes:
-      features: of the table.
-      patterns: of missing values.
-      functions: of the numbers, near-orthonormal on their rows.
-      in_span: ``(d, p)``, which functions of each number the data support.
-      moments: ``(d + 1, d + 1, p)``, of the functions of each number on its rows.
-      batch: the table as sums are taken over it.
+      features: the table.
+      patterns: its patterns of missing values.
+      functions: functions of the numbers, near-orthonormal on their rows.
+      in_span: ``(d, p)``, mask of the functions of each number that the data support.
+      moments: ``(d + 1, d + 1, p)``, moments of the functions of each number on its rows.
+      batch: all rows, for sums.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class MemorySums(PairSums):
         """Prepare the columns.
 
         Args:
-          features: of the table.
-          kernels: of both sides.
+          features: the table.
+          kernels: kernels of both sides.
           memory: bytes that the products of two tiles may take.
           degree: number of functions of each number, if more than the kernels need.
           errors: whether standard errors are computed too.
@@ -175,7 +175,7 @@ class MemorySums(PairSums):
     def _residualise(
         self, conditioning: NDArray[np.float64], moments: Floats, beside: Floats | None
     ) -> Floats:
-        """Replace the functions by their residuals; return the moments of these."""
+        """Replace the functions by their residuals; return the moments of the residuals."""
         features, patterns = self.features, self.patterns
         pattern = patterns.index[: features.n_numeric]
         self.functions, alive = residual_functions(
@@ -185,11 +185,10 @@ class MemorySums(PairSums):
         return self._moments_of(self.functions, beside)
 
     def _moments_of(self, functions: RowFunctions, beside: Floats | None) -> Floats:
-        """Return moments ``(d + 1, d + 1, c)`` of columns on their rows.
+        """Return the `own_moments` of functions, with functions ``beside (m, n)`` of the rows.
 
-        With functions ``beside (m, n)`` of the rows, if any, also the moments with these, as
-        `own_moments` has them.  Without, where one tile holds all columns, they are read off the
-        products of all columns, which are kept.
+        If there are none, and one tile holds all columns, the products of all columns are computed
+        and kept; the moments are among them.
         """
         degree, columns = functions.count, functions.shape[1]
         tiles = self.layout.tiles[:columns]
@@ -207,10 +206,10 @@ class MemorySums(PairSums):
 
     def tiles(self, left: Integers, right: Integers) -> Tiles:
         """Return the whitened columns of two tiles, and their cross moments."""
-        of_left, of_right = (self.layout.patterns_of(columns) for columns in (left, right))
-        one = self.whitened(left, of_right)
-        other = one if left[0] == right[0] else self.whitened(right, of_left)
-        return Tiles((one, other), self._cross(left, right), self._totals(of_left, of_right))
+        patterns = [self.layout.patterns_of(columns) for columns in (left, right)]
+        one = self.whitened(left, patterns[1])
+        other = one if left[0] == right[0] else self.whitened(right, patterns[0])
+        return Tiles((one, other), self._cross(left, right), self._totals(*patterns))
 
     def _cross(self, left: Integers, right: Integers) -> Floats:
         if self._cross_of_all is not None and self.layout.is_number(right):
@@ -219,7 +218,7 @@ class MemorySums(PairSums):
         return cross_sums(self.layout, self.batch, left, right)
 
     def _totals(self, left: Integers, right: Integers) -> Floats:
-        """Return sums of weights over the rows that two patterns share."""
+        """Sum the weights over the rows that two patterns share."""
         if self.features.weights is None:
             return self.shared[np.ix_(left, right)].astype(np.float64)
         return shared_weights(self.patterns.present, self.features.weights, left, right)
@@ -227,7 +226,7 @@ class MemorySums(PairSums):
     def whitened(self, columns: Integers, others: Integers) -> WhitenedTile:
         """Whiten the features of ``columns`` on the rows of each of some patterns."""
         number = self.layout.is_number(columns)
-        # On the rows of all columns, which are the same, the bases are near-orthonormal.
+        # All columns are present in the same rows, to which the bases were fitted.
         fitted = number and self.single_pattern
         moments: Floats = (
             self.moments[..., columns, None]
@@ -241,7 +240,7 @@ class MemorySums(PairSums):
         return whiten_numbers(self.layout, moments, in_span, explained, fitted=fitted)
 
     def _explained(self, columns: Integers, others: Integers, sums: Floats) -> Explained | None:
-        """Return what conditioning functions explain of columns with such `own_sums`."""
+        """Return what conditioning functions explain of columns, given their `own_sums`."""
         conditioning = self.features.conditioning
         if conditioning is None:
             return None
@@ -267,7 +266,7 @@ class MemorySums(PairSums):
         return explained_share(moments, maps[:, :, place], total)
 
     def needs_refit(self, pairs: Integers) -> NDArray[np.bool_]:
-        """Return which pairs have an ill-conditioned column, unless these are too much work."""
+        """Return the mask of pairs with an ill-conditioned column; empty if they are too many."""
         ill = np.append(~self.well_conditioned, False)
         needed = np.asarray(ill[np.minimum(pairs, self.features.n_numeric)].any(axis=1))
         affordable = needed.sum() * self.features.rows <= MAX_SEPARATE_FIT_ROWS
@@ -299,7 +298,7 @@ class MemoryTable(Table):
         given: GivenColumns | None = None,
         given_positions: Sequence[int] = (),
     ) -> None:
-        """Take the columns that are in pairs, the pairs, and the given columns."""
+        """Prepare the pairs of columns, given others."""
         self.take_pairs(columns, request, positions)
         self.given, self.given_positions = given, given_positions
         self.kernels, self.memory = request.measure.kernels, request.execution.memory
@@ -329,7 +328,7 @@ class MemoryTable(Table):
         return ranked
 
     def rank_sums(self, degree: int) -> PairSums:
-        """Return the sums of ranks, with at least so many functions of each column."""
+        """Return the sums of ranks, with at least ``degree`` functions of each column."""
         kernels = self.kernels.of_ranks()
         degree = max(degree, kernels.largest)
         return MemorySums(self.in_ranks, kernels, self.memory, degree=degree)
@@ -343,7 +342,7 @@ class MemoryTable(Table):
         return self.features if of_values else self.in_ranks
 
     def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:
-        """Estimate the pairs; say which numbers ``(p,)`` are well conditioned."""
+        """Estimate the pairs; return the mask ``(p,)`` of well-conditioned numbers too."""
         measure, pairs = self.request.measure, self.pairs
         if measure.function is not None:
             estimates = estimate_function(
@@ -355,13 +354,13 @@ class MemoryTable(Table):
         )
 
     def effective_rows(self) -> Floats:
-        """Return the number of equally weighted rows that each pair's are equivalent to."""
+        """Return the effective sample size of each pair."""
         if self.features.weights is None:
             return self._over_shared_rows(0)
         return self._over_shared_rows(1) ** 2 / np.maximum(self._over_shared_rows(2), 1e-300)
 
     def heaviest_rows(self) -> Floats:
-        """Return the sum of squared weights of each pair's rows, over the largest such square."""
+        """Return each pair's sum of squared weights, over the largest squared weight."""
         if self.features.weights is None:
             return self._over_shared_rows(0)
         return self._over_shared_rows(2) / float(np.max(self.features.weights)) ** 2
@@ -385,26 +384,22 @@ def estimate_pairs(
     *,
     errors: bool = False,
 ) -> tuple[Estimates, NDArray[np.bool_]]:
-    """Estimate ``pairs (N, 2)`` with any kernels; say which numbers ``(p,)`` are well conditioned.
-
-    ``errors`` asks for standard errors too.
-    """
+    """Estimate ``pairs (N, 2)``; return the mask ``(p,)`` of well-conditioned numbers too."""
     if kernels.plain:
         sums = MemorySums(features, kernels, memory, errors=errors)
         return sums.estimate(pairs, progress), sums.well_conditioned
     of_lines = MemorySums(features, Kernels(1, 1), memory).estimate(pairs)
-    on = (features, pairs)
+    numbers = features.n_numeric
     if kernels.differ:  # a number is then two columns, one with each kernel
-        numbers = features.n_numeric
         twice = np.concatenate([features.x, features.x], axis=1)
-        beyond = np.where(pairs < numbers, np.array([[0, numbers]]), numbers)
-        on = (dataclasses.replace(features, x=twice, float64_values=None), pairs + beyond)
-    estimates = MemorySums(on[0], kernels, memory, errors=errors).estimate(on[1], progress)
-    lost = np.isnan(estimates.value)
-    lines = {
-        name: np.where(lost, np.nan, getattr(of_lines, name)) for name in ("pearson", "linear")
-    }
-    return dataclasses.replace(estimates, **lines), np.ones(features.n_numeric, bool)
+        features = dataclasses.replace(features, x=twice, float64_values=None)
+        pairs = pairs + np.where(pairs < numbers, np.array([[0, numbers]]), numbers)
+    estimates = MemorySums(features, kernels, memory, errors=errors).estimate(pairs, progress)
+    for name in ("pearson", "linear"):
+        getattr(estimates, name)[:] = np.where(
+            np.isnan(estimates.value), np.nan, getattr(of_lines, name)
+        )
+    return estimates, np.ones(numbers, bool)
 
 
 def estimate_function(
@@ -421,11 +416,11 @@ def estimate_function(
     """
     x = features.x
     patterns = Patterns.of(features)
-    of = patterns.index[pairs]
+    pattern = patterns.index[pairs]
     estimates = Estimates.none(len(pairs))
     estimates.degrees[:] = 1
     rows = estimates.rows
-    rows[:] = patterns.shared_rows()[of[:, 0], of[:, 1]]
+    rows[:] = patterns.shared_rows()[pattern[:, 0], pattern[:, 1]]
     complete = rows == features.rows
 
     def one(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -442,12 +437,12 @@ def estimate_function(
         progress(min(at_once, len(whole) - start))
     single = one if ours else jax.jit(one)
     for index in np.flatnonzero(~complete & (rows >= 2)):
-        keep = patterns.present[:, of[index]].all(axis=1)
+        keep = patterns.present[:, pattern[index]].all(axis=1)
         a, b = (jax.device_put(x[keep, column]) for column in pairs[index])
         estimates.value[index] = float(single(a, b))
         progress(1)
     for place, (i, j) in enumerate(pairs):
-        keep = patterns.present[:, of[place]].all(axis=1)
+        keep = patterns.present[:, pattern[place]].all(axis=1)
         first, second = (x[keep, column].astype(np.float64) for column in (i, j))
         if len(first) >= 2:
             varies = np.ptp(first) > 0 and np.ptp(second) > 0

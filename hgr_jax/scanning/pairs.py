@@ -1,4 +1,4 @@
-"""Which columns of a table a scan takes, which pairs, and whether their result fits in memory."""
+"""Select the columns and pairs of a scan, and check that its result fits in memory."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from hgr_jax.scanning.request import Request, positions_of
 from hgr_jax.tables.columns import Columns, add_note
 
 IS_GIVEN = "it is given"
-"""Why a given column is in no pair."""
+"""Reason why a given column is in no pair."""
 
 BYTES_OF_AN_ENTRY = 105
-"""Bytes that the matrices of a `Scan` take for each two columns, in either order."""
+"""Bytes of an entry of all the matrices of a `Scan`."""
 
 BYTES_OF_A_PAIR, BYTES_OF_A_TEST = 165, 70
-"""Further bytes of a pair while it is estimated, and while it is tested, as measured."""
+"""Measured bytes of a pair, beside the matrices, while it is estimated and while it is tested."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PairSelection:
-    """Which pairs are asked for, by positions of columns in the table.
+    """The requested pairs, by positions of columns in the table.
 
     Attributes:
-      targets: a pair has one of these columns; None for any.
-      among: the other one is of these; None for any.  Without targets, both are.
+      targets: columns that one side of a pair must be in; None for any.
+      among: columns that the other side (without targets: both sides) must be in; None for any.
     """
 
     targets: list[int] | None = None
@@ -41,34 +41,34 @@ class PairSelection:
 
     @classmethod
     def of(cls, request: Request, names: Sequence[str]) -> PairSelection:
-        """Return the pairs that a request names."""
+        """Return the selection of a request."""
         return cls(
             positions_of("target", request.target, names),
             positions_of("among", request.among, names),
         )
 
-    def asked(self, first: Integers, second: Integers) -> NDArray[np.bool_]:
-        """Return which pairs of columns, at positions of any shape, are asked for."""
-        one, other = (_held(side, self.among) for side in (first, second))
+    def contains(self, first: Integers, second: Integers) -> NDArray[np.bool_]:
+        """Return the mask of requested pairs among pairs of positions, of any shape."""
+        one, other = (_is_in(side, self.among) for side in (first, second))
         if self.targets is None:
             return np.asarray((first != second) & one & other)
-        target = [_held(side, self.targets) for side in (first, second)]
+        target = [_is_in(side, self.targets) for side in (first, second)]
         return np.asarray((first != second) & ((target[0] & other) | (target[1] & one)))
 
     def listed(self, used: Integers) -> Integers:
-        """Return the pairs ``(N, 2)`` of the columns that are used; a target is the second."""
+        """Return the pairs ``(N, 2)`` of the used columns; a target is the second column."""
         if self.targets is None:
-            columns = used[_held(used, self.among)]
+            columns = used[_is_in(used, self.among)]
             first, second = np.triu_indices(len(columns), 1)
             return np.stack([columns[first], columns[second]], axis=1)
         targets = [t for t in self.targets if t in set(used.tolist())]
         others = [u for u in used.tolist() if u not in set(targets)]
         listed = [*itertools.product(others, targets), *itertools.combinations(targets, 2)]
         pairs = np.array(listed, np.intp).reshape(-1, 2)
-        return pairs[self.asked(*pairs.T)]
+        return pairs[self.contains(*pairs.T)]
 
     def in_order(self, pairs: Integers) -> Integers:
-        """Return pairs ``(N, 2)`` as `listed` has them: in table order, but a target second."""
+        """Order the columns of pairs ``(N, 2)`` as `listed` does: a target is the second column."""
         pairs = np.sort(pairs, axis=1)
         if self.targets is None:
             return pairs
@@ -76,16 +76,16 @@ class PairSelection:
         return np.where(turned[:, None], pairs[:, ::-1], pairs)
 
     def count(self, used: Integers) -> int:
-        """Return the number of pairs of the columns that are used."""
-        columns = used[_held(used, self.among)]
+        """Return the number of pairs of the used columns."""
+        columns = used[_is_in(used, self.among)]
         if self.targets is None:
             return len(columns) * (len(columns) - 1) // 2
-        targets = used[_held(used, self.targets)]
+        targets = used[_is_in(used, self.targets)]
         both = np.intersect1d(targets, columns)
         return len(targets) * len(columns) - len(both) * (len(both) + 1) // 2
 
 
-def _held(columns: Integers, chosen: list[int] | None) -> NDArray[np.bool_]:
+def _is_in(columns: Integers, chosen: list[int] | None) -> NDArray[np.bool_]:
     return np.ones(np.shape(columns), bool) if chosen is None else np.isin(columns, chosen)
 
 
@@ -124,13 +124,13 @@ def selected(columns: Columns, positions: Integers) -> tuple[Columns, Integers]:
 def split_given(
     columns: Columns, given: Sequence[int], targets: list[int] | None
 ) -> tuple[Columns, Columns]:
-    """Return the columns that are in pairs, and those at the positions ``given``.
+    """Split the columns into the columns of pairs and the columns at the positions ``given``.
 
     A row where a given column is missing counts as missing in all others.
 
     Raises:
-      ValueError: for a given column that cannot be used, or is a target too, and where no row has
-        all given columns.
+      ValueError: for a given column that cannot be used, or is a target too, and if no row has all
+        given columns.
     """
     for position in given:
         name = columns.names[position]
@@ -144,43 +144,39 @@ def split_given(
     others, conditioning = (
         dataclasses.replace(
             columns,
-            numbers=numbers[:, which],
-            number_positions=columns.number_positions[which],
+            numbers=numbers[:, chosen],
+            number_positions=columns.number_positions[chosen],
             categories=tuple(itertools.compress(columns.categories, levels)),
             category_positions=columns.category_positions[levels],
         )
-        for which, levels in ((~of_numbers, ~of_categories), (of_numbers, of_categories))
+        for chosen, levels in ((~of_numbers, ~of_categories), (of_numbers, of_categories))
     )
     missing = np.isnan(conditioning.numbers)
     codes = [category.codes[:, None] < 0 for category in conditioning.categories]
     lost = np.concatenate([missing, *codes], axis=1)
     skipped = columns.skipped | {columns.names[i]: IS_GIVEN for i in given}
     notes = dict(columns.notes)
-    there = np.asarray(~lost.any(axis=1))
-    if not there.any():
+    complete = np.asarray(~lost.any(axis=1))
+    if not complete.any():
         raise ValueError("no row has a value in each of the given columns.")
-    if not there.all():
+    if not complete.all():
         places = [*conditioning.number_positions, *conditioning.category_positions]
         for position, count in zip(places, lost.sum(axis=0), strict=True):
             if count:
                 rows = f"{count:,} row{'s' if count > 1 else ''}"
                 remark = f"it is given, and missing in {rows}, which are left out of all pairs"
                 add_note(notes, columns.names[position], remark)
-        blank = np.where(there[:, None], others.numbers, np.nan).astype(others.numbers.dtype)
-        hidden = tuple(
-            dataclasses.replace(each, codes=np.where(there, each.codes, -1))
+        numbers = np.where(complete[:, None], others.numbers, np.nan).astype(others.numbers.dtype)
+        categories = tuple(
+            dataclasses.replace(each, codes=np.where(complete, each.codes, -1))
             for each in others.categories
         )
-        others = dataclasses.replace(others, numbers=blank, categories=hidden)
+        others = dataclasses.replace(others, numbers=numbers, categories=categories)
     return dataclasses.replace(others, skipped=skipped, notes=notes), conditioning
 
 
 def check_size(columns: Columns, selection: PairSelection, request: Request) -> None:
-    """Raise for a scan whose result takes more than the memory that is available.
-
-    Raises:
-      ValueError: with the number of pairs, what they take, and what can be done.
-    """
+    """Raise a ValueError, with advice, if the result of a scan takes more than available memory."""
     free, tested, used = available_memory(), request.test is not None, used_positions(columns)
     pairs, count = selection.count(used), len(columns.names)
     if request.top is not None:
@@ -213,7 +209,7 @@ def check_size(columns: Columns, selection: PairSelection, request: Request) -> 
 
 
 def available_memory() -> int | None:
-    """Return the bytes that are free, at most a container's limit; None where that is unknown."""
+    """Return the bytes of free memory, at most a container's limit; None if unknown."""
     limits = []
     with contextlib.suppress(OSError):
         free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())

@@ -1,8 +1,8 @@
 """The scan of a table that does not fit in memory: passes over its rows, wherever these are.
 
-A pass is a step, which makes something of some rows, and a join, which adds up what two runs of
-rows gave: kinds of texts, a survey, sums, rows of single pairs, standard errors.  An `Executor`
-runs it batch by batch here (`streaming`) or where the parts of the table are (`cluster`).
+A pass applies a step to runs of rows, and joins the results: counts of kinds of texts, a survey,
+sums, rows of single pairs, standard errors.  An `Executor` runs passes batch by batch in this
+process (`streaming`) or on the partitions of the table (`cluster`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.scanning.batches import (
-    errors_of_chunk,
-    joined_rows,
-    kinds_of_pairs,
-    rows_of_pairs,
-)
+from hgr_jax.scanning.batches import errors_of_chunk, joined_rows, kinds_of_pairs, rows_of_pairs
 from hgr_jax.scanning.consumers import scan_arrow
 from hgr_jax.scanning.plan import Plan
 from hgr_jax.scanning.request import Request
@@ -41,45 +36,45 @@ BATCH_ROWS = 2**16
 MIN_BATCH_ROWS = 2**10
 
 PEAK_BYTES_PER_VALUE = 64
-"""Peak memory per value of a batch: as it is read, decoded, scaled, ranked and waiting."""
+"""Peak memory per value of a batch, over all of its copies: read, decoded, scaled, ranked."""
 
 MAX_REPAIRS = 2
-"""Largest number of further passes, where the sample was too little to fit bases to."""
+"""Largest number of further passes that repair bases which the sample left ill conditioned."""
 
 Tables = Iterable[tuple[str, Any]]
-"""Rows in their order, as Arrow tables of few rows, each with the name of its place."""
+"""Arrow tables of few rows, in order, each with the name of its part for messages."""
 
 Step = Callable[[Tables, int], Any]
-"""Makes something of rows, the first of which has this position in the table; can be pickled."""
+"""Computes a result from tables, given the position of their first row; can be pickled."""
 
 Join = Callable[[Any, Any], Any]
-"""Joins what a step made of some rows and of those after them."""
+"""Joins the results of a step for two runs of rows, the earlier run first."""
 
 
 def rows_at_once(memory: int, columns: int) -> int:
-    """Return the number of rows of so many columns that are decoded at a time."""
+    """Return the number of rows to decode at a time, for a number of columns."""
     return max(MIN_BATCH_ROWS, min(BATCH_ROWS, memory // (PEAK_BYTES_PER_VALUE * columns)))
 
 
 def joined_tables(tables: Sequence[Any], kinds: Mapping[str, str]) -> Any:
-    """Return the rows of Arrow tables whose columns are of these kinds; None for no table."""
-    utc, alike = arrow().timestamp("us", "UTC"), []
+    """Concatenate Arrow tables with columns of these kinds; None for no table."""
+    utc, in_utc = arrow().timestamp("us", "UTC"), []
     for table in tables:
         for place, name in enumerate(table.column_names):
-            if kinds[name] == ZONED:  # of whatever time zones
+            if kinds[name] == ZONED:  # tables may be in different time zones
                 table = table.set_column(place, name, table.column(place).cast(utc, safe=False))
-        alike.append(table)
-    return arrow().concat_tables(alike, promote_options="permissive") if alike else None
+        in_utc.append(table)
+    return arrow().concat_tables(in_utc, promote_options="permissive") if in_utc else None
 
 
 class Executor(abc.ABC):
     """Runs passes over a table.
 
     Attributes:
-      source: the table; on a cluster, what is known of it.
-      request: what is asked.
-      meanings: of the columns of text that are parsed.
-      repairs: number of passes that took other bases than those of the sample.
+      source: the table; on a cluster, its columns and the sizes of its parts only.
+      request: the options of the scan.
+      meanings: meanings of the columns of text that are parsed.
+      repairs: number of passes with repaired bases.
     """
 
     source: Source
@@ -90,23 +85,23 @@ class Executor(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def of(cls, table: Any, request: Request, reading: Reading | None) -> Executor | None:
-        """Return the executor of a table, None for a table that is not of its kind."""
+        """Return an executor for a table, None if this class does not read such tables."""
 
     @abc.abstractmethod
     def total(self, step: Step, join: Join, kinds: Mapping[str, str], label: str) -> Any:
-        """Return what a step makes of the columns of these kinds, over all rows."""
+        """Run a pass: return the joined results of a step over all rows."""
 
     @abc.abstractmethod
     def gathered(self) -> Any:
-        """Return the whole table of Arrow, None if it takes more than memory allows."""
+        """Return the whole table as an Arrow table, None if it takes too much memory."""
 
-    @abc.abstractmethod
     def resumed(self) -> ScanState | None:
-        """Return the state that an earlier run has kept, or None."""
+        """Return the state that an earlier run saved, or None."""
+        return None
 
     @abc.abstractmethod
     def keep(self, state: ScanState) -> None:
-        """Keep a state for a later run, if that is asked for."""
+        """Save a state for a later run, if the request has a checkpoint."""
 
     def parse_texts(self) -> None:
         """Decide from all rows which columns of text hold numbers or dates, and parse them."""
@@ -119,14 +114,14 @@ class Executor(abc.ABC):
 
     @abc.abstractmethod
     def surveyed(self, step: Step, kinds: Mapping[str, str], label: str) -> tuple[Survey, Any]:
-        """Return the survey of all rows, and the table of Arrow if it is small and at hand."""
+        """Return the survey of all rows, and the Arrow table if it is small and in memory."""
 
     @abc.abstractmethod
     def summed(self, state: ScanState) -> ScanState:
-        """Return the state with all rows, `checked` and kept."""
+        """Return the state with the sums of all rows, `checked` and saved."""
 
     def checked(self, state: ScanState) -> ScanState:
-        """Return a state; a `TableError` if there are other rows than in the survey."""
+        """Return the state; a `TableError` if its number of rows differs from the survey's."""
         expected = state.parts[0].expected
         if state.rows != expected:
             raise TableError(
@@ -136,25 +131,25 @@ class Executor(abc.ABC):
         return state
 
     def rows_of_pairs(self, plan: Plan, pairs: Integers) -> list[Floats]:
-        """Return the rows of pairs that cannot be estimated from the sums."""
+        """Read the rows of pairs that cannot be estimated from the sums."""
         kinds = kinds_of_pairs(plan, pairs)
         step = functools.partial(pair_rows_of, plan=plan, pairs=pairs, kinds=kinds)
         rows: list[Floats] = self.total(step, joined_rows, kinds, "pairs by themselves")
         return rows
 
     def error_sums(self, plan: Plan, pairs: TilePairs) -> Floats:
-        """Return what all rows add to the squared standard errors of pairs of two tiles."""
+        """Sum the squared standard errors of pairs of two tiles over all rows."""
         step = functools.partial(errors_of, plan=plan, pairs=pairs)
         sums: Floats = self.total(step, np.add, plan.read, "standard errors")
         return sums
 
 
 def scan_in_passes(executor: Executor) -> Scan:
-    """Scan a table in two passes: a survey, sums.
+    """Scan a table in two passes: a survey, then sums.
 
-    Before them, one over columns of text, whose meaning it decides; after them up to two more that
-    repair ill-conditioned bases, and those that read single pairs and standard errors.  A small
-    table is scanned in memory, as a data frame is; so is one that fits if an option needs all rows.
+    If there are columns of text, a pass before these decides what they mean.  Further passes repair
+    ill-conditioned bases, read single pairs, and sum standard errors.  A small table is scanned in
+    memory instead; so is a table that fits in memory if an option needs all rows.
     """
     source, request = executor.source, executor.request
     if not source.kinds:
@@ -167,14 +162,14 @@ def scan_in_passes(executor: Executor) -> Scan:
             return scan_arrow(table, source.order, request, source.notes)
         request.refuse_batches(source.name, "takes more than memory allows")
     executor.parse_texts()
-    begun = executor.resumed()
-    if begun is None:
+    state = executor.resumed()
+    if state is None:
         survey, table = executor.surveyed(*_survey_step(executor), "levels and a sample")
         if table is not None:
             return scan_arrow(table, source.order, request, executor.source.notes)
-        begun = ScanState.of_survey(survey, request, exact=True)
-        executor.keep(begun)
-    state = executor.summed(begun)
+        state = ScanState.of_survey(survey, request, exact=True)
+        executor.keep(state)
+    state = executor.summed(state)
     while not state.well_conditioned and executor.repairs < MAX_REPAIRS:
         executor.repairs += 1
         state = executor.summed(state.repaired())
@@ -182,7 +177,7 @@ def scan_in_passes(executor: Executor) -> Scan:
 
 
 def _survey_step(executor: Executor) -> tuple[Step, Mapping[str, str]]:
-    """Return what makes a survey of rows, and the kinds of the columns that it takes."""
+    """Return the step that surveys rows, and the kinds of the columns that it reads."""
     request, kinds = executor.request, executor.source.kinds
     assert request.weights is None or isinstance(request.weights, str)
     empty = functools.partial(
@@ -198,7 +193,7 @@ def _survey_step(executor: Executor) -> tuple[Step, Mapping[str, str]]:
 
 
 def kinds_of_texts(tables: Tables, first: int, *, names: Sequence[str]) -> dict[str, TextColumn]:
-    """Count of which kinds the texts of some columns are."""
+    """Count the kinds of the texts of some columns."""
     texts: dict[str, TextColumn] = {}
     for _, table in tables:
         texts = count_texts(table, names, first, texts)
@@ -207,14 +202,14 @@ def kinds_of_texts(tables: Tables, first: int, *, names: Sequence[str]) -> dict[
 
 
 def joined_texts(one: dict[str, TextColumn], other: dict[str, TextColumn]) -> dict[str, TextColumn]:
-    """Return the counts of the rows of both."""
+    """Add up the counts of two runs of rows."""
     return {name: one[name] + other[name] if name in one else other[name] for name in other} or one
 
 
 def survey_of(
     tables: Tables, first: int, *, empty: Callable[..., Survey], kinds: Mapping[str, str]
 ) -> Survey:
-    """Return the survey of rows; ``empty`` makes one without rows."""
+    """Survey rows; ``empty`` makes a survey without rows."""
     survey = empty(first=first)
     for where, table in tables:
         survey.update(decoded(table, kinds, where), where)
@@ -224,13 +219,13 @@ def survey_of(
 def pair_rows_of(
     tables: Tables, first: int, *, plan: Plan, pairs: Integers, kinds: Mapping[str, str]
 ) -> list[Floats]:
-    """Return the rows of pairs; ``kinds`` are those of their columns."""
+    """Return the rows of pairs, whose columns have these ``kinds``."""
     chunks = ((where, decoded(table, kinds, where)) for where, table in tables)
     return rows_of_pairs(plan, pairs, chunks)
 
 
 def errors_of(tables: Tables, first: int, *, plan: Plan, pairs: TilePairs) -> Floats:
-    """Return what rows add to the squared standard errors of pairs of two tiles."""
+    """Sum the squared standard errors of pairs of two tiles over rows."""
     sums = np.zeros(len(pairs.value))
     for where, table in tables:
         sums += errors_of_chunk(plan, pairs, decoded(table, plan.read, where), where)

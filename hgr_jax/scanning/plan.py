@@ -1,7 +1,6 @@
-"""What the sums of batches are of: columns, levels, bases and maps to ranks, fixed beforehand.
+"""The plan of the sums over batches: columns, levels, bases and maps to ranks.
 
-A plan is made of a first pass (`Survey`), or of a sample.  All sums with the same plan add up,
-whoever took them.
+A plan is made from a first pass (`Survey`) or from a sample.  Sums with the same plan add up.
 """
 
 from __future__ import annotations
@@ -43,23 +42,23 @@ SAMPLE_NOISE = 1e-11
 """Rounding tolerance of bases fitted to a sample: many rows leave more rounding than few."""
 
 MAX_EXPONENT = 30
-"""Largest power of 2 of a column's reach that is not scaled away; see `as_features`."""
+"""Largest power of 2 of a column's range that is not scaled to 1; see `as_features`."""
 
 KNOTS = 2048
-"""Number of values of a column at which a map to ranks is kept, beside those many rows hold."""
+"""Number of knots of a map to ranks, beside the frequent values of a column."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RankMap:
     """A map from the values of a column to ranks in [-1, 1], linear between knots of a sample.
 
-    Equal values have one rank, so ties stay ties.  A sample of m rows knows the share of the rows
-    below a value to some ``0.5 / sqrt(m)`` (0.2% for 2^16).  No test rests on that: whatever the
-    map, it is a function of one column alone, and its polynomials are made orthonormal on all rows.
+    Equal values have one rank, so ties stay ties.  From a sample of m rows the share of the rows
+    below a value has an error of some ``0.5 / sqrt(m)`` (0.2% for 2^16).  Tests stay valid: any map
+    is a function of one column alone, and its polynomials are made orthonormal on all rows.
 
     Attributes:
       values: the knots, rising.
-      ranks: at the knots.
+      ranks: the ranks at the knots.
     """
 
     values: NDArray[np.float64]
@@ -67,7 +66,7 @@ class RankMap:
 
     @classmethod
     def of(cls, sample: NDArray[np.float64], low: float, high: float) -> RankMap:
-        """Return the map of a column of a sample ``(m,)``, NaN where missing, and extremes."""
+        """Fit the map to a sample ``(m,)`` of a column, NaN where missing, and its extremes."""
         present = np.sort(sample[~np.isnan(sample)])
         values, places = np.unique(present, return_index=True)
         if not len(values):
@@ -79,9 +78,9 @@ class RankMap:
         sides = np.concatenate([rank[tied] - share[tied], rank[tied] + share[tied]])
         if len(values) > 2 * KNOTS:
             even = np.searchsorted(rank, np.linspace(-1, 1, KNOTS)).clip(max=len(values) - 1)
-            kept = np.union1d(tied, even)
-            values, rank = values[kept], rank[kept]
-        # A value that many rows hold has a step on both of its sides.
+            knots = np.union1d(tied, even)
+            values, rank = values[knots], rank[knots]
+        # A frequent value has a step on both of its sides.
         values, rank = np.concatenate([values, steps]), np.concatenate([rank, sides])
         beyond = [end for end in (low, high) if not values.min() <= end <= values.max()]
         rank = np.concatenate([rank, np.sign(np.array(beyond) - values[0])])
@@ -95,12 +94,12 @@ class RankMap:
 
 
 class Repair(NamedTuple):
-    """What makes polynomials orthonormal that a sample was too little to fit.
+    """Linear maps that make ill-conditioned polynomials orthonormal.
 
     Attributes:
-      maps: ``(p, d, d)``, of the polynomials.
+      maps: ``(p, d, d)``, applied to the polynomials.
       shares: ``(p, d, 1)``, constants that are subtracted.
-      in_span: ``(d, p)``, which directions the rows support.
+      in_span: ``(d, p)``, mask of the directions that the rows support.
     """
 
     maps: Floats
@@ -110,24 +109,24 @@ class Repair(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
-    """What is summed.
+    """The columns and functions whose products are summed.
 
     Attributes:
-      kinds: of all columns by name, in their order, without the weights.
+      kinds: kinds of all columns but the weights by name, in order.
       skipped, notes: as of `Scan`.
       numbers: names of the numeric columns.
-      levels: of each category, by its name.
-      weights: the column of the weights, or None.
+      levels: levels of the categories, by name.
+      weights: name of the column of weights, or None.
       heaviest: the largest weight.
-      kernels: of the numbers.
+      kernels: kernels of the numbers.
       tested: whether ranks are summed too.
-      center, exponent: ``(p,)``; features are of ``(x - center) 2^-exponent``.
+      center, exponent: ``(p,)``; numbers are scaled to ``(x - center) 2^-exponent``.
       patterns: ``(p + q,)``, the pattern of missing values of each column.
-      expected: number of rows of the table; None where it was not counted.
-      sample: rows of the table by name, and under `WEIGHTS_KEY` their weights.
-      maps: to ranks, one for each number.
+      expected: number of rows of the table; None if it was not counted.
+      sample: columns of a sample by name, and their weights under `WEIGHTS_KEY`.
+      maps: maps to ranks of the numbers.
       values, ranks: polynomials of the numbers, and of their ranks.
-      repair: of the former, where the sample was too little to fit them.
+      repair: repair of ill-conditioned ``values``, or None.
     """
 
     kinds: Mapping[str, str]
@@ -151,7 +150,7 @@ class Plan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns, in their order."""
+        """The names of all columns, in order."""
         return tuple(self.kinds)
 
     @property
@@ -180,14 +179,14 @@ class Plan:
         )
 
     def scaled(self, x: Floats) -> Floats:
-        """Return numbers ``(n, p)`` as the features take them."""
+        """Shift and scale numbers ``(n, p)``."""
         shifted = x - self.center
-        # Exponents are 0 but in columns of huge or tiny values, and ldexp is slow.
+        # Exponents are 0 except for huge or tiny values, and ldexp is slow.
         scaled = np.ldexp(shifted, -self.exponent) if self.exponent.any() else shifted
         return scaled.astype(self.dtype)
 
     def functions(self, x: Floats, *, ranked: bool = False) -> RowFunctions:
-        """Return polynomials of numbers ``(n, p)`` that are scaled, or of ranks."""
+        """Return the polynomials of scaled numbers ``(n, p)``, or of ranks."""
         if ranked:
             return ColumnPolynomials(x, self.ranks)
         plain = ColumnPolynomials(x, self.values)
@@ -204,7 +203,7 @@ class Plan:
         return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))
 
     def in_ranks(self, x: Floats) -> Floats:
-        """Return the ranks of numbers ``(n, p)`` by the maps."""
+        """Map numbers ``(n, p)`` to ranks."""
         ranked = np.empty(x.shape, self.dtype)
 
         def put(column: int) -> None:
@@ -214,17 +213,15 @@ class Plan:
         return ranked
 
     def batches(self, chunk: Chunk, where: str) -> tuple[Batch, Batch | None, Integers]:
-        """Return some rows as sums are taken of them: the values, and the ranks if any.
-
-        And the number of texts of each category that are none of its levels.
+        """Return some rows for sums: values, ranks or None, and counts of unseen texts ``(q,)``.
 
         Raises:
-          TableError: for weights below 0, and where a column is missing in other rows than it was.
+          TableError: for weights below 0, and if a column has another pattern of missing values.
         """
         w = weights_of(chunk, self.weights, where)
         if w is not None:
             chunk, w = chunk.take(w > 0), w[w > 0].astype(self.dtype)
-            if not chunk.rows:  # sums over nothing are those over a row without a value
+            if not chunk.rows:  # a row without any value has the sums of no row
                 chunk, w = chunk.blank(), np.ones(1, self.dtype)
         columns = [chunk.numbers[name] for name in self.numbers]
         x = np.stack(columns, axis=1) if columns else np.zeros((chunk.rows, 0))
@@ -240,17 +237,17 @@ class Plan:
         return values, Batch(in_ranks, codes, w, present), unseen
 
     def codes_of(self, chunk: Chunk, name: str, where: str) -> tuple[Integers, int]:
-        """Return positions ``(n,)`` of a category's levels, and how many texts are none of them."""
+        """Return positions ``(n,)`` of a category's levels, and the number of texts of no level."""
         chunk_codes, words = texts_of(chunk, name)
         levels = self.levels[name]
         pooled = levels[-1] == OTHER
         last = len(levels) - 1 if pooled else -1
         place = {level: i for i, level in enumerate(levels[:-1] if pooled else levels)}
         mapped = np.array([*(place.get(word, last) for word in words), -1], np.intp)
-        new = np.array([*(word not in place for word in words), False])
-        count = int(np.count_nonzero(new[chunk_codes])) if new.any() else 0
+        unseen = np.array([*(word not in place for word in words), False])
+        count = int(np.count_nonzero(unseen[chunk_codes])) if unseen.any() else 0
         if count and not pooled:
-            word = words[int(chunk_codes[np.argmax(new[chunk_codes])])]
+            word = words[int(chunk_codes[np.argmax(unseen[chunk_codes])])]
             raise TableError(
                 f"{where}: column {printable(name)!r} holds {printable(word)!r}, which it did not"
                 " when it was first read: the table has changed; start again"
@@ -258,7 +255,7 @@ class Plan:
         return mapped[chunk_codes], count
 
     def _present(self, x: Floats, codes: Integers, where: str) -> NDArray[np.bool_]:
-        """Return the rows ``(n, u)`` of each pattern, which all of its columns must have."""
+        """Return the mask ``(n, u)`` of the rows of each pattern, and check all of its columns."""
         present_in = np.concatenate([~np.isnan(x), codes >= 0], axis=1)
         _, first = np.unique(self.patterns, return_index=True)
         present = present_in[:, first]
@@ -274,7 +271,7 @@ class Plan:
 
 @dataclasses.dataclass
 class _PlannedColumns:
-    """The columns that a plan uses, and what is said of all."""
+    """The columns that a plan uses or skips, and notes on them."""
 
     numbers: list[str] = dataclasses.field(default_factory=list)
     levels: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
@@ -283,13 +280,13 @@ class _PlannedColumns:
 
 
 def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> Plan:
-    """Return the plan that a first pass leads to.
+    """Make a plan from a survey.
 
     Args:
-      survey: of the rows.
-      kernels: of the numbers.
-      tested: whether there are to be p-values, by ranks.
-      exact: whether the survey was of all rows, and not of a sample.
+      survey: survey of all rows or of a sample.
+      kernels: kernels of the numbers.
+      tested: whether ranks are summed too, for p-values.
+      exact: whether the survey is of all rows.
     """
     categories = survey.categories()
     columns, sample = _PlannedColumns(notes=dict(survey.notes)), survey.sample()
@@ -334,13 +331,13 @@ def _plan_category(
     if isinstance(pooled.kept, str):
         columns.skipped[name] = pooled.kept
         return
-    # In the order of the texts or numbers, as those of a table in memory.
-    kept = [words[i] for i in pooled.kept]
-    kept.sort(key=(lambda word: word) if survey.kinds[name] == TEXT else float)
-    others = (OTHER,) if len(pooled.rare) or not exact else ()
-    columns.levels[name] = (*kept, *others)
-    position = {word: i for i, word in enumerate(kept)}
-    place = np.array([*(position.get(word, len(kept)) for word in words), np.nan])
+    # Sorted as texts or numbers, like the levels of a table in memory.
+    levels = [words[i] for i in pooled.kept]
+    levels.sort(key=(lambda word: word) if survey.kinds[name] == TEXT else float)
+    other = (OTHER,) if len(pooled.rare) or not exact else ()
+    columns.levels[name] = (*levels, *other)
+    position = {word: i for i, word in enumerate(levels)}
+    place = np.array([*(position.get(word, len(levels)) for word in words), np.nan])
     sample[name] = place[np.nan_to_num(sample[name], nan=-1).astype(np.intp)]
     if pooled.remark:
         add_note(columns.notes, name, pooled.remark)
@@ -355,7 +352,7 @@ def _fitted(
     tested: bool,
     exact: bool,
 ) -> Plan:
-    """Return a plan with bases that are orthonormal on the sample."""
+    """Fit the bases of a plan to the sample."""
     numbers, levels = columns.numbers, columns.levels
     low, high = (
         np.array([extremes[n][i] for n in numbers])
@@ -387,8 +384,8 @@ def _fitted(
     w = sample[WEIGHTS_KEY]
     x = np.asarray(plan.sampled_numbers(), np.float64)
     # Every column has a value, but perhaps none in the sample.
-    there = ~np.isnan(x)
-    sums, counts = np.where(there, x, 0).sum(axis=0), there.sum(axis=0)
+    present = ~np.isnan(x)
+    sums, counts = np.where(present, x, 0).sum(axis=0), present.sum(axis=0)
     center = np.where(counts > 0, sums / np.maximum(counts, 1), (low + high) / 2)
     power = np.frexp(np.maximum(high - center, center - low))[1]
     exponent = np.where(np.abs(power) > MAX_EXPONENT, power, 0).astype(np.intp)
@@ -410,10 +407,10 @@ def _fitted(
 
 
 def _patterns(shared: Floats, rows: int, *, exact: bool) -> Integers:
-    """Return the pattern of missing values of each column, complete columns' the first.
+    """Return the pattern of missing values of each column; pattern 0 is complete if any is.
 
-    Two columns are missing in the same rows if each is present wherever both are.  Of a sample the
-    pattern of the other rows is unknown: every column has a pattern of its own.
+    Two columns have the same pattern if they share as many rows as each of them has.  With a sample
+    (not ``exact``) each column has a pattern of its own: the other rows are unknown.
     """
     count = len(shared)
     if not exact or not count:

@@ -1,11 +1,11 @@
 """The test by ranks of many pairs of numbers, and HGR of their ranks, from the same products.
 
-Pairs that are present in the same rows, all at hand, are tested as `independence_test` does: by
-ranks among these rows, from narrow products (`products_of_pairs`): cross moments of the first two
-polynomials of one column with all of the other, the other way round, those of both third ones, and
-of the first polynomial with the waves of the other.  Two columns of two values have Fisher's exact
-test.  All other pairs are tested by ranks among the rows of each column, whose polynomials are made
-orthonormal on the rows of the pair, up to degree 8.
+Two columns of a table in memory that are present in the same rows are tested as by
+`independence_test`: by ranks among these rows, from few cross moments (`products_of_pairs`): of the
+first two polynomials of one column with all polynomials of the other, of both third polynomials,
+and of the first polynomial of one with the waves of the other.  Two binary columns have Fisher's
+exact test.  All other pairs are tested by ranks among the rows of each column, whose polynomials
+are made orthonormal on the rows of the pair, up to degree 8.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from hgr_jax.scanning.sums import sum_in_blocks
 from hgr_jax.scanning.table import Table
 
 COUNTED_AT_ONCE = 256
-"""Columns that are counted with as many others at a time."""
+"""Number of binary columns on each side that are counted at a time."""
 
 COUNTED_NUMBERS = 2**22
-"""Numbers of the columns that are counted at a time."""
+"""Number of values of the columns that are counted at a time."""
 
 
 def exact_log_pvalues(columns: Sequence[Integers], pairs: Integers) -> Floats:
-    """Return logarithms of the p-values of ``pairs (N, 2)`` of columns ``(n,)``."""
+    """Return log p-values of Fisher's exact test for ``pairs (N, 2)`` of binary columns."""
     log_p = np.zeros(len(pairs))
     tiles = pairs // COUNTED_AT_ONCE
     for _, part in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
@@ -63,10 +63,10 @@ def exact_log_pvalues(columns: Sequence[Integers], pairs: Integers) -> Floats:
 
 
 def both_counts(one: Sequence[Integers], other: Sequence[Integers]) -> Integers:
-    """Return in how many rows two columns of 0 and 1 both have 1: ``(p, q)``, of p with q."""
+    """Count the rows where both of two binary columns have 1, ``(p, q)``."""
     rows = len(one[0])
     total = np.zeros((len(one), len(other)), np.int64)
-    # float32 counts no further than the latter.
+    # float32 counts exactly up to 2^24.
     size = min(max(1, COUNTED_NUMBERS // (len(one) + len(other))), 2**24)
     for start in range(0, rows, size):
         left, right = (
@@ -78,17 +78,14 @@ def both_counts(one: Sequence[Integers], other: Sequence[Integers]) -> Integers:
 
 
 class ExactScreen:
-    """Columns of 0 and 1 in parts, of which all pairs of two parts are tested."""
+    """Fisher's exact tests of all pairs of two parts of the binary columns of a table."""
 
     def __init__(self, parts: Sequence[Sequence[Integers]]) -> None:
-        """Keep them, each ``(n,)``."""
+        """Take parts of columns ``(n,)`` of 0 and 1."""
         self.parts = parts
 
     def log_pvalues(self, left: int, right: int) -> Floats:
-        """Return the logarithms of the p-values of two parts ``(p, q)``.
-
-        Of a part with itself, only those above the diagonal; the others are NaN.
-        """
+        """Return log p-values of two parts ``(p, q)``; NaN up to the diagonal for equal parts."""
         f, g = self.parts[left], self.parts[right]
         ones, others = np.sum(f, axis=1)[:, None], np.sum(g, axis=1)
         log_p = fisher_log_pvalues(len(f[0]), both_counts(f, g), ones, others)
@@ -101,10 +98,10 @@ def above_diagonal(log_p: Floats) -> Floats:
 
 
 FIRST = 2
-"""Polynomials of one column whose products with all of the other are taken."""
+"""Number of polynomials of a column whose products with all of the other's are taken."""
 
 TILE = 128
-"""Columns whose products are taken at a time."""
+"""Number of columns on each side whose products are taken at a time."""
 
 MOMENTS_AT_ONCE = 2**11
 """Number of pairs whose moments are yielded at a time."""
@@ -115,15 +112,15 @@ def products_of_pairs(
     pairs: Integers,
     weights: Floats | None,
     places: Integers,
-    both: int,
+    full_degree: int,
     dtype: np.dtype,
 ) -> Iterator[tuple[Integers, Moments]]:
-    """Yield positions of the ``wanted`` pairs, part by part, and their moments, to degree 16.
+    """Yield the pairs at ``places``, part by part, and their moments up to degree 16.
 
-    Moments of polynomials up to degree ``both`` are complete, beyond reliable degrees too.
+    All moments up to degree ``full_degree`` are computed, also beyond reliable degrees.
     """
     tiles = pairs[places] // TILE
-    most = max(both, NARROW)
+    square = max(full_degree, NARROW)
     waves = wave_count(len(columns[0].codes))
     counts = np.array([waves * column.has_waves for column in columns])
     for _, group in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
@@ -131,20 +128,23 @@ def products_of_pairs(
         left, right = (np.unique(pairs[chosen, side]) for side in (0, 1))
         if tiles[group[0], 0] == tiles[group[0], 1]:
             left = right = np.union1d(left, right)
-        inner, one, there = _narrow_products(columns, left, right, weights, both, dtype)
-        other, back = one, there
+        inner, forward, forward_waves = _narrow_products(
+            columns, left, right, weights, full_degree, dtype
+        )
+        backward, backward_waves = forward, forward_waves
         if left is not right:
-            _, other, back = _narrow_products(
-                columns, right, left, weights, both, dtype, all_with_all=False
+            _, backward, backward_waves = _narrow_products(
+                columns, right, left, weights, full_degree, dtype, all_with_all=False
             )
         for part in chunks(chosen, MOMENTS_AT_ONCE):
             i = np.searchsorted(left, pairs[part, 0])
             j = np.searchsorted(right, pairs[part, 1])
             m = np.zeros((LARGEST_DEGREE, LARGEST_DEGREE, len(part)))
-            m[:most, :most] = np.moveaxis(inner[i, :, j], 0, -1)
-            m[:FIRST, most:] = np.moveaxis(one[i, :, j], 0, -1)
-            m[most:, :FIRST] = np.moveaxis(other[j, :, i], 0, -1).swapaxes(0, 1)
-            yield part, Moments(m, np.stack([back[j, i], there[i, j]]), counts[pairs[part]].T)
+            m[:square, :square] = np.moveaxis(inner[i, :, j], 0, -1)
+            m[:FIRST, square:] = np.moveaxis(forward[i, :, j], 0, -1)
+            m[square:, :FIRST] = np.moveaxis(backward[j, :, i], 0, -1).swapaxes(0, 1)
+            norms = np.stack([backward_waves[j, i], forward_waves[i, j]])
+            yield part, Moments(m, norms, counts[pairs[part]].T)
 
 
 def _narrow_products(
@@ -152,28 +152,29 @@ def _narrow_products(
     left: Integers,
     right: Integers,
     weights: Floats | None,
-    both: int,
+    full_degree: int,
     dtype: np.dtype,
     *,
     all_with_all: bool = True,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return mean products of the functions of some columns with those of others.
+    """Return mean products of functions of p ``left`` columns with those of q ``right`` columns.
 
-    With d the larger of 3 and ``both``: all polynomials up to degree d with all, ``(len(left), d,
-    len(right), d)``, empty without ``all_with_all``; the first two with those of degrees above d,
-    ``(len(left), 2, len(right), 16 - d)``; and the norm of the products of the first one with the
-    waves, ``(len(left), len(right))``.
+    With d = max(3, ``full_degree``): of polynomials up to degree d, ``(p, d, q, d)``, empty without
+    ``all_with_all``; of the first two with degrees above d, ``(p, 2, q, 16 - d)``; and the norms of
+    the products of the first polynomial with the waves, ``(p, q)``.
     """
     rows, p, q = len(columns[0].codes), len(left), len(right)
     waved = np.array([place for place, c in enumerate(right) if columns[c].has_waves], np.intp)
-    # Waves are those of untied ranks, the same for all columns that have some.
+    # All columns with waves have the same: those of untied ranks.
     waves = wave_table(rows, dtype) if len(waved) else np.zeros((0, 0), dtype)
-    d, count = max(both, NARROW), waves.shape[1]
-    table, codes = _lookup(columns, right, both, dtype)
-    of_left, codes_left = (table, codes) if left is right else _lookup(columns, left, both, dtype)
+    d, count = max(full_degree, NARROW), waves.shape[1]
+    table, codes = _lookup(columns, right, full_degree, dtype)
+    left_table, left_codes = table, codes
+    if left is not right:
+        left_table, left_codes = _lookup(columns, left, full_degree, dtype)
     # A product of one array with itself takes half as long.
     low = np.ascontiguousarray(table[:, :d])
-    low_left = low if left is right else np.ascontiguousarray(of_left[:, :d])
+    left_low = low if left is right else np.ascontiguousarray(left_table[:, :d])
 
     def product(values: Floats, others: Floats) -> NDArray[np.float64]:
         k, m = values.shape[1], others.shape[1]
@@ -185,20 +186,20 @@ def _narrow_products(
                 places = np.stack([columns[c].codes[part] for c in right[waved]], axis=1)
             side = wide = others.take(places, axis=0).reshape(-1, wide_columns * m)
             if values is not others:
-                side = values.take(codes_left[part], axis=0).reshape(-1, p * k)
+                side = values.take(left_codes[part], axis=0).reshape(-1, p * k)
             if weights is not None:
                 side = side * weights[part, None].astype(dtype)
             return side.T @ wide
 
         return sum_in_blocks(block, rows, p * k + wide_columns * m)
 
-    inner = product(low_left, low) if all_with_all else np.zeros((0, 0))
-    first, second = (np.ascontiguousarray(of_left[:, :k]) for k in (FIRST, 1))
-    outer = product(first, np.ascontiguousarray(table[:, d:]))
-    beside = product(second, waves) if len(waved) else np.zeros((p, 0))
+    inner = product(left_low, low) if all_with_all else np.zeros((0, 0))
+    first_two, first = (np.ascontiguousarray(left_table[:, :k]) for k in (FIRST, 1))
+    outer = product(first_two, np.ascontiguousarray(table[:, d:]))
+    with_waves = product(first, waves) if len(waved) else np.zeros((p, 0))
     scale = rows if weights is None else weights.sum()
     wave_norms = np.zeros((p, q))
-    wave_norms[:, waved] = np.linalg.norm(beside.reshape(p, len(waved), count), axis=2)
+    wave_norms[:, waved] = np.linalg.norm(with_waves.reshape(p, len(waved), count), axis=2)
     return (
         (inner / scale).reshape((p, d, q, d) if all_with_all else (0, 0, 0, 0)),
         (outer / scale).reshape(p, FIRST, q, LARGEST_DEGREE - d),
@@ -207,12 +208,12 @@ def _narrow_products(
 
 
 def _lookup(
-    columns: list[RankedColumn], chosen: Integers, both: int, dtype: np.dtype
+    columns: list[RankedColumn], chosen: Integers, full_degree: int, dtype: np.dtype
 ) -> tuple[Floats, NDArray[np.intp]]:
-    """Return polynomials of all levels of some columns, ``(levels, 16)``.
+    """Return polynomials at the levels of columns, ``(levels, 16)``, and the level of each row.
 
-    Polynomials beyond the reliable degree, and beyond ``both``, are 0.  Also returned: the level of
-    each row, ``(rows, columns)``.  Columns without ties share one table.
+    Polynomials beyond both the reliable degree and ``full_degree`` are 0.  Columns without ties
+    share their levels.
     """
     first_level: dict[tuple[int, int], int] = {}
     parts: list[Floats] = []
@@ -220,7 +221,7 @@ def _lookup(
     levels = 0
     for place, c in enumerate(chosen):
         table = columns[c].table
-        degree = min(max(columns[c].reliable_degree, both), len(table))
+        degree = min(max(columns[c].reliable_degree, full_degree), len(table))
         if (id(table), degree) not in first_level:
             part = np.zeros((table.shape[1], LARGEST_DEGREE), dtype)
             part[:, :degree] = table[:degree].T
@@ -243,12 +244,12 @@ class BlockStatistics(NamedTuple):
     """Statistics of the blocks of some pairs.
 
     Attributes:
-      places: ``(N,)``, of the pairs.
+      places: ``(N,)``, positions of the pairs.
       values: top singular values of the blocks.
-      degrees: ``(2, N)``, degrees to which the blocks go.
+      degrees: ``(2, N)``, largest degrees of both sides.
       waves: ``(2, N)``, number of waves of both sides.
-      effective_rows: ``(N,)``, number of rows without ties that the pairs' rows are equivalent to.
-      least_log_p: ``(N,)``, logarithm of the smallest p-value that ranks of so many rows can have.
+      effective_rows: ``(N,)``, effective sample sizes, allowing for ties.
+      least_log_p: ``(N,)``, logarithms of the smallest possible p-values.
     """
 
     places: Integers
@@ -260,11 +261,11 @@ class BlockStatistics(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[BlockStatistics]) -> BlockStatistics:
-        """Return the parts as one: a law costs as much for some hundred pairs as for all."""
+        """Join parts, as a law costs as much for some hundred pairs as for all."""
         return cls(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
 
     def log_pvalues(self, rows: Floats) -> Floats:
-        """Return the logarithms of the p-values ``(N,)`` of pairs of so many rows."""
+        """Return log p-values ``(N,)`` of pairs, given their numbers of rows."""
         log_p = combined(self.values, rows, self.degrees, self.waves).log_p
         log_p = log_probability(log_p, np.maximum(self.effective_rows, MIN_TABULATED_ROWS))
         return np.maximum(log_p, self.least_log_p)
@@ -276,8 +277,8 @@ class RankResults:
 
     Attributes:
       estimates: HGR of ranks.
-      log_p: ``(N,)``, logarithms of p-values, NaN where only permutations would do.
-      exact: ``(N,)``, which are Fisher's of two columns of two values.
+      log_p: ``(N,)``, log p-values, NaN for pairs that need permutations.
+      exact: ``(N,)``, mask of Fisher's exact tests.
     """
 
     estimates: Estimates
@@ -286,17 +287,14 @@ class RankResults:
 
 
 def run_rank_tests(
-    table: Table,
-    rows: Floats,
-    usable: NDArray[np.bool_],
-    progress: Callable[[int], None],
+    table: Table, rows: Floats, usable: NDArray[np.bool_], progress: Callable[[int], None]
 ) -> RankResults:
     """Test pairs of numbers by ranks, and estimate HGR of the ranks of all pairs.
 
     Args:
-      table: of the pairs.
-      rows: ``(N,)``, effective rows of each.
-      usable: ``(N,)``, which have a value.
+      table: table of the pairs.
+      rows: ``(N,)``, effective sample sizes.
+      usable: ``(N,)``, mask of the pairs that have a value.
       progress: called with the number of pairs that a step has estimated.
     """
     tests = _RankTests(table, rows)
@@ -308,7 +306,7 @@ def run_rank_tests(
 
 
 class _RankTests:
-    """Tests of pairs, of which `RankResults` hold the results so far."""
+    """Tests of the pairs of a table; `results` are filled step by step."""
 
     def __init__(self, table: Table, rows: Floats) -> None:
         self.table, self.in_ranks, self.kernels = table, table.in_ranks, table.kernels.of_ranks()
@@ -322,10 +320,7 @@ class _RankTests:
         self._codes: dict[int, Integers] = {}
 
     def on_shared_rows(self, untested: Integers, progress: Callable[[int], None]) -> Integers:
-        """Test the pairs at ``wanted`` whose columns are present in the same rows.
-
-        Returns the positions of the other pairs.
-        """
+        """Test the untested pairs whose columns have one pattern; return the other positions."""
         index = self.table.patterns.index
         one, other = index[self.pairs[untested]].T
         statistics: list[BlockStatistics] = []
@@ -338,10 +333,7 @@ class _RankTests:
         return untested[one != other]
 
     def within_columns(self, untested: Integers, progress: Callable[[int], None]) -> None:
-        """Estimate the ranks of all remaining pairs, and test those at ``wanted``.
-
-        Ranks are among the rows of each column; polynomials are orthonormal on the pair's rows.
-        """
+        """Estimate the remaining pairs by ranks among each column's rows; test the untested."""
         places = np.flatnonzero(~self.estimated)
         if not len(places):
             return
@@ -395,45 +387,45 @@ class _RankTests:
         for place in places:
             pair = self.pairs[place]
             if all(len(columns[c].table) == 1 for c in pair):
-                there = self.in_ranks.present(pair[0]) & self.in_ranks.present(pair[1])
-                ranked, weights = self._ranked(pair, there)
+                present = self.in_ranks.present(pair[0]) & self.in_ranks.present(pair[1])
+                ranked, weights = self._ranked(pair, present)
                 if weights is None and len(ranked[0].codes) >= 2:
                     self._test_exactly(np.array([place]), ranked, np.array([[0, 1]]))
 
     def _codes_of(self, column: int) -> Integers:
         """Return the levels ``(n,)`` of the ranks of a column, 0 where it is missing."""
         if column not in self._codes:
-            x, there = self.in_ranks.x[:, column], self.in_ranks.present(column)
+            x, present = self.in_ranks.x[:, column], self.in_ranks.present(column)
             self._codes[column] = np.zeros(len(x), np.int32)
-            rows = slice(None) if there.all() else there
+            rows = slice(None) if present.all() else present
             self._codes[column][rows] = codes_of(x[rows])
         return self._codes[column]
 
     def _ranked(
-        self, columns: Integers, there: NDArray[np.bool_]
+        self, columns: Integers, present: NDArray[np.bool_]
     ) -> tuple[list[RankedColumn], Floats | None]:
-        """Return columns by their ranks among some rows, and the weights of these if uneven."""
+        """Rank columns among some rows; return the weights of these rows too, None if equal."""
         weights = self.in_ranks.weights
         if weights is not None:
-            there = there & (weights > 0)
-            weights = weights[there].astype(np.float64)
+            present = present & (weights > 0)
+            weights = weights[present].astype(np.float64)
             weights = weights if np.ptp(weights) else None
-        rows = slice(None) if there.all() else there
+        rows = slice(None) if present.all() else present
         return ranked_columns([self._codes_of(int(c))[rows] for c in columns], weights), weights
 
     def _ranked_within(self, column: int) -> RankedColumn | None:
-        """Return a column by its ranks among its own rows; None if these are fewer than two."""
-        there = self.in_ranks.present(column)
-        return self._ranked(np.array([column]), there)[0][0] if there.sum() >= 2 else None
+        """Rank a column among its own rows; None if there are fewer than two."""
+        present = self.in_ranks.present(column)
+        return self._ranked(np.array([column]), present)[0][0] if present.sum() >= 2 else None
 
     def _with_one_pattern(
         self, group: Integers, pattern: int, progress: Callable[[int], None]
     ) -> Iterator[BlockStatistics]:
-        """Yield block statistics of pairs with one pattern; test tables of 2 x 2 exactly."""
-        there = self.table.patterns.present[:, pattern]
+        """Yield block statistics of pairs with one pattern; test binary columns exactly."""
+        present = self.table.patterns.present[:, pattern]
         used, local = np.unique(self.pairs[group], return_inverse=True)
         pairs = local.reshape(-1, 2)
-        columns, weights = self._ranked(used, there)
+        columns, weights = self._ranked(used, present)
         count = len(columns[0].codes)
         if count < 2:
             return
@@ -448,15 +440,15 @@ class _RankTests:
         share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
-        # HGR of ranks takes ranks without weights: with weights it is estimated elsewhere.
-        both = self.kernels.largest
-        both = both if weights is None and both <= LARGEST_DEGREE else 0
-        estimated = np.arange(len(group)) if both else np.flatnonzero(sure)
-        beyond = bool((reliable < np.minimum(directions, both)).any())
+        # These are ranks with weights; HGR takes ranks without, and is estimated elsewhere.
+        full_degree = self.kernels.largest
+        full_degree = full_degree if weights is None and full_degree <= LARGEST_DEGREE else 0
+        estimated = np.arange(len(group)) if full_degree else np.flatnonzero(sure)
+        beyond = bool((reliable < np.minimum(directions, full_degree)).any())
         for part, moments in products_of_pairs(
-            columns, pairs, weights, estimated, both, self.in_ranks.x.dtype
+            columns, pairs, weights, estimated, full_degree, self.in_ranks.x.dtype
         ):
-            if both:
+            if full_degree:
                 self._estimate(group[part], directions[:, part], moments.m)
                 progress(len(part))
                 if not sure[part].all():
@@ -475,7 +467,7 @@ class _RankTests:
             )
 
     def _estimate(self, places: Integers, directions: Integers, m: Floats) -> None:
-        """Keep HGR of ranks of some pairs, of which each side ``(2, N)`` has so many directions."""
+        """Store HGR of ranks of some pairs with ``directions (2, N)`` of each side."""
         kernels, estimates = self.kernels, self.results.estimates
         limits = np.array([[kernels.h, kernels.k]])
         degrees = np.minimum(
@@ -492,9 +484,9 @@ class _RankTests:
         self.estimated[places] = True
 
     def _test_exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:
-        """Test those pairs of which both columns have two values on the rows of all."""
-        of_two = np.array([len(column.table) == 1 for column in columns])
-        binary = np.flatnonzero(of_two[pairs].all(axis=1))
+        """Test the pairs of two binary columns."""
+        is_binary = np.array([len(column.table) == 1 for column in columns])
+        binary = np.flatnonzero(is_binary[pairs].all(axis=1))
         places = group[binary]
         log_p = exact_log_pvalues([column.codes for column in columns], pairs[binary])
         self.results.log_p[places], self.results.exact[places] = log_p, True

@@ -1,8 +1,7 @@
-"""What is asked of a scan: every option is declared here once, and checked here once.
+"""The options of a scan, each declared once and checked once.
 
-`scan`, the command line, a `ScanState` and the scores for scikit-learn make a `Request`; what needs
-the columns of the table is checked by `Request.check_columns`, what needs all rows in memory is
-listed in `NEEDS_ROWS`.  A saved scan keeps `Request.settings`.
+`scan`, the command line, a `ScanState` and the scores for scikit-learn make a `Request`.
+`NEEDS_ROWS` lists the options that need all rows in memory.  A saved scan keeps `Request.settings`.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ CHECKPOINT_SECONDS = 20.0
 """Seconds between two checkpoints."""
 
 KEPT_BY = ("pvalue", "correlation", "excess")
-"""Orders by which the first pairs of very many columns can be kept."""
+"""Orders of the first pairs of very many columns."""
 
 TESTS = ("auto", "rank", "asymptotic", "permutation")
 
@@ -55,7 +54,7 @@ POLYNOMIAL = ("kb", "sk", "rank_kb", "rank_sk")
 """Measures that are solved from sums over rows: HGR-KB and HGR-SK, of values or of ranks."""
 
 KERNEL_LETTERS = 60
-"""Letters of a kernel's name among the settings of a scan."""
+"""Largest number of letters of a kernel's name in the settings of a scan."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -119,7 +118,7 @@ class Top:
     """The first pairs of very many columns; ``top=1000`` is ``Top(1000)``.
 
     Attributes:
-      count: how many pairs are kept, of all that are tested.
+      count: number of pairs that are kept; all are tested.
       by: their order, ``"pvalue"``, ``"correlation"``, or ``"excess"`` of the latter over |Pearson|
         (pairs with a category have none).
     """
@@ -139,7 +138,7 @@ class Categories:
 
     Attributes:
       names: of columns.
-      integers_up_to: columns of integers of at most so many distinct values are categories too.
+      integers_up_to: largest number of distinct values of integer columns that are categories too.
     """
 
     names: Collection[Any] = ()
@@ -197,13 +196,13 @@ class Execution:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """What is measured of a pair.
+    """The measure of a pair.
 
     Attributes:
-      name: as ``measure=`` has it, or that of a function.
-      kernels: of both sides; with a function they are those of nothing but the settings.
+      name: name as in ``measure=``, or of a function.
+      kernels: kernels of both sides; a function does not use them.
       of_ranks: whether numbers are replaced by their ranks.
-      function: of two vectors, which JAX can trace; None for what is solved from sums.
+      function: a function of two vectors that JAX can trace; None for HGR, solved from sums.
     """
 
     name: str
@@ -214,10 +213,10 @@ class Measure:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Request:
-    """Everything that is asked of a scan, checked as far as no table is needed.
+    """The options of a scan, checked as far as possible without the table.
 
     Attributes:
-      measure: of the pairs.
+      measure: the measure of the pairs.
       target, among: names or positions of columns; see `hgr_jax.scan`.
       given: columns whose effect is removed; None for none.
       weights: an array ``(n,)``, the name of a column, or None.
@@ -225,8 +224,8 @@ class Request:
       test: None for no p-values.
       errors: whether standard errors are computed.
       top: the first pairs to keep; None for all.
-      names: of the columns of a matrix; None for the default.
-      execution: how it is computed.
+      names: names of the columns of a matrix; None for the default.
+      execution: how the scan is computed.
       row_weights: ``(n,)``, the largest 1, or None; set once the table is known.
     """
 
@@ -279,18 +278,18 @@ class Request:
 
     @property
     def needs_rows(self) -> list[str]:
-        """Which options are asked for that need all rows in memory; see `NEEDS_ROWS`."""
-        is_asked = {
+        """The requested options that need all rows in memory; see `NEEDS_ROWS`."""
+        is_set = {
             "given": self.given is not None,
             "kernels as h or k": not self.measure.kernels.plain,
             "measure": self.measure.name not in ("kb", "sk"),
             "weights as an array": self.weights is not None and not isinstance(self.weights, str),
             "names": self.names is not None,
         }
-        return [name for name, there in is_asked.items() if there]
+        return [name for name, value in is_set.items() if value]
 
     def refuse_batches(self, name: str, reason: str) -> None:
-        """Raise if an option needs all rows of the table called ``name``, which are not at hand."""
+        """Raise if an option needs all rows of the table ``name``, which are not in memory."""
         needed = self.needs_rows
         if needed:
             raise TableError(
@@ -299,14 +298,14 @@ class Request:
             )
 
     def with_row_weights(self, rows: int, table: Any = None) -> Request:
-        """Return this with the weights of so many rows, as an array; labels must be the table's."""
+        """Set `row_weights` from weights ``(rows,)``, whose labels must be those of the table."""
         if self.weights is None:
             return self
         check_indexes("table", table, "weights", self.weights)
         return dataclasses.replace(self, row_weights=as_host_weights(self.weights, rows))
 
     def settings(self, rows: int, dtype: str, given: Iterable[str] = ()) -> dict[str, Any]:
-        """Return what a `Scan` keeps of this, as JSON can hold it."""
+        """Return the settings that a `Scan` keeps, for JSON."""
         kernels = self.measure.kernels
         return {
             "measure": self.measure.name,
@@ -323,7 +322,7 @@ class Request:
 
     @property
     def of_sums(self) -> list[Any]:
-        """The options that sums over batches depend on, as JSON can hold them."""
+        """The options on which sums over batches depend, for JSON."""
         kernels = self.measure.kernels
         return [
             *(kernels.h, kernels.k, self.measure.name, self.weights, self.test is not None),
@@ -358,7 +357,7 @@ def request_of(
     top: Top | int | None = None,
     **options: Any,
 ) -> Request:
-    """Return the request of options as `hgr_jax.scan` takes them."""
+    """Make a request from the options of `hgr_jax.scan`."""
     if given is not None and not isinstance(given, Given):
         given = Given(given)
     execution = options.get("execution", Execution())
@@ -376,7 +375,7 @@ def request_of(
 
 
 def _is_name(weights: Any) -> bool:
-    """Return whether weights are the name of a column, of whatever type: 2019, ("loft", "kg")."""
+    """Return whether weights are the name of a column of any type: 2019, ("loft", "kg")."""
     if isinstance(weights, tuple):
         return any(isinstance(part, str) for part in weights)
     return weights is not None and np.ndim(weights) == 0
@@ -409,8 +408,8 @@ def measure_of(measure: Any, h: Any, k: Any) -> Measure:
 def positions_of(option: str, value: Any, names: Sequence[str]) -> list[int] | None:
     """Return the sorted positions of the columns that an option names; None for None.
 
-    A column is known by its name, whatever type that had in the table: 2019 is the column that is
-    called so.  Where no column has the name, an int is a position.
+    A column is found by its name as text: 2019 is the column named "2019".  If no column has the
+    name, an int is a position.
     """
     if value is None:
         return None
@@ -421,7 +420,7 @@ def positions_of(option: str, value: Any, names: Sequence[str]) -> list[int] | N
 
 
 def position_of(option: str, name: Any, place: Mapping[str, int]) -> int:
-    """Return the position of a column of so many names; see `positions_of`."""
+    """Return the position of a column, given the position of each name; see `positions_of`."""
     if str(name) in place:
         return place[str(name)]
     if isinstance(name, int | np.integer) and not isinstance(name, bool):

@@ -1,6 +1,6 @@
 """Tests of many pairs by resampling: permutations of the rows, and random signs.
 
-A permutation leaves the orthonormal basis of a column as it is, so all pairs of columns that are
+A permutation does not change the orthonormal basis of a column, so all pairs of columns that are
 present in the same rows take one matrix product a permutation.  Given other columns, permutations
 of rows do not have the right law; random signs of the rows' contributions to a correlation do.
 """
@@ -40,20 +40,20 @@ PAIRS_AT_ONCE = 8192
 """Number of pairs whose permutations are computed together."""
 
 BYTES_AT_ONCE = 2**25
-"""Largest number of bytes of the permutations of a part: more only leave the caches."""
+"""Largest number of bytes of the permutations that are computed together: they fit in a cache."""
 
 MAX_TABLE_LEVELS = 128
 """Largest number of values of columns whose pairs are permuted as tables of counts."""
 
 
 EARLY_STOP_SHARE = 0.2
-"""Share of the first half of the permutations that reach the value, at which a pair stops."""
+"""Share of exceedances among the first half of the permutations from which on a pair stops."""
 
 MIN_TWO_STAGE = 199
 """Largest number of permutations that are drawn in one stage."""
 
 MAX_SIGNS = 9999
-"""The largest number of signs of a pair of numbers, as of `independence_test`."""
+"""Largest number of random signs of a pair of numbers, as in `independence_test`."""
 
 TIE_TOLERANCE = 1e-6
 """Relative difference below which two values under signs count as equal."""
@@ -63,10 +63,10 @@ class PermutationNull(NamedTuple):
     """The law of the statistic of N pairs under independence.
 
     Attributes:
-      mean, point: ``(N,)``, its mean and 95% point.
-      exceed: how many of the values under permutations are at least as large as that of the data.
-      drawn: the number of permutations.
-      observed: the value of the data, computed in the same way.
+      mean, point: ``(N,)``, mean and 95% point.
+      exceed: number of values under permutations that are at least the observed value.
+      drawn: number of permutations.
+      observed: value of the data.
     """
 
     mean: Floats
@@ -82,7 +82,7 @@ class PermutationNull(NamedTuple):
 
 
 def permutation_null(
-    whole: MemorySums,
+    table_sums: MemorySums,
     pairs: Integers,
     permutations: int,
     seed: NDArray[np.uint32],
@@ -90,31 +90,31 @@ def permutation_null(
 ) -> PermutationNull:
     """Estimate the law of the statistic of ``pairs (N, 2)`` of a table under independence.
 
-    Pairs that are clearly not significant stop after the first of two stages.  ``(exceed + 1) /
-    (drawn + 1)`` remains a valid p-value (Besag & Clifford 1991).
+    Pairs that are clearly not significant stop after the first of two stages; p-values remain valid
+    (Besag & Clifford 1991).
     """
     mean, point = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     exceed, drawn = np.zeros(len(pairs), np.intp), np.zeros(len(pairs), np.intp)
     observed = np.full(len(pairs), np.nan)
-    # So p-values of both stages are fractions of one denominator, as of 999 and 499.
+    # P-values of both stages then have one denominator, as with 999 and 499 permutations.
     first = (permutations + 1) // 2 - 1 if permutations > MIN_TWO_STAGE else permutations
-    features = whole.features
-    of = np.sort(whole.patterns.index[pairs], axis=1)
-    keys = of[:, 0] * (whole.patterns.index.max() + 1) + of[:, 1]
+    features = table_sums.features
+    patterns = np.sort(table_sums.patterns.index[pairs], axis=1)
+    keys = patterns[:, 0] * (table_sums.patterns.index.max() + 1) + patterns[:, 1]
     generator = np.random.default_rng(seed)
-    orders = _RandomOrders(features.rows, permutations, generator, whole.memory)
+    orders = _RandomOrders(features.rows, permutations, generator, table_sums.memory)
     for key in np.unique(keys):
         group = np.flatnonzero(keys == key)
-        both = np.asarray(whole.patterns.present[:, of[group[0]]].all(axis=1))
-        rows = np.flatnonzero(both)
+        in_both = np.asarray(table_sums.patterns.present[:, patterns[group[0]]].all(axis=1))
+        rows = np.flatnonzero(in_both)
         if len(rows) < 2:
             continue
-        sums, local = whole, pairs[group]
-        if not whole.single_pattern:
+        sums, local = table_sums, pairs[group]
+        if not table_sums.single_pattern:
             columns, local = np.unique(pairs[group], return_inverse=True)
             local = local.reshape(-1, 2)
-            shared = _restricted(features, both, columns)
-            sums = MemorySums(shared, whole.kernels, whole.memory)
+            shared = _restricted(features, in_both, columns)
+            sums = MemorySums(shared, table_sums.kernels, table_sums.memory)
         values_of = _few_values(sums.features, local, rows)
         counted = np.array([a in values_of and b in values_of for a, b in local])
         for chosen, tables in _parts(local, counted, _columns_at_once(sums)):
@@ -134,14 +134,14 @@ def permutation_null(
             least = values - TOLERANCE * np.maximum(values, mean[part])
             exceed[part], drawn[part] = (sampled >= least[None, :]).sum(axis=0), first
             point[part] = np.quantile(sampled, 0.95, axis=0)
-            on = np.flatnonzero(exceed[part] < EARLY_STOP_SHARE * first)
-            if first < permutations and len(on):
-                more = sample(_Draws(sums, local[chosen[on]]), first, permutations)
-                whole_sample = np.concatenate([sampled[:, on], more])
-                exceed[part[on]] += (more >= least[None, on]).sum(axis=0)
-                drawn[part[on]] = permutations
-                mean[part[on]] = whole_sample.mean(axis=0, dtype=np.float64)
-                point[part[on]] = np.quantile(whole_sample, 0.95, axis=0)
+            continued = np.flatnonzero(exceed[part] < EARLY_STOP_SHARE * first)
+            if first < permutations and len(continued):
+                more = sample(_Draws(sums, local[chosen[continued]]), first, permutations)
+                whole_sample = np.concatenate([sampled[:, continued], more])
+                exceed[part[continued]] += (more >= least[None, continued]).sum(axis=0)
+                drawn[part[continued]] = permutations
+                mean[part[continued]] = whole_sample.mean(axis=0, dtype=np.float64)
+                point[part[continued]] = np.quantile(whole_sample, 0.95, axis=0)
             progress(len(part))
     return PermutationNull(mean, point, exceed, drawn, observed)
 
@@ -163,10 +163,9 @@ def _values_under(
 
 
 class _RandomOrders:
-    """Random orders of the rows of a table, or of some of them.
+    """Random orders of the rows of a table, or of a subset.
 
-    Orders of all rows are drawn once, where they fit; any subset of the rows is then in random
-    order too.
+    Orders of all rows are drawn once, if they fit in memory; they order any subset too.
     """
 
     def __init__(
@@ -191,8 +190,8 @@ class _RandomOrders:
         return placed[placed >= 0].reshape(count, len(rows))
 
     def _drawn(self, rows: int, count: int) -> NDArray[np.integer]:
-        # In the order of random numbers, of which the last bits are replaced by the places: NumPy
-        # sorts whole numbers several times as fast as it shuffles or sorts places.
+        # Sorts random numbers whose last bits are the positions: NumPy sorts integers several
+        # times as fast as it shuffles, or sorts positions by keys.
         bits = np.int64(rows).item().bit_length()
         keys = self.generator.integers(2 ** (63 - bits), size=(count, rows)) << bits
         keys |= np.arange(rows)
@@ -201,7 +200,7 @@ class _RandomOrders:
 
 
 def _columns_at_once(sums: MemorySums) -> int:
-    """Return how many columns a side may have for their features to take a quarter of memory."""
+    """Return the number of columns of a side whose features take a quarter of the memory."""
     width = max(sums.kernels.largest if sums.features.n_numeric else 0, sums.layout.width)
     return max(1, sums.memory // (16 * sums.features.rows * width))
 
@@ -209,7 +208,7 @@ def _columns_at_once(sums: MemorySums) -> int:
 def _parts(
     pairs: Integers, counted: NDArray[np.bool_], columns: int
 ) -> Iterator[tuple[Integers, bool]]:
-    """Yield positions of pairs of both kinds, not too many at a time, of so many columns a side."""
+    """Yield parts of the pairs, counted or not, of at most ``columns`` columns a side."""
     blocks_of = pairs // columns
     keys = blocks_of[:, 0] * (1 + blocks_of.max(initial=0)) + blocks_of[:, 1]
     for kind in (True, False):
@@ -222,7 +221,7 @@ def _parts(
 def _few_values(
     features: Features, pairs: Integers, rows: Integers
 ) -> dict[int, tuple[Integers, Integers]]:
-    """Return, of columns with few values, a row with each value, and which one a row has."""
+    """Return, by column with few values, a row of each value, and the code of each row."""
     few_valued = {}
     few = min(MAX_TABLE_LEVELS, math.isqrt(len(rows)))
     for column in np.unique(pairs):
@@ -236,7 +235,7 @@ def _few_values(
 
 
 def _restricted(features: Features, rows: NDArray[np.bool_], columns: Integers) -> Features:
-    """Return some columns, missing outside of ``rows``, in all of which they are present."""
+    """Select columns, and make them missing outside of ``rows``."""
     keep = rows[:, None]
     numbers = columns[columns < features.n_numeric]
     categories = columns[columns >= features.n_numeric] - features.n_numeric
@@ -252,13 +251,13 @@ def _restricted(features: Features, rows: NDArray[np.bool_], columns: Integers) 
 
 
 class _Draws:
-    """Values of the statistic of some pairs for permutations of the rows of one of their columns.
+    """Values of the statistic of pairs under permutations of the rows of one column of each.
 
-    The permuted column is the one that is in more of the pairs (the law is the same for both), so
-    that few features are permuted where some columns are tested with all others.
+    The permuted column is the one in more of the pairs (the law is the same), so that few features
+    are permuted where a few columns are tested with all others.
 
     Attributes:
-      left, right: ``(features, n)``, of the permuted columns and of the others.
+      left, right: ``(features, n)``, features of the permuted columns and of the other columns.
     """
 
     def __init__(self, sums: MemorySums, pairs: Integers) -> None:
@@ -304,8 +303,8 @@ class _Draws:
     ) -> Floats:
         """Return values ``(permutations, N)`` for pairs of columns of few values.
 
-        Under permutations a contingency table is a random one with the margins of the data, which
-        is drawn in a time that does not depend on the rows (Patefield 1981).
+        Draws contingency tables with the margins of the data (Patefield 1981), in a time that does
+        not depend on the number of rows.
         """
         from scipy.stats import random_table  # takes a second, and 200 memory maps
 
@@ -330,15 +329,15 @@ class _Draws:
         return self._top(m.reshape(*m.shape[:2], -1), pairs).reshape(-1, len(orders)).T
 
     def _top(self, m: Floats, pairs: Integers) -> Floats:
-        """Return the statistic of whitened blocks ``(r, s, M)`` of some of the pairs ``(M,)``."""
+        """Return the statistic of whitened blocks ``(r, s, M)`` of ``pairs (M,)``."""
         return top_correlations(m, self.counts[pairs], self.linear[pairs], single=self.single)
 
 
 def _whitened_features(sums: MemorySums, columns: Integers) -> tuple[Floats, Integers]:
     """Return orthonormal features ``(m, n)`` of columns, 0 where missing, and their positions.
 
-    Directions that the data do not support are left out.  The positions of the features of each
-    column, ``(width, c)``, are padded with that of the last feature, which is 0 in all rows.
+    Directions that the data do not support are left out.  Positions ``(width, c)`` of a column's
+    features are padded with the position of the last feature, which is 0 in all rows.
     """
     numbers = columns[columns < sums.features.n_numeric]
     categories = columns[columns >= sums.features.n_numeric]
@@ -364,8 +363,8 @@ def _whitened_features(sums: MemorySums, columns: Integers) -> tuple[Floats, Int
 def _whitened(sums: MemorySums, columns: Integers) -> NDArray[np.float32]:
     """Return orthonormal features ``(c, width, n)`` of columns of one kind.
 
-    They are orthonormal on the rows where all columns are present (see
-    `MemorySums.single_pattern`), and 0 elsewhere; ill-conditioned columns are fitted in float64.
+    All columns are present in the same rows; features are 0 elsewhere.  Ill-conditioned columns are
+    fitted in float64.
     """
     tile = sums.whitened(columns, np.zeros(1, np.intp))
     features, numbers = sums.features, sums.features.n_numeric
@@ -390,46 +389,46 @@ def _whitened(sums: MemorySums, columns: Integers) -> NDArray[np.float32]:
 
 
 class SignTests:
-    """Tests of pairs of columns given others: of numbers, by `independence_test`."""
+    """Conditional tests of pairs of columns: of numbers, by `independence_test`."""
 
     def __init__(
         self, features: Features, given: GivenColumns, kernels: Kernels, key: Array | None
     ) -> None:
-        """Prepare tests of columns, of which numbers may be replaced by their ranks."""
+        """Prepare tests of columns, whose numbers may be ranks."""
         self.features, self.given, self.kernels, self.key = features, given, kernels, key
-        # The basis on the rows of the last pair is kept: in most tables all pairs have these rows.
+        # The basis on the last pair's rows is kept: in most tables all pairs have the same rows.
         self.rows_of_basis, self.basis = b"", cast(Floats, np.zeros((0, 0)))
         self.ranked: dict[int, RankedColumn] = {}
 
     def pvalue(self, pair: Integers, permutations: int) -> float:
         """Return the p-value of two columns on the rows where both are present.
 
-        ``permutations`` is how many signs a pair with a category has at most.
+        ``permutations`` is the largest number of signs for a pair with a category.
         """
         features, numbers = self.features, self.features.n_numeric
-        there = features.present(pair[0]) & features.present(pair[1])
+        shared = features.present(pair[0]) & features.present(pair[1])
         w = features.weights
         if w is not None:
-            there &= w > 0
-            w = w[there].astype(np.float64)
+            shared &= w > 0
+            w = w[shared].astype(np.float64)
             w = w if np.ptp(w) else None
-        key = np.packbits(there).tobytes()
+        key = np.packbits(shared).tobytes()
         if key != self.rows_of_basis:
-            self.rows_of_basis, self.basis, self.ranked = key, self._basis_on(there, w), {}
+            self.rows_of_basis, self.basis, self.ranked = key, self._basis_on(shared, w), {}
         basis = self.basis
         if (pair < numbers).all():
-            sides = self._ranks(pair[0], there, w), self._ranks(pair[1], there, w)
+            sides = self._ranks(pair[0], shared, w), self._ranks(pair[1], shared, w)
             return conditional_test(sides, basis, w, key=self.key, most=MAX_SIGNS).pvalue
-        rows = int(there.sum())
+        rows = int(shared.sum())
         shares = np.full(rows, 1 / rows) if w is None else w / w.sum()
         left = []
         for column, degree in zip(pair, (self.kernels.h, self.kernels.k), strict=True):
             kernel = features.kernel(column, degree)
             if isinstance(kernel, Indicators):
-                x = features.values(column)[there]
+                x = features.values(column)[shared]
                 functions = centred_indicators(x, shares, kernel.count)
             else:
-                functions = self._ranks(column, there, w).polynomials()[:degree]
+                functions = self._ranks(column, shared, w).polynomials()[:degree]
             left.append(residuals(functions, basis, w))
         if not all(len(side) for side in left):
             return 1.0
@@ -437,16 +436,16 @@ class SignTests:
         drawn = random_signs(self.key, rows, permutations, effective_rows, len(basis))
         return _reaching(left[0] * shares, left[1], drawn, permutations)
 
-    def _ranks(self, column: int, there: NDArray[np.bool_], weights: Floats | None) -> RankedColumn:
-        """Return a column of numbers by its ranks among the rows of the last pair."""
+    def _ranks(self, column: int, rows: NDArray[np.bool_], weights: Floats | None) -> RankedColumn:
+        """Rank a column of numbers among the rows of the last pair."""
         if column not in self.ranked:
-            x = self.features.values(column)[there].astype(np.float64)
+            x = self.features.values(column)[rows].astype(np.float64)
             self.ranked[column] = RankedColumn.of_values(x, weights)
         return self.ranked[column]
 
-    def _basis_on(self, there: NDArray[np.bool_], weights: Floats | None) -> Floats:
+    def _basis_on(self, rows: NDArray[np.bool_], weights: Floats | None) -> Floats:
         """Return orthonormal functions ``(r, m)`` of the given columns on some rows."""
-        numbers, codes = self.given.features.x[there], self.given.features.codes[there]
+        numbers, codes = self.given.features.x[rows], self.given.features.codes[rows]
         w = np.ones(len(codes)) if weights is None else weights
         parts: list[Floats] = [np.zeros((0, len(codes)))]
         if numbers.shape[1]:
@@ -459,7 +458,7 @@ class SignTests:
 def _reaching(f: Floats, g: Floats, drawn: Iterator[Floats], most: int) -> float:
     """Return the p-value of the largest correlation of functions ``f`` and ``g`` by random signs.
 
-    Drawing stops when 100 values under signs reach that of the data, or after ``most`` of them.
+    Drawing stops when 100 values under signs reach the observed value, or after ``most`` values.
     """
     values = np.zeros(0)
     for signs in drawn:
@@ -480,7 +479,7 @@ def sign_tests(
     test: Test,
     progress: Callable[[int], None],
 ) -> Floats:
-    """Return p-values ``(N,)`` of ``pairs (N, 2)``, NaN of those that are not ``usable``."""
+    """Return p-values ``(N,)`` of ``pairs (N, 2)``, NaN for pairs that are not ``usable``."""
     pvalues = np.full(len(pairs), np.nan)
     tests = SignTests(features, given, kernels, test.key)
     for place in np.flatnonzero(usable):

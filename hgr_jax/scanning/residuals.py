@@ -1,11 +1,10 @@
-"""Functions of columns less what given columns explain: conditioning of many columns at once.
+"""Residuals of functions of columns, given other columns: conditioning of many columns at once.
 
 As in `hgr_jax.core.partial`.  The conditioning functions ``(1 + r, n)`` are 1 and orthonormal
 functions of the given columns, 0 in rows that are dropped.  The functions of each column are
-replaced, once, by their residuals on the column's own rows (`ResidualFunctions`): the products of
-all pairs are then those of any functions.  On the rows of a pair, where the conditioning functions
-are not quite orthonormal, the little that they still explain is subtracted from the small matrices
-(`Explained`).
+replaced, once, by their residuals on the column's own rows (`ResidualFunctions`).  On the rows of a
+pair the conditioning functions still explain a small part of them, which is subtracted from the
+pair's moments (`Explained`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from hgr_jax.scanning.features import Features, RowFunctions, within_range
 from hgr_jax.scanning.sums import Block, level_features, sum_in_blocks
 
 DEPENDENCE_TOLERANCE = 1e-10
-"""Share of a conditioning function, given those before it, below which it depends on them."""
+"""Share of a conditioning function's residual, given the earlier ones, that counts as rounding."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +36,7 @@ class GivenColumns:
     degree: int
 
     def ranked(self) -> GivenColumns:
-        """Return these, numbers replaced by their ranks."""
+        """Replace numbers by their ranks."""
         return GivenColumns(self.features.ranked(), self.degree)
 
     def functions(self) -> NDArray[np.float64]:
@@ -50,12 +49,12 @@ class GivenColumns:
         if self.features.float64_values is not None:
             numbers = within_range(self.features.float64_values)
         check_monomials("given degree", self.degree, cast(Any, numbers))  # it reads the shape only
-        there = np.asarray(~np.isnan(numbers).any(axis=1) & (codes >= 0).all(axis=1))
-        w = np.ones(there.sum()) if w is None else w[there].astype(np.float64)
+        rows = np.asarray(~np.isnan(numbers).any(axis=1) & (codes >= 0).all(axis=1))
+        w = np.ones(rows.sum()) if w is None else w[rows].astype(np.float64)
         shares = w / w.sum()
-        parts = [centred_indicators(c, shares, int(c.max()) + 1) for c in codes[there].T]
+        parts = [centred_indicators(c, shares, int(c.max()) + 1) for c in codes[rows].T]
         if numbers.shape[1]:
-            factors = [_polynomials_of(x, shares, self.degree) for x in numbers[there].T]
+            factors = [_polynomials_of(x, shares, self.degree) for x in numbers[rows].T]
             powers = np.array(monomial_exponents(len(factors), self.degree))
             products = np.ones((len(powers), len(shares)))
             for factor, power in zip(factors, powers.T, strict=True):
@@ -65,13 +64,13 @@ class GivenColumns:
         if numbers.shape[1] != 1 or codes.shape[1]:
             basis = residuals(basis, np.zeros((0, len(w))), w)
         basis = basis[basis.any(axis=1)]
-        conditioning = np.zeros((1 + len(basis), len(there)))
-        conditioning[0, there], conditioning[1:, there] = 1, basis
+        conditioning = np.zeros((1 + len(basis), len(rows)))
+        conditioning[0, rows], conditioning[1:, rows] = 1, basis
         return conditioning
 
 
 def _polynomials_of(x: Floats, shares: Floats, degree: int) -> Floats:
-    """Return 1 and orthonormal polynomials of ``x (n,)``, 0 where it has no such direction."""
+    """Return 1 and orthonormal polynomials of ``x (n,)``, 0 beyond its number of values."""
     polynomials = np.zeros((1 + degree, len(x)))
     p = polynomials_at(x, shares, degree)
     polynomials[0], polynomials[1 : 1 + len(p)] = 1, p
@@ -83,10 +82,10 @@ class ResidualFunctions:
     """Residuals of functions given ``conditioning``, near-orthonormal on each column's rows.
 
     Attributes:
-      functions: of the columns.
-      conditioning: ``(1 + r, n)``.
-      maps: ``(c, d, d)``, of the functions.
-      shares: ``(c, d, 1 + r)``, coefficients of the conditioning functions, subtracted.
+      functions: functions of the columns.
+      conditioning: ``(1 + r, n)``, the conditioning functions.
+      maps: ``(c, d, d)``, applied to the functions.
+      shares: ``(c, d, 1 + r)``, coefficients of the conditioning functions, which are subtracted.
     """
 
     functions: RowFunctions
@@ -106,11 +105,11 @@ class ResidualFunctions:
 
     @property
     def dtype(self) -> np.dtype:
-        """That of the values."""
+        """The dtype of the values."""
         return self.functions.dtype
 
     def take(self, columns: Integers) -> ResidualFunctions:
-        """Return the functions of some columns."""
+        """Select columns."""
         inner = self.functions.take(columns)
         if inner is self.functions:
             return self
@@ -120,8 +119,8 @@ class ResidualFunctions:
         """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
         p = self.functions(rows)
         residual = np.matmul(self.maps, p[1:].swapaxes(0, 1))
-        # Small products, column by column: those of BLAS's threads and of XLA's, which work at the
-        # same time, wait for each other.
+        # Small products, column by column: in large ones, BLAS's threads and XLA's, which work at
+        # the same time, would wait for each other.
         residual -= np.matmul(self.shares, self.conditioning[:, rows])
         missing = p[0] == 0
         if missing.any():
@@ -138,14 +137,13 @@ def residual_functions(
     pattern: Integers,
     weights: Floats | None,
 ) -> tuple[ResidualFunctions, NDArray[np.bool_]]:
-    """Return the residuals of functions, and which of these ``(d, c)`` are more than rounding.
+    """Return the residuals of functions, and the mask ``(d, c)`` of those beyond rounding.
 
     Args:
-      functions: near-orthonormal.
-      moments: ``(1 + d, 2 + d + r, c)``, of the functions with themselves and the conditioning
-        functions, as `own_moments` has them.
+      functions: near-orthonormal functions.
+      moments: ``(1 + d, 2 + d + r, c)``, their `own_moments` with the conditioning functions.
       conditioning: ``(1 + r, n)``.
-      present: ``(n, u)``, rows of each pattern of missing values.
+      present: ``(n, u)``, mask of the rows of each pattern of missing values.
       pattern: ``(c,)``, the pattern of each column.
       weights: ``(n,)`` or None.
     """
@@ -182,10 +180,10 @@ def conditioning_maps(
     weights_of_others: Block,
     counts: tuple[int, int],
 ) -> Floats:
-    """Return what makes conditioning functions orthonormal on the rows that two patterns share.
+    """Return maps that make conditioning functions orthonormal on the rows that two patterns share.
 
-    Lower triangular, ``(1 + r, 1 + r, o, u)``, for ``counts`` patterns; rows of functions that
-    others determine there are 0.
+    Lower triangular, ``(1 + r, 1 + r, o, u)``, for ``counts`` patterns; 0 in the rows of functions
+    that depend on others there.
     """
     size = len(conditioning)
     left, right = np.triu_indices(size)
@@ -242,11 +240,11 @@ def _moments_with(
 
 
 class Explained(NamedTuple):
-    """Coordinates of features on the conditioning functions, on the rows of some patterns.
+    """Projections of features on the conditioning functions, on the rows of some patterns.
 
     Attributes:
-      orthonormal: ``(r, d, c, u)``, on those but 1 as they are orthonormal on these rows.
-      unwhitened: ``(1 + r, d, c, u)``, on the functions themselves.
+      orthonormal: ``(r, d, c, u)``, coordinates on the orthonormalised functions, without 1.
+      unwhitened: ``(1 + r, d, c, u)``, coefficients of the functions themselves.
     """
 
     orthonormal: Floats
@@ -254,11 +252,11 @@ class Explained(NamedTuple):
 
 
 def explained_share(sums: Floats, maps: Floats, total: Floats) -> Explained:
-    """Return what conditioning functions explain of features.
+    """Project features on the conditioning functions.
 
     Args:
-      sums: ``(d, c, 1 + r, u)``, as `conditioning_moments` has them.
-      maps: ``(1 + r, 1 + r, c, u)``, as `conditioning_maps` has them.
+      sums: ``(d, c, 1 + r, u)``, `conditioning_moments`.
+      maps: ``(1 + r, 1 + r, c, u)``, `conditioning_maps`.
       total: ``(c, u)``, the sums of weights.
     """
     means = sums / np.where(total > 0, total, 1)[None, :, None]
@@ -269,9 +267,9 @@ def explained_share(sums: Floats, maps: Floats, total: Floats) -> Explained:
 
 
 def less_explained(moments: Floats, explained: Floats) -> tuple[Floats, Floats]:
-    """Return moments ``(1 + d, 1 + d, c, u)`` less what is explained, ``(r, d, c, u)``.
+    """Subtract the explained part ``(r, d, c, u)`` from moments ``(1 + d, 1 + d, c, u)``.
 
-    And the smallest share ``(c, u)`` of a function that this leaves.
+    Also return the smallest residual share ``(c, u)`` of a function.
     """
     remaining = moments.copy()
     remaining[1:, 1:] -= np.einsum("kicu,kjcu->ijcu", explained, explained) * moments[0, 0]
@@ -282,7 +280,7 @@ def less_explained(moments: Floats, explained: Floats) -> tuple[Floats, Floats]:
 
 
 def without_explained(block: Floats, left: Floats | None, right: Floats | None) -> Floats:
-    """Return cross moments ``(d, e, N)`` less those of what is explained, ``(r, d or e, N)``."""
+    """Subtract the explained parts ``(r, d or e, N)`` from cross moments ``(d, e, N)``."""
     if left is None or right is None:
         return block
     return block - np.einsum("kin,kjn->ijn", left, right, optimize=True)

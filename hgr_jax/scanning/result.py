@@ -1,4 +1,4 @@
-"""The result of a scan: all pairs, as matrices, lists, frames, pictures, fits and files."""
+"""The result of a scan: its pairs as matrices, lists, frames, pictures, fits and files."""
 
 from __future__ import annotations
 
@@ -42,10 +42,7 @@ MEASURED = tuple(name for name in MATRICES if name != "pvalue_source")
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """One pair of a scan; the attributes are those of `Scan`, of this pair.
-
-    ``standard_error`` is NaN where it was not asked for.
-    """
+    """One pair of a scan, with the attributes of `Scan`; a value that it does not have is NaN."""
 
     a: str
     b: str
@@ -69,7 +66,7 @@ class Pair:
 
 
 def clustered_columns(correlation: Floats) -> Integers:
-    """Return the positions of the columns with a 1 on the diagonal of ``(p, p)``, clustered."""
+    """Return positions of the used columns of a matrix ``(p, p)``, similar ones side by side."""
     used = np.flatnonzero(np.isfinite(np.diagonal(correlation)))
     if len(used) < 3:
         return used
@@ -108,18 +105,18 @@ def as_square(matrix: NDArray[Any], names: Sequence[str], library: str) -> Any:
 
 
 def scan_title(scan: Any) -> str:
-    """Return what a `Scan` is of, in a line."""
+    """Describe a `Scan` in a line."""
     settings, used = scan.settings, len(scan.used)
     given = f", given {', '.join(settings['given'])}" if settings.get("given") else ""
     return (
         f"Scan of {counted(len(scan), 'pair')} of {counted(used, 'column')},"
         f" {counted(settings['rows'], 'row')}"
-        f" ({settings['measure']}, h={settings['h']}, k={settings['k']}{given}){_of_all(settings)}"
+        f" ({settings['measure']}, h={settings['h']}, k={settings['k']}{given}){_of_top(settings)}"
     )
 
 
-def _of_all(settings: Mapping[str, Any]) -> str:
-    """Return of how many pairs a scan has kept some, if it has not kept all."""
+def _of_top(settings: Mapping[str, Any]) -> str:
+    """Describe all pairs, if a scan kept only the first."""
     top = settings.get("top")
     if not top:
         return ""
@@ -129,7 +126,7 @@ def _of_all(settings: Mapping[str, Any]) -> str:
 
 
 def pairs_as_text(title: str, pairs: Sequence[Any], count: int) -> str:
-    """Return pairs, the first of so many, in a line each."""
+    """Return the first of ``count`` pairs in a line each."""
     lines = [
         "  {} and {}: {:.3f}".format(
             *(shortened(name, SHOWN_LETTERS) for name in (pair.a, pair.b)), pair.correlation
@@ -160,23 +157,12 @@ def _in_cell(value: float, form: str) -> str:
 
 
 ARRAYS = (
-    "correlation",
-    "rank_correlation",
-    "pearson",
-    "spearman",
-    "rank_linear",
-    "pvalue",
-    "adjusted_pvalue",
-    "corrected",
-    "null_mean",
-    "null_95",
-    "n_obs",
-    "degrees",
-    "source",
+    *("correlation", "rank_correlation", "pearson", "spearman", "rank_linear", "pvalue"),
+    *("adjusted_pvalue", "corrected", "null_mean", "null_95", "n_obs", "degrees", "source"),
     "pairs",
 )
 OPTIONAL_ARRAYS = ("standard_error",)
-"""Arrays that a scan has where they were asked for."""
+"""Arrays that a scan has only on request."""
 
 ROUNDING = 1e-5
 """Largest amount by which a correlation in float32 may exceed 1."""
@@ -185,7 +171,7 @@ DESCRIPTIONS = ("skipped", "notes", "settings")
 
 
 def write_scan(path: str | Path, scan: Scan) -> None:
-    """Keep everything but the data of a `Scan`."""
+    """Save everything but the data of a `Scan`."""
     settings = {name: dict(getattr(scan, name)) for name in DESCRIPTIONS}
     arrays = {name: getattr(scan, name) for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
     arrays = {name: array for name, array in arrays.items() if array is not None}
@@ -193,11 +179,11 @@ def write_scan(path: str | Path, scan: Scan) -> None:
 
 
 def read_scan(path: str | Path) -> dict[str, Any]:
-    """Return the fields of a `Scan`.
+    """Read the fields of a `Scan`.
 
     Raises:
       FileNotFoundError: if there is no such file.
-      ValueError: for a file that is none of a scan.
+      ValueError: for a file that does not hold a scan.
     """
     settings, arrays = load_archive(path, "scan")
     try:
@@ -252,7 +238,7 @@ def _check_arrays(
 
 
 def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Return the least and the largest value of every array."""
+    """Return the smallest and largest valid value of each array."""
     share = (0, 1 + ROUNDING)
     measure = share if settings["measure"] in POLYNOMIAL else (0, np.inf)
     ranges: dict[str, tuple[float, float]] = dict.fromkeys(
@@ -268,10 +254,10 @@ def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, f
 ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
 
 MAX_DISAGREEMENT = 0.1
-"""Between a value and that of the ranks, beside sampling errors."""
+"""Largest difference of a value and the value of ranks, beside sampling errors."""
 
 FALSE_DISCOVERY_RATE = 0.05
-"""Of an adjusted p-value: the rate of false discoveries among the pairs that it lets through."""
+"""Largest adjusted p-value of pairs that count as more than chance."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -279,26 +265,25 @@ class Scan:
     """All pairs of p columns: the result of `hgr_jax.scan`.
 
     The matrices are ``(p, p)`` and symmetric, NaN (counts: 0) for a pair that was skipped or not
-    asked for.
+    requested.
 
     Attributes:
-      names: of the p columns.
+      names: names of the p columns.
       correlation: the measure; 1 on the diagonal of a column that was used.
-      rank_correlation: the measure of the columns' ranks, which no single row can make; NaN of a
-        scan without p-values, and of measures other than ``"kb"`` and ``"sk"``.
+      rank_correlation: the measure of the columns' ranks, which no single row can dominate; NaN
+        for a scan without p-values, and for measures other than ``"kb"`` and ``"sk"``.
       pearson, spearman: |Pearson| and, with `rank_correlation`, |Spearman|; NaN with a category.
-      rank_linear: what ranks show without any curve: |Spearman|; of a number and a category, how
-        far the mean ranks of its levels are apart (the correlation ratio); of two categories,
-        which have no order, `rank_correlation`.
+      rank_linear: the linear part of `rank_correlation`: |Spearman| of two numbers, the correlation
+        ratio of the ranks of a number and a category, `rank_correlation` of two categories.
       pvalue: against independence; NaN on the diagonal.
-      adjusted_pvalue: Benjamini-Hochberg over the pairs that have a p-value, each counted once; of
-        a scan with ``top``, over those that were not kept too.
-      corrected: the measure with less of its upward bias (`hgr_jax.inference.corrected`), of
-        ``"kb"``.
-      null_mean, null_95: mean and 95% point of the measure for independent columns: of ``"kb"`` by
-        Roy's law at h and k, which is that of their ranks (values with tails reach higher: at
-        degree 5 one normal pair of nine in 1,000 rows); of ``test="permutation"``, and of other
-        measures, by permutation of these very values.
+      adjusted_pvalue: Benjamini-Hochberg over all pairs that have a p-value; with ``top``, also
+        over the pairs that were not kept.
+      corrected: the measure, corrected for upward bias (`hgr_jax.inference.corrected`); for
+        ``"kb"`` only.
+      null_mean, null_95: mean and 95% point of the measure for independent columns: for ``"kb"``
+        by Roy's law at h and k, which holds for ranks (values with tails exceed it more often: at
+        degree 5, one normal pair of nine in 1,000 rows); for ``test="permutation"``, and for other
+        measures, by permutation of the values.
       n_obs: rows where both columns are present (and of positive weight); 0 on the diagonal.
       degrees: ``(p, p, 2)``, directions that the pair's rows support of column i and of column
         j; so ``degrees[j, i]`` is ``degrees[i, j]`` reversed.
@@ -308,10 +293,10 @@ class Scan:
         `pvalue_source`.
       skipped: names of the columns that were left out, with the reason.
       notes: names of columns that were used, but not quite as they are, with a remark.
-      settings: of the scan; ``"top"`` among them tells of all pairs, where only some were kept:
-        ``"discoveries"`` of them are more than chance at a false discovery rate of 5%.
-      pairs: ``(N, 2)``, positions of the columns of every pair that was asked for.
-      standard_error: of `correlation`, as `KBFit.standard_error`; None where it was not asked for.
+      settings: settings of the scan; with ``top``, ``settings["top"]`` describes all pairs:
+        ``"discoveries"`` is the number of significant pairs at a false discovery rate of 5%.
+      pairs: ``(N, 2)``, positions of the columns of every requested pair.
+      standard_error: of `correlation`, as `KBFit.standard_error`; None unless requested.
     """
 
     names: tuple[str, ...]
@@ -397,9 +382,9 @@ class Scan:
 
     @property
     def ranks_disagree(self) -> NDArray[np.bool_]:
-        """Whether a value and that of the ranks differ by more than 0.1 and two standard errors.
+        """Whether values of the data and of ranks differ by more than 0.1 and two standard errors.
 
-        One of them is made by few rows, or blind to what the other sees: look at the picture.
+        One of them is due to few rows, or misses the dependence: look at the picture.
         """
         apart = np.abs(self.correlation - self.rank_correlation)
         return apart > MAX_DISAGREEMENT + 2 / np.sqrt(np.maximum(self.n_obs, 1))
@@ -408,12 +393,10 @@ class Scan:
         """Return pairs ``(N, 2)`` of columns that were estimated, sorted.
 
         Args:
-          by: ``"rank_excess"``, what a monotone relation, or levels of a category that are apart,
-            do not explain, largest first, of the pairs that are more than chance (at a false
-            discovery rate of 5%) and then of the others (of a scan without ranks, and where it
-            is the same, by correlation); ``"correlation"`` or its
-            ``"excess"`` over |Pearson| (NaN, and last, with a category), largest first; or
-            ``"pvalue"``, smallest first, then by correlation.
+          by: ``"rank_excess"``, largest first: significant pairs (at a false discovery rate of 5%)
+            before the other pairs, and ties, as in a scan without ranks, by correlation;
+            ``"correlation"`` or its ``"excess"`` over |Pearson| (NaN, and last, with a category),
+            largest first; or ``"pvalue"``, smallest first, then by correlation.
         """
         check_choice("by", by, ORDERS)
         first, second = self.pairs.T
@@ -441,7 +424,7 @@ class Scan:
     def to_dict(self, *, by: str = "rank_excess") -> dict[str, NDArray[Any]]:
         """Return all pairs as columns, sorted as in `order`; the names are those of `Pair`.
 
-        Standard errors are among them where they were asked for.
+        With standard errors if they were requested.
         """
         return self._columns_of(self.order(by))
 
@@ -467,8 +450,8 @@ class Scan:
 
         Args:
           by: as in `order`.
-          library: ``"pandas"``, ``"polars"`` or ``"pyarrow"``; default: that of the table which
-            was scanned, pandas for an array.
+          library: ``"pandas"``, ``"polars"`` or ``"pyarrow"``; default: the library of the scanned
+            table, pandas for an array.
 
         Raises:
           ImportError: without narwhals or the library.
@@ -505,7 +488,7 @@ class Scan:
         return as_square(matrix[np.ix_(used, used)], list(self.used), self._library(library))
 
     def _library(self, library: str | None) -> str:
-        """Return the library of frames: that of the table which was scanned, if None."""
+        """Return the library of frames; for None, the library of the scanned table."""
         if library is not None:
             return check_choice("library", library, ("pandas", "polars", "pyarrow"))
         frame = None if self._columns is None else self._columns.frame
@@ -514,11 +497,11 @@ class Scan:
     def fit(self, a: Any, b: Any) -> KBFit:
         """Fit the transformations of one pair: `hgr_jax.kb_fit` on the rows where both are present.
 
-        With ``measure="sk"`` one side is linear.  With ``"rank_kb"`` they are functions of
-        the ranks, in [-1, 1]; of a category, they are functions of its labels, or of the position
-        of a level in ``category(name).levels``.  The values are taken in JAX's default dtype: where
-        float32 cannot tell those of the table apart, a warning says that it found another
-        correlation than the scan (which shifts and scales such columns first).
+        With ``measure="sk"`` one side is linear.  With ``"rank_kb"`` they are functions of the
+        ranks, in [-1, 1]; of a category, functions of its labels, or of the positions of its levels
+        in ``category(name).levels``.  Values are in JAX's default dtype: if float32 cannot tell
+        them apart, a warning says that the fit differs from the scan (which shifts and scales such
+        columns first).
 
         Raises:
           KeyError: for a column that is not there or was skipped.
@@ -573,7 +556,7 @@ class Scan:
         return columns.categories[places.index(position)] if position in places else None
 
     def _position(self, name: Any) -> int:
-        """Return which column has a name, of those that were used."""
+        """Return the position of a used column by its name."""
         text = str(name)
         if text in self.skipped:
             raise KeyError(f"column {text!r} was skipped: {self.skipped[text]}.")
@@ -622,15 +605,15 @@ class Scan:
         return plot_correlations(*tables, names, title=title, ax=ax, annotate=annotate)
 
     def save(self, path: str | Path) -> None:
-        """Keep everything but the data in one file (NumPy's ``.npz``)."""
+        """Save everything but the data in one file (NumPy's ``.npz``)."""
         write_scan(path, self)
 
     @staticmethod
     def load(path: str | Path) -> Scan:
-        """Load a scan that was kept by `save`; all but `fit` and `values` work.
+        """Load a scan from a file of `save`; all but `fit` and `values` work.
 
         Raises:
           FileNotFoundError: if there is no such file.
-          ValueError: for a file that is none of a scan.
+          ValueError: for a file that does not hold a scan.
         """
         return Scan(**read_scan(path))

@@ -1,8 +1,4 @@
-"""The pipeline: from the columns of a table to the scan of its pairs.
-
-Of any `Table`, in memory or read batch by batch: estimates of the pairs, tests, remarks on columns,
-and the result.
-"""
+"""The pipeline from a `Table` to a `Scan`: estimates, tests, notes on columns, result."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import add_note
 
 SAME_CORRELATION = 1 - 1e-6
-"""Smallest |Pearson|, or HGR of two categories, of columns that hold the same in other words."""
+"""Smallest |Pearson|, or HGR of two categories, of columns that are functions of each other."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +28,10 @@ class Examined:
     """Estimates and tests of pairs ``(N, 2)``.
 
     Attributes:
-      table: that was examined.
-      values: of the measure.
-      of_ranks: of the columns' ranks.
-      rows: ``(N,)``, effective rows.
+      table: the table of the pairs.
+      values: estimates of the measure.
+      of_ranks: estimates of the measure of ranks.
+      rows: ``(N,)``, effective sample sizes.
       tests: p-values.
       skipped, notes: as of `Scan`.
     """
@@ -50,7 +46,7 @@ class Examined:
 
 
 def scan_pairs(table: Table) -> Scan:
-    """Return the scan of the pairs of a table."""
+    """Scan the pairs of a table."""
     return as_scan(examine(table))
 
 
@@ -82,12 +78,9 @@ def examine(table: Table) -> Examined:
 
 
 def _note_conditioning(
-    table: Table,
-    values: Estimates,
-    well_conditioned: NDArray[np.bool_],
-    notes: dict[str, str],
+    table: Table, values: Estimates, well_conditioned: NDArray[np.bool_], notes: dict[str, str]
 ) -> None:
-    """Add remarks on columns whose sums say too little."""
+    """Note ill-conditioned columns."""
     columns = table.columns
     ill = columns.number_positions[~well_conditioned]
     for position in ill:
@@ -105,10 +98,7 @@ def _note_conditioning(
 
 
 def _note_constants(table: Table, values: Estimates, notes: dict[str, str]) -> None:
-    """Add a remark on columns that do not vary on the rows that they share with another.
-
-    Or whose residuals do not, beside given columns.
-    """
+    """Note columns that, or whose residuals, do not vary on the rows they share with another."""
     lost = (values.degrees == 0) & ((values.rows >= 2) & ~values.unresolved)[:, None]
     constant, counts = np.unique(table.positions[lost], return_counts=True)
     for position, count in zip(constant, counts, strict=True):
@@ -119,14 +109,14 @@ def _note_constants(table: Table, values: Estimates, notes: dict[str, str]) -> N
 
 
 def _note_same_values(table: Table, values: Estimates, notes: dict[str, str]) -> None:
-    """Add a remark on columns that hold the values of one before them, in other words."""
+    """Note columns that are functions of an earlier column."""
     columns = table.columns
     position_of = dict(zip(columns.category_positions.tolist(), columns.categories, strict=True))
-    said: set[int] = set()
+    noted: set[int] = set()
     for place in np.flatnonzero(values.value >= SAME_CORRELATION):
         first, second = sorted(table.positions[place].tolist())
         categories = [position_of.get(first), position_of.get(second)]
-        if second in said:
+        if second in noted:
             continue
         if values.pearson[place] >= SAME_CORRELATION:
             remark = f"a linear function of {columns.names[first]!r}"
@@ -134,14 +124,14 @@ def _note_same_values(table: Table, values: Estimates, notes: dict[str, str]) ->
             remark = f"one-to-one with {columns.names[first]!r}"
         else:
             continue
-        said.add(second)
+        noted.add(second)
         add_note(notes, columns.names[second], remark)
 
 
 def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
     """Return estimates and tests as the matrices of a scan.
 
-    ``adjusted`` are the p-values ``(N,)`` adjusted for their family; by default, the pairs.
+    ``adjusted`` are the adjusted p-values ``(N,)``; default: adjusted for these pairs.
     """
     adjusted = adjust(examined.tests.pvalue) if adjusted is None else adjusted
     table, values, of_ranks = examined.table, examined.values, examined.of_ranks

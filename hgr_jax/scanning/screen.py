@@ -1,10 +1,9 @@
 """P-values of very many pairs by ranks, a square of columns at a time.
 
-The test is that of `rank_tests`, in two programs that every table shares: products of the
-functions of some rows, and from these one p-value of all blocks.  Singular values are in closed
-form or by squaring, and Roy's laws are read from tables.  In float32: logarithms of p-values are
-within some 1e-5 of their size, and where a correlation is all but 1, as far as float32 knows
-1 - c^2.
+The test of `rank_tests` in two programs that all tables share: products of functions over rows, and
+the combined p-value of all blocks.  Singular values are in closed form or by squaring, and Roy's
+laws are interpolated in tables.  In float32, log p-values have a relative error of some 1e-5; where
+a correlation c is nearly 1, the error of 1 - c^2.
 """
 
 from __future__ import annotations
@@ -33,34 +32,34 @@ from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.scanning.rank_tests import FIRST, above_diagonal
 
 WITH_WAVES = LARGEST_DEGREE + 1
-"""The kind of a column that has waves beside polynomials of all degrees; others are of the kind of
-their trusted degree."""
+"""Kind of a column with waves and polynomials of all degrees; the kind of any other column is its
+reliable degree."""
 
 PRODUCT_ROWS = 1024
-"""Rows whose products are taken at a time; for fewer rows, the next power of two."""
+"""Number of rows whose products are taken at a time; with fewer rows, the next power of two."""
 
 ROW_CACHE_BYTES = 2**29
-"""Largest number of bytes of the functions of the left part of a square that are kept."""
+"""Largest number of bytes of cached functions of the left part of a square."""
 
 LAW_NODES = 4096
 """Nodes of the table of a law, equidistant in log(1 + t) with t = sqrt(-n log(1 - c^2))."""
 
 MAX_LOG_REMAINDER = 16.0
-"""-log(1 - c^2) of a c that float32 hardly tells from 1."""
+"""Value of -log(1 - c^2) beyond which float32 hardly tells c from 1."""
 
 SQUARINGS = 16
-"""Squarings of a 3 x 3 matrix: roots are told apart that differ by more than 1 in 65,536."""
+"""Number of squarings of a 3 x 3 matrix: separates roots that differ by more than 1 in 65,536."""
 
 INTERPOLATION_NODES = 4
-"""Nodes of a table between which a value is interpolated."""
+"""Number of nodes of a table from which a value is interpolated."""
 
 
 class RankScreen:
-    """Columns by their ranks, without missing values, and the laws of their pairs.
+    """Tests by ranks of columns without missing values, a square of two parts at a time.
 
     Attributes:
-      parts: columns, of which at least one degree is reliable; best as `as_float32` returns them.
-      side: how many columns a part has at most.
+      parts: ranked columns with a reliable degree, as returned by `as_float32`.
+      side: largest number of columns of a part.
     """
 
     def __init__(self, parts: Sequence[Sequence[RankedColumn]], side: int) -> None:
@@ -81,28 +80,25 @@ class RankScreen:
         self.tables = law_tables(laws, self.rows)
         chunks = -(-self.rows // self.at_once)
         each = 4 * (LARGEST_DEGREE + self.waves) * side * self.at_once
-        # Squares come row by row: the left part stays, and the right one is another each time.
-        kept = chunks if each * chunks <= ROW_CACHE_BYTES else 1
-        self._of_left = functools.lru_cache(maxsize=kept)(self._functions)
+        # Squares come row by row: the left part stays the same, the right part changes.
+        size = chunks if each * chunks <= ROW_CACHE_BYTES else 1
+        self._left_functions = functools.lru_cache(maxsize=size)(self._functions)
 
     def start(self, left: int, right: int) -> Array:
-        """Begin with the combined p-values of a square of two parts, which `log_pvalues` takes."""
+        """Start to compute the combined log p-values of a square of two parts."""
         total: Products | None = None
         for first in range(0, self.rows, self.at_once):
-            f = self._of_left(left, first)
+            f = self._left_functions(left, first)
             g = f if left == right else self._functions(right, first)
             total = _of_some_rows(f, g) if total is None else _with_more(total, f, g)
         assert total is not None
         kinds = self.kinds[left], self.kinds[right]
         return combined_log_p(total, np.float32(self.rows), *kinds, self.which, *self.tables)
 
-    def log_pvalues(self, left: int, right: int, started: Array) -> Floats:
-        """Return the logarithms of the p-values of two parts ``(p, q)``.
-
-        Of a part with itself, only those above the diagonal; the others are NaN.
-        """
+    def log_pvalues(self, left: int, right: int, log_ps: Array) -> Floats:
+        """Return log p-values ``(p, q)`` from `start`; NaN up to the diagonal for equal parts."""
         i, j = slice(len(self.parts[left])), slice(len(self.parts[right]))
-        combined = np.asarray(started, np.float64)[i, j]
+        combined = np.asarray(log_ps, np.float64)[i, j]
         share = self.effective_share[left, i, None] * self.effective_share[right, j]
         effective_rows = np.maximum(self.rows * share, MIN_TABULATED_ROWS).ravel()
         log_p = log_probability(
@@ -113,9 +109,9 @@ class RankScreen:
         return above_diagonal(log_p) if left == right else log_p
 
     def _functions(self, part: int, first: int) -> tuple[Floats, Floats]:
-        """Return functions of some columns at some rows, 0 beyond those that a column has.
+        """Return polynomials ``(16, side, rows)`` and waves ``(w, side, rows)`` of a part.
 
-        Polynomials ``(16, side, rows)``, and waves ``(w, side, rows)``.
+        They are 0 beyond the reliable degree, and without waves.
         """
         columns, rows = self.parts[part], slice(first, first + self.at_once)
         polynomials, waves = (
@@ -123,12 +119,12 @@ class RankScreen:
             for count in (LARGEST_DEGREE, self.waves)
         )
         # Columns with waves share both tables, and are looked up together.
-        alike = [place for place, column in enumerate(columns) if column.has_waves]
-        if alike:
-            codes = np.stack([columns[place].codes[rows] for place in alike])
+        waved = [place for place, column in enumerate(columns) if column.has_waves]
+        if waved:
+            codes = np.stack([columns[place].codes[rows] for place in waved])
             inside = slice(codes.shape[1])
-            polynomials[:, alike, inside] = _untied(self.rows).take(codes, axis=1)
-            waves[:, alike, inside] = _untied_waves(self.rows).take(codes, axis=1)
+            polynomials[:, waved, inside] = _untied(self.rows).take(codes, axis=1)
+            waves[:, waved, inside] = _untied_waves(self.rows).take(codes, axis=1)
         for place, column in enumerate(columns):
             if not column.has_waves:
                 codes = column.codes[rows]
@@ -138,7 +134,7 @@ class RankScreen:
 
 
 def as_float32(column: RankedColumn) -> RankedColumn:
-    """Return a column with what a screen needs of it."""
+    """Reduce a column to float32 polynomials of reliable degrees and short codes."""
     table, codes = column.table, column.codes
     of_all = column.reliable_degree == LARGEST_DEGREE and not table.flags.writeable
     table = _untied(len(codes)) if of_all else table[: column.reliable_degree].astype(np.float32)
@@ -156,10 +152,10 @@ def _untied_waves(rows: int) -> Floats:
 
 
 def laws_of(kinds: Integers, waves: int) -> tuple[Integers, list[tuple[int, int]]]:
-    """Return which law each block has, ``(18, 18, blocks)`` by kinds of both sides, and the laws.
+    """Return the law of each block, ``(18, 18, blocks)`` by kinds of both sides, and all laws.
 
     The law is -1 for a block that equals an earlier one, and for waves that a side does not have.
-    A law is given by the smaller and the larger number of functions.
+    Laws are pairs: the smaller and the larger number of functions.
     """
     blocks = len(BLOCKS)
     which = np.full((WITH_WAVES + 1, WITH_WAVES + 1, blocks + 2), -1, np.intp)
@@ -175,7 +171,7 @@ def laws_of(kinds: Integers, waves: int) -> tuple[Integers, list[tuple[int, int]
 
 
 def law_tables(laws: Sequence[tuple[int, int]], rows: int) -> tuple[Floats, np.float32]:
-    """Return log P ``(laws, nodes)`` of so many rows, and the log(1 + t) of the last node."""
+    """Return log P ``(laws, nodes)`` for ``rows``, and log(1 + t) of the last node."""
     last = np.log1p(np.sqrt(MAX_LOG_REMAINDER * rows))
     t = np.expm1(np.linspace(0, last, LAW_NODES))
     c = np.sqrt(-np.expm1(-(t**2) / rows))
@@ -188,11 +184,11 @@ class Products(NamedTuple):
     """Sums over the rows of products of functions of two parts of s columns.
 
     Attributes:
-      wide: ``(16, s, 2, s)``, of all polynomials of the left part with the first two of the right.
-      tall: the same, of all of the right part with the first two of the left.
-      third: ``(s, s)``, of both third ones.
-      waves: ``(w, s, s)``, of those of the left part with the first polynomial of the right.
-      backward: the same, of those of the right part with the first polynomial of the left.
+      wide: ``(16, s, 2, s)``, all polynomials of the left part, the first two of the right part.
+      tall: ``(16, s, 2, s)``, all polynomials of the right part, the first two of the left part.
+      third: ``(s, s)``, both third polynomials.
+      waves: ``(w, s, s)``, waves of the left part, first polynomial of the right part.
+      backward: ``(w, s, s)``, waves of the right part, first polynomial of the left part.
     """
 
     wide: Array
@@ -224,13 +220,7 @@ def _with_more(total: Products, f: tuple[Array, Array], g: tuple[Array, Array]) 
 
 @jitted
 def combined_log_p(
-    products: Products,
-    rows: Array,
-    h: Array,
-    k: Array,
-    which: Array,
-    tables: Array,
-    last: Array,
+    products: Products, rows: Array, h: Array, k: Array, which: Array, tables: Array, last: Array
 ) -> Array:
     """Return ``log_p (s, s)`` of `hgr_jax.inference.independence.combined`, of kinds ``(s,)``."""
     laws = which[h[:, None], k[None, :]]
@@ -253,7 +243,7 @@ def combined_log_p(
 
 
 def _top_squares(products: Products) -> list[Array]:
-    """Return the squared top singular value of each of `BLOCKS`, and of both of waves."""
+    """Return the squared top singular value of each of `BLOCKS`, and of both blocks of waves."""
     wide, tall, third, waves, backward = products
     squares = {(1, 1): wide[0, :, 0] ** 2}
     for degree in (8, 16):
@@ -282,7 +272,7 @@ def _top_of_three(m: list[list[Array]]) -> Array:
     for _ in range(SQUARINGS):
         size = jnp.maximum(power[0][0] + power[1][1] + power[2][2], np.finfo(np.float32).tiny)
         rows = [[each / size for each in row] for row in power]
-        power = [[_dot(one, other) for other in rows] for one in rows]  # they are symmetric
+        power = [[_dot(one, other) for other in rows] for one in rows]  # symmetric
     trace = power[0][0] + power[1][1] + power[2][2]
     both = _dot([*itertools.chain(*power)], [*itertools.chain(*gram)])
     return jnp.where(trace > 0, both / jnp.where(trace > 0, trace, 1), 0)

@@ -1,8 +1,8 @@
-"""P-values of many pairs, each by a method that can be trusted for it.
+"""P-values of many pairs, each by a method that is reliable for it.
 
-By ``"auto"``: two numbers by ranks (`rank_tests`); a number and a category, or two categories, by
-the law of Roy's largest root where it holds; all others by permutations of ranks.  Given other
-columns, all by random signs.
+``"auto"`` tests two numbers by ranks (`rank_tests`), a pair with a category by the law of Roy's
+largest root where it holds, and all other pairs by permutations of ranks; given other columns, all
+pairs by random signs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hgr_jax.scanning.resampling import permutation_null, sign_tests
 from hgr_jax.scanning.table import Table
 
 SAMPLED = "sampled permutation"
-"""Source of p-values by permutations of a sample of the rows, of a table that is not at hand."""
+"""Source of p-values by permutations of a sample of the rows."""
 
 SOURCES = ("", "rank", "asymptotic", "permutation", "exact", "signs", SAMPLED)
 
@@ -45,9 +45,8 @@ class Significance:
 
     Attributes:
       pvalue: ``(N,)``.
-      log_of_law: logarithms of the p-values that are from a law, some of which are 0 as numbers;
-        NaN for the others.
-      source: where each p-value came from, positions in `SOURCES`.
+      log_of_law: logarithms of p-values by a law, which may underflow as numbers; NaN for others.
+      source: sources of the p-values, positions in `SOURCES`.
       null_mean, null_95: mean and 95% point of the measure for independent columns.
     """
 
@@ -71,23 +70,19 @@ class Significance:
         return np.where(np.isnan(self.log_of_law), logs, self.log_of_law)
 
     def select(self, chosen: NDArray[Any]) -> Significance:
-        """Return the tests of some of the pairs."""
+        """Select pairs."""
         return Significance(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
 
     def set_law(self, places: NDArray[Any], log_p: Floats, source: Any) -> None:
-        """Keep the logarithms of p-values of some pairs, and where these came from."""
+        """Store log p-values of some pairs, and their source."""
         self.log_of_law[places], self.pvalue[places] = log_p, np.exp(log_p)
         self.source[places] = source
 
 
 def test_pairs(
-    table: Table,
-    test: Test,
-    values: Estimates,
-    rows: Floats,
-    progress: Callable[[int], None],
+    table: Table, test: Test, values: Estimates, rows: Floats, progress: Callable[[int], None]
 ) -> tuple[Significance, Estimates]:
-    """Test pairs of some values and effective rows; return estimates of ranks too."""
+    """Test pairs, given their values and effective sample sizes; return estimates of ranks too."""
     pairs, measure = table.pairs, table.request.measure
     kernels, usable = measure.kernels, values.varies
     tests = Significance.none(len(pairs))
@@ -142,7 +137,7 @@ def test_pairs(
 
 
 def _law_holds(table: Table, kernels: Kernels, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return whether Roy's law holds for the chosen pairs, which have a category."""
+    """Return whether Roy's law holds for each of the chosen pairs, which have a category."""
     features, pairs = table.in_ranks, table.pairs[chosen]
 
     def shape_of(column: int) -> ColumnMoments:
@@ -185,7 +180,7 @@ def _permute(
 
 
 def _single_kernel(a: Array, b: Array, *, h: int, k: int, **options: Any) -> Array:
-    """Compute HGR-SK of the scan: a polynomial of one side, of its degree, and the other as is."""
+    """Compute HGR-SK of a scan: a polynomial of one side, and the other side linear."""
     return jnp.maximum(kb(a, b, h, 1, **options), kb(a, b, 1, k, **options))
 
 
@@ -198,10 +193,7 @@ def _permute_each(
     test: Test,
     progress: Callable[[int], None],
 ) -> tuple[Floats, Floats]:
-    """Test pairs by permutations of their own: of any measure, or with weights.
-
-    Returns the means and 95% points of their laws.
-    """
+    """Test pairs one by one, by permutations; return means and 95% points under independence."""
 
     def absolute(a: Array, b: Array, **options: Any) -> Array:
         assert measure.function is not None
@@ -219,7 +211,7 @@ def _permute_each(
         options: dict[str, Any] = {} if weights is None else {"weights": weights[keep]}
         statistic: Callable[..., Array] = absolute
         if measure.function is None:
-            # With one side linear and a category, all functions of the latter are linear.
+            # All functions of a category count as linear.
             single = kernels.single and (pairs[index] < features.n_numeric).all()
             statistic = _single_kernel if single else kb
             options |= {"h": features.kernel(i, kernels.h), "k": features.kernel(j, kernels.k)}

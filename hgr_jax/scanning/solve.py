@@ -1,10 +1,10 @@
 """From sums over rows to the estimates of pairs: many small problems at once.
 
-Every pair's matrix of cross moments is a block of that of two tiles of columns.  What makes its
-sides orthonormal depends on a column and on the other column's *pattern* of missing values, of
-which there are far fewer than columns: a tile is whitened once for each pattern (`WhitenedTile`).
+The cross moments of a pair are a block of the cross moments of two tiles of columns.  The whitening
+of a column depends on the other column's *pattern* of missing values, and there are far fewer
+patterns than columns: a tile is whitened once for each pattern (`WhitenedTile`).
 `PairSums` has the sums of a table, in memory or from batches; `PairSums.estimate` solves its pairs.
-Pairs whose own rows leave a basis ill conditioned are fitted on these rows alone (`refit_pair`).
+Ill-conditioned pairs are fitted on their own rows (`refit_pair`).
 """
 
 from __future__ import annotations
@@ -29,25 +29,18 @@ from hgr_jax.core.host.linalg import (
 from hgr_jax.core.host.polynomials import fit_pair
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.scanning.bases import count_distinct
-from hgr_jax.scanning.features import (
-    Estimates,
-    Features,
-    Kernels,
-    chunks,
-    groups,
-    within_range,
-)
+from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, groups, within_range
 from hgr_jax.scanning.residuals import Explained, conditioning_on, less_explained, without_explained
 from hgr_jax.scanning.sums import Batch, Block, Layout, level_features
 
 MIN_SHARED_PIVOT = {"float32": 0.05, "float64": 1e-6}
-"""Smallest pivot of a pair's bases on its rows; below, rounding would show in its estimate."""
+"""Smallest pivot of a pair's bases on its rows, below which rounding affects its estimate."""
 
 ERROR_NUMBERS = 2**20
-"""Number of values of pairs' functions that standard errors keep in memory at a time."""
+"""Number of values of pairs' functions in memory at a time, for standard errors."""
 
 ERROR_ROWS = 1024
-"""Number of rows that standard errors take at a time."""
+"""Number of rows that are computed at a time, for standard errors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,12 +49,12 @@ class WhitenedTile:
 
     Attributes:
       mean: ``(width, c, u)``, means of the features.
-      map: ``(width, width, c, u)``, whitening maps; of indicators their diagonal.
-      feature: ``(width, c)``, where a column's features stand in the matrix of cross moments.
-      pivot: ``(c, u)``, smallest pivot of the map: near 0 where it is ill conditioned.
-      supported: ``(width, c, u)``, which features vary on the rows.
+      map: ``(width, width, c, u)``, whitening maps; for indicators, their diagonals.
+      feature: ``(width, c)``, positions of a column's features among the cross moments.
+      pivot: ``(c, u)``, smallest pivot of the map, near 0 if it is ill conditioned.
+      supported: ``(width, c, u)``, mask of the features that vary on the rows.
       redundant: number of supported features that depend on the others (1 for indicators).
-      explained: share of the features that conditioning functions explain, or None.
+      explained: projections on the conditioning functions, or None.
     """
 
     mean: Floats
@@ -78,7 +71,7 @@ class WhitenedTile:
         return len(self.mean)
 
     def whitening(self, column: Integers, pattern: Integers) -> tuple[Floats, Floats]:
-        """Return means and maps, the batch last, of columns on the rows of patterns."""
+        """Return means ``(width, N)`` and maps ``(..., N)`` of columns on the rows of patterns."""
         return self.mean[:, column, pattern], self.map[..., column, pattern]
 
     def explained_by(self, column: Integers, pattern: Integers) -> Floats | None:
@@ -88,7 +81,7 @@ class WhitenedTile:
         return self.explained.orthonormal[:, :, column, pattern]
 
     def directions(self, column: Integers, pattern: Integers, limit: Integers) -> Integers:
-        """Return the number of directions that a pattern's rows support of a column's kernel."""
+        """Count the directions of columns, up to ``limit``, that the rows of patterns support."""
         used = self.supported[:, column, pattern]
         if not self.redundant:
             used = used & (np.arange(self.width)[:, None] < limit)
@@ -106,12 +99,11 @@ def whiten_numbers(
     """Whiten the functions of some numbers on the rows of each of some patterns.
 
     Args:
-      layout: of all columns.
-      moments: as `own_sums` returns them.
-      in_span: ``(d, c)``, directions that the data support.
-      explained: what conditioning functions explain.
-      fitted: whether the functions were fitted to these very rows, so that no map is ill
-        conditioned.
+      layout: layout of all columns.
+      moments: `own_sums` of the numbers.
+      in_span: ``(d, c)``, mask of the directions that the data support.
+      explained: projections on the conditioning functions, or None.
+      fitted: whether the functions were fitted to these rows; no map is then ill conditioned.
     """
     kept: Floats = np.ones(())
     if explained is not None:
@@ -125,7 +117,7 @@ def whiten_numbers(
 
 
 def by_level(layout: Layout, columns: Integers, sums: Floats) -> Floats:
-    """Return sums ``(m, ...)`` of the levels of categories by column, ``(width, c, ...)``."""
+    """Rearrange sums ``(m, ...)`` of levels by column, ``(width, c, ...)``."""
     _, _, index = layout.levels_of(columns)
     return np.concatenate([sums, np.zeros_like(sums[:1])])[index]
 
@@ -133,7 +125,7 @@ def by_level(layout: Layout, columns: Integers, sums: Floats) -> Floats:
 def whiten_levels(
     layout: Layout, columns: Integers, counts: Floats, explained: Explained | None = None
 ) -> WhitenedTile:
-    """Whiten the indicators of categories, of so many rows ``(m, u)``, on the rows of patterns."""
+    """Whiten the indicators of categories, given ``counts (m, u)`` on the rows of patterns."""
     _, _, index = layout.levels_of(columns)
     share = by_level(layout, columns, counts)
     total = share.sum(axis=0)
@@ -155,8 +147,8 @@ class Tiles(NamedTuple):
 
     Attributes:
       sides: the whitened tiles.
-      cross: cross moments, as `TileSums` has them.
-      total: ``(u, v)``, weights of the rows that two patterns share.
+      cross: cross moments, as in `TileSums`.
+      total: ``(u, v)``, sums of weights over the rows that two patterns share.
     """
 
     sides: tuple[WhitenedTile, WhitenedTile]
@@ -178,9 +170,9 @@ class Refit(NamedTuple):
     """Pairs that were fitted on their own rows.
 
     Attributes:
-      places: ``(M,)``, positions of these among the pairs that were asked for.
+      places: ``(M,)``, positions among the pairs that `PairSums.refit` was given.
       value, linear, error: ``(M,)``, as in `Estimates`.
-      degrees: ``(M, 2)``, directions of both sides.
+      degrees: ``(M, 2)``, number of directions of both sides.
       complete: ``(M, 2)``, whether a side has all directions that its values allow.
     """
 
@@ -196,10 +188,10 @@ class PairSums(abc.ABC):
     """Sums over the rows of a table, from which its pairs are estimated.
 
     Attributes:
-      layout: of the columns.
-      kernels: of the first and second column of a pair.
+      layout: layout of the columns.
+      kernels: kernels of the first and second column of a pair.
       shared: ``(u, u)``, number of rows that two patterns share.
-      well_conditioned: ``(p,)``, False for a number whose basis is ill conditioned.
+      well_conditioned: ``(p,)``, mask of the numbers whose basis is well conditioned.
     """
 
     layout: Layout
@@ -214,11 +206,11 @@ class PairSums(abc.ABC):
 
     @abc.abstractmethod
     def needs_refit(self, pairs: Integers) -> NDArray[np.bool_]:
-        """Return which ``pairs (N, 2)`` have a column whose sums say too little on any rows."""
+        """Return the mask of ``pairs (N, 2)`` with a column that is ill conditioned on all rows."""
 
     @abc.abstractmethod
     def refit(self, pairs: Integers, rows: Integers) -> Refit:
-        """Fit ``pairs (N, 2)`` of so many rows on their own rows, as many as memory allows."""
+        """Fit ``pairs (N, 2)`` on their own ``rows (N,)``, as many as memory allows."""
 
     def error_sums(self, pairs: TilePairs) -> Floats:
         """Return `error_sums` over all rows."""
@@ -234,14 +226,14 @@ class PairSums(abc.ABC):
 
         Args:
           pairs: the positions.
-          progress: called with the number of pairs that a step has done.
-          blocks: called with the positions of some pairs ``(M,)`` and their whitened cross moments
-            ``(r, s, M)``, whose sides are those of a pair in rising order of its columns.
+          progress: called with the number of pairs of a step.
+          blocks: called with the positions ``(M,)`` of some pairs and their whitened cross moments
+            ``(r, s, M)``, the sides in rising order of a pair's columns.
         """
         layout = self.layout
         estimates = Estimates.none(len(pairs))
-        of = layout.patterns[pairs]
-        estimates.rows[:] = self.shared[of[:, 0], of[:, 1]]
+        first, second = layout.patterns[pairs].T
+        estimates.rows[:] = self.shared[first, second]
         ordered, flips = ordered_pairs(layout, pairs)
         tiles = layout.tiles[ordered]
         for left_tile, right_tile in np.unique(tiles, axis=0):
@@ -251,8 +243,8 @@ class PairSums(abc.ABC):
             )
             solver.solve(estimates, chosen, ordered[chosen], flips[chosen])
             progress(len(chosen))
-        # Rows that two columns share may be unlike those of each (all the small values, say):
-        # bases that were fitted to the columns are ill conditioned there.
+        # The rows that two columns share may not represent either (all small values, say): bases
+        # that were fitted to the columns are ill conditioned there.
         ill = (estimates.pivot < MIN_SHARED_PIVOT[str(layout.dtype)]) | self.needs_refit(pairs)
         ill &= estimates.rows >= 2
         if ill.any():
@@ -266,7 +258,7 @@ class PairSums(abc.ABC):
         return estimates
 
     def _refit(self, estimates: Estimates, pairs: Integers, ill: Integers) -> None:
-        """Replace the estimates at the places ``ill`` by those of the pairs' own rows."""
+        """Replace the estimates at the places ``ill`` by refits on the pairs' own rows."""
         refit = self.refit(pairs[ill], estimates.rows[ill])
         for values in (estimates.value, estimates.linear, estimates.error):
             values[ill] = np.nan
@@ -275,7 +267,7 @@ class PairSums(abc.ABC):
         estimates.degrees[places], estimates.error[places] = refit.degrees, refit.error
         estimates.unresolved[ill] = True
         estimates.unresolved[places] = False
-        # A column is in question only while one of its pairs is estimated from its sums.
+        # A column stays ill conditioned only if one of its pairs is estimated from its sums.
         resolved = np.zeros(pairs.shape, bool)
         resolved[places] = refit.complete
         count = len(self.layout.patterns)
@@ -286,7 +278,7 @@ class PairSums(abc.ABC):
 
 
 def ordered_pairs(layout: Layout, pairs: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return ``pairs (N, 2)`` with the columns of lower tiles first, and which are turned."""
+    """Put the lower tile's column first in ``pairs (N, 2)``; return the mask of swaps too."""
     tiles = layout.tiles[pairs]
     flips = (tiles[:, 0] > tiles[:, 1]) | (
         (tiles[:, 0] == tiles[:, 1]) & (pairs[:, 0] > pairs[:, 1])
@@ -325,7 +317,7 @@ class _TileSolver:
         estimates.degrees[places] = np.where(flip[:, None], directions[:, ::-1], directions)
         estimates.pivot[places] = np.minimum(one.pivot[i, v], other.pivot[j, u])
         functions: list[tuple[PairFunctions, PairFunctions]] = []
-        # So many pairs that the arrays of a part fit in a core's cache.
+        # The arrays of a part fit in a core's cache.
         most = max(64, 2**15 // max(one.width, other.width) ** 2)
         for start in range(0, len(pairs), most):
             part = slice(start, start + most)
@@ -354,7 +346,7 @@ class _TileSolver:
     def _sizes(
         self, pairs: Integers, flip: NDArray[np.bool_]
     ) -> tuple[Integers, Integers, Integers]:
-        """Return degrees, numbers of functions, and of those that count as linear, ``(M, 2)``."""
+        """Return degrees, numbers of functions, and numbers of linear functions, ``(M, 2)``."""
         layout, kernels = self.layout, self.kernels
         degrees = [kernels.h, kernels.k] if kernels.plain else [kernels.largest] * 2
         limits = np.where(flip[:, None], degrees[::-1], degrees)
@@ -363,7 +355,7 @@ class _TileSolver:
         return limits, counts, np.where(category, layout.width, 1)
 
     def _whitened(self, a: tuple[Integers, Integers], b: tuple[Integers, Integers]) -> Floats:
-        """Return whitened cross moments ``(r, s, M)`` of columns on the other's patterns."""
+        """Return whitened cross moments ``(r, s, M)`` of columns on each other's patterns."""
         one, other = self.sides
         (i, v), (j, u) = a, b
         shared = self.total[u, v]
@@ -393,9 +385,9 @@ def refit_pairs(
     """Fit pairs on their own rows, one by one.
 
     Args:
-      features: a table that holds the pair at a place, and the positions ``(2,)`` of its columns.
-      kernels: of both sides.
-      places: of the pairs, those that the result has.
+      features: returns the features of the pair at a place, and positions ``(2,)`` of its columns.
+      kernels: kernels of both sides.
+      places: places of the pairs.
       errors: whether standard errors are computed too.
     """
     fits = [refit_pair(*features(int(place)), kernels, errors=errors) for place in places]
@@ -418,7 +410,7 @@ def refit_pair(
     rows = np.flatnonzero(features.present(i) & features.present(j))
     w = np.ones(len(rows)) if features.weights is None else features.weights[rows]
     kernel_of_each = features.kernel(i, kernels.h), features.kernel(j, kernels.k)
-    # Of values near each other among far ones, the features may have no digit left.
+    # Values near each other, beside far values, may be equal in the dtype of the features.
     columns = [features.exact_values(column)[rows] for column in pair]
     if kernels.plain:
         columns = [within_range(x[:, None])[:, 0] for x in columns]
@@ -430,7 +422,7 @@ def refit_pair(
         conditioning = conditioning_on(features.conditioning, rows, w)
         least = EXPLAINED[str(features.x.dtype)]
         f, g = (orthonormalise(side, fitted.shares, conditioning, least)[0] for side in (f, g))
-    # Those that depend on others, as one of the indicators of a category does, are 0.
+    # Functions that depend on others, such as one indicator of a category, are 0.
     degrees = [int(side.any(axis=1).sum()) for side in (f, g)]
     complete = [
         bool(is_category or degree >= min(int(count_distinct(x[:, None])[0]) - 1, kernel))
@@ -455,11 +447,11 @@ class PairFunctions:
     """The optimal functions of one side of N pairs: combinations of its column's features.
 
     Attributes:
-      column: ``(N,)``, in the tile.
+      column: ``(N,)``, positions in the tile.
       coefficients: ``(width, N)``.
       constant: ``(N,)``, subtracted.
-      conditioning: ``(1 + r, N)``, coefficients of the conditioning functions, subtracted too,
-        the constant among them; or None.
+      conditioning: ``(1 + r, N)``, coefficients of the conditioning functions, which are subtracted
+        in place of ``constant``; or None.
     """
 
     column: Integers
@@ -480,7 +472,7 @@ class PairFunctions:
 
     @staticmethod
     def joined(parts: Sequence[PairFunctions]) -> PairFunctions:
-        """Return those of all pairs, from those of parts of them."""
+        """Concatenate the functions of parts of the pairs."""
         conditioning = [part.conditioning for part in parts if part.conditioning is not None]
         return PairFunctions(
             np.concatenate([part.column for part in parts]),
@@ -490,7 +482,7 @@ class PairFunctions:
         )
 
     def take(self, places: Integers) -> PairFunctions:
-        """Return those of some of the pairs."""
+        """Select pairs."""
         coefficients = None if self.conditioning is None else self.conditioning[:, places]
         return PairFunctions(
             self.column[places], self.coefficients[:, places], self.constant[places], coefficients
@@ -500,7 +492,7 @@ class PairFunctions:
 def combination(
     tile: WhitenedTile, column: Integers, pattern: Integers, vector: Floats
 ) -> PairFunctions:
-    """Return combinations ``vector (width, N)`` of the whitened features of columns of a tile."""
+    """Return the combinations ``vector (width, N)`` of a tile's whitened features as functions."""
     mean, transform = tile.whitening(column, pattern)
     if transform.ndim == 3:
         coefficients = np.einsum("in,ijn->jn", vector, transform)
@@ -516,10 +508,10 @@ def combination(
 def error_sums(
     pairs: TilePairs, layout: Layout, batch: Batch, conditioning: Floats | None = None
 ) -> Floats:
-    """Return what some rows add to the squared standard errors of the pairs of two tiles ``(N,)``.
+    """Sum squared contributions of rows to the standard errors of pairs of two tiles, ``(N,)``.
 
-    As `hgr_jax.core.fits` has them of one pair: with f, g standardised and of correlation s, the
-    sum of ``(w psi)^2``, with ``psi = f g - s (f^2 + g^2) / 2``.
+    As in `hgr_jax.core.fits`: with standardised f and g of correlation s, the sum of ``(w psi)^2``,
+    where ``psi = f g - s (f^2 + g^2) / 2``.
     """
     sums, value, places = np.zeros(len(pairs.value)), pairs.value, pairs.patterns
     single_pattern = batch.present.shape[1] == 1
@@ -531,21 +523,21 @@ def error_sums(
         left = left_at(rows)
         right = left if twice else right_at(rows)
         z = None if conditioning is None else conditioning[:, rows]
-        there = batch.present[rows].T
+        masks = batch.present[rows].T
         for part in chunks(np.arange(len(value)), ERROR_NUMBERS // ERROR_ROWS):
             f, g = (
                 side.take(part).at(x, z)
                 for side, x in zip(pairs.functions, (left, right), strict=True)
             )
             psi = f * g - value[part, None] / 2 * (f * f + g * g)
-            psi *= there if single_pattern else there[places[0, part]] & there[places[1, part]]
+            psi *= masks if single_pattern else masks[places[0, part]] & masks[places[1, part]]
             psi *= 1 if batch.weights is None else batch.weights[rows]
             sums[part] += np.einsum("pn,pn->p", psi, psi)
     return sums
 
 
 def _features_at(columns: Integers, layout: Layout, batch: Batch) -> Block:
-    """Return what gives the features ``(width, c, rows)`` of a tile at some rows."""
+    """Return the function that computes a tile's features ``(width, c, rows)`` at rows."""
     if layout.is_number(columns):
         functions = batch.functions.take(columns)
         return lambda rows: functions(rows)[1:]
@@ -561,7 +553,7 @@ def _features_at(columns: Integers, layout: Layout, batch: Batch) -> Block:
 def error_of_pair(
     f: Floats, g: Floats, shares: Floats, counts: Integers, linear: Integers, *, single: bool
 ) -> float:
-    """Return the standard error of one pair, of orthonormal functions ``(d, n)`` at its rows."""
+    """Return the standard error of one pair from its orthonormal functions ``(d, n)``."""
     m = ((f * shares) @ g.T)[..., None]
     u, v = top_correlation_vectors(m, counts[None], linear[None], single=single)
     a, b = u[:, 0] @ f, v[:, 0] @ g

@@ -1,4 +1,4 @@
-"""The state of a scan that reads its table in parts: a plan with its sums, which add up."""
+"""`ScanState`: a plan with its sums over some rows, which can be merged and saved."""
 
 from __future__ import annotations
 
@@ -26,14 +26,7 @@ from hgr_jax.scanning.consumers import scan_first_pairs
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.scanning.pairs import PairSelection
 from hgr_jax.scanning.plan import Plan, RankMap, Repair, plan_of
-from hgr_jax.scanning.request import (
-    MEMORY,
-    Execution,
-    Request,
-    Test,
-    dtype_of_sums,
-    request_of,
-)
+from hgr_jax.scanning.request import MEMORY, Execution, Request, Test, dtype_of_sums, request_of
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.run import scan_pairs
 from hgr_jax.scanning.sums import TileSums
@@ -42,7 +35,7 @@ from hgr_jax.tables.arrow_columns import NUMBER, as_arrow, decoded, kinds_of
 from hgr_jax.tables.faults import TableError, printable
 
 BATCH = "the batch"
-"""Name, in messages, of rows that have no file."""
+"""Name in messages of rows that are from no file."""
 
 PLAN_SETTINGS = (
     *("kinds", "skipped", "notes", "numbers", "levels", "weights", "heaviest", "tested"),
@@ -58,23 +51,22 @@ ArraysByName = dict[str, NDArray[Any]]
 class ScanState:
     """Sums over the rows of a table, from which all its pairs are estimated.
 
-    A scan needs only sums over rows, and sums add up: take them where the rows are, batch by batch,
-    in processes or on machines of your own, merge them in any order, and the result is that of all
-    rows.  ``hgr_jax.scan`` of files and other sources that are read batch by batch does that in one
-    process.
+    A scan needs only sums over rows, and sums add up: update states batch by batch, in processes or
+    on machines of your own, merge them in any order, and the result is the scan of all rows.
+    ``hgr_jax.scan`` of files and other sources that are read batch by batch does so in one process.
 
         state = ScanState.prepare(sample, h=3, k=3)     # levels, bases: fixed from here on
         state = state.update(batch)                     # wherever the batch is
         state = state.merge(other)                      # of the same `prepare`
         state.result()                                  # a `Scan`
 
-    States are frozen: each of these returns a new one.  Products are taken in JAX's default dtype,
-    batch by batch, and summed in double precision: the batches in whatever order, grouped in
-    whatever way, give the same to 1e-12; other batches of the same rows differ by the rounding of
-    their products (float32: some 1e-7).
+    States are frozen: each method returns a new one.  Products are computed in JAX's default dtype,
+    batch by batch, and summed in double precision: the order and grouping of batches change results
+    by less than 1e-12, other batches of the same rows by the rounding of products (float32: some
+    1e-7).
 
     Attributes:
-      rows: number of rows that have been taken, with those of weight 0.
+      rows: number of rows so far, including rows of weight 0.
     """
 
     _plan: Plan
@@ -93,12 +85,12 @@ class ScanState:
         categories: Collection[str] = (),
         memory: int = MEMORY,
     ) -> ScanState:
-        """Prepare a state without rows, from a sample of those to come.
+        """Prepare a state without rows, from a sample of the rows to come.
 
-        The sample fixes which columns are numbers and which categories, the levels of these (in the
-        rows to come any other text is of the level ``"(other levels)"``), polynomials that are
-        orthonormal on it, and the map to ranks.  It should have some thousand rows, drawn at
-        random; it is no part of the sums.
+        The sample decides which columns are numbers or categories, the levels of categories (any
+        other text to come has the level ``"(other levels)"``), polynomials that are orthonormal on
+        the sample, and maps to ranks.  It should have some thousand rows, drawn at random; it is
+        not part of the sums.
 
         Args:
           sample: a matrix of numbers, a mapping of names to columns, or a frame that Arrow can read
@@ -154,7 +146,7 @@ class ScanState:
 
     @classmethod
     def of_survey(cls, survey: Survey, request: Request, *, exact: bool) -> ScanState:
-        """Return a state without rows, from a first pass; ``exact`` if it has seen all rows."""
+        """Make a state without rows from a survey, which is of all rows if ``exact``."""
         if not survey.counted:
             raise TableError("the table has no rows (of positive weight)")
         kernels, tested = request.measure.kernels, request.test is not None
@@ -173,12 +165,12 @@ class ScanState:
 
     @property
     def parts(self) -> tuple[Plan, BatchSums | None]:
-        """What is summed, and the sums."""
+        """The plan and the sums."""
         return self._plan, self._sums
 
     @property
     def rows(self) -> int:
-        """The number of rows that have been taken, with those of weight 0."""
+        """The number of rows so far, including rows of weight 0."""
         return 0 if self._sums is None else self._sums.seen
 
     @property
@@ -222,13 +214,13 @@ class ScanState:
 
     @property
     def well_conditioned(self) -> bool:
-        """Whether the sample was enough: the bases are near-orthonormal on the rows too."""
+        """Whether the bases, fitted to the sample, are near-orthonormal on the rows too."""
         return self._sums is None or not assess_bases(self._plan, self._sums)[1].any()
 
     def repaired(self) -> ScanState:
-        """Return a state without rows whose bases suit those of this one: take the rows again.
+        """Return a state without rows whose bases fit the rows of this one: add the rows again.
 
-        For where it is not `well_conditioned`: the rows have values far beyond those of the sample.
+        For a state that is not `well_conditioned`, as its rows lie far beyond the sample.
         """
         if self._sums is None:
             return self
@@ -243,10 +235,10 @@ class ScanState:
         key: Array | None = None,
         memory: int = MEMORY,
     ) -> Scan:
-        """Return the scan of the rows that have been taken.
+        """Return the scan of the rows so far.
 
-        Values, counts and |Pearson| are those of all rows; ``rank_correlation`` and ``spearman``
-        are of ranks by the sample.  P-values are by ranks within each column, where their law can
+        Values, counts and |Pearson| are of all rows; ``rank_correlation`` and ``spearman`` are of
+        ranks by the sample.  P-values are by ranks within each column, where their law can
         be trusted, else (``"sampled permutation"``) by permutations of up to 16,384 rows of the
         sample.  Pairs whose rows leave a basis ill conditioned have no value, and a note says so.
         `Scan.fit`, `Scan.values` and pictures are of the rows of the sample.
@@ -272,23 +264,23 @@ class ScanState:
         return self.scan_of(request)
 
     def scan_of(self, request: Request, reader: Reader | None = None) -> Scan:
-        """Return the scan of a request; ``reader`` reads rows again, if they can be."""
+        """Return the scan of a request; ``reader`` reads rows again, None if they cannot be."""
         if self._sums is None:
             raise ValueError("this state has no rows yet: update it first.")
         table = BatchTable(self._plan, self._sums, request, reader)
         return scan_pairs(table) if request.top is None else scan_first_pairs(table, request.top)
 
     def save(self, path: str | Path) -> None:
-        """Keep the state in one file (NumPy's ``.npz``, without pickle)."""
+        """Save the state in one file (NumPy's ``.npz``, without pickle)."""
         write_state(path, self)
 
     @classmethod
     def load(cls, path: str | Path) -> ScanState:
-        """Load a state that was kept by `save`.
+        """Load a state from a file of `save`.
 
         Raises:
           FileNotFoundError: if there is no such file.
-          ValueError: for a file that is none of a state.
+          ValueError: for a file that does not hold a state.
         """
         return read_state(path)[0]
 
@@ -324,7 +316,7 @@ def check_batches(request: Request, kinds: Mapping[str, str], names: Sequence[st
 
 
 def write_state(path: str | Path, state: ScanState, about: Mapping[str, Any] | None = None) -> None:
-    """Keep a state in a file, and what is said ``about`` it."""
+    """Save a state in a file, with further settings ``about`` it."""
     plan, sums = state.parts
     settings = {"seen": None if sums is None else sums.seen, "about": dict(about or {})}
     arrays = _arrays_of_plan(plan) | ({} if sums is None else _arrays_of_sums(sums))
@@ -332,11 +324,11 @@ def write_state(path: str | Path, state: ScanState, about: Mapping[str, Any] | N
 
 
 def read_state(path: str | Path) -> tuple[ScanState, dict[str, Any]]:
-    """Return a state, and what was said about it.
+    """Read a state, and the further settings ``about`` it.
 
     Raises:
       FileNotFoundError: if there is no such file.
-      ValueError: for a file that is none of a state.
+      ValueError: for a file that does not hold a state.
     """
     settings, arrays = load_archive(path, "state of a scan")
     try:
@@ -353,7 +345,7 @@ def read_state(path: str | Path) -> tuple[ScanState, dict[str, Any]]:
 
 
 def same_plan(one: Plan, other: Plan) -> bool:
-    """Return whether two plans say the same, so that their sums can be added."""
+    """Return whether two plans are equal, so that their sums add up."""
     first, second = _arrays_of_plan(one), _arrays_of_plan(other)
     return first.keys() == second.keys() and all(
         first[name].shape == second[name].shape
@@ -370,7 +362,7 @@ def _arrays_of_plan(plan: Plan) -> ArraysByName:
         "sample": list(plan.sample),
         "maps": len(plan.maps),
     }
-    plain = {n: dict(kept) if isinstance(kept, Mapping) else kept for n, kept in settings.items()}
+    plain = {n: dict(v) if isinstance(v, Mapping) else v for n, v in settings.items()}
     arrays: ArraysByName = {"plan": np.array(json.dumps(plain))}
     arrays |= {name: getattr(plan, name) for name in PLAN_ARRAYS}
     for name, basis in (("values", plan.values), ("ranks", plan.ranks)):
@@ -425,8 +417,7 @@ def _arrays_of_sums(sums: BatchSums) -> ArraysByName:
 def _sums_of_arrays(arrays: ArraysByName, seen: int) -> BatchSums:
     tiles: dict[str, dict[str, TileSums]] = {"values": {}, "ranks": {}}
     for key in arrays:
-        kind, _, rest = key.partition(":")
-        name, _, part = rest.partition(":")
+        kind, name, part = (*key.split(":"), "", "")[:3]
         if part == "cross":
             own = [f"{kind}:{name}:own{i}" for i in range(2)]
             own_moments = tuple(arrays[each] for each in own if each in arrays)
@@ -436,7 +427,7 @@ def _sums_of_arrays(arrays: ArraysByName, seen: int) -> BatchSums:
 
 
 def _check_sums(plan: Plan, sums: BatchSums) -> None:
-    """Check that the shapes of sums are those of their plan."""
+    """Check that sums have the shapes of their plan."""
     count = plan.layout().count
     for name in ("rows", "weights", "squares"):
         if getattr(sums, name).shape != (count, count):

@@ -1,4 +1,4 @@
-"""Passes over files and queries, batch by batch, and their checkpoints."""
+"""Passes over files and queries in this process, batch by batch, with checkpoints."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ from typing import Any
 import numpy as np
 
 from hgr_jax._progress import Advance, progress_bar
-from hgr_jax.scanning.passes import (
-    Executor,
-    Join,
-    Step,
-    joined_tables,
-    rows_at_once,
-)
+from hgr_jax.scanning.passes import Executor, Join, Step, joined_tables, rows_at_once
 from hgr_jax.scanning.request import CHECKPOINT_SECONDS, Request, dtype_of_sums
 from hgr_jax.scanning.state import ScanState, read_state, write_state
 from hgr_jax.scanning.survey import Survey, is_small
@@ -31,30 +25,34 @@ STATE_CHECKPOINT = "state.npz"
 
 
 class BatchExecutor(Executor):
-    """Passes over a source, and what is kept of them in a file, if any.
+    """Runs passes over a source, and saves their state if there is a checkpoint.
 
     Attributes:
-      tables: number of batches that the present pass has summed.
+      tables: number of batches that the current pass has summed.
     """
 
     @classmethod
     def of(cls, table: Any, request: Request, reading: Reading | None) -> BatchExecutor | None:
-        """Return the executor of files or a query; weights in an array become a column."""
+        """Return an executor for files or a query; an array of weights becomes a column."""
         source = table if isinstance(table, Source) else as_source(table)
         if source is None:
             return None
         if reading is not None:
             source = source.select(chosen_names(source.name, source.order, reading))
-        if source.rows is not None and not isinstance(request.weights, str | None):
+        # With new names, which a column of weights would not have, the table is gathered instead.
+        has_array = not isinstance(request.weights, str | None) and request.names is None
+        if has_array and source.rows is not None:
             weights = np.asarray(request.with_row_weights(source.rows).row_weights, np.float64)
-            # The name tells a checkpoint of other weights.
+            if (weights == 1).all():  # a gathered table would leave a constant column out
+                return cls(source, dataclasses.replace(request, weights=None))
+            # A digest in the name, so that a checkpoint with other weights is refused.
             name = f"\0weights {hashlib.sha256(weights.tobytes()).hexdigest()}"
             request = dataclasses.replace(request, weights=name)
             source = source.with_weights(name, weights)
         return cls(source, request)
 
     def __init__(self, source: Source, request: Request) -> None:
-        """Take a table and what is asked."""
+        """Prepare passes over a source."""
         self.source, self.request = source, request
         self.rows = rows_at_once(request.execution.memory, max(len(source.kinds), 1))
         self.path = request.execution.checkpoint_file(STATE_CHECKPOINT)
@@ -62,7 +60,7 @@ class BatchExecutor(Executor):
 
     @property
     def fingerprint(self) -> str:
-        """What tells this scan from another."""
+        """A digest of the source and the options, by which a checkpoint is recognised."""
         source = self.source
         words = [source.name, source.stamp, source.kinds, self.rows, str(dtype_of_sums())]
         text = json.dumps([*words, self.request.of_sums], default=str)
@@ -79,38 +77,39 @@ class BatchExecutor(Executor):
                 advance(table.num_rows)
 
     def total(self, step: Step, join: Join, kinds: Mapping[str, str], label: str) -> Any:
-        """Return what a step makes of the columns of these kinds, over all rows."""
+        """Run a step over all batches at once."""
         return step(self._batches(kinds, label), 0)
 
     def gathered(self) -> Any:
-        """Return the whole table of Arrow, None if it takes more than memory allows."""
-        kept, size = [], 0
+        """Return the whole table as an Arrow table, None if it takes too much memory."""
+        tables, size = [], 0
         for _, table in self._batches(self.source.kinds, "rows"):
             size += table.nbytes
             if size > self.request.execution.memory:
                 return None
-            kept.append(table)
-        return joined_tables(kept, self.source.kinds)
+            tables.append(table)
+        return joined_tables(tables, self.source.kinds)
 
     def surveyed(self, step: Step, kinds: Mapping[str, str], label: str) -> tuple[Survey, Any]:
-        """Return the survey of all rows, and the table of Arrow if it is no more than a sample."""
-        kept: list[Any] = []
-        rows = 0
+        """Return the survey of all rows, and the Arrow table if it is small."""
+        tables: list[Any] = []
 
-        def tables() -> Iterator[tuple[str, Any]]:
-            nonlocal kept, rows
+        def batches() -> Iterator[tuple[str, Any]]:
+            rows = 0
             for where, table in self._batches(kinds, label):
                 rows += table.num_rows
-                kept = [*kept, table] if is_small(rows) else []
+                tables.append(table)
+                if not is_small(rows):
+                    tables.clear()
                 yield where, table
 
-        return step(tables(), 0), joined_tables(kept, kinds)
+        return step(batches(), 0), joined_tables(tables, kinds)
 
     def resumed(self) -> ScanState | None:
-        """Return the state that an earlier run has kept, or None.
+        """Return the state that an earlier run saved, or None.
 
         Raises:
-          TableError: if that was of another table, or had other options.
+          TableError: if the checkpoint is of another table or of other options.
         """
         if self.path is None or not self.path.exists():
             return None
@@ -125,19 +124,19 @@ class BatchExecutor(Executor):
             )
         self.repairs, self.tables = int(about["repairs"]), int(about["tables"])
         if self.source.stamp is None:
-            # A query may give its rows in another order: which of them are summed is unknown.
+            # A query may yield its rows in another order, so its sums start anew.
             self.tables, state = 0, ScanState(state.parts[0])
         return state
 
     def keep(self, state: ScanState) -> None:
-        """Keep a state, if there is a file."""
+        """Save a state, if the request has a checkpoint."""
         if self.path is not None:
             about = {"repairs": self.repairs, "tables": self.tables}
             write_state(self.path, state, {"fingerprint": self.fingerprint, **about})
             self.saved = time.monotonic()
 
     def summed(self, state: ScanState) -> ScanState:
-        """Return the state with all rows that it does not have yet, checked and kept."""
+        """Add the batches that are not in the state yet; check and save it."""
         label = f"sums, pass {1 + self.repairs}" if self.repairs else "sums"
         with self._bar(label) as advance:
             advance(state.rows)

@@ -1,16 +1,16 @@
-"""Sums over rows of products of functions: what all estimates of pairs are made of.
+"""Sums over rows of products of functions, from which all pairs are estimated.
 
 Sums add up over batches of rows; a table in memory is one batch.  A *tile* is a set of columns of
-one kind (`Layout`).  The features of a row are made where they are used, block by block, so that
-nothing of the size of the rows times the degrees is ever in memory:
+one kind (`Layout`).  Features are computed block by block, so that no array of all rows times all
+degrees is ever in memory:
 
 * numbers: ``p_1 .. p_d`` of each column, near-orthonormal functions, 0 where it is missing;
 * categories: an indicator of each level, 0 where it is missing;
 * patterns: the weight of a row where a pattern of missing values has it, else 0.
 
-Features are NumPy's, and so are narrow products: every table has another shape, for which XLA
-would compile for longer than the arithmetic takes.  Wide products are JAX's, one small program for
-each width: it has the accelerator, and on a busy CPU its threads do not wait for each other.
+NumPy computes features and narrow products: every table has another shape, for which XLA would
+compile for longer than the arithmetic takes.  JAX computes wide products, with a small program for
+each width: it uses the accelerator, and on a busy CPU its threads do not wait for each other.
 Blocks are computed in the dtype of the data, and summed in double precision.
 """
 
@@ -38,14 +38,14 @@ class Layout:
     """Columns, numbers first and then categories, and the tiles in which products are taken.
 
     Attributes:
-      n_numeric: the number of numeric columns.
-      levels: how many levels each category has.
-      kernels: of the numbers.
-      degree: functions of a number; at least what the kernels need.
-      patterns: ``(p + q,)``, which pattern of missing values each column has.
-      count: the number of patterns.
-      tiles: ``(p + q,)``, to which tile each column belongs: numbers and categories apart.
-      dtype: of the features.
+      n_numeric: number of numeric columns.
+      levels: number of levels of each category.
+      kernels: kernels of the numbers.
+      degree: number of functions of a number; at least what the kernels need.
+      patterns: ``(p + q,)``, pattern of missing values of each column.
+      count: number of patterns.
+      tiles: ``(p + q,)``, tile of each column; no tile has both numbers and categories.
+      dtype: dtype of the features.
     """
 
     n_numeric: int
@@ -69,9 +69,9 @@ class Layout:
         *,
         degree: int | None = None,
     ) -> Layout:
-        """Assign columns to tiles, each within the budget of ``memory`` bytes."""
-        # A pair of tiles takes a matrix of (columns x degree)^2 numbers, copies of it in double
-        # precision and arrays of whitened blocks: about 40 numbers for each of its entries.
+        """Assign columns to tiles, so that a pair of tiles takes at most ``memory`` bytes."""
+        # A pair of tiles takes a matrix of (columns x degree)^2 values, copies of it in double
+        # precision and arrays of whitened blocks: about 40 values for each of its entries.
         degree = kernels.largest if degree is None else degree
         most = max(1, int(np.sqrt(memory / (40 * dtype.itemsize * degree**2))))
         numbers = np.arange(n_numeric) // most
@@ -108,9 +108,9 @@ class Layout:
         return np.unique(self.patterns[columns])
 
     def levels_of(self, columns: Integers) -> tuple[Integers, Integers, Integers]:
-        """Return column and level of every feature of some categories, and the features of each.
+        """Return column and level of each indicator of categories, and their positions by column.
 
-        ``(width, c)``, filled up with the position after the last feature.
+        Positions ``(width, c)`` are padded with the position after the last indicator.
         """
         counts = [self.levels[c - self.n_numeric] for c in columns]
         column = np.repeat(columns - self.n_numeric, counts)
@@ -124,30 +124,30 @@ class Layout:
 
 
 TILE_ROWS = 2048
-"""Rows whose features are in memory at a time."""
+"""Number of rows whose features are in memory at a time."""
 
 TILE_NUMBERS = 2**22
-"""Numbers of a block's features, with fewer rows where there are many features."""
+"""Largest number of values of a block: it has fewer rows if there are many features."""
 
 PARALLEL_NUMBERS = 2**21
-"""Numbers of features, or 32 times as many products, that are worth a thread.
+"""Number of values of features, or 32 times as many products, per thread.
 
-To wake one takes a millisecond, at times.
+To wake a thread may take a millisecond.
 """
 
 WIDE = 256
-"""Products of so many features or more on both sides are JAX's."""
+"""Smallest number of features on both sides of products that JAX computes."""
 
 PARTS = 4
-"""A wide symmetric product is made of the upper half of so many parts a side: fewer operations."""
+"""Number of parts of a side of a wide symmetric product, whose upper half alone is computed."""
 
 Block = Callable[[slice], Floats]
 
 
 def sum_in_blocks(block: Block, rows: int, width: int, *, products: int = 0) -> NDArray[np.float64]:
-    """Return the sum of ``block(part)`` over parts of the ``rows``, each with ``width`` features.
+    """Sum ``block(part)`` over parts of the ``rows``, each with ``width`` features.
 
-    ``products`` is how many products a row has, where these take longer than its features.
+    ``products`` is the number of products of a row, if these take longer than its features.
     """
     size = min(TILE_ROWS, max(128, TILE_NUMBERS // max(width, 1)))
 
@@ -190,7 +190,7 @@ def _wide_products(
     for start in range(0, rows, TILE_ROWS):
         f, g = features(slice(start, min(start + TILE_ROWS, rows)))
         shapes = len(f), len(f if g is None else g)
-        # The features of a block are made while the products of the one before it are computed.
+        # The next features are computed while JAX computes these products.
         following = _upper(padded(f)) if g is None else _full(padded(f), padded(g))
         total = total if pending is None else done(pending)
         pending = following
@@ -210,7 +210,7 @@ _full = jitted(_transposed)
 
 
 def _upper_half(f: Array) -> Array:
-    """Return ``f f^T`` on and above its diagonal, and 0 in most of what is below."""
+    """Return ``f f^T`` on and above its diagonal; most entries below are 0."""
     size = len(f) // PARTS
     rows = [
         jnp.pad(_transposed(f[i * size : (i + 1) * size], f[i * size :]), ((0, 0), (i * size, 0)))
@@ -273,7 +273,7 @@ def own_moments(
 ) -> NDArray[np.float64]:
     """Sum ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``.
 
-    With functions ``z (m, n)`` of the rows, also ``w p_a z_k``: ``(d + 1, d + 1 + m, c)``.
+    With functions ``beside (m, n)`` of the rows, also ``w p_a z_k``: ``(d + 1, d + 1 + m, c)``.
     """
 
     def block(rows: slice) -> Floats:
@@ -291,7 +291,7 @@ def own_moments(
 def pattern_moments(functions: RowFunctions, patterns: Block, count: int) -> Floats:
     """Sum ``w_u p_a p_b`` of each column over rows, ``(d + 1, d + 1, c, u)``, with p_0 = 1.
 
-    ``patterns`` of some rows are the weights ``(u, rows)`` that each of ``count`` gives them.
+    ``patterns`` returns the weights ``(u, rows)`` of rows in each of ``count`` patterns.
     """
     size, (n, columns) = functions.count + 1, functions.shape
     ends = np.cumsum(np.arange(size, -1, -1))  # of the products of each p_a with p_a, p_a+1, ...
@@ -300,10 +300,10 @@ def pattern_moments(functions: RowFunctions, patterns: Block, count: int) -> Flo
         p, weights = functions(rows), patterns(rows).T
         products = np.empty_like(p)
         moments = np.empty((ends[-1] * columns, count), p.dtype)
-        # Those of one p_a at a time, so that they are still in the cache when they are summed.
+        # The products of one p_a at a time, so that they are summed while in the cache.
         for a, out in enumerate(np.split(moments, columns * ends[:-2])):
-            some = np.multiply(p[a], p[a:], out=products[a:])
-            np.matmul(some.reshape(-1, p.shape[-1]), weights, out=out)
+            of_a = np.multiply(p[a], p[a:], out=products[a:])
+            np.matmul(of_a.reshape(-1, p.shape[-1]), weights, out=out)
         return moments
 
     sums = sum_in_blocks(block, n, ends[-1] * columns).reshape(-1, columns, count)
@@ -371,13 +371,13 @@ def _weighted(f: Floats, weights: Floats | None, rows: slice) -> Floats:
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Rows of a table, as sums are taken over them.
+    """Rows of a table, for sums.
 
     Attributes:
-      functions: of the numeric columns.
-      codes: ``(n, q)``, the level of every category, -1 where missing.
+      functions: functions of the numeric columns.
+      codes: ``(n, q)``, levels of the categories, -1 where missing.
       weights: ``(n,)`` or None.
-      present: ``(n, u)``, the rows of each pattern of missing values.
+      present: ``(n, u)``, mask of the rows of each pattern of missing values.
     """
 
     functions: RowFunctions
@@ -391,7 +391,7 @@ class Batch:
         return len(self.present)
 
     def weights_of(self, patterns: Integers) -> Block:
-        """Return weights ``(u, rows)`` of some rows in each of some patterns."""
+        """Return the function that computes weights ``(u, rows)`` of rows in each pattern."""
         present, weights, dtype = self.present, self.weights, self.functions.dtype
 
         def block(rows: slice) -> Floats:
@@ -406,10 +406,9 @@ class TileSums:
     """Sums over rows of two tiles, or of one with itself.
 
     Attributes:
-      cross: cross moments of their features, ``(features + 1, features + 1)``: the last row and
-        column are 0, for what fills up a shorter list of features.
-      own: as of `own_sums`, of the left tile in the patterns of the right one, and of the right one
-        in those of the left one; of a tile with itself, one alone.
+      cross: cross moments of their features; with categories, a last row and column of 0 follows,
+        to which padded positions of features refer.
+      own: `own_sums` of each tile on the patterns of the other; one alone for a tile with itself.
     """
 
     cross: Floats
@@ -424,10 +423,7 @@ class TileSums:
 def sums_of_tiles(
     layout: Layout, batch: Batch, tiles: Mapping[str, tuple[Integers, Integers]]
 ) -> dict[str, TileSums]:
-    """Return the sums over some rows of pairs of tiles; the same columns twice for one with itself.
-
-    The sums of a tile alone are taken once, in all patterns.
-    """
+    """Sum over the rows of a batch, for pairs of tiles, given as columns, by name."""
     own: dict[int, Floats] = {}
     sums = {}
     for name, (left, right) in tiles.items():
@@ -441,9 +437,9 @@ def sums_of_tiles(
 
 
 def own_sums(layout: Layout, batch: Batch, columns: Integers, patterns: Integers) -> Floats:
-    """Return moments of each column of a tile over the rows of each of some patterns.
+    """Sum the moments of each column of a tile over the rows of each of some patterns.
 
-    Of numbers ``(d + 1, d + 1, c, u)``; of categories the weight of each level, ``(m, u)``.
+    Moments of numbers are ``(d + 1, d + 1, c, u)``; of categories, weights of levels ``(m, u)``.
     """
     weights = batch.weights_of(patterns)
     if layout.is_number(columns):
@@ -454,7 +450,7 @@ def own_sums(layout: Layout, batch: Batch, columns: Integers, patterns: Integers
 
 
 def cross_sums(layout: Layout, batch: Batch, left: Integers, right: Integers) -> Floats:
-    """Return cross moments of the features of two tiles, as `TileSums` has them."""
+    """Sum the cross moments of the features of two tiles, as in `TileSums`."""
     functions, codes, weights = batch.functions, batch.codes, batch.weights
     if layout.is_number(right):
         own = functions.take(left)
@@ -478,19 +474,15 @@ def shared_weights(
     right: Integers,
     power: int = 1,
 ) -> Floats:
-    """Return sums of a power of the weights over the rows that two patterns share.
+    """Sum a power of the weights over the rows that each two patterns share.
 
-    Args:
-      present: ``(n, u)``, the rows of each pattern.
-      weights: ``(n,)`` or None.
-      left, right: patterns.
-      power: of the weights.
+    ``present (n, u)`` is the mask of the rows of all patterns.
     """
     powers = None if weights is None else np.asarray(weights, np.float64) ** power
 
     def block(rows: slice) -> Floats:
-        there = np.ascontiguousarray(present[rows, left].T, np.float64)
-        weighted = there if powers is None else there * powers[rows]
+        masks = np.ascontiguousarray(present[rows, left].T, np.float64)
+        weighted = masks if powers is None else masks * powers[rows]
         return weighted @ present[rows, right].astype(np.float64)
 
     return sum_in_blocks(block, len(present), len(left) + len(right))

@@ -1,8 +1,7 @@
-"""The first pass over a table that is read batch by batch: what a plan of the sums needs to know.
+"""The first pass over a table that is read batch by batch, from which the sums are planned.
 
-Counts, levels, the extremes of every column, rows in which two columns are present, and a sample.
-Which rows are in the sample depends on their positions alone, so it is the same however the table
-is cut into batches.
+A `Survey` has counts, levels, extremes, numbers of shared rows, and a sample.  The sample depends
+on the positions of rows alone, so it is the same however the table is cut into batches.
 """
 
 from __future__ import annotations
@@ -16,27 +15,27 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, Chunk
-from hgr_jax.tables.columns import MAX_LEVELS, number_as_text
+from hgr_jax.tables.columns import MAX_LEVELS, encode_numbers
 from hgr_jax.tables.faults import TableError, printable
 
 SAMPLE_ROWS = 2**16
-"""Number of rows of the sample: bases and maps to ranks are fitted to them."""
+"""Number of rows of the sample, to which bases and maps to ranks are fitted."""
 
 EXTREMES_KEPT = 64
-"""Number of largest and of smallest values that are kept: a sample has too few far outliers."""
+"""Number of largest, and of smallest, values that are kept: a sample may miss far outliers."""
 
 WEIGHTS_KEY = "\0weights"
-"""Reserved name of the weights of the rows of a sample: no column is called so."""
+"""Reserved name of the weights of a sample's rows."""
 
 
 def is_small(rows: int | None) -> bool:
-    """Return whether a table of so many rows is no more than a sample of it would be."""
+    """Return whether a table has no more rows than a sample."""
     return rows is not None and rows <= SAMPLE_ROWS
 
 
 @dataclasses.dataclass
 class Levels:
-    """The texts of a category, in the order in which they came, and the rows of each."""
+    """The distinct texts of a category, in order of appearance, and the number of rows of each."""
 
     place: dict[str, int]
     counts: NDArray[np.int64]
@@ -47,14 +46,14 @@ class Levels:
         return cls({}, np.zeros(0, np.int64))
 
     def count(self, codes: NDArray[np.integer], levels: list[str]) -> NDArray[np.intp]:
-        """Count some more rows; return their positions ``(n,)`` among all texts."""
+        """Count further rows; return their positions ``(n,)`` among all texts."""
         mapped = [self.place.setdefault(text, len(self.place)) for text in levels]
         places = np.array([*mapped, -1], np.intp)[codes]
         self._add(np.bincount(places[places >= 0], minlength=len(self.place)))
         return places
 
     def join(self, other: Levels) -> NDArray[np.intp]:
-        """Count the rows of other texts; return the position of each of these."""
+        """Add the counts of other texts; return the position of each of these."""
         place = np.array([self.place.setdefault(t, len(self.place)) for t in other.place], np.intp)
         counts = np.zeros(len(self.place), np.int64)
         counts[place] += other.counts
@@ -67,20 +66,20 @@ class Levels:
 
 
 class Survey:
-    """What is known of the rows so far.
+    """Statistics of the columns over the rows so far.
 
     Attributes:
-      kinds: of the columns by name, without that of the weights.
-      notes: on how columns and files were read, by name.
-      names: of all columns in their order, those too that are neither numbers nor text.
-      rows: number of rows, with those of weight 0.
+      kinds: kinds of the columns but the weights, by name.
+      notes: notes on how columns and files were read, by name.
+      names: names of all columns in order, including unusable columns.
+      rows: number of rows, including rows of weight 0.
       counted: number of rows of positive weight.
-      weights: their sum, that of their squares, and the largest.
-      shared: ``(c, c)``, rows in which two columns are present.
+      weights: sum of the weights, sum of their squares, and the largest.
+      shared: ``(c, c)``, number of rows in which two columns are present.
       infinite: number of infinite values of each column.
       rounded: number of integers of each column that float64 does not hold, and the first.
-      levels: of each category; None of one that has too many.
-      integers: the levels of each column of few distinct integers; None of one that has others.
+      levels: levels of each category; None for too many.
+      integers: levels of each column of few distinct integers; None for other numbers.
       lowest, highest: the extremes of each column of numbers, sorted.
     """
 
@@ -99,7 +98,7 @@ class Survey:
         """Begin with no row; numbers among ``categories`` are counted as texts.
 
         Columns of at most ``integers_up_to`` distinct integers are categories too.
-        ``first`` is the position of the first row to come, in the whole table.
+        ``first`` is the position in the table of the first row to come.
         """
         self.kinds = {name: kind for name, kind in kinds.items() if name != weights}
         self.as_text = frozenset(
@@ -127,7 +126,7 @@ class Survey:
         self._values = {name: np.zeros(0) for name in [*self.kinds, WEIGHTS_KEY]}
 
     def update(self, chunk: Chunk, where: str) -> None:
-        """Take some more rows into account."""
+        """Add rows to the statistics."""
         w = weights_of(chunk, self.weights_name, where)
         places = self.first + self.rows + np.arange(chunk.rows)
         self.rows += chunk.rows
@@ -173,22 +172,21 @@ class Survey:
         return places
 
     def _keep_extremes(self, name: str, values: Floats) -> None:
-        for extremes, sign in ((self.lowest, 1), (self.highest, -1)):
-            kept = extremes[name]
-            beyond = values[~np.isnan(values)] if len(kept) < EXTREMES_KEPT else values
-            if len(kept) >= EXTREMES_KEPT:
-                last = kept[-1] if sign == 1 else kept[0]
-                beyond = values[values < last] if sign == 1 else values[values > last]
-            if len(beyond):
-                if len(beyond) > EXTREMES_KEPT:
-                    beyond = np.partition(sign * beyond, EXTREMES_KEPT - 1)[:EXTREMES_KEPT] * sign
-                both = np.sort(np.concatenate([kept, beyond]))
-                extremes[name] = both[:EXTREMES_KEPT] if sign == 1 else both[-EXTREMES_KEPT:]
+        low, high = self.lowest[name], self.highest[name]
+        full = len(low) >= EXTREMES_KEPT
+        below = values[values < low[-1]] if full else values[~np.isnan(values)]
+        above = values[values > high[0]] if full else below
+        if len(below) > EXTREMES_KEPT:
+            below = np.partition(below, EXTREMES_KEPT - 1)[:EXTREMES_KEPT]
+        if len(above) > EXTREMES_KEPT:
+            above = np.partition(above, -EXTREMES_KEPT)[-EXTREMES_KEPT:]
+        self.lowest[name] = np.sort(np.concatenate([low, below]))[:EXTREMES_KEPT]
+        self.highest[name] = np.sort(np.concatenate([high, above]))[-EXTREMES_KEPT:]
 
     def _draw(
         self, places: NDArray[np.intp], columns: Mapping[str, Floats], weights: Floats
     ) -> None:
-        """Keep the rows of the sample: those of the smallest keys."""
+        """Draw the rows with the smallest random keys into the sample."""
         keys = random_keys(places)
         drawn = np.arange(len(keys))
         if len(self._keys) >= self.sample_rows:
@@ -202,7 +200,7 @@ class Survey:
     def _keep(
         self, keys: NDArray[np.uint64], places: NDArray[np.intp], values: Mapping[str, Floats]
     ) -> None:
-        """Keep the rows of the smallest keys, of those of the sample and of others."""
+        """Add rows to the sample, and keep those with the smallest keys."""
         whole = np.concatenate([self._keys, keys])
         kept = np.arange(len(whole))
         if len(whole) > self.sample_rows:
@@ -213,7 +211,7 @@ class Survey:
             self._values[name] = np.concatenate([self._values[name], column])[kept]
 
     def joined(self, other: Survey) -> Survey:
-        """Return what is known of these rows and of those that come after them."""
+        """Return the survey of these rows and the later rows of another survey."""
         whole = copy.copy(self)
         whole.rows, whole.counted = self.rows + other.rows, self.counted + other.counted
         heaviest = max(self.weights[2], other.weights[2])
@@ -251,14 +249,14 @@ class Survey:
         return whole
 
     def categories(self) -> dict[str, Levels | None]:
-        """Return the levels of each category; None of one that has too many."""
+        """Return the levels of each category; None for too many."""
         few = {name: levels for name, levels in self.integers.items() if levels is not None}
         return self.levels | few
 
     def sample(self) -> dict[str, NDArray[np.float64]]:
-        """Return the rows of the sample in their order: numbers, positions of texts, by name.
+        """Return the sample in the order of its rows, by name, weights under `WEIGHTS_KEY`.
 
-        And under `WEIGHTS_KEY` the weights.
+        Categories are positions of their texts.
         """
         order = np.argsort(self._places)
         sample = {name: values[order] for name, values in self._values.items()}
@@ -274,7 +272,7 @@ class Survey:
 
 
 def _joined_levels(one: Levels | None, other: Levels | None, most: int) -> Levels | None:
-    """Return the levels of both, None if there are more than ``most``."""
+    """Join levels; None if there are more than ``most``."""
     if one is None or other is None:
         return None
     joined = Levels(dict(one.place), one.counts)
@@ -283,7 +281,7 @@ def _joined_levels(one: Levels | None, other: Levels | None, most: int) -> Level
 
 
 def _added(one: tuple[int, str], other: tuple[int, str]) -> tuple[int, str]:
-    """Return the number of texts of two counts, and the first text of both."""
+    """Add up two counts of texts, each with its first text."""
     return one[0] + other[0], one[1] or other[1]
 
 
@@ -297,15 +295,11 @@ def random_keys(places: NDArray[np.intp]) -> NDArray[np.uint64]:
 
 
 def texts_of(chunk: Chunk, name: str) -> tuple[NDArray[np.integer], list[str]]:
-    """Return a column as texts: those of `Chunk`, or its numbers as texts."""
+    """Return codes and texts of a column, whose numbers are written as texts."""
     if name in chunk.texts:
         return chunk.texts[name]
-    values = chunk.numbers[name]
-    there = ~np.isnan(values)
-    distinct, codes = np.unique(values[there], return_inverse=True)
-    whole = np.full(len(values), -1)
-    whole[there] = codes
-    return whole, [number_as_text(value) for value in distinct]
+    category = encode_numbers(chunk.numbers[name])  # infinite values are NaN already
+    return category.codes, list(category.levels)
 
 
 def weights_of(chunk: Chunk, name: str | None, where: str) -> NDArray[np.float64] | None:

@@ -1,7 +1,7 @@
-"""What a scan needs of a table, wherever its rows are: the one interface of all sources.
+"""The interface of a table to a scan, wherever its rows are.
 
-`memory.MemoryTable` has all rows at hand, `batches.BatchTable` has sums over all rows and a sample
-of them.  Estimates, tests, remarks and the result are the same for both.
+`memory.MemoryTable` has all rows in memory, `batches.BatchTable` has sums over all rows, and a
+sample of the rows.  Estimates, tests, notes and the result are made in the same way for both.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from hgr_jax.tables.columns import Columns
 
 
 class Table(abc.ABC):
-    """A table as a scan reads it, and its pairs.
+    """A table and its pairs; its rows in memory are all rows, or a sample.
 
     Attributes:
-      request: what is asked.
-      columns: of the rows at hand: all, or a sample.
+      request: options of the scan.
+      columns: the rows in memory.
       positions: ``(N, 2)``, positions of the columns of each pair in the table.
-      pairs: ``(N, 2)``, the same as features count columns: numbers first.
-      features: these rows as they are computed with.
-      complete: whether the rows at hand are all rows.
+      pairs: ``(N, 2)``, positions of the columns of each pair in the features: numbers first.
+      features: the rows in memory as numeric arrays.
+      complete: whether all rows are in memory.
       rows: number of rows of the table.
-      row_weights: of the rows at hand, or None.
+      row_weights: weights of the rows in memory, or None.
       given, given_positions: the given columns, and their positions in the table.
-      kernels: of the measure.
+      kernels: kernels of the measure.
       memory: bytes that features and their products may take.
       conditioning_advice: what to do about ill-conditioned columns.
     """
@@ -55,7 +55,7 @@ class Table(abc.ABC):
     conditioning_advice: str
 
     def take_pairs(self, columns: Columns, request: Request, positions: Integers) -> None:
-        """Set the columns, the request and the pairs; a function has those of two numbers only."""
+        """Set the columns, the request and the pairs; a function takes pairs of numbers only."""
         self.columns, self.request, self.positions = columns, request, positions
         self.pairs = feature_places(columns)[positions]
         if request.measure.function is not None:
@@ -65,28 +65,28 @@ class Table(abc.ABC):
     @property
     @abc.abstractmethod
     def in_ranks(self) -> Features:
-        """The rows at hand, numbers replaced by their ranks."""
+        """The rows in memory, numbers replaced by their ranks."""
 
     @property
     @abc.abstractmethod
     def patterns(self) -> Patterns:
-        """The patterns of missing values of the rows at hand."""
+        """The patterns of missing values of the rows in memory."""
 
     @abc.abstractmethod
     def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:
-        """Estimate the pairs; say which numbers ``(p,)`` are well conditioned."""
+        """Estimate the pairs; return the mask ``(p,)`` of well-conditioned numbers too."""
 
     @abc.abstractmethod
     def rank_sums(self, degree: int) -> PairSums:
-        """Return the sums of ranks, with at least so many functions of each column."""
+        """Return the sums of ranks, with at least ``degree`` functions of each column."""
 
     @abc.abstractmethod
     def effective_rows(self) -> Floats:
-        """Return the number of equally weighted rows that each pair's are equivalent to."""
+        """Return the effective sample size of each pair."""
 
     @abc.abstractmethod
     def heaviest_rows(self) -> Floats:
-        """Return the sum of squared weights of each pair's rows, over the largest such square."""
+        """Return each pair's sum of squared weights, over the largest squared weight."""
 
     @abc.abstractmethod
     def permuted_sums(self, kernels: Kernels, *, of_values: bool) -> Any:
@@ -94,4 +94,4 @@ class Table(abc.ABC):
 
     @abc.abstractmethod
     def permuted_rows(self, *, of_values: bool) -> Features:
-        """Return the rows that permutations are of: values, or numbers replaced by their ranks."""
+        """Return the rows to permute: values, or numbers replaced by their ranks."""

@@ -1,8 +1,8 @@
-"""Columns of Arrow: what texts hold, decided from all rows, and columns as numbers or levels.
+"""Arrow columns: infer what their texts mean, and decode them into numbers or levels.
 
-What texts mean is decided in one go, or from counts that add up over batches.  The rows that Arrow
-parses in one go (plain numbers, ISO dates) are told apart by their looks, and count as their first
-text; only the others are parsed one by one, by `texts`.
+The meaning of texts is decided from all rows, by counts that add up over batches.  Texts that match
+one of a few patterns (plain numbers, ISO dates, words) are counted and parsed by Arrow, all at
+once; only the others are parsed one by one, by `texts`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Chunk:
     rounded: Mapping[str, tuple[int, str]]
 
     def take(self, rows: NDArray[np.bool_]) -> Chunk:
-        """Return the rows of a mask."""
+        """Select the rows of a mask."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         texts = {name: (codes[rows], levels) for name, (codes, levels) in self.texts.items()}
         return Chunk(int(rows.sum()), numbers, texts, self.infinite, self.rounded)
@@ -109,7 +109,7 @@ def kind_of(dtype: Any) -> str | None:
 
 
 def kinds_of(schema: Any, where: str = "the table") -> dict[str, str | None]:
-    """Return the kinds of an Arrow schema's columns by name, which must be unique."""
+    """Return the kinds of a schema's columns by name; a `TableError` for a repeated name."""
     _check_unique(schema.names, where)
     return {field.name: kind_of(field.type) for field in schema}
 
@@ -123,14 +123,14 @@ def _check_unique(names: Sequence[Any], where: str) -> None:
 
 
 def kind_of_meaning(meaning: Meaning) -> str:
-    """Return the kind of the values that texts of a meaning are parsed into."""
+    """Return the kind of the values into which texts of a meaning are parsed."""
     if meaning.form.order == "zone":
         return ZONED
     return {"dates": DATE, "true or false": BOOLEAN}.get(meaning.kind.word, NUMBER)
 
 
 def parse_columns(table: Any, meanings: Mapping[str, Meaning]) -> Any:
-    """Return a table, or batch, with the columns of text that have a meaning parsed."""
+    """Parse the columns of text of an Arrow table or batch that have a meaning."""
     if isinstance(table, arrow().RecordBatch):
         table = arrow().Table.from_batches([table])
     for place, name in enumerate(table.column_names):
@@ -142,16 +142,16 @@ def parse_columns(table: Any, meanings: Mapping[str, Meaning]) -> Any:
 
 @dataclasses.dataclass
 class TextColumn:
-    """What the texts of a column of a typed table hold; those of parts of it add up.
+    """Counts of the texts of a column of a typed table; counts of its parts add up.
 
-    A table whose columns have types holds numbers as numbers.  Texts that all are plain numbers are
-    thus a category, since someone must have turned those numbers into texts.
+    A typed table holds numbers as numbers.  Texts that all are plain numbers are thus a category:
+    someone must have turned the numbers into texts.
 
     Attributes:
-      counts: which kinds the texts are of.
-      numeric: whether all texts are plain numbers, those too that stand for a missing value.
-      missing: rows of texts that stand for a missing value; ``first_missing`` is the first of them.
-      category: whether the column has a type of categories.
+      counts: number of texts of each kind.
+      numeric: whether all texts, also those that mean a missing value, are plain numbers.
+      missing: number of texts that mean a missing value; ``first_missing`` is the first of them.
+      category: whether the column's type is a category.
     """
 
     counts: KindCounts = dataclasses.field(default_factory=KindCounts)
@@ -171,11 +171,11 @@ class TextColumn:
 
     @classmethod
     def of(cls, column: Any, first_row: int) -> TextColumn:
-        """Count the texts of an Arrow column, whose first row has this position in its table."""
+        """Count the texts of an Arrow column, whose first row has position ``first_row``."""
         if arrow().types.is_dictionary(column.type):
             return cls(category=True)
         texts = present_texts(column)
-        trimmed = arrow().compute.utf8_trim_whitespace(column)
+        trimmed = arrow().compute.utf8_trim_whitespace(_as_strings(column))
         words = trimmed.filter(arrow().compute.is_null(texts)).drop_null()
         words = words.filter(arrow().compute.not_equal(words, "")).to_pylist()
         counts = count_kinds(texts, first_row=first_row)
@@ -183,7 +183,7 @@ class TextColumn:
         return cls(counts, numeric, len(words), words[0] if words else "")
 
     def decide(self) -> tuple[Meaning | None, str]:
-        """Return what the texts mean, None of a category, and a note."""
+        """Return the meaning of the texts, None for a category, and a note."""
         if self.category:
             return None, ""
         note = ""
@@ -198,12 +198,12 @@ class TextColumn:
 
 
 def count_texts(
-    table: Any, names: Sequence[str], row: int, so_far: Mapping[str, TextColumn]
+    table: Any, names: Sequence[str], first_row: int, earlier: Mapping[str, TextColumn]
 ) -> dict[str, TextColumn]:
-    """Add columns of text of a table, whose first row has position ``row``, to earlier counts."""
-    counts = dict(so_far)
+    """Count the texts of the named columns of a table, and add them to earlier counts."""
+    counts = dict(earlier)
     for name in names:
-        of_table = TextColumn.of(table.column(table.column_names.index(name)), row)
+        of_table = TextColumn.of(table.column(name), first_row)
         counts[name] = counts[name] + of_table if name in counts else of_table
     return counts
 
@@ -211,11 +211,11 @@ def count_texts(
 def decoded(table: Any, kinds: Mapping[str, str], where: str) -> Chunk:
     """Decode the columns in ``kinds``; a `TableError` if one is absent or of another kind."""
     numbers, texts, infinite, rounded = {}, {}, {}, {}
-    names = set(table.column_names)
+    places = {name: place for place, name in enumerate(table.column_names)}
     for name, kind in kinds.items():
-        if name not in names:
+        if name not in places:
             raise TableError(f"{where} has no column {printable(name)!r}, which others have")
-        column = table.column(table.column_names.index(name))
+        column = table.column(places[name])
         check_kind(name, kind, kind_of(column.type), where)
         if kind == TEXT:
             texts[name] = _decode_texts(column)
@@ -261,7 +261,7 @@ def _decode_numbers(column: Any, kind: str) -> NDArray[np.float64]:
 
 
 def _find_rounded(column: Any, values: NDArray[np.float64]) -> tuple[int, str] | None:
-    """Return how many integers of a column float64 does not hold exactly, and the first of them."""
+    """Count the integers of a column that float64 does not hold exactly; return the first too."""
     pa = arrow()
     large = np.abs(values) >= 2.0**53
     if not pa.types.is_integer(column.type) or not large.any():
@@ -291,7 +291,7 @@ def _decode_texts(column: Any) -> tuple[NDArray[np.integer], list[str]]:
 
 
 def as_arrow(table: Any) -> Any:
-    """Return a matrix, a mapping of names to columns, or a data frame as an Arrow table."""
+    """Convert a matrix, a mapping of names to columns, or a data frame into an Arrow table."""
     pa = arrow()
     try:
         if isinstance(table, pa.Table):
@@ -320,11 +320,12 @@ def as_arrow(table: Any) -> Any:
 _WHOLE_NUMBERS = r"^[-+]?[0-9]+([eE][-+]?[0-9]+)?$"
 
 LEVELS_SAMPLE, FEW_LEVELS = 1000, 100
-"""Texts have few levels if so many of them have no more."""
+"""Number of first texts that are looked at, and their largest number of distinct texts, where
+texts count as having few levels."""
 
 _ISO_DATES = f"^{ISO_DATE}$"
 
-_WORDS = "^[^0-9]*$"
+_WORDS = r"^\PN*$"  # without digits of any script, as Python reads them all
 
 _LOOKS = (
     _WHOLE_NUMBERS,
@@ -334,38 +335,42 @@ _LOOKS = (
     r"^[-+]?([0-9]+,[0-9]*|,[0-9]+)([eE][-+]?[0-9]+)?$",
     _ISO_DATES,
     _WORDS,
-    r"^[A-Za-z]+[-_0-9]|([A-Za-z][^A-Za-z]*){12}",
+    r"^[A-Za-z]+[-_0-9]|([A-Za-z][^A-Za-z]*){13}",
 )
-"""Looks of texts.  Texts that match one of these, and none before it, are read alike by each kind:
-whole numbers, numbers whose mark may separate thousands, other numbers, ISO dates, words, codes."""
+"""Patterns of texts: whole numbers, numbers whose mark may separate thousands, other numbers, ISO
+dates, words, codes.  Of all texts whose first match is one pattern, a kind reads all or none."""
 
 _PLAIN = {
     point: rf"^[-+]?([0-9]+[{point}]?[0-9]*|[{point}][0-9]+)([eE][-+]?[0-9]+)?$" for point in ".,"
 }
 """Plain numbers, by their decimal point."""
 
+_NOT_FINITE = ("inf", "infinity", "nan")
+
 _WORDS_READ = sorted(
-    {"true", "false", *(sign + word for sign in ("", "+", "-") for word in ("inf", "infinity"))}
-    | DASHES
+    {"true", "false", *(sign + word for sign in ("", "+", "-") for word in _NOT_FINITE)} | DASHES
 )
-"""Texts without digits that some kind reads, or that count as missing."""
+"""Texts without digits that are values of some kind, or count as missing."""
 
 
 def present_texts(column: Any, also_missing: Collection[str] = ()) -> Any:
     """Return trimmed texts, null where missing; ``also_missing`` are in lower case."""
     compute = arrow().compute
-    trim = compute.utf8_trim_whitespace(column)
+    trim = compute.utf8_trim_whitespace(_as_strings(column))
     missing_texts = arrow().array(sorted(MISSING.union(also_missing)))
     return compute.if_else(compute.is_in(compute.utf8_lower(trim), missing_texts), None, trim)
 
 
+def _as_strings(column: Any) -> Any:
+    """Cast nulls and string views, which Arrow's functions of texts do not take, to strings."""
+    plain = (arrow().string(), arrow().large_string())
+    return column if column.type in plain else column.cast(arrow().large_string())
+
+
 def parse_present(
-    present: Any,
-    point: str | None,
-    form: Form | None,
-    where: Callable[[int], str],
+    present: Any, point: str | None, form: Form | None, where: Callable[[int], str]
 ) -> Inferred:
-    """Parse a whole column of `present_texts`; arguments as of `texts.infer`."""
+    """Parse a column of `present_texts`; arguments as of `texts.infer`."""
     if form is not None:
         point = form.point or "."
     values = _cast_numbers(present) if point != "," else None
@@ -388,72 +393,72 @@ def parse_present(
 def count_kinds(
     present: Any, kinds: Sequence[Any] = KindCounts.kinds, first_row: int = 0
 ) -> KindCounts:
-    """Count which rows of `present_texts` each kind reads; ``first_row`` is their first."""
+    """Count the `present_texts` of each kind; the first has position ``first_row``."""
     counts, compute = KindCounts(kinds), arrow().compute
     rows = first_row + np.flatnonzero(compute.is_valid(present).to_numpy(zero_copy_only=False))
     texts = present.drop_null()
     for look in () if _have_few_levels(texts) else _LOOKS:
         if not len(texts):
             break
-        alike = compute.match_substring_regex(texts, look)
+        mask = compute.match_substring_regex(texts, look)
         if look == _WORDS:
-            alike = compute.and_not(alike, compute.is_in(compute.utf8_lower(texts), _words_read()))
-        matches = alike.to_numpy(zero_copy_only=False)
-        if not matches.any() or (look == _ISO_DATES and _cast_dates(texts.filter(alike)) is None):
+            mask = compute.and_not(mask, compute.is_in(compute.utf8_lower(texts), _words_read()))
+        matches = mask.to_numpy(zero_copy_only=False)
+        if not matches.any() or (look == _ISO_DATES and _cast_dates(texts.filter(mask)) is None):
             continue
         first = int(np.argmax(matches))
         counts.add([texts[first].as_py()], [int(matches.sum())], [int(rows[first])])
         if look == _WHOLE_NUMBERS:
             long = compute.greater(compute.utf8_length(texts), MAX_EXACT_DIGITS)
-            places = np.flatnonzero(compute.and_(alike, long).to_numpy(zero_copy_only=False))
+            places = np.flatnonzero(compute.and_(mask, long).to_numpy(zero_copy_only=False))
             integers = texts.take(arrow().array(places)).to_pylist()
             counts.count_lost(integers, [1] * len(places), rows[places].tolist())
-        rows, texts = rows[~matches], texts.filter(compute.invert(alike))
+        rows, texts = rows[~matches], texts.filter(compute.invert(mask))
     codes, levels = _encode(texts)
     first_places = np.zeros(len(levels), np.intp)
     first_places[codes[::-1]] = np.arange(len(codes))[::-1]
-    of_levels = levels, np.bincount(codes).tolist(), rows[first_places].tolist()
-    counts.add(*of_levels)
-    counts.count_lost(*of_levels)
+    level_rows = np.bincount(codes).tolist(), rows[first_places].tolist()
+    counts.add(levels, *level_rows)
+    counts.count_lost(levels, *level_rows)
     return counts
 
 
 def _have_few_levels(texts: Any) -> bool:
-    """Return whether texts repeat so often that their levels are quicker to look at."""
+    """Return whether texts repeat so often that it is quicker to parse their levels."""
     return len(texts) > LEVELS_SAMPLE and len(texts.slice(0, LEVELS_SAMPLE).unique()) <= FEW_LEVELS
 
 
 def parse_as(present: Any, meaning: Meaning) -> NDArray[Any]:
-    """Return the values of `present_texts` of a meaning, missing where they are of another."""
+    """Parse `present_texts` by a meaning; texts of another kind become missing."""
     compute, kind = arrow().compute, meaning.kind
-    quick: Any = None
+    cast: Any = None
     if kind.point:
-        if kind.point == "." and (quick := _cast_numbers(present)) is not None:
-            return quick
+        if kind.point == "." and (cast := _cast_numbers(present)) is not None:
+            return cast
         is_plain = compute.match_substring_regex(present, _PLAIN[kind.point])
         plain = compute.replace_substring(present, ",", ".") if kind.point == "," else present
-        quick = _cast_numbers(compute.if_else(is_plain, plain, None))
+        cast = _cast_numbers(compute.if_else(is_plain, plain, None))
     elif kind.order == "iso":
         is_plain = compute.match_substring_regex(present, _ISO_DATES)
-        quick = _cast_dates(compute.if_else(is_plain, present, None))
-    if quick is None:
+        cast = _cast_dates(compute.if_else(is_plain, present, None))
+    if cast is None:
         codes, levels = _encode(present)
         values = meaning.parse([*levels, ""] if present.null_count else levels)
         return values[codes]
-    rest = np.flatnonzero(~is_plain.fill_null(True).to_numpy(zero_copy_only=False))
-    if not len(rest):
-        return np.asarray(quick)
-    codes, levels = _encode(present.take(arrow().array(rest)))
+    others = np.flatnonzero(~is_plain.fill_null(True).to_numpy(zero_copy_only=False))
+    if not len(others):
+        return np.asarray(cast)
+    codes, levels = _encode(present.take(arrow().array(others)))
     values = meaning.parse(levels)
-    whole = quick.astype(np.promote_types(quick.dtype, values.dtype))
-    whole[rest] = values[codes]
+    whole = cast.astype(np.promote_types(cast.dtype, values.dtype))
+    whole[others] = values[codes]
     return np.asarray(whole)
 
 
 def decide_columns(
     counts: Mapping[str, KindCounts], where: Callable[[int], str], point: str | None = None
 ) -> dict[str, Meaning | None]:
-    """Return what the columns of a file mean, which have one decimal point; None of texts."""
+    """Decide the meanings of a file's columns, which share a decimal point; None for plain text."""
     meanings = {name: column.decide(where, point=point) for name, column in counts.items()}
     if any(meaning and meaning.form.point == "," for meaning in meanings.values()):
         for name, meaning in meanings.items():
@@ -465,7 +470,7 @@ def decide_columns(
 def as_arrow_values(
     present: Any, meaning: Meaning | None, missing_numbers: Sequence[float] = ()
 ) -> Any:
-    """Return `present_texts` as an Arrow array of their meaning; ``missing_numbers`` as missing."""
+    """Parse `present_texts` into an Arrow array; ``missing_numbers`` become missing."""
     pa = arrow()
     if meaning is None:
         return present.combine_chunks() if isinstance(present, pa.ChunkedArray) else present
@@ -501,7 +506,7 @@ def _point_of(present: Any) -> str:
 
 
 def _cast_numbers(present: Any) -> NDArray[np.float64] | None:
-    """Return texts as numbers, None if any text is not a number."""
+    """Cast texts to numbers; None if any text is not a number."""
     try:
         numbers = arrow().compute.cast(present, arrow().float64())
     except arrow().ArrowInvalid:
@@ -510,7 +515,7 @@ def _cast_numbers(present: Any) -> NDArray[np.float64] | None:
 
 
 def _cast_dates(present: Any) -> NDArray[Any] | None:
-    """Return ISO dates, None if a day or time does not exist."""
+    """Cast texts to dates; None if a day or time does not exist."""
     try:
         dates = arrow().compute.cast(present, arrow().timestamp("us"))
     except arrow().ArrowInvalid:
@@ -519,7 +524,7 @@ def _cast_dates(present: Any) -> NDArray[Any] | None:
 
 
 def _integers_of(present: Any) -> Callable[[NDArray[np.intp]], list[int | None]]:
-    """Return the function that `lost_digits_note` asks for the integers of rows."""
+    """Return the function of rows that `lost_digits_note` takes as ``exact``."""
 
     def integers(rows: NDArray[np.intp]) -> list[int | None]:
         return [as_integer(text) for text in present.take(arrow().array(rows)).to_pylist()]

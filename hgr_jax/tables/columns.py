@@ -1,7 +1,7 @@
 """Parse columns of any kind (arrays, objects, frames) into numbers, dates and categories.
 
-First one column, and the only encoder of categories; then all columns of a table.  Data frames are
-read through narwhals.  A column that cannot be used is left out with a reason, not an error.
+The only encoder of categories.  Data frames are read through narwhals.  A column that cannot be
+used is left out with a reason, not an error.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from hgr_jax.tables.texts import MISSING, Form, infer, is_number, lost_digits_no
 
 @dataclasses.dataclass(frozen=True)
 class Category:
-    """A category: codes ``(n,)``, -1 where missing, and the levels that they number.
+    """A category: codes ``(n,)``, positions in ``levels``, -1 where missing.
 
-    ``pooled`` are the rare levels for which the last level stands, if any.
+    ``pooled`` are the rare levels, if any, that the last level replaces.
     """
 
     codes: NDArray[np.integer]
@@ -46,12 +46,12 @@ class Frame:
     """A file that was read whole.
 
     Attributes:
-      source: the name of the file.
+      source: name of the file.
       columns: arrays ``(n,)`` by name, in order: float64, NaN where missing (booleans are 0 and 1);
         ``datetime64``, NaT where missing; or texts, empty where missing.
       notes: notes on columns by name, and on the file by its name.
-      skipped: what columns hold that are neither numbers nor text, by name.
-      forms: how columns of numbers and of dates are written, by name.
+      skipped: content of the columns that are neither numbers nor text, by name.
+      forms: forms of the columns of numbers and of dates, by name.
     """
 
     source: str
@@ -106,16 +106,16 @@ class Frame:
 
 
 def object_array(values: Sequence[Any]) -> NDArray[Any]:
-    """Return values as an array of objects, of whatever types and lengths they are."""
+    """Return values of any types and lengths as an array of objects."""
     return np.array([*values, None], dtype=object)[:-1]
 
 
 def encode_texts(
     texts: Sequence[Any] | NDArray[Any], missing: NDArray[np.bool_] | None = None
 ) -> Category:
-    """Return a category of the texts of the present values, with sorted levels.
+    """Encode the present values as a category, with sorted levels.
 
-    ``missing (n,)`` says which of the n rows the values leave out; None if there is none.
+    ``missing (n,)`` is the mask of the rows without a value; None if there are none.
     """
     # The extra empty text makes this an array of texts even without values.
     levels, codes = np.unique(np.array([*map(str, texts), ""])[:-1], return_inverse=True)
@@ -123,14 +123,14 @@ def encode_texts(
 
 
 def encode_numbers(array: NDArray[Any]) -> Category:
-    """Return a category of the distinct numbers of a column; infinite values are missing."""
+    """Encode the distinct numbers of a column as a category; infinite values are missing."""
     missing = ~np.isfinite(array)
     levels, codes = np.unique(array[~missing], return_inverse=True)
     return _category([number_as_text(level) for level in levels], codes, missing)
 
 
-def encode_known(texts: NDArray[Any], levels: Sequence[str]) -> NDArray[np.intp]:
-    """Return the codes of texts under given levels, -1 for any other text."""
+def encode_by_levels(texts: NDArray[Any], levels: Sequence[str]) -> NDArray[np.intp]:
+    """Encode texts by given levels, -1 for any other text."""
     position = {level: i for i, level in enumerate(levels)}
     return np.array([position.get(text, -1) for text in texts.tolist()], np.intp)
 
@@ -167,32 +167,32 @@ class ParsedColumn(NamedTuple):
     form: Form | None = None
 
 
-def unique_names(given: Sequence[str]) -> list[str]:
+def unique_names(names: Sequence[str]) -> list[str]:
     """Return unique names: unnamed columns get their position, repeated names a number.
 
-    A new name is never one of those given.
+    A new name is never one of ``names``.
 
     Example:
       >>> from hgr_jax.tables.columns import unique_names
       >>> unique_names(["x", "", "x"])
       ['x', 'column 2', 'x (2)']
     """
-    taken = set(given)
-    names: dict[str, None] = {}
-    for position, given_name in enumerate(given, 1):
-        name = given_name or f"column {position}"
+    taken = set(names)
+    result: dict[str, None] = {}
+    for position, old_name in enumerate(names, 1):
+        name = old_name or f"column {position}"
         unique, number = name, 2
-        while unique in names or (unique != given_name and unique in taken):
+        while unique in result or (unique != old_name and unique in taken):
             unique, number = f"{name} ({number})", number + 1
-        names[unique] = None
-    return list(names)
+        result[unique] = None
+    return list(result)
 
 
-def name_columns(given: Sequence[Any]) -> tuple[list[str], dict[str, str]]:
+def name_columns(old_names: Sequence[Any]) -> tuple[list[str], dict[str, str]]:
     """Return `unique_names`, and a note on each new name."""
-    given = [str(name) for name in given]
-    names, notes = unique_names(given), {}
-    for name, unique in zip(given, names, strict=True):
+    old_names = [str(name) for name in old_names]
+    names, notes = unique_names(old_names), {}
+    for name, unique in zip(old_names, names, strict=True):
         if unique != name:
             notes[unique] = f"another column is called {name!r} too" if name else "it has no name"
     return names, notes
@@ -204,7 +204,7 @@ def add_note(notes: dict[str, str], name: str, note: str) -> None:
 
 
 def _unmasked(table: Any) -> Any:
-    """Return a matrix with masked entries missing, and of a dtype that NumPy has."""
+    """Return a matrix of a NumPy dtype, with masked entries missing."""
     if isinstance(table, np.ma.MaskedArray):
         if table.dtype.kind in "fiub":
             return np.ma.filled(table.astype(np.float64), np.nan)
@@ -217,7 +217,7 @@ def _unmasked(table: Any) -> Any:
 
 
 def _from_values(name: Any, values: Any) -> NDArray[Any]:
-    """Return a column of a mapping as an array; of objects if NumPy would make texts of them."""
+    """Return a column of a mapping as an array, of objects where NumPy would convert to text."""
     if isinstance(values, np.ma.MaskedArray):
         return np.asarray(_unmasked(values))
     try:
@@ -236,8 +236,8 @@ class Parsing:
     """How to parse texts.
 
     Attributes:
-      point, form, where: as in `infer`.
-      also_missing: further missing texts, in lower case.
+      point, form, where: arguments of `infer`.
+      also_missing: further texts that mean a missing value, in lower case.
       numbers_in_text: whether texts that all are plain numbers become numbers, not levels.
     """
 
@@ -251,8 +251,8 @@ class Parsing:
 def parse_column(column: Any, parsing: Parsing | None = None) -> ParsedColumn:
     """Parse a column ``(n,)`` into numbers, booleans, dates, durations or levels.
 
-    `infer` parses texts.  Texts that all are plain numbers become levels, since someone must have
-    turned those numbers into texts.
+    `infer` parses texts.  Texts that all are plain numbers become levels: someone must have turned
+    the numbers into texts.
     """
     if isinstance(column, Unusable | Category):
         return ParsedColumn(column)
@@ -315,7 +315,7 @@ def _parse_objects(array: NDArray[Any], parsing: Parsing) -> ParsedColumn:
 
 
 def _parse_texts(present: list[Any], missing: NDArray[np.bool_], parsing: Parsing) -> ParsedColumn:
-    """Parse the present values of a column, texts among which there may be numbers."""
+    """Parse the present values of a column: texts, and perhaps numbers."""
     missing_texts = MISSING.union(parsing.also_missing)
     position: dict[Any, int] = {}
     codes = np.array([position.setdefault(value, len(position)) for value in present], np.intp)
@@ -352,7 +352,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _numbers_of_objects(values: list[Any]) -> NDArray[Any] | None:
-    """Return an array of numbers, booleans, dates or durations; None for mixed or other values."""
+    """Convert objects to numbers, booleans, dates or durations; None if they are mixed or other."""
     if not values:
         return None
     if all(isinstance(v, bool | np.bool_) for v in values):
@@ -379,7 +379,7 @@ def _as_float(value: Any) -> float:
 
 
 def as_frame(table: Any) -> tuple[Any, list[str]]:
-    """Return a narwhals frame, and the names of its columns, which may repeat."""
+    """Wrap a data frame in narwhals; return the names of its columns too, which may repeat."""
     narwhals = require("narwhals.stable.v2", "table")
     dependencies = narwhals.dependencies
     if dependencies.is_pandas_like_dataframe(table) and not table.columns.is_unique:
@@ -399,7 +399,7 @@ def as_frame(table: Any) -> tuple[Any, list[str]]:
 
 
 def from_frame(frame: Any, position: int) -> Any:
-    """Return a column of a data frame as a NumPy array, a category, or why it is unusable."""
+    """Convert a column of a data frame to a NumPy array, a `Category` or an `Unusable`."""
     narwhals = require("narwhals.stable.v2", "table")
     series = frame[:, position]
     dtype = series.dtype
@@ -434,7 +434,7 @@ def _floats(narwhals: Any, series: Any) -> NDArray[np.float64]:
 
 
 def _as_moments(values: NDArray[np.float64], dtype: str) -> NDArray[Any]:
-    """Return microseconds as dates or durations, NaT where NaN."""
+    """Convert microseconds to dates or durations, NaT where NaN."""
     present = np.isfinite(values)
     moments = np.where(present, values, 0).astype(np.int64).astype(dtype)
     moments[~present] = np.timedelta64("NaT") if dtype[0] == "m" else np.datetime64("NaT")
@@ -442,7 +442,7 @@ def _as_moments(values: NDArray[np.float64], dtype: str) -> NDArray[Any]:
 
 
 def count_integers(column: NDArray[Any]) -> float:
-    """Return how many distinct integers a column has; infinity if other numbers are present."""
+    """Count the distinct integers of a column; infinity if it has other numbers."""
     present = column[np.isfinite(column)]
     return len(np.unique(present)) if np.array_equal(present, np.floor(present)) else np.inf
 
@@ -477,10 +477,10 @@ class Columns:
       number_positions: ``(p,)``, positions in ``names``.
       categories: the columns at ``category_positions``.
       category_positions: ``(q,)``, positions in ``names``.
-      skipped: the reason why a column is left out, by name.
+      skipped: the reasons why columns are left out, by name.
       notes: notes on columns that are used with a change, by name.
       frame: the narwhals frame of the table, or None.
-      dates: the first date of a column of dates, in seconds since 1970 (UTC), by name.
+      dates: the first dates of columns of dates, in seconds since 1970 (UTC), by name.
     """
 
     names: tuple[str, ...]
@@ -518,8 +518,8 @@ def as_columns(
         frame that narwhals knows (pandas, polars, pyarrow, ...).
       names: names of the columns of an array; default ``x0, x1, ...``.
       categories: names of numeric columns that become categories.
-      integers_up_to: columns of at most so many distinct integers become categories too.
-      notes: on how columns of a data frame were read, by name.
+      integers_up_to: largest number of distinct integers of columns that become categories too.
+      notes: notes on how columns of a data frame were read, by name.
 
     Raises:
       TypeError: if ``table`` is not a table, or ``names`` or ``categories`` is a string.
@@ -596,7 +596,7 @@ def _check_rows(names: list[str], columns: list[NDArray[Any]]) -> None:
 
 
 def _columns_of_matrix(names: Sequence[str], table: Any, notes: dict[str, str]) -> Columns:
-    """Return the columns of a floating matrix, without a copy unless some are left out."""
+    """Return the columns of a floating matrix, copied only if one is left out."""
     host = np.asarray(table)
     skipped: dict[str, str] = {}
     low, high = host.min(axis=0), host.max(axis=0)
@@ -618,7 +618,7 @@ def _columns_of_matrix(names: Sequence[str], table: Any, notes: dict[str, str]) 
 
 
 class _Builder:
-    """Parses columns one by one, and collects them into `Columns`."""
+    """Parses columns one by one, and collects them in `Columns`."""
 
     def __init__(self, integers_up_to: int) -> None:
         self.integers_up_to = integers_up_to
@@ -629,7 +629,7 @@ class _Builder:
         self.dates: dict[str, float] = {}
 
     def add(self, name: str, column: Any, *, as_category: bool) -> None:
-        """Parse and add a column, or the reason why it is unusable."""
+        """Parse a column, and add it or the reason why it is unusable."""
         column, note, _ = parse_column(column)
         if isinstance(column, Unusable):
             self.skipped[name] = column.reason
@@ -643,13 +643,13 @@ class _Builder:
 
     def _add_parsed(self, name: str, column: NDArray[Any] | Category, *, as_category: bool) -> None:
         if isinstance(column, np.ndarray):
-            flags = holds_booleans(column) or column.dtype.kind in "mM"
+            no_integers = holds_booleans(column) or column.dtype.kind in "mM"
             if column.dtype.kind == "M" and not np.isnat(column).all():
                 first = column[~np.isnat(column)].min()
                 self.dates[name] = float(first.astype("M8[s]").astype(np.int64))
             column = as_numbers_in_days(column)
-            few = not flags and 0 < self.integers_up_to >= count_integers(column)
-            if not (as_category or few):
+            few_integers = not no_integers and 0 < self.integers_up_to >= count_integers(column)
+            if not (as_category or few_integers):
                 self._add_numbers(name, column.astype(np.float64))
                 return
             column = encode_numbers(column)
@@ -672,16 +672,15 @@ class _Builder:
         if isinstance(pooled.kept, str):
             self._skip(name, pooled.kept)
             return
-        kept, rare = pooled.kept, pooled.rare
-        new = np.full(len(counts) + 1, -1, np.int32)
-        new[kept] = np.arange(len(kept))
-        levels = [column.levels[i] for i in kept]
-        new[rare] = len(kept)
+        common, rare = pooled.kept, pooled.rare
+        new_codes = np.full(len(counts) + 1, -1, np.int32)
+        new_codes[common], new_codes[rare] = np.arange(len(common)), len(common)
+        levels = [column.levels[i] for i in common]
         if len(rare):
             levels.append(OTHER)
             add_note(self.notes, name, pooled.remark)
-        names = tuple(column.levels[i] for i in rare)
-        self.categories[name] = Category(new[column.codes], tuple(levels), names)
+        rare_levels = tuple(column.levels[i] for i in rare)
+        self.categories[name] = Category(new_codes[column.codes], tuple(levels), rare_levels)
 
     def _skip(self, name: str, reason: str) -> None:
         self.skipped[name] = reason
@@ -707,10 +706,10 @@ class _Builder:
 
 
 class PooledLevels(NamedTuple):
-    """Which levels of a category are pooled.
+    """The levels of a category that stay, and those that are pooled.
 
     Attributes:
-      kept: positions of the levels that are kept, or why the column is left out.
+      kept: positions of the levels that stay, or the reason why the column is left out.
       rare: positions of the levels that are pooled into one: none, or at least two.
       remark: a note on the pooled levels.
     """
@@ -721,10 +720,10 @@ class PooledLevels(NamedTuple):
 
 
 def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
-    """Return which levels of a category are pooled, from the number of rows of each.
+    """Pool the rare levels of a category, given the number of rows of each level.
 
-    A level is rare below `MIN_LEVEL_ROWS` rows or `MIN_LEVEL_SHARE` of those present.  The column
-    is left out if rare levels hold more than `MAX_POOLED_SHARE` of the rows.
+    A level is rare below `MIN_LEVEL_ROWS` rows or `MIN_LEVEL_SHARE` of the present rows.  The
+    column is left out if rare levels hold more than `MAX_POOLED_SHARE` of the rows.
     """
     none = np.zeros(0, np.intp)
     present, distinct = counts.sum(), np.count_nonzero(counts)
@@ -746,7 +745,7 @@ def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
 
 
 def constant_reason(value: float | str) -> str:
-    """Return why a constant column is left out; ``value`` is NaN if every value is missing."""
+    """Say why a constant column is left out; ``value`` is NaN if every value is missing."""
     if isinstance(value, str):
         return f"every value that is present is {value!r}"
     return "no value is present" if np.isnan(value) else f"every value that is present is {value:g}"

@@ -1,7 +1,7 @@
-"""CSV files that are read block by block; what their columns hold is decided from all rows.
+"""Read CSV files block by block; the meaning of a column is decided from all rows.
 
-The files of a folder are one table.  Names, cells, kinds and notes are those of `files`, which
-reads a file whole.
+The files of a folder are one table.  Names, values and notes are the same as those of `files`,
+which reads a file whole.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hgr_jax.tables.texts import KindCounts, Meaning
 
 @dataclasses.dataclass(frozen=True)
 class _Header:
-    """The first line of a file: its cells, and the names and notes that they lead to."""
+    """The header of a file: its cells, names and notes, and the byte at which rows ``start``."""
 
     cells: list[str]
     names: list[str]
@@ -44,7 +44,7 @@ class _Header:
 
     @classmethod
     def of(cls, body: bytes, shown: str, reading: Reading) -> _Header:
-        """Read the header of a file that begins with ``body``; rows begin at byte `start`."""
+        """Read the header of a file that begins with ``body``."""
         begin, end, cells, delimiter = read_header(body, shown, reading.point)
         names, notes, is_header = header_names(cells, reading)
         return cls(cells, names, notes, is_header, delimiter, end if is_header else begin)
@@ -55,13 +55,13 @@ class CsvFile:
     """A CSV file after a first pass over it.
 
     Attributes:
-      path: of the file.
+      path: path of the file.
       reading: how it is read.
-      encoding: as Python calls it.
-      names: of its columns.
+      encoding: encoding, as Python calls it.
+      names: names of its columns.
       notes: notes on columns by name, and on the file by its name.
       block_ends: number of rows up to the end of each block.
-      counts: which kinds the texts of each column are of.
+      counts: number of texts of each kind, by column.
     """
 
     path: Path
@@ -74,7 +74,7 @@ class CsvFile:
 
     @classmethod
     def of(cls, path: Path, reading: Reading, first_row: int) -> CsvFile:
-        """Read a file, whose first row has this position in its table."""
+        """Read a file; ``first_row`` is the position of its first row in the table."""
         with arrow().input_stream(str(path), compression="detect") as stream:
             start = stream.read(2**16)
         file = cls(path, reading, encoding_of(start) or "utf-8")
@@ -110,9 +110,10 @@ class CsvFile:
             names = (header.cells, header.delimiter)
             yield header, read_rows(body, start, self.shown, names, line)
         if header is None:
-            _Header.of(b"", self.shown, self.reading)  # which says that the file is empty
+            _Header.of(b"", self.shown, self.reading)  # raises: the file is empty
 
     def _surveyed(self, first_row: int) -> CsvFile:
+        """Read all blocks, and count the kinds of their texts."""
         header = None
         counts: dict[str, KindCounts] = {}
         is_value = np.zeros(0, bool)
@@ -138,7 +139,7 @@ class CsvFile:
         )
 
     def line(self, row: int) -> int:
-        """Return the line of the file in which a row ends."""
+        """Return the line of the file on which a row ends."""
         block = int(np.searchsorted(self.block_ends, row, side="right"))
         for place, (_, cells) in enumerate(self.cells()):
             if place == block:
@@ -151,8 +152,8 @@ class CsvFiles:
     """CSV files that are one table.
 
     Attributes:
-      files: in their order.
-      meanings: of the columns; None of texts.
+      files: the files, in order.
+      meanings: meanings of the columns by name; None for plain text.
       notes: notes on columns by name, and on files by their names.
     """
 
@@ -162,13 +163,13 @@ class CsvFiles:
 
     @classmethod
     def of(cls, files: Sequence[CsvFile]) -> CsvFiles:
-        """Decide what the columns of files hold, whose rows follow each other."""
+        """Decide the meanings of the columns of files."""
         counts: dict[str, KindCounts] = {}
         notes: dict[str, str] = {}
         for file in files:
             notes |= file.notes
-            for name, of_file in file.counts.items():
-                counts[name] = counts[name] + of_file if name in counts else of_file
+            for name, column in file.counts.items():
+                counts[name] = counts[name] + column if name in counts else column
         ends = np.cumsum([0, *(file.rows for file in files)])
 
         def where(row: int) -> str:
@@ -184,14 +185,14 @@ class CsvFiles:
 
     def batches(self, file: CsvFile, names: Sequence[str]) -> Iterator[Any]:
         """Yield record batches of some columns of a file, parsed."""
-        places = [list(file.names).index(name) for name in names]
+        place_of = {name: place for place, name in enumerate(file.names)}
         for _, cells in file.cells():
             columns = []
-            for name, place in zip(names, places, strict=True):
-                if not file.counts[name].present:  # of any kind
+            for name in names:
+                if not file.counts[name].present:  # nulls go with the kind of any other file
                     columns.append(arrow().nulls(len(cells.columns[0])))
                     continue
-                texts = present_texts(cells.columns[place], file.reading.missing_texts)
+                texts = present_texts(cells.columns[place_of[name]], file.reading.missing_texts)
                 columns.append(
                     as_arrow_values(texts, self.meanings[name], file.reading.missing_numbers)
                 )

@@ -1,4 +1,4 @@
-"""Read the cells of CSV, whole or in blocks: texts, for any encoding, delimiter and quoting."""
+"""Read the cells of CSV files as texts, whole or in blocks, in any encoding and with quotes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from hgr_jax.tables.texts import as_number
 DELIMITERS = ",;\t|"
 
 CSV_BLOCK = 2**23
-"""Bytes of a CSV file that are read at a time, where it is read block by block."""
+"""Number of bytes of a CSV file that are read at a time."""
 
 MAX_ROW_BYTES = 2**26
-"""Bytes in which a row must end, or a quote that opens in it is taken as never closed."""
+"""Number of bytes without a row end beyond which quotes are checked, and then ignored."""
 
 _BYTE_ORDER_MARKS = (
     (b"\xef\xbb\xbf", "utf-8-sig"),
@@ -57,7 +57,7 @@ class Cells:
     first_line: int = 1
 
     def line(self, row: int) -> int:
-        """Return the line of the file in which a row ends; blank lines are not rows."""
+        """Return the line of the file on which a row ends; blank lines are not rows."""
         text = io.TextIOWrapper(io.BytesIO(self.body[self.start :]), encoding="utf-8", newline="")
         reader = csv.reader(text, delimiter=self.delimiter)
         filled = (cells for cells in reader if len(cells) > 1 or "".join(cells).strip())
@@ -137,7 +137,7 @@ def encoding_of(start: bytes) -> str | None:
 
 
 def _utf16_without_mark(start: bytes) -> str | None:
-    """Return which UTF-16 encoding text without a byte order mark has, or None."""
+    """Return the UTF-16 encoding of text without a byte order mark, or None."""
     zeros = [start[parity::2].count(0) for parity in (0, 1)]
     if max(zeros) <= 4 * min(zeros) + 4:  # one byte of each Latin letter in UTF-16 is zero
         return None
@@ -167,7 +167,7 @@ def read_cells(body: bytes, shown: str, *, header: bool = True, point: str | Non
 def read_rows(
     body: bytes, start: int, shown: str, header: tuple[list[str], str], first_line: int = 1
 ) -> Cells:
-    """Read the rows after byte ``start`` of UTF-8 text whose names and delimiter are known."""
+    """Read the rows after byte ``start`` of UTF-8 text, given its names and delimiter."""
     names, delimiter = header
     blank: list[int] = []  # row numbers of lines of spaces
     uneven: list[Any] = []
@@ -214,7 +214,7 @@ def read_blocks(path: str, shown: str, encoding: str) -> Iterator[tuple[bytes, i
             end = _end_of_rows(waiting) if read else len(waiting)
             if not end and len(waiting) > MAX_ROW_BYTES:
                 _check_quotes(waiting, 0, shown, DELIMITERS, first_line=line)
-                end = waiting.rfind(b"\n") + 1
+                end = _last_line_end(waiting, len(waiting)) + 1
             if not end:
                 continue
             block, waiting = waiting[:end], waiting[end:]
@@ -233,17 +233,18 @@ def _check_utf8(block: bytes, first_line: int) -> None:
         raise
 
 
+def _last_line_end(body: bytes, stop: int) -> int:
+    """Return the position of the last line break before ``stop``, -1 if there is none."""
+    # A carriage return that comes last may be the first half of a line break.
+    return max(body.rfind(b"\n", 0, stop), body.rfind(b"\r", 0, min(stop, len(body) - 1)))
+
+
 def _end_of_rows(body: bytes) -> int:
-    """Return where the last row ends that is surely whole, 0 if none is."""
-
-    def line_end(stop: int) -> int:
-        # A carriage return that comes last may be the first half of a line end.
-        return max(body.rfind(b"\n", 0, stop), body.rfind(b"\r", 0, min(stop, len(body) - 1)))
-
-    end = line_end(len(body))
+    """Return where the last complete row ends, outside of quotes; 0 if there is none."""
+    end = _last_line_end(body, len(body))
     open_quotes = body.count(b'"', 0, end + 1) % 2
     while end >= 0 and open_quotes:
-        before = line_end(end)
+        before = _last_line_end(body, end)
         open_quotes ^= body.count(b'"', before + 1, end + 1) % 2
         end = before
     return end + 1
@@ -269,9 +270,7 @@ def _parse(
                     block_size=min(len(body) + 2, 2**31 - 1),  # one block cuts no cell in two
                 ),
                 parse_options=arrow().csv.ParseOptions(
-                    delimiter=delimiter,
-                    newlines_in_values=True,
-                    invalid_row_handler=handle,
+                    delimiter=delimiter, newlines_in_values=True, invalid_row_handler=handle
                 ),
                 convert_options=arrow().csv.ConvertOptions(
                     column_types=dict.fromkeys(places, arrow().string())
@@ -321,12 +320,12 @@ def read_header(body: bytes, shown: str, point: str | None) -> tuple[int, int, l
 
 def find_delimiter(text: str, point: str | None) -> str:
     """Return the most frequent delimiter, but not a comma that is a decimal point."""
-    other = max(DELIMITERS[1:], key=text.count)
-    cells = text.split(other)
+    no_comma = max(DELIMITERS[1:], key=text.count)
+    cells = text.split(no_comma)
     if len(cells) > 1 and (
         point == "," or all(as_number(cell.strip(), ",") is not None for cell in cells)
     ):
-        return other
+        return no_comma
     return max(DELIMITERS, key=text.count)
 
 
@@ -347,7 +346,7 @@ def _check_quotes(
     stop: int | None = None,
     first_line: int = 1,
 ) -> None:
-    """Raise for a quote that is never closed, or is closed lines later in the middle of a value."""
+    """Raise for a quote that is not closed, or is closed in the middle of a value, lines later."""
     field = re.compile(
         rb"(?:\A|(?<=[\r\n%b]))\"(?P<inside>[^\"]*+(?:\"\"[^\"]*+)*+)(?P<end>\"?)"
         rb"(?P<after>[^%b\r\n]{0,20})" % ((re.escape(delimiter.encode()),) * 2)

@@ -1,6 +1,6 @@
-"""The only reader of table files: unpack, recognise the format, read, parse columns.
+"""Read table files as a whole: unpack, recognise the format, read, parse columns.
 
-A library for each format reads it; the notes of the `Frame` say how columns were read.
+The notes of the `Frame` say how columns were read.
 """
 
 from __future__ import annotations
@@ -39,13 +39,7 @@ from hgr_jax.tables.columns import (
     object_array,
     parse_column,
 )
-from hgr_jax.tables.delimited import (
-    arrow,
-    as_utf8,
-    read_cells,
-    read_headless_cells,
-    trimmed,
-)
+from hgr_jax.tables.delimited import arrow, as_utf8, read_cells, read_headless_cells, trimmed
 from hgr_jax.tables.faults import TableError, check_names, listed, printable
 from hgr_jax.tables.texts import Form, header_kind, is_number
 
@@ -58,7 +52,7 @@ FORMATS = {
     ".json": "JSON",
     **dict.fromkeys((".xlsx", ".xlsm"), "Excel"),
 }
-"""Formats by the ending of the name; any other file is CSV, unless its first bytes differ."""
+"""Formats by the ending of the name; other files are CSV, unless their first bytes differ."""
 
 _FORMAT_BY_FIRST_BYTES = {b"PAR1": "Parquet", b"ARROW1": "Feather", b"FEA1": "Feather"}
 
@@ -86,9 +80,9 @@ def check_readable(path: Path) -> None:
 
 
 def read_bytes(path: Path) -> tuple[bytes, str, str]:
-    """Return a file's contents (``-``: standard input), unpacked, its name, and its printable name.
+    """Return the unpacked contents of a file, its name, and its printable name.
 
-    Unpacks ``.gz``, ``.bz2``, ``.xz``, and a ``.zip`` of one file.
+    Unpacks ``.gz``, ``.bz2``, ``.xz``, and a ``.zip`` of one file; ``-`` is standard input.
     """
     if str(path) == "-":
         body, name, shown = sys.stdin.buffer.read(), "", "standard input"
@@ -113,7 +107,7 @@ def read_bytes(path: Path) -> tuple[bytes, str, str]:
 
 @contextlib.contextmanager
 def _explaining_read_errors(shown: str) -> Iterator[None]:
-    """Turn the errors of reading a file into a `TableError` of one line."""
+    """Turn errors of reading a file into a `TableError` of one line."""
     try:
         yield
     except FileNotFoundError:
@@ -123,7 +117,7 @@ def _explaining_read_errors(shown: str) -> Iterator[None]:
 
 
 def _excel_sheets(body: bytes) -> int | None:
-    """Return how many sheets an Excel file has; None for any other archive."""
+    """Count the sheets of an Excel file; None for any other archive."""
     with zipfile.ZipFile(io.BytesIO(body)) as archive:
         names = archive.namelist()
     if "xl/workbook.xml" not in names:
@@ -147,7 +141,7 @@ def _only_member(body: bytes, shown: str) -> tuple[bytes, str]:
 
 
 def format_of(body: bytes, name: str, shown: str) -> str:
-    """Return one of the `FORMATS`, or ``"CSV"``; a `TableError` for a format that is not read."""
+    """Return one of the `FORMATS`, or ``"CSV"``; a `TableError` for other formats."""
     for first, kind in _FORMAT_BY_FIRST_BYTES.items():
         if body.startswith(first):
             return kind
@@ -162,7 +156,7 @@ def format_of(body: bytes, name: str, shown: str) -> str:
 
 
 def read_arrow(body: bytes, kind: str, shown: str) -> Any:
-    """Return a Parquet or Feather file as an Arrow table."""
+    """Read a Parquet or Feather file as an Arrow table."""
     reader = require("pyarrow.parquet" if kind == "Parquet" else "pyarrow.feather", "cli")
     source = arrow().BufferReader(body)
     try:
@@ -176,7 +170,7 @@ def read_arrow(body: bytes, kind: str, shown: str) -> Any:
 
 
 def read_json(body: bytes, kind: str, shown: str) -> tuple[dict[str, NDArray[Any]], str]:
-    """Return columns of objects, and a note on the encoding.
+    """Read JSON as columns of objects, with a note on the encoding.
 
     The file holds a list of records, one record a line, or columns by name.
     """
@@ -228,7 +222,7 @@ def _json_columns(content: Any, shown: str) -> dict[str, NDArray[Any]]:
 
 
 def read_excel(body: bytes, shown: str) -> tuple[list[list[Any]], str]:
-    """Return the rows of the first sheet that are not blank, and a note on further sheets."""
+    """Read the rows of the first sheet that are not blank, with a note on further sheets."""
     require("openpyxl", "excel")
     pandas = require("pandas", "table")
     try:
@@ -250,12 +244,12 @@ class Reading:
     """How a file is read.
 
     Attributes:
-      na: further texts that stand for a missing value, beside `MISSING`.
+      na: further texts that mean a missing value, beside `MISSING`.
       decimal: the decimal point, ``.`` or ``,``; None to infer it for each column.
       columns: the columns to read; empty for all.
       drop: columns to leave out.
       header: whether the first line holds the names.
-      forms: by column, how it is written, its decimal point included; other forms are inferred.
+      forms: forms of columns by name, with their decimal points; other forms are inferred.
     """
 
     na: Sequence[str] = ()
@@ -286,7 +280,7 @@ def read_any(path: str | Path, reading: Reading | None = None) -> Frame:
     """Read a table from a file: CSV, Parquet, Feather, JSON or Excel, perhaps packed.
 
     Columns without a name, or with a repeated one, are renamed (`unique_names`).  Texts are parsed
-    by `infer`, those of a typed file by `parse_column`; notes tell what was not plain.
+    by `infer`, in a typed file by `parse_column`; notes say how texts that are not plain were read.
 
     Args:
       path: the file; ``-`` for standard input.
@@ -337,7 +331,7 @@ def read_publication(
 
 def _parse_typed_columns(
     shown: str,
-    given_names: Sequence[Any],
+    old_names: Sequence[Any],
     column: Callable[[int], Any],
     reading: Reading,
     where: Callable[[int], str],
@@ -345,18 +339,18 @@ def _parse_typed_columns(
     numbers_in_text: bool = False,
 ) -> Frame:
     """Parse the columns of a file whose values have types."""
-    names, notes = name_columns(given_names)
+    names, notes = name_columns(old_names)
     columns, skipped, forms = {}, {}, {}
-    also = reading.missing_texts
+    missing = reading.missing_texts
     places = {name: place for place, name in enumerate(names)}
     for name in chosen_names(shown, names, reading):
-        parsing = Parsing(reading.decimal, reading.forms.get(name), also, where, numbers_in_text)
+        parsing = Parsing(reading.decimal, reading.forms.get(name), missing, where, numbers_in_text)
         values, note, form = parse_column(column(places[name]), parsing)
         if isinstance(values, Unusable):
             skipped[name] = values.reason
             continue
         if isinstance(values, Category):
-            levels = ["" if level.lower() in also else level for level in values.levels]
+            levels = ["" if level.lower() in missing else level for level in values.levels]
             values = object_array([*levels, ""])[values.codes]
         columns[name] = values
         if form:
@@ -406,9 +400,8 @@ def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
     if remark:
         add_note(notes, shown, remark)
     positions = {name: position for position, name in enumerate(names)}
-    also = reading.missing_texts
     texts = {
-        name: present_texts(cells.columns[positions[name]], also)
+        name: present_texts(cells.columns[positions[name]], reading.missing_texts)
         for name in chosen_names(shown, names, reading)
     }
 
@@ -439,28 +432,28 @@ def _as_frame(
     skipped: Mapping[str, str],
     reading: Reading,
 ) -> Frame:
-    """Return a frame of parsed columns, with the numbers in `Reading.na` made missing."""
-    columns, known_forms = {}, {}
+    """Return a frame of parsed columns; numbers in `Reading.na` become missing."""
+    columns, all_forms = {}, {}
     point = "," if any(form.point == "," for form in forms.values()) else "."
     for name, values in parsed.items():
         if not holds_texts(values):
             form = forms.get(name, Form("dates" if values.dtype.kind == "M" else "numbers"))
-            unseen = form.kind == "numbers" and not form.point  # then as in the other columns
-            known_forms[name] = dataclasses.replace(form, point=point) if unseen else form
+            no_point = form.kind == "numbers" and not form.point
+            all_forms[name] = dataclasses.replace(form, point=point) if no_point else form
             if values.dtype.kind != "M":
                 values = as_numbers_in_days(values).astype(np.float64)
                 if reading.missing_numbers:
                     values = np.where(np.isin(values, reading.missing_numbers), np.nan, values)
         columns[name] = values
     notes = {name: note for name, note in notes.items() if name == shown or name in columns}
-    return Frame(shown, columns, notes, skipped, known_forms)
+    return Frame(shown, columns, notes, skipped, all_forms)
 
 
-def _check_header(cells: Sequence[str], wanted: bool) -> tuple[dict[str, str], bool]:
+def _check_header(cells: Sequence[str], header: bool) -> tuple[dict[str, str], bool]:
     """Return a note, under "", on a first line of numbers, and whether the line holds names."""
-    kind = header_kind(cells) if wanted else "names"
+    kind = header_kind(cells) if header else "names"
     if kind == "names":
-        return {}, wanted
+        return {}, header
     if kind == "counted":
         return {
             "": "the first line, 0, 1, ..., is read as names; --no-header reads it as data"
@@ -469,9 +462,9 @@ def _check_header(cells: Sequence[str], wanted: bool) -> tuple[dict[str, str], b
 
 
 def header_names(cells: Sequence[str], reading: Reading) -> tuple[list[str], dict[str, str], bool]:
-    """Return names of columns, notes (that on the file under ""), and whether ``cells`` are names.
+    """Return names of columns, notes (on the file: under ""), and whether the line holds names.
 
-    ``cells`` are those of the first line.
+    ``cells`` are the cells of the first line.
     """
     notes, header = _check_header(cells, reading.header)
     names, name_notes = name_columns(cells if header else [""] * len(cells))
@@ -479,13 +472,13 @@ def header_names(cells: Sequence[str], reading: Reading) -> tuple[list[str], dic
 
 
 def has_text(column: Any, text: str) -> bool:
-    """Return whether a text is among those of an Arrow column, but for spaces around it."""
+    """Return whether an Arrow column holds a text, perhaps with spaces around it."""
     compute = arrow().compute
     return bool(compute.any(compute.equal(compute.utf8_trim_whitespace(column), text)).as_py())
 
 
 def doubtful_name_note(names: Sequence[str], is_value: Iterable[bool]) -> str:
-    """Return a note if a name looks like a value; ``is_value``: whether its column holds it."""
+    """Return a note if a name looks like a value; ``is_value``: whether its column holds it too."""
     for name, same in zip(names, is_value, strict=True):
         number = is_number(name)
         if number and float(name).is_integer():
@@ -502,7 +495,7 @@ def doubtful_name_note(names: Sequence[str], is_value: Iterable[bool]) -> str:
 def chosen_names(shown: str, names: Sequence[str], reading: Reading) -> list[str]:
     """Return the names of the columns to read, in the order of the file."""
     check_names(shown, names, [*reading.columns, *reading.drop])
-    wanted = set(reading.columns or names) - set(reading.drop)
-    if not wanted:
+    chosen = set(reading.columns or names) - set(reading.drop)
+    if not chosen:
         raise TableError(f"{shown}: no column is left to read; --drop names all of them")
-    return [name for name in names if name in wanted]
+    return [name for name in names if name in chosen]

@@ -42,12 +42,12 @@ class Part:
     """One file of a source, or a whole source.
 
     Attributes:
-      name: the name in messages.
+      name: name in messages.
       kinds: kinds of the columns by name, in order; None for a column that a scan cannot use.
-      rows: the number of rows, None if unknown.
-      read: yields record batches, given the columns to read with their kinds in all parts, and the
-        largest number of rows.
-      stamp: changes when the part does; None if changes cannot be detected.
+      rows: number of rows, None if unknown.
+      read: yields record batches, given the kinds of the columns to read, by name, and the largest
+        number of rows.
+      stamp: a value that changes when the part changes; None if changes cannot be detected.
     """
 
     name: str
@@ -62,12 +62,12 @@ class Source:
     """A table in parts that can be read more than once, in the same order.
 
     Attributes:
-      name: the name in messages.
+      name: name in messages.
       parts: the parts in order.
       kinds: kinds of the columns that a scan can use, by name.
       order: names of all columns.
       notes: notes on columns by name, and on files by their names.
-      texts: names of the columns of text that may hold numbers or dates.
+      texts: names of the columns of text that are not parsed yet.
     """
 
     name: str
@@ -86,28 +86,23 @@ class Source:
         first = parts[0]
         kinds = dict(first.kinds)
         for part in parts[1:]:
-            for missing, here, there in (
-                (first.kinds.keys() - part.kinds.keys(), part, first),
-                (part.kinds.keys() - first.kinds.keys(), first, part),
-            ):
-                if missing:
+            for one, other in ((part, first), (first, part)):
+                if missing := other.kinds.keys() - one.kinds.keys():
                     column = printable(min(missing))
-                    raise TableError(
-                        f"{here.name} has no column {column!r}, which {there.name} has"
-                    )
+                    raise TableError(f"{one.name} has no column {column!r}, which {other.name} has")
             for column, kind in part.kinds.items():
                 earlier = kinds[column]
                 if earlier == EMPTY:
                     kinds[column] = kind
                 elif kind != earlier and earlier is not None:
                     check_kind(column, earlier, kind, part.name)
-        # A column without any value yet is read as numbers; later texts are then an error.
+        # A column without any value is read as numbers; texts in later batches are then an error.
         usable = {n: kind or NUMBER for n, kind in kinds.items() if kind is not None}
         texts = [n for n, kind in usable.items() if kind == TEXT] if notes is None else []
         return cls(name, tuple(parts), usable, list(kinds), notes or {}, texts)
 
     def with_weights(self, name: str, weights: NDArray[np.float64]) -> Source:
-        """Return the source with one more column, of weights ``(n,)`` of all of its rows."""
+        """Add a column of weights ``(n,)``."""
         ends = np.cumsum([0, *(part.rows or 0 for part in self.parts)])
 
         def weighted(part: Part, start: int) -> Part:
@@ -124,23 +119,19 @@ class Source:
         kinds, order = {**self.kinds, name: NUMBER}, [*self.order, name]
         return dataclasses.replace(self, parts=parts, kinds=kinds, order=order)
 
-    def select(self, names: Sequence[str] | None) -> Source:
-        """Return the source with these columns only; None for all."""
-        if names is None:
-            return self
+    def select(self, names: Sequence[str]) -> Source:
+        """Select columns."""
+        dropped = set(self.order) - set(names)
         return dataclasses.replace(
             self,
-            kinds={name: kind for name, kind in self.kinds.items() if name in names},
-            order=[name for name in self.order if name in names],
-            notes={n: note for n, note in self.notes.items() if n in names or n not in self.order},
-            texts=[name for name in self.texts if name in names],
+            kinds={name: kind for name, kind in self.kinds.items() if name not in dropped},
+            order=[name for name in self.order if name not in dropped],
+            notes={name: note for name, note in self.notes.items() if name not in dropped},
+            texts=[name for name in self.texts if name not in dropped],
         )
 
     def parsed(self, texts: Mapping[str, TextColumn]) -> tuple[Source, dict[str, Meaning]]:
-        """Return the source with texts as the numbers and dates that they hold, and what they mean.
-
-        ``texts`` has counts over all rows of the columns `texts`.
-        """
+        """Parse the columns of text by their counts over all rows; return their meanings too."""
         notes, meanings = dict(self.notes), dict[str, Meaning]()
         for name, column in texts.items():
             meaning, note = column.decide()
@@ -169,16 +160,16 @@ class Source:
 
     @property
     def stamp(self) -> Any:
-        """Stamps of all parts; None if changes cannot be detected."""
+        """The stamps of all parts; None if changes cannot be detected."""
         stamps = [part.stamp for part in self.parts]
         return None if None in stamps else stamps
 
     def batches(
         self, columns: Sequence[str], rows: int, *, skip: int = 0
     ) -> Iterator[tuple[str, Any]]:
-        """Yield each part's name and Arrow tables of ``rows`` rows, the last of a part shorter.
+        """Yield the names of parts and their Arrow tables of ``rows`` rows, after ``skip`` tables.
 
-        The first ``skip`` tables are left out.
+        The last table of a part may be shorter.
         """
         kinds = {name: self.kinds[name] for name in columns}
         for part in self.parts:
@@ -212,7 +203,7 @@ def _rebatched(batches: Iterator[Any], rows: int) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _explaining_part_errors(name: str) -> Iterator[None]:
-    """Turn the errors of reading a part into a `TableError` of one line."""
+    """Turn errors of reading a part into a `TableError` of one line."""
     try:
         yield
     except FileNotFoundError:
@@ -290,8 +281,8 @@ def of_files(path: str | Path, reading: Reading) -> Source:
     if len(tables) < len(files):
         _refuse_reading(shown, reading)
     with _explaining_part_errors(shown):
-        read, notes = _csv_parts(tables, reading) if tables else ([], None)
-    csv_parts = iter(read)
+        csv, notes = _csv_parts(tables, reading) if tables else ([], None)
+    csv_parts = iter(csv)
     parts = []
     for file in files:
         with _explaining_part_errors(printable(str(file))):
@@ -300,7 +291,7 @@ def of_files(path: str | Path, reading: Reading) -> Source:
 
 
 def _refuse_reading(shown: str, reading: Reading) -> None:
-    """Raise for options of reading that are not for Parquet files in batches."""
+    """Raise for options that Parquet files in batches do not have."""
     for option, is_set in (
         ("na", reading.na),
         ("decimal", reading.decimal),
@@ -322,7 +313,7 @@ def open_path(
       path: a path for `of_files` or `read_any`.
       reading: how to read a file whole.
       memory: size in bytes up to which any file is read whole.
-      is_small: whether a larger file of so many rows is read whole too.
+      is_small: whether a file with a number of rows is read whole, whatever its size.
     """
     place = Path(path)
     if not str(path):
@@ -336,7 +327,7 @@ def open_path(
 
 
 def _has_few_rows(file: Path, is_small: Callable[[int], bool]) -> bool:
-    """Count the rows of a file until they are no longer few."""
+    """Return whether a file has few rows, counting lines no further than needed."""
     with _explaining_part_errors(printable(str(file))):
         if file.name.lower().endswith(PARQUET):
             with require("pyarrow.parquet", "stream").ParquetFile(file) as opened:
@@ -372,7 +363,7 @@ def _parquet_part(file: Path) -> Part:
 
 
 def _csv_parts(paths: Sequence[Path], reading: Reading) -> tuple[list[Part], dict[str, str]]:
-    """Return CSV files as parts of one table, and notes on it."""
+    """Read CSV files as parts of one table, with notes on it."""
     files: list[CsvFile] = []
     for path in paths:
         with _explaining_part_errors(printable(str(path))):

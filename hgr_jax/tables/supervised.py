@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.tables.columns import Category, Frame, encode_known, encode_texts
+from hgr_jax.tables.columns import Category, Frame, encode_by_levels, encode_texts
 from hgr_jax.tables.faults import TableError, listed
 from hgr_jax.tables.texts import Form, is_number
 
@@ -24,7 +24,7 @@ class SupervisedTable:
 
     Attributes:
       x: inputs ``(n, p)``.
-      inputs: for each column of ``x``, the column of the table, and the level of a text column.
+      inputs: for each column of ``x``, the column of the table, and the level of text or None.
       y: targets ``(n,)``: numbers, or labels in ``classes``.
       z: protected attribute ``(n,)``: numbers, or texts in ``levels``.
       classes: classes of the target, None for a regression.
@@ -44,7 +44,7 @@ class SupervisedTable:
 
 
 def usable_rows(frame: Frame, needed: Sequence[str]) -> Frame:
-    """Return the rows without a missing value; a `TableError` if they are too few.
+    """Select the rows without a missing value; a `TableError` if they are too few.
 
     A column without any value is an error; the message advises to drop it unless it is ``needed``.
     """
@@ -143,7 +143,7 @@ def encode_inputs(
         if got == "dates":
             column = (column - np.datetime64(since[name])) / np.timedelta64(1, "D")
         if levels:
-            codes = np.full(len(column), -1) if missing.all() else encode_known(column, levels)
+            codes = np.full(len(column), -1) if missing.all() else encode_by_levels(column, levels)
             new = (codes < 0) & ~missing
             if new.any():
                 notes[name] = (

@@ -1,6 +1,6 @@
 """Infer what a column of texts holds: numbers, dates, times, booleans, or plain text.
 
-One odd text among many numbers does not make a column of text: it counts as missing, with a note.
+One odd text does not turn many numbers into a column of text: it counts as missing, with a note.
 A `Form` records how a column is written, so that later files are read in the same way.
 """
 
@@ -197,7 +197,7 @@ MISSING = frozenset(
     {"", "?", "na", "n/a", "nan", "-nan", "null", "none", "<na>", "#na", "#n/a", "#n/a n/a"}
     | {"1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"}
 )
-"""Texts that stand for a missing value, in lower case: those of pandas, and ``?``."""
+"""Texts that mean a missing value, in lower case: the texts of pandas, and ``?``."""
 
 DASHES = frozenset({"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", "*"})
 """Texts that count as missing in a column of numbers or dates."""
@@ -206,7 +206,7 @@ NEARLY_ALL = 0.9
 """A column is of a kind if this share of its values is; the other values count as missing."""
 
 MAX_EXACT_DIGITS = 15
-"""Integers of so many characters are exact in float64."""
+"""Largest number of characters of integers that are surely exact in float64."""
 
 SAMPLE_SIZE = 300
 MIN_SAMPLE_SHARE = 0.8
@@ -320,14 +320,14 @@ class _Kind:
         return f"{text[:40]!r} is read as {moment}{self.how}"
 
     def marks(self, text: str) -> frozenset[str]:
-        """Return which of ``.`` and ``,`` a number shows, as a point or between thousands."""
+        """Return the marks, ``.`` or ``,``, of a number, as a point or between thousands."""
         other = "," if self.point == "." else "."
         match = _NUMBER[self.point or "."].fullmatch(text)
         thousands = match is not None and match["separator"] == other
         return frozenset({other} if thousands else {}) | frozenset({self.point or ""} & {*text})
 
     def form(self, marks: frozenset[str]) -> Form:
-        """Return the form of numbers that show such marks, of dates or of times."""
+        """Return the form of a column of this kind, whose numbers show these marks."""
         if self.word == "dates":
             return Form("dates", order=self.order)
         if self.word == "times":
@@ -360,7 +360,7 @@ _KINDS_OF_TEXT = (
 
 
 def _kinds_allowed_by(form: Form) -> list[_Kind]:
-    """Return the kinds that a form allows, under which each text has one meaning."""
+    """Return the kinds that texts of a form can have; a text has one meaning under them."""
     if form.kind == "numbers":
         point = form.point or "."
         read = functools.partial(as_number, point=point, doubtful=bool(form.thousands))
@@ -385,7 +385,7 @@ class Meaning:
     """What the texts of a column hold, and how they are parsed.
 
     Attributes:
-      kind: of nearly all texts.
+      kind: the kind of nearly all texts.
       form: how numbers, dates and times are written.
       note: how texts that are not plain are read; may be empty.
       ambiguous: whether a comma in the numbers may be a decimal point or separate thousands.
@@ -397,7 +397,7 @@ class Meaning:
     ambiguous: bool = False
 
     def parse(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Return the values of texts, missing where they are of another kind."""
+        """Parse texts; those of another kind become missing."""
         values = [self.kind.read(text) for text in texts]
         if self.kind.word == "dates":
             return in_seconds(np.array(values, "M8[us]"))
@@ -407,12 +407,12 @@ class Meaning:
 
 
 NOWHERE = (sys.maxsize, "")
-"""Row and text, where there is none."""
+"""Row and text that stand for no text."""
 
 
 @dataclasses.dataclass
 class _KindCount:
-    """Rows that a kind reads, and the first text (with its row) that is odd, or not plain."""
+    """Number of rows of a kind, the first text of another kind, and the first not plain one."""
 
     rows: int = 0
     odd: tuple[int, str] = NOWHERE
@@ -430,16 +430,18 @@ class _KindCount:
 
 @dataclasses.dataclass
 class KindCounts:
-    """How many rows of a column of texts each kind reads.
+    """Number of rows of a column of texts of each kind.
 
     Counts of the parts of a column add up, so its meaning is the same however it is cut.
 
     Attributes:
-      kinds: that are tried, the preferred first.
-      present, dashes: number of rows with a text, and of those with one of `DASHES`.
+      kinds: the kinds that are tried, the preferred first.
+      present, dashes: number of rows with a text, and with one of `DASHES`.
       commas: whether any text has a comma.
       plain: whether all texts are numbers as programs write them.
-      lost: number of integers that float64 does not hold exactly; ``first_lost`` is the first.
+      lost: number of integers that float64 does not hold exactly.
+      first_lost: row and text of the first such integer.
+      counts: the counts of each kind.
     """
 
     kinds: Sequence[_Kind] = _KINDS_OF_TEXT
@@ -456,25 +458,24 @@ class KindCounts:
         self.counts = self.counts or [_KindCount() for _ in self.kinds]
 
     def add(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
-        """Count distinct texts, of so many rows each; ``rows`` are the first of each."""
+        """Count distinct texts, given the number of rows of each, and its first row."""
         for text, count, row in zip(texts, counts, rows, strict=True):
             self.present += count
             self.dashes += count * (text in DASHES)
             self.commas |= "," in text
             self.plain = self.plain and is_number(text)
             word = ""  # kinds of different words have no text in common
-            for kind, so_far in zip(self.kinds, self.counts, strict=True):
+            for kind, of_kind in zip(self.kinds, self.counts, strict=True):
                 value = kind.read(text) if word in ("", kind.word) else None
                 if value is None:
-                    if row < so_far.odd[0]:
-                        so_far.odd = (row, text)
+                    of_kind.odd = min(of_kind.odd, (row, text))
                     continue
                 word = kind.word
-                so_far.rows += count
-                if row < so_far.example[0] and not kind.is_plain(text):
-                    so_far.example = (row, text)
+                of_kind.rows += count
+                if row < of_kind.example[0] and not kind.is_plain(text):
+                    of_kind.example = (row, text)
                 if kind.point and ("." in text or "," in text):
-                    so_far.marks |= kind.marks(text)
+                    of_kind.marks |= kind.marks(text)
 
     def count_lost(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
         """Count the integers among texts that float64 does not hold exactly."""
@@ -498,9 +499,9 @@ class KindCounts:
     def decide(
         self, where: Callable[[int], str] = "in row {}".format, *, point: str | None = None
     ) -> Meaning | None:
-        """Return the kind of `NEARLY_ALL` texts, or None; ``where`` words the place of a row.
+        """Return the meaning of the column by the kind of `NEARLY_ALL` texts, or None.
 
-        Of a column with numbers, ``point`` is the decimal point, None if it is to be inferred.
+        ``where`` words the place of a row; ``point`` is the decimal point, None to infer it.
         """
         needed = NEARLY_ALL * (self.present - self.dashes)
         candidates = [
@@ -519,8 +520,8 @@ class KindCounts:
             notes.append(odd_values_note(count.rows, self.present, kind.word, text, where(row)))
         if kind.point and self.lost:
             notes.append(remark_on_lost_digits(self.lost, self.first_lost[1]))
-        of_numbers = [other.rows for of, other in candidates if of.point]
-        ambiguous = not point and self.commas and of_numbers == [count.rows, count.rows]
+        number_rows = [each.rows for number, each in candidates if number.point]
+        ambiguous = not point and self.commas and number_rows == [count.rows, count.rows]
         return Meaning(kind, kind.form(count.marks), "; ".join(filter(None, notes)), ambiguous)
 
 
@@ -555,18 +556,18 @@ def infer(
     first = rows[np.unique(codes, return_index=True)[1]].tolist()
 
     def meaning_of(kinds: Sequence[_Kind]) -> Meaning | None:
-        of_levels = KindCounts(kinds)
-        of_levels.add(levels, counts, first)
-        of_levels.count_lost(levels, counts, first)
-        return of_levels.decide(where, point=point)
+        kind_counts = KindCounts(kinds)
+        kind_counts.add(levels, counts, first)
+        kind_counts.count_lost(levels, counts, first)
+        return kind_counts.decide(where, point=point)
 
     sample = texts[rows[:: max(1, len(rows) // SAMPLE_SIZE)]].tolist()
     meaning = infer_meaning(sample, meaning_of, form)
     if meaning is None:
         return Inferred(texts)
-    every = np.full(len(texts), -1)
-    every[rows] = codes
-    values = meaning.parse(levels if len(rows) == len(texts) else [*levels, ""])[every]
+    all_codes = np.full(len(texts), -1)
+    all_codes[rows] = codes
+    values = meaning.parse(levels if len(rows) == len(texts) else [*levels, ""])[all_codes]
     return Inferred(values, meaning.note, meaning.form, meaning.ambiguous)
 
 
@@ -575,9 +576,9 @@ def infer_meaning(
     meaning_of: Callable[[Sequence[_Kind]], Meaning | None],
     form: Form | None,
 ) -> Meaning | None:
-    """Return the meaning of texts under the kinds that a form, or a sample of them, admits.
+    """Return the meaning of texts, given their form or a sample of them.
 
-    ``meaning_of`` returns the meaning of all texts under some kinds.
+    ``meaning_of`` returns the meaning of all texts, given the kinds to try.
     """
     if form is not None:
         meaning = meaning_of(_kinds_allowed_by(form))
@@ -591,7 +592,7 @@ def infer_meaning(
 
 
 def odd_values_note(parsed: int, present: int, word: str, text: str, place: str) -> str:
-    """Return a note on the few values that are not of the column's kind, with the first of them."""
+    """Return a note on the values of another kind than the column's, with the first of them."""
     return (
         f"{parsed:,} of {present:,} are {word}, the rest is read as missing; the first that is not:"
         f" {text[:40]!r} {place}"
@@ -604,7 +605,7 @@ def reading_note(text: str, value: float, how: str = "") -> str:
 
 
 def _share_of(kind: _Kind, sample: Sequence[str]) -> float:
-    """Return which share of a sample is of a kind."""
+    """Return the share of a sample that is of a kind."""
     return sum(kind.read(text) is not None for text in sample) / max(len(sample), 1)
 
 
@@ -620,7 +621,7 @@ def in_seconds(moments: NDArray[Any]) -> NDArray[Any]:
 
 
 def header_kind(names: Sequence[str]) -> Literal["names", "counted", "numbers"]:
-    """Return whether a first line holds names, a count 0, 1, ... or 1, 2, ..., or other numbers."""
+    """Tell whether a first line holds names, a count (0, 1, ... or 1, 2, ...) or other numbers."""
     values = [float(name) if is_number(name) else as_number(name, ",") for name in names]
     if None in values:
         return "names"
@@ -648,7 +649,7 @@ def lost_digits_note(
 
 
 def remark_on_lost_digits(count: int, first: str) -> str:
-    """Return the note on integers that float64 cannot hold, in so many rows."""
+    """Return the note on integers that float64 cannot hold, in ``count`` rows."""
     return (
         f"integers beyond 2^53 lose digits as float64, in {count:,} rows, for example {first};"
         " leave the column out if they are identifiers"
