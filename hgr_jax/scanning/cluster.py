@@ -152,6 +152,10 @@ class ClusterExecutor(Executor):
         self.first = np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist()
         self.rows = rows_at_once(request.execution.memory, max(len(self.source.kinds), 1))
 
+    def resumed(self) -> ScanState | None:
+        """Return None: no state is saved."""
+        return None
+
     def keep(self, state: ScanState) -> None:
         """Save nothing: a cluster has no checkpoints."""
 

@@ -95,9 +95,9 @@ class Executor(abc.ABC):
     def gathered(self) -> Any:
         """Return the whole table as an Arrow table, None if it takes too much memory."""
 
+    @abc.abstractmethod
     def resumed(self) -> ScanState | None:
         """Return the state that an earlier run saved, or None."""
-        return None
 
     @abc.abstractmethod
     def keep(self, state: ScanState) -> None:
@@ -162,14 +162,14 @@ def scan_in_passes(executor: Executor) -> Scan:
             return scan_arrow(table, source.order, request, source.notes)
         request.refuse_batches(source.name, "takes more than memory allows")
     executor.parse_texts()
-    state = executor.resumed()
-    if state is None:
+    prepared = executor.resumed()
+    if prepared is None:
         survey, table = executor.surveyed(*_survey_step(executor), "levels and a sample")
         if table is not None:
             return scan_arrow(table, source.order, request, executor.source.notes)
-        state = ScanState.of_survey(survey, request, exact=True)
-        executor.keep(state)
-    state = executor.summed(state)
+        prepared = ScanState.of_survey(survey, request, exact=True)
+        executor.keep(prepared)
+    state = executor.summed(prepared)
     while not state.well_conditioned and executor.repairs < MAX_REPAIRS:
         executor.repairs += 1
         state = executor.summed(state.repaired())

@@ -15,7 +15,7 @@ from hgr_jax.tables.texts import Form, is_number
 
 MIN_TRAINING_ROWS = 20
 MIN_CLASS_ROWS = 4
-MAX_LEVELS = 100
+MAX_INPUT_LEVELS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +165,7 @@ def shown(value: Any) -> str:
 
 
 def _check_levels(frame: Frame, name: str, levels: Sequence[str], *, needed: bool) -> None:
-    if len(levels) > min(MAX_LEVELS, frame.rows // 2):
+    if len(levels) > min(MAX_INPUT_LEVELS, frame.rows // 2):
         text = next((text for text in levels if not is_number(text)), levels[0])
         raise TableError(
             f"column {name!r} holds text of {len(levels)} different values in {frame.rows} rows,"
