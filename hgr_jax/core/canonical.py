@@ -76,11 +76,7 @@ Degrees = tuple[int | None, int | None]
 
 @dataclasses.dataclass(frozen=True)
 class CCAProblem:
-    """The static part of a problem.
-
-    ``method`` is a solver of `solvers.top_pair` or `SINGLE_KERNEL`; ``linear`` the number of
-    leading basis functions that span the linear functions of each variable.
-    """
+    """Degrees, solver (or `SINGLE_KERNEL`), and numbers of basis functions of linear kernels."""
 
     degrees: Degrees
     method: str
@@ -147,10 +143,7 @@ def prepare(
     *,
     names: tuple[str, str] = ("h", "k"),
 ) -> PreparedPair:
-    """Normalise weights, put harmless values in dropped rows, and apply the kernels.
-
-    ``count`` is the number of rows that are data, None for all; error messages use ``names``.
-    """
+    """Normalise weights, make dropped rows harmless, and apply the kernels."""
     plain = not any(callable(kernel) for kernel in kernels) and a.ndim == b.ndim == 1
     if weights is not None:
         weights, count = normalise_weights(weights), None
@@ -218,10 +211,7 @@ def solve(
     count: Array | None = None,
     ridge: Ridge | None = None,
 ) -> Solution:
-    """Find the most correlated transformations of ``a`` and ``b``; differentiable.
-
-    For HGR-KB without a ridge, ``start (n,)`` holds values of a first guess of g(b).
-    """
+    """Find the most correlated transformations; ``start (n,)`` holds values of a first g(b)."""
     fitted = whiten(problem.degrees, a, b, weights, count)
     m, finite = fitted.cross_moments()
 
@@ -362,10 +352,7 @@ def _block(matrix: Array, bases: Bases, i: int, j: int) -> Array:
 def mean_products(
     basis: Basis, rows: Array, x: Array, weights: Array | None, count: Array | None, values: Array
 ) -> Array:
-    """Return the mean products of ``values (n,)`` or ``(n, p)`` and functions ``rows`` of x.
-
-    ``rows (r, 1 + m)`` are coefficients on ``[1, basis]``; sums that are not finite count as 0.
-    """
+    """Return mean products ``(r, ...)`` of functions ``rows (r, 1 + m)`` of x and ``values``."""
     if weights is None:
         weighted = values / row_count(count, values)
     else:

@@ -34,10 +34,7 @@ def _inverse_cholesky_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tupl
 
 
 def half_lower(s: Array) -> Array:
-    """Return the lower triangle of ``s (d, d)``, with half of its diagonal.
-
-    With ``L = half_lower(W dS W^T)`` the derivative of ``W = inverse_cholesky(S)`` is ``-L W``.
-    """
+    """Return the lower triangle with half the diagonal: ``dW = -half_lower(W dS W^T) W``."""
     half = np.tril(np.ones(s.shape), -1) + np.eye(len(s)) / 2
     return s * half.astype(s.dtype)
 
@@ -59,10 +56,7 @@ class Singular(NamedTuple):
 
 @custom_vmap
 def right_singular(m: Array) -> Singular:
-    """Return k right singular vectors of a finite ``m (h, k)``, some with value 0 where h < k.
-
-    Not differentiable.  In a batch, values far below the largest have half the digits.
-    """
+    """Return k right singular vectors of a finite ``m (h, k)``; in a batch, of half the digits."""
     missing = max(m.shape[1] - m.shape[0], 0)
     # LAPACK stores matrices by column: of m.T it copies neither m nor the rows.
     columns, values, _ = lax.linalg.svd(m.T, full_matrices=missing > 0)

@@ -131,10 +131,7 @@ def standardise(x: Array, count: Array | None = None, *, ddof: int = 0) -> Array
 def standard_deviation(
     x: Array, count: Array | None = None, *, weights: Array | None = None
 ) -> Array:
-    """Return the population standard deviation of ``x (n,)``; 0 for a constant, derivatives too.
-
-    With ``weights (n,)``, a row of weight 0 may hold anything.
-    """
+    """Return the standard deviation ``()`` of ``x (n,)``; rows of weight 0 may hold anything."""
     if weights is not None:
         x = jnp.where(weights == 0, x[jnp.argmax(weights)], x)
         weights = weights / jnp.max(weights)
@@ -148,10 +145,7 @@ def standard_deviation(
 
 
 class _Framed(NamedTuple):
-    """Scaled rows ``((x - x[0]) * unit) * zoom``, whose largest size in a column is 1/2 to 1.
-
-    Two factors ``(1, ...)``, powers of two, as their product may be beyond the dtype.
-    """
+    """Rows ``((x - x[0]) * unit) * zoom`` of size 1/2 to 1; the factors are powers of two."""
 
     rows: Array
     unit: Array
@@ -181,10 +175,7 @@ def largest_power(dtype: jnp.dtype) -> float:
 
 
 def extremes(x: Array, axis: int = 0) -> tuple[Array, Array]:
-    """Return minimum and maximum of ``x`` along an axis, which is kept; NaN where an entry is.
-
-    One reduction compiles faster than two.  Constants to derivatives.
-    """
+    """Return minimum and maximum along an axis, which is kept, as constants, by one reduction."""
     x = lax.stop_gradient(x)
     low, high = lax.reduce(
         (x, x),
@@ -197,10 +188,7 @@ def extremes(x: Array, axis: int = 0) -> tuple[Array, Array]:
 
 @custom_vmap
 def any_in_batch(flag: Array) -> Array:
-    """Return ``flag ()``, and under `jax.vmap` whether any flag of the batch is true.
-
-    As the condition of a `lax.cond` it skips a branch that no element of the batch needs.
-    """
+    """Return ``flag ()``, under `jax.vmap` whether any flag is true: a condition of `lax.cond`."""
     return flag
 
 

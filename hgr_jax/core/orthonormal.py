@@ -261,10 +261,7 @@ def fit_polynomials(
     weights: Array | None,
     count: Array | None = None,
 ) -> FittedPolynomials:
-    """Fit orthonormal polynomials up to ``degrees[v]`` to each variable ``columns[v] (n,)``.
-
-    ``weights (n,)`` have sum 1; without them the first ``count`` rows are data, None for all.
-    """
+    """Fit polynomials up to ``degrees[v]`` to each ``columns[v] (n,)``; weights have sum 1."""
     short = columns[0].shape[0] <= WHOLE_SKETCH
     frame, points, shares, distinct = sketch_columns(columns, weights, count)
     basis, values = orthonormal_polynomials(max(degrees), frame, points, shares, twice=short)
@@ -379,10 +376,7 @@ def _sketch(
 
 
 def _frames(points: Array, middle: Array) -> Array:
-    """Return scales and centers ``(v, 2)`` that bring ``points (v, m)`` into [-1, 1].
-
-    The center is NaN where a point is not finite.
-    """
+    """Return scales and centers that bring ``points (v, m)`` into [-1, 1], NaN for NaN."""
     # A scale is a power of two, so that multiplying before the center is subtracted loses no digit.
     # (In the other order the largest and smallest numbers of the dtype would not survive.)  The
     # center is in the bulk: even beside a far outlier the other rows keep their digits.
@@ -538,10 +532,7 @@ def same_variable(sizes: Sequence[int]) -> np.ndarray:
 
 
 def whitening(gram: Array, same: np.ndarray) -> Array:
-    """Return the ``W (m, m)`` that makes the functions of each variable orthonormal.
-
-    ``same`` is `same_variable`.  A function that is 0 at all rows has a row of the identity.
-    """
+    """Return ``W (m, m)`` that orthonormalises the functions of each variable, 1 for zeros."""
     zero = np.eye(len(same), dtype=bool) & (gram == 0)
     return inverse_cholesky(jnp.where(zero, 1, jnp.where(same, gram, 0)))
 
@@ -650,10 +641,7 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
 def _repair_degree(
     basis: PolynomialBasis, gram: Array, whitener: Array, target: Array
 ) -> PolynomialBasis:
-    """Orthogonalise and normalise the polynomials of one degree, lower ones being orthonormal.
-
-    From degree 1 upward, and twice each, this is Gram-Schmidt with reorthogonalisation.
-    """
+    """Orthonormalise the polynomials of one degree against lower ones, which are orthonormal."""
     size, variables = basis.degree, len(basis.frame)
     products = gram.reshape((variables, size + 1) * 2)
     column = lax.dynamic_index_in_dim(products, target, axis=3, keepdims=False)

@@ -33,10 +33,7 @@ def prepare_given(
     *,
     names: tuple[str, str] = ("h", "k"),
 ) -> PreparedPair:
-    """Prepare residuals of functions of two variables given functions of others, or `prepare`.
-
-    ``conditioning`` holds the other variables ``(n,)``, ``(n, p)`` or None, and their kernel.
-    """
+    """Prepare residuals given the ``conditioning`` variables and their kernel, or None for none."""
     given, given_kernel = conditioning
     if given is None:
         return prepare(kernels, method, a, b, weights, count, names=names)
@@ -63,10 +60,7 @@ def prepare_given(
 def _orthonormal_functions(
     kernel: KernelLike, x: Array, weights: Array, name: str
 ) -> tuple[Array, OrthonormalFunctions, Array]:
-    """Fit orthonormal functions of a variable, 0 in directions that the data do not support.
-
-    Returns 1 and their values ``(1 + m, n)``, the functions, and whether they are well conditioned.
-    """
+    """Return 1 and orthonormal functions ``(1 + m, n)``, their maps, and if well conditioned."""
     encoder, features = encode(kernel, x, weights, name)
     degree = None if callable(encoder.kernel) or features.ndim == 2 else encoder.kernel
     basis, conditioned = fit_basis(degree, *lax.stop_gradient((features, weights)))

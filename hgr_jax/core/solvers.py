@@ -94,11 +94,7 @@ def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair
 
 
 def lstsq_pair(m: Array, rows: int, columns: int) -> tuple[CanonicalPair, Array]:
-    """Return the better of the two least-squares solutions of HGR-SK, and which one won.
-
-    They are the top pairs of ``m[:, :columns]`` and ``m[:rows, :]``: for a single column or row,
-    least squares of one whitened variable on the basis of the other.
-    """
+    """Return the better pair of ``m[:, :columns]`` and ``m[:rows]`` (HGR-SK), and which it is."""
     first = _pad_pair(top_pair(m[:, :columns], "svd"), m.shape)
     second = _pad_pair(top_pair(m[:rows, :], "svd"), m.shape)
     direction = jnp.where(first.correlation >= second.correlation, 0, 1)

@@ -43,10 +43,7 @@ def memberships(codes: NDArray[Any], count: int) -> NDArray[np.bool_]:
 
 
 def inverse_choleskies(s: Floats, least: Floats | float = ROUNDING_PIVOT) -> tuple[Floats, Floats]:
-    """Return the inverse Cholesky factors of ``s (d, d, ...)``, and their pivots ``(d, ...)``.
-
-    Where a pivot is at most ``least``, it and its row are set to 0: the function is dependent.
-    """
+    """Return inverse Cholesky factors of ``s (d, d, ...)``, and pivots, 0 up to ``least``."""
     size = len(s)
     identity = np.eye(size).reshape(size, size, *[1] * (s.ndim - 2))
     rows = np.concatenate([s, np.broadcast_to(identity, s.shape)], axis=1)
@@ -81,10 +78,7 @@ def orthonormalising_maps(
 def _inverse_choleskies_where(
     covariance: Floats, varies: NDArray[np.bool_], least: Floats | float = 0.0
 ) -> tuple[Floats, Floats]:
-    """Return `inverse_choleskies` of the features that vary, and the pivots of their correlations.
-
-    ``least`` is a variance; features that do not vary have rows of the identity.
-    """
+    """Return `inverse_choleskies` of features that vary, and pivots of their correlations."""
     size, diagonal = len(covariance), np.arange(len(covariance))
     variance = np.where(varies, covariance[diagonal, diagonal], 1)
     scale = np.sqrt(variance)
@@ -160,10 +154,7 @@ def whitenings(
 def whitened_blocks(
     cross: Floats, left: tuple[Floats, Floats], right: tuple[Floats, Floats]
 ) -> Floats:
-    """Return ``W_a (cross - mean_a mean_b^T) W_b^T`` for every pair, ``(r, s, N)``.
-
-    ``left`` and ``right`` are means ``(r, N)`` and maps ``(r, r, N)`` (diagonal ones ``(r, N)``).
-    """
+    """Return ``W_a (cross - mean_a mean_b^T) W_b^T``, given means and maps (or diagonals)."""
     (mean_a, map_a), (mean_b, map_b) = left, right
     m: Floats = cross - mean_a[:, None] * mean_b[None, :]
     m = product(map_a, m) if map_a.ndim == 3 else map_a[:, None] * m
@@ -220,10 +211,7 @@ def _leading_blocks(m: Floats, rows: NDArray[np.intp], columns: NDArray[np.intp]
 
 
 def top_singular_triples(m: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the top singular values ``(N,)`` and unit vectors of blocks ``(r, s, N)``.
-
-    The vectors are ``(r, N)`` and ``(s, N)``; entries that are not finite count as 0.
-    """
+    """Return top singular values ``(N,)`` and vectors of blocks ``(r, s, N)``; NaN counts as 0."""
     if not m.size:
         return np.zeros(m.shape[2]), np.zeros(m.shape[::2]), np.zeros(m.shape[1:])
     u, values, v = np.linalg.svd(np.moveaxis(np.nan_to_num(m), -1, 0), full_matrices=False)

@@ -203,10 +203,7 @@ def polynomials_at(x: Floats, weights: Floats, degree: int) -> Floats:
 
 
 def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -> Floats:
-    """Return centred, scaled indicators ``(levels, n)`` of the levels that occur.
-
-    If all codes are levels, their sum times the roots of the shares is 0: one direction is dead.
-    """
+    """Return indicators ``(levels, n)`` of the levels that occur, centred and over root shares."""
     members = memberships(codes, count)
     share = members @ weights
     occurs = share > 0
@@ -215,10 +212,7 @@ def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -
 
 @dataclasses.dataclass(frozen=True)
 class PolynomialPair:
-    """Orthonormal ``functions (m, n)``: 1, f_1 .. of one variable, g_1 .. of the other.
-
-    ``directions`` are the numbers of f and of g; ``shares (n,)`` are weights of sum 1.
-    """
+    """Orthonormal functions ``(m, n)``: 1, then so many ``directions`` of both variables."""
 
     functions: Floats
     directions: tuple[int, int]

@@ -39,10 +39,7 @@ polynomials of untied ranks: at mean ranks these are then orthonormal to 2e-6 in
 
 
 def ranks(x: NDArray[np.floating]) -> NDArray[Any]:
-    """Rank the values of every column of ``x (n, p)``, in [-1, 1]; NaN stays NaN.
-
-    Equal values have the mean of their ranks.  Columns of the result are contiguous.
-    """
+    """Rank the values of every column of ``x (n, p)``, in [-1, 1], by mean ranks; NaN stays NaN."""
     columns = np.ascontiguousarray(x.T)
     ranked = np.empty_like(columns)
 
