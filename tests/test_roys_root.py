@@ -343,11 +343,7 @@ def test_more_variables_correlate_more_and_more_rows_less(
 def test_many_values_are_interpolated(n: int, p: int, q: int, error: float) -> None:
     """Of one law and of several at once, from 0 to a dependence without noise."""
     rng = np.random.default_rng(0)
-    bulk = (
-        np.abs(rng.normal(size=2 * MANY))
-        * (math.sqrt(p) + math.sqrt(q))
-        / math.sqrt(n)
-    )
+    bulk = np.abs(rng.normal(size=2 * MANY)) * (math.sqrt(p) + math.sqrt(q)) / math.sqrt(n)
     c = np.concatenate(
         [
             np.minimum(bulk, 0.999),

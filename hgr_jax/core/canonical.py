@@ -482,10 +482,7 @@ def _regularised(loadings: Array, strength: Array) -> Array:
 
 
 def standardised_features(kernel: KernelLike, x: Array, weights: Array, name: str) -> Array:
-    """Return the features of a kernel with zero mean and unit variance; 0 for constant ones.
-
-    The features of a degree are monomials of the standardised variable; ``weights`` have sum 1.
-    """
+    """Return standardised features of a kernel (0 for constant ones), by weights of sum 1."""
     if callable(kernel):
         _, features = encode(kernel, x, weights, name)
     else:

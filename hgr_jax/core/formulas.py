@@ -148,11 +148,7 @@ def _expansion_error(
     shift: Floats,
     unit: Floats,
 ) -> float:
-    """Return the largest distance of an expansion from the evaluated transformation, on the data.
-
-    The data are near the nodes, and where the value is moderate; elsewhere, as between an outlier
-    and the other rows, rounding of a steep polynomial does not matter.
-    """
+    """Return the largest error of an expansion near the nodes and where values are moderate."""
     nodes = _points_at_nodes(encoder, side, frames)
     near = points * unit[:, None] + shift[:, None]
     with np.errstate(all="ignore"):  # the region may reach beyond the largest number

@@ -112,11 +112,7 @@ def row_mean(
 
 
 def standardise(x: Array, count: Array | None = None, *, ddof: int = 0) -> Array:
-    """Return ``x (n,)`` or ``(n, p)`` with columns of zero mean and unit standard deviation.
-
-    A constant column becomes 0, with zero derivatives; NaN or infinity makes its column NaN;
-    padded rows become 0.  Neither a far mean nor an extreme unit costs digits.
-    """
+    """Return ``x`` with columns of zero mean and unit deviation; 0 for constants and padding."""
     framed = _framed(x, count)
     centred = fill_padding(framed.rows - row_mean(framed.rows, count, keepdims=True), count)
     variance = row_mean(centred * centred, count, keepdims=True)

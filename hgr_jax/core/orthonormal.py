@@ -490,11 +490,7 @@ def _finish_short(basis: PolynomialBasis, values: Array, degrees: Sequence[int])
 
 
 def _independent(gram: Array, same: np.ndarray, most: float = 0.25) -> Array:
-    """Return which functions ``(m,)`` are nearly orthogonal to the earlier ones of their variable.
-
-    The sum of squared products up to a function is less than ``most``; below 1/2 the Gram matrix
-    of functions of norm 1 is positive definite.  NaN counts as not orthogonal.
-    """
+    """Return which functions have a sum of squared products with earlier ones below ``most``."""
     overlap = jnp.sum(jnp.where(np.tril(same, -1), gram * gram, 0), axis=1)
     return jnp.sum(jnp.where(np.tril(same), overlap[None, :], 0), axis=1) < most
 

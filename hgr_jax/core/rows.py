@@ -118,11 +118,7 @@ def row_by_row(*, columns: int) -> Callable[[Callable[..., Array]], Callable[...
 
 
 def jitted(function: Callable[..., Any], *, static: Sequence[str] = ()) -> Callable[..., Any]:
-    """Compile a function of concrete arrays in one part, which only the outermost `jax.jit` can.
-
-    XLA splits a program in parts that it compiles at the same time.  Each takes memory maps, of
-    which a process has some 65,000, and small programs compile faster in one part.
-    """
+    """Compile a function of concrete arrays in one part, as parts take memory maps and time."""
     return jax.jit(
         function, static_argnames=tuple(static), compiler_options=dict(_compiler_options())
     )

@@ -40,11 +40,7 @@ RULES = ("one_standard_error", "best")
 
 @dataclasses.dataclass(frozen=True)
 class FoldedPair:
-    """Two variables on the host without rows of weight 0, dealt to folds.
-
-    ``inside (n, folds)`` are the weights of the rows in each fold, of sum 1 over all folds;
-    ``dtype`` is that of the caller's data.
-    """
+    """Two variables without rows of weight 0, and weights ``inside (n, folds)`` of sum 1."""
 
     a: NDArray[Any]
     b: NDArray[Any]

@@ -351,10 +351,7 @@ def half_window(span: float, rows: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """The runs of equal values in a sorted x: ``first`` and ``last`` place of each place's run.
-
-    ``tied`` says whether any run of data has more than one place.
-    """
+    """The runs of equal values in a sorted x: first and last place of each; whether any is tied."""
 
     first: Array
     last: Array

@@ -450,10 +450,7 @@ def _independent_functions(
 def _principal_directions(
     features: _Arrays, means: Sequence[Array], regularization: Array, count: Array | None
 ) -> tuple[Array, _Sides]:
-    """Return cross moments of the shrunk principal directions of both variables, and the sides.
-
-    The functions themselves are factorised, as a Gram matrix in float32 would lose the small ridge.
-    """
+    """Return cross moments of shrunk principal directions (not by a Gram matrix), and sides."""
     sides = []
     for part, mean in zip(_triangles(*features), means, strict=True):
         left, size, right = jnp.linalg.svd(part, full_matrices=False)

@@ -168,10 +168,7 @@ class _WithIdentity:
 
 
 def _with_identity(transform: CopulaTransform, kernel: Callable[[Array], Array]) -> CopulaTransform:
-    """Express a transformation of features, or a linear one, by the features and the variable.
-
-    So both directions have the same structure, and traced code can choose the better one.
-    """
+    """Express a transformation by the features and the variable, as both directions must be."""
     basis, coefficients = transform.side.basis, transform.side.coefficients
     offset, weights = coefficients[0], coefficients[1:]
     if isinstance(basis, FeatureBasis):
