@@ -1,4 +1,4 @@
-"""Factorisations of small matrices, each by LAPACK, with the derivatives that JAX's own lack."""
+"""Factorisations of small matrices, by LAPACK, with derivatives that those of JAX lack."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ one per degree:
    orthogonalises the first bad polynomial, and another pass measures the Gram matrix: one
    polynomial a pass, because the rounding errors of later polynomials depend on it.
 
-Short data are their own sketch: they need only the first step and the Cholesky factor.  All
+Short data need only the first step, on all rows, and the Cholesky factor.  All
 variables are stacked throughout, so that each step is compiled once.
 """
 

@@ -219,7 +219,7 @@ class SK(Projection):
     """HGR-SK as a statistic: `hgr_jax.sk`; HGR-KB(1, d) for one-hot columns ``z (n, c)``.
 
     Args:
-      d: kernel of either variable, the other as it is, static.
+      d: kernel of one variable, while the other is plain, in the better direction; static.
 
     Example:
       >>> import jax.numpy as jnp

@@ -154,7 +154,7 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> npt.NDArray[np.float64
       TypeError: if ``pvalues`` are not real numbers.
       ValueError: if one is outside [0, 1], or for another method.
 
-    Degenerate cases: a family of at most one test is left as it is.
+    Degenerate cases: a family of at most one test is not changed.
 
     Source: Benjamini & Hochberg, "Controlling the false discovery rate" (1995); Holm, "A simple
     sequentially rejective multiple test procedure" (1979).

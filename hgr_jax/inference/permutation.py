@@ -32,7 +32,7 @@ class PermutationTest:
     """The result of `permutation_test`.
 
     Attributes:
-      statistic: the measure on the data as they are.
+      statistic: the measure on the given data.
       pvalue: (1 + permutations that reach the statistic) / (1 + permutations).
       null_mean, null_95: mean and 95% quantile of the measure over the permutations.
       permutations: number of permutations.

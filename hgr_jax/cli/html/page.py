@@ -99,7 +99,7 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True)
 class HtmlPage:
-    """The contents of the page.  All texts are shown as they are, never read as markup.
+    """The contents of the page.  Texts are never read as markup.
 
     Attributes:
       summary: names and values of the facts below the title.
