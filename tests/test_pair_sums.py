@@ -18,7 +18,7 @@ from jax.test_util import check_grads
 
 import hgr_jax
 from hgr_jax.measures import pair_sums as pairs
-from hgr_jax.measures.pair_sums import MEDIAN_ROWS, centred_products, distances, scaled
+from hgr_jax.measures.pair_sums import MEDIAN_ROWS, centred_products, distances, shift_and_scale
 
 dcor, hsic = hgr_jax.distance_correlation, hgr_jax.hsic
 ALGORITHMS = ("pairs", "sort")
@@ -417,7 +417,7 @@ def test_blocks_equal_the_whole(
 
 
 def _check_that_scaling_is_exact(x: np.ndarray) -> None:
-    ratio = np.diff(np.asarray(scaled(jnp.asarray(x)), np.float64))
+    ratio = np.diff(np.asarray(shift_and_scale(jnp.asarray(x)), np.float64))
     exact = np.diff(x.astype(np.float64))
     factor = ratio[exact != 0] / exact[exact != 0]
     assert np.all(factor == factor[0])
@@ -428,9 +428,9 @@ def test_scaling_is_exact(rng: np.random.Generator) -> None:
     for centre in (-1e6, 0, 2, 1e6):
         _check_that_scaling_is_exact((centre + rng.standard_normal(50)).astype(np.float32))
     for constant in (3.0, 0.1, -1e30, 3e38):
-        np.testing.assert_array_equal(scaled(jnp.full(5, constant)), 0)
-    assert np.isfinite(scaled(jnp.array([0.0, 1e-45, 1e-40], jnp.float32))).all()
-    assert np.isfinite(scaled(jnp.array([0.0, 3e38], jnp.float32))).all()
+        np.testing.assert_array_equal(shift_and_scale(jnp.full(5, constant)), 0)
+    assert np.isfinite(shift_and_scale(jnp.array([0.0, 1e-45, 1e-40], jnp.float32))).all()
+    assert np.isfinite(shift_and_scale(jnp.array([0.0, 3e38], jnp.float32))).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

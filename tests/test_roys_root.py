@@ -13,7 +13,7 @@ from scipy import special, stats
 
 from hgr_jax.inference.roys_root import law, pfaffian
 from hgr_jax.inference.roys_root.law import (
-    MANY,
+    MIN_VALUES_TO_INTERPOLATE,
     log_survival,
     log_survival_of_many,
     mean,
@@ -21,6 +21,7 @@ from hgr_jax.inference.roys_root.law import (
     survival,
 )
 
+MANY = MIN_VALUES_TO_INTERPOLATE
 EIGHTHS = [Fraction(k, 8) for k in range(1, 8)]
 NEAR_ONE = [1 - Fraction(1, 2**k) for k in (4, 6, 10, 20, 35, 50)]
 
@@ -343,7 +344,13 @@ def test_many_values_are_interpolated(n: int, p: int, q: int, error: float) -> N
     """Of one law and of several at once, from 0 to a dependence without noise."""
     rng = np.random.default_rng(0)
     bulk = np.abs(rng.normal(size=2 * MANY)) * (math.sqrt(p) + math.sqrt(q)) / math.sqrt(n)
-    c = np.concatenate([np.minimum(bulk, 0.999), rng.uniform(0, 1, MANY), [0, 1e-200, 1, np.nan]])
+    c = np.concatenate(
+        [
+            np.minimum(bulk, 0.999),
+            rng.uniform(0, 1, MANY),
+            [0, 1e-200, 1, np.nan],
+        ]
+    )
     expected, found = log_survival(c, n, p, q), log_survival_of_many(c, n, p, q)
     np.testing.assert_allclose(found, expected, rtol=error, atol=error)
     assert not np.array_equal(found, expected, equal_nan=True)

@@ -20,12 +20,12 @@ from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._version import __version__
 from hgr_jax.cli.options import FairOptions
-from hgr_jax.cli.outputs import print_messages, save_shown, step_shown
+from hgr_jax.cli.outputs import print_messages, save_picture, show_step
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import KB, SK, Certificate, FairnessReport, NoSolutionFound, Penalty, report
 from hgr_jax.fairness.data import split_rows
 from hgr_jax.fairness.estimators import ConvergenceWarning
-from hgr_jax.fairness.report import measured
+from hgr_jax.fairness.report import penalty_value
 from hgr_jax.plotting import plot_history
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
@@ -49,14 +49,14 @@ def _constraint(options: FairOptions) -> Penalty:
 
 
 def report_training(path: Path, options: FairOptions, reading: Reading, folder: Path) -> None:
-    """Train on a file without and with the constraint, compare both, save model and pictures."""
+    """Train on a file without and with the constraint; save the comparison, model and pictures."""
     needed = (options.target, options.protected)
     for name, option in zip(needed, ("--target", "--protected"), strict=True):
         if name in reading.drop:
             raise TableError(f"column {name!r} is both {option} and in --drop")
     if reading.columns:
         reading = dataclasses.replace(reading, columns=(*reading.columns, *needed))
-    with step_shown(f"reading {path}"):
+    with show_step(f"reading {path}"):
         frame = read_any(path, reading)
     since, frame = frame.first_dates(), frame.in_days()
     for name in needed:
@@ -78,7 +78,7 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     before, after = train_both(train, options)
     comparison = _print_comparison(before, after, train, test, options)
 
-    # No file of an earlier training may stand beside the new description.
+    # Files of an earlier training would not match the new description.
     for name in ("model.npz", "certificate.png", "predictions.png"):
         (folder / name).unlink(missing_ok=True)
     description = _description(after, problem, options, frame, since) | {"na": list(reading.na)}
@@ -91,17 +91,17 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
         frames.to_csv(partial)
     print(f"model: {folder / 'model.npz'}, its inputs in {folder / 'model.json'}")
     print(f"history: {folder / 'history.csv'}")
-    save_shown(lambda: plot_history(after.history_), folder / "history.png")
+    save_picture(lambda: plot_history(after.history_), folder / "history.png")
     if options.guarantee is not None:
-        save_shown(_certificate(after, options).plot, folder / "certificate.png")
+        save_picture(_certificate(after, options).plot, folder / "certificate.png")
     if problem.levels is None:
-        save_shown(comparison.plot, folder / "predictions.png")
+        save_picture(comparison.plot, folder / "predictions.png")
 
 
 def report_training_demo(folder: Path) -> None:
     """Train on scikit-learn's diabetes table, compare on validation rows, and save pictures."""
     data = load_diabetes()
-    # With few patients, only low degrees generalise.  The demo protects bmi: predictions depend
+    # With few patients only low degrees generalise.  The demo protects bmi, as predictions depend
     # little on age, the protected column of the data set, even without a constraint.
     options = FairOptions(data.target, "bmi", threshold=0.5, guarantee=0.95, h=2, k=2)
     columns = {name: data[name] for name in (*data.features, data.target)}
@@ -116,8 +116,8 @@ def report_training_demo(folder: Path) -> None:
     )
     before, after = train_both(train, options)
     comparison = _print_comparison(before, after, train, test, options, shown=("validation",))
-    save_shown(comparison.plot, folder / "fairness.png")
-    save_shown(_certificate(after, options).plot, folder / "certificate.png")
+    save_picture(comparison.plot, folder / "fairness.png")
+    save_picture(_certificate(after, options).plot, folder / "certificate.png")
 
 
 def split(table: SupervisedTable, options: FairOptions) -> tuple[SupervisedTable, SupervisedTable]:
@@ -199,7 +199,7 @@ def _print_comparison(
 ) -> FairnessReport:
     """Print the comparison of two models, and return the one on validation rows."""
     parts = {"training": train, "validation": test}
-    with step_shown("measuring both models"):
+    with show_step("measuring both models"):
         reports = {part: compare(before, after, rows, options) for part, rows in parts.items()}
         conclusion = verdict(reports, options)
     if options.guarantee is not None:
@@ -229,7 +229,8 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
             " nothing depends on it:\ntry a smaller --learning-rate, or a higher --threshold"
         )
     chance = [
-        measured(_constraint(options), rng.permutation(test.z), predicted) for _ in range(SHUFFLES)
+        penalty_value(_constraint(options), rng.permutation(test.z), predicted)
+        for _ in range(SHUFFLES)
     ]
     return (
         f"{conclusion}with {printable(options.protected)} shuffled, so that nothing depends on it,"
@@ -245,7 +246,7 @@ def _description(
     frame: Frame,
     since: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return what `hgr-jax predict` needs to use the model on new rows."""
+    """Describe the inputs of the model, for `hgr-jax predict`."""
     return {
         "version": __version__,
         "class": type(model).__name__,
@@ -268,7 +269,7 @@ def _description(
 
 
 def _check_folder(folder: Path) -> None:
-    """Make the folder and write to it, to fail before the training and not after it."""
+    """Make the folder and a temporary file in it, to fail before the training."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass

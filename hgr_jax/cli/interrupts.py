@@ -19,10 +19,10 @@ STATUS = 128 + signal.SIGINT
 def leaving_on_interrupt(message: str) -> Iterator[None]:
     """Make Ctrl-C print ``message`` on stderr and end the process with 130 while the block runs.
 
-    Files that are being written are removed.  A KeyboardInterrupt would not do: Python drops one
-    that is raised in a hook of the garbage collector (jaxlib has one), and unwinding while XLA
-    compiles in another thread crashes.  Nothing changes outside the main thread, which alone can
-    set a handler, or if SIGINT is ignored or has another handler.
+    Unfinished files are removed.  A KeyboardInterrupt is no alternative: Python drops it when it is
+    raised in a hook of the garbage collector (jaxlib has one), and unwinding while XLA compiles in
+    another thread crashes.  Nothing changes outside the main thread, which alone can set a handler,
+    or if SIGINT is ignored or has another handler.
     """
     in_main_thread = threading.current_thread() is threading.main_thread()
     if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -30,7 +30,7 @@ def leaving_on_interrupt(message: str) -> Iterator[None]:
         return
 
     def leave(number: int, frame: FrameType | None) -> None:
-        # The interrupted code may be writing to the buffered stream, which then refuses.
+        # Fails if the interrupted code was writing to the buffered stream.
         with contextlib.suppress(RuntimeError, ValueError, OSError):
             sys.stdout.flush()
         remove_partial()

@@ -69,13 +69,13 @@ _threshold = functools.partial(_share, largest=1.0)
 
 
 def _option(default: Any, text: str, kind: Any = None, **settings: Any) -> Any:
-    """Declare a field and its option, whose help ends in the default or in ``shown``."""
+    """Declare a field and its option; its help ends in the default, or in ``shown``."""
     metadata = {"help": text, "type": kind, **settings}
     return dataclasses.field(default=default, metadata=metadata)
 
 
-_several = functools.partial(_option, (), action="append", metavar="COLUMN")
-_required = functools.partial(_option, dataclasses.MISSING, metavar="COLUMN")
+_columns_option = functools.partial(_option, (), action="append", metavar="COLUMN")
+_required_column = functools.partial(_option, dataclasses.MISSING, metavar="COLUMN")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,9 +84,13 @@ class ScanOptions:
 
     h: int = _option(5, "degree for the first column", _degree_option)
     k: int = _option(5, "degree for the second column", _degree_option)
-    target: Sequence[str] = _several("only pairs with this column; may be given several times")
-    given: Sequence[str] = _several("remove what this column explains; may be given several times")
-    categories: Sequence[str] = _several(
+    target: Sequence[str] = _columns_option(
+        "only pairs with this column; may be given several times"
+    )
+    given: Sequence[str] = _columns_option(
+        "remove what this column explains; may be given several times"
+    )
+    categories: Sequence[str] = _columns_option(
         "a column of numbers to read as a category; may be given several times"
     )
     rank: bool = _option(False, "replace numbers by their ranks", action="store_true")
@@ -123,9 +127,9 @@ class ScanOptions:
 class FairOptions:
     """The options of ``hgr-jax fair``."""
 
-    target: str = _required("what is predicted")
-    protected: str = _required("numbers, or text for a category")
-    threshold: float = _required("in (0, 1], of HGR", _threshold, metavar=None)
+    target: str = _required_column("what is predicted")
+    protected: str = _required_column("numbers, or text for a category")
+    threshold: float = _required_column("in (0, 1], of HGR", _threshold, metavar=None)
     penalty: str = _option("kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
     guarantee: float | None = _option(
         None,
@@ -255,7 +259,7 @@ def command_parser() -> argparse.ArgumentParser:
 def _add_options(
     command: argparse.ArgumentParser, options: type[Any], *names: str, **defaults: Any
 ) -> None:
-    """Add the options of a dataclass, or those of these names, with these defaults."""
+    """Add the options of a dataclass (only ``names`` if there are any), with these defaults."""
     for field in dataclasses.fields(options):
         if names and field.name not in names:
             continue
@@ -277,7 +281,7 @@ def _add_options(
 def _add_path(
     command: argparse.ArgumentParser, name: str, completion: Mapping[str, str], **options: Any
 ) -> None:
-    """Add an argument that a shell completes as the name of a file or folder."""
+    """Add an argument that a shell completes to a file or folder."""
     action: Any = command.add_argument(name, **options)
     action.complete = completion
 
@@ -298,7 +302,7 @@ def _add_out(
 
 
 def _add_reading(command: argparse.ArgumentParser, columns: str | None = None) -> None:
-    """Add the options of `Reading`; a choice of columns if there is a text about it."""
+    """Add the options of `Reading`; those of columns only with a help text for them."""
     command.set_defaults(columns=[], drop=[])
     several = functools.partial(command.add_argument, action="extend", nargs="+", default=[])
     if columns is not None:

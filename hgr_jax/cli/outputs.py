@@ -1,4 +1,4 @@
-"""Files that commands write, unless that would overwrite others; steps shown while they run."""
+"""Protect files of earlier runs from commands, and show the steps of commands."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ WRITTEN = {
     "demo": (*SCAN_FILES, "top_pair.png", "fairness.png", "certificate.png"),
     "fair": FAIR_FILES,
 }
-"""Files that a command may write into its folder."""
+"""Files that each command may write into its folder."""
 
-WIDEST_STEP = 78
+MAX_STEP_WIDTH = 78
 
 
 def check_absent(paths: Iterable[Path], what: str, another: str) -> None:
-    """Raise a TableError if one of these files exists."""
+    """Raise a TableError if a file exists; ``what`` and ``another`` are for the message."""
     for path in paths:
         if path.exists():
             raise TableError(
@@ -60,8 +60,8 @@ def check_not_read(out: Path, read: Sequence[Path], another: str = "file") -> No
             )
 
 
-def free_path(path: Path) -> Path:
-    """Return a path, or the first of ``name-2``, ``name-3``, ... that does not exist."""
+def unused_path(path: Path) -> Path:
+    """Return the first of the path, ``name-2``, ``name-3``, ... that does not exist."""
     others = (path.with_stem(f"{path.stem}-{i}") for i in itertools.count(2))
     return next(p for p in itertools.chain([path], others) if not p.exists())
 
@@ -73,12 +73,12 @@ def print_messages(label: str, messages: Mapping[str, str], file: TextIO | None 
 
 
 @contextlib.contextmanager
-def step_shown(text: str) -> Iterator[None]:
+def show_step(text: str) -> Iterator[None]:
     """Show ``text`` on stderr while the block runs, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
-    line = shortened(printable(text), WIDEST_STEP, mark="...")
+    line = shortened(printable(text), MAX_STEP_WIDTH, mark="...")
     print(line, end="", file=sys.stderr, flush=True)
     try:
         yield
@@ -86,20 +86,20 @@ def step_shown(text: str) -> Iterator[None]:
         print(f"\r{' ' * len(line)}\r", end="", file=sys.stderr, flush=True)
 
 
-def save_shown(draw: Callable[[], Figure], path: Path) -> None:
-    """Draw a picture and save it by `save_figure`, while showing the step."""
+def save_picture(draw: Callable[[], Figure], path: Path) -> None:
+    """Draw a picture and save it by `save_figure`, and show this step."""
     # Print the message of `save_figure` after the line of the step is cleared.
-    with step_shown(f"drawing {path.name}"), contextlib.redirect_stdout(io.StringIO()) as message:
+    with show_step(f"drawing {path.name}"), contextlib.redirect_stdout(io.StringIO()) as message:
         save_figure(draw(), path)
     print(message.getvalue(), end="")
 
 
 def open_in_browser(page: Path) -> None:
-    """Open a page in the browser, or say that there is none."""
+    """Open a page in the browser, or print that no browser was found."""
     if not webbrowser.open(page.resolve().as_uri()):
         print(f"hgr-jax: no browser was found; open {printable(str(page))} in one", file=sys.stderr)
 
 
-def harmless(name: str) -> str:
+def escape_formula(name: str) -> str:
     """Put a quote before a name that a spreadsheet would evaluate as a formula."""
     return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name

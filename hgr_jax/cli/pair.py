@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
 from hgr_jax.cli.options import ScanOptions
-from hgr_jax.cli.outputs import free_path, print_messages, save_shown
+from hgr_jax.cli.outputs import print_messages, save_picture, unused_path
 from hgr_jax.cli.scan import report_scan
 from hgr_jax.core.fits import KBFit, Status
 from hgr_jax.inference.resampling import cross_fitted
@@ -48,7 +48,7 @@ def report_scan_demo(settings: ScanOptions, folder: Path) -> None:
     fit = kb_fit(a, b, settings.h, settings.k)
     _print_transformations(fit, (first.a, first.b), a, b)
     print()
-    save_shown(lambda: plot_fit(fit, a, b, names=(first.a, first.b)), folder / "top_pair.png")
+    save_picture(lambda: plot_fit(fit, a, b, names=(first.a, first.b)), folder / "top_pair.png")
 
 
 def report_pair(
@@ -78,11 +78,11 @@ def report_pair(
     print(f"\n{fit.message}\n")
     _print_transformations(fit, [printable(name) for name in names], a, b)
     print()
-    save_shown(lambda: plot_fit(fit, a, b, names=names), free_path(folder / "pair.png"))
+    save_picture(lambda: plot_fit(fit, a, b, names=names), unused_path(folder / "pair.png"))
 
 
 def _report_categories(frame: Frame, names: tuple[str, str], h: int, k: int, folder: Path) -> None:
-    """Do what `report_pair` does, for a category and another column."""
+    """Report a pair with a category, as `report_pair` does."""
     if names[0] == names[1]:
         raise TableError(
             f"{frame.source}: {names[0]!r} holds text; expected another column beside it"
@@ -112,7 +112,7 @@ def _report_categories(frame: Frame, names: tuple[str, str], h: int, k: int, fol
         if len(labels) > LEVELS_LISTED:
             print(f"  ... and {len(labels) - LEVELS_LISTED:,} other levels")
     print()
-    save_shown(lambda: plot_fit(fit, a, b, names=names), free_path(folder / "pair.png"))
+    save_picture(lambda: plot_fit(fit, a, b, names=names), unused_path(folder / "pair.png"))
 
 
 def _print_heading(

@@ -12,7 +12,7 @@ import numpy as np
 
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
-from hgr_jax.cli.outputs import harmless, print_messages
+from hgr_jax.cli.outputs import escape_formula, print_messages
 from hgr_jax.fairness.estimators import load_model
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
@@ -81,10 +81,7 @@ def _load(path: Path) -> Any:
 def _inputs_of(
     path: Path, fitted: Any
 ) -> tuple[list[tuple[str, str | None]], dict[str, str], Reading]:
-    """Return a model's inputs with levels, the first dates of columns, and how training read them.
-
-    The inputs are empty for a model that was fitted to an array without names.
-    """
+    """Return a model's inputs with levels, the first dates of columns, and their reading."""
     path_of_inputs = description_of(path)
     if not path_of_inputs.is_file():
         names = getattr(fitted, "feature_names_in_", ())
@@ -127,7 +124,7 @@ def _predicted_rows(fitted: Any, x: Any) -> Any:
         if len(classes):
             probabilities[complete] = fitted.predict_proba(inputs)
     if len(classes):
-        labels = [harmless(label) if isinstance(label, str) else label for label in predicted]
+        labels = [escape_formula(label) if isinstance(label, str) else label for label in predicted]
         predicted = np.array(labels, object)
     columns: dict[str, Any] = {"prediction": predicted}
     for label, probability in zip(classes, probabilities.T, strict=True):

@@ -21,7 +21,7 @@ ALMOST_ONE = 0.9995
 
 
 def copies_of(result: Scan) -> dict[str, list[str]]:
-    """Return the names of each column and its copies, in order.
+    """Return, for each column, the names of the column and its copies, in order.
 
     Two columns are copies if their ranks agree (|Spearman| and HGR of ranks are 1.000), or if HGR
     is 1.000 and their repeated values correspond one to one.
@@ -63,7 +63,7 @@ def _one_to_one(a: Floats, b: Floats) -> bool:
 
 
 def without_copies(pairs: list[Pair], groups: dict[str, list[str]], count: int) -> list[Pair]:
-    """Return the first ``count`` pairs, with one pair for all copies of its columns."""
+    """Return the first ``count`` pairs, without further pairs of copies of their columns."""
     kept: dict[frozenset[str], Pair] = {}
     for pair in pairs:
         if len(kept) == count:
@@ -72,33 +72,31 @@ def without_copies(pairs: list[Pair], groups: dict[str, list[str]], count: int) 
     return list(kept.values())
 
 
-BARS = 16
+MAX_BARS = 16
 MAX_CODES = 12
-"""Largest number of distinct integers that may be codes."""
+"""Largest number of distinct integers that are called codes."""
 
 MIN_ALERT_ROWS = 20
-"""Fewest rows for which a column may be called an identifier or codes."""
+"""Smallest number of rows for which a column is called an identifier or codes."""
 
 MIN_DISTINCT_SHARE = 0.98
 """Smallest share of distinct values of an identifier."""
 
 MIN_MEDIAN_POSITION = 0.1
-"""Smallest distance of the median of identifiers from the ends of their range, as a share of it.
-
-Amounts are skewed: most are small.
-"""
+"""Smallest distance of the median of identifiers from the ends of their range, as a share of it:
+amounts, which are mostly small, have a smaller one."""
 
 MISSING_MARKS = (-1, -9, *(sign * (10**n - 1) for n in range(2, 7) for sign in (-1, 1)))
 """Numbers that stand for a missing value in some tables: -1, -9, -99, 99, ..."""
 
 MIN_MARK_GAP = 0.5
-"""Smallest distance of such a mark from the other values, in units of their central range."""
+"""Smallest distance of a missing mark from the other values, in units of their central range."""
 
-MAX_WHOLE = 1e12
+MAX_INTEGER = 1e12
 
-LEVELS_SHOWN = 3
-LEVEL_LETTERS = 18
-DAY = 86400
+MAX_LEVELS_SHOWN = 3
+MAX_LEVEL_LETTERS = 18
+SECONDS_PER_DAY = 86400
 
 
 def profiles_of(result: Scan, table: Any = None) -> list[Profile]:
@@ -136,7 +134,7 @@ def _number_profile(name: str, column: Floats, first: float | None) -> Profile:
         distinct=len(values),
         missing=len(column) - len(present),
         values=" to ".join(ends),
-        bars=np.histogram(present, BARS)[0].tolist() if np.isfinite(high - low) else (),
+        bars=np.histogram(present, MAX_BARS)[0].tolist() if np.isfinite(high - low) else (),
         alerts=[] if first is not None else _number_alerts(name, values, counts, whole=whole),
     )
 
@@ -170,8 +168,8 @@ def _is_spread_out(values: Floats) -> bool:
 
 
 def _number_text(value: float) -> str:
-    """Write a number: an integer below `MAX_WHOLE` with all its digits."""
-    return f"{value:,.0f}" if value == round(value) and abs(value) < MAX_WHOLE else f"{value:.6g}"
+    """Write a number, with all digits if it is an integer below `MAX_INTEGER`."""
+    return f"{value:,.0f}" if value == round(value) and abs(value) < MAX_INTEGER else f"{value:.6g}"
 
 
 def _central_range(values: Floats, counts: Integers) -> tuple[float, float]:
@@ -186,16 +184,16 @@ def _category_profile(name: str, category: Category, distinct: int | None) -> Pr
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] > 0]
     listed = [
-        f"{shortened(category.levels[i], LEVEL_LETTERS)} ({counts[i]:,})"
-        for i in order[:LEVELS_SHOWN]
+        f"{shortened(category.levels[i], MAX_LEVEL_LETTERS)} ({counts[i]:,})"
+        for i in order[:MAX_LEVELS_SHOWN]
     ]
     return Profile(
         name=name,
         kind="category",
         distinct=len(order) if distinct is None else distinct,
         missing=int((codes < 0).sum()),
-        values=", ".join(listed) + (", …" if len(order) > LEVELS_SHOWN else ""),
-        bars=counts[order[:BARS]].tolist(),
+        values=", ".join(listed) + (", …" if len(order) > MAX_LEVELS_SHOWN else ""),
+        bars=counts[order[:MAX_BARS]].tolist(),
     )
 
 
@@ -209,7 +207,7 @@ def _raw_values(table: Any, columns: Columns, position: int) -> list[Any] | None
 
 
 def _raw_summary(values: list[Any] | None) -> tuple[int | None, int | None, list[str]]:
-    """Return how many values are distinct and how many are missing, and alerts."""
+    """Return the numbers of distinct and of missing values, and alerts."""
     if values is None:
         return None, None, []
     texts = [str(value) for value in values]
@@ -222,12 +220,12 @@ def _raw_summary(values: list[Any] | None) -> tuple[int | None, int | None, list
 
 def as_date(first: float, days: float) -> str:
     """Write the date that lies ``days`` after ``first``, which is in seconds since 1970."""
-    seconds = round(first + days * DAY)
+    seconds = round(first + days * SECONDS_PER_DAY)
     try:
         moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
     except OverflowError:  # a year beyond Python's dates
-        return f"year {1970 + seconds / DAY / 365.2425:.0f}"
-    return f"{moment:%Y-%m-%d}" if seconds % DAY == 0 else f"{moment:%Y-%m-%d %H:%M}"
+        return f"year {1970 + seconds / SECONDS_PER_DAY / 365.2425:.0f}"
+    return f"{moment:%Y-%m-%d}" if seconds % SECONDS_PER_DAY == 0 else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def samples_of(result: Scan, rows: Integers) -> list[Sample]:
@@ -246,17 +244,17 @@ def samples_of(result: Scan, rows: Integers) -> list[Sample]:
     return [samples[position] for position in used]
 
 
-POINTS = 600
+MAX_POINTS_DRAWN = 600
 """Largest number of rows that a picture shows."""
 
-GRID = 120
+CURVE_POINTS = 120
 DETAILS = 12
 
 MAX_LISTED = 100_000
-"""Largest number of pairs in the table, each of which takes some 100 bytes of the page."""
+"""Largest number of pairs in the table; a pair takes some 100 bytes of the page."""
 
 MAX_MAPPED = 1000
-"""Largest number of columns of the heat map, each two of which take some 14 bytes."""
+"""Largest number of columns of the heat map; a pair of columns takes some 14 bytes."""
 
 HEADERS = {
     "column a": ("a", ""),
@@ -304,7 +302,7 @@ DetailsOfPairs = Mapping[tuple[str, str], PairDetails | None]
 
 
 def influence_on(pair_details: DetailsOfPairs, a: str, b: str) -> Influence | None:
-    """Return the influence of single rows on a pair, None for a pair without details."""
+    """Return the largest influence of a single row on a pair, None without details."""
     pair = pair_details.get((a, b))
     return None if pair is None else pair.influence
 
@@ -325,7 +323,7 @@ def as_report(
     """Return the page of a scan: its pairs, a heat map, details of the first pairs, its columns.
 
     The table lists at most `MAX_LISTED` pairs, and the heat map shows their columns.  Details show
-    one of several copies of a column.  ``table`` is what was scanned, to describe its columns.
+    one of several copies of a column.  Columns are described from the scanned ``table``.
     """
     pair_details = {} if pair_details is None else pair_details
     settings = result.settings
@@ -385,7 +383,7 @@ def as_report(
 
 
 def _heat_map_columns(result: Scan, columns: Integers, by: str) -> Integers:
-    """Return the columns of the heat map: if there are too many, those of the first pairs."""
+    """Return the columns of the heat map: all, or the `MAX_MAPPED` columns of the first pairs."""
     if len(columns) <= MAX_MAPPED:
         return columns
     paired, first_places = np.unique(result.order(by), return_index=True)
@@ -401,7 +399,7 @@ def _row(pair: Pair, pair_details: DetailsOfPairs) -> list[Any]:
 def as_detail(
     result: Scan, pair: Pair, pair_details: DetailsOfPairs, groups: Mapping[str, Sequence[str]]
 ) -> Detail:
-    """Return what the page shows of a pair: data, transformations, copies of its columns."""
+    """Return the data, transformations and copies of columns that the page shows of a pair."""
     names = (pair.a, pair.b)
     shown = pair_details.get(names) or result.details(*names)
     assert shown is not None, "only a pair with a correlation is in the list"
@@ -417,8 +415,8 @@ def as_detail(
         zip((shown.f, shown.g), values, categories, strict=True)
     ):
         residuals = shown.residuals
-        drawn = transform(column[rows]) if residuals is None else residuals[i][rows]
-        transformed.append(drawn.tolist())
+        heights = transform(column[rows]) if residuals is None else residuals[i][rows]
+        transformed.append(heights.tolist())
         points.append(_numbers_or_levels(column[rows], category))
         curves.append(_curve(transform, column[present], category))
     note = "" if any(categories) else f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
@@ -458,9 +456,9 @@ def as_detail(
 
 def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
     """Return a sample of the rows that includes the influential ones."""
-    if len(rows) <= POINTS:
+    if len(rows) <= MAX_POINTS_DRAWN:
         return rows
-    sample = np.random.default_rng(0).choice(rows, POINTS, replace=False)
+    sample = np.random.default_rng(0).choice(rows, MAX_POINTS_DRAWN, replace=False)
     return np.union1d(sample, np.asarray(influential, rows.dtype))
 
 
@@ -487,7 +485,7 @@ def _numbers_or_levels(values: Any, category: Category | None) -> list[Any]:
 
 def _curve(transform: HostTransformation, values: Any, category: Category | None) -> Curve:
     if category is None:
-        grid = np.linspace(values.min(), values.max(), GRID)
+        grid = np.linspace(values.min(), values.max(), CURVE_POINTS)
         return Curve(grid.tolist(), transform(grid).tolist())
     levels = np.unique(values.astype(int))
     return Curve([category.levels[level] for level in levels], transform(levels).tolist())

@@ -15,7 +15,13 @@ from hgr_jax._files import atomic_write
 from hgr_jax._texts import counted, shortened
 from hgr_jax.cli.html.page import write_html
 from hgr_jax.cli.options import ScanOptions
-from hgr_jax.cli.outputs import harmless, open_in_browser, print_messages, save_shown, step_shown
+from hgr_jax.cli.outputs import (
+    escape_formula,
+    open_in_browser,
+    print_messages,
+    save_picture,
+    show_step,
+)
 from hgr_jax.cli.report import (
     DETAILS,
     ORDERED_BY,
@@ -31,7 +37,7 @@ from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading
 
-WIDEST_NAME = 32
+MAX_NAME_WIDTH = 32
 
 NULL_95 = "null 95%: 95% quantile of HGR-KB of ranks of independent columns"
 ONE_ROW = """\
@@ -42,7 +48,7 @@ and KB without it
 
 def _request_of(options: ScanOptions) -> Request:
     kept_by = options.sort if options.sort in KEPT_BY else "pvalue"
-    # None is the key of 0, which is made where it is needed.
+    # None stands for the key of seed 0.
     key = jax.random.key(options.seed) if options.seed else None
     return request_of(
         options.h,
@@ -76,7 +82,7 @@ def report_scan(
     try:
         request = _request_of(settings)
         if isinstance(table, Path):
-            with step_shown(f"reading {table}"):
+            with show_step(f"reading {table}"):
                 table = open_table(table, request, reading)
         result = scan_table(table, request, reading)
     except ValueError as error:
@@ -85,17 +91,17 @@ def report_scan(
 
     # Write before printing: a reader such as `head` may close stdout early.
     shown = result.top(max(settings.top, DETAILS), by=settings.sort)
-    with step_shown(f"computing the details of {counted(len(shown), 'pair')}"):
+    with show_step(f"computing the details of {counted(len(shown), 'pair')}"):
         pair_details = {(pair.a, pair.b): result.details(pair.a, pair.b) for pair in shown}
-    with step_shown("writing pairs.csv, pairs.parquet and scan.npz"):
+    with show_step("writing pairs.csv, pairs.parquet and scan.npz"):
         _write_pairs(result, pair_details, settings.sort, folder)
         result.save(folder / "scan.npz")
     page, picture = folder / "report.html", folder / "heat_map.png"
-    with step_shown(f"writing report.html with {counted(min(len(shown), DETAILS), 'pair')} drawn"):
+    with show_step(f"writing report.html with {counted(min(len(shown), DETAILS), 'pair')} drawn"):
         write_html(as_report(result, title, pair_details, columns, by=settings.sort), page)
     _print_scan(result, title, pair_details, settings)
     if len(result):
-        save_shown(result.plot, picture)
+        save_picture(result.plot, picture)
     else:  # remove the picture of an earlier scan
         picture.unlink(missing_ok=True)
     kept = "pairs that were kept" if "top" in result.settings else "all pairs"
@@ -173,7 +179,7 @@ def _one_row(influence: Influence | None) -> str:
 
 
 def _short_name(name: str) -> str:
-    return shortened(printable(name), WIDEST_NAME, mark="...")
+    return shortened(printable(name), MAX_NAME_WIDTH, mark="...")
 
 
 def _cell(value: float) -> str:
@@ -195,7 +201,7 @@ def _write_pairs(result: Scan, pair_details: DetailsOfPairs, by: str, folder: Pa
     columns = {"share": "one_row_share", "row": "one_row", "value_without": "without_it"}
     for name, column in columns.items():
         frame[column] = [np.nan if of is None else getattr(of, name) for of in influences]
-    for_csv = frame.assign(a=frame["a"].map(harmless), b=frame["b"].map(harmless))
+    for_csv = frame.assign(a=frame["a"].map(escape_formula), b=frame["b"].map(escape_formula))
     for name, write in (("pairs.csv", for_csv.to_csv), ("pairs.parquet", frame.to_parquet)):
         with atomic_write(folder / name) as partial:
             write(partial, index=False)

@@ -49,6 +49,7 @@ from hgr_jax.core.numerics import (
     equal_weights,
     normalise_weights,
     row_count,
+    row_mean,
     safe_divide,
     safe_norm,
     safe_sqrt,
@@ -65,7 +66,7 @@ from hgr_jax.core.orthonormal import (
     whitening,
 )
 from hgr_jax.core.rows import mean_product, sum_over_rows
-from hgr_jax.core.solvers import CanonicalPair, lstsq_pair, top_pair
+from hgr_jax.core.solvers import CanonicalPair, deciding_sign, lstsq_pair, top_pair
 
 SINGLE_KERNEL = "single_kernel"
 
@@ -75,13 +76,7 @@ Degrees = tuple[int | None, int | None]
 
 @dataclasses.dataclass(frozen=True)
 class CCAProblem:
-    """The static part of a problem.
-
-    Attributes:
-      degrees: of both sides; None where features are given.
-      method: a solver of `solvers.top_pair`, or `SINGLE_KERNEL`.
-      linear: number of leading basis functions that span each side's linear functions.
-    """
+    """Degrees, solver (or `SINGLE_KERNEL`), and numbers of basis functions of linear kernels."""
 
     degrees: Degrees
     method: str
@@ -89,8 +84,8 @@ class CCAProblem:
 
 
 @dataclasses.dataclass(frozen=True)
-class FunctionsOf:
-    """Functions of one variable: ``rows (r, 1 + m)`` on ``[1, basis]`` of its ``features``."""
+class OrthonormalFunctions:
+    """Functions of one variable: ``rows (r, 1 + m)`` are their coefficients on ``[1, basis]``."""
 
     encoder: Encoder
     basis: Basis
@@ -100,20 +95,20 @@ class FunctionsOf:
 
 @dataclasses.dataclass(frozen=True)
 class Residuals:
-    """Residuals of the functions of two variables given others, as `partial` finds them.
+    """Residuals of functions of two variables given conditioning variables, made by `partial`.
 
-    Residual i of a variable is function i of its ``sides`` less row i of its ``explained (m, 1 +
-    r)``, on ``[1, basis]`` of the ``conditioning`` variables, whose functions are orthonormal.
+    Residual i of a variable is function i of its ``sides`` less its regression, row i of its
+    ``explained (m, 1 + r)``: coefficients on ``[1, basis]`` of the ``conditioning`` variables.
     """
 
-    sides: tuple[FunctionsOf, FunctionsOf]
+    sides: tuple[OrthonormalFunctions, OrthonormalFunctions]
     explained: tuple[Array, Array]
-    conditioning: FunctionsOf
+    conditioning: OrthonormalFunctions
     well_conditioned: Array
 
 
 class Ridge(NamedTuple):
-    """A ridge, and the standardised features ``(n, m)`` of both kernels at the rows."""
+    """The strength of a ridge, and the standardised features ``(n, m)`` of both kernels."""
 
     strength: Array
     features: tuple[Array, Array]
@@ -121,10 +116,10 @@ class Ridge(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class PreparedPair:
-    """Two variables, ready to be solved.
+    """Two variables with their kernels applied: the arguments of `solve`.
 
-    ``a`` and ``b`` are variables ``(n,)`` where the side has a degree, and features ``(n, m)``
-    elsewhere; ``variables`` are both before their kernels, dropped rows replaced.
+    ``a`` and ``b`` are ``(n,)`` for a degree and features ``(n, m)`` for other kernels;
+    ``variables`` are both before their kernels, with harmless values in dropped rows.
     """
 
     problem: CCAProblem
@@ -148,10 +143,7 @@ def prepare(
     *,
     names: tuple[str, str] = ("h", "k"),
 ) -> PreparedPair:
-    """Normalise weights, put harmless values in dropped rows, and apply the kernels.
-
-    ``count`` is the number of rows that are data, None for all; error messages use ``names``.
-    """
+    """Normalise weights, make dropped rows harmless, and apply the kernels."""
     plain = not any(callable(kernel) for kernel in kernels) and a.ndim == b.ndim == 1
     if weights is not None:
         weights, count = normalise_weights(weights), None
@@ -188,13 +180,10 @@ class Transformation:
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The optimal pair of transformations, of a and of b, and how it was reached.
+    """The optimal transformations f of a and g of b, and the ``pair`` of M that they come from.
 
-    Attributes:
-      correlation: the value; NaN where the data are not finite.
-      pair: the pair of M.
-      direction: which least-squares problem of HGR-SK won; 0 for HGR-KB.
-      finite, conditioned, values: as of `WhitenedPair`.
+    ``correlation`` is NaN where the data are not finite; ``direction`` says which least-squares
+    problem of HGR-SK won (0 for HGR-KB); the last three fields are those of `WhitenedPair`.
     """
 
     correlation: Array
@@ -203,15 +192,12 @@ class Solution:
     pair: CanonicalPair
     direction: Array
     finite: Array
-    conditioned: Array
+    well_conditioned: Array
     values: Array | None
 
     def with_fixed_sign(self) -> Solution:
         """Return the solution with the largest component of f (of g, where f is 0) positive."""
-        # Halved and divided by the length of u, no component of v exceeds the largest of a unit u.
-        deciding = jnp.concatenate([self.pair.u, self.pair.v / (2 * self.pair.u.shape[0])])
-        largest = deciding[jnp.argmax(jnp.abs(deciding))]
-        sign = lax.stop_gradient(jnp.where(largest < 0, -1, 1).astype(largest.dtype))
+        sign = deciding_sign(self.pair.u, self.pair.v)
         f, g = (Transformation(x.basis, sign * x.coefficients) for x in (self.f, self.g))
         return dataclasses.replace(self, f=f, g=g)
 
@@ -225,11 +211,7 @@ def solve(
     count: Array | None = None,
     ridge: Ridge | None = None,
 ) -> Solution:
-    """Find the most correlated transformations of ``a`` and ``b``; differentiable.
-
-    ``start (n,)`` holds values of a first guess of g at the rows of ``b``, for HGR-KB without a
-    ridge.
-    """
+    """Find the most correlated transformations; ``start (n,)`` holds values of a first g(b)."""
     fitted = whiten(problem.degrees, a, b, weights, count)
     m, finite = fitted.cross_moments()
 
@@ -291,35 +273,35 @@ def _correlation_jvp(
         w = 1 / a.shape[0] if weights is None else weights
         f, g = (side(x) for side, x in zip(sides, (a, b), strict=True))
     else:
-        # The functions at the rows are at hand, times the roots of the weights.
+        # `values` hold the functions at the rows, times the roots of the weights.
         w = 1.0
         here = [x[: len(side.coefficients)] for side, x in zip(sides, solution.values, strict=True)]
         f, g = (matmul(side.coefficients, x) for side, x in zip(sides, here, strict=True))
         values = [*here]
     a_dot, b_dot, w_dot = tangents[:3]
     total = jnp.zeros_like(s)
-    if _perturbed(a_dot):
-        total = total + jnp.sum(_pulled_back(sides[0], a, w * (g - s * f), values[0]) * a_dot)
-    if _perturbed(b_dot):
-        total = total + jnp.sum(_pulled_back(sides[1], b, w * (f - s * g), values[1]) * b_dot)
-    if _perturbed(w_dot):
+    if _has_tangent(a_dot):
+        total = total + jnp.sum(_times_derivative(sides[0], a, w * (g - s * f), values[0]) * a_dot)
+    if _has_tangent(b_dot):
+        total = total + jnp.sum(_times_derivative(sides[1], b, w * (f - s * g), values[1]) * b_dot)
+    if _has_tangent(w_dot):
         total = total + jnp.sum((f * g - s * (f * f + g * g) / 2) * w_dot)
     return solution.correlation, total
 
 
-def _perturbed(tangent: Any) -> bool:
+def _has_tangent(tangent: Any) -> bool:
     return tangent is not None and not isinstance(tangent, SymbolicZero)
 
 
-def _pulled_back(side: Transformation, x: Array, pull: Array, values: Array | None) -> Array:
-    """Return ``pull_i * d side(x_i) / d x_i``, with ``values`` as of `PolynomialBasis.slope`."""
+def _times_derivative(side: Transformation, x: Array, factor: Array, values: Any) -> Array:
+    """Return ``factor_i * d side(x_i) / d x_i``; ``values`` as in `PolynomialBasis.slope`."""
     if isinstance(side.basis, FeatureBasis):
-        return pull[:, None] * matmul(side.basis.transform, side.coefficients[1:])[None, :]
+        return factor[:, None] * matmul(side.basis.transform, side.coefficients[1:])[None, :]
     if values is None:
         _, slope = jax.jvp(side, (x,), (jnp.ones_like(x),))
     else:
         slope = side.basis.slope(side.coefficients, x, values)
-    return pull * slope
+    return factor * slope
 
 
 Bases = PolynomialBasis | tuple[Basis, Basis]
@@ -327,14 +309,13 @@ Bases = PolynomialBasis | tuple[Basis, Basis]
 
 
 class WhitenedPair(NamedTuple):
-    """Bases of both variables, and the moments of ``[1, basis]`` of one after the other.
+    """Bases of both variables (constants to derivatives), and their whitened Gram matrix.
 
     Attributes:
-      bases: constant under differentiation.
-      moments: the whitened Gram matrix.
-      whitener: block diagonal, makes the functions of each variable orthonormal.
-      finite: whether the data are; a factorisation may fail all the same.
-      values: as of `FittedPolynomials`.
+      moments: Gram matrix of the orthonormal functions of a, then of b.
+      whitener: block diagonal, makes ``[1, basis]`` of each variable orthonormal.
+      finite: whether the data are finite; a factorisation may fail all the same.
+      values: those of `FittedPolynomials`.
     """
 
     bases: Bases
@@ -353,15 +334,15 @@ class WhitenedPair(NamedTuple):
     def rows(self, v: int, degree: int | None = None) -> Array:
         """Return the orthonormal functions ``(m, 1 + m)`` of variable v on its ``[1, basis]``."""
         size = None if degree is None else 1 + degree
-        return part(self.whitener, self.bases, v, v)[1:size, :size]
+        return _block(self.whitener, self.bases, v, v)[1:size, :size]
 
     def cross_moments(self) -> tuple[Array, Array]:
-        """Return M, 0 where it is not finite, and whether all of it is."""
-        m = part(self.moments, self.bases, 0, 1)[1:, 1:]
+        """Return M with 0 for entries that are not finite, and whether all are finite."""
+        m = _block(self.moments, self.bases, 0, 1)[1:, 1:]
         return jnp.where(jnp.isfinite(m), m, 0), jnp.isfinite(jnp.sum(m))
 
 
-def part(matrix: Array, bases: Bases, i: int, j: int) -> Array:
+def _block(matrix: Array, bases: Bases, i: int, j: int) -> Array:
     """Return the rows of variable i and columns of variable j of a matrix of ``[1, basis]``."""
     size = _sizes(bases)[0]
     rows, columns = (slice(size, None) if v else slice(size) for v in (i, j))
@@ -371,10 +352,7 @@ def part(matrix: Array, bases: Bases, i: int, j: int) -> Array:
 def mean_products(
     basis: Basis, rows: Array, x: Array, weights: Array | None, count: Array | None, values: Array
 ) -> Array:
-    """Return the means of ``values (n,)`` or ``(n, p)`` times functions ``rows (r, 1 + m)`` of x.
-
-    Sums that are not finite count as 0.
-    """
+    """Return mean products ``(r, ...)`` of functions ``rows (r, 1 + m)`` of x and ``values``."""
     if weights is None:
         weighted = values / row_count(count, values)
     else:
@@ -392,7 +370,7 @@ def mean_products(
 def whiten(
     degrees: Degrees, a: Array, b: Array, weights: Array | None, count: Array | None
 ) -> WhitenedPair:
-    """Fit bases to both variables, and return their whitened moments; arguments as of `solve`."""
+    """Fit bases to both variables, and whiten their moments; arguments as those of `solve`."""
     degree_a, degree_b = degrees
     bases: Bases
     if degree_a is not None and degree_b is not None:
@@ -410,7 +388,7 @@ def whiten(
 
 
 def fit_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basis, Array]:
-    """Fit a basis to a variable (features have no degree), and judge its conditioning."""
+    """Fit a basis to a variable, or to features (degree None); say if it is well conditioned."""
     if degree is None:
         return fit_features(x, weights)
     fitted = fit_polynomials((x,), (degree,), weights)
@@ -418,7 +396,7 @@ def fit_basis(degree: int | None, x: Array, weights: Array | None) -> tuple[Basi
 
 
 def _sizes(bases: Bases) -> tuple[int, int]:
-    """Return the number of functions ``[1, basis]`` of each."""
+    """Return the number of functions ``[1, basis]`` of each variable."""
     if isinstance(bases, PolynomialBasis):
         return (1 + bases.degree,) * 2
     return 1 + len(bases[0].in_span), 1 + len(bases[1].in_span)
@@ -436,7 +414,7 @@ def _moments(bases: Bases, a: Array, b: Array, weights: Array | None) -> Array:
     return mean_product(rows, (a, b), weights)
 
 
-def _values_at_the_rows(
+def _weighted_values(
     bases: PolynomialBasis, a: Array, b: Array, weights: Array | None, count: Array | None
 ) -> Array:
     """Return `WhitenedPair.values` of these bases."""
@@ -458,17 +436,17 @@ def _whiten_jvp(
     moments_dot = moved - turned - turned.T
     whitener_dot = -matmul(inward, whitener)
     constants = bases, well_conditioned, finite
-    bases_dot, good_dot, finite_dot = jax.tree.map(_no_tangent, constants)
+    bases_dot, good_dot, finite_dot = jax.tree.map(_zero_tangent, constants)
     values_dot = None
     if values is not None and isinstance(bases, PolynomialBasis):
-        rows = functools.partial(_values_at_the_rows, bases, count=primals[3])
+        rows = functools.partial(_weighted_values, bases, count=primals[3])
         _, values_dot = jax.jvp(rows, primals[:3], tangents[:3])
     return primal, WhitenedPair(
         bases_dot, moments_dot, whitener_dot, good_dot, finite_dot, values_dot
     )
 
 
-def _no_tangent(x: Array) -> Any:
+def _zero_tangent(x: Array) -> Any:
     inexact = jnp.issubdtype(x.dtype, jnp.inexact)
     return jnp.zeros_like(x) if inexact else np.zeros(x.shape, jax.dtypes.float0)
 
@@ -478,9 +456,8 @@ def ridged_pair(
 ) -> tuple[CanonicalPair, Array]:
     """Return the pair that maximises the regularised correlation, and whether it is finite.
 
-    Its ``correlation`` is the plain one, ``u . M v``.  The ``loadings (p, h)`` and ``(q, k)`` are
-    those of standardised features on the functions of M; ``strength`` is the ridge, raised to the
-    least that rounding does not hide.
+    Its ``correlation`` is the plain one, ``u . M v``.  The ``loadings (p, h)`` and ``(q, k)``
+    express standardised features by the orthonormal functions of M.
     """
     first, second = (_regularised(each, strength) for each in loadings)
     regularised = matmul(matmul(first, m), second.T)
@@ -495,36 +472,29 @@ def ridged_pair(
 
 
 def _regularised(loadings: Array, strength: Array) -> Array:
-    """Return ``C L`` times the root of 1 + ridge, so that no ridge makes it vanish."""
+    """Return ``C L sqrt(1 + ridge)``, which no ridge makes vanish."""
     size = loadings.shape[0]
-    least = 8 * size * float(jnp.finfo(loadings.dtype).eps)
-    ridge = jnp.maximum(strength, least)
+    rounding = 8 * size * float(jnp.finfo(loadings.dtype).eps)
+    ridge = jnp.maximum(strength, rounding)
     share = ridge / (1 + ridge)
     gram = matmul(loadings, loadings.T) * (1 - share) + share * np.eye(size, dtype=loadings.dtype)
     return matmul(inverse_cholesky(gram), loadings)
 
 
 def standardised_features(kernel: KernelLike, x: Array, weights: Array, name: str) -> Array:
-    """Return the features of a kernel, of zero mean and unit variance; 0 where one is constant.
-
-    The features of a degree are the monomials of the standardised variable.  ``weights`` have sum
-    1; dropped rows are replaced.
-    """
+    """Return standardised features of a kernel (0 for constant ones), by weights of sum 1."""
     if callable(kernel):
         _, features = encode(kernel, x, weights, name)
     else:
         # The unit of x does not matter to a standardised power; in this one the largest is 1.
-        features = polynomial_kernel(_reaching_1(x - _mean(x, weights)), kernel)
-    centred = _reaching_1(features - _mean(features, weights))
-    variance = jnp.sum(weights[:, None] * centred * centred, axis=0, keepdims=True)
+        centred = x - row_mean(x, weights=weights, keepdims=True)
+        features = polynomial_kernel(_scale_to_1(centred), kernel)
+    centred = _scale_to_1(features - row_mean(features, weights=weights, keepdims=True))
+    variance = row_mean(centred * centred, weights=weights, keepdims=True)
     varies = variance > (8 * float(jnp.finfo(x.dtype).eps)) ** 2
     return jnp.where(varies, centred / jnp.sqrt(jnp.where(varies, variance, 1)), 0)
 
 
-def _mean(x: Array, weights: Array) -> Array:
-    return jnp.sum(weights.reshape(-1, *[1] * (x.ndim - 1)) * x, axis=0, keepdims=True)
-
-
-def _reaching_1(x: Array) -> Array:
-    """Return columns scaled to a largest absolute value of 1, or 0."""
+def _scale_to_1(x: Array) -> Array:
+    """Return columns over their largest absolute values; 0 for a column of 0."""
     return safe_divide(x, lax.stop_gradient(jnp.max(jnp.abs(x), axis=0, keepdims=True)))

@@ -32,10 +32,12 @@ from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import (
     equal_weights,
+    farthest_entry,
     normalise_weights,
     row_count,
     safe_divide,
     safe_sqrt,
+    sign_of,
     without_dropped_rows,
 )
 from hgr_jax.core.orthonormal import Basis, PolynomialBasis
@@ -139,7 +141,7 @@ def _format_figures(value: Any) -> str:
 
 
 class ShownFit:
-    """Base of fits with a status: they print the figures ``shown``, as a table in notebooks."""
+    """Base of fits with a status; prints the attributes named in ``shown``."""
 
     status: Array
     shown: ClassVar[tuple[str, ...]] = ()
@@ -154,7 +156,7 @@ class ShownFit:
 
     def __repr__(self) -> str:
         if not is_concrete(self):
-            return self._fields()
+            return self._default_text()
         figures, remark = self._figures()
         line = ", ".join(f"{key}={value}" for key, value in figures.items())
         return f"{type(self).__name__}({line})\n  {remark}"
@@ -162,12 +164,12 @@ class ShownFit:
     def _repr_html_(self) -> str:
         """Return the figures as a small table."""
         if not is_concrete(self):
-            return html_table("", (), [[self._fields()]])
+            return html_table("", (), [[self._default_text()]])
         figures, remark = self._figures()
         return html_table(type(self).__name__, (), [*figures.items(), ("status", remark)])
 
-    def _fields(self) -> str:
-        """Return the text that a dataclass prints by default."""
+    def _default_text(self) -> str:
+        """Return the default text of a dataclass."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]  # of the subclass
         values = [f"{field.name}={getattr(self, field.name)!r}" for field in fields]
         return f"{type(self).__qualname__}({', '.join(values)})"
@@ -191,10 +193,10 @@ class TransformedPair:
     g: Any
 
     def score(self, a: ArrayLike, b: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
-        """Return the Pearson correlation of ``f(a)`` and ``g(b)`` on other data than the fit's.
+        """Return the Pearson correlation of ``f(a)`` and ``g(b)`` on data that were not fitted.
 
-        In [-1, 1], and 0 where ``f(a)`` or ``g(b)`` does not vary.  The sample value of HGR is
-        biased upward, more so for richer transformations; this one, on held-out rows, is not.
+        In [-1, 1], and 0 where ``f(a)`` or ``g(b)`` does not vary.  On held-out rows it is not
+        biased upward, as the sample value of HGR is.
 
         Args:
           a, b: as in the fit, any number of rows.
@@ -230,10 +232,10 @@ class KBFit(ShownFit, TransformedPair):
         an optimum.
       iterations: iterations of the iterative solver (0 for closed forms).
       status: a `Status`, as an int array.
-      leverage: the largest part of the correlation that a single row makes, ``max_i w_i f(a_i)
-        g(b_i) / correlation`` with weights of sum 1; 1 / n where all rows make the same.  Constant
-        under differentiation.
-      influential_row: which row that is.
+      leverage: the largest share of the correlation that a single row contributes, ``max_i w_i
+        f(a_i) g(b_i) / correlation`` with weights of sum 1; 1 / n where all rows contribute the
+        same.  Constant under differentiation.
+      influential_row: the index of that row.
       standard_error: of the correlation: ``sqrt(sum_i w_i^2 psi_i^2)`` with ``psi = f g -
         correlation (f^2 + g^2) / 2``, in the limit of many rows.  Differentiable.
       effective_rows: ``1 / sum_i w_i^2``; without weights the number of rows.
@@ -269,8 +271,8 @@ class KBFit(ShownFit, TransformedPair):
             1 - c^2 = (1 - correlation^2) (n - 1) / (n - 1 - (sqrt(p - 1/2) + sqrt(q - 1/2))^2)
 
         with n the `effective_rows`, p and q the `degrees` (1 for the linear side of a single-kernel
-        fit) and z the normal quantile of ``(1 + level) / 2``.  The value is biased upward: the
-        lower end is corrected by as much as chance alone makes; the upper end needs no correction
+        fit) and z the normal quantile of ``(1 + level) / 2``.  The value is biased upward: c is
+        corrected for the value of noise; the upper end needs no correction
         (`hgr_jax.inference.upper_bound`).
 
         Args:
@@ -292,7 +294,7 @@ class KBFit(ShownFit, TransformedPair):
         return interval(self.correlation, error, rows, self._sizes(), level)
 
     def _sizes(self) -> tuple[Array, Array]:
-        """Return how many functions f and g were chosen from."""
+        """Return the numbers of functions that f and g combine."""
         return self.degrees[..., 0], self.degrees[..., 1]
 
     def plot(self, a: ArrayLike, b: ArrayLike, *, names: tuple[str, str] = ("a", "b")) -> Figure:
@@ -313,7 +315,7 @@ class KBFit(ShownFit, TransformedPair):
           >>> figure = fit.plot(a, a**2, names=("a", "square"))
         """
         check_single(np.shape(self.correlation))
-        # By its name: pictures are in a layer above, and only this method needs them.
+        # Imported by name, as plotting is in a layer above.
         figure: Figure = require("hgr_jax.plotting", "plot").plot_fit(self, a, b, names=names)
         return figure
 
@@ -321,7 +323,7 @@ class KBFit(ShownFit, TransformedPair):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
 class SKFit(KBFit):
-    """A fit of HGR-SK, with which of the two least-squares problems won.
+    """A fit of HGR-SK, and which of its two least-squares problems won.
 
     Attributes:
       direction: 0 where ``b`` is explained by ``f(a)`` (g is linear), 1 where ``a`` is
@@ -345,10 +347,10 @@ class SKFit(KBFit):
 class PartialFit(KBFit):
     """A fit of the residuals of two variables given others c: the result of ``kb_fit(given=c)``.
 
-    As a `KBFit`, but that ``f`` and ``g``, each a `PartialTransform`, are called with c too: ``f(a,
-    given=c)``.  Sign, ``alpha`` and ``beta`` are of the functions of a and b alone; ``degrees``
-    counts the directions that are left, and ``effective_rows`` are less by the number of functions
-    of c.
+    It differs from a `KBFit` in that ``f`` and ``g``, each a `PartialTransform`, take c too: ``f(a,
+    given=c)``.  Sign, ``alpha`` and ``beta`` belong to the functions of a and b alone; ``degrees``
+    counts the directions that c does not explain, and the number of functions of c is subtracted
+    from ``effective_rows``.
     """
 
     f: PartialTransform
@@ -415,11 +417,11 @@ class CopulaTransform:
     def formula(self, *names: str, digits: int = 3) -> str:
         """Return the polynomial as text that can be computed with.
 
-        As in ``-1.2 + 0.5 x + 0.3 x^2`` where that gives its values on the data of the fit to 1%
-        of their standard deviation; else in a centred and scaled variable, with the digits that do:
-        ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.  Beside an outlier some 10^5 standard
-        deviations away (in float32, some 100) no digits do, and the text says so.  ``nan`` for a
-        fit of NaN.
+        The text is in powers of x, ``-1.2 + 0.5 x + 0.3 x^2``, if it then gives the values on the
+        data of the fit to 1% of their standard deviation; else in a centred and scaled variable,
+        with as many digits as that takes: ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.  Beside
+        an outlier some 10^5 standard deviations away (in float32, some 100) no number of digits is
+        enough, and the text says so.  ``nan`` for a fit of NaN.
 
         Args:
           names: one for each variable; default ``x``, or ``x0, x1, ...``.
@@ -443,14 +445,14 @@ class CopulaTransform:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PartialTransform(CopulaTransform):
-    """The residual of a function of x given functions of other variables c: called with both.
+    """The residual of a function of x given functions of other variables c.
 
         transform(x, given=c) = f(x) - explained(c)
 
-    It has zero mean and unit variance (with the weights of the fit) on the data it was fitted to,
-    and correlates with no function of the kernel of c there, unless the correlation is 0; then it
-    may be 0.  ``coefficients``, ``intercept`` and ``formula`` are those of f alone, ``explained``
-    the regression of f on functions of c, a `CopulaTransform`.
+    On the data of the fit it has zero mean and unit variance (with the weights) and correlates with
+    no function of the kernel of c; if the correlation is 0, it may be 0.  ``coefficients``,
+    ``intercept`` and ``formula`` describe f alone; ``explained``, a `CopulaTransform`, is the
+    regression of f on functions of c.
     """
 
     explained: CopulaTransform
@@ -465,7 +467,7 @@ class PartialTransform(CopulaTransform):
 
 @jax.jit
 def expansion(transform: CopulaTransform) -> tuple[Array, Array]:
-    """Return the constant and the mixing coefficients, on the columns of the kernel."""
+    """Return the constant, and the mixing coefficients on the columns of the kernel."""
     basis, coefficients = transform.side.basis, transform.side.coefficients
     if isinstance(basis, PolynomialBasis):
         expansion = matmul(basis.monomials(), coefficients)
@@ -488,7 +490,7 @@ def check_single(batch: tuple[int, ...]) -> None:
 
 
 def as_new_data(x: ArrayLike, columns: int | None, dtype: DTypeLike, *, name: str = "x") -> Array:
-    """Return data for a transform, of as many columns as it was fitted to (None: any number)."""
+    """Return data for a transform, checked for the columns of the fit (None: any number)."""
     x = as_real_array(name, x).astype(dtype)
     if columns not in (None, 1 if x.ndim == 1 else x.shape[1]):
         raise ValueError(
@@ -499,7 +501,7 @@ def as_new_data(x: ArrayLike, columns: int | None, dtype: DTypeLike, *, name: st
 
 
 def as_new_given(given: ArrayLike | None, encoder: Encoder, x: Array) -> Array:
-    """Return given variables at the rows of ``x``, for a transform."""
+    """Return the conditioning variables for a transform at ``x``, checked."""
     if given is None:
         raise ValueError(
             "given is missing: the fit is conditional on other variables. Pass these at the same"
@@ -539,7 +541,7 @@ def _weighted_pearson(x: Array, y: Array, weights: Array | None, *, count: Array
 
 
 def _standardised(x: Array, w: Array | float) -> tuple[Array, Array]:
-    """Zero mean and unit variance, and whether ``x`` varies by more than rounding (or is NaN)."""
+    """Return standardised ``x``, and whether it varies by more than rounding (or is NaN)."""
     x = safe_divide(x, lax.stop_gradient(jnp.max(jnp.abs(x))))  # large squares would overflow
     x = x - jnp.sum(w * x)
     variance = jnp.sum(w * x * x)
@@ -548,7 +550,7 @@ def _standardised(x: Array, w: Array | float) -> tuple[Array, Array]:
 
 
 def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> KBFit:
-    """Return the fit of a solution; a ``unique`` one is not searched for ties."""
+    """Make the fit of a solution; ``unique`` says that no other pair ties with it."""
     solution = solution.with_fixed_sign()
     eps = float(jnp.finfo(solution.correlation.dtype).eps)
     tied = jnp.zeros((), bool) if unique else solution.pair.tied
@@ -564,18 +566,18 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
         if pair.weights is None
         else 1 / jnp.sum(w * w)
     )
-    conditioned, residuals = solution.conditioned, pair.residuals
+    well_conditioned, residuals = solution.well_conditioned, pair.residuals
     if residuals is not None:
         rows = rows - jnp.sum(residuals.conditioning.basis.in_span).astype(w.dtype)
-        conditioned &= residuals.well_conditioned
+        well_conditioned &= residuals.well_conditioned
     dominated = is_dominant(leverage, weight, solution.correlation)
-    plain = [] if pair.ridge is None else [(jnp.array(True), Status.REGULARISED)]
+    ridged = [] if pair.ridge is None else [(jnp.array(True), Status.REGULARISED)]
     status = decide_status(
-        *plain,
+        *ridged,
         (dominated, Status.ONE_ROW),
         (tied, Status.TIED),
         (~(solution.pair.residual <= eps**0.5), Status.NOT_CONVERGED),
-        (~conditioned, Status.ILL_CONDITIONED),
+        (~well_conditioned, Status.ILL_CONDITIONED),
         (jnp.any(degrees == 0), Status.CONSTANT),
         (~solution.finite, Status.NOT_FINITE),
     )
@@ -619,10 +621,10 @@ DOMINANT_SHARE = 0.3
 """Share of a correlation above which one row dominates it, with the two conditions below."""
 
 DOMINANT_MULTIPLE = 10
-"""Share over the row's weight: among few rows every row has a large share."""
+"""Smallest ratio of the share to the row's weight: among few rows every share is large."""
 
 DOMINANT_CORRELATION = 0.1
-"""Correlation that the row makes: of a correlation near 0 any row makes a large share."""
+"""Smallest correlation that the row makes: near 0 every row makes a large share."""
 
 
 def is_dominant(leverage: Any, weight: Any, correlation: Any) -> Any:
@@ -632,9 +634,9 @@ def is_dominant(leverage: Any, weight: Any, correlation: Any) -> Any:
 
 
 def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> PartialFit:
-    """Return a fit of residual coordinates as one of the variables themselves."""
+    """Express a fit of residual coordinates by functions of the variables."""
     coordinates = fit.f.side, fit.g.side
-    own, explained, _ = on_variables(
+    direct, explained, _ = on_variables(
         pair,
         (coordinates[0].basis, coordinates[1].basis),
         (coordinates[0].coefficients[None, :], coordinates[1].coefficients[None, :]),
@@ -646,7 +648,7 @@ def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> Parti
             Transformation(side.basis, function[0]),
             CopulaTransform(c.encoder, Transformation(c.basis, regression[0])),
         )
-        for side, function, regression in zip(residuals.sides, own, explained, strict=True)
+        for side, function, regression in zip(residuals.sides, direct, explained, strict=True)
     )
     return PartialFit(**(vars(fit) | {"f": f, "g": g}))
 
@@ -654,17 +656,14 @@ def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> Parti
 def on_variables(
     pair: PreparedPair, bases: tuple[Basis, Basis], coefficients: tuple[Array, Array]
 ) -> tuple[tuple[Array, Array], tuple[Array, Array], Array]:
-    """Expand functions of residual coordinates on the variables themselves.
+    """Expand r functions of residual coordinates, ``(r, 1 + m)`` each, on the variables themselves.
 
-    The ``coefficients (r, 1 + m)`` are those of r functions of either variable, on ``[1, basis]``.
-
-    Returns:
-      Coefficients on ``[1, basis]`` of a and of b; those of their regressions on ``[1, basis]`` of
-      the conditioning variables; and the signs ``(r,)`` that were applied to make the largest of
-      a's (of b's, where a's are 0) positive, as the signs of coordinates are arbitrary.
+    Returns coefficients on ``[1, basis]`` of a and of b; coefficients of their regressions on
+    ``[1, basis]`` of the conditioning variables; and the signs ``(r,)`` applied to all of them,
+    which make the largest coefficient of a (or of b) positive, whatever the coordinates.
     """
     assert pair.residuals is not None
-    own, explained = [], []
+    direct, explained = [], []
     for v, (basis, rows) in enumerate(zip(bases, coefficients, strict=True)):
         encoder = pair.encoders[v]
 
@@ -672,30 +671,19 @@ def on_variables(
             return expansion(CopulaTransform(encoder, Transformation(basis, row)))
 
         offset, slopes = jax.vmap(on_coordinates)(rows)
-        own.append(matmul(slopes, pair.residuals.sides[v].rows).at[:, 0].add(offset))
+        direct.append(matmul(slopes, pair.residuals.sides[v].rows).at[:, 0].add(offset))
         explained.append(matmul(slopes, pair.residuals.explained[v]))
-    first, second = (_farthest(lax.stop_gradient(each[:, 1:])) for each in own)
-    deciding = jnp.where(first == 0, second, first)
-    sign = jnp.where(deciding < 0, -1, 1).astype(deciding.dtype)
-    column = sign[:, None]
+    first, second = (farthest_entry(expanded[:, 1:]) for expanded in direct)
+    sign = sign_of(jnp.where(first == 0, second, first))
     return (
-        (column * own[0], column * own[1]),
-        (column * explained[0], column * explained[1]),
-        sign,
+        (sign * direct[0], sign * direct[1]),
+        (sign * explained[0], sign * explained[1]),
+        sign[:, 0],
     )
 
 
-def _farthest(rows: Array) -> Array:
-    """Return the entry of every row that is farthest from 0."""
-    place = jnp.argmax(jnp.abs(rows), axis=1, keepdims=True)
-    return jnp.take_along_axis(rows, place, axis=1)[:, 0]
-
-
 def standard_error(f: Array, g: Array, s: Array) -> Array:
-    """Return the standard error of ``s``, the correlation of standardised f and g.
-
-    ``f`` and ``g (n,)`` come times the roots of weights that sum to 1.
-    """
+    """Return the standard error of the correlation ``s`` of f and g, times roots of weights."""
     weighted_psi = f * g - s * (f * f + g * g) / 2
     return safe_sqrt(jnp.sum(weighted_psi**2))
 
@@ -708,10 +696,7 @@ def normal_quantile(level: float) -> float:
 def interval(
     value: Array, error: Array, rows: Array, sizes: tuple[Array, Array], level: float
 ) -> tuple[Array, Array]:
-    """Return both ends of `KBFit.interval`, for ``value`` and ``error`` of any shape.
-
-    ``rows`` is the effective number of rows, ``sizes`` the numbers of functions chosen from.
-    """
+    """Return both ends of `KBFit.interval`, for any shape; ``sizes`` are p and q."""
     z = normal_quantile((1 + level) / 2)
     # The largest squared singular value of noise, times the rows, is near this (Johnstone, 2001).
     p, q = (jnp.maximum(size.astype(value.dtype) - 0.5, 0) for size in sizes)

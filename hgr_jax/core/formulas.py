@@ -1,8 +1,8 @@
 """Transformations as text that can be computed with.
 
-A polynomial printed in powers of the data cancels: far from 0, or beside an outlier, three digits
-of each coefficient give no digit of the value.  There the text is in a centred and scaled variable,
-with as many digits as the value needs.
+In powers of the data a polynomial cancels: far from 0, or beside an outlier, three digits of each
+coefficient give no digit of the value.  There the text is in a centred and scaled variable, with as
+many digits as the value needs.
 """
 
 from __future__ import annotations
@@ -21,52 +21,55 @@ from hgr_jax.core.kernels import Encoder, monomial_exponents
 from hgr_jax.core.orthonormal import FeatureBasis, PolynomialBasis
 
 LARGEST_ERROR = 0.01
-"""Largest change of a value by rounding the coefficients, in standard deviations, anywhere in the
-region of the data: an outlier may be where the polynomial is steep."""
+"""Largest error of a value by rounded coefficients, in standard deviations, anywhere in the region
+of the data: an outlier may be where the polynomial is steep."""
 
 NO_DIGITS = "not to be computed with: outlying rows ask for more digits than a float has"
 
-NOISE = 1e-5
+MIN_TERM = 1e-5
 """Size of a term, in standard deviations, below which it is rounding."""
 
 MAX_RAW_DIGITS = 5
-"""Largest number of digits in powers of the data; with more, a centred variable reads better."""
+"""Largest number of digits in powers of the data; else a centred variable reads better."""
 
 
 def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits: int) -> str:
-    """Return a polynomial of the variables ``names`` as text, of at least so many digits."""
+    """Write a polynomial of the variables ``names``, with at least so many significant digits."""
     frames = _frames_of(encoder, side)
     if not (np.isfinite(frames).all() and np.isfinite(np.asarray(side.coefficients)).all()):
         return "nan"
     shift, unit = _round_units(frames)
-    terms = _expanded(encoder, side, shift, unit)
+    terms = _expand(encoder, side, shift, unit)
     points = _points_of_region(frames, shift, unit)
     exact = _polynomial_at(terms, points)
-    # Where the recurrence cancels, what it evaluates to has fewer digits than its expansion.
-    lost = _lost_digits(encoder, side, frames, terms, points, shift, unit)
+    # Where the recurrence cancels, its values have fewer digits than its expansion.
+    error_of_expansion = _expansion_error(encoder, side, frames, terms, points, shift, unit)
 
     def shortest(terms: Terms, points: Floats, most: int) -> dict[tuple[int, ...], str] | None:
+        """Return coefficients of the fewest digits, at most so many, that are accurate enough."""
         for count in range(digits, max(digits, most) + 1):
             texts = {
                 exponents: f"{value:.{count}g}"
                 for exponents, value in terms.items()
-                if abs(value) * _largest(exponents, points) > NOISE
+                if abs(value) * _largest_monomial(exponents, points) > MIN_TERM
             }
             rounded = {exponents: float(text) for exponents, text in texts.items()}
             error = np.abs(_polynomial_at(rounded, points) - exact)
-            if (error <= LARGEST_ERROR - lost).all():
+            if (error <= LARGEST_ERROR - error_of_expansion).all():
                 return texts
         return None
 
     with np.errstate(all="ignore"):  # powers of raw data may overflow
-        raw = _expanded(encoder, side, np.zeros_like(shift), np.ones_like(unit))
+        raw = _expand(encoder, side, np.zeros_like(shift), np.ones_like(unit))
         plain = shortest(raw, points * unit[:, None] + shift[:, None], MAX_RAW_DIGITS)
     if plain is not None:
         return _sum_of_terms(plain, names)
     symbols = _symbols(names)
-    meanings = list(map(_meaning, symbols, names, shift, unit))
+    meanings = list(map(_definition, symbols, names, shift, unit))
     texts = shortest(terms, points, 16)
-    size = sum(abs(value) * _largest(exponents, points) for exponents, value in terms.items())
+    size = sum(
+        abs(value) * _largest_monomial(exponents, points) for exponents, value in terms.items()
+    )
     if texts is not None and size * float(np.finfo(np.float64).eps) <= LARGEST_ERROR:
         return ", ".join([_sum_of_terms(texts, symbols), *meanings])
     rough = {exponents: f"{value:.{digits}g}" for exponents, value in terms.items()}
@@ -74,13 +77,13 @@ def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits
 
 
 MODERATE_VALUE = 10
-"""Largest value, in standard deviations, that rows without outliers have."""
+"""Largest value of the transformation, in standard deviations, at rows that are not outliers."""
 
 POINTS_COMPARED = 1000
 """Number of points at which an expansion is compared with its evaluation."""
 
 Terms = dict[tuple[int, ...], float]
-"""Coefficients by the exponents of each variable."""
+"""Coefficient of each monomial, by its exponents."""
 
 
 def _frames_of(encoder: Encoder, side: Transformation) -> Floats:
@@ -92,8 +95,8 @@ def _frames_of(encoder: Encoder, side: Transformation) -> Floats:
     return np.where(frames[:, :1] == 0, [[1.0, 0.0]], frames)
 
 
-def _expanded(encoder: Encoder, side: Transformation, shift: Floats, unit: Floats) -> Terms:
-    """Return the polynomial in ``u = (a - shift) / unit``."""
+def _expand(encoder: Encoder, side: Transformation, shift: Floats, unit: Floats) -> Terms:
+    """Expand the polynomial in ``u = (a - shift) / unit``."""
     frames = _frames_of(encoder, side)
     slope, offset = frames[:, 0] * unit, frames[:, 0] * shift - frames[:, 1]
     c = np.asarray(side.coefficients, np.float64)
@@ -136,7 +139,7 @@ def _powers(recurrence: Floats, slope: float, offset: float) -> Floats:
     return table
 
 
-def _lost_digits(
+def _expansion_error(
     encoder: Encoder,
     side: Transformation,
     frames: Floats,
@@ -145,17 +148,12 @@ def _lost_digits(
     shift: Floats,
     unit: Floats,
 ) -> float:
-    """Return the distance of an expansion from the evaluated transformation, on the data.
-
-    The data are about the nodes, and where the value is not large; elsewhere, as far from an
-    outlier or between two clusters, rounding of a steep polynomial does not matter.  The ``points
-    (p, n)`` are in the unit of the ``terms``.
-    """
+    """Return the largest error of an expansion near the nodes and where values are moderate."""
     nodes = _points_at_nodes(encoder, side, frames)
     near = points * unit[:, None] + shift[:, None]
     with np.errstate(all="ignore"):  # the region may reach beyond the largest number
         x = np.concatenate([nodes, near], axis=1).astype(np.asarray(side.coefficients).dtype)
-        value = _as_evaluated(encoder, side, x)
+        value = _evaluate_in_dtype(encoder, side, x)
         u = (x.astype(np.float64) - shift[:, None]) / unit[:, None]
         error = np.abs(value - _polynomial_at(terms, u))
     error = np.where(np.isfinite(x).all(axis=0), np.nan_to_num(error, nan=np.inf), 0)
@@ -183,14 +181,14 @@ def _points_at_nodes(encoder: Encoder, side: Transformation, frames: Floats) -> 
     return np.stack(points)
 
 
-def _as_evaluated(encoder: Encoder, side: Transformation, x: Floats) -> Floats:
-    """Return the transformation at ``x (p, n)`` as it is evaluated: in the dtype of all arrays."""
+def _evaluate_in_dtype(encoder: Encoder, side: Transformation, x: Floats) -> Floats:
+    """Return the transformation at ``x (p, n)`` with the rounding of its dtype."""
     c, basis = np.asarray(side.coefficients), side.basis
     if isinstance(basis, PolynomialBasis):
-        return c @ np.stack(_on_host(basis).polynomials(x[0]))
+        return c @ np.stack(_with_numpy_arrays(basis).polynomials(x[0]))
     assert encoder.factors is not None
     assert isinstance(encoder.kernel, int)
-    factors = _on_host(encoder.factors)
+    factors = _with_numpy_arrays(encoder.factors)
     tables = [factors.select(v, None).polynomials(column) for v, column in enumerate(x)]
     features = np.stack(
         [
@@ -203,20 +201,20 @@ def _as_evaluated(encoder: Encoder, side: Transformation, x: Floats) -> Floats:
     return value
 
 
-def _on_host(basis: PolynomialBasis) -> Any:
-    """Return a basis of arrays of NumPy, which are evaluated without compiling a program."""
+def _with_numpy_arrays(basis: PolynomialBasis) -> Any:
+    """Return a basis of NumPy arrays, which is evaluated without compiling a program."""
     return jax.tree.map(np.asarray, basis)
 
 
 def _points_of_region(frames: Floats, shift: Floats, unit: Floats) -> Floats:
-    """Return points ``(p, n)`` of the region of the data."""
+    """Return points ``(p, n)`` in the region of the data, in the unit."""
     framed = np.linspace(-1, 1, 201)[None, :]
     if len(frames) > 1:
         framed = np.random.default_rng(0).uniform(-1, 1, (len(frames), POINTS_COMPARED))
     return ((framed + frames[:, 1:]) / frames[:, :1] - shift[:, None]) / unit[:, None]
 
 
-def _largest(exponents: tuple[int, ...], points: Floats) -> float:
+def _largest_monomial(exponents: tuple[int, ...], points: Floats) -> float:
     """Return the largest absolute value of a monomial at ``points (p, n)``."""
     return float(np.abs(_monomial(exponents, points)).max())
 
@@ -245,7 +243,8 @@ def _round_units(frames: Floats) -> tuple[Floats, Floats]:
 
 
 def _symbols(names: Sequence[str]) -> list[str]:
-    longer = ("u" * count for count in itertools.count(2))  # one of them is no name
+    """Return symbols that are no names of variables."""
+    longer = ("u" * count for count in itertools.count(2))
     for letter in itertools.chain("utvwxyz", longer):
         symbols = [letter] if len(names) == 1 else [f"{letter}{i}" for i in range(len(names))]
         if not set(symbols) & set(names):
@@ -253,15 +252,15 @@ def _symbols(names: Sequence[str]) -> list[str]:
     return symbols
 
 
-def _meaning(symbol: str, name: str, shift: float, unit: float) -> str:
+def _definition(symbol: str, name: str, shift: float, unit: float) -> str:
     """Return the definition of a symbol by a variable, to the last significant digit."""
-    moved = name
+    centred = name
     if shift:
         size = f"{abs(shift):.15g}"
         if abs(float(size) - abs(shift)) > unit / 1000:
             size = repr(abs(float(shift)))
-        moved = f"({name} {'-' if shift > 0 else '+'} {size})"
-    return f"{symbol} = {moved} / {unit:.15g}"
+        centred = f"({name} {'-' if shift > 0 else '+'} {size})"
+    return f"{symbol} = {centred} / {unit:.15g}"
 
 
 def _sum_of_terms(coefficients: dict[tuple[int, ...], str], names: Sequence[str]) -> str:

@@ -7,8 +7,8 @@ that the features span, so the package never works with raw powers (in float32 t
 
 * `polynomial_kernel`: the paper's matrix P; `Encoder`, `encode`: a kernel as applied to data;
 * `splines`, `hats`, `fourier`, `indicators`: kernels of one variable for what polynomials cannot
-  follow: kinks, jumps, waves, categories.  Each is a frozen dataclass, so that two of the same
-  values share their compiled programs.
+  follow: kinks, jumps, waves, categories.  Each is a frozen dataclass: equal kernels share their
+  compiled programs.
 """
 
 from __future__ import annotations
@@ -82,9 +82,8 @@ def polynomial_kernel(x: Array, degree: int) -> Array:
 class Indicators:
     """The kernel of a category: ``x (n,)`` of codes 0, 1, ... to one-hot features ``(n, count)``.
 
-    As ``h`` or ``k`` of `hgr_jax.kb` its functions are all functions of the category; with two of
-    them KB is the first correlation of correspondence analysis.  Codes from ``count`` on are in no
-    level.
+    They span all functions of the category; KB of two categories is the first correlation of
+    correspondence analysis.  Codes from ``count`` on belong to no level.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -121,7 +120,7 @@ def check_monomials(name: str, kernel: KernelLike, x: Array) -> KernelLike:
 def check_given(
     given: ArrayLike | None, given_degree: Any, a: Array
 ) -> tuple[Array | None, KernelLike]:
-    """Return conditioning variables of as many rows as ``a``, and their kernel."""
+    """Return conditioning variables with the rows of ``a``, and their kernel, both checked."""
     kernel = check_kernel("given_degree", given_degree)
     conditioning = as_given(given, a.shape[0], a.dtype)
     return conditioning, kernel if conditioning is None else check_monomials(
@@ -159,11 +158,11 @@ def monomial_exponents(variables: int, degree: int) -> tuple[tuple[int, ...], ..
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Encoder:
-    """A kernel as applied to a variable, before a basis is fitted; callable on new data.
+    """A kernel fitted to a variable, callable on new data.
 
-    For polynomials of several variables, ``factors`` are orthonormal polynomials of each, stacked.
-    The features are their products of total degree at most h, which span the same space as the
-    monomials and are far better conditioned.
+    For polynomials of several variables, ``factors`` are orthonormal polynomials of each variable,
+    stacked.  Their products up to total degree h span the same space as the monomials, and are far
+    better conditioned.
     """
 
     kernel: KernelLike = dataclasses.field(metadata={"static": True})
@@ -201,7 +200,7 @@ class Encoder:
 
 
 def encode(kernel: KernelLike, x: Array, weights: Array | None, name: str) -> tuple[Encoder, Array]:
-    """Return a kernel ready for new data, and its ``(n,)`` or features ``(n, m)`` of ``x``."""
+    """Fit a kernel to ``x``; return it and its ``(n,)`` or features ``(n, m)`` of ``x``."""
     factors = None
     if not callable(kernel) and x.ndim == 2 and x.shape[1] > 1:
         columns = lax.stop_gradient(tuple(x.T))
@@ -254,8 +253,8 @@ class Splines:
 def splines(keypoints: ArrayLike, degree: int = 3) -> Splines:
     """Return the kernel of piecewise polynomials of one variable, constant beyond its keypoints.
 
-    They have pieces of degree d between neighbouring keypoints, and d - 1 continuous
-    derivatives at these: the span of B-splines.
+    Pieces between neighbouring keypoints have degree d, and d - 1 derivatives are continuous: the
+    span of B-splines.
 
     Args:
       keypoints: at least 2 rising numbers, such as `quantiles` gives; ends included.
@@ -286,8 +285,8 @@ def splines(keypoints: ArrayLike, degree: int = 3) -> Splines:
 def hats(keypoints: ArrayLike) -> Splines:
     """Return the kernel of piecewise linear functions, constant beyond their keypoints.
 
-    Feature j is 1 at keypoint j, 0 at the others, and linear between; the first is left out, as a
-    constant is never needed.  These are the `splines` of degree 1.
+    Feature j is 1 at keypoint j, 0 at the others, and linear between; the first feature is left
+    out, as a constant is never needed.  These are the `splines` of degree 1.
 
     Args:
       keypoints: as of `splines`.
@@ -374,16 +373,15 @@ def indicators(levels: int | Sequence[float]) -> Callable[[Array], Array]:
     """Return the kernel of all functions of a variable of few values: one-hot features.
 
     Args:
-      levels: how many codes 0, 1, ... there are, or the values themselves, rising; another value of
-        the data is in none.
+      levels: number of codes 0, 1, ..., or the values themselves, rising; data of other values
+        belong to no level.
 
     Returns:
       A hashable callable ``(n,) -> (n, m)``, to pass as ``h``, ``k`` or ``d``: of codes
       `Indicators`.
 
     Raises:
-      TypeError, ValueError: for levels that are neither; and where it is applied, for several
-        variables.
+      TypeError, ValueError: for other levels; and where it is applied, for several variables.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -400,9 +398,9 @@ def indicators(levels: int | Sequence[float]) -> Callable[[Array], Array]:
 def quantiles(x: ArrayLike, count: int) -> tuple[float, ...]:
     """Return up to ``count`` quantiles of data, as keypoints of `hats` and `splines`.
 
-    They are those of (j + 1/2) / count for j = 0 .. count - 1, without repetitions.  Beyond the
-    first and the last transformations are constant: dependence of tails alone takes keypoints
-    further out.
+    These are the quantiles of (j + 1/2) / count for j = 0 .. count - 1, without repetitions.
+    Transformations are constant beyond the first and the last: for a dependence of the tails alone,
+    choose keypoints further out.
 
     Args:
       x: real array ``(n,)``, concrete: a kernel is static.
@@ -412,8 +410,8 @@ def quantiles(x: ArrayLike, count: int) -> tuple[float, ...]:
       Rising numbers of Python.
 
     Raises:
-      TypeError, ValueError: for traced data, other shapes, or a count below 2; and where x is not
-        finite, or all quantiles are the same.
+      TypeError, ValueError: for traced data, other shapes, a count below 2, values that are not
+        finite, or equal quantiles.
 
     Example:
       >>> import numpy as np

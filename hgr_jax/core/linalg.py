@@ -1,4 +1,4 @@
-"""Factorisations of small matrices, each by LAPACK, with the derivatives that JAX's own lack."""
+"""Factorisations of small matrices, by LAPACK, with derivatives that those of JAX lack."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ matmul = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 def inverse_cholesky(s: Array) -> Array:
     """Return ``W``, lower triangular, with ``W S W^T = 1``; differentiable to any order.
 
-    Of functions with second moments ``S (d, d)``, W makes orthonormal ones (Gram-Schmidt): ``1 /
+    W orthonormalises functions with second moments ``S (d, d)`` in order (Gram-Schmidt), and ``1 /
     W_jj`` is the norm of the residual of function j.  NaN where S is not positive definite.
     """
-    factor = lax.linalg.cholesky_p.bind(s)  # what is above the diagonal is not read
+    factor = lax.linalg.cholesky_p.bind(s)  # reads the lower triangle only
     identity = np.eye(s.shape[0], dtype=s.dtype)
     return lax.linalg.triangular_solve(factor, identity, left_side=True, lower=True)
 
@@ -34,10 +34,7 @@ def _inverse_cholesky_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tupl
 
 
 def half_lower(s: Array) -> Array:
-    """Return the lower triangle of ``s (d, d)``, with half of its diagonal.
-
-    With ``L = half_lower(W dS W^T)`` the derivative of ``W = inverse_cholesky(S)`` is ``-L W``.
-    """
+    """Return the lower triangle with half the diagonal: ``dW = -half_lower(W dS W^T) W``."""
     half = np.tril(np.ones(s.shape), -1) + np.eye(len(s)) / 2
     return s * half.astype(s.dtype)
 
@@ -59,13 +56,9 @@ class Singular(NamedTuple):
 
 @custom_vmap
 def right_singular(m: Array) -> Singular:
-    """Return the right singular vectors of a finite ``m (h, k)``; not differentiable.
-
-    Values that m does not have are 0.  In a batch, values far below the largest have half the
-    digits.
-    """
+    """Return k right singular vectors of a finite ``m (h, k)``; in a batch, of half the digits."""
     missing = max(m.shape[1] - m.shape[0], 0)
-    # LAPACK's matrices are by column: so neither m nor the rows are moved.
+    # LAPACK stores matrices by column: of m.T it copies neither m nor the rows.
     columns, values, _ = lax.linalg.svd(m.T, full_matrices=missing > 0)
     values = jnp.pad(values, (0, missing))
     second = values[1] if len(values) > 1 else jnp.zeros_like(values[0])
@@ -81,7 +74,7 @@ def _right_singular_mapped(
 
 
 def _from_gram(m: Array) -> Singular:
-    """Return `right_singular` from the Gram matrix: of many matrices in half the time of an SVD."""
+    """Return `right_singular` by the Gram matrix: half the time of an SVD for many matrices."""
     squares, columns = symmetric_eigen(jnp.sum(m[:, :, None] * m[:, None, :], axis=0))
     values = jnp.sqrt(jnp.maximum(squares, 0))
     first = jnp.arange(len(values)) == jnp.argmax(values)

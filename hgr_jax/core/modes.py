@@ -27,7 +27,7 @@ from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import equal_weights, safe_norm, safe_sqrt
 from hgr_jax.core.orthonormal import Basis
 from hgr_jax.core.rows import row_by_row
-from hgr_jax.core.solvers import CanonicalModes, all_modes
+from hgr_jax.core.solvers import all_modes, deciding_sign
 
 
 @jax.tree_util.register_dataclass
@@ -36,11 +36,11 @@ class SpectrumTransform:
     """The transformations of one variable in all modes: ``x (n,)`` or ``(n, p)`` to ``(n, r)``.
 
     On the data of the fit they have zero mean and unit variance and are not correlated with each
-    other; that of a mode whose correlation is 0 may be 0.  ``transform[i]`` is the one of mode i,
-    a `CopulaTransform`.  Differentiable in ``x`` and, through the fit, in the data.
+    other; in a mode of correlation 0 the transformation may be 0.  ``transform[i]`` is the
+    `CopulaTransform` of mode i.  Differentiable in ``x`` and, through the fit, in the data.
 
-    Of a fit given other variables c they are called with these, ``f(x, given=c)``; ``transform[i]``
-    is a `PartialTransform` then, and ``explained`` are the regressions on functions of c.
+    In a fit given other variables c, transformations take c too, ``f(x, given=c)``;
+    ``transform[i]`` is a `PartialTransform`, and ``explained`` the regressions on functions of c.
     """
 
     encoder: Encoder
@@ -49,7 +49,7 @@ class SpectrumTransform:
     explained: SpectrumTransform | None = None
 
     def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
-        """Return values ``(n, r)`` at ``x``, and at ``given`` if the fit was, as in the fit."""
+        """Return values ``(n, r)`` at ``x`` (and ``given``, if the fit had it), as in the fit."""
         check_single(self.weights.shape[:-2])
         x = as_new_data(x, self.encoder.variables, self.weights.dtype)
         c = None
@@ -87,8 +87,8 @@ class SpectrumFit(ShownFit):
 
     Attributes:
       correlations: ``(r,)``, of each mode, the largest first, in [0, 1].
-      f, g: the transformations of a and of b in all modes: ``f(x)`` is ``(n, r)``, ``f[i]`` that of
-        mode i.  Of the two signs a mode could have, the one is taken that `KBFit` says.
+      f, g: the transformations of a and of b in all modes: ``f(x)`` is ``(n, r)``, ``f[i]`` the
+        transformation of mode i.  The sign of a mode follows the rule of `KBFit`.
       mean: of b, ``()``, or ``(p,)`` where b is ``(n, p)``.
       loadings: the means of ``g_i(b) b`` over the rows, ``(r,)`` or ``(r, p)``.
       degrees: ``(2,)`` how many directions of each kernel the data supports.
@@ -117,15 +117,14 @@ class SpectrumFit(ShownFit):
     def mutual_information(self) -> Array:
         """``-1/2 sum_i log(1 - correlations_i^2)``, in nats; infinite where a correlation is 1.
 
-        The mutual information of two groups of jointly normal variables of these canonical
-        correlations. (Of a bivariate normal pair, whose modes are all of one relation, it is the
-        first term.)
+        This is the mutual information of two groups of jointly normal variables with these
+        canonical correlations.  (For a bivariate normal pair it is the first term alone.)
         """
         squares = self.correlations * self.correlations
         return -jnp.sum(jnp.log1p(-squares), axis=-1) / 2
 
     def predict(self, a: ArrayLike, given: ArrayLike | None = None) -> Array:
-        """Return the regression of b on a that the modes give, at other values of a.
+        """Predict b at other values of a, by the regression that the modes give.
 
             mean + sum_i correlations_i f_i(a) loadings_i
 
@@ -151,7 +150,7 @@ class SpectrumFit(ShownFit):
 
 
 def _whitened_pair(pair: PreparedPair) -> tuple[WhitenedPair, Array, Array]:
-    """Return the result of `whiten`, M of the size of both kernels, and whether all is finite."""
+    """Whiten a pair; return also M, of the size of both kernels, and whether all is finite."""
     fitted = whiten(pair.problem.degrees, pair.a, pair.b, pair.weights, pair.count)
     m, finite = fitted.cross_moments()
     h, k = pair.problem.degrees
@@ -174,15 +173,18 @@ def fit_modes(pair: PreparedPair) -> SpectrumFit:
     """Fit all modes of a pair."""
     _, b = pair.variables
     fitted, m, finite = _whitened_pair(pair)
-    modes = _with_fixed_signs(all_modes(m))
+    modes = all_modes(m)
+    sign = deciding_sign(modes.u, modes.v)
     degrees = pair.problem.degrees
     f, g = (
         SpectrumTransform(
             pair.encoders[v], fitted.basis(v, degree), matmul(vectors, fitted.rows(v, degree))
         )
-        for v, (degree, vectors) in enumerate(zip(degrees, (modes.u, modes.v), strict=True))
+        for v, (degree, vectors) in enumerate(
+            zip(degrees, (sign * modes.u, sign * modes.v), strict=True)
+        )
     )
-    # Moved near 0 first, so that the products keep their digits.
+    # Less the first row, so that the products keep their digits.
     near = b - lax.stop_gradient(b[:1])
     w = equal_weights(pair.count, b) if pair.weights is None else pair.weights
     mean = matmul(w, near)
@@ -196,15 +198,15 @@ def fit_modes(pair: PreparedPair) -> SpectrumFit:
         regression = mean_products(c.basis, c.rows, c.features, w, None, centred)
         slopes = matmul(regression.T, c.rows).reshape(-1, c.rows.shape[1])
         base = SpectrumTransform(c.encoder, c.basis, slopes)
-        own, explained, sign = on_variables(pair, (f.basis, g.basis), (f.weights, g.weights))
+        direct, explained, sign = on_variables(pair, (f.basis, g.basis), (f.weights, g.weights))
         f, g = (
             SpectrumTransform(
                 side.encoder,
                 side.basis,
                 weights,
-                SpectrumTransform(c.encoder, c.basis, slopes_of_c),
+                SpectrumTransform(c.encoder, c.basis, regressions),
             )
-            for side, weights, slopes_of_c in zip(residuals.sides, own, explained, strict=True)
+            for side, weights, regressions in zip(residuals.sides, direct, explained, strict=True)
         )
         loadings = sign.reshape(-1, *[1] * (loadings.ndim - 1)) * loadings
     return SpectrumFit(
@@ -222,12 +224,3 @@ def fit_modes(pair: PreparedPair) -> SpectrumFit:
         ),
         base=base,
     )
-
-
-def _with_fixed_signs(modes: CanonicalModes) -> CanonicalModes:
-    """Return modes whose largest component of u is positive (of v, where u is 0)."""
-    deciding = jnp.concatenate([modes.u, modes.v / (2 * modes.u.shape[1])], axis=1)
-    place = jnp.argmax(jnp.abs(deciding), axis=1, keepdims=True)
-    largest = lax.stop_gradient(jnp.take_along_axis(deciding, place, axis=1))
-    sign = jnp.where(largest < 0, -1, 1).astype(largest.dtype)
-    return modes._replace(u=sign * modes.u, v=sign * modes.v)

@@ -6,6 +6,7 @@ Rows may be padded: of arrays ``(n, ...)`` only the first ``count`` rows are dat
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -44,6 +45,17 @@ def safe_norm(x: Array) -> Array:
     return safe_sqrt(jnp.sum(x * x))
 
 
+def sign_of(x: Array) -> Array:
+    """Return -1 where ``x < 0``, and 1 elsewhere; constant to derivatives."""
+    return lax.stop_gradient(jnp.where(x < 0, -1, 1).astype(x.dtype))
+
+
+def farthest_entry(x: Array) -> Array:
+    """Return the entry of ``x (..., m)`` that is farthest from 0, ``(..., 1)``."""
+    place = jnp.argmax(jnp.abs(x), axis=-1, keepdims=True)
+    return jnp.take_along_axis(x, place, axis=-1)
+
+
 def normalise_weights(weights: Array) -> Array:
     """Return weights that sum to 1; a negative one makes all of them NaN."""
     weights = jnp.where(jnp.min(weights) >= 0, weights, jnp.nan)
@@ -55,14 +67,14 @@ def normalise_weights(weights: Array) -> Array:
 
 
 def without_dropped_rows(x: Array, weights: Array | None) -> Array:
-    """Return the data with rows of zero weight moved into the range of the others."""
+    """Clip rows of weight 0 to the range of the other rows."""
     if weights is None:
         return x
-    counts = (weights > 0)[:, None] if x.ndim == 2 else weights > 0
-    low = jnp.min(jnp.where(counts, x, jnp.inf), axis=0, keepdims=True)
-    high = jnp.max(jnp.where(counts, x, -jnp.inf), axis=0, keepdims=True)
+    used = (weights > 0)[:, None] if x.ndim == 2 else weights > 0
+    low = jnp.min(jnp.where(used, x, jnp.inf), axis=0, keepdims=True)
+    high = jnp.max(jnp.where(used, x, -jnp.inf), axis=0, keepdims=True)
     inside = jnp.clip(jnp.where(jnp.isnan(x), low, x), low, high)
-    return jnp.where(counts, x, inside)
+    return jnp.where(used, x, inside)
 
 
 def row_mask(count: Array | None, rows: int) -> Array | None:
@@ -89,18 +101,18 @@ def equal_weights(count: Array | None, x: Array) -> Array:
     return mask.astype(x.dtype) / row_count(count, x)
 
 
-def row_mean(x: Array, count: Array | None = None, *, keepdims: bool = False) -> Array:
-    """Return the mean over the rows of ``x (n, ...)`` that are data."""
+def row_mean(
+    x: Array, count: Array | None = None, *, weights: Array | None = None, keepdims: bool = False
+) -> Array:
+    """Return the mean over the rows of ``x (n, ...)`` that are data, or by weights of sum 1."""
+    if weights is not None:
+        weights = weights.reshape(-1, *[1] * (x.ndim - 1))
+        return jnp.sum(weights * x, axis=0, keepdims=keepdims)
     return jnp.sum(fill_padding(x, count), axis=0, keepdims=keepdims) / row_count(count, x)
 
 
 def standardise(x: Array, count: Array | None = None, *, ddof: int = 0) -> Array:
-    """Return ``x (n,)`` or ``(n, p)`` with columns of zero mean and unit standard deviation.
-
-    A constant column becomes 0, with zero derivatives; NaN or infinity makes the column NaN.  It is
-    first taken relative to its first row and its range, so that neither a far mean nor an extreme
-    unit costs digits.  Padded rows become 0.
-    """
+    """Return ``x`` with columns of zero mean and unit deviation; 0 for constants and padding."""
     framed = _framed(x, count)
     centred = fill_padding(framed.rows - row_mean(framed.rows, count, keepdims=True), count)
     variance = row_mean(centred * centred, count, keepdims=True)
@@ -115,26 +127,21 @@ def standardise(x: Array, count: Array | None = None, *, ddof: int = 0) -> Array
 def standard_deviation(
     x: Array, count: Array | None = None, *, weights: Array | None = None
 ) -> Array:
-    """Return the population standard deviation of ``x (n,)``; of a constant 0, like its derivative.
-
-    With ``weights (n,)``, a row of weight 0 may hold anything.
-    """
+    """Return the standard deviation ``()`` of ``x (n,)``; rows of weight 0 may hold anything."""
     if weights is not None:
         x = jnp.where(weights == 0, x[jnp.argmax(weights)], x)
         weights = weights / jnp.max(weights)
         weights = weights / jnp.sum(weights)
     framed = _framed(x, count)
-    centred = fill_padding(framed.rows - _mean_over_rows(framed.rows, count, weights), count)
-    variance = _mean_over_rows(centred * centred, count, weights)
+    mean = functools.partial(row_mean, count=count, weights=weights, keepdims=True)
+    centred = fill_padding(framed.rows - mean(framed.rows), count)
+    variance = mean(centred * centred)
     root = jnp.sqrt(jnp.where(framed.constant, 1, variance))
     return jnp.where(framed.constant, 0, root / framed.zoom / framed.unit)[0]
 
 
 class _Framed(NamedTuple):
-    """The rows ``((x - x[0]) * unit) * zoom``, which reach to between 1/2 and 1 in every column.
-
-    Both factors ``(1, ...)`` are powers of two, as their product may be beyond the dtype.
-    """
+    """Rows ``((x - x[0]) * unit) * zoom`` of size 1/2 to 1; the factors are powers of two."""
 
     rows: Array
     unit: Array
@@ -152,7 +159,7 @@ def _framed(x: Array, count: Array | None) -> _Framed:
 
 
 def reciprocal_power(x: Array) -> Array:
-    """Return the power of two in ``[1 / (2 x), 1 / x]`` that has a reciprocal."""
+    """Return the power of two from ``1 / (2 x)`` to ``1 / x``, or the nearest with a reciprocal."""
     largest = largest_power(x.dtype)
     above = 1.5 * jnp.clip(x, 1 / largest, largest)  # which rounds to the next power of two
     return 1 / lax.reduce_precision(above, jnp.finfo(x.dtype).nexp, 0)
@@ -163,17 +170,8 @@ def largest_power(dtype: jnp.dtype) -> float:
     return 0.5 / float(jnp.finfo(dtype).tiny)
 
 
-def _mean_over_rows(x: Array, count: Array | None, weights: Array | None) -> Array:
-    if weights is None:
-        return row_mean(x, count, keepdims=True)
-    return jnp.sum(weights.reshape(-1, *[1] * (x.ndim - 1)) * x, axis=0, keepdims=True)
-
-
 def extremes(x: Array, axis: int = 0) -> tuple[Array, Array]:
-    """Return the least and the largest of ``x`` along an axis, which stays; NaN where one is.
-
-    In one reduction: XLA compiles each of two, and in several parts.  Constants to derivatives.
-    """
+    """Return minimum and maximum along an axis, which is kept, as constants, by one reduction."""
     x = lax.stop_gradient(x)
     low, high = lax.reduce(
         (x, x),
@@ -186,10 +184,7 @@ def extremes(x: Array, axis: int = 0) -> tuple[Array, Array]:
 
 @custom_vmap
 def any_in_batch(flag: Array) -> Array:
-    """Return ``flag ()`` itself, and under `jax.vmap` whether any of the batch has it.
-
-    As the condition of a `lax.cond` it keeps a branch that few need from being computed for all.
-    """
+    """Return ``flag ()``, under `jax.vmap` whether any flag is true: a condition of `lax.cond`."""
     return flag
 
 

@@ -12,13 +12,13 @@ one per degree:
 
 1. *Sketch*: `orthonormal_polynomials` on a few hundred points (a strided sample and the extremes
    of strided groups, so that far outliers are among them).
-2. *Measure*: one pass over the data gives the Gram matrix of these polynomials.  Where it is
-   well conditioned, a Cholesky factor makes them orthonormal exactly, and that is all.
-3. *Repair*: where it is not (far outliers, a sketch that missed rare values), the first bad
-   polynomial is orthogonalised by a correction to its recurrence, and the data measured again.
-   One column a pass, because the rounding errors of later polynomials depend on it.
+2. *Measure*: one pass over the data gives the Gram matrix of these polynomials.  If it is well
+   conditioned, its Cholesky factor makes them orthonormal exactly.
+3. *Repair*: else (far outliers, a sketch that missed rare values) a correction to its recurrence
+   orthogonalises the first bad polynomial, and another pass measures the Gram matrix: one
+   polynomial a pass, because the rounding errors of later polynomials depend on it.
 
-Short data are their own sketch: they need only the first step and the Cholesky factor.  All
+Short data need only the first step, on all rows, and the Cholesky factor.  All
 variables are stacked throughout, so that each step is compiled once.
 """
 
@@ -105,8 +105,8 @@ class PolynomialBasis:
     ) -> list[Array]:
         """Return ``[p_0, ..., p_d]`` at the points ``a (..., n)``, each of the shape of ``a``.
 
-        ``ones`` replaces p_0: where it is 0 all polynomials are.  ``corrected`` may be False where
-        all corrections are 0.
+        ``ones`` replaces p_0, and a 0 in it makes all polynomials 0.  ``corrected`` may be False
+        where all corrections are 0.
         """
         scale, center = _split(self.frame)
         x = a * scale - center
@@ -142,8 +142,8 @@ class PolynomialBasis:
     def slope(self, coefficients: Array, a: Array, values: Array) -> Array:
         """Return the derivative ``(n,)`` of one variable's `combine` at points ``a (n,)``.
 
-        It is linear in ``values (1 + d, n)``, the polynomials there: a factor of a point multiplies
-        both.
+        ``values (1 + d, n)`` are the polynomials there.  The result is linear in them, so that they
+        may be multiplied by a factor of each point.
         """
         scale, center = self.frame
         x = a * scale - center
@@ -155,8 +155,8 @@ class PolynomialBasis:
                 v = v + (x - shift) * slopes[-1]
             if j > 1:
                 v = v - back * slopes[-2]
-            for each, c in zip(slopes, corrections[1:], strict=False):
-                v = v - c * each
+            for slope, c in zip(slopes, corrections[1:], strict=False):
+                v = v - c * slope
             slopes.append(step * v)
             total = total + coefficients[j + 1] * slopes[-1]
         return total
@@ -215,30 +215,30 @@ def _split(x: Any) -> Any:
 Basis = PolynomialBasis | FeatureBasis
 
 WHOLE_SKETCH = 2048
-"""Largest number of rows that are their own sketch."""
+"""Largest number of rows of short data, which are all in the sketch."""
 
 MIN_REMAINDER = 0.5
-"""Smallest residual share of a polynomial's norm given those before it, if well conditioned."""
+"""Smallest residual of a polynomial given the lower ones, as a share of its norm, if a basis is
+well conditioned."""
 
 MAX_NORM = 16.0
 """Largest norm of a polynomial of a well-conditioned basis, and inverse of the smallest."""
 
 CLEAR_NORM = 1.25
-"""Norm of a direction that is more than rounding for sure, over the norm below which it is dead."""
+"""Ratio to the rounding noise from which the norm of a direction is surely not noise."""
 
 
 class FittedPolynomials(NamedTuple):
-    """Bases of all variables, stacked, each with as many degrees as the largest has.
+    """Bases of all variables, stacked and padded to the largest degree.
 
     Attributes:
-      basis: directions beyond a variable's own degree are dead.
+      basis: directions beyond a variable's degree are dead.
       gram: mean products ``(m, m)`` of ``[1, p_1 .. p_top]`` of all variables, one after the other.
-      whitener: block diagonal ``(m, m)``, makes the polynomials of each variable orthonormal.  A
-        dead direction has a row of the identity where its products are 0, as in short data, and a
-        row of 0 elsewhere.
-      well_conditioned: whether every basis is, with as many directions as the data has values for
-        (an outlier beyond the reach of the dtype hides those of all other rows).
-      finite: whether the data and weights are.
+      whitener: block diagonal ``(m, m)``, makes the polynomials of each variable orthonormal.  Rows
+        of dead directions are those of the identity (short data) or 0 (long data).
+      well_conditioned: whether all bases are, and have as many directions as the distinct values
+        support (an outlier beyond the dtype's resolution hides the other values).
+      finite: whether data and weights are finite.
       values: for short data, the polynomials at all rows times the roots of the rows' weights,
         ``(v, 1 + top, n)``; None for long data.
     """
@@ -252,7 +252,7 @@ class FittedPolynomials(NamedTuple):
 
 
 _Fitted = tuple[PolynomialBasis, Array, Array, Array]
-"""The first four of `FittedPolynomials`."""
+"""Basis, gram, whitener and well_conditioned of `FittedPolynomials`."""
 
 
 def fit_polynomials(
@@ -261,23 +261,20 @@ def fit_polynomials(
     weights: Array | None,
     count: Array | None = None,
 ) -> FittedPolynomials:
-    """Fit polynomials of up to ``degrees[v]`` of the variable ``columns[v]``, ``(n,)`` each.
-
-    ``weights (n,)`` sum to 1; without them ``count`` rows are data, None for all.
-    """
+    """Fit polynomials up to ``degrees[v]`` to each ``columns[v] (n,)``; weights have sum 1."""
     short = columns[0].shape[0] <= WHOLE_SKETCH
-    frame, points, shares, distinct = sketches(columns, weights, count)
+    frame, points, shares, distinct = sketch_columns(columns, weights, count)
     basis, values = orthonormal_polynomials(max(degrees), frame, points, shares, twice=short)
     if short:
-        fitted = _fitted_whole(basis, values, degrees)
+        fitted = _finish_short(basis, values, degrees)
     else:
         # Corrections would cost every row of long data; where the Gram matrix is well conditioned,
         # its Cholesky factor orthogonalises exactly.
-        fitted = _measured_and_repaired(basis, columns, degrees, weights, count)
+        fitted = _finish_long(basis, columns, degrees, weights, count)
     basis, gram, whitener, good = fitted
     supported = jnp.minimum(distinct - 1, np.asarray(degrees, np.int32))
     good &= jnp.all(jnp.sum(basis.in_span, axis=1, dtype=jnp.int32) >= supported)
-    good &= jnp.all(_resolved(basis))
+    good &= jnp.all(_clear_of_rounding(basis))
     finite = jnp.isfinite(jnp.sum(frame) + jnp.sum(shares))
     return FittedPolynomials(basis, gram, whitener, good, finite, values if short else None)
 
@@ -285,9 +282,9 @@ def fit_polynomials(
 def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, Array]:
     """Fit an orthonormal basis of the centred columns of ``features (n, m)``, and judge it.
 
-    Gram-Schmidt, twice for every column, in the given order; a column that is a combination of
-    those before it (to `eps ** (2/3)` of its norm) is a dead direction.  The basis is not well
-    conditioned where the residual of a dead direction is more than rounding.
+    By Gram-Schmidt, twice for every column.  A column whose residual given the earlier ones is at
+    most ``eps ** (2/3)`` of its norm is a dead direction; a basis is well conditioned if these
+    residuals are rounding.
     """
     n, m = features.shape
     w = jnp.full(n, 1 / n, features.dtype) if weights is None else weights
@@ -312,13 +309,13 @@ def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, 
         combination = (jnp.arange(m) == j).astype(features.dtype)
         v, combination = lax.fori_loop(0, 2, project, (columns[j], combination))
         norm = jnp.sqrt(jnp.sum(w * v * v))
-        lives = norm > tolerance * start
-        inverse = jnp.where(lives, safe_divide(1.0, norm), 0)
+        alive = norm > tolerance * start
+        inverse = jnp.where(alive, safe_divide(1.0, norm), 0)
         return (
             basis.at[j].set(v * inverse),
             transform.at[:, j].set(combination * inverse),
-            in_span.at[j].set(lives),
-            well_conditioned & (lives | (norm <= 2 * rounding_noise(v.dtype) * start)),
+            in_span.at[j].set(alive),
+            well_conditioned & (alive | (norm <= 2 * rounding_noise(v.dtype) * start)),
         )
 
     basis, transform = jnp.zeros((m, n), columns.dtype), jnp.zeros((m, m), columns.dtype)
@@ -330,15 +327,14 @@ def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, 
 
 
 SKETCH_ROWS = 256
-
 SKETCH_GROUPS = 128
 
 
-def sketches(
+def sketch_columns(
     columns: Sequence[Array], weights: Array | None, count: Array | None
 ) -> tuple[Array, Array, Array, Array]:
-    """Return frames ``(v, 2)``, framed points ``(v, m)``, their weights, and distinct values."""
-    middle = _middles(columns, count)
+    """Sketch columns: frames ``(v, 2)``, framed points ``(v, m)``, weights, distinct values."""
+    middle = _median_of_medians(columns, count)
     if columns[0].shape[0] <= WHOLE_ROWS:
         frame, points, shares = _sketch(jnp.stack(columns), middle, weights, count)
     else:  # long columns are not copied to one stack
@@ -360,7 +356,7 @@ def _sketch(
         points = x
         w = equal_weights(count, x.T) if weights is None else weights
     else:
-        # A strided sample has the bulk of the data.  What it misses, far outliers, would make the
+        # A strided sample has the bulk of the data.  Far outliers that it misses would make the
         # polynomials huge elsewhere; so the extremes of groups of rows are points too.
         rows = n if count is None else count
         chosen = (rows // SKETCH_ROWS) * lax.iota(jnp.int32, SKETCH_ROWS)
@@ -372,7 +368,7 @@ def _sketch(
             sampled = jnp.full(SKETCH_ROWS, 1 / SKETCH_ROWS, x.dtype)
         else:
             sampled = safe_divide(weights[chosen], jnp.sum(weights[chosen]))
-        # An extreme point counts as the one row that it is, a sampled one for those it stands for.
+        # An extreme point has the weight of one row, a sampled point that of the rows around it.
         others = points.shape[1] - SKETCH_ROWS
         w = jnp.concatenate([sampled, np.full(others, 1 / n, x.dtype)]) / (1 + others / n)
     frame = _frames(points, middle)
@@ -380,10 +376,7 @@ def _sketch(
 
 
 def _frames(points: Array, middle: Array) -> Array:
-    """Return scales and centers ``(v, 2)`` that bring ``points (v, m)`` into [-1, 1].
-
-    The center is NaN where a point is not finite.
-    """
+    """Return scales and centers that bring ``points (v, m)`` into [-1, 1], NaN for NaN."""
     # A scale is a power of two, so that multiplying before the center is subtracted loses no digit.
     # (In the other order the largest and smallest numbers of the dtype would not survive.)  The
     # center is in the bulk: even beside a far outlier the other rows keep their digits.
@@ -398,7 +391,7 @@ def _frames(points: Array, middle: Array) -> Array:
     return jnp.stack([scale, center], axis=1)
 
 
-def _middles(columns: Sequence[Array], count: Array | None) -> Array:
+def _median_of_medians(columns: Sequence[Array], count: Array | None) -> Array:
     """Return a value ``(v,)`` in the bulk of each column: the median of medians of 3 x 3 rows."""
     n = columns[0].shape[0]
     rows = n if count is None else count
@@ -430,10 +423,8 @@ def orthonormal_polynomials(
 ) -> tuple[PolynomialBasis, Array]:
     """Return orthonormal polynomials on weighted points, and their values times the weights' roots.
 
-    Args:
-      frame: ``(v, 2)``, scales and centers that make ``points (v, m)`` of the data.
-      twice: static; whether each polynomial is also orthogonalised against all before it, by a
-        correction.
+    ``frame (v, 2)`` brought the data to ``points (v, m)``; with ``twice``, static, a correction
+    orthogonalises each polynomial against all lower ones.
     """
     dtype, variables = points.dtype, len(points)
     noise = rounding_noise(dtype) ** 2
@@ -452,11 +443,11 @@ def orthonormal_polynomials(
         moments = matmul(jnp.stack([v, points * v], axis=1), v[:, :, None])
         squared, first = jnp.split(moments[:, :, 0], 2, axis=1)
         projected = jnp.sum(c * c, axis=1) + shift * shift + back * back
-        lives = squared > noise * (projected + squared)
-        step = jnp.where(lives, lax.rsqrt(jnp.where(lives, squared, 1)), 0)
+        alive = squared > noise * (projected + squared)
+        step = jnp.where(alive, lax.rsqrt(jnp.where(alive, squared, 1)), 0)
         values = lax.dynamic_update_index_in_dim(values, v * step, j + 1, 1)
         # A direction that a sketch lacks may yet be one of the data.
-        factor = step if twice else jnp.where(lives, step, 1)
+        factor = step if twice else jnp.where(alive, step, 1)
         column = jnp.concatenate([expected, factor, c[:, :-1, 0]], axis=1)
         recurrence = lax.dynamic_update_index_in_dim(recurrence, column, j, 2)
         expected = jnp.concatenate([first * step * step, squared * step], axis=1)
@@ -464,12 +455,12 @@ def orthonormal_polynomials(
 
     values = jnp.zeros((variables, degree + 1, points.shape[1]), dtype)
     values = values.at[:, 0].set(jnp.sqrt(weights)[None, :])
-    # XLA would compile a program to fill an array with one number: so the recurrence, which is
-    # overwritten, starts from several, and one zero of what is expected of it has a sign.
+    # XLA would compile a program to fill an array with a single number: so the recurrence, which
+    # is overwritten, starts from several numbers, and one of the zeros has a sign.
     empty = np.arange(variables * (3 + degree) * degree, dtype=dtype)
     recurrence = jnp.asarray(empty.reshape(variables, 3 + degree, degree))
     expected = jnp.asarray(np.array([[0.0, -0.0]] * variables, dtype))
-    if not twice:  # where a correction is to come, that takes the mean away
+    if not twice:  # with a correction, that subtracts the mean
         mean = matmul(points, weights[:, None])
         expected = jnp.concatenate([mean, expected[:, 1:]], axis=1)
     start = values, recurrence, expected
@@ -482,9 +473,9 @@ def rounding_noise(dtype: jnp.dtype) -> float:
     return 32 * float(jnp.finfo(dtype).eps)
 
 
-def _fitted_whole(basis: PolynomialBasis, values: Array, degrees: Sequence[int]) -> _Fitted:
-    """Return the fit of short data from ``values``, polynomials times the weights' roots."""
-    within = _within(degrees)
+def _finish_short(basis: PolynomialBasis, values: Array, degrees: Sequence[int]) -> _Fitted:
+    """Finish the fit of short data from ``values``, polynomials times the weights' roots."""
+    within = _within_degrees(degrees)
     functions = np.pad(within, ((0, 0), (1, 0)), constant_values=True).reshape(-1)
     same = same_variable([1 + basis.degree] * len(degrees))
     gram = inner_products(values.reshape(-1, values.shape[2]))
@@ -495,57 +486,49 @@ def _fitted_whole(basis: PolynomialBasis, values: Array, degrees: Sequence[int])
     # Its diagonal is the inverse of each residual norm.
     good = jnp.all(jnp.diagonal(whitener) < 1 / MIN_REMAINDER) & jnp.all(used == functions)
     in_span = used.reshape(len(degrees), -1)[:, 1:]
-    return _only(basis, in_span), gram, whitener, good
+    return _kill_directions(basis, in_span), gram, whitener, good
 
 
 def _independent(gram: Array, same: np.ndarray, most: float = 0.25) -> Array:
-    """Return which functions ``(m,)`` are nearly orthogonal to the earlier ones of their variable.
-
-    Their squared products sum to less than ``most``; below 1/2 the Gram matrix of functions of norm
-    1 is positive definite.  Functions that are not finite are not nearly orthogonal.
-    """
+    """Return which functions have a sum of squared products with earlier ones below ``most``."""
     overlap = jnp.sum(jnp.where(np.tril(same, -1), gram * gram, 0), axis=1)
     return jnp.sum(jnp.where(np.tril(same), overlap[None, :], 0), axis=1) < most
 
 
-def _resolved(basis: PolynomialBasis) -> Array:
+def _clear_of_rounding(basis: PolynomialBasis) -> Array:
     """Return which directions ``(v, d)`` are dead, or clearly more than rounding."""
     step, noise = basis.step, rounding_noise(basis.step.dtype)
-    clear = (CLEAR_NORM * noise) ** 2 * (1 + _projected_out(basis) * step**2) < 1
+    clear = (CLEAR_NORM * noise) ** 2 * (1 + _squared_projections(basis) * step**2) < 1
     return clear & (noise * step < 1)
 
 
-def _projected_out(basis: PolynomialBasis) -> Array:
+def _squared_projections(basis: PolynomialBasis) -> Array:
     """Return the squared norm ``(v, d)`` of the projection of ``x p_j`` on earlier polynomials."""
     # Column j of the recurrence, but for the step, expands x p_j on p_0 .. p_j.
     others = np.arange(basis.recurrence.shape[1]) != 2
     return jnp.sum(jnp.where(others[None, :, None], basis.recurrence**2, 0), axis=1)
 
 
-def _within(degrees: Sequence[int]) -> np.ndarray:
+def _within_degrees(degrees: Sequence[int]) -> np.ndarray:
     """Return which directions ``(v, top)`` are within each variable's degree."""
     return np.arange(max(degrees))[None, :] < np.asarray(degrees)[:, None]
 
 
-def _only(basis: PolynomialBasis, in_span: Array | np.ndarray) -> PolynomialBasis:
-    """Return the basis with the directions outside ``in_span (v, top)`` dead."""
+def _kill_directions(basis: PolynomialBasis, in_span: Array | np.ndarray) -> PolynomialBasis:
+    """Make the directions outside ``in_span (v, top)`` of a basis dead."""
     steps = np.arange(basis.recurrence.shape[1]) == 2
     dead = steps[None, :, None] & ~in_span[:, None, :]
     return PolynomialBasis(basis.frame, jnp.where(dead, 0, basis.recurrence))
 
 
 def same_variable(sizes: Sequence[int]) -> np.ndarray:
-    """Return which two functions ``(m, m)`` are of one variable, from each variable's number."""
+    """Return which pairs of functions ``(m, m)`` share a variable, from the sizes of variables."""
     variable = np.repeat(np.arange(len(sizes)), sizes)
     return variable[:, None] == variable[None, :]
 
 
 def whitening(gram: Array, same: np.ndarray) -> Array:
-    """Return the ``W (m, m)`` that makes the functions of each variable orthonormal.
-
-    ``same (m, m)`` says which two are of one variable.  The row of a function that is 0 at all rows
-    is that of the identity.
-    """
+    """Return ``W (m, m)`` that orthonormalises the functions of each variable, 1 for zeros."""
     zero = np.eye(len(same), dtype=bool) & (gram == 0)
     return inverse_cholesky(jnp.where(zero, 1, jnp.where(same, gram, 0)))
 
@@ -560,24 +543,26 @@ class _State(NamedTuple):
     done: Array
 
 
-def _measured_and_repaired(
+def _finish_long(
     sketched: PolynomialBasis,
     columns: Sequence[Array],
     degrees: Sequence[int],
     weights: Array | None,
     count: Array | None,
 ) -> _Fitted:
-    """Return the fit of long data, from polynomials that are orthonormal on a sketch."""
+    """Finish the fit of long data, from polynomials that are orthonormal on a sketch."""
     top = max(degrees)
 
     def measure(basis: PolynomialBasis, *, corrected: bool) -> Array:
-        return mean_product(functools.partial(_rows, basis, corrected), columns, weights, count)
+        return mean_product(
+            functools.partial(_polynomial_rows, basis, corrected), columns, weights, count
+        )
 
     def assess(passes: Array, basis: PolynomialBasis, gram: Array) -> _State:
         return _State(passes, basis, gram, *_assess(basis, gram, degrees))
 
     def repair(state: _State) -> _State:
-        repaired = _repaired(state.basis, state.gram, state.whitener, (state.passes + 1) // 2)
+        repaired = _repair_degree(state.basis, state.gram, state.whitener, (state.passes + 1) // 2)
         new = assess(state.passes + 1, repaired, measure(repaired, corrected=True))
         # In a batch, bases that are done wait for the others.
         waiting = jax.tree.map(lambda x, y: jnp.where(state.done, x, y), state, new)
@@ -606,16 +591,18 @@ def _measured_and_repaired(
     used = jnp.diagonal(whitener) != 0
     gram = jnp.where(used[:, None] & used[None, :], state.gram, 0)
     in_span = used.reshape(-1, top + 1)[:, 1:]
-    return _only(state.basis, in_span), gram, whitener, state.done & ~failed
+    return _kill_directions(state.basis, in_span), gram, whitener, state.done & ~failed
 
 
 def gram_matrix(basis: PolynomialBasis, columns: Sequence[Array], weights: Array | None) -> Array:
     """Return `FittedPolynomials.gram` of a basis, differentiable in data and weights."""
-    return mean_product(functools.partial(_rows, basis, True), columns, weights)
+    return mean_product(functools.partial(_polynomial_rows, basis, True), columns, weights)
 
 
-def _rows(basis: PolynomialBasis, corrected: bool, inside: Array | None, *parts: Array) -> Array:
-    """Return all polynomials at some rows of the columns, one variable after the other."""
+def _polynomial_rows(
+    basis: PolynomialBasis, corrected: bool, inside: Array | None, *parts: Array
+) -> Array:
+    """Return all polynomials at a block of rows, one variable after the other."""
     values = basis.polynomials(jnp.stack(parts), inside, corrected=corrected)
     return jnp.stack(values, axis=1).reshape(-1, parts[0].shape[0])
 
@@ -629,8 +616,10 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
     top, variables = basis.degree, len(degrees)
     square = jnp.diagonal(gram)
     residual = square.reshape(variables, top + 1)[:, 1:] / basis.step**2
-    in_span = ~(residual <= rounding_noise(gram.dtype) ** 2 * (_projected_out(basis) + residual))
-    in_span &= _within(degrees)
+    in_span = ~(
+        residual <= rounding_noise(gram.dtype) ** 2 * (_squared_projections(basis) + residual)
+    )
+    in_span &= _within_degrees(degrees)
     alive = [np.ones(variables, bool)]
     for j in range(top):
         alive.append(alive[-1] & in_span[:, j])
@@ -645,25 +634,22 @@ def _assess(basis: PolynomialBasis, gram: Array, degrees: Sequence[int]) -> tupl
     return whitener, jnp.all(good)
 
 
-def _repaired(
+def _repair_degree(
     basis: PolynomialBasis, gram: Array, whitener: Array, target: Array
 ) -> PolynomialBasis:
-    """Orthogonalise and normalise the polynomials of one degree, lower ones being orthonormal.
-
-    From degree 1 upward, and twice each, this is Gram-Schmidt with reorthogonalisation.
-    """
+    """Orthonormalise the polynomials of one degree against lower ones, which are orthonormal."""
     size, variables = basis.degree, len(basis.frame)
     products = gram.reshape((variables, size + 1) * 2)
     column = lax.dynamic_index_in_dim(products, target, axis=3, keepdims=False)
     column = jnp.sum(column * np.eye(variables, dtype=gram.dtype)[:, None], axis=2)
     places = np.arange(size + 1, dtype=np.int32)
-    # The polynomials below are orthonormal, so their products with this one are its projection, and
-    # by Pythagoras its square less theirs is that of the residual.
+    # Lower polynomials are orthonormal, so that their products with this one are its projection on
+    # them, and the squared norm of the residual is its square less theirs.
     projection = jnp.where(places[None, :] < target, column, 0)
     square = jnp.where(places[None, :] == target, column, -projection * projection)
     norm = jnp.sqrt(jnp.maximum(jnp.sum(square, axis=1, keepdims=True), 1e-6))
     alive = (jnp.diagonal(whitener) != 0).reshape(variables, size + 1)
-    # Dead ones stay as they are: normalised rounding would grow from one degree to the next.
+    # Dead directions stay: normalised rounding would grow from one degree to the next.
     now = (places[None, 1:] == target) & alive[:, 1:]
     # The recurrence multiplies by the step after the correction.
     correction = projection[:, :-1, None] / basis.step[:, None, :]

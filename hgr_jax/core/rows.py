@@ -1,13 +1,12 @@
 """Rows: padded to few lengths, and summed over in blocks.
 
-*Padding.*  XLA compiles a program for every shape.  A function called on concrete arrays therefore
-pads their rows to one of few lengths and counts how many of them are data (`over_rows`).  Under a
+*Padding.*  XLA compiles a program for every shape.  A function of concrete arrays therefore pads
+their rows to one of few lengths, and counts the rows that are data (`over_rows`).  Inside a
 caller's `jax.jit`, or another transformation, nothing is padded.
 
-*Sums.*  Everything an estimate needs from the data is the Gram matrix of basis functions of both
-variables.  It is a sum over rows, computed in blocks that fit in cache (`mean_product`), so that
-nothing of the size of the data times the degrees is ever in memory.  Every block has the same
-shape, as a remainder would be compiled a second time.
+*Sums.*  An estimate needs only the Gram matrix of basis functions of both variables: a sum over
+rows, computed in blocks that fit in cache (`mean_product`), so that no array of the size of the
+data times the degrees is in memory.  All blocks have one shape, as each shape is compiled.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from jax import Array, lax
 from hgr_jax._arrays import is_traced, on_host
 from hgr_jax.core.numerics import row_count, row_mask
 
-SMALLEST = 128
+MIN_LENGTH = 128
 """Largest number of rows for which all lengths share a program."""
 
-STEPS = 4
-"""Number of lengths from one power of two to the next: at most a quarter of the rows is padding."""
+LENGTHS_PER_DOUBLING = 4
+"""Lengths from one power of two to the next: at most a quarter of the rows is padding."""
 
 Result = TypeVar("Result")
 
 
-def padded_length(rows: int, smallest: int = SMALLEST) -> int:
+def padded_length(rows: int, smallest: int = MIN_LENGTH) -> int:
     """Return the smallest of the few lengths that holds this number of rows."""
     if rows <= smallest:
         return smallest
-    step = (1 << (rows - 1).bit_length()) // (2 * STEPS)
+    step = (1 << (rows - 1).bit_length()) // (2 * LENGTHS_PER_DOUBLING)
     return -(-rows // step) * step
 
 
@@ -72,10 +71,10 @@ def _padded_on_device(x: Array, fill: Any, *, length: int) -> Array:
 def over_rows(
     *, columns: int, static: Sequence[str] = (), weights: int | None = None
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Compile a function for few numbers of rows of its first ``columns`` arguments, or None.
+    """Compile a function for few numbers of rows of its first ``columns`` arguments (or None).
 
     The function takes a keyword ``count``: the number of rows that are data, an int32 array ``()``,
-    or None where all are (inside a transformation of JAX).  Column ``weights`` is padded with 0.
+    or None inside a transformation of JAX.  Column number ``weights`` is padded with 0.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -100,14 +99,14 @@ def over_rows(
 
 
 def row_by_row(*, columns: int) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
-    """Compile a function that maps each row of its first ``columns`` arguments by itself."""
+    """Compile a function that acts row by row on its first ``columns`` arguments."""
 
     def decorate(function: Callable[..., Array]) -> Callable[..., Array]:
-        def of_padded(*arguments: Any, count: Array | None) -> Array:
+        def on_padded_rows(*arguments: Any, count: Array | None) -> Array:
             del count  # rows that are not data are cut off
             return function(*arguments)
 
-        compiled = over_rows(columns=columns)(of_padded)
+        compiled = over_rows(columns=columns)(on_padded_rows)
 
         @functools.wraps(function)
         def call(*arguments: Any) -> Array:
@@ -119,12 +118,7 @@ def row_by_row(*, columns: int) -> Callable[[Callable[..., Array]], Callable[...
 
 
 def jitted(function: Callable[..., Any], *, static: Sequence[str] = ()) -> Callable[..., Any]:
-    """Return `jax.jit` of a function that is only called on concrete arrays.
-
-    A program that XLA splits in many parts, to compile them at the same time, takes many memory
-    maps, of which a process has some 65,000; ours are small and compile faster in one part.  (Such
-    options are for the outermost `jax.jit` alone: see `over_rows`.)
-    """
+    """Compile a function of concrete arrays in one part, as parts take memory maps and time."""
     return jax.jit(
         function, static_argnames=tuple(static), compiler_options=dict(_compiler_options())
     )
@@ -140,11 +134,11 @@ def _compiler_options() -> tuple[tuple[str, Any], ...]:
 
 
 WHOLE_ROWS = 16384
-"""Largest number of rows whose blocks are computed at once: they still fit in a core's cache."""
+"""Largest number of rows whose blocks are computed together, in a core's cache."""
 
 BLOCK_ROWS = 1536
-"""Number of rows of a block, about.  A float32 sum of more products would lose more digits: equal
-ones, as of a discrete variable, all round to the same side."""
+"""Approximate number of rows of a block.  A float32 sum of more products loses more digits, most
+where the products are equal, as of a discrete variable: all round to the same side."""
 
 
 def sum_over_rows(
@@ -152,9 +146,8 @@ def sum_over_rows(
 ) -> Array:
     """Return ``block(inside, *columns)`` summed over blocks of rows.
 
-    ``inside (rows,)`` is 1 where a row is data and 0 where it is padding, and None where all of the
-    block are data.  The reverse-mode derivative keeps only the columns and recomputes each block;
-    there is none with ``count``.
+    ``inside (rows,)`` is 1 for data and 0 for padding, or None where all rows are data.  The
+    reverse-mode derivative recomputes each block; with ``count`` there is none.
     """
     rows = columns[0].shape[0]
     if rows <= BLOCK_ROWS:
@@ -182,9 +175,9 @@ def _dtype(columns: Sequence[Array]) -> Any:
 
 
 def _in_blocks(columns: Sequence[Array], count: Array | None) -> tuple[list[Array], Array | None]:
-    """Return columns ``(blocks, size, ...)`` and which rows are data, if not all."""
+    """Return columns ``(blocks, size, ...)``, and which rows are data, None for all."""
     rows = columns[0].shape[0]
-    # A size that divides the number of rows needs no copy: one is looked for near `BLOCK_ROWS`.
+    # A size near `BLOCK_ROWS` that divides the number of rows needs no copy.
     sizes = range(BLOCK_ROWS, BLOCK_ROWS // 2, -1)
     size = next((s for s in sizes if rows % s == 0), -(-rows // -(-rows // BLOCK_ROWS)))
     blocks = -(-rows // size)
@@ -227,8 +220,8 @@ def mean_product(
 ) -> Array:
     """Return the weighted mean over the data of ``r r^T``, ``r = rows(inside, *columns) (m, n)``.
 
-    ``weights`` sum to 1 (and are 0 in rows that are not data); None stands for equal weights.
-    ``inside`` is as in `sum_over_rows`: where it is 0, r must be.
+    ``weights`` have sum 1, and are 0 for padding; None for equal ones.  Where ``inside`` (of
+    `sum_over_rows`) is 0, r must be 0.
     """
     if weights is None:
         total = sum_over_rows(lambda *parts: inner_products(rows(*parts)), columns, count)
@@ -249,7 +242,7 @@ def inner_products(rows: Array) -> Array:
 
 @inner_products.defjvp
 def _inner_products_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    half = _product(primals[0], tangents[0])  # once, where JAX would compute the transpose too
+    half = _product(primals[0], tangents[0])  # JAX would compute its transpose as well
     return inner_products(*primals), half + half.T
 
 

@@ -27,7 +27,14 @@ import numpy as np
 from jax import Array, lax
 
 from hgr_jax.core.linalg import Singular, matmul, right_singular
-from hgr_jax.core.numerics import safe_divide, safe_norm, safe_rsqrt, safe_sqrt
+from hgr_jax.core.numerics import (
+    farthest_entry,
+    safe_divide,
+    safe_norm,
+    safe_rsqrt,
+    safe_sqrt,
+    sign_of,
+)
 
 SOLVERS = ("projected_gradient", "svd")
 
@@ -51,6 +58,13 @@ class CanonicalPair:
     tied: Array
 
 
+def deciding_sign(u: Array, v: Array) -> Array:
+    """Return the sign ``(..., 1)`` that makes the largest component of u (or v) positive."""
+    # Halved and divided by the length of u, no component of v exceeds the largest of a unit u.
+    components = jnp.concatenate([u, v / (2 * u.shape[-1])], axis=-1)
+    return sign_of(farthest_entry(components))
+
+
 @functools.cache
 def _jaxopt() -> Any:
     """Import jaxopt, which takes a third of a second that a scan need not wait for."""
@@ -65,14 +79,10 @@ def _jaxopt() -> Any:
 def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair:
     """Return the top singular triple of a finite ``m (h, k)``, differentiable to any order.
 
-    The optimum is global with both solvers: where the iteration ends below the closed form, or less
-    exact than it, the closed form is returned.  Where singular values tie with the first, ``v`` is
-    `_lowest_degree_vector` of theirs, whatever the start, and its derivative in the tied directions
-    is set to 0.
-
-    Args:
-      solver: ``"projected_gradient"``, jaxopt's, from ``start (k,)`` or the closed-form pair; or
-        ``"svd"``, the closed form.
+    ``"projected_gradient"`` starts from ``start (k,)`` or from the closed form, which ``"svd"``
+    returns; where the iteration ends less exact, the closed form is returned.  Where singular
+    values tie with the first, ``v`` is the `_lowest_degree_vector` of their vectors, and its
+    derivative in the tied directions is set to 0.
     """
     v, iterations, tied, _ = _leading_vector(solver, m, start)
     product = matmul(m, v)
@@ -84,11 +94,7 @@ def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair
 
 
 def lstsq_pair(m: Array, rows: int, columns: int) -> tuple[CanonicalPair, Array]:
-    """Return the better of the two least-squares solutions of HGR-SK, and which one won.
-
-    They are the top pairs of ``m[:, :columns]`` and ``m[:rows, :]``; of one column or row it is
-    `jnp.linalg.lstsq` of one whitened variable on the basis of the other.
-    """
+    """Return the better pair of ``m[:, :columns]`` and ``m[:rows]`` (HGR-SK), and which it is."""
     first = _pad_pair(top_pair(m[:, :columns], "svd"), m.shape)
     second = _pad_pair(top_pair(m[:rows, :], "svd"), m.shape)
     direction = jnp.where(first.correlation >= second.correlation, 0, 1)
@@ -97,7 +103,7 @@ def lstsq_pair(m: Array, rows: int, columns: int) -> tuple[CanonicalPair, Array]
 
 
 def _pad_pair(pair: CanonicalPair, shape: tuple[int, ...]) -> CanonicalPair:
-    """Return a pair of part of a matrix as one of the whole, of this shape."""
+    """Pad the vectors of a leading block's pair to those of a matrix of this shape."""
     return dataclasses.replace(
         pair,
         u=jnp.pad(pair.u, (0, shape[0] - pair.u.shape[0])),
@@ -110,7 +116,7 @@ _Leading = tuple[Array, Array, Array, Singular]
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
-    """Return v, the number of iterations, whether values tie, and `right_singular`."""
+    """Return v, the number of iterations, whether values tie, and the singular values."""
     none = jnp.zeros((), jnp.int32)
     if m.shape[1] == 1:
         one = jnp.ones(1, m.dtype)
@@ -122,12 +128,12 @@ def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
     tied = second >= largest * (1 - 2 * tolerance)
     closed_form = _lowest_degree_vector(jnp.where(near[:, None], rows, 0))
     if solver == "svd":
-        return _unit_sphere(closed_form), none, tied, decomposition
-    first = closed_form if start is None else _direction(start)
+        return _project_on_sphere(closed_form), none, tied, decomposition
+    first = closed_form if start is None else _unit_vector(start)
     scaled = safe_divide(m, largest)
     v, iterations = _projected_gradient(matmul(scaled.T, scaled), first)
     if start is not None:
-        closed_form = _unit_sphere(closed_form)
+        closed_form = _project_on_sphere(closed_form)
         # The value is flat around its maximum: only the residual shows whether v is exact.
         eps = jnp.finfo(m.dtype).eps
         allowed = 4 * safe_norm(_stationarity(closed_form, scaled)) + 4 * eps
@@ -142,10 +148,10 @@ def _tie_tolerance(m: Array) -> float:
 
 
 def _lowest_degree_vector(rows: Array) -> Array:
-    """Return the projection on the span of orthonormal ``rows`` of the first axis near the span.
+    """Project the first axis that is near the span of orthonormal ``rows`` (or 0) on that span.
 
-    Rows of zero count as absent.  Axes are in order of degree: among functions that tie, this
-    chooses one of low degree, and the same one on every machine.
+    Axes are in order of degree: among functions that tie, this chooses one of low degree, and the
+    same one on every machine.
     """
     projection = matmul(rows.T, rows)
     reach = jnp.where(np.eye(len(rows), dtype=bool), projection, 0)
@@ -154,13 +160,13 @@ def _lowest_degree_vector(rows: Array) -> Array:
 
 
 def _projected_gradient(square: Array, start: Array) -> tuple[Array, Array]:
-    """Return the top eigenvector of ``square``, M^T M over its largest eigenvalue."""
+    """Return the top eigenvector of ``square``, and the number of iterations."""
     eps = float(jnp.finfo(square.dtype).eps)
     jaxopt = _jaxopt()
     solver = jaxopt.ProjectedGradient(
         fun=_objective,
         value_and_grad=True,
-        projection=_unit_sphere,
+        projection=_project_on_sphere,
         stepsize=STEP,
         maxiter=MAX_ITERATIONS,
         tol=8 * eps * float(np.sqrt(len(start))) / STEP,  # jaxopt's error is a move over the step
@@ -187,12 +193,12 @@ def _objective(v: Array, square: Array) -> tuple[Array, Array]:
     return 0.5 * jnp.dot(v, gradient), gradient
 
 
-def _unit_sphere(v: Array, hyperparams: None = None) -> Array:
+def _project_on_sphere(v: Array, hyperparams: None = None) -> Array:
     """Return the nearest unit vector; an ascent of a convex objective never comes to 0."""
     return v * lax.rsqrt(jnp.sum(v * v))
 
 
-def _direction(v: Array) -> Array:
+def _unit_vector(v: Array) -> Array:
     """Return the unit vector along ``v``; the first axis for 0."""
     norm = safe_norm(v)
     first = (np.arange(len(v)) == 0).astype(v.dtype)
@@ -200,7 +206,7 @@ def _direction(v: Array) -> Array:
 
 
 def _stationarity(v: Array, m: Array) -> Array:
-    """Zero at singular vectors; at a simple top one its Jacobian is symmetric and invertible."""
+    """Return a function that is 0 at singular vectors ``v``, with a symmetric Jacobian there."""
     gradient = matmul(m.T, matmul(m, v))
     return gradient - jnp.dot(v, gradient) * v
 
@@ -269,7 +275,7 @@ def all_modes(m: Array) -> CanonicalModes:
 def _tall_modes(m: Array) -> tuple[Array, Array, Array]:
     """Return values ``(k,)``, u ``(k, h)`` and v ``(k, k)`` of ``m (h, k)`` with ``h >= k``."""
     rows = jnp.ones((1, 1), m.dtype) if m.shape[1] == 1 else right_singular(m).rows
-    # Computed again: the small values of a batch have half the digits.
+    # From the products: small values of `right_singular` have half the digits in a batch.
     products = matmul(rows, m.T)
     squares, order = lax.top_k(jnp.sum(products * products, axis=1), len(rows))
     values, rows, products = safe_sqrt(squares), rows[order], products[order]
@@ -289,8 +295,7 @@ def _tall_modes_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Any,
     difference = values[None, :] - values[:, None]
     distinct = jnp.abs(lax.stop_gradient(difference)) > 2 * tolerance * values[0]
     gaps = jnp.where(distinct, difference * (values[None, :] + values[:, None]), 0)
-    ahead, behind = between * values[None, :], between.T * values[:, None]
-    turn_u = safe_divide(ahead + behind, gaps)
+    turn_u = safe_divide(between * values[None, :] + between.T * values[:, None], gaps)
     turn_v = safe_divide(between * values[:, None] + between.T * values[None, :], gaps)
     # The part outside the span of all u; the v span everything.
     positive = values > tolerance * values[0]

@@ -7,9 +7,9 @@ errors, of harms, or of attributes that were not measured.
 
 Modules, each of which imports from those above it:
 
-- `statistics`: what is penalised; `penalties`: thresholds, and the multipliers that weigh them
-- `data`: where data enter, are matched by their labels, split and encoded
-- `networks`: networks, tasks, the optimiser; `history`, `checkpoints`: what a training leaves
+- `statistics`: dependences; `penalties`: their thresholds, and the multipliers that weigh them
+- `data`: match rows by their labels, find attributes, split and encode rows
+- `networks`: networks, tasks, the optimiser; `history`, `checkpoints`: records of a training
 - `training`: the compiled steps and `FairTrainer`
 - `certificate`: bounds on rows held back, and the search for a model that has one
 - `report`: score and dependence of a model

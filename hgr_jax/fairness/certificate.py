@@ -1,8 +1,8 @@
 """Bound, on rows held back, how far predictions depend on an attribute; find a certified model.
 
-Candidates are tried in an order that is fixed before; the last before the first that fails is
-taken.  The rows have no part in the order, and a candidate is only reached if all before it were
-accepted: a wrong acceptance is no more likely than for one candidate alone.
+Candidates are tried in a fixed order, until one fails; the candidate before it is taken.  The rows
+have no part in the order, and a candidate is only tried if all before it were accepted: a wrong
+acceptance is no more likely than for a single candidate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_ROWS = 10**9
 """Largest `Certificate.rows_needed`."""
 
 LEAST_CARRIERS = 10
-"""Fewest rows that must carry the variance of a prediction for its standard error to mean much."""
+"""Smallest effective number of rows that carry the variance of a prediction, for a valid error."""
 
 THRESHOLD_SHARES = (0.1, 1.0)
 """Shares of the threshold that the first and the last candidate are trained for."""
@@ -45,7 +45,7 @@ MIN_CANDIDATE_STEPS = 5
 """Fewest training steps between two candidates."""
 
 WARM_UP_SHARE = 0.25
-"""Share of the threshold that HGR-KB of the training rows must reach before the candidates."""
+"""Share of the threshold below which HGR-KB of the training rows must fall before candidates."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Candidate:
 
     Attributes:
       setting: the threshold it was trained for, or the strength of a transport of predictions.
-      steps: of its training; 0 of a transport.
+      steps: number of training steps; 0 for a transport.
       value, bound: HGR-KB and its upper bound on the rows held back.
       accepted: whether all bounds are at most their thresholds.
     """
@@ -71,17 +71,17 @@ class Certificate:
     """An upper bound of a model's dependence on a protected attribute, from rows it has not seen.
 
     Attributes:
-      threshold, level: the statement "HGR-KB in the population is at most ``threshold``", and how
-        often such a statement is true.
-      value, standard_error: HGR-KB on the rows (of several columns the largest), and its error.
+      threshold, level: the statement "HGR-KB in the population is at most ``threshold``", and its
+        confidence level.
+      value, standard_error: HGR-KB on the rows (the largest of several columns), and its error.
       bound: upper bound of HGR-KB in the population.
       rows: number of rows held back.
-      rows_needed: about how many rows would certify a model of this ``value``; None if no number
-        would, or where there is a ``reason``.
+      rows_needed: approximate number of rows that would certify a model of this ``value``; None if
+        no number would, or if there is a ``reason``.
       degrees: of the attribute and of the prediction.
       name: of the attribute.
       candidates: the models that were tried, in their order.
-      reason: why these rows bound nothing (``bound`` is 1), or empty.
+      reason: why these rows give no bound (``bound`` is 1), or empty.
     """
 
     threshold: float
@@ -183,7 +183,7 @@ def percent(level: float) -> str:
 
 
 class NoSolutionFound(RuntimeError):  # noqa: N818
-    """No candidate has a certificate; ``certificate`` is the first and safest candidate's."""
+    """No candidate is accepted; ``certificate`` is that of the first and safest one."""
 
     def __init__(self, certificate: Certificate) -> None:
         self.certificate = certificate
@@ -214,17 +214,17 @@ def certify(
 
         bound = corrected(KB) + z se,    corrected(KB)^2 = 1 - (1 - KB^2) (n - 1) / (n - 1 - m),
 
-    with KB and its standard error se of `hgr_jax.kb_fit`, the normal quantile z of ``level``, and
-    m = max(h, k) - 1: only the upward bias of the functions of one side is taken away.  "HGR-KB of
-    these degrees is at most the bound in the population" is then true about as often as ``level``,
-    of many rows; `python -m bench.guarantee` measures it.
+    with KB and its standard error se by `hgr_jax.kb_fit`, the normal quantile z of ``level``, and
+    m = max(h, k) - 1: only the upward bias of the functions of one side is subtracted.  "HGR-KB of
+    these degrees is at most the bound in the population" is then true with about the probability
+    ``level``, for many rows; `python -m bench.guarantee` measures it.
 
-    The rows must have had no part in the model, nor in its choice among others (for that see
+    The rows must not have been used to fit the model, nor to choose it among others (for that see
     `fit_certified`, and ``guarantee=`` of the estimators).
 
     Args:
-      prediction: ``(n,)``, or ``(n, columns)``: then all are bounded at once, each at the level
-        ``1 - (1 - level) / columns``.
+      prediction: ``(n,)``, or ``(n, columns)``, of which each is bounded at the level
+        ``1 - (1 - level) / columns``, so that all bounds hold together.
       protected: the attribute ``(n,)``, numbers or text, or one-hot ``(n, c)``; rows of pandas
         objects are matched by their labels.
       penalty: a threshold in (0, 1], of HGR-KB(5, 5); or a `Penalty` without ``given``.
@@ -234,11 +234,11 @@ def certify(
       TypeError, ValueError: for other shapes, values that are missing or infinite, an attribute
         that does not vary.
 
-    Degenerate data: the bound is 1, and ``reason`` says why, where these rows say too little: fewer
-    than 10 carry the variance of the predictions, ``(sum c^2)^2 / sum c^4 < 10`` for c less their
-    mean; n <= h + k; an ill-conditioned estimate (far outliers in float32).
-    The statement is of attributes within the range of these rows.  Where a few rows of a heavy tail
-    make the dependence, the bound is exceeded more often: take ranks, or lower degrees.
+    Degenerate data: the bound is 1, and ``reason`` says why, where fewer than 10 rows carry the
+    variance of the predictions, ``(sum c^2)^2 / sum c^4 < 10`` for centred predictions c; for
+    n <= h + k; and for an ill-conditioned estimate (far outliers in float32).
+    The statement holds within the range of these rows.  Where a few rows of a heavy tail make the
+    dependence, the bound is exceeded more often: take ranks, or lower degrees.
 
     Source: Thomas et al., "Preventing undesirable behavior of intelligent machines" (2019);
     Angelopoulos et al., "Learn then test" (2021), for the order of candidates.
@@ -271,7 +271,7 @@ def certify(
 
 
 def check_certifiable(penalty: Penalty) -> None:
-    """Raise unless a penalty has degrees and no condition."""
+    """Raise unless a penalty has degrees and no ``given``."""
     h, k = penalty.yardstick.kernels
     if penalty.given is not None or callable(h) or callable(k):
         raise ValueError(
@@ -292,7 +292,7 @@ def bounded(
         value, error = float(fit.correlation), float(fit.standard_error)
         degrees = max(int(fit.degrees[0]), 1), max(int(fit.degrees[1]), 1)
         bound = float(corrected_on_host(value, rows, max(degrees) - 1)) + quantile * error
-        reason = _why_unknown(column, bound, fit)
+        reason = _reason_for_no_bound(column, bound, fit)
         bounds.append(
             (1.0 if reason else float(np.clip(bound, 0, 1)), value, error, degrees, reason)
         )
@@ -317,10 +317,7 @@ def last_accepted(
     candidates: Iterable[tuple[Sequence[float], int, Model]],
     bounds: Callable[[Model], Sequence[Certificate]],
 ) -> tuple[Model, tuple[Certificate, ...]]:
-    """Return the last candidate before the first that fails, with its certificates.
-
-    Candidates have a setting for each certificate, steps, and the model.
-    """
+    """Return the last candidate (settings, steps, model) before one fails, and certificates."""
     tried: list[list[Candidate]] = []
     accepted: tuple[Model, Sequence[Certificate]] | None = None
     certificates: Sequence[Certificate] = ()
@@ -343,18 +340,18 @@ def last_accepted(
         )
     )
     if accepted is None:
-        raise NoSolutionFound(max(certificates, key=lambda of: of.bound - of.threshold))
+        raise NoSolutionFound(max(certificates, key=lambda c: c.bound - c.threshold))
     return accepted[0], certificates
 
 
-def _why_unknown(column: NDArray[Any], bound: float, fit: KBFit) -> str:
-    """Return why these rows bound nothing, or an empty text."""
+def _reason_for_no_bound(column: NDArray[Any], bound: float, fit: KBFit) -> str:
+    """Return why these rows give no bound, or an empty text."""
     if not np.ptp(column):
         return "all predictions are equal, which says nothing of rows where they would differ"
     square = _centred(column) ** 2
     if square.sum() ** 2 < LEAST_CARRIERS * (square**2).sum():
         return f"fewer than {LEAST_CARRIERS} rows carry the variance of the predictions"
-    # What is ill conditioned may be larger than it seems; of no basis nothing is known.
+    # An ill-conditioned value may be too low.
     if not np.isfinite(bound) or fit.status in (Status.ILL_CONDITIONED, Status.CONSTANT):
         return "too few rows for the degrees, or far outliers"
     return ""
@@ -371,7 +368,7 @@ def _centred(column: NDArray[Any]) -> NDArray[Any]:
 def _rows_needed(
     threshold: float, value: float, margin: float, rows: int, degrees: tuple[int, int]
 ) -> int | None:
-    """Return the number of rows from which the bound of such a value is at most the threshold."""
+    """Return the number of rows at which the bound for this value falls to the threshold."""
     parameters = sum(degrees) - 1
     population = float(corrected_on_host(value, rows, parameters))
     if population >= threshold:
@@ -398,25 +395,25 @@ def fit_certified(
     steps: int = 500,
     progress: bool = False,
 ) -> tuple[Certificate, ...]:
-    """Train to the last model whose constraint is certified on rows held back.
+    """Train until the constraint is no longer certified on rows held back; keep the model before.
 
-    One training, first for a tenth of the threshold, until HGR-KB on the training rows is at most
-    a quarter of it.  Then the threshold rises to all of it, and the model every so many steps is a
-    candidate, bounded on the rows held back as by `certify`.  The first candidate whose bound
-    exceeds the threshold ends the training; the one before it is kept.
+    Training starts with a tenth of the threshold, until HGR-KB on the training rows is at most a
+    quarter of the threshold.  Then the threshold of the training rises to its full value; at
+    regular steps the model is a candidate, bounded on the rows held back as by `certify`.  The
+    first candidate whose bound exceeds the threshold ends the training; the one before it is kept.
 
     Predictions ``(n,)`` are clipped to the range of the training rows (``trainer.limits``), in the
     bounds and by `FairTrainer.predict` (not by `network`): an outlying row would make a dependence
     that the rows held back cannot show.
 
     Args:
-      trainer: new, of penalties without ``given``; afterwards it predicts by the accepted candidate
-        (its `history` has all steps).
+      trainer: not fitted, of penalties without ``given``; afterwards it predicts by the accepted
+        candidate (its `history` has all steps).
       x, y, protected: training rows, as of `FairTrainer.fit`.
       held_out: ``(x, protected)`` of the rows to test on, which need no targets.
       constraint_rows: further rows, as of `FairTrainer.fit`.
-      level: how often the statement is to be true, of all penalties together.
-      steps: of all candidates; as many, at most, come before the first.
+      level: confidence level of the statement about all penalties together.
+      steps: training steps of all candidates together; at most as many come before the first.
       progress: show a bar.
 
     Returns:
@@ -425,7 +422,7 @@ def fit_certified(
     Raises:
       NoSolutionFound: if the first candidate is not accepted.
       TypeError, ValueError: for data or settings other than the above.
-      TrainingError: as `FairTrainer.fit`.
+      TrainingError: as `FairTrainer.fit` does.
 
     Cost: at most twice the steps of an ordinary training, and 19 evaluations on rows held back.
 
@@ -491,10 +488,14 @@ def fit_certified(
 
     def bounds(_: Any) -> list[Certificate]:
         prediction = np.asarray(trainer.predict(test.x))
-        level_of_each = 1 - (1 - level) / len(penalised)
         return [
-            bounded(of.suited(penalty), of.encode(attributes[of.name]), prediction, level_of_each)
-            for penalty, of in zip(penalties, trainer.encoders, strict=True)
+            bounded(
+                encoder.suited(penalty),
+                encoder.encode(attributes[encoder.name]),
+                prediction,
+                1 - (1 - level) / len(penalised),
+            )
+            for penalty, encoder in zip(penalties, trainer.encoders, strict=True)
             if penalty.penalised
         ]
 

@@ -1,4 +1,4 @@
-"""Checkpoints: a training in one archive, and a description of what it belongs to."""
+"""Checkpoints: the state of a training in one archive, with a description of the training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_checkpoint(
     columns: Mapping[str, NDArray[Any]],
     notes: Mapping[str, Any],
 ) -> None:
-    """Write a pytree of arrays, columns and notes, and the description of their training."""
+    """Write a pytree of arrays, columns, notes and the description of the training to a file."""
     leaves = [_host_array(leaf) for leaf in jax.tree.leaves(tree)]
     arrays = {f"leaf {i}": leaf for i, leaf in enumerate(leaves)}
     arrays |= {f"column {name}": column for name, column in columns.items()}
@@ -44,7 +44,7 @@ def write_checkpoint(
 def read_checkpoint(
     path: Path, description: Mapping[str, Any], like: Any
 ) -> tuple[Any, dict[str, NDArray[Any]], dict[str, Any]] | None:
-    """Return pytree (structured ``like`` one), columns and notes; None where there is no file."""
+    """Read a pytree structured as ``like``, columns and notes; None if there is no file."""
     try:
         settings, arrays = load_archive(path, KIND)
     except FileNotFoundError:
@@ -83,16 +83,16 @@ def _as_leaf(array: NDArray[Any], leaf: Any) -> Any:
     return jnp.asarray(array, leaf.dtype)
 
 
-def described(value: Any) -> Any:
-    """Describe a setting by JSON that is the same in every process: functions by their names."""
+def describe(value: Any) -> Any:
+    """Describe a setting by JSON, equal in every process: functions by their names."""
     if isinstance(value, functools.partial):
-        return [described(value.func), described(value.args), described(value.keywords)]
+        return [describe(value.func), describe(value.args), describe(value.keywords)]
     if isinstance(value, Mapping):
-        return {str(name): described(item) for name, item in value.items()}
+        return {str(name): describe(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
-        return [described(item) for item in value]
+        return [describe(item) for item in value]
     if isinstance(value, Statistic):
-        return [f"{type(value).__module__}.{type(value).__qualname__}", described(vars(value))]
+        return [f"{type(value).__module__}.{type(value).__qualname__}", describe(vars(value))]
     if callable(value):
         kind = value if hasattr(value, "__qualname__") else type(value)
         return f"{kind.__module__}.{kind.__qualname__}"

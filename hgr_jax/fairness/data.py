@@ -31,7 +31,8 @@ ADVICE = "drop these rows, or fill them in."
 class TrainingData:
     """Rows of inputs or predictions x, targets y (or None) and attributes z, in one order.
 
-    Attributes are ``(n,)`` or one-hot ``(n, c)``.  Penalties find theirs ``by_name``, or share one.
+    Attributes are ``(n,)`` or one-hot ``(n, c)``.  ``by_name``, each penalty has the attribute of
+    its name; else all penalties share one.
     """
 
     x: Any
@@ -41,7 +42,7 @@ class TrainingData:
 
     @classmethod
     def of(cls, x: Any, y: Any = None, protected: Protected = None) -> Self:
-        """Match the rows of what a caller passes, pandas objects by their labels.
+        """Match the rows of inputs, targets and attributes, pandas objects by their labels.
 
         ``protected`` is ``(n,)``, or one-hot ``(n, c)``; a mapping, or a frame of several columns,
         of attributes by name; or names or positions (names first) of one or several columns of x.
@@ -64,10 +65,10 @@ class TrainingData:
     def split(
         self, share_name: str, share: Any, seed: int, *, by_class: bool
     ) -> tuple[TrainingData, TrainingData]:
-        """Split the rows at random, a ``share`` (the option ``share_name``) for the second part.
+        """Split the rows at random; the second part gets a ``share`` (the option ``share_name``).
 
-        With ``by_class`` both parts have equal shares of each value of y.  Rows whose level of an
-        attribute only the second part has go to the first, from which levels are learned.
+        With ``by_class`` both parts have equal shares of each value of y.  Rows of a level that is
+        absent from the first part, from which levels are learned, move there.
         """
         share = check_fraction(share_name, share)
         if share in (0, 1):
@@ -101,8 +102,8 @@ class TrainingData:
             )
         return {penalty.name: self.z[penalty.name] for penalty in penalties}
 
-    def one_for_each(self, penalties: tuple[Penalty, ...]) -> tuple[Penalty, ...]:
-        """Return penalties of all attributes, where one is given for several."""
+    def repeat_for_attributes(self, penalties: tuple[Penalty, ...]) -> tuple[Penalty, ...]:
+        """Return a copy of a single penalty for each attribute, or the penalties themselves."""
         if not self.by_name or len(penalties) != 1 or penalties[0].name in self.z:
             return penalties
         return tuple(dataclasses.replace(penalties[0], name=name) for name in self.z)
@@ -126,7 +127,7 @@ def _attributes(x: Any, protected: Protected) -> tuple[dict[str, Any], bool]:
 
 
 def _are_names(x: Any, protected: Any) -> bool:
-    """Return whether a list holds names or positions of columns, not the values of rows."""
+    """Return whether a list holds names or positions of columns, not values of rows."""
     plain = isinstance(protected, list | tuple) and len(protected) > 0
     if not plain or not all(isinstance(item, str | int | np.integer) for item in protected):
         return False
@@ -139,7 +140,7 @@ def _shape(x: Any) -> tuple[int, ...]:
 
 
 def _column_of(x: Any, name: Any) -> Any:
-    """Return the column of x with a name, or else at a position."""
+    """Return the column of x of this name, or else at this position."""
     names = getattr(x, "columns", None)
     if names is not None and name in list(names):
         return x[name]
@@ -155,7 +156,7 @@ def _column_of(x: Any, name: Any) -> Any:
 
 
 def _in_one_order(*groups: Mapping[str, Any]) -> list[Any]:
-    """Return values with pandas objects in the order of the labels of the first, or refuse."""
+    """Align pandas objects by the labels of the first; raise where labels differ."""
     index: Any = None
     first, aligned = "", []
     for name, value in (item for group in groups for item in group.items()):
@@ -165,7 +166,7 @@ def _in_one_order(*groups: Mapping[str, Any]) -> list[Any]:
             continue
         if index is None:
             first, index = name, labels
-        # Other numbers of rows are refused where rows are counted.
+        # Different numbers of rows raise elsewhere.
         if len(labels) == len(index) and not labels.equals(index):
             unique = labels.is_unique and index.is_unique
             order = labels.get_indexer(index) if unique else np.array([-1])
@@ -194,7 +195,7 @@ def _as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
 def split_rows(
     rows: NDArray[np.intp], share: float, seed: int, labels: Any = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Split positions of rows at random, a ``share`` of each label for the second part."""
+    """Split positions of rows at random; the second part gets a ``share`` of each label."""
     split = require("sklearn.model_selection", "fairness").train_test_split
     try:
         first, second = split(rows, test_size=share, random_state=seed, stratify=labels)
@@ -208,7 +209,7 @@ def split_rows(
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-    """How a penalty sees an attribute and the groups of y, learned on training rows.
+    """The encoding of an attribute and of the groups of y for a penalty, learned on training rows.
 
     Numbers are scaled to [-1, 1] by ``center`` and ``scale``, in 64 bits so that no digit is lost.
     ``distinct`` counts their values; it is 0 for a category, which has ``levels``.  Groups of y
@@ -225,7 +226,7 @@ class Encoding:
 
     @classmethod
     def learn(cls, penalty: Penalty, z: NDArray[Any], y: NDArray[Any] | None = None) -> Encoding:
-        """Learn how ``penalty`` sees training rows, or say why it cannot."""
+        """Learn the encoding from training rows, or raise where the penalty does not take them."""
         name, levels, center, scale, distinct = penalty.name, None, 0.0, 1.0, 0
         if _is_text(z):
             z = levels_of(name, z)
@@ -261,7 +262,7 @@ class Encoding:
         return () if self.edges is None else tuple(f"bin {i}" for i in range(self.groups))
 
     def value_names(self, columns: int) -> list[str]:
-        """Return a name for each value of a penalty of a prediction of so many columns."""
+        """Return a name for each value of a penalty, of a prediction with so many columns."""
         heads = [self.name] if columns == 1 else [f"{self.name}[{i}]" for i in range(columns)]
         groups = self.group_names or ("",)
         return [f"{head} | {group}" if group else head for head in heads for group in groups]
@@ -297,7 +298,7 @@ class Encoding:
 def _groups_of(
     penalty: Penalty, y: NDArray[Any]
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """Return the classes of y, or the edges of its bins, within which a penalty measures."""
+    """Return the classes of y, or the inner edges of its bins, of a penalty with ``given``."""
     if penalty.given is not None and y.ndim != 1:
         raise ValueError(f"given needs one target, y of shape (n,); got shape {y.shape}.")
     if penalty.given == "classes":
@@ -316,7 +317,7 @@ def _groups_of(
 
 
 def check_varies(name: str, values: NDArray[Any], rows: str = "rows") -> None:
-    """Raise where an attribute is the same in all rows, or there are none."""
+    """Raise where an attribute is constant, or there are no rows."""
     if not (values != values[:1]).any():
         what = "there are no"
         if len(values):
@@ -338,7 +339,7 @@ def attribute_numbers(name: str, z: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-    """Return values as finite real numbers of ``dtype``, or say how many are not, and where."""
+    """Return values as finite numbers of ``dtype``, or raise with the place of the first other."""
     refuse_forked()
     array = np.asarray(values)
     try:
@@ -362,7 +363,7 @@ def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[An
 
 
 def standardisation(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return center and scale of each input: 0 and 1 if it is binary, scale 1 if constant."""
+    """Return center and scale of each input; 0 and 1 if binary, scale 1 if constant."""
     with np.errstate(over="ignore"):
         center, scale = x.mean(axis=0), x.std(axis=0)
     if not np.isfinite(scale).all():  # squares that overflow
@@ -396,7 +397,7 @@ def levels_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
 
 
 class Rows(NamedTuple):
-    """Rows on the device: inputs, targets, and of each penalty z, and groups (or y) it is given."""
+    """Rows on the device: inputs, targets, and for each penalty its z and its groups (or y)."""
 
     x: Array
     y: Array
@@ -410,7 +411,7 @@ def make_rows(
     encoders: Sequence[Encoding] | None,
     dtype: DTypeLike,
 ) -> tuple[Rows, tuple[Encoding, ...]]:
-    """Check rows and put them on the device, by encodings that exist or are learned here."""
+    """Check and encode rows, and put them on the device; learn the encodings if None."""
     x, y = numbers("x", data.x, dtype), numbers("y", data.y, dtype)
     if x.ndim != 2 or 0 in x.shape:
         raise ValueError(f"x must have shape (n, p), n and p >= 1; got shape {x.shape}.")
@@ -470,7 +471,7 @@ def make_constraint_rows(
 def check_batch_size(
     penalties: Sequence[Penalty], encoders: Sequence[Encoding], rows: Rows, batch_size: int | None
 ) -> None:
-    """Raise if a batch has too few rows for a penalty, or a memory would add none."""
+    """Raise if batches have too few rows for a penalty, or a penalty has memory without batches."""
     if batch_size is None and any(penalty.memory > 1 for penalty in penalties):
         raise ValueError("memory is for batches, but every step has all rows; leave it at 1.")
     n = rows.x.shape[0]

@@ -30,7 +30,7 @@ from hgr_jax.fairness.data import (
 from hgr_jax.fairness.history import History
 from hgr_jax.fairness.networks import ACTIVATIONS, decaying_adamw, initialised_mlp
 from hgr_jax.fairness.penalties import LagrangianDual, Penalty, as_penalties
-from hgr_jax.fairness.report import measured, predicted, scored
+from hgr_jax.fairness.report import penalty_value, predict_and_encode, score_of
 from hgr_jax.fairness.statistics import KB, SK, Neural, Total
 from hgr_jax.fairness.training import FairTrainer, TrainingError
 
@@ -57,7 +57,7 @@ _PARAMETERS = """
       penalty: a `Penalty`; a statistic as ``KB(3, 3)``, its name as "kb" or "sk", or a function
         ``(z, prediction) -> scalar``; a list of these, one for each of several attributes; None
         for no constraint.
-      threshold: in (0, 1], in place of that of the penalty, which is 0.2 unless it says otherwise.
+      threshold: in (0, 1]; None for that of the penalty, by default 0.2.
       alpha: decoupled weight decay (AdamW) of hidden layers; 0 for none.
       steps: gradient steps.
       batch_size: rows of a step; None for all.
@@ -66,20 +66,20 @@ _PARAMETERS = """
       multiplier_learning_rate: of the ascent of the multiplier.
       penalty_weight: a constant weight of the penalty in place of a multiplier.
       early_stopping: hold out ``validation_fraction`` of the rows; stop after ``n_iter_no_change``
-        evaluations on them (one every 25 steps) without a better one, and go back to the best (see
+        evaluations on them (one every 25 steps) without improvement, and return the best model (see
         ``patience`` of `FairTrainer.fit`).
-      guarantee: a level as 0.95: hold back ``guarantee_fraction`` of the rows, and return the last
-        model that they certify (see `fit_certified`), or raise `NoSolutionFound`.
-      constraint_fraction: share of the rows that the network is not trained on, and whose HGR is
+      guarantee: a confidence level as 0.95: hold back ``guarantee_fraction`` of the rows, and
+        return the last model that they certify (see `fit_certified`), or raise `NoSolutionFound`.
+      constraint_fraction: share of the rows that the network is not trained on, but whose HGR is
         kept below the threshold too (see ``constraint_rows`` of `FairTrainer.fit`).
       random_state: int, RandomState or None; the same int gives the same weights.
       verbose: show a progress bar.
 
     Attributes:
       coefs_, intercepts_: weights of the layers.
-      history_: the `History` of the training; with a guarantee also of steps after the model's.
-      multipliers_: of the penalised values, at the end.
-      n_iter_: steps made.
+      history_: the `History` of the training; with a guarantee it goes on after the model's steps.
+      multipliers_: final multipliers of the penalised values.
+      n_iter_: number of steps.
       certificate_: with ``guarantee``, the `Certificate`; a tuple of them for several attributes.
       n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 """
@@ -87,7 +87,7 @@ _PARAMETERS = """
 
 @dataclasses.dataclass(eq=False, repr=False)
 class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
-    """The common base of the two estimators."""
+    """The base of both estimators."""
 
     _task: ClassVar[str]
     _fitted: ClassVar[tuple[str, ...]] = ("coefs_", "intercepts_", "n_iter_", "_center", "_scale")
@@ -116,7 +116,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     def fit(self, X: ArrayLike, y: ArrayLike, protected: Protected = None) -> Self:
         """Train on inputs ``X (n, p)``, targets ``y (n,)`` and protected attributes.
 
-        A `sklearn.exceptions.ConvergenceWarning` says that a training ends above its threshold.
+        A `sklearn.exceptions.ConvergenceWarning` warns of a training that ends above its threshold.
 
         Args:
           X: array or data frame of numbers.
@@ -144,7 +144,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         penalties, held = self._penalties(data), None
         if self.guarantee is not None:
             data, held = self._split(data, "guarantee_fraction", seed)
-        # Of all other rows: a column that hardly varies in fewer rows would be far off in others.
+        # From all rows not held back: a column may hardly vary in fewer rows.
         self._center, self._scale = standardisation(data.x)
         targets, outputs = self._learn_targets(data.y)
         data = dataclasses.replace(data, x=self._scaled(data.x), y=targets)
@@ -200,7 +200,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         """Return the targets of the network, and the number of its outputs."""
 
     def _penalties(self, data: TrainingData) -> tuple[Penalty, ...]:
-        """Return the penalties of a training, without a constraint one that measures."""
+        """Return the penalties of a training; without a constraint, one that only measures."""
         if not data.z:
             if self.penalty is not None:
                 warnings.warn(
@@ -211,7 +211,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
                 )
             return ()
         penalties = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
-        return data.one_for_each(penalties)
+        return data.repeat_for_attributes(penalties)
 
     def _check_guarantee(self, data: TrainingData) -> None:
         if not data.z or self.penalty is None:
@@ -228,7 +228,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     def _split(
         self, data: TrainingData, share: str, seed: int
     ) -> tuple[TrainingData, TrainingData]:
-        """Split off the share of the rows that an option names."""
+        """Split off the share of the rows that the option ``share`` sets."""
         by_class = self._task == "log_loss"
         return data.split(share, getattr(self, share), seed, by_class=by_class)
 
@@ -408,7 +408,7 @@ def _forward(
 ) -> NDArray[Any]:
     """Return the output of a network with these weights."""
     for i, (kernel, bias) in enumerate(zip(coefs, intercepts, strict=True)):
-        # Some BLAS round a row differently among other rows: not so that it shows in float32.
+        # In float64, as some BLAS round a row differently among other rows.
         x = x.astype(np.float64) @ np.asarray(kernel, np.float64) + bias
         if i + 1 < len(coefs):
             x = np.asarray(ACTIVATIONS[activation](x))
@@ -416,10 +416,7 @@ def _forward(
 
 
 def _check_not_diverged(history: History, loss: float, *, constant: bool) -> None:
-    """Raise a TrainingError if a training ends far above where it began, or above and constant.
-
-    A network that has diverged often gives one value to all rows, which breaks no threshold.
-    """
+    """Raise if the loss is far above the first one, or above it with ``constant`` predictions."""
     first = float(history.steps["task_loss"][0])
     if not loss <= (1 if constant else DIVERGED) * first:
         raise TrainingError(
@@ -505,29 +502,29 @@ def load_model(path: str | Path) -> FairMLP:
 
 
 VIOLATION_SCORE = -200.0
-"""Score of a broken threshold, for which 100 folds of scores from -1 to 1 cannot make up."""
+"""Score of a broken threshold, too low for 100 folds of scores from -1 to 1 to make up for."""
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
-    """A scorer of scikit-learn: what a model scores where HGR keeps below a threshold.
+    """A scorer of scikit-learn: the score of a model, if HGR is below a threshold.
 
         score = s                            where HGR(protected, prediction) <= threshold, s >= 0
               = s / (1 - s)                  the same, where s < 0
               = -200 - (HGR - threshold)     elsewhere
 
-    with s the R2, or the AUC where y has two classes.  The mean over at most 100 folds therefore
-    prefers a model that keeps the threshold in every fold to one that breaks it in any.  A sample
+    with s the R2, or the AUC where y has two classes.  By the mean over at most 100 folds, a model
+    that keeps the threshold in every fold is better than one that breaks it in any fold.  A sample
     value is biased upward, more so in small folds: see ``bias_corrected`` of `Penalty`.
 
     Args:
       penalty: a threshold in (0, 1], of HGR-KB(5, 5); or a `Penalty` without ``given``.
-      protected: the name or position of a column of X; None where scikit-learn passes the
-        attribute on (see `set_score_request` there).
+      protected: the name or position of a column of X; None if scikit-learn passes the attribute
+        (see its `set_score_request`).
 
     Raises:
-      TypeError, ValueError: when it scores, for these out of range, without an attribute, and for
-        classifiers of more than two classes.
+      TypeError, ValueError: when it scores, for arguments out of range, without an attribute, and
+        for classifiers of more than two classes.
 
     Example:
       >>> from sklearn.model_selection import GridSearchCV
@@ -546,7 +543,7 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
       True
     """
 
-    # The first argument of every scorer is nothing to pass on.
+    # Scikit-learn does not route the first argument of a scorer.
     __metadata_request__score = {"estimator": routing.UNUSED}  # noqa: RUF012
 
     penalty: Any
@@ -577,10 +574,10 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
                 f"penalty must be a threshold, or a Penalty without given; got {self.penalty!r}."
             )
         data = TrainingData.of(X, y, protected)
-        prediction, targets, kind = predicted(estimator, data.x, np.asarray(data.y))
-        value = measured(penalty, attribute_numbers(*data.single()), prediction)
+        prediction, targets, kind = predict_and_encode(estimator, data.x, np.asarray(data.y))
+        value = penalty_value(penalty, attribute_numbers(*data.single()), prediction)
         excess = value - float(np.asarray(penalty.threshold))
         if excess > 0:
             return VIOLATION_SCORE - excess
-        score = scored(prediction, targets, kind)[0]
+        score = score_of(prediction, targets, kind)[0]
         return score if score >= 0 else score / (1 - score)

@@ -30,7 +30,7 @@ class StepFigures(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Figures of a model: loss, score and HGR-KB of each penalty's values; of rows that are not
+    """Figures of a model: loss, score, and HGR-KB of each penalty's values; on rows that are not
     trained on also the penalised statistics, ``held_out (m,)``.
     """
 
@@ -45,13 +45,13 @@ class History:
     """Columns of numbers over a training.
 
     Attributes:
-      steps: of every step: ``step`` (from 1), ``loss`` with the penalty, ``task_loss``, and of
+      steps: for every step: ``step`` (from 1), ``loss`` with the penalty, ``task_loss``, and for
         each penalised value NAME ``value_NAME``, on the batch, and ``multiplier_NAME``.
-      evaluations: of the model after some steps, on all training rows: ``step``, ``loss_train``
-        (the task's), ``score_train``, ``hgr_train_NAME`` (HGR-KB); the same with ``validation``
-        where there are such rows, and of these ``held_out_NAME``, by which early stopping ranks:
-        the penalised statistic, with less of its upward bias where `corrected` knows it.
-      thresholds: of each value by name, None where it is only watched.
+      evaluations: for every evaluation of the model, on all training rows: ``step``, ``loss_train``
+        (the task's), ``score_train``, ``hgr_train_NAME`` (HGR-KB); the same with ``validation`` for
+        validation rows, and ``held_out_NAME``, by which early stopping ranks: the penalised
+        statistic on these, with less of its upward bias where `corrected` applies.
+      thresholds: of each value by name, None for a value that is not penalised.
     """
 
     steps: Mapping[str, Column]
@@ -81,8 +81,8 @@ class History:
                     evaluation[f"held_out_{name}"] = np.array([value])
         return dataclasses.replace(
             self,
-            steps=_appended(self.steps, steps),
-            evaluations=_appended(self.evaluations, evaluation),
+            steps=_append_rows(self.steps, steps),
+            evaluations=_append_rows(self.evaluations, evaluation),
         )
 
     @property
@@ -140,7 +140,7 @@ class History:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Best:
-    """The network of the best evaluation so far, and how many evaluations there were since.
+    """The network of the best evaluation so far, and the number of evaluations since.
 
     ``rank`` is (minus the largest excess over a threshold, score), compared in this order.
     """
@@ -151,10 +151,10 @@ class Best:
     waited: int = dataclasses.field(metadata={"static": True})
 
 
-def better(
+def better_of(
     best: Best | None, parameters: Any, variables: Any, figures: Figures, limits: NDArray[Any]
 ) -> Best:
-    """Return the better one of two networks, by figures of validation rows."""
+    """Return the best network so far, given a new one and its figures of validation rows."""
     assert figures.held_out is not None
     excess = float(np.max(np.asarray(figures.held_out) - limits, initial=0.0))
     rank = (
@@ -166,7 +166,7 @@ def better(
     return dataclasses.replace(best, waited=best.waited + 1)
 
 
-def _appended(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:
+def _append_rows(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:
     """Join the columns of two tables, NaN where one of them lacks a column."""
     tables = [
         (columns, np.full(len(next(iter(columns.values()))), np.nan))

@@ -1,4 +1,4 @@
-"""What is trained: a network, its task (loss, prediction, score), and its optimiser."""
+"""The network that is trained, its task (loss, prediction, score), and its optimiser."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hgr_jax.measures.neural_network import linear_layers
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What a network is trained for.
+    """The task of a network: its loss, prediction and score.
 
     Args:
       loss: ``(output, y) -> scalar``, minimised.
-      prediction: ``output -> prediction``, ``(n,)`` or ``(n, columns)``: what is kept from
-        depending on the protected attribute, and what is scored.
+      prediction: ``output -> prediction``, ``(n,)`` or ``(n, columns)``, whose dependence on the
+        protected attribute is penalised, and which is scored.
       score: ``(prediction, y) -> scalar``, higher is better.
       check: ``(y, output shape)``, raises a ValueError for unsuitable targets; or None.
     """
@@ -105,8 +105,8 @@ TASKS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class _Negative:
-    """Minus a function; equal where the functions are, as static arguments must be."""
+class _NegativeLoss:
+    """The negative of a loss; equal for equal losses, as static arguments must be."""
 
     function: Callable[[Array, Array], Array]
 
@@ -121,7 +121,7 @@ def as_task(value: Any) -> Task:
     if isinstance(value, str) and value in TASKS:
         return TASKS[value]
     if callable(value):
-        return Task(value, identity, _Negative(value))
+        return Task(value, identity, _NegativeLoss(value))
     names = ", ".join(repr(name) for name in TASKS)
     raise ValueError(
         f"task must be one of {names}, a Task, or a loss (output, y) -> scalar; got {value!r}."
@@ -188,7 +188,7 @@ def _hidden_kernels(parameters: Any) -> Any:
     return jax.tree.unflatten(structure, [i in kernels[:-1] for i in range(len(leaves))])
 
 
-# One object: its settings are numbers of its state, so trainings of any settings share a program.
+# A single object whose settings are part of its state, so that all settings share a program.
 _injected = optax.inject_hyperparams(_adamw)(learning_rate=1e-3, weight_decay=1.0, steps=np.inf)
 _first_state = jax.jit(_injected.init)
 
@@ -201,9 +201,8 @@ def decaying_adamw(
         rate_t = learning_rate / 2 * (1 + cos(pi * clip(2 t / steps - 1, 0, 1)))
         theta <- theta - rate_t * (adam(gradient) + alpha * theta)
 
-    With a constant rate a constrained training oscillates around its threshold.  Only the weights
-    of hidden layers decay: a decay of the last layer would shrink all predictions, which a measure
-    of dependence does not see.
+    With a constant rate a constrained training oscillates around its threshold.  Only weights of
+    hidden layers decay: a measure of dependence does not see a shrinkage of all predictions.
 
     Source: Loshchilov & Hutter, "Decoupled weight decay regularization" (2019).
     """

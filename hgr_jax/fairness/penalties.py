@@ -21,15 +21,15 @@ from hgr_jax.inference.intervals import corrected
 
 
 def excess(value: ArrayLike, threshold: ArrayLike) -> Array:
-    """Return how far a value is above its threshold: ``max(0, value - threshold)``.
+    """Return the excess of a value over its threshold: ``max(0, value - threshold)``.
 
-    Its derivative is exactly 0 up to the threshold and at it, above it 1.  NaN stays NaN.
+    Its derivative is exactly 0 up to and at the threshold, and 1 above.  NaN stays NaN.
 
     Args:
       value, threshold: arrays whose shapes broadcast, traced.
 
     Raises:
-      TypeError: for what is no array of numbers.
+      TypeError: for arguments that are not arrays of numbers.
 
     Example:
       >>> from hgr_jax.fairness import excess
@@ -52,24 +52,24 @@ class Penalty:
 
         penalty = multiplier * max(0, statistic(z, prediction) - threshold)
 
-    A pytree: the threshold is traced, so that another one compiles nothing; the other fields are
-    static.  Each column of the prediction (the classes of a classifier), and each group of
+    A pytree: the threshold is traced, so that another threshold compiles nothing; the other fields
+    are static.  Each column of the prediction (the classes of a classifier), and each group of
     ``given``, has a value and a multiplier.
 
     Args:
       statistic: `KB`, `SK`, `Total`, `Neural`, `Function`, or your own `Statistic`; the name of a
         differentiable measure of this package ("kb", "sk", "neural", "kde", "hsic", ...), with its
-        default options; or a function ``(z, prediction) -> scalar``.  It has the degrees.
-      threshold: in (0, 1]; None to have HGR-KB in the history of a training, and nothing penalised.
+        default options; or a function ``(z, prediction) -> scalar``.  Degrees are its options.
+      threshold: in (0, 1]; None to record HGR-KB in the history of a training without a penalty.
       given: None, or penalise the conditional dependence *given y* (equalised odds):
         ``"classes"`` within each value of y, an int within so many quantile bins of y: of `KB`,
         `SK`, `Total` or a function with a keyword ``weights``.  ``"polynomials"`` removes
         polynomials of y, of the degree of the prediction, from both, as ``given`` of `hgr_jax.kb`:
         of `KB` without a bound, `SK`, `Total` or a function with a keyword ``given``.
-      bias_corrected: take away part of the upward bias of a sample value, see `corrected`; for
-        `KB` without a bound, `SK` and `Total`, of degrees.
-      memory: measure on the last so many batches; the present one has the gradient, scaled up as
-        if all were the present one.
+      bias_corrected: subtract part of the upward bias of a sample value, see `corrected`; for `KB`
+        without a bound, `SK` and `Total`, with degrees.
+      memory: number of last batches to measure on.  The gradient is that of the present batch,
+        scaled up as if all batches were the present one.
       name: of the protected attribute, for history and messages.
 
     Example:
@@ -115,12 +115,12 @@ class Penalty:
 
     @property
     def penalised(self) -> bool:
-        """Whether there is a threshold; else HGR-KB is only watched."""
+        """Whether there is a threshold; else HGR-KB is only recorded."""
         return self.threshold is not None
 
     @property
     def by_polynomials(self) -> bool:
-        """Whether polynomials of y are given; a group is then y itself."""
+        """Whether polynomials of y are removed; ``group`` is then y itself."""
         return self.given == "polynomials"
 
     @property
@@ -138,7 +138,7 @@ class Penalty:
 
         Args:
           z, prediction: as of `values`.
-          key: for what the statistic draws (the networks of `Neural`); key 0 if None.
+          key: for the random numbers of the statistic (the networks of `Neural`); None for key 0.
         """
         z, columns = lax.stop_gradient(z), lax.stop_gradient(prediction_columns(prediction))
         carried: Any = ()
@@ -166,11 +166,11 @@ class Penalty:
           prediction: ``(n,)`` or ``(n, columns)``, traced.
           group: ``(n,)`` where ``given`` is not None: integers, see `within`; with
             ``"polynomials"`` y itself.
-          groups: how many groups there are, static.
+          groups: number of groups, static.
         """
         columns, past, share = prediction_columns(prediction), state.past, jnp.ones(())
         if past is not None:
-            z, columns, group, past, share = _with_past(past, z, columns, group)
+            z, columns, group, past, share = _join_past(past, z, columns, group)
         value = self.statistic.value
         values, carried = self._over_groups(value, z, columns, group, groups, state.carried)
         if self.bias_corrected:
@@ -187,9 +187,9 @@ class Penalty:
         *,
         hgr: Array | None = None,
     ) -> Array:
-        """Return the dependences of rows not trained on, with less upward bias where it is known.
+        """Return the dependences on rows not trained on, with less upward bias where it is known.
 
-        Arguments as of `values`; ``hgr`` is what `hgr` returns of these rows, if at hand.
+        Arguments as of `values`; ``hgr`` is the result of `hgr` for these rows, if known.
         """
         statistic = self.statistic
         if hgr is not None and statistic == self.yardstick:
@@ -213,7 +213,7 @@ class Penalty:
         return self._over_groups(self.yardstick.value, z, columns, group, groups, ())[0]
 
     def excess(self, values: Array) -> Array:
-        """Return how far each value is above the threshold, see `hgr_jax.fairness.excess`."""
+        """Return the excess of each value over the threshold, see `hgr_jax.fairness.excess`."""
         assert self.threshold is not None
         return excess(values, self.threshold)
 
@@ -250,7 +250,7 @@ class Penalty:
     def _corrected(
         self, values: Array, z: Array, group: Array | None, groups: int, share: Array
     ) -> Array:
-        """Return values with less upward bias; a ``share`` of the rows are no repetitions."""
+        """Return values with less upward bias; only a ``share`` of the rows are not repeated."""
         if group is None or self.by_polynomials:
             rows = jnp.full(1, z.shape[0], values.dtype)
         else:
@@ -271,7 +271,7 @@ class Penalty:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PenaltyState:
-    """What the statistic carries for each column, and the batches before this one."""
+    """The state of the statistic for each column, and earlier batches."""
 
     carried: Any
     past: _Batches | None
@@ -287,28 +287,25 @@ class _Batches(NamedTuple):
 
 
 def _empty_batches(memory: int, z: Array, columns: Array, group: Array) -> _Batches:
-    """Make room for ``memory - 1`` batches like this, of ``z (n, ...)`` and ``columns (c, n)``."""
+    """Return empty arrays for ``memory - 1`` batches of the shapes of these arrays."""
     batch = (z, columns, group)
     empty = (jnp.zeros((memory - 1, *leaf.shape), leaf.dtype) for leaf in batch)
     return _Batches._make((*empty, jnp.zeros((), jnp.int32)))
 
 
-def _with_past(
+def _join_past(
     past: _Batches, z: Array, columns: Array, group: Array | None
 ) -> tuple[Array, Array, Array | None, _Batches, Array]:
-    """Return this batch joined with earlier ones, the next past, and the share not repeated.
-
-    Until there have been enough batches, this one stands for the missing ones.
-    """
+    """Join this batch (at first repeated) with earlier ones; return the share not repeated."""
     slots = past.z.shape[0]
     kind = past.group.dtype
     codes = jnp.zeros(z.shape[0], kind) if group is None else group.astype(kind)
-    still = lax.stop_gradient((z, columns, codes))
-    # The value is that of all batches; its derivative, as if all of them were this one.
-    moving = columns + slots * (columns - still[1])
+    constant = lax.stop_gradient((z, columns, codes))
+    # The value is that of all batches; the derivative that of all batches equal to this one.
+    scaled_up = columns + slots * (columns - constant[1])
     filled, slot = jnp.arange(slots) < past.seen, past.seen % slots
     joined, after = [], []
-    for before, new, now in zip(past[:3], still, (z, moving, codes), strict=True):
+    for before, new, now in zip(past[:3], constant, (z, scaled_up, codes), strict=True):
         old = jnp.where(filled.reshape(-1, *(1,) * new.ndim), before, new[None])
         joined.append(jnp.concatenate([now[None], old]))
         after.append(before.at[slot].set(new))
@@ -341,7 +338,7 @@ def within(
         any function that takes observation weights.
       z, prediction: ``(n,)`` or ``(n, p)``, traced.
       group: ``(n,)`` integers from 0 to ``groups - 1``, traced; any other value is in no group.
-      groups: how many there are, static.
+      groups: number of groups, static.
 
     Returns:
       Values ``(groups,)``; 0, with zero derivatives, for a group of fewer than two rows.
@@ -369,7 +366,7 @@ def within(
 
 
 def over_columns(function: Callable[..., Any], columns: Array, *carried: Any) -> Any:
-    """Map `function` over columns and their carried states; one column without `jax.vmap`."""
+    """Map `function` over columns and their states; a single column without `jax.vmap`."""
     if columns.shape[0] > 1:
         return jax.vmap(function)(columns, *carried)
     first = jax.tree.map(lambda leaf: leaf[0], (columns, *carried))
@@ -382,12 +379,9 @@ def prediction_columns(prediction: Array) -> Array:
 
 
 def as_penalties(value: Any, threshold: ArrayLike | None = None) -> tuple[Penalty, ...]:
-    """Return penalties, given by statistics, their names, functions or thresholds of "kb".
-
-    None is none.  A ``threshold`` replaces the thresholds of penalties that have one.
-    """
+    """Return penalties from statistics, names, functions or thresholds; None is none."""
     several = list(value) if isinstance(value, list | tuple) else [value]
-    penalties = [_as_penalty(one) for one in several if one is not None]
+    penalties = [_as_penalty(item) for item in several if item is not None]
     if threshold is not None:
         check_threshold(threshold)
         penalties = [

@@ -16,7 +16,7 @@ from hgr_jax.fairness.certificate import bounded, check_certifiable, last_accept
 from hgr_jax.fairness.data import Encoding, Protected, TrainingData
 from hgr_jax.fairness.estimators import base, multiclass, sklearn_utils, validation
 from hgr_jax.fairness.penalties import Penalty, as_penalties
-from hgr_jax.fairness.report import measured, one_a_row
+from hgr_jax.fairness.report import one_per_row, penalty_value
 from hgr_jax.fairness.statistics import name_of
 
 metaestimators = require("sklearn.utils.metaestimators", "fairness")
@@ -36,19 +36,19 @@ Positions = NDArray[np.intp]
 
 @dataclasses.dataclass(frozen=True)
 class Transport:
-    """An attribute in increasing order, predictions in its order, and the map that they define.
+    """A map of predictions, learned from a sorted attribute and the predictions in its order.
 
         T(z, p) = Q(U(z, p))
 
     with U the rank, from 0 to 1, of p among the predictions of the neighbours of z, and Q the
     quantile function of all predictions.  Both are linear between distinct values, which have the
-    midranks of their ties, and constant beyond them.
+    midranks of their ties, and constant beyond.
 
-    The neighbours of z are the nearest rows (of two as near, the lower), at least ``neighbors``,
-    and all rows tied with them.  Their predictions are first moved to z along their least-squares
-    line: at the ends of the attribute all neighbours are on one side.  Where z is farther from the
-    mean of its neighbours than half of their width, ranks shrink to 1/2, which they reach at a
-    whole width.
+    The neighbours of z are the ``neighbors`` nearest rows (of two at the same distance, the lower),
+    and all rows tied with them.  Their predictions are first shifted to z along their least-squares
+    line, as at the ends of the attribute all neighbours are on one side.  Where z is farther from
+    the mean of its neighbours than half of their width, ranks shrink towards 1/2, which they reach
+    at a whole width.
     """
 
     z: Vector
@@ -68,34 +68,34 @@ class Transport:
 
     def __call__(self, z: NDArray[Any], p: Vector) -> Vector:
         """Return T(z, p) of each row, ``(m,)``; non-decreasing in p where z is the same."""
-        values, ranks = _middle_ranks(self.p)
+        values, ranks = _midranks(self.p)
         return np.interp(self.rank(z, p), ranks, values)
 
     def rank(self, z: NDArray[Any], p: Vector) -> Vector:
         """Return U(z, p) of each row, ``(m,)``."""
         z = _as_numbers(z)
         first, end = self._windows(z)
-        # Rows with the same neighbours at once: few sorts where the attribute has few values.
+        # Rows with the same neighbours share a sort.
         windows, window = np.unique(first * (len(self.z) + 1) + end, return_inverse=True)
         order = np.argsort(window, kind="stable")
-        together = np.split(order, np.searchsorted(window[order], np.arange(1, len(windows))))
+        groups = np.split(order, np.searchsorted(window[order], np.arange(1, len(windows))))
         placed, unit = np.empty(len(p)), RESOLUTION * (np.ptp(self.p) or 1.0)
-        for rows in together:
+        for rows in groups:
             near = slice(first[rows[0]], end[rows[0]])
-            center, slope = _line(self.z[near], self.p[near])
+            center, slope = _regression_line(self.z[near], self.p[near])
             ranked = (self.p[near] - slope * (self.z[near] - center)) / unit
             # Rounded, so that predictions that are a line of the attribute have ties, not noise.
             queries = np.round((p[rows] - slope * (z[rows] - center)) / unit)
-            ranks = np.interp(queries, *_middle_ranks(np.round(ranked)))
+            ranks = np.interp(queries, *_midranks(np.round(ranked)))
             width = self.z[near.stop - 1] - self.z[near.start]
-            placed[rows] = 0.5 + _trust(z[rows] - center, width) * (ranks - 0.5)
+            placed[rows] = 0.5 + _rank_weight(z[rows] - center, width) * (ranks - 0.5)
         return placed
 
     def _windows(self, z: Vector) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the first and the end of the neighbours of each value, in the attribute's order.
+        """Return the start and the end of the neighbours of each value, in the attribute's order.
 
-        The k nearest of a sorted attribute are the rows i, ..., i + k - 1 with the first i whose
-        row is no farther than the row i + k: z is at most the middle of these two.
+        The k nearest rows are i, ..., i + k - 1 with the smallest i for which row i is not farther
+        than row i + k: z is at most their midpoint.
         """
         k = self.neighbors
         middles = self.z[:-k] / 2 + self.z[k:] / 2
@@ -106,7 +106,7 @@ class Transport:
 
 
 def _mixed(p: Vector, transported: Vector, strength: float) -> Vector:
-    """Return predictions between p and their transport, exactly one of them at 0 and 1."""
+    """Interpolate between predictions and their transport, exactly at strengths 0 and 1."""
     return (1 - strength) * p + strength * transported
 
 
@@ -114,13 +114,13 @@ def _as_numbers(z: NDArray[Any]) -> Vector:
     return np.asarray(z.argmax(axis=1) if z.ndim == 2 else z, np.float64)
 
 
-def _middle_ranks(values: Vector) -> tuple[Vector, Vector]:
+def _midranks(values: Vector) -> tuple[Vector, Vector]:
     """Return the distinct values in order, and their midranks as shares of the rows."""
     distinct, counts = np.unique(values, return_counts=True)
     return distinct, (np.cumsum(counts) - counts / 2) / len(values)
 
 
-def _line(z: Vector, p: Vector) -> tuple[float, float]:
+def _regression_line(z: Vector, p: Vector) -> tuple[float, float]:
     """Return the mean of z and the slope of the least-squares line, 0 where z hardly varies."""
     if z[0] == z[-1]:
         return float(z[0]), 0.0
@@ -131,12 +131,8 @@ def _line(z: Vector, p: Vector) -> tuple[float, float]:
     return float(center), float(slope)
 
 
-def _trust(away: Vector, width: float) -> Vector:
-    """Return the share of a rank's distance from 1/2 that stays, so far from the neighbours' mean.
-
-    Where their line does not reach, a rank is 0 or 1 whatever the prediction, and a few such rows
-    of a tail would make a dependence that other rows do not show.
-    """
+def _rank_weight(away: Vector, width: float) -> Vector:
+    """Return the factor 1 to 0 of ranks less 1/2, at this distance from the neighbours' mean."""
     if width == 0:
         return np.asarray(away == 0, np.float64)
     return np.clip(2 - 2 * np.abs(away) / width, 0.0, 1.0)
@@ -148,7 +144,7 @@ def _is_a_classifier(model: FairPostprocessor) -> bool:
 
 @dataclasses.dataclass(eq=False, repr=False)
 class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: ignore[misc]
-    """Any model, whose predictions are moved until they depend little on a protected attribute.
+    """A model whose predictions are moved until they depend little on a protected attribute.
 
         p_t = (1 - t) p + t Q(U(z, p))
 
@@ -164,28 +160,28 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
       estimator: a regressor of scikit-learn, a classifier with ``predict_proba``, or a pipeline or
         search that ends in one.
       penalty: a `Penalty` without ``given``, a statistic, or its name: what is kept low.
-      threshold: in (0, 1], in place of that of the penalty, which is 0.2 unless it says otherwise.
-      guarantee: a level as 0.95: hold back ``guarantee_fraction`` of the rows, bound strengths on
-        them from 1 downward, as by `certify`, and take the last before the first whose bound
-        exceeds the threshold, or raise `NoSolutionFound`.  Without it, t is the smallest at which
-        the sample value of out-of-fold predictions is at most the threshold, their transport
-        learned on the other folds.
-      guarantee_fraction: of the rows, with ``guarantee``.
-      n_neighbors: least number of rows, the nearest in z, that make the rank; None for the root of
-        their number.  Of a category the neighbours are the rows of the same level.
-      cv: number of folds, of shuffled rows; or what scikit-learn takes as ``cv``.
+      threshold: in (0, 1]; None for that of the penalty, by default 0.2.
+      guarantee: a confidence level as 0.95: hold back ``guarantee_fraction`` of the rows, bound
+        strengths from 1 downward on them as by `certify`, and take the last one before a bound
+        exceeds the threshold, or raise `NoSolutionFound`.  Without it, t is the smallest strength
+        at which the sample value is at most the threshold, for out-of-fold predictions and
+        transports learned on the other folds.
+      guarantee_fraction: share of the rows to hold back, with ``guarantee``.
+      n_neighbors: smallest number of neighbours; None for the root of the number of rows.  For a
+        category the neighbours are the rows of the same level.
+      cv: number of folds of shuffled rows, or another ``cv`` of scikit-learn.
       random_state: int, RandomState or None: of the folds and of the rows held back.
 
     Attributes:
       strength_: t, one of 0, 1/40, ..., 1.
       estimator_: the model, fitted to all rows that are not held back.
-      transport_: the map; None where nothing is constrained.
+      transport_: the map of predictions; None without a protected attribute.
       certificate_: with ``guarantee``, the `Certificate`; its candidates are strengths.
       classes_: the labels, of a classifier.
       n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
-    Degenerate cases: a prediction beyond those of its neighbours has the rank of the outermost.
-    Predictions of few distinct values leave a dependence even at t = 1.
+    Degenerate cases: a prediction beyond those of its neighbours has the rank of the outermost one.
+    Predictions of few distinct values stay dependent even at t = 1.
 
     Source: Chzhen, Denis, Hebiri, Oneto & Pontil, "Fair regression with Wasserstein barycenters"
     (2020).
@@ -214,7 +210,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
     random_state: Any = None
 
     def fit(self, X: Any, y: ArrayLike, protected: Protected = None) -> Self:
-        """Fit the model, and learn how far its predictions are to be moved.
+        """Fit the model, and learn the transport of its predictions and its strength.
 
         Args:
           X: inputs of the model, ``(n, p)``.
@@ -252,7 +248,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         return self
 
     def _learn_strength(self, data: TrainingData) -> None:
-        """Fit the model, and learn transport and strength."""
+        """Fit the model, and learn the transport and its strength."""
         name, z = data.single()
         penalty = self._penalty(name)
         encoder = Encoding.learn(penalty, z)
@@ -262,7 +258,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         if self.guarantee is None:
             encoded = encoder.encode(z)
             model, p, folds = self._fit_model(data.x, data.y, seed)
-            transported = self._other_folds(encoded, p, folds)
+            transported = self._transport_folds(encoded, p, folds)
             strength = _least_strength(penalty, encoded, p, transported)
             transport = self._transport(encoded, p)
         else:
@@ -282,7 +278,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         self._encoder = encoder
 
     def _penalty(self, name: str) -> Penalty:
-        """Return the only penalty, of the attribute of this name."""
+        """Return the only penalty, named after the attribute."""
         (penalty,) = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
         if not penalty.penalised or penalty.given or penalty.memory > 1:
             raise ValueError(
@@ -306,7 +302,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         if _is_a_classifier(self):
             chosen = self._probabilities(X, protected).argmax(axis=1)
             return np.asarray(self.classes_[chosen])
-        return self._moved(self._model_output(self.estimator_, X), X, protected)
+        return self._transport_predictions(self._model_output(self.estimator_, X), X, protected)
 
     @metaestimators.available_if(_is_a_classifier)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, protected: Protected = None) -> NDArray[Any]:
@@ -320,7 +316,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         return float(score(y, self.predict(X, protected)))
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags of the model, which has one target here, of two classes or a number."""
+        """Return the tags of the model, for a single target of two classes or numbers."""
         tags, of_model = super().__sklearn_tags__(), sklearn_utils.get_tags(self.estimator)
         for name in (
             "estimator_type",
@@ -361,7 +357,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
     def _fit_model(
         self, X: Any, y: NDArray[Any], seed: int
     ) -> tuple[Any, Vector, list[tuple[Positions, Positions]]]:
-        """Return the model of these rows, their out-of-fold predictions, and the folds."""
+        """Fit the model; return it, its out-of-fold predictions, and the folds."""
         classifier, splitter = _is_a_classifier(self), self.cv
         if isinstance(splitter, int | np.integer):
             kind = selection.StratifiedKFold if classifier else selection.KFold
@@ -370,17 +366,17 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         output = selection.cross_val_predict(
             self.estimator, X, y, cv=folds, method="predict_proba" if classifier else "predict"
         )
-        p = one_a_row(output[:, 1] if classifier else output, len(y))
+        p = one_per_row(output[:, 1] if classifier else output, len(y))
         return base.clone(self.estimator).fit(X, y), p, folds
 
     def _transport(self, z: NDArray[Any], p: Vector) -> Transport:
         count = self.n_neighbors
         return Transport.learn(z, p, None if count is None else check_count("n_neighbors", count))
 
-    def _other_folds(
+    def _transport_folds(
         self, z: NDArray[Any], p: Vector, folds: Iterable[tuple[Positions, Positions]]
     ) -> Vector:
-        """Return predictions transported by the maps of the other folds."""
+        """Transport the predictions of each fold by the map learned on the other folds."""
         transported = np.empty_like(p)
         for others, fold in folds:
             transported[fold] = self._transport(z[others], p[others])(z[fold], p[fold])
@@ -390,15 +386,15 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         if _is_a_classifier(self):
             return np.asarray(model.predict_proba(X)[:, 1], np.float64)
         output = model.predict(X)
-        return one_a_row(output, len(output))
+        return one_per_row(output, len(output))
 
     def _probabilities(self, X: Any, protected: Any) -> NDArray[Any]:
         probabilities = np.asarray(self.estimator_.predict_proba(X))
-        second = self._moved(probabilities[:, 1], X, protected)
+        second = self._transport_predictions(probabilities[:, 1], X, protected)
         return probabilities if self.strength_ == 0 else np.stack([1 - second, second], axis=1)
 
-    def _moved(self, p: NDArray[Any], X: Any, protected: Any) -> NDArray[Any]:
-        """Return predictions of the model, transported."""
+    def _transport_predictions(self, p: NDArray[Any], X: Any, protected: Any) -> NDArray[Any]:
+        """Transport predictions of the model by the strength."""
         if self.transport_ is None:
             return p
         data = TrainingData.of(X, None, self._column if protected is None else protected)
@@ -415,10 +411,10 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
 
 
 def _least_strength(penalty: Penalty, z: NDArray[Any], p: Vector, transported: Vector) -> float:
-    """Return the smallest strength that keeps the threshold on these rows; 1 if none does."""
+    """Return the smallest strength that keeps the threshold on these rows, or warn and return 1."""
     value = 1.0
     for strength in STRENGTHS:
-        value = measured(penalty, z, _mixed(p, transported, strength))
+        value = penalty_value(penalty, z, _mixed(p, transported, strength))
         if value <= float(np.asarray(penalty.threshold)):
             return strength
     warnings.warn(

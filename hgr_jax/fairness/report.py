@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def didi(prediction: ArrayLike, protected: Protected, *, bins: int = 5) -> float:
-    """Return the disparate impact discrimination index: how far group means are from the mean.
+    """Return the disparate impact discrimination index: distances of group means from the mean.
 
         DIDI = sum over groups v of | mean(prediction) - mean(prediction where z in v) |
 
@@ -32,7 +32,7 @@ def didi(prediction: ArrayLike, protected: Protected, *, bins: int = 5) -> float
       protected: ``(n,)``, or one-hot ``(n, c)``. Text, or numbers of no more than ``bins`` values,
         are groups; other numbers are cut at their quantiles.  Rows of pandas objects are matched
         by their labels.
-      bins: how many quantile groups.
+      bins: number of quantile groups.
 
     Raises:
       TypeError, ValueError: for other shapes, or values that are not finite.
@@ -65,11 +65,11 @@ def _didi(prediction: NDArray[Any], z: NDArray[Any], bins: int) -> float:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class FairnessReport:
-    """The figures of one or several models on the same rows; ``str(report)`` is a table.
+    """The figures of models on the same rows; ``str(report)`` is a table.
 
     Attributes:
       figures: by model: ``score``, ``kb`` and ``sk`` (HGR-KB, HGR-SK), ``kb_corrected`` (with less
-        of its upward bias), ``pearson`` with its two-sided p-value ``pearson_p`` (not of a
+        of its upward bias), ``pearson`` with its two-sided p-value ``pearson_p`` (not for a
         category), and `didi`.
       score_name: ``"R2"``, or ``"AUC"`` where y has two classes.
       rows: number of rows.
@@ -177,15 +177,17 @@ def report(
     models = {"model": model} if baseline is None else {"before": baseline, "after": model}
     figures, predictions, score_name = {}, {}, ""
     for title, one in models.items():
-        prediction, labels, kind = predicted(one, data.x, targets)
-        score, score_name = scored(prediction, labels, kind)
+        prediction, labels, kind = predict_and_encode(one, data.x, targets)
+        score, score_name = score_of(prediction, labels, kind)
         predictions[title] = prediction
         figures[title] = {"score": score, **_dependence(z, prediction, statistic, bins)}
     return FairnessReport(figures, score_name, len(z), statistic, name, z, predictions)
 
 
-def predicted(model: Any, X: ArrayLike, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], str]:
-    """Return predictions ``(n,)``, targets as numbers, and "regression" or "classification"."""
+def predict_and_encode(
+    model: Any, X: ArrayLike, y: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], str]:
+    """Return predictions ``(n,)``, numeric targets, and "regression" or "classification"."""
     kind, labels = "regression", y
     if hasattr(model, "predict_proba"):
         classes = list(model.classes_)
@@ -204,11 +206,11 @@ def predicted(model: Any, X: ArrayLike, y: NDArray[Any]) -> tuple[NDArray[Any], 
     targets = numbers("y", labels)
     if set(np.unique(targets)) == {0.0, 1.0}:
         kind = "classification"
-    return one_a_row(output, len(y)), targets, kind
+    return one_per_row(output, len(y)), targets, kind
 
 
-def one_a_row(output: Any, rows: int) -> NDArray[np.float64]:
-    """Return the output of a model as numbers, one for each row."""
+def one_per_row(output: Any, rows: int) -> NDArray[np.float64]:
+    """Return the output of a model as numbers, or raise unless there is one for each row."""
     prediction = numbers("prediction", output)
     if prediction.shape != (rows,):
         raise ValueError(
@@ -217,15 +219,15 @@ def one_a_row(output: Any, rows: int) -> NDArray[np.float64]:
     return prediction
 
 
-def scored(prediction: NDArray[Any], y: NDArray[Any], kind: str) -> tuple[float, str]:
-    """Return the score of what `predicted` returns, and its name."""
+def score_of(prediction: NDArray[Any], y: NDArray[Any], kind: str) -> tuple[float, str]:
+    """Return the score of the results of `predict_and_encode`, and its name."""
     with jax.enable_x64(True):
         score = auc_or_accuracy if kind == "classification" else r2
         value = score(jax.device_put(prediction), jax.device_put(y))
     return float(value), "AUC" if kind == "classification" else "R2"
 
 
-def measured(penalty: Penalty, z: NDArray[Any], prediction: NDArray[Any]) -> float:
+def penalty_value(penalty: Penalty, z: NDArray[Any], prediction: NDArray[Any]) -> float:
     """Return the value of a penalty on a prediction ``(n,)``, in double precision."""
     with jax.enable_x64(True):
         a, b = jax.device_put(z), jax.device_put(prediction)
@@ -240,7 +242,7 @@ def _dependence(
         "kb_corrected": Penalty(statistic, bias_corrected=True),
         "sk": Penalty(SK(statistic.k)),
     }
-    figures = {name: measured(penalty, z, prediction) for name, penalty in penalties.items()}
+    figures = {name: penalty_value(penalty, z, prediction) for name, penalty in penalties.items()}
     if z.ndim == 1:
         figures |= {"pearson": 0.0, "pearson_p": 1.0}
         if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):

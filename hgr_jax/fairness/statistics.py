@@ -1,4 +1,4 @@
-"""What is penalised: dependences of a prediction on an attribute, as static objects."""
+"""Statistics that can be penalised: dependences of a prediction on an attribute."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ from hgr_jax.inference.intervals import upper_bound
 
 
 class Statistic(abc.ABC):
-    """A dependence of a prediction on a protected attribute, as `Penalty` keeps it low.
+    """A dependence of a prediction on a protected attribute, for a `Penalty`.
 
         state = statistic.init(z, prediction, key=key)
         value, state = statistic.value(state, z, prediction)      # every step
 
-    Derive one of your own where it needs a state; else a function does.  It must be hashable, as a
-    frozen dataclass is (equal ones share compiled programs), its state a pytree of constant shapes.
+    Derive your own statistic if it needs a state; else a function is enough.  It must be hashable,
+    as a frozen dataclass is (equal statistics share compiled programs), and its state a pytree of
+    constant shapes.
 
     Attributes:
       categorical: whether ``value`` takes one-hot columns ``z (n, c)``.
       weighted: whether it takes ``weights``, as ``Penalty(given="classes")`` needs.
       partial: whether it takes ``given``, as ``Penalty(given="polynomials")`` needs.
-      kernels: of z and of the prediction, where it has some; else None.
+      kernels: kernels of z and of the prediction, None for no kernel.
 
     Example:
       >>> import jax.numpy as jnp
@@ -65,7 +66,7 @@ class Statistic(abc.ABC):
 
     @property
     def kernels(self) -> tuple[KernelLike | None, KernelLike | None]:
-        """The kernels of z and of the prediction, None where it has none."""
+        """The kernels of z and of the prediction, None for no kernel."""
         return None, None
 
     def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> Any:
@@ -92,7 +93,7 @@ class Statistic(abc.ABC):
         return self.value(state, z, prediction, **conditions)[0]
 
     def parameters(self, levels: int | None) -> int | None:
-        """Return m of `corrected`, for an attribute of so many levels (None: numbers), or None."""
+        """Return m of `corrected` for so many levels of z (None: numbers); None if not known."""
         del levels
         return None
 
@@ -108,7 +109,7 @@ class Statistic(abc.ABC):
 
 
 class Projection(Statistic):
-    """A projection on kernels, which takes all conditions."""
+    """A correlation of projections on kernels, with weights, given variables or categories."""
 
     categorical = weighted = partial = True
 
@@ -130,7 +131,7 @@ class Projection(Statistic):
         return None if functions is None else sum(functions) - 1
 
     def _functions(self, levels: int | None) -> tuple[int, int] | None:
-        """Return how many functions of z and of the prediction there are; None of kernels."""
+        """Return the numbers of functions of z and of the prediction; None for callable kernels."""
         h, k = self.kernels
         if callable(h) or not isinstance(k, int):
             return None
@@ -143,7 +144,7 @@ class Projection(Statistic):
 
 @dataclasses.dataclass(frozen=True)
 class TwoKernels(Projection):
-    """A projection on a kernel of either variable."""
+    """A `Projection` on kernels of both variables."""
 
     h: KernelLike = 5
     k: KernelLike = 5
@@ -167,8 +168,8 @@ class KB(TwoKernels):
 
         KB(h, k) = sigma_1            KB(h, k, bound=0.95) = sigma_1 + z se
 
-    Penalising the bound keeps the value the lower, the fewer rows a step has.  It is no guarantee:
-    the rows are those trained on.
+    A penalty of the bound keeps the value lower if a step has fewer rows.  It is no guarantee, as
+    the rows are training rows.
 
     Args:
       h, k: kernels of z and of the prediction, static; h is 1 for one-hot columns ``z (n, c)``.
@@ -218,7 +219,7 @@ class SK(Projection):
     """HGR-SK as a statistic: `hgr_jax.sk`; HGR-KB(1, d) for one-hot columns ``z (n, c)``.
 
     Args:
-      d: kernel of either variable, the other as it is, static.
+      d: kernel of one variable, while the other is plain, in the better direction; static.
 
     Example:
       >>> import jax.numpy as jnp
@@ -251,8 +252,8 @@ class Total(TwoKernels):
 
         Total(h, k) = sqrt( sum_i sigma_i^2 / r ),   r = min(h, k)
 
-    Smooth where the first two modes tie.  It is from HGR-KB / sqrt(r) to HGR-KB: its threshold is
-    to be lower by about that.
+    It is smooth where the first two modes tie, and between HGR-KB / sqrt(r) and HGR-KB: choose a
+    threshold that is lower in proportion.
 
     Args:
       h, k: as of `KB`.
@@ -282,11 +283,11 @@ class Neural(Statistic):
     """HGR-NN as a statistic: `hgr_jax.neural`, whose networks are the state.
 
     Args:
-      steps: of the networks' training at each step, static; None for 50 from the networks before,
-        1000 for new ones.
+      steps: training steps of the networks at each step, static; None for 50 with a warm start,
+        else 1000.
       learning_rate: of their Adam, static.
-      warm_start: go on from the networks of the step before, at first from ones that are trained
-        for 1000 steps to a first batch; else train new ones, from the same initial weights.
+      warm_start: go on from the networks of the step before (at first, from networks trained for
+        1000 steps on a first batch); else train new networks from the same initial weights.
 
     Example:
       >>> import jax.numpy as jnp
@@ -313,7 +314,7 @@ class Neural(Statistic):
     categorical = True
 
     def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> Any:
-        """Return networks trained to a first batch, where later ones go on from them."""
+        """Return networks trained on a first batch; nothing without a warm start."""
         if not self.warm_start:
             return ()
         key = jax.random.key(0) if key is None else as_key(key)
@@ -343,15 +344,15 @@ class Neural(Statistic):
 class Function(Statistic):
     """A function ``(z, prediction) -> scalar`` as a statistic, without a state.
 
-    A plain function, given to `Penalty`, becomes one that takes everything.  Say what it does not
-    take, and a penalty that needs it is refused before the training.
+    `Penalty` wraps a plain function as one that takes everything.  If you set False for options it
+    does not take, a penalty that needs them is refused before the training.
 
     Args:
       function: static; with keywords ``weights`` and ``given`` as the following say.
       categorical, weighted, partial: as of `Statistic`.
 
     Raises:
-      TypeError: for what is no function, or has no hash.
+      TypeError: for an object that is not callable, or has no hash.
 
     Example:
       >>> import jax.numpy as jnp
@@ -430,6 +431,6 @@ def as_statistic(value: Any) -> Statistic:
 
 
 def name_of(statistic: Statistic) -> str:
-    """Return the name that stands for a statistic, or its text."""
+    """Return the short name of a statistic, or its text."""
     names = (name for name, other in NAMED_STATISTICS.items() if other == statistic)
     return next(names, str(statistic))

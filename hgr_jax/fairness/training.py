@@ -21,7 +21,7 @@ from hgr_jax._progress import progress_bar
 from hgr_jax.core.rows import first_rows, pad_rows, padded_length
 from hgr_jax.fairness.checkpoints import (
     CheckpointError,
-    described,
+    describe,
     digest,
     read_checkpoint,
     write_checkpoint,
@@ -36,7 +36,7 @@ from hgr_jax.fairness.data import (
     make_rows,
     numbers,
 )
-from hgr_jax.fairness.history import Best, Figures, History, Logger, StepFigures, better
+from hgr_jax.fairness.history import Best, Figures, History, Logger, StepFigures, better_of
 from hgr_jax.fairness.networks import Task, as_task
 from hgr_jax.fairness.penalties import (
     DualState,
@@ -49,10 +49,7 @@ from hgr_jax.fairness.penalties import (
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """The static part of a training: equal programs share their compiled code.
-
-    ``groups`` counts the groups of y of each penalty.  Without a dual, multipliers stay.
-    """
+    """The static part of a training: equal programs share their compiled code."""
 
     training: nnx.GraphDef[Any]
     inference: nnx.GraphDef[Any]
@@ -76,7 +73,7 @@ class TrainState:
 
 
 class TrainingError(FloatingPointError):
-    """A training that diverged; a trainer keeps its last good state."""
+    """A training that diverged; a trainer keeps its last finite state."""
 
 
 @functools.partial(jax.jit, static_argnames="program")
@@ -116,10 +113,7 @@ def run_steps(
     steps: int,
     constraint: Rows | None = None,
 ) -> tuple[TrainState, StepFigures]:
-    """Run steps in one loop, which is compiled for few numbers of steps.
-
-    ``batches (steps, batch)`` are indices into `padded` rows; None if every step has all rows.
-    """
+    """Run steps in one loop; ``batches (steps, batch)`` are indices of rows, None for all."""
     length = padded_length(steps)
     if batches is not None:
         batches = pad_rows(batches, length)
@@ -152,7 +146,7 @@ def _run_steps(
     def advance(i: Array, carried: tuple[TrainState, StepFigures]) -> Any:
         state, figures = carried
         state, now = step(state, i)
-        return state, jax.tree.map(lambda every, one: every.at[i].set(one), figures, now)
+        return state, jax.tree.map(lambda column, value: column.at[i].set(value), figures, now)
 
     one = jax.eval_shape(lambda: step(state, 0)[1])
     empty = jax.tree.map(lambda x: jnp.zeros((length, *x.shape), x.dtype), one)
@@ -194,12 +188,14 @@ def objective(
     constraint: Rows | None,
     parameters: Any,
 ) -> tuple[Array, tuple[StepFigures, Array, Any, tuple[PenaltyState, ...]]]:
-    """Return the task's loss plus multipliers times excesses; and as a second value the figures,
-    violations ``(m,)``, variables of the network, and states of the penalties after the step.
+    """Return the task's loss plus multipliers times excesses; then figures, violations ``(m,)``,
+    variables of the network, and states of the penalties after the step.
     """
-    elsewhere = None
+    constraint_prediction = None
     if constraint is not None:
-        elsewhere = lax.stop_gradient(predict(program, parameters, state.variables, constraint.x))
+        constraint_prediction = lax.stop_gradient(
+            predict(program, parameters, state.variables, constraint.x)
+        )
     output, variables = forward(program.training, parameters, state.variables, rows.x)
     task_loss = program.task.loss(output, rows.y)
     prediction = program.task.prediction(output)
@@ -210,11 +206,11 @@ def objective(
         after = before
         if penalty.threshold is not None:
             measured, after = penalty.values(before, z, prediction, group, groups)
-            if constraint is not None and elsewhere is not None:
-                there, _ = penalty.values(before, constraint.z[place], elsewhere)
-                # The level of the rows where it is higher, the gradient of those trained on: rows
-                # that the network is fitted to in any way would no longer stand for new ones.
-                measured += lax.stop_gradient(jnp.maximum(there - measured, 0))
+            if constraint is not None and constraint_prediction is not None:
+                others, _ = penalty.values(before, constraint.z[place], constraint_prediction)
+                # The larger value, with the gradient of the training rows: a gradient of constraint
+                # rows would fit the network to them, and they would no longer represent new rows.
+                measured += lax.stop_gradient(jnp.maximum(others - measured, 0))
             values.append(measured)
             excesses.append(penalty.excess(measured))
             violations.append(measured - jnp.asarray(penalty.threshold, measured.dtype))
@@ -231,7 +227,7 @@ def objective(
 def forward(
     graph: nnx.GraphDef[Any], parameters: Any, variables: Any, x: Array
 ) -> tuple[Array, Any]:
-    """Return the output of the network, ``(n,)`` or ``(n, columns)``, and its variables then."""
+    """Return the output of the network, ``(n,)`` or ``(n, columns)``, and its updated variables."""
     network = nnx.merge(graph, parameters, variables, copy=True)
     output = network(x)
     if output.ndim == 2 and output.shape[1] == 1:
@@ -241,7 +237,7 @@ def forward(
 
 
 def in_mode(network: Any, *, training: bool) -> Any:
-    """Return `split_network` of a copy of a network in one of its two modes."""
+    """Split a copy of a network in training or inference mode, see `split_network`."""
     network = nnx.clone(network)
     network.train() if training else network.eval()
     return split_network(network)
@@ -290,12 +286,12 @@ def evaluate(
 
 
 def padded(rows: Rows) -> Rows:
-    """Return rows to draw batches from, in arrays of few lengths, for which steps are compiled."""
+    """Pad rows to few lengths, for which steps are compiled; batches are drawn from the data."""
     return jax.tree.map(lambda leaf: pad_rows(leaf, padded_length(len(leaf))), rows)
 
 
 def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArray[np.int32]:
-    """Return the rows ``(steps, size)`` of the batches after ``done`` steps, in epochs of rows."""
+    """Return indices ``(steps, size)`` of the rows of the batches after ``done`` steps."""
     count = rows // size  # batches of an epoch
     first, last = done // count, (done + steps - 1) // count
     orders = [
@@ -310,7 +306,7 @@ _adam = optax.adam(1e-3)
 
 
 class FairTrainer:
-    """Trains any Flax network while measured dependences stay below thresholds.
+    """A trainer of any Flax network that keeps dependences below thresholds.
 
         minimise over theta, maximise over lambda >= 0:
             loss(output, y) + sum of lambda_i * max(0, statistic_i(z, prediction) - threshold_i)
@@ -318,18 +314,18 @@ class FairTrainer:
     The same seed gives the same weights, bit for bit, on the same machine.
 
     Args:
-      network: an `flax.nnx.Module`, ``(n, p) -> (n,)`` or ``(n, columns)``; it is not changed:
-        the trained one is `network`.  Dropout and batch statistics work as in Flax.
+      network: an `flax.nnx.Module`, ``(n, p) -> (n,)`` or ``(n, columns)``.  It is not changed; the
+        trained network is `network`.  Dropout and batch statistics work as in Flax.
       penalties: a `Penalty`, or several, each with its own multipliers; or none.
       task: ``"squared_error"``, ``"log_loss"`` (of logits), a loss ``(output, y) -> scalar``, or
         a `Task`.
-      optimizer: of the network, any optax optimiser; Adam of 1e-3 if None.  Trainers of the same
-        shapes and the same object share their compiled programs.
-      dual: ascent of the multipliers, ``LagrangianDual()`` if None; or a number, to which all
-        multipliers are fixed: the paper's penalty with a constant weight.
+      optimizer: any optax optimiser for the network; None for Adam of 1e-3.  Trainers of the same
+        shapes and the same optimiser object share their compiled programs.
+      dual: ascent of the multipliers, None for ``LagrangianDual()``; or a number as the constant
+        value of all multipliers, the paper's penalty with a constant weight.
       batch_size: rows of a step, drawn without replacement in every epoch (rows that do not
         fill a batch wait for the next epoch); None, or as many as there are rows, for all.
-      seed: of the order of the rows and of "neural"; the network has its own randomness.
+      seed: for the order of the rows and for "neural"; the network has random streams of its own.
       logger: a function ``(step, figures)``, called at every evaluation with numbers by name:
         `History.last`, and loss, values and multipliers of the last step.  If it raises, a warning
         says so and it is not called again; the training goes on.
@@ -392,7 +388,7 @@ class FairTrainer:
 
     @property
     def network(self) -> Any:
-        """The network in inference mode, after early stopping the best one."""
+        """The network in inference mode; after early stopping, the best network."""
         graph, *arrays = in_mode(self._initial, training=False)
         return nnx.merge(graph, *(arrays if self.state is None else self._arrays), copy=True)
 
@@ -413,7 +409,7 @@ class FairTrainer:
     def predict(self, x: ArrayLike) -> Array:
         """Return predictions ``(n,)`` or ``(n, columns)`` at inputs ``x (n, p)``.
 
-        They are within ``limits``, where `fit_certified` has set some.
+        They are clipped to ``limits``, if `fit_certified` has set them.
 
         Raises:
           ValueError: before training.
@@ -440,7 +436,7 @@ class FairTrainer:
         progress: bool = False,
         checkpoint: str | Path | None = None,
     ) -> History:
-        """Train until ``steps`` steps have been made in all; called again, it goes on from there.
+        """Train until the total number of steps is ``steps``; a further call continues.
 
         Args:
           x: inputs ``(n, p)``, numbers.
@@ -449,21 +445,21 @@ class FairTrainer:
             [-1, 1]; text, or one-hot columns ``(n, c)``.  Or several, each for the penalty of its
             name: a mapping, a frame, or names of columns of x.  Rows of pandas objects are matched
             by their labels.
-          steps: in all.
+          steps: total number of steps.
           validation: ``(x, y)`` or ``(x, y, protected)`` of rows to evaluate on, not to train on.
           constraint_rows: ``(x, protected)`` of rows that the network is not trained on, without
-            targets.  What is penalised is then the larger of the measures on both sets, in every
-            step, with the gradient of the training rows: a network that memorises these does not
-            hide the dependence on others.  Not for penalties with ``given`` or ``memory``.
-          evaluate_every: steps between evaluations, after which progress is shown and checkpoints
-            are written.
-          patience: stop after so many evaluations on ``validation`` without a better one, and go
-            back to the best: the one whose ``held_out_NAME`` of the history exceed their thresholds
-            least; of those that do not exceed them, the one with the highest score.
+            targets.  Every step then penalises the larger of the measures on both sets, with the
+            gradient of the training rows: a network that memorises the training rows cannot hide
+            the dependence on other rows.  Not for penalties with ``given`` or ``memory``.
+          evaluate_every: number of steps between evaluations, after which progress is shown and
+            checkpoints are written.
+          patience: number of evaluations on ``validation`` without improvement after which to stop
+            and go back to the best network: with the smallest excess of ``held_out_NAME`` in the
+            history over a threshold, and among equals with the highest score.
           progress: show a bar (the extra ``fairness``).
-          checkpoint: a file, where the training is kept at every evaluation, and from which it
-            goes on, with the same result bit for bit, if it is of the same data and settings
-            (except optimisers: functions cannot be compared).
+          checkpoint: a file for the state of the training at every evaluation.  If it exists, the
+            training continues from it, with the same result bit for bit; data and settings must be
+            the same (optimisers cannot be compared).
 
         Returns:
           The `History` so far, also in `history`.
@@ -481,27 +477,27 @@ class FairTrainer:
             raise ValueError("patience needs validation=(x, y, protected): rows to stop by.")
         rows, test, constraint = self._start(x, y, protected, validation, constraint_rows)
         path = None if checkpoint is None else Path(checkpoint)
-        belongs = self._description() | {
+        description = self._description() | {
             "validation rows": self._validated,
             "evaluate_every": evaluate_every,
             "patience": patience,
             "constraint rows": "" if constraint is None else digest(constraint),
         }
         if path is not None:
-            self._restore(path, belongs)
+            self._restore(path, description)
         self._went_back, self.limits = False, None
         assert self.state is not None
         done, logger = int(self.state.step), self.logger
         ends = [*range((done // evaluate_every + 1) * evaluate_every, steps, evaluate_every), steps]
-        drawn = rows if self._size(rows) is None else padded(rows)
+        padded_rows = rows if self._size(rows) is None else padded(rows)
         with progress_bar(progress, max(steps, done), unit="step", extra="fairness") as advance:
             advance(done)
             for end in ends if done < steps else []:
                 if patience is not None and self._best and self._best.waited >= patience:
                     break
-                self._advance(rows, drawn, test, constraint, end)
+                self._advance(rows, padded_rows, test, constraint, end)
                 if path is not None:
-                    self._write(path, belongs)
+                    self._write(path, description)
                 if logger is not None:
                     logger = self.history.log(logger, end)
                 last = {n: f"{v:.3g}" for n, v in self.history.last.items()}
@@ -512,7 +508,7 @@ class FairTrainer:
         return self.history
 
     def save(self, path: str | Path) -> None:
-        """Keep the training in a file; see `resume`.
+        """Save the training to a file; see `resume`.
 
         Raises:
           ValueError: before training.  CheckpointError: if it cannot be written.
@@ -524,14 +520,14 @@ class FairTrainer:
     def resume(
         self, path: str | Path, x: ArrayLike, y: ArrayLike, protected: Protected = None
     ) -> FairTrainer:
-        """Take up a training that `save`, or ``fit(checkpoint=...)``, kept, and return the trainer.
+        """Continue a training that `save`, or ``fit(checkpoint=...)``, wrote; return the trainer.
 
         Args:
-          path: of the file, of a trainer that was made with the same arguments.
-          x, y, protected: the training rows, as they were.
+          path: the file, written by a trainer with the same arguments.
+          x, y, protected: the same training rows.
 
         Raises:
-          CheckpointError: if there is none, or it is of other settings or rows.
+          CheckpointError: if there is no file, or its settings or rows differ.
         """
         before = dict(vars(self))
         try:
@@ -552,7 +548,7 @@ class FairTrainer:
         validation: Any = None,
         constraint_rows: Any = None,
     ) -> tuple[Rows, Rows | None, Rows | None]:
-        """Return training, validation and constraint rows, with a state to train them from."""
+        """Return training, validation and constraint rows; make a first state if there is none."""
         encoders = None if self.state is None else self.encoders
         data = TrainingData.of(x, y, protected)
         rows, self.encoders = make_rows(data, self.penalties, encoders, self._dtype)
@@ -573,7 +569,7 @@ class FairTrainer:
             self._make_state(rows)
         self._trained_on = digest(rows)
         validated = "" if test is None else digest(test)
-        if validated != self._validated:  # what was the best on other rows says nothing here
+        if validated != self._validated:  # the best network was chosen on other rows
             self._best, self._validated = None, validated
         return rows, test, constraint
 
@@ -618,21 +614,21 @@ class FairTrainer:
         )
 
     def _size(self, rows: Rows) -> int | None:
-        """Return how many rows a step has, None for all."""
+        """Return the number of rows of a step, None for all."""
         size = self.batch_size
         return None if size is None or size >= rows.x.shape[0] else size
 
     def _advance(
-        self, rows: Rows, drawn: Rows, test: Rows | None, constraint: Rows | None, end: int
+        self, rows: Rows, padded_rows: Rows, test: Rows | None, constraint: Rows | None, end: int
     ) -> None:
-        """Train up to step ``end``, and evaluate; a loss that is not finite changes nothing."""
+        """Train up to step ``end``, and evaluate; change nothing if a loss is not finite."""
         assert self.state is not None
         assert self._program is not None
         done, size, batches = int(self.state.step), self._size(rows), None
         if size is not None:
             batches = batch_rows(self.seed, rows.x.shape[0], size, done, end - done)
         state, figures = run_steps(
-            self._program, self._suited, self.state, drawn, batches, end - done, constraint
+            self._program, self._suited, self.state, padded_rows, batches, end - done, constraint
         )
         network = self._program, self._suited, state.parameters, state.variables
         measured = {"train": evaluate(*network, rows)}
@@ -649,10 +645,10 @@ class FairTrainer:
         self.state = state
         if test is not None:
             arrays, limits = (state.parameters, state.variables), self.history.limits
-            self._best = better(self._best, *arrays, measured["validation"], limits)
+            self._best = better_of(self._best, *arrays, measured["validation"], limits)
 
     def _description(self) -> dict[str, Any]:
-        """Describe what a checkpoint belongs to."""
+        """Describe the training that a checkpoint belongs to."""
         fields = sorted(field.name for field in dataclasses.fields(Penalty))
         ascent: Any = {"weight": self.dual}
         if isinstance(self.dual, LagrangianDual):
@@ -660,17 +656,17 @@ class FairTrainer:
         return {
             "network": digest(in_mode(self._initial, training=True)[1:]),
             "penalties": [
-                described({name: getattr(penalty, name) for name in fields})
+                describe({name: getattr(penalty, name) for name in fields})
                 for penalty in self.penalties
             ],
-            "task": described(dataclasses.astuple(self.task)),
+            "task": describe(dataclasses.astuple(self.task)),
             "dual": ascent,
             "batch size": self.batch_size,
             "seed": self.seed,
             "training rows": self._trained_on,
         }
 
-    def _write(self, path: Path, belongs: Mapping[str, Any]) -> None:
+    def _write(self, path: Path, description: Mapping[str, Any]) -> None:
         assert self.state is not None
         best, history = self._best, self.history
         arrays = best or self.state
@@ -683,13 +679,13 @@ class FairTrainer:
             "limits": self.limits,
         }
         tree = self.state, arrays.parameters, arrays.variables
-        write_checkpoint(path, belongs, tree, columns, notes)
+        write_checkpoint(path, description, tree, columns, notes)
 
-    def _restore(self, path: Path, belongs: Mapping[str, Any]) -> bool:
-        """Take up the training in a file; return whether there is one."""
+    def _restore(self, path: Path, description: Mapping[str, Any]) -> bool:
+        """Continue from the training in a file; return whether there is one."""
         assert self.state is not None
         like = self.state, self.state.parameters, self.state.variables
-        checkpoint = read_checkpoint(path, belongs, like)
+        checkpoint = read_checkpoint(path, description, like)
         if checkpoint is None:
             return False
         (self.state, parameters, variables), columns, notes = checkpoint

@@ -10,9 +10,9 @@ several blocks are tested at once:
     T = mean over the blocks of tan((1/2 - p) pi),      P = 1/2 - arctan(T) / pi
 
 * `independence_test`: the test of one pair; `conditional_test` given other variables;
-* `cross_moments`, `combined`: the blocks, and one p-value of all of them;
+* `cross_moments`, `combined`: the matrix M, and one p-value of all blocks;
 * `log_probability`: the law of that p-value, which depends on the number of rows alone, from a
-  table of simulations; beyond it log P(P <= p) is a line in log p;
+  table of simulations; beyond the table log P(P <= p) is a line in log p;
 * `fisher_log_pvalues`: the exact law of two variables of two values.
 
 Source: Liu & Xie, "Cauchy combination test: a powerful test with analytic p-value calculation
@@ -46,27 +46,27 @@ from hgr_jax.core.host.ranks import (
 )
 from hgr_jax.core.kernels import monomial_exponents
 from hgr_jax.inference import roys_root
-from hgr_jax.inference.permutation import orders
+from hgr_jax.inference.permutation import host_generator, orders
 from hgr_jax.inference.roys_root.law import log_survival_of_many
 
 TEST_METHODS = ("auto", "rank", "permutation")
 
 EARLY_STOP_EXCEEDANCES = 100
-"""Number of permutations that reach the statistic, after which no more are drawn."""
+"""Number of permutations reaching the statistic after which no more are drawn."""
 
 TAIL_RANKS = (10, 100)
-"""Ranks of the permutations between which their law is continued, where fewer than the first reach
+"""Order statistics of the permutations that a tail is fitted to, where fewer than the first reach
 the statistic."""
 
 EXTRAPOLATE_AFTER = 2000
-"""Number of permutations after which their law is continued, if none reaches the statistic."""
+"""Number of permutations after which a tail is fitted, if none reaches the statistic."""
 
 RANKS_AT_ONCE = 1_000_000
 """Number of permuted ranks whose functions are in memory at a time: 0.4 GB."""
 
 GIVEN_DEGREE = 8
-"""Largest degree of the conditioning variables by default: with some thousand rows the test finds
-the part of a strong dependence that degree 3 misses."""
+"""Largest default degree of the conditioning variables: with some thousand rows the test would find
+the part of a strong dependence that degree 3 does not explain."""
 
 ROWS_PER_FUNCTION = 20
 """Smallest number of rows for each function of the conditioning variables, by default."""
@@ -79,10 +79,11 @@ class IndependenceTest:
     Attributes:
       statistic: HGR-KB of the ranks at the degrees that decided, in [0, 1].
       pvalue: of the hypothesis that the variables are independent.
-      source: of the p-value: "rank", the law of independent ranks; "exact", of two variables of two
-        values; "permutation"; "signs", of residuals given other variables; "tail", the continued
-        law of either of the last two, where fewer than 10 reach the statistic.
-      degrees: of a and of b, of the block with the least p-value (see ``waves``).
+      source: where the p-value comes from: "rank", the law of independent ranks; "exact", the law
+        of two variables of two values; "permutation"; "signs", random signs of residuals given
+        other variables; "tail", a tail fitted to permutations or signs, where fewer than 10 reach
+        the statistic.
+      degrees: of a and of b, in the block with the smallest p-value (see ``waves``).
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
       waves: whether the larger of ``degrees`` is the number of sines and cosines of that variable,
         and not the degree of its polynomial.
@@ -114,22 +115,22 @@ def independence_test(
 
         T = mean over (h, k) in B of tan((1/2 - p_hk) pi),      p-value = P(T' >= T)
 
-    where T' is T of independent variables.  Waves are sines and cosines of up to 16 periods over
-    the ranks, with at least 6 rows a period.  Only ranks count: an outlier has no weight, and an
-    increasing transformation of a variable changes nothing.
+    where T' is the statistic T of independent variables.  Waves are sines and cosines of up to 16
+    periods over the ranks, with at least 6 rows a period.  Only ranks count: outliers do not
+    matter, and an increasing transformation of a variable changes nothing.
 
     Without ties the law of T' depends on the number of rows alone, and was simulated
-    (``python -m bench.rank_law``).  A variable with ties has no waves, and the degrees at which its
-    polynomials behave as those of at least 50 rows without ties.  Where not even degree 1 does, or
-    with fewer than 20 rows, b is permuted, until 100 permutations reach T (Besag & Clifford); where
-    fewer than 10 do, their law is continued.  Two variables of two values have the exact law of
-    their table.
+    (``python -m bench.rank_law``).  A variable with ties has no waves, and only the degrees at
+    which its polynomials behave as those of at least 50 rows without ties.  If there is no such
+    degree, or with fewer than 20 rows, b is permuted, until 100 permutations reach T (Besag &
+    Clifford); if fewer than 10 do, a tail is fitted to them.  Two variables of two values have the
+    exact law of their table.
 
     With ``weights`` ranks and means are weighted, n is the effective number of rows, and there are
     no waves; where single weights are too large, b is permuted.  With ``given`` the polynomials of
     the ranks of a and b are replaced by their residuals given polynomials of the ranks of c, and
-    the rows' contributions to all means get random signs.  A p-value that is not small shows no
-    conditional independence.
+    the rows' contributions to all means get random signs.  A p-value that is not small does not
+    show conditional independence.
 
     Args:
       a, b: real arrays ``(n,)``.
@@ -138,9 +139,9 @@ def independence_test(
       given_degree: int, at least 1, the total degree of the polynomials of c; None for the largest
         up to 8 with 20 rows for each polynomial.
       method: "auto", as above; "rank", by the law of ranks, whatever n and the ties; or
-        "permutation" (with ``given``, of signs).
-      permutations: int, at least 1, the largest number of them.
-      key: of the permutations, as ``jax.random.key(0)``, which None stands for.
+        "permutation" (with ``given``, random signs).
+      permutations: largest number of permutations, int >= 1.
+      key: a random key for the permutations; None for ``jax.random.key(0)``.
 
     Returns:
       An `IndependenceTest`, of Python numbers.
@@ -172,13 +173,13 @@ def independence_test(
         check_count("given_degree", given_degree)
     if key is not None:
         as_key(key)
-    # Ranks of the numbers as they are: in float32 some would be equal.
+    # In float64, as distinct numbers may be equal in float32.
     x, y = (np.asarray(value, np.float64) for value in (a, b))
     w = as_host_weights(weights, len(x))
     c = None if given is None else np.asarray(given, np.float64).reshape(len(x), -1)
     if w is not None:
-        there = w > 0
-        x, y, w, c = x[there], y[there], w[there], c if c is None else c[there]
+        weighted = w > 0
+        x, y, w, c = x[weighted], y[weighted], w[weighted], c if c is None else c[weighted]
         w = w if np.ptp(w) > 0 else None
     if any(np.isnan(values).any() for values in (x, y, *([] if c is None else [c]))):
         return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
@@ -187,7 +188,7 @@ def independence_test(
         basis = polynomials_given(c, given_degree, w)
         return conditional_test(sides, basis, w, key=key, most=count, method=method)
     if method == "auto" and w is None and all(len(s.table) == 1 for s in sides):
-        return _of_table(*sides)
+        return _fisher_test(*sides)
     rows, rarest = effective_row_count(len(x), w), rarest_order(*sides)
     f, g = (side.polynomials() for side in sides)
     (h, share_f), (k, share_g) = ((side.reliable_degree, side.effective_share) for side in sides)
@@ -201,18 +202,18 @@ def independence_test(
     if method == "rank" or (method == "auto" and reliable):
         effective_rows = rows * share_f * share_g
         moments = cross_moments(f, g[:, None], share, waves=(v, u[:, None]))
-        return _by_law(moments, rows, effective_rows, rarest)
+        return _test_by_law(moments, rows, effective_rows, rarest)
     if share is not None:
-        # Ranks without weights, as those of b must not change where its rows are permuted.
+        # Ranks without weights, as the ranks of b must not change when its rows are permuted.
         f, g = (RankedColumn.of_values(z).polynomials()[: len(old)] for z, old in ((x, f), (y, g)))
         f = f - (f @ share)[:, None]
-    chunks, size = chunks_of(count, len(x))
+    chunks, size = split_draws(count, len(x))
     key = jax.random.key(0) if key is None else key
     drawn = (
         cross_moments(f, g[:, order], share, waves=(v, u[:, order]))
         for order in orders(key, len(x), chunks, size)
     )
-    return _sampled(drawn, "permutation", rows, rarest, count)
+    return _test_by_draws(drawn, "permutation", rows, rarest, count)
 
 
 def conditional_test(
@@ -224,11 +225,7 @@ def conditional_test(
     most: int,
     method: str = "auto",
 ) -> IndependenceTest:
-    """Test residuals of the ranks of two variables given orthonormal functions ``basis (r, n)``.
-
-    ``key``, ``most`` and ``method`` are ``key``, ``permutations`` and ``method`` of
-    `independence_test`.
-    """
+    """Test residuals of ranks given orthonormal functions ``(r, n)``; ``most`` is permutations."""
     f, g = (
         residuals(
             s.polynomials()[: max(s.reliable_degree, 1) if method == "auto" else None],
@@ -244,26 +241,26 @@ def conditional_test(
     share = None if weights is None else weights / weights.sum()
     if method == "rank":
         effective_rows = rows * sides[0].effective_share * sides[1].effective_share
-        return _by_law(
+        return _test_by_law(
             cross_moments(f, g[:, None], share), rows, effective_rows, rarest_order(*sides)
         )
-    drawn = _under_signs(f, g, share, random_signs(key, count, most, rows, len(basis)))
-    return _sampled(drawn, "signs", rows, -count * math.log(2), most)
+    drawn = _moments_under_signs(f, g, share, random_signs(key, count, most, rows, len(basis)))
+    return _test_by_draws(drawn, "signs", rows, -count * math.log(2), most)
 
 
-def _by_law(
+def _test_by_law(
     moments: Moments, rows: float, effective_rows: float, rarest: float
 ) -> IndependenceTest:
-    """Return the test of moments of one pair by the law of ranks."""
+    """Test the moments of one pair by the law of ranks."""
     combined_test = combined_pvalues(moments, rows)
     log_p = np.maximum(
         log_probability(combined_test.log_p, max(effective_rows, MIN_TABULATED_ROWS)), rarest
     )
-    return _found(combined_test, np.exp(log_p[0]), "rank", rows)
+    return _test_result(combined_test, np.exp(log_p[0]), "rank", rows)
 
 
-def chunks_of(most: int, rows: int) -> tuple[int, int]:
-    """Return the number of parts in which permutations are drawn, and the number in each."""
+def split_draws(most: int, rows: int) -> tuple[int, int]:
+    """Return the number of chunks in which permutations are drawn, and the size of a chunk."""
     size = min(most + 1, max(1, RANKS_AT_ONCE // rows))
     return -(-(most + 1) // size), size
 
@@ -271,16 +268,12 @@ def chunks_of(most: int, rows: int) -> tuple[int, int]:
 def random_signs(
     key: Array | None, count: int, most: int, rows: float, explained: int
 ) -> Iterator[Floats]:
-    """Yield random signs ``(size, count)`` of rows, scaled; the first of all are 1.
-
-    ``most`` is the largest number of draws beside the first, ``rows`` the effective number of rows
-    less ``explained``, the number of conditioning functions.
-    """
+    """Yield scaled random signs ``(size, count)``; the first of ``1 + most`` draws are equal."""
     # The residuals of n rows vary as n - r rows, which signs do not account for.
     scale = math.sqrt((rows + explained) / (rows - 1))
     key = jax.random.key(0) if key is None else key
-    generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-    chunks, size = chunks_of(most, count)
+    generator = host_generator(key)
+    chunks, size = split_draws(most, count)
     for chunk in range(chunks):
         signs = scale * (1.0 - 2.0 * generator.integers(0, 2, (size, count), np.int8))
         if not chunk:
@@ -288,10 +281,10 @@ def random_signs(
         yield signs
 
 
-def _under_signs(
+def _moments_under_signs(
     f: Floats, g: Floats, share: Floats | None, drawn: Iterator[Floats]
 ) -> Iterator[Moments]:
-    """Yield moments with the products of each row times signs ``(N, n)``."""
+    """Yield moments whose contributions of each row have the signs ``(N, n)``."""
     i, j = np.indices((len(f), len(g)))[:, in_blocks(len(f), len(g))]
     products = (f / f.shape[1] if share is None else f * share)[i] * g[j]
     for signs in drawn:
@@ -308,10 +301,7 @@ def _affordable_degree(rows: int, variables: int) -> int:
 
 
 def polynomials_given(c: Floats, degree: int | None, weights: Floats | None) -> Floats:
-    """Return orthonormal polynomials ``(r, n)`` of the ranks of all columns of ``c (n, p)``.
-
-    Of a total ``degree``; None for the largest affordable one, at most `GIVEN_DEGREE`.
-    """
+    """Return orthonormal polynomials ``(r, n)`` of the ranks of ``c (n, p)``."""
     degree = degree or _affordable_degree(*c.shape)
     rank = ranks(c)
     if weights is not None:
@@ -322,8 +312,8 @@ def polynomials_given(c: Floats, degree: int | None, weights: Floats | None) -> 
     return residuals(monomials, np.zeros((0, len(c))), weights)
 
 
-def _found(block: Combined, pvalue: float, source: str, rows: float) -> IndependenceTest:
-    """Return the result of the first pair."""
+def _test_result(block: Combined, pvalue: float, source: str, rows: float) -> IndependenceTest:
+    """Return the result for the first of the pairs."""
     h, k = (int(degree) for degree in block.degrees[:, 0])
     statistic, waves = float(block.values[0]), bool(block.of_waves[0])
     null_mean = _null_mean(rows, h, k)
@@ -336,56 +326,57 @@ def _null_mean(rows: float, h: int, k: int) -> float:
 
 
 def rarest_order(x: RankedColumn, y: RankedColumn) -> float:
-    """Return the log of the least probability of an order of ``y``, up to ties of either."""
+    """Return the log probability of the rarest order of ``y``, with the ties of either variable."""
     return max(x.log_orders, y.log_orders) - math.lgamma(len(x.codes) + 1)
 
 
-def _of_table(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
+def _fisher_test(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
+    """Test two variables of two values by Fisher's exact test."""
     statistic = float(abs(np.mean(x.polynomials() * y.polynomials())))
-    both, ones, others = (np.sum(each) for each in (x.codes & y.codes, x.codes, y.codes))
+    both, ones, others = (np.sum(codes) for codes in (x.codes & y.codes, x.codes, y.codes))
     pvalue = float(np.exp(fisher_log_pvalues(len(x.codes), both, ones, others)))
     return IndependenceTest(statistic, pvalue, "exact", (1, 1), _null_mean(len(x.codes), 1, 1))
 
 
-def _sampled(
+def _test_by_draws(
     drawn: Iterator[Moments], source: str, rows: float, rarest: float, most: int
 ) -> IndependenceTest:
-    """Test the first of many pairs against the others, which are independent."""
+    """Test the first of the drawn moments against the others, which are of independent pairs."""
     combined_test = combined_pvalues(next(drawn), rows)
     first = combined_test.log_p
     null = first[1 : 1 + most]
-    reached = _reached(null, first[0])
-    while len(null) < most and reached.sum() < EARLY_STOP_EXCEEDANCES:
-        if len(null) >= EXTRAPOLATE_AFTER and not reached.any():
+    exceeds = _exceedances(null, first[0])
+    while len(null) < most and exceeds.sum() < EARLY_STOP_EXCEEDANCES:
+        if len(null) >= EXTRAPOLATE_AFTER and not exceeds.any():
             break
         null = np.concatenate([null, combined_pvalues(next(drawn), rows).log_p])[:most]
-        reached = _reached(null, first[0])
-    pvalue = (1 + reached.sum()) / (1 + len(null))
-    if reached.sum() >= EARLY_STOP_EXCEEDANCES:
-        pvalue = EARLY_STOP_EXCEEDANCES / (1 + np.flatnonzero(reached)[EARLY_STOP_EXCEEDANCES - 1])
-    elif reached.sum() < TAIL_RANKS[0] and len(null) > 10 * TAIL_RANKS[1]:
+        exceeds = _exceedances(null, first[0])
+    pvalue = (1 + exceeds.sum()) / (1 + len(null))
+    if exceeds.sum() >= EARLY_STOP_EXCEEDANCES:
+        pvalue = EARLY_STOP_EXCEEDANCES / (1 + np.flatnonzero(exceeds)[EARLY_STOP_EXCEEDANCES - 1])
+    elif exceeds.sum() < TAIL_RANKS[0] and len(null) > 10 * TAIL_RANKS[1]:
         near, far = np.sort(null)[np.array(TAIL_RANKS) - 1]
         if far - near > 1e-3:
             slope = min(1.0, np.log(TAIL_RANKS[1] / TAIL_RANKS[0]) / (far - near))
-            beyond = np.log(TAIL_RANKS[0] / len(null)) + slope * (first[0] - near)
-            source, pvalue = "tail", np.exp(max(beyond, rarest))
-    return _found(combined_test, pvalue, source, rows)
+            log_p = np.log(TAIL_RANKS[0] / len(null)) + slope * (first[0] - near)
+            source, pvalue = "tail", np.exp(max(log_p, rarest))
+    return _test_result(combined_test, pvalue, source, rows)
 
 
-def _reached(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
-    """Return which permutations have a p-value of at most ``exp(log_p)``."""
+def _exceedances(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
+    """Return which draws have a p-value of at most ``exp(log_p)``."""
     return null <= log_p * (1 - 1e-6)  # for rounding and interpolation
 
 
 BLOCKS = ((1, 1), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16))
-"""Degrees of the blocks of polynomials, found by the power on relations of many kinds
-(`bench.power`).  Two more blocks are of waves of the first and of the second variable."""
+"""Degrees of the blocks of polynomials, chosen by their power on relations of many kinds
+(`bench.power`).  Two more blocks have waves of the first and of the second variable."""
 
 NARROW = 3
 """Largest value of the smaller side of a block."""
 
 LARGEST_PVALUE = 0.99
-"""Largest p-value of a block in the mean: one near 1 would outweigh the others."""
+"""Bound on the p-value of a block in the mean: one near 1 would outweigh the others."""
 
 
 def in_blocks(h: int, k: int) -> npt.NDArray[np.bool_]:
@@ -397,10 +388,10 @@ class Moments(NamedTuple):
     """Cross moments of functions of ranks of N pairs.
 
     Attributes:
-      m: ``(h, k, N)``, of polynomials; 0 beyond the degrees of a pair and outside the blocks.
+      m: ``(h, k, N)``, moments of polynomials; 0 beyond the degrees of a pair and outside blocks.
       waves: ``(2, N)``, norms of the moments of the waves of a with the first polynomial of b, and
-        of the waves of b with that of a.
-      counts: ``(2, N)`` or ``(2, 1)``, number of waves of each side.
+        of the waves of b with the first polynomial of a.
+      counts: ``(2, N)`` or ``(2, 1)``, numbers of waves of a and of b.
     """
 
     m: Floats
@@ -419,13 +410,13 @@ class Moments(NamedTuple):
 
 
 class Combined(NamedTuple):
-    """The p-value of all blocks of N pairs, and the block with the least p-value of its own.
+    """The p-value of all blocks together, of N pairs, and the block with the smallest p-value.
 
     Attributes:
-      log_p: ``(N,)``.
-      degrees: ``(2, N)``, number of functions of both sides in that block.
-      values: ``(N,)``, its top singular value.
-      of_waves: ``(N,)``, whether the functions of its longer side are waves.
+      log_p: ``(N,)``, logarithm of the p-value of all blocks.
+      degrees: ``(2, N)``, number of functions of both sides in the block.
+      values: ``(N,)``, top singular value of the block.
+      of_waves: ``(N,)``, whether the functions of the longer side of the block are waves.
     """
 
     log_p: Floats
@@ -437,10 +428,7 @@ class Combined(NamedTuple):
 def cross_moments(
     f: Floats, g: Floats, share: Floats | None = None, *, waves: tuple[Floats, Floats] | None = None
 ) -> Moments:
-    """Return moments of polynomials ``f (h, n)`` of one variable and ``g (k, N, n)`` of the other.
-
-    ``share (n,)`` are weights of sum 1; ``waves`` are those ``(v, n)`` and ``(w, N, n)`` of both.
-    """
+    """Return moments of ``f (h, n)``, ``g (k, N, n)`` and waves; ``share (n,)`` has sum 1."""
     h, (k, count, rows) = len(f), g.shape
     of_rows = 1 / rows if share is None else share
     scaled = f * of_rows
@@ -463,20 +451,20 @@ def top_values(moments: Moments) -> Floats:
 
 
 def combined_pvalues(moments: Moments, rows: npt.ArrayLike) -> Combined:
-    """Return `combined` of pairs whose degrees are the sides of ``found.m``."""
+    """Return `combined` of pairs whose degrees are the two sides of ``moments.m``."""
     h, k, _ = moments.m.shape
     return combined(top_values(moments), rows, np.array([[h], [k]]), moments.counts)
 
 
 def combined(values: Floats, rows: npt.ArrayLike, degrees: Integers, waves: Integers) -> Combined:
-    """Return the one p-value of all `top_values` ``(blocks, N)``.
+    """Combine the p-values of `top_values` ``(blocks, N)`` to one p-value for each pair.
 
-    ``rows`` is ``(N,)`` or a number; ``degrees`` and ``waves`` are ``(2, N)`` or ``(2, 1)``, the
-    number of polynomials and of waves of the two sides.
+    ``rows`` is ``(N,)`` or a number; ``degrees`` and ``waves``, ``(2, N)`` or ``(2, 1)``, are the
+    numbers of polynomials and of waves of the two sides.
     """
     degrees, waves = np.broadcast_arrays(degrees, waves)
     limits = np.minimum(np.array(BLOCKS).T[:, :, None], degrees[:, None])
-    # With few degrees some blocks are the same, and count once.
+    # With few degrees, blocks that are the same count once.
     new = np.stack(
         [
             ~(limits[:, :i] == limits[:, i : i + 1]).all(axis=0).any(axis=0)
@@ -492,15 +480,15 @@ def combined(values: Floats, rows: npt.ArrayLike, degrees: Integers, waves: Inte
     each = np.arange(values.shape[1])
     limits = np.broadcast_to(limits, (2, *log_p.shape))
     return Combined(
-        _combined(log_p, new.sum(axis=0)),
+        _combined_log_p(log_p, new.sum(axis=0)),
         limits[:, best, each],
         values[best, each],
         best >= len(BLOCKS),
     )
 
 
-def _combined(log_p: Floats, count: Integers) -> Floats:
-    """Return the logarithm of P for ``count (N,)`` p-values, in ``(blocks, N)`` among inf."""
+def _combined_log_p(log_p: Floats, count: Integers) -> Floats:
+    """Return log P (see the module) of the ``count (N,)`` finite p-values in ``(blocks, N)``."""
     least = np.min(log_p, axis=0)
     p = np.exp(np.clip(log_p, -30, np.log(LARGEST_PVALUE)))
     mean = np.sum(np.where(log_p < np.inf, 1 / np.tan(np.pi * p), 0), axis=0) / count
@@ -517,7 +505,7 @@ LEVELS = np.array(
         *(3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7),
     ]
 )
-"""Levels of the table; in its last line are so many rows that the cross moments are Gaussian."""
+"""Levels of the table, whose last line has so many rows that the cross moments are Gaussian."""
 
 TABLE = Path(__file__).with_name("_rank_law.csv")
 """Written by ``python -m bench.rank_law --write``."""
@@ -526,21 +514,18 @@ MIN_TABULATED_ROWS = 20
 """Smallest number of rows in the table."""
 
 TAIL = slice(-5, None)
-"""Levels by which the law is continued below the least."""
+"""Levels that the tail below the smallest level is fitted to."""
 
 
 @functools.cache
 def _table() -> tuple[Floats, Floats]:
-    """Return reciprocals of the numbers of rows, rising, and log probabilities of the levels."""
+    """Return rising reciprocals of the numbers of rows, and log probabilities of the levels."""
     table = np.loadtxt(TABLE, delimiter=",", skiprows=1)[::-1]
     return 1 / table[:, 0], np.log(table[:, 1:])
 
 
 def log_probability(log_p: Floats, rows: npt.ArrayLike) -> Floats:
-    """Return the logarithm of the probability of a combined p-value of at most ``exp(log_p)``.
-
-    ``log_p (N,)`` may be -inf; ``rows`` is at least 20, real, a number or ``(N,)``.
-    """
+    """Return log P(combined p-value <= ``exp(log_p)``) for ``rows`` >= 20, a number or ``(N,)``."""
     reciprocals, logs = _table()
     rows = np.asarray(rows, np.float64)
     law = np.stack([np.interp(1 / rows, reciprocals, column) for column in logs.T])
@@ -568,22 +553,22 @@ def log_probability(log_p: Floats, rows: npt.ArrayLike) -> Floats:
 def fisher_log_pvalues(rows: int, both: Any, ones: Any, others: Any) -> Floats:
     """Return logarithms of Fisher's two-sided p-values of 2 x 2 tables, of counts that broadcast.
 
-    The probability, given the margins, that ``both`` is as far from its expectation, or farther.
-    ``ones`` and ``others`` count the rows where the first variable is 1, and the second.
+    A p-value is the probability, given the margins, that ``both`` is at least as far from its
+    expectation.  ``ones`` and ``others`` count the rows where the first, and the second, is 1.
     """
-    both, ones, others = (np.asarray(each, np.int64) for each in (both, ones, others))
-    # In whole numbers, as counts on either side may be equally far.
+    both, ones, others = (np.asarray(counts, np.int64) for counts in (both, ones, others))
+    # In integers, as counts on either side may be equally far.
     expected = ones * others
     far = np.abs(both * rows - expected)
     above, below = -((-expected - far) // rows), (expected - far) // rows
     upper = _log_upper_tail(rows, above, ones, others)
-    # Fewer rows of both are more rows of the second alone.
+    # A low count of both is a high count of the second without the first.
     lower = _log_upper_tail(rows, others - below, rows - ones, others)
     return np.minimum(np.logaddexp(upper, lower), 0)
 
 
 def _log_upper_tail(rows: int, least: Any, ones: Any, others: Any) -> Floats:
-    """Return log P(both >= least), for a ``least`` of at least the expectation."""
+    """Return log P(both >= least), for a ``least`` not below the expectation."""
     largest = np.minimum(ones, others)
     possible = least <= largest
     count = np.minimum(least, largest).astype(np.float64)

@@ -16,7 +16,7 @@ from hgr_jax.core.rows import over_rows
 
 
 def corrected(value: Array, rows: ArrayLike, parameters: ArrayLike) -> Array:
-    """Return Ezekiel's corrected correlation, 0 where it would be imaginary.
+    """Correct a correlation for its upward bias by Ezekiel's formula.
 
         corrected^2 = max(0, 1 - (1 - value^2) (rows - 1) / (rows - 1 - parameters))
 
@@ -27,7 +27,7 @@ def corrected(value: Array, rows: ArrayLike, parameters: ArrayLike) -> Array:
         and k functions (the leading term of Lawley's expansion).
 
     Raises:
-      TypeError: for what is no array of numbers.
+      TypeError: for arguments that are not arrays of numbers.
 
     Degenerate cases: 0 if ``rows <= parameters + 1``.  Derivatives are 0 where the result is.
 
@@ -69,14 +69,14 @@ def upper_bound(
         KB + z se,   se^2 = sum_i w_i^2 psi_i^2,   psi = f(a) g(b) - KB (f(a)^2 + g(b)^2) / 2,
 
     with f, g the transformations of `hgr_jax.kb_fit`, weights w of sum 1 (1 / n without), and z the
-    normal quantile of ``level``.  As KB of a sample is biased upward, the bound is safe: it
-    covers HGR-KB of these kernels in the population at least as often as it says, but for the case
-    below.  It may exceed 1.
+    normal quantile of ``level``.  As KB of a sample is biased upward, the bound is safe: except at
+    degree 1 (see below), it covers HGR-KB of these kernels in the population at least as often as
+    ``level``.  It may exceed 1.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.
       h, k: kernel of ``a`` and of ``b``, static, as in `hgr_jax.kb`.
-      level: asked coverage, above 0 and below 1, a number of Python; each has the same program.
+      level: nominal coverage, above 0 and below 1, static, though all levels share a program.
       weights: non-negative ``(n,)``, traced, or None: how much a row is to count, not how often it
         was seen.
 
@@ -91,7 +91,7 @@ def upper_bound(
 
     Coverage: at level 95% at least 94% at degrees 2 to 5 (`python -m bench.coverage`).  At degree 1
     there is no bias to rely on: lognormal values are covered in 88 to 96%; take ranks.  The level
-    does not hold for rows that the value was chosen on: bound on rows that were held back.
+    does not hold on rows that a model was fitted to or chosen by: take held-out rows.
 
     Degenerate data: 0 for a constant; 1 on n <= h + k rows; NaN or infinity gives NaN.
 
@@ -154,7 +154,7 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> npt.NDArray[np.float64
       TypeError: if ``pvalues`` are not real numbers.
       ValueError: if one is outside [0, 1], or for another method.
 
-    Degenerate cases: a family of at most one test is left as it is.
+    Degenerate cases: a family of at most one test is not changed.
 
     Source: Benjamini & Hochberg, "Controlling the false discovery rate" (1995); Holm, "A simple
     sequentially rejective multiple test procedure" (1979).

@@ -21,10 +21,10 @@ from hgr_jax.core.solvers import SOLVERS
 from hgr_jax.measures.kb import kb
 
 PERMUTATION_MEMORY = 2**27
-"""Number of bytes for the permutations of a chunk."""
+"""Largest number of bytes of the permutations of a chunk."""
 
 NUMBERS_PER_ROW = 64
-"""Supposed number of intermediate values of a measure, per row."""
+"""Assumed number of intermediate values of a measure, per row."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +32,10 @@ class PermutationTest:
     """The result of `permutation_test`.
 
     Attributes:
-      statistic: the measure on the data as they are.
+      statistic: the measure on the given data.
       pvalue: (1 + permutations that reach the statistic) / (1 + permutations).
-      null_mean, null_95: mean and 95% point of the measure over the permutations.
-      permutations: how many.
+      null_mean, null_95: mean and 95% quantile of the measure over the permutations.
+      permutations: number of permutations.
     """
 
     statistic: float
@@ -118,8 +118,8 @@ def permutation_test(
             return PermutationTest(np.nan, np.nan, np.nan, np.nan, count)
         a, b, weights = a[used], b[used], weights[used]
     rows = a.shape[0]
-    fitting = max(1, PERMUTATION_MEMORY // (rows * NUMBERS_PER_ROW * a.dtype.itemsize))
-    chunks = -(-(1 + count) // min(chunk or fitting, 1 + count))
+    affordable = max(1, PERMUTATION_MEMORY // (rows * NUMBERS_PER_ROW * a.dtype.itemsize))
+    chunks = -(-(1 + count) // min(chunk or affordable, 1 + count))
     size = -(-(1 + count) // chunks)
     values = _values(a, b, measure, weights, options)
     parts = [np.asarray(values(order)) for order in orders(key, rows, chunks, size)]
@@ -140,10 +140,15 @@ def permutation_test(
     )
 
 
+def host_generator(key: Array) -> np.random.Generator:
+    """Return NumPy's generator of random numbers, seeded by a random key of JAX."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+
+
 def orders(key: Array, rows: int, chunks: int, size: int) -> Iterator[npt.NDArray[np.int32]]:
     """Yield orders of the rows, first the identity, ``(size, rows)`` at a time."""
     # By NumPy: XLA permutes by sorting random numbers, which takes several times as long.
-    generator = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+    generator = host_generator(key)
     plain = np.broadcast_to(np.arange(rows, dtype=np.int32), (size, rows))
     for chunk in range(chunks):
         drawn = generator.permuted(plain, axis=1)
@@ -159,7 +164,7 @@ def _values(
     weights: Array | None,
     options: dict[str, Any],
 ) -> Callable[[npt.NDArray[np.int32]], Any]:
-    """Return the function from orders of the rows of b ``(size, n)`` to values ``(size,)``."""
+    """Return the function that maps orders of the rows of b ``(size, n)`` to values ``(size,)``."""
     kernels = _kernels_of_kb(measure, options)
     if kernels is not None and a.ndim == b.ndim == 1:
         w = np.ones(len(a)) if weights is None else np.asarray(weights)
@@ -174,7 +179,7 @@ def _values(
     static = {name: value for name, value in options.items() if _is_static(value)}
     traced = {name: value for name, value in options.items() if name not in static}
     return functools.partial(
-        _any_values, a, b, traced, measure=measure, options=tuple(sorted(static.items()))
+        _measure_values, a, b, traced, measure=measure, options=tuple(sorted(static.items()))
     )
 
 
@@ -206,7 +211,7 @@ def _is_static(value: Any) -> bool:
 
 
 @functools.partial(jax.jit, static_argnames=("measure", "options"))
-def _any_values(
+def _measure_values(
     a: Array,
     b: Array,
     traced: dict[str, Any],
@@ -222,10 +227,7 @@ def _any_values(
 def _kb_values(
     pair: PolynomialPair | None, weighted: bool, orders: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.floating]:
-    """Return HGR-KB for every order of the rows of b; NaN without a pair.
-
-    An order changes the cross moments; with weights, which stay with a, those that whiten b too.
-    """
+    """Return HGR-KB for every order of the rows of b; weights stay with a."""
     if pair is None:
         return np.full(len(orders), np.nan)
     h, size = pair.directions[0], len(pair.functions)

@@ -6,7 +6,6 @@ import dataclasses
 import statistics
 from collections.abc import Iterator
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +15,11 @@ from hgr_jax._checks import as_key, as_pair, check_count, check_level
 from hgr_jax.core.host.linalg import top_singular_triples
 from hgr_jax.core.host.polynomials import fit_pair, tolerance
 from hgr_jax.inference.intervals import corrected_on_host
+from hgr_jax.inference.permutation import host_generator
 from hgr_jax.inference.selection import FoldMoments, fold_pair
 
 RESAMPLE_MEMORY = 2**27
-"""Number of bytes for the resamples of a chunk."""
+"""Largest number of bytes of the resamples of a chunk."""
 
 
 def cross_fitted(
@@ -38,7 +38,7 @@ def cross_fitted(
 
     with f_-F, g_-F the transformations that `hgr_jax.kb_fit` finds on the rows outside F, and
     rho_F Pearson's correlation on the rows of F.  It is about 0 between independent variables, and
-    below HGR between dependent ones, as what was learned from some rows is not the best there is.
+    below HGR between dependent ones, as transformations learned from few rows are not optimal.
 
     Args:
       a, b: real arrays ``(n,)``.
@@ -96,7 +96,7 @@ class BootstrapInterval:
       low, high: ends of the interval for HGR, in [0, 1].
       value: HGR-KB on the data.
       corrected: the value with less of its upward bias, `hgr_jax.inference.corrected`.
-      level: the coverage that was asked for.
+      level: the nominal coverage.
     """
 
     low: float
@@ -131,8 +131,8 @@ def bootstrap(
       a, b: real arrays ``(n,)``.
       h, k: degrees, int >= 1.
       key: a random key, as ``jax.random.key(0)`` makes.
-      resamples: int >= 1; 500 leave an end uncertain by some tenth of its distance to the value.
-      level: asked coverage, above 0 and below 1.
+      resamples: int >= 1; with 500 the error of an end is some tenth of its distance to the value.
+      level: nominal coverage, above 0 and below 1.
 
     Returns:
       A `BootstrapInterval`, of Python numbers.
@@ -147,12 +147,11 @@ def bootstrap(
         h = k = 2   99, 100  97, 94  97, 95  95, 96  94, 93 %
         h = k = 5   99,  98  98, 96  98, 97  97, 96  94, 95 %
 
-    Intervals that fail mostly lie too high, and HGR itself may be far above what degrees h and k
-    can express.
+    Intervals that miss mostly lie too high.  HGR itself may be far above HGR-KB of degrees h and k.
 
     Degenerate data: a constant ``a`` or ``b`` has value 0 and the interval [0, 0], and a perfect
-    relation 1 and [1, 1]; NaN or infinity gives NaN.  On ``n <= h + k`` rows (or effective degrees,
-    of data with fewer values) the interval is [0, 1].
+    relation 1 and [1, 1]; NaN or infinity gives NaN.  On ``n <= h + k`` rows the interval is [0, 1]
+    (for data of few distinct values, with the degrees that they support).
 
     Cost: a host function, not to be traced: 500 resamples of 10,000 rows take 0.1 s on one core.
 
@@ -194,8 +193,8 @@ def bootstrap(
 
 
 def draws(key: Array, rows: int, count: int, size: int) -> Iterator[npt.NDArray[np.uint16]]:
-    """Yield the counts of each row in ``count`` resamples, ``(rows, size)`` at a time."""
-    generator = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+    """Yield how often each row is drawn in ``count`` resamples, ``(rows, size)`` at a time."""
+    generator = host_generator(key)
     for _ in range(0, count, size):
         chosen = (generator.integers(0, rows, rows) for _ in range(size))
         columns = [np.bincount(c, minlength=rows).astype(np.uint16) for c in chosen]

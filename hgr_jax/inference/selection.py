@@ -1,8 +1,8 @@
 """Cross-validation on the host: which degrees, or which ridge, to use.
 
-Rows are dealt to folds.  One basis of each variable and its moments in every fold serve all
-candidates: on the rows outside a fold the basis is whitened again, and the functions found there
-are scored by the moments inside.
+Rows are dealt to folds.  All candidates use one basis of each variable and its moments in every
+fold: the moments outside a fold whiten the basis and give the functions, the moments inside the
+fold their score.
 """
 
 from __future__ import annotations
@@ -40,10 +40,7 @@ RULES = ("one_standard_error", "best")
 
 @dataclasses.dataclass(frozen=True)
 class FoldedPair:
-    """Two variables on the host without rows of weight 0, and the weights of every fold.
-
-    ``inside (n, folds)`` has the sum 1 in all folds; ``dtype`` is the caller's.
-    """
+    """Two variables without rows of weight 0, and weights ``inside (n, folds)`` of sum 1."""
 
     a: NDArray[Any]
     b: NDArray[Any]
@@ -67,7 +64,7 @@ class FoldedPair:
 
 
 def deal_folds(key: Array, rows: int, folds: int) -> list[NDArray[np.intp]]:
-    """Return the rows of every fold at random, of sizes that differ by 1 at most."""
+    """Deal rows to folds at random, whose sizes differ by 1 at most."""
     bits = jax.random.bits(key, (padded_length(rows),), jnp.uint32)  # few lengths, few programs
     order = np.argsort(np.asarray(bits)[:rows], kind="stable")
     return [order[fold::folds] for fold in range(folds)]
@@ -92,10 +89,10 @@ def fold_pair(
 
 
 class FoldMoments:
-    """The moments of a pair's functions inside and outside of every fold.
+    """Moments ``(m, m, folds)`` of a pair's functions: ``inside`` each fold, and ``training``.
 
-    ``inside`` and ``training`` are ``(m, m, folds)``; rows outside are summed, as a difference
-    would cancel.  ``counted`` says which folds hold any weight.
+    Those of training rows are sums, as a difference would cancel.  ``counted`` marks folds of
+    positive weight.
     """
 
     def __init__(self, pair: PolynomialPair, inside: Floats) -> None:
@@ -108,10 +105,10 @@ class FoldMoments:
             raise ValueError("weights must leave rows in at least two folds; use fewer folds.")
 
     def scores(self, fold: int, f: Floats, g: Floats, tolerance: float) -> Floats:
-        """Return the correlations ``(...)`` on a fold of functions of other rows.
+        """Return the correlations ``(...)``, on a fold, of functions learned outside it.
 
-        ``f (..., h)`` and ``g (..., k)`` are on the pair's functions; a function varies from the
-        share ``tolerance`` of variance in its mean square on.
+        ``f (..., h)`` and ``g (..., k)`` are coefficients on the pair's functions; a function whose
+        variance is at most the share ``tolerance`` of its mean square counts as constant.
         """
         gram, (h, _) = self.inside[:, :, fold], self.pair.directions
         mean, trained = (
@@ -128,14 +125,14 @@ class FoldMoments:
         return np.clip(quotient(product, np.sqrt(spreads[0] * spreads[1])), -1, 1)
 
 
-def summed_up(scores: Floats, dtype: np.dtype) -> tuple[Floats, Floats, float]:
-    """Return means of scores ``(folds, ...)``, standard errors, and the size of their rounding."""
+def mean_scores(scores: Floats, dtype: np.dtype) -> tuple[Floats, Floats, float]:
+    """Return means of scores ``(folds, ...)``, their standard errors, and a bound on rounding."""
     errors = scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
     return scores.mean(axis=0), errors, float(jnp.finfo(dtype).eps) ** (2 / 3)
 
 
 def near_the_best(scores: Floats, errors: Floats, rule: str, rounding: float) -> NDArray[np.bool_]:
-    """Return which scores are the best, or within the standard error of the best by that rule."""
+    """Return which scores the rule accepts: the best, or within a standard error of the best."""
     best = np.unravel_index(np.argmax(scores), scores.shape)
     allowance = errors[best] if rule == "one_standard_error" else 0.0
     near: NDArray[np.bool_] = scores >= scores[best] - allowance - rounding
@@ -204,9 +201,9 @@ def select_degrees(
       key: a random key for the folds, as ``jax.random.key(0)`` makes.
       largest: degree to try up to, int >= 1, or a pair, of a and of b.
       folds: int, 2 to n / 2.
-      rule: ``"one_standard_error"`` takes the smallest h + k whose score is within one standard
-        error of the best score, and of several such pairs the best one; ``"best"`` the best score.
-        Ties (but for rounding) go to the smaller h + k, then to the smaller h.
+      rule: ``"one_standard_error"`` takes the smallest h + k with a score within one standard error
+        of the best score, and among pairs of that h + k the best score; ``"best"`` takes the best
+        score.  Ties (up to rounding) go to the smaller h + k, then to the smaller h.
       weights: non-negative ``(n,)``, or None.  A fold without any weight is left out.
 
     Returns:
@@ -245,12 +242,14 @@ def select_degrees(
     pair = fit_pair(rows.a, rows.b, rows.weights, top)
     moments = FoldMoments(pair, rows.inside)
     scored, values = _cross_validated(moments, top, tolerance(rows.dtype) * sum(top))
-    scores, errors, rounding = summed_up(scored[moments.counted], rows.dtype)
-    h, k = _choose(scores, near_the_best(scores, errors, rule, rounding), rounding)
+    scores, errors, rounding = mean_scores(scored[moments.counted], rows.dtype)
+    h, k = _choose_degrees(scores, near_the_best(scores, errors, rule, rounding), rounding)
     return DegreeSelection(h, k, scores, errors, values, rule)
 
 
-def _choose(scores: Floats, near: npt.NDArray[np.bool_], rounding: float) -> tuple[int, int]:
+def _choose_degrees(
+    scores: Floats, near: npt.NDArray[np.bool_], rounding: float
+) -> tuple[int, int]:
     order = np.add.outer(np.arange(scores.shape[0]), np.arange(scores.shape[1]))
     smallest = near & (order == order[near].min())
     tied = smallest & (scores >= scores[smallest].max() - rounding)
@@ -272,7 +271,7 @@ def _cross_validated(
     whole, *_ = pair.whitened(moments.inside.sum(axis=2, keepdims=True))
     blocks = (whole[..., None] * within).reshape(*whole.shape[:2], rows.size * columns.size)
     values = np.minimum(top_singular_values(blocks), 1).reshape(largest)
-    # Monotone but for rounding as they are.
+    # Rounding alone breaks their monotony.
     values = np.maximum.accumulate(np.maximum.accumulate(values, 0), 1)
     scores = np.zeros((folds, *largest))
     for fold in range(folds) if min(pair.directions) else ():
@@ -324,18 +323,19 @@ def select_ridge(
         score(ridge) = mean over folds F of  rho_F( f_-F(a), g_-F(b) )
 
     with f_-F, g_-F the transformations that ``hgr_jax.kb_fit(..., ridge=ridge)`` finds on the rows
-    outside F.  For kernels of many functions on few rows; of degrees it is as good to take lower
-    ones (`select_degrees`).  As features are standardised, one that few rows have a part in counts
-    as much as the others: take keypoints with as many rows each (`hgr_jax.kernels.quantiles`).
+    outside F.  A ridge is for kernels of many functions on few rows; for polynomials, lower degrees
+    do as well (`select_degrees`).  As features are standardised, a feature that is 0 at most rows
+    counts as much as the others: take keypoints with equally many rows between them
+    (`hgr_jax.kernels.quantiles`).
 
     Args:
       a, b, folds, weights: as in `select_degrees`.
       h, k: kernels, as of `hgr_jax.kb`: degrees, or callables of features.
-      ridges: to try, numbers >= 0; 0 is no ridge.
-      key: a random key for the folds, as ``jax.random.key(0)`` makes, which None stands for.
+      ridges: the candidates, numbers >= 0; 0 is no ridge.
+      key: a random key for the folds; None for ``jax.random.key(0)``.
       rule: ``"one_standard_error"`` takes the largest ridge whose score is within one standard
-        error of the best score, ``"best"`` that of the best score.  Ties (but for rounding) go to
-        the larger ridge.
+        error of the best score, ``"best"`` the ridge of the best score.  Ties (up to rounding) go
+        to the larger ridge.
 
     Returns:
       A `RidgeSelection`, with NumPy arrays of all scores and values.
@@ -385,7 +385,7 @@ def select_ridge(
             training = moments.training[:, :, [fold]]
             f, g, _ = _regularised_functions(pair, training, w, features, strengths)
             scored[fold] = moments.scores(fold, f, g, rounding)
-    scores, errors, rounding = summed_up(scored[moments.counted], rows.dtype)
+    scores, errors, rounding = mean_scores(scored[moments.counted], rows.dtype)
     chosen = strengths[near_the_best(scores, errors, rule, rounding)].max()
     return RidgeSelection(float(chosen), strengths, scores, errors, values, rule)
 
@@ -406,14 +406,16 @@ def _features_of(
 ) -> tuple[Floats, Floats]:
     """Return the features ``(n, m)`` of both variables, standardised with these weights."""
     first, second = (
-        np.asarray(_features(x, weights.astype(x.dtype), kernel=kernel, name=name), np.float64)
+        np.asarray(
+            _standardised_features(x, weights.astype(x.dtype), kernel=kernel, name=name), np.float64
+        )
         for x, kernel, name in zip((rows.a, rows.b), kernels, "hk", strict=True)
     )
     return first[: len(rows.a)], second[: len(rows.a)]
 
 
 @over_rows(columns=2, static=("kernel", "name"), weights=1)
-def _features(
+def _standardised_features(
     x: Array, weights: Array, *, kernel: KernelLike, name: str, count: Array | None
 ) -> Array:
     del count  # the rows that are not data have weight 0
@@ -441,10 +443,10 @@ def _regularised_functions(
     features: tuple[Floats, Floats],
     ridges: Floats,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the functions of every ridge on a set of rows, and their correlations there.
+    """Return the functions ``(R, h)`` and ``(R, k)`` of every ridge, and their correlations.
 
-    ``gram (m, m, 1)`` has the moments of the pair's functions on these rows; ``weights (n,)`` are 0
-    on the others.  The functions ``(R, h)`` and ``(R, k)`` are on the pair's functions.
+    They are coefficients on the pair's functions, fitted by the moments ``gram (m, m, 1)`` of rows
+    of positive ``weights (n,)``.
     """
     (m, *maps), (h, k) = (part[..., 0] for part in pair.whitened(gram)), pair.directions
     shares = weights / weights.sum()
@@ -466,7 +468,7 @@ def _regularised_functions(
 
 
 def _regularised_on_host(loadings: Floats, ridge: float) -> Floats:
-    """Return ``C L`` of `hgr_jax.core.canonical`; without a ridge the identity does the same."""
+    """Return ``C L sqrt(1 + ridge)`` as in `hgr_jax.core.canonical`; the identity for no ridge."""
     if ridge == 0:
         return np.eye(loadings.shape[1])
     ridge = max(ridge, 8 * len(loadings) * float(np.finfo(loadings.dtype).eps))

@@ -23,8 +23,8 @@ def products_by_sorting(unbiased: bool, a: Array, b: Array, count: Array | None)
 
         ab = sum_i a_i g_i,    g_i = d ab / d a_i = 2 / n^2  sum_j sign(a_i - a_j) B_ij
 
-    with B the centred distances of b, and likewise for aa and bb.  That sum over j is small where a
-    and b are independent, so that ab is free of the cancellation of a sum of products.
+    with B the centred distances of b, and likewise for aa and bb.  The sum over j is small where a
+    and b are independent, so that no large terms cancel in ab.
     """
     return _products_and_slopes(unbiased, a, b, count, both=False)[0]
 
@@ -33,9 +33,13 @@ def products_by_sorting(unbiased: bool, a: Array, b: Array, count: Array | None)
 def products_by_sorting_jvp(
     unbiased: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
-    products, (slope_a, slope_b), own, rows = _products_and_slopes(unbiased, *primals, both=True)
+    products, (slope_a, slope_b), own_slopes, rows = _products_and_slopes(
+        unbiased, *primals, both=True
+    )
     da, db = (x[rows] for x in tangents[:2])
-    return products, jnp.stack([slope_a @ da + slope_b @ db, 2 * (own[0] @ da), 2 * (own[1] @ db)])
+    return products, jnp.stack(
+        [slope_a @ da + slope_b @ db, 2 * (own_slopes[0] @ da), 2 * (own_slopes[1] @ db)]
+    )
 
 
 def _products_and_slopes(
@@ -47,12 +51,12 @@ def _products_and_slopes(
 
         (factor D_ij - centred_i - centred_j - level + excess) / factor
 
-    What all rows have in common is apart, and division comes last, because a rounding error
-    that is the same in all rows would not average out.
+    Terms common to all rows are kept apart and division comes last, because a rounding error that
+    is the same in all rows would not average out.
 
     Returns:
-      The products; the derivative of ab by a, and by b if ``both``; half the derivative of aa by
-      a and of bb by b; the row of the data at each place of the order of ``a``.
+      The products; the derivative of ab by a (and by b if ``both``); half the derivatives of aa
+      by a and of bb by b; the row of the data at each place of the order of ``a``.
     """
     rows, orders = _orders(a, b, count)
     number, mask = row_count(count, a), row_mask(count, a.shape[0])
@@ -75,7 +79,7 @@ def _products_and_slopes(
     sums = jnp.stack([balance[v] * values[v] - signed[v, v] for v in (0, 1)])
     centred, level = centre(sums)
     below_sums = orders.below(centred)
-    # What is left of their sum after centring is rounding: in exact arithmetic it is 0.
+    # The sum of centred values is rounding: in exact arithmetic it is 0.
     middle = below_sums[0, :, -1] / number
     excess = middle - total
     if unbiased:
@@ -90,21 +94,23 @@ def _products_and_slopes(
         return scale * ((factor * signed_distances - balance[order] * sums[other]) - centring)
 
     # With x = y the signed sum of distances needs no second order: sign(x) |x| = x.
-    own = [slope(v, v, number * values[v] - below[0, v, -1]) for v in (0, 1)]
+    own_slopes = [slope(v, v, number * values[v] - below[0, v, -1]) for v in (0, 1)]
     others = (1, 0) if both else (1,)
     concordance = _concordance(orders, values, below, others)
     slopes = [slope(1 - v, v, concordance[i]) for i, v in enumerate(others)]
-    products = jnp.stack([values[0] @ slopes[0], values[0] @ own[0], values[1] @ own[1]])
-    return without_rounding(products, *(level / factor)), slopes, own, rows
+    products = jnp.stack(
+        [values[0] @ slopes[0], values[0] @ own_slopes[0], values[1] @ own_slopes[1]]
+    )
+    return without_rounding(products, *(level / factor)), slopes, own_slopes, rows
 
 
 class _SortedOrders(NamedTuple):
-    """The orders of a and of b ``(2, n)``, rows being numbered in the order of a, padding last.
+    """The orders of a and of b ``(2, n)``; rows are numbered in the order of a, padding last.
 
     Attributes:
       number: of rows that are data.
       along: the row at each place of the order.
-      less, past: for each row, how many have a smaller value, and how many at most its own.
+      less, past: numbers of rows with a smaller value than each row, and with at most its value.
     """
 
     number: Array | int
@@ -125,10 +131,7 @@ class _SortedOrders(NamedTuple):
 
 
 def _orders(a: Array, b: Array, count: Array | None) -> tuple[Array, _SortedOrders]:
-    """Return the order of ``a`` (where equal: of ``b``), and both orders in its terms.
-
-    Rows with equal ``b`` are in the order of ``a``: pairs with a tie are concordant.
-    """
+    """Return the order of the rows by ``a``, then ``b``, and both orders in terms of it."""
     index = lax.iota(jnp.int32, a.shape[0])
     a, b = (fill_padding(lax.stop_gradient(x), count, jnp.inf) for x in (a, b))
     a, b, rows = lax.sort((a, b, index), num_keys=2)
@@ -144,10 +147,10 @@ def _orders(a: Array, b: Array, count: Array | None) -> tuple[Array, _SortedOrde
 def _concordance(
     orders: _SortedOrders, values: Array, below: Array, variables: tuple[int, ...]
 ) -> list[Array]:
-    """Return ``sum_j sign(x_i - x_j) |y_i - y_j|``, ``(n,)``, with each of the two variables as y.
+    """Return ``sum_j sign(x_i - x_j) |y_i - y_j|``, ``(n,)``, with each of ``variables`` as y.
 
-    It is sum_j s_ij (y_i - y_j), s_ij being 1 if rows i and j are in the same order twice and
-    -1 if not, over the rows j whose x is not that of i.
+    It is the sum of s_ij (y_i - y_j) over rows j of another x, with s_ij = 1 if rows i and j are in
+    the same order by both variables, else -1.
     """
     index, along = orders.along
     place = jnp.zeros_like(index).at[along].set(index, unique_indices=True)
@@ -164,11 +167,11 @@ def _concordance(
 
 
 def _dominated(along: Array, place: Array, columns: Array) -> tuple[Array, Array]:
-    """Return number and sum of ``columns`` of the rows before each row in both orders.
+    """Return the number and the sum of ``columns`` of the rows before each row in both orders.
 
-    The rows, in the second order, are split by halves of the first again and again: the rows before
-    i in both orders are those that, when i goes to the right half of its block, are before i in the
-    block and go left.  Blocks of `PREFIX_CHUNK` rows are compared pair by pair.
+    The rows, in the second order, are repeatedly split by halves of the first order.  When row i
+    goes to the right half of its block, the earlier rows of the block that go left are before i in
+    both orders.  Blocks of `PREFIX_CHUNK` rows are compared pair by pair.
     """
     count = along.shape[0]
     filled = -(-count // PREFIX_CHUNK) * PREFIX_CHUNK
@@ -218,8 +221,8 @@ def _prefix_sums(x: Array) -> Array:
 def _restarting_sums(x: Array, start: Array) -> tuple[Array, Array, Array]:
     """Return sums of the entries of ``x (..., n)`` before each, in three parts.
 
-    They start at the chunk ``start (m,)`` of each chunk of `PREFIX_CHUNK` entries.  The sums of
-    whole chunks have twice the working precision, since their error is common to many rows.
+    Sums in a chunk of `PREFIX_CHUNK` entries start at the chunk that ``start (m,)`` gives for it.
+    Sums of whole chunks have double precision, since their error is common to many rows.
     """
     shape, chunks = x.shape, start.shape[0]
     x = x.reshape(*shape[:-1], chunks, PREFIX_CHUNK)
@@ -244,24 +247,21 @@ def _restarting_sums(x: Array, start: Array) -> tuple[Array, Array, Array]:
 
 
 def _exact_totals(x: Array) -> tuple[Array, Array]:
-    """Return the sums over the last axis, of length `PREFIX_CHUNK`, in two parts.
-
-    What adding and taking away a far larger number leaves of x is so coarse that its sum is exact.
-    """
+    """Return sums over the last axis in two parts, the first exact for coarsely rounded x."""
     coarse = 3 * PREFIX_CHUNK * lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
     rounded = (x + coarse) - coarse
     return jnp.sum(rounded, axis=-1), jnp.sum(x - rounded, axis=-1)
 
 
 def _exact_sum(x: Array, y: Array) -> tuple[Array, Array]:
-    """Return the rounded sum and its error."""
+    """Return the rounded sum, and its rounding error."""
     total = x + y
     part = total - x
     return total, (x - (total - part)) + (y - part)
 
 
 def without_rounding(products: Array, mean_a: Array, mean_b: Array) -> Array:
-    """Return the products ab, aa, bb with 0 for mean squares that rounding alone would leave."""
+    """Set the mean squares among the products ab, aa, bb to 0 if they are rounding."""
     noise = 16 * jnp.finfo(products.dtype).eps
     floor = jnp.square(noise * lax.stop_gradient(jnp.stack([mean_a, mean_b])))
     squares = products[1:]

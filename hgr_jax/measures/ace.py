@@ -1,10 +1,10 @@
 """ACE: maximal correlation by alternating conditional expectations.
 
-A conditional mean is a running-lines smoother (`Smoother`).  Sums over all windows of w neighbours
-cost O(n): the order is cut in blocks of w places, so that a window is the end of one block and the
-beginning of the next, and no cumulative sum runs over all the data, where float32 would lose the
-digits of a window.  Where rows are padded, w is traced; so blocks are gathered, in an array of a
-static shape that holds any w.
+A running-lines smoother (`Smoother`) estimates conditional means.  Sums over all windows of w
+neighbours cost O(n): the order is cut in blocks of w places, so that a window is the end of one
+block and the beginning of the next.  (A cumulative sum over all the data would lose the digits of a
+window in float32.)  With padded rows w is traced; so blocks are gathered in an array of a static
+shape that holds any w.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ STARTS = 4
 """Number of functions that are iterated together before the best pair is iterated alone."""
 
 START_SWEEPS = 6
+"""Number of sweeps of the functions together."""
 
 Spans = tuple[float, float]
 
@@ -69,9 +70,8 @@ def ace(
     before, and the mean of the fit after.  Only the order of x enters: increasing maps of ``a`` or
     ``b`` change nothing, and outliers weigh no more than other rows.
 
-    So that it does not stay at a lower stationary pair, polynomials of degrees 1 to 4 of the ranks
-    of b are iterated together first, kept orthonormal; the most correlated pair in their spans goes
-    on alone.
+    To escape lower stationary pairs, orthonormal polynomials of degrees 1 to 4 of the ranks of b
+    are iterated together first; the most correlated pair in their spans is then iterated alone.
 
     Args:
       a, b: real arrays ``(n,)``, traced.
@@ -79,8 +79,8 @@ def ace(
         a pair (for a, for b).  Smaller follows finer relations, and more of the noise.  0 is the
         plain mean over equal values, exact for categories and other discrete variables.  (A
         continuous variable with span 0 interpolates.)
-      max_iterations: sweeps at most, static, int >= 1.
-      tolerance: ends when a sweep changes the correlation by no more, >= 0, traced.
+      max_iterations: largest number of sweeps, static, int >= 1.
+      tolerance: change of the correlation in a sweep at which the iteration ends, >= 0, traced.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -111,7 +111,7 @@ def ace(
       1.00
     """
     a, b = as_pair(a, b, max_ndim=1)
-    return _checked_and_solved(a, b, span, max_iterations, tolerance).correlation
+    return _check_and_fit(a, b, span, max_iterations, tolerance).correlation
 
 
 def ace_fit(
@@ -122,7 +122,7 @@ def ace_fit(
     max_iterations: int = 100,
     tolerance: ArrayLike = 1e-5,
 ) -> AceFit:
-    """Fit ACE: its transformations, for new data, and the end of its iteration.
+    """Fit ACE: its transformations, and how its iteration ended.
 
     Degenerate data, cost and source as in `ace`, whose value is the ``correlation`` of the
     result.
@@ -147,19 +147,19 @@ def ace_fit(
       1.00
     """
     a, b = as_pair(a, b, max_ndim=1)
-    fit = _checked_and_solved(a, b, span, max_iterations, tolerance)
+    fit = _check_and_fit(a, b, span, max_iterations, tolerance)
     f, g = jax.tree.map(lambda x: first_rows(x, a.shape[0]), (fit.f, fit.g))
     return dataclasses.replace(fit, f=f, g=g)
 
 
-def _checked_and_solved(
+def _check_and_fit(
     a: Array, b: Array, span: Any, max_iterations: Any, tolerance: ArrayLike
 ) -> AceFit:
     spans = one_or_pair("span", span, check_fraction)
     halves = np.array([half_window(part, a.shape[0]) for part in spans], np.int32)
     tolerance = as_nonnegative("tolerance", tolerance, a.dtype)
     steps = check_count("max_iterations", max_iterations)
-    return _solved(a, b, halves, tolerance, spans=spans, steps=steps)
+    return _fit(a, b, halves, tolerance, spans=spans, steps=steps)
 
 
 @jax.tree_util.register_dataclass
@@ -167,8 +167,8 @@ def _checked_and_solved(
 class AceCurve:
     """A transformation fitted by `ace_fit`: piecewise linear, constant outside the data.
 
-    It has zero mean and unit variance on the data it was fitted to, unless the correlation is
-    0; then it may be 0.  Differentiable in ``x``.
+    It has zero mean and unit variance on the data of the fit; if the correlation is 0, it may be 0.
+    Differentiable in ``x``.
 
     Attributes:
       knots: the data in increasing order, ``(n,)``.
@@ -185,7 +185,7 @@ class AceCurve:
         curve = self
         if not is_traced(self, x):
             curve = jax.tree.map(lambda leaf: pad_rows(leaf, padded_length(leaf.shape[0])), self)
-        return _interpolated(x, curve)
+        return _interpolate(x, curve)
 
 
 @jax.tree_util.register_dataclass
@@ -195,10 +195,10 @@ class AceFit(TransformedPair):
 
     Attributes:
       correlation: the value of the measure, in [0, 1].
-      f, g: the transformations of a and of b, callable on new data.  Of the two signs the pair
-        could have, the one is taken with which f does not fall along the ranks of a.
-      iterations: sweeps taken.
-      converged: whether the last sweep changed the correlation by no more than the tolerance.
+      f, g: the transformations of a and of b, callable on new data.  The sign of the pair makes f
+        correlate positively with the ranks of a.
+      iterations: number of sweeps.
+      converged: whether the last sweep changed the correlation by at most the tolerance.
     """
 
     f: AceCurve
@@ -229,14 +229,14 @@ class _Ordered:
         return cls(values, order, rank, smoother, count)
 
     def unit(self, z: Array) -> Array:
-        """Return ``z (..., n)`` with mean 0 and mean square 1, or 0 where it is constant."""
+        """Standardise functions ``z (..., n)``; 0 for constant ones."""
         w = equal_weights(self.count, self.values)
         z = jnp.where(w > 0, z, 0)
         z = jnp.where(w > 0, z - matmul(z, w)[..., None], 0)
         return z * safe_rsqrt(matmul(z * z, w))[..., None]
 
     def orthonormal(self, z: Array) -> Array:
-        """Return an orthonormal basis ``(m, n)`` of ``z`` less its means, and rows of 0."""
+        """Return an orthonormal basis ``(m, n)`` of ``z`` less its means, padded by rows of 0."""
         z = self.unit(z)
         values, vectors = symmetric_eigen(matmul(z, z.T) / row_count(self.count, self.values))
         keep = values > 32 * z.shape[0] * jnp.finfo(z.dtype).eps * jnp.max(values)
@@ -244,20 +244,20 @@ class _Ordered:
         return matmul(scale[:, None] * vectors.T, z)
 
     def along(self, values: Array, x: Array) -> Array:
-        """Return ``values`` at the rows of ``x``, the slope of the curve as derivative by ``x``."""
+        """Return ``values`` at the rows of ``x``, whose derivative by ``x`` is the slope."""
         reach = jnp.maximum(self.smoother.half, 1)
         last_row = (x.shape[0] if self.count is None else self.count) - 1
         left = jnp.maximum(self.smoother.runs.first - reach, 0)
         right = jnp.minimum(self.smoother.runs.last + reach, last_row)
         run = self.values[right] - self.values[left]
-        # The quotient by a run next to the smallest numbers would overflow.
+        # Division by the smallest numbers would overflow.
         safe = jnp.isfinite(run) & (run > 2**20 * float(jnp.finfo(run.dtype).tiny))
         slope = safe_divide(values[right] - values[left], jnp.where(safe, run, 0))
         return values[self.rank] + slope[self.rank] * (x - lax.stop_gradient(x))
 
 
 @over_rows(columns=2, static=("spans", "steps"))
-def _solved(
+def _fit(
     a: Array,
     b: Array,
     halves: Array,
@@ -273,7 +273,7 @@ def _solved(
         _Ordered.from_values(lax.stop_gradient(x), span, halves[i], count)
         for i, (x, span) in enumerate(zip((a, b), spans, strict=True))
     )
-    f, g, iterations, change = _iterated(side_a, side_b, tolerance, steps)
+    f, g, iterations, change = _iterate(side_a, side_b, tolerance, steps)
     sign = jnp.where(jnp.dot(f, side_a.smoother.ranks) < 0, -1, 1).astype(f.dtype)
     f, g = sign * f, sign * g
     moved = [side_a.along(f, a), side_b.along(g, b)]
@@ -291,10 +291,10 @@ def _solved(
     )
 
 
-def _iterated(
+def _iterate(
     side_a: _Ordered, side_b: _Ordered, tolerance: Array, steps: int
 ) -> tuple[Array, Array, Array, Array]:
-    """Return the pair ``f``, ``g`` (each in the order of its variable), sweeps and last change."""
+    """Return f and g, each in the order of its variable, number of sweeps, and last change."""
     to_a, to_b = side_b.rank[side_a.order], side_a.rank[side_b.order]
     dtype = side_a.values.dtype
     rows = row_count(side_a.count, side_a.values)
@@ -327,7 +327,7 @@ def _iterated(
 
 
 @row_by_row(columns=1)
-def _interpolated(x: Array, curve: AceCurve) -> Array:
+def _interpolate(x: Array, curve: AceCurve) -> Array:
     knots, values = curve.knots, curve.values
     if knots.shape[0] == 1:
         return jnp.where(jnp.isnan(x), x, values[0])
@@ -339,8 +339,8 @@ def _interpolated(x: Array, curve: AceCurve) -> Array:
     return values[place] + fraction * (values[place + 1] - values[place])
 
 
-CUMULATED_AT_ONCE = 32
-"""Number of entries that one matrix product cumulates."""
+MAX_SUMMED_AT_ONCE = 32
+"""Largest number of entries whose cumulative sums are one matrix product, halved."""
 
 
 def half_window(span: float, rows: int) -> int:
@@ -351,10 +351,7 @@ def half_window(span: float, rows: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """The runs of equal values in a sorted x: first and last place of each place's run, ``(n,)``.
-
-    ``tied`` says whether any has more than one place (of the data).
-    """
+    """The runs of equal values in a sorted x: first and last place of each; whether any is tied."""
 
     first: Array
     last: Array
@@ -367,12 +364,12 @@ class Runs:
         return cls(first, past - 1, jnp.any(fill_padding(past - first, count, 1) > 1))
 
     def mean(self, z: Array) -> Array:
-        """Return ``z (..., n)`` with the mean over its run in each place."""
+        """Return the means of ``z (..., n)`` over the run of each place."""
 
         def mean(z: Array) -> Array:
             total = jnp.zeros_like(z).at[..., self.first].add(z, indices_are_sorted=True)
             size = (self.last - self.first + 1).astype(z.dtype)
-            return total[..., self.first] / _like(size, z)
+            return total[..., self.first] / _with_ndim_of(size, z)
 
         return lax.cond(self.tied, mean, lambda z: z, z)
 
@@ -385,7 +382,7 @@ class Smoother:
       runs: of equal x.
       ranks: mean ranks of x, from -1 to 1, ``(n,)``; 0 in padded places.
       half: neighbours on each side of a line; 0 for the mean over equal values.
-      windows: where lines are fitted; None for the mean over equal values.
+      windows: the windows that lines are fitted to; None for the mean over equal values.
     """
 
     runs: Runs
@@ -422,13 +419,13 @@ class _Windows:
     """Lines in windows of w places.
 
     Attributes:
-      place: place of each entry of the blocks ``(blocks, width)``, of which w are in use.
-      inside: whether an entry is in use, as a number.
-      scores: normal scores less the first one of their block.
-      shift: that first one less the next block's, ``(blocks, 1)``.
-      begins: entry of the (flat) blocks at which the window of each place begins, ``(n,)``.
-      level, slope: the fit is ``level * sum(z) + slope * sum(s z)`` over the window, s the
-        normal scores less the first one of the block in which the window ends; ``(n,)``.
+      place: place of each entry of the blocks ``(blocks, width)``; w entries of a row are used.
+      inside: 1 for used entries, 0 for others.
+      scores: normal scores less the first score of their block.
+      shift: first score of a block less that of the next, ``(blocks, 1)``.
+      begins: entry of the flattened blocks at which the window of each place begins, ``(n,)``.
+      level, slope: the fit is ``level * sum(z) + slope * sum(s z)`` over the window, with s the
+        normal scores less the first score of the block in which the window ends; ``(n,)``.
     """
 
     place: Array
@@ -473,43 +470,43 @@ class _Windows:
 
     def fit(self, z: Array) -> Array:
         """Return the lines through ``z (..., n)`` at its places."""
-        blocks = z[..., self.place] * _like(self.inside, z[..., None])
-        moments = jnp.stack([blocks, blocks * _like(self.scores, blocks)])
+        blocks = z[..., self.place] * _with_ndim_of(self.inside, z[..., None])
+        moments = jnp.stack([blocks, blocks * _with_ndim_of(self.scores, blocks)])
         total, moment = _window_sums(moments, self.shift, self.begins)
-        return _like(self.level, z) * total + _like(self.slope, z) * moment
+        return _with_ndim_of(self.level, z) * total + _with_ndim_of(self.slope, z) * moment
 
 
 def _window_sums(moments: Array, shift: Array, begins: Array) -> Array:
     """Return sums over the windows of ``(power, ..., blocks, width)``, ``(power, ..., n)``.
 
-    A window is its block from a place on, and the next block up to the same place.  Entry k holds
-    products with the k-th power of a score relative to its own block; ``shift`` carries the sums of
-    the first part over to the next.
+    A window is the end of a block and the beginning of the next.  Entry k holds products with the
+    k-th power of the scores of a block; ``shift`` converts them to the scores of the next block.
     """
-    sums = _cumulated(moments)
+    sums = _cumulative_sums(moments)
     before = sums - moments
-    rest = sums[..., -1:] - before
-    shift = _like(shift, rest[0])
-    moved = [
-        sum(math.comb(k, j) * shift ** (k - j) * rest[j] for j in range(k + 1))
+    after = sums[..., -1:] - before
+    shift = _with_ndim_of(shift, after[0])
+    shifted = [
+        sum(math.comb(k, j) * shift ** (k - j) * after[j] for j in range(k + 1))
         for k in range(moments.shape[0])
     ]
-    sums = jnp.stack(moved)[..., :-1, :] + before[..., 1:, :]
+    sums = jnp.stack(shifted)[..., :-1, :] + before[..., 1:, :]
     return sums.reshape(*sums.shape[:-2], -1)[..., begins]
 
 
-def _cumulated(x: Array) -> Array:
-    """Return cumulative sums along the last axis, by matrix products: faster than `jnp.cumsum`."""
+def _cumulative_sums(x: Array) -> Array:
+    """Return cumulative sums along the last axis, by matrix products, faster than `jnp.cumsum`."""
     size = x.shape[-1]
-    if size <= 2 * CUMULATED_AT_ONCE:
+    if size <= 2 * MAX_SUMMED_AT_ONCE:
         return matmul(x, np.triu(np.ones((size, size), x.dtype)))
-    chunks = -(-size // CUMULATED_AT_ONCE)
-    x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, chunks * CUMULATED_AT_ONCE - size)])
-    inside = _cumulated(x.reshape(*x.shape[:-1], chunks, CUMULATED_AT_ONCE))
+    chunks = -(-size // MAX_SUMMED_AT_ONCE)
+    x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, chunks * MAX_SUMMED_AT_ONCE - size)])
+    inside = _cumulative_sums(x.reshape(*x.shape[:-1], chunks, MAX_SUMMED_AT_ONCE))
     totals = inside[..., -1]
-    sums = inside + (_cumulated(totals) - totals)[..., None]
+    sums = inside + (_cumulative_sums(totals) - totals)[..., None]
     return sums.reshape(*x.shape)[..., :size]
 
 
-def _like(row: Array, z: Array) -> Array:
+def _with_ndim_of(row: Array, z: Array) -> Array:
+    """Prepend axes of length 1 to ``row``, to broadcast with ``z``."""
     return row.reshape((1,) * (z.ndim - row.ndim) + row.shape)

@@ -50,7 +50,7 @@ def _pearson(a: Array, b: Array, *, count: Array | None) -> Array:
 def sample_correlation(a: Array, b: Array, count: Array | None = None) -> Array:
     """Return Pearson's correlation of the first ``count`` rows of ``a`` and ``b``, or of all."""
     x, y = standardise(a, count), standardise(b, count)
-    # Their mean squares are 1 but for rounding, so to the derivative this is a constant.
+    # Mean squares are 1 up to rounding, so constants to derivatives.
     size = lax.stop_gradient(jnp.sqrt(row_mean(x * x, count) * row_mean(y * y, count)))
     product = safe_divide(row_mean(x * y, count), size)
     # Beyond 1 by rounding only; a clip would make the derivative there zero or a half.
@@ -91,10 +91,7 @@ def _spearman(a: Array, b: Array, *, count: Array | None) -> Array:
 
 
 def average_ranks(x: Array, count: Array | None = None) -> Array:
-    """Return ranks from 1 of ``x (n,)``, equal values sharing their mean; NaN if any is not finite.
-
-    Ranks of padded rows mean nothing.
-    """
+    """Return mean ranks, from 1, of ``x (n,)``; all NaN if a value is not finite."""
     x = lax.stop_gradient(x)
     ordered = jnp.sort(fill_padding(x, count, jnp.inf))
     less, up_to = (jnp.searchsorted(ordered, x, side=side) for side in ("left", "right"))
@@ -105,7 +102,7 @@ def average_ranks(x: Array, count: Array | None = None) -> Array:
 def oracle(
     a: ArrayLike, b: ArrayLike, *, f: Callable[[Array], Array], g: Callable[[Array], Array]
 ) -> Array:
-    """Return the absolute correlation under the copula transformations that generated the data.
+    """Return the absolute correlation under known copula transformations.
 
         oracle(a, b; f, g) = |rho(f(a), g(b))|
 
@@ -113,17 +110,17 @@ def oracle(
 
     Args:
       a, b: real arrays ``(n,)``, traced.
-      f, g: callables ``(n,) -> (n,)``, of `a` and of `b`, that map every value by itself: outside
-        of `jax.jit` they are called on a few rows more.
+      f, g: callables ``(n,) -> (n,)``, of `a` and of `b`, that act row by row: outside `jax.jit`
+        their argument has a few rows more than the data.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
 
     Raises:
-      TypeError, ValueError: for other shapes or dtypes, of the data or of what f or g returns.
+      TypeError, ValueError: for other shapes or dtypes of the data, or of the values of f or g.
 
     Derivatives: those of f, g and `pearson`.  Degenerate data: a constant ``a`` or ``b`` gives 0
-    with zero derivatives; NaN gives NaN, as does what f or g makes into NaN or infinity.
+    with zero derivatives; NaN in the data, and NaN or infinity from f or g, gives NaN.
 
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression".
 

@@ -65,8 +65,8 @@ def kb(
       weights: non-negative observation weights ``(n,)``, traced, or None.  Only ratios matter;
         a row of weight 0 counts as dropped, even if it holds NaN.
       given: c, ``(n,)`` or ``(n, p)``, traced, or None.
-      given_degree: kernel of c, static, as h and k; at a degree below theirs it leaves part of what
-        c explains.
+      given_degree: kernel of c, static, as h and k; a lower degree than theirs removes only part of
+        the dependence on c.
       ridge: a number >= 0, traced; `hgr_jax.inference.select_ridge` chooses one.
       init: a previous fit of the same kernels, traced, from whose g the solver starts (the warm
         start of the paper).  The result does not depend on it, and it saves no time.
@@ -209,7 +209,7 @@ def _checked(
     init: Any,
     solver: Any,
 ) -> tuple[tuple[Any, ...], tuple[KBFit | None, Array | None], _Static]:
-    """Return the columns (data, weights, given), the start and ridge, and the static arguments."""
+    """Check arguments; return the columns, the start and ridge, and the static arguments."""
     columns, kernels = check_two_kernels(data, kernels, weights, conditioning)
     a, b, _, c = columns
     start, strength = check_init(init, b), as_ridge(ridge, a.dtype)
@@ -232,7 +232,7 @@ def as_ridge(ridge: Any, dtype: DTypeLike) -> Array | None:
 
 
 def check_init(init: Any, b: Array) -> KBFit | None:
-    """Return a previous fit to a variable of as many columns as ``b``, or None."""
+    """Return a previous fit, checked to fit the columns of ``b``, or None."""
     if init is None:
         return None
     if not isinstance(init, KBFit):
@@ -262,23 +262,23 @@ def _estimate(
     fit: bool,
     count: Array | None,
 ) -> Any:
-    """Return the value, or the fit, of checked arguments."""
+    """Return the value, or with ``fit`` the fit."""
     (init, ridge), ((h, k, given_degree), solver) = extra, static
     pair = prepare_given((h, k), solver, a, b, weights, (given, given_degree), count)
     start = _start(init, b, weights)
     if fit or ridge is not None:
-        solution, pair = _with_ridge(pair, (h, k), start, ridge)
+        solution, pair = _solve_with_ridge(pair, (h, k), start, ridge)
         return as_fit(solution, pair) if fit else solution.correlation
     return correlation(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
 
 
-def _with_ridge(
+def _solve_with_ridge(
     pair: PreparedPair,
     kernels: tuple[KernelLike, KernelLike],
     start: Array | None,
     strength: Array | None,
 ) -> tuple[Solution, PreparedPair]:
-    """Return the solution of a pair, and the pair with its ridge."""
+    """Solve a pair; return the solution, and the pair with its ridge if ``strength`` is one."""
     if strength is not None:
         w = equal_weights(pair.count, pair.a) if pair.weights is None else pair.weights
         first, second = (

@@ -18,12 +18,13 @@ from hgr_jax.core.solvers import top_pair
 REACH = 2.5
 """Number of standard deviations that the grid covers on either side of the mean."""
 
-MOST_POINTS = 50
+MAX_POINTS = 50
 
 DAMPING = 1e-9
+"""Default density added to every cell."""
 
 SILVERMAN = -1 / 6
-"""Power of the number of rows that is Silverman's bandwidth in two dimensions."""
+"""Power of the number of rows in Silverman's bandwidth in two dimensions."""
 
 
 def kde(
@@ -50,8 +51,8 @@ def kde(
       points: of the grid on each side, static; None for ``min(50, 5 / bandwidth)``, rounded
         down, with Silverman's bandwidth where the one given is traced.
       damping: >= 0, traced, in the units of the density (that of the standardised pair, times
-        ``sqrt(2 pi) bandwidth``).  Without it one row would make a large singular value in a cell
-        that no other row is near; more of it lowers the value.
+        ``sqrt(2 pi) bandwidth``).  Without it an isolated row would make a large singular value;
+        a larger damping lowers the value.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -75,7 +76,7 @@ def kde(
       >>> print(f"{hgr_jax.kde(a, a**2):.2f} {hgr_jax.kde(a, a**2, bandwidth=0.1):.2f}")
       0.81 0.98
     """
-    return _kde(*_checked_density(a, b, bandwidth, points, damping))
+    return _kde(*_check_density(a, b, bandwidth, points, damping))
 
 
 def chi2(
@@ -110,16 +111,16 @@ def chi2(
       >>> print(bool(hgr_jax.chi2(a, a**2) >= hgr_jax.kde(a, a**2) ** 2))
       True
     """
-    return _chi2(*_checked_density(a, b, bandwidth, points, damping))
+    return _chi2(*_check_density(a, b, bandwidth, points, damping))
 
 
-def _checked_density(
+def _check_density(
     a: ArrayLike, b: ArrayLike, bandwidth: ArrayLike | None, points: int | None, damping: ArrayLike
 ) -> tuple[Array, Array, Array, Any, Array]:
-    """Return variables, bandwidth, grid and damping of the estimated density, checked.
+    """Check arguments; return variables, bandwidth, grid and damping of the estimated density.
 
-    Where the data decides on the number of points, the grid is as long as for all data of the same
-    padded length, and ends in infinities, so that the program depends on that length only.
+    Where the number of rows decides on the number of points, the grid is padded by infinities to
+    the length for all data of the same padded length, so that they share a program.
     """
     a, b = as_pair(a, b, max_ndim=1)
     rows = a.shape[0]
@@ -137,7 +138,7 @@ def _checked_density(
 
 
 def _default_points(bandwidth: float) -> int:
-    return max(2, int(min(MOST_POINTS, 5 / bandwidth)))
+    return max(2, int(min(MAX_POINTS, 5 / bandwidth)))
 
 
 @over_rows(columns=2)
@@ -159,11 +160,7 @@ def _chi2(
 def _density_dependence(
     a: Array, b: Array, bandwidth: Array, grid: Array, damping: Array, count: Array | None
 ) -> Array:
-    """Return the matrix ``p_ij / sqrt(p_i. p_.j) - sqrt(p_i. p_.j)``: 0 under independence.
-
-    It is Q without its first singular triple, sqrt(p_i.), 1, sqrt(p_.j); 0 where the grid is
-    infinite.
-    """
+    """Return Q without its first singular triple, 0 where the grid is infinite."""
     used = jnp.isfinite(grid)
     grid = jnp.where(used, grid, 0)
 

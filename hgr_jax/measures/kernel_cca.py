@@ -1,7 +1,7 @@
 """Correlation over the functions of Gaussian kernels: kernel CCA and the contrasts of kernel ICA.
 
-The n x n Gram matrices are represented by few of their rows, chosen one by one, each the one that
-those before it represent worst (pivoted incomplete Cholesky).  The features are the Nyström form,
+The n x n Gram matrices are approximated by few of their rows: each is the row with the largest
+residual given the rows chosen before (pivoted incomplete Cholesky).  The Nyström features are
 
     F = L^-1 k(chosen, x)   (rank x n)   with   L L^T = k(chosen, chosen),   F^T F ~ k(x, x).
 
@@ -58,8 +58,8 @@ def kernel_cca(
 
         K_a K_b v = rho (K_a^2 + n kappa K_a) u,    K_b K_a u = rho (K_b^2 + n kappa K_b) v.
 
-    As kappa falls to 0 on a given sample it rises to 1 whatever the data; with kappa slowly falling
-    as n grows it tends to HGR.  Shifts, changes of scale or sign, and the order of the rows do not
+    On a given sample it rises to 1 as kappa falls to 0, whatever the data; it tends to HGR if kappa
+    slowly falls as n grows.  Shifts, changes of scale or sign, and the order of the rows do not
     matter.
 
     Args:
@@ -68,9 +68,9 @@ def kernel_cca(
       regularization: kappa > 0, traced; below 16 eps (2e-6 in float32) it counts as that.  It
         lowers the value: a linear relation between normal variables has 0.96 at the default.
       bandwidth: standard deviations over which functions vary, > 0, traced; one number, or a
-        pair (for a, for b).  With p columns distances grow by sqrt(p): so may it.
-      rank: static, int >= 1: largest number of columns that represent a Gram matrix.  64 is exact
-        to rounding for one variable at bandwidths from 1/2 on, but for far outliers; several
+        pair (for a, for b).  Distances of p columns, and suitable bandwidths, grow by sqrt(p).
+      rank: largest number of rows that approximate a Gram matrix, static, int >= 1.  Without far
+        outliers 64 is exact to rounding for one variable at bandwidths from 1/2 on; several
         variables may need hundreds.
 
     Returns:
@@ -210,7 +210,7 @@ def _estimate_low_rank(
 
 
 def _centred_features(x: Array, bandwidth: Array, rank: int, count: Array | None) -> Array:
-    """Return features ``(rank, n)`` of a standardised variable, each of mean zero."""
+    """Standardise a variable, and return its centred features ``(rank, n)``."""
     points = standardise(x.reshape(x.shape[0], -1), count) / bandwidth
     features = gaussian_features(points, rank, count)
     mean = jnp.sum(features, axis=1, keepdims=True) / row_count(count, x)
@@ -218,10 +218,7 @@ def _centred_features(x: Array, bandwidth: Array, rank: int, count: Array | None
 
 
 def gaussian_features(x: Array, rank: int, count: Array | None = None) -> Array:
-    """Return features ``(rank, n)`` of finite ``x (n, p)``, ``F^T F ~ exp(-|x_i - x_j|^2 / 2)``.
-
-    Those beyond the numerical rank of the kernel are 0, with zero derivatives.
-    """
+    """Return ``F (rank, n)`` with ``F^T F ~ exp(-|x_i - x_j|^2 / 2)`` of finite ``x (n, p)``."""
     rank = min(rank, x.shape[0])
     chosen, in_span = _pivots(x, rank, count)
     both = in_span[:, None] & in_span[None, :]
@@ -237,10 +234,10 @@ def _without_padding(features: Array, count: Array | None) -> Array:
 
 
 def _pivots(x: Array, rank: int, count: Array | None) -> tuple[Array, Array]:
-    """Return indices ``(rank,)`` of rows chosen from ``x (n, p)``, and which of them are in use.
+    """Choose rows of ``x (n, p)``; return their indices ``(rank,)``, and which entries are in use.
 
-    The first is the row nearest to the mean, so that the order of the rows does not matter.  It
-    ends where the largest residual is within rounding of 0: equal rows are never chosen twice.
+    The first is the row nearest to the mean, so that the order of the rows does not matter.  The
+    choice ends where the largest residual is rounding: equal rows are never chosen twice.
     """
     x = lax.stop_gradient(x)
     rows = x.shape[0]
@@ -286,14 +283,14 @@ def _covariance(f: Array, g: Array, count: Array | None) -> Array:
 
 
 def _beyond_rounding(ridge: Array) -> Array:
-    """Return ``ridge``, but at least 16 eps: below, a covariance plus ridge may not be definite."""
+    """Raise ``ridge`` to 16 eps: below, a covariance plus ridge may not be positive definite."""
     return jnp.maximum(ridge, 16 * float(jnp.finfo(ridge.dtype).eps))
 
 
 def _whiten_features(
     features: FeaturePair, ridge: Array, count: Array | None
 ) -> tuple[tuple[Array, Array], Array]:
-    """Return ``W`` with ``W (C + ridge) W^T = 1`` of each variable, and ``W_a C_ab W_b^T``."""
+    """Return the W of each variable with ``W (C + ridge) W^T = 1``, and ``W_a C_ab W_b^T``."""
     identity = jnp.eye(features[0].shape[0], dtype=ridge.dtype)
     left, right = (inverse_cholesky(_covariance(f, f, count) + ridge * identity) for f in features)
     return (left, right), matmul(matmul(left, _covariance(*features, count)), right.T)
@@ -313,8 +310,8 @@ def _generalised_variance(features: FeaturePair, kappa: Array, count: Array | No
     ridge = _beyond_rounding(kappa / 2)
     maps, cross = _whiten_features(features, ridge, count)
     identity = jnp.eye(cross.shape[0], dtype=cross.dtype)
-    kept_a, kept_b = (identity - ridge * matmul(w, w.T) for w in maps)
-    squares = matmul(matmul(kept_a, cross), matmul(kept_b, cross.T))
+    smoother_a, smoother_b = (identity - ridge * matmul(w, w.T) for w in maps)
+    squares = matmul(matmul(smoother_a, cross), matmul(smoother_b, cross.T))
     return -jnp.linalg.slogdet(identity - squares)[1] / 2
 
 
@@ -339,7 +336,7 @@ def _singular_vectors(
     """Return the top singular vectors ``(n,)`` of R_a R_b, by eigenvectors of both covariances.
 
     With C = E diag(e) E^T these are F^T E e^(-1/2) / sqrt(n) times the singular vectors of
-    S_a C_ab S_b^T, S = e^(1/2) / (e + ridge) E^T; the powers of e cancel to no negative one.
+    S_a C_ab S_b^T, S = e^(1/2) / (e + ridge) E^T, in which no negative power of e is left.
     """
     scales, solves = [], []
     for f in features:

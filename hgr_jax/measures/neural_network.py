@@ -26,10 +26,11 @@ HIDDEN = (15, 15, 15)
 PAPER_ACTIVATIONS = ("tanh", "relu", "tanh", "tanh")
 
 Widths = Sequence[int] | None
-"""Widths of the hidden layers of a network; None for no network, the variable as it is."""
+"""Widths of the hidden layers of a network; None for no network: the variable itself."""
 
 FIRST_STEPS = 1000
 WARM_STEPS = 50
+"""Default numbers of steps from random weights, and from a previous fit."""
 
 
 def neural(
@@ -49,8 +50,8 @@ def neural(
 
     F and G are fully connected networks of the standardised variables, 1-15-15-15-1 with tanh,
     relu, tanh and tanh, trained on all rows at once.  The result depends on the key and on the
-    number of steps; it is not a maximum.  With ``hidden=(widths, None)`` b is used as it is:
-    rho(F(a), b) sees b = F(a) only, as `sk` does in one direction.
+    number of steps; it is not a maximum.  With ``hidden=(widths, None)`` G is the identity: the
+    value is rho(F(a), b), the counterpart of one direction of `sk`.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)``, traced.
@@ -136,7 +137,7 @@ def neural_fit(
     """
     a, b = as_pair(a, b)
     key = as_key(key)
-    layers = checked_layers(hidden, activations)
+    layers = check_layers(hidden, activations)
     columns = a.size // a.shape[0], b.size // b.shape[0]
     for name, count, side in zip("ab", columns, layers, strict=True):
         if side is None and count > 1:
@@ -148,10 +149,10 @@ def neural_fit(
         steps = FIRST_STEPS if init is None else WARM_STEPS
     graphs = tuple(_graph(*side, a.dtype) for side in zip(columns, layers, strict=True))
     if init is None:
-        states, optimizer_state = _initial(key, columns, layers, a.dtype)
+        states, optimizer_state = _init_states(key, columns, layers, a.dtype)
     else:
-        states, optimizer_state = _resumed(init, graphs)
-    return _trained(
+        states, optimizer_state = _states_of(init, graphs)
+    return _train(
         a,
         b,
         states,
@@ -162,7 +163,7 @@ def neural_fit(
     )
 
 
-def _resumed(init: Any, graphs: tuple[Any, ...]) -> tuple[tuple[Any, Any], Any]:
+def _states_of(init: Any, graphs: tuple[Any, ...]) -> tuple[tuple[Any, Any], Any]:
     if not isinstance(init, NeuralFit):
         raise TypeError(
             f"init must be a fit (the result of neural_fit) or None; got {type(init).__name__}."
@@ -180,7 +181,7 @@ def _resumed(init: Any, graphs: tuple[Any, ...]) -> tuple[tuple[Any, Any], Any]:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Scaler:
-    """To columns of zero mean and unit variance on the fitted data; constants stay as they are."""
+    """Scale columns to zero mean and unit variance on the fitted data; constants only shift."""
 
     center: Array
     spread: Array
@@ -195,7 +196,7 @@ class NeuralTransform:
     """A trained network as a copula transformation, of zero mean and unit variance.
 
     ``nnx.merge(graph, state)`` is the network, a `flax.nnx` module of the standardised variable;
-    with no network ``graph`` is None, and the variable is used as it is.
+    without a network ``graph`` is None.
     """
 
     graph: nnx.GraphDef[Network] | None = dataclasses.field(metadata={"static": True})
@@ -232,13 +233,13 @@ def _output(graph: nnx.GraphDef[Network] | None, state: Any, x: Array) -> Array:
 
 
 @functools.partial(jax.jit, static_argnames=("columns", "layers", "dtype"))
-def _initial(
+def _init_states(
     key: Array,
     columns: tuple[int, int],
     layers: tuple[Layers | None, Layers | None],
     dtype: DTypeLike,
 ) -> tuple[tuple[Any, Any], Any]:
-    """Return states of both networks, and of their optimiser."""
+    """Return initial states of both networks and their optimiser."""
     states = tuple(
         () if side is None else nnx.state(Network(inputs, *side, dtype, nnx.Rngs(part)))
         for inputs, side, part in zip(columns, layers, jax.random.split(key), strict=True)
@@ -248,7 +249,7 @@ def _initial(
 
 @functools.cache
 def _graph(inputs: int, layers: Layers | None, dtype: DTypeLike) -> nnx.GraphDef[Network] | None:
-    """Return the static half of a network, without computing a weight."""
+    """Return the static part of a network, without computing weights."""
     if layers is None:
         return None
     network = nnx.eval_shape(lambda: Network(inputs, *layers, dtype, nnx.Rngs(0)))
@@ -256,7 +257,7 @@ def _graph(inputs: int, layers: Layers | None, dtype: DTypeLike) -> nnx.GraphDef
 
 
 @over_rows(columns=2, static=("graphs", "steps"))
-def _trained(
+def _train(
     a: Array,
     b: Array,
     states: tuple[Any, Any],
@@ -318,17 +319,17 @@ Layers = tuple[tuple[int, ...], tuple[str, ...]]
 """Widths and activations of a network."""
 
 
-def checked_layers(hidden: Any, activations: Any) -> tuple[Layers | None, Layers | None]:
-    """Return the layers of both networks, None for no network."""
-    widths, names = _as_pair_of("hidden", hidden), _as_pair_of("activations", activations)
+def check_layers(hidden: Any, activations: Any) -> tuple[Layers | None, Layers | None]:
+    """Return the checked layers of both networks, None for no network."""
+    widths, names = _as_pair("hidden", hidden), _as_pair("activations", activations)
     f, g = (
-        None if side is None else _checked_network(side, names_of_side)
+        None if side is None else _check_network(side, names_of_side)
         for side, names_of_side in zip(widths, names, strict=True)
     )
     return f, g
 
 
-def _as_pair_of(name: str, value: Any) -> tuple[Any, Any]:
+def _as_pair(name: str, value: Any) -> tuple[Any, Any]:
     """Return a pair of sequences (or None) from one sequence or a pair."""
     if not isinstance(value, list | tuple):
         raise TypeError(f"{name} must be a tuple or a list; got {value!r}.")
@@ -342,7 +343,7 @@ def _as_pair_of(name: str, value: Any) -> tuple[Any, Any]:
     return value[0], value[1]
 
 
-def _checked_network(hidden: Any, activations: Any) -> Layers:
+def _check_network(hidden: Any, activations: Any) -> Layers:
     if activations is None:
         raise ValueError("activations can be None only where hidden is.")
     widths = tuple(check_count("hidden", width) for width in hidden)

@@ -1,8 +1,7 @@
 """Distance correlation and HSIC: sums over all pairs of rows.
 
-Both are inner products of two centred n x n matrices, one of each variable.  The matrices are made
-in blocks of rows and made again where they are needed again, so that nothing of size n x n is ever
-in memory.
+Both are inner products of two centred n x n matrices, one of each variable.  Blocks of rows of the
+matrices are computed whenever they are needed, so that no n x n array is in memory.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from hgr_jax.measures._sorted_distances import products_by_sorting, without_roun
 ALGORITHMS = ("auto", "pairs", "sort")
 
 SORT_ROWS = 1024
-"""Number of rows from which sorting takes less time than all pairs."""
+"""Smallest number of rows for which sorting is faster than all pairs."""
 
 MEDIAN_ROWS = 1024
 """Largest number of rows whose distances give the median."""
@@ -42,7 +41,7 @@ BLOCK_ENTRIES = 2**18
 """Number of entries in a block of rows of a matrix of all pairs."""
 
 Entries = Callable[[Array, Array], Array]
-"""Function: rows ``(m,)`` or ``(m, p)`` and all rows to ``(m, n)``, 0 for equal rows."""
+"""A function that maps rows ``(m,)`` or ``(m, p)`` and all rows to ``(m, n)``, 0 for equal rows."""
 
 
 def distance_correlation(
@@ -56,7 +55,7 @@ def distance_correlation(
     with A and B the matrices of distances |a_i - a_j| and |b_i - b_j|, centred: less their row
     and column means, plus their mean.  In the population it is 0 if and only if a and b are
     independent, and 1 for an affine map that keeps angles; on any data it does not change when
-    a or b is shifted, scaled, rotated or reflected, or the rows permuted.
+    a or b is shifted, shift_and_scale, rotated or reflected, or the rows permuted.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced; their p
@@ -64,9 +63,9 @@ def distance_correlation(
       unbiased: static. True takes the unbiased estimates of dCov^2, by U-centred distances,
         which scatter around 0 for independent variables: the value is the root of the ratio R*
         with its sign, sign(R*) sqrt(|R*|).  It needs n >= 4.
-      algorithm: static. ``"pairs"`` sums over all pairs of rows, in blocks; ``"sort"``, for one
-        variable each, sorts them.  ``"auto"`` is ``"sort"`` for one variable each and 1024 rows
-        or more.  Both have the same value and derivatives.
+      algorithm: static. ``"pairs"`` sums over all pairs of rows, in blocks; ``"sort"`` sorts the
+        rows, for ``(n,)`` arrays only.  ``"auto"`` is ``"sort"`` for such arrays of 1024 rows or
+        more.  Both have the same value and derivatives.
 
     Returns:
       A scalar of the floating dtype of ``a`` and ``b``, in [0, 1], or in [-1, 1] if unbiased.
@@ -114,11 +113,11 @@ def distance_correlation(
 def _distance_correlation(
     a: Array, b: Array, *, unbiased: bool, algorithm: str, count: Array | None
 ) -> Array:
-    a, b = (scaled(x.reshape(-1) if x.size == x.shape[0] else x) for x in (a, b))
+    a, b = (shift_and_scale(x.reshape(-1) if x.size == x.shape[0] else x) for x in (a, b))
     if algorithm == "pairs":
         products = centred_products(distances, unbiased, a, b, count)
     else:
-        if count is not None:  # NaN would be sorted beyond the rows that are data
+        if count is not None:  # NaN would be sorted behind the padding
             a, b = (jnp.where(jnp.all(jnp.isfinite(x)), x, jnp.nan) for x in (a, b))
         products = products_by_sorting(unbiased, a, b, count)
     squared = correlation_of(products)
@@ -210,7 +209,7 @@ def _hsic(
     normalized: bool,
     count: Array | None,
 ) -> Array:
-    a, b = (_scaled(x, s, count) for x, s in zip((a, b), bandwidths, strict=True))
+    a, b = (_in_units_of_bandwidth(x, s, count) for x, s in zip((a, b), bandwidths, strict=True))
     products = centred_products(_gaussian, unbiased, a, b, count)
     value = correlation_of(products) if normalized else products[0]
     # The biased form is less than zero by rounding only.
@@ -218,30 +217,30 @@ def _hsic(
 
 
 def _gaussian(rows: Array, others: Array) -> Array:
-    """Return the Gaussian kernel minus 1: centring makes it the same, with more digits near 1."""
+    """Return the Gaussian kernel minus 1, the same once centred, with more digits near 1."""
     return jnp.expm1(-0.5 * squared_distances(rows, others))
 
 
-def _scaled(x: Array, bandwidth: Array | None, count: Array | None) -> Array:
-    """Return ``x`` in units of its bandwidth; NaN where it is infinite."""
+def _in_units_of_bandwidth(x: Array, bandwidth: Array | None, count: Array | None) -> Array:
+    """Return ``x`` over its bandwidth, None for the median heuristic; infinity becomes NaN."""
     x = jnp.where(jnp.isfinite(x), x, jnp.nan)
     if bandwidth is not None:
-        return _divided(x, jnp.where(bandwidth > 0, bandwidth, jnp.nan))
+        return _divide(x, jnp.where(bandwidth > 0, bandwidth, jnp.nan))
     reach = lax.stop_gradient(jnp.max(jnp.abs(x - x[:1])))
     framed = safe_divide(x, reach)
-    median = _median_distance(*_sample(framed, count))
+    median = _median_distance(*_sample_for_median(framed, count))
     typical = median != 0
-    return jnp.where(typical, _divided(framed, jnp.where(typical, median, 1)), x)
+    return jnp.where(typical, _divide(framed, jnp.where(typical, median, 1)), x)
 
 
-def _divided(x: Array, unit: Array) -> Array:
-    """Return ``x / unit``, with a derivative in which the square of ``unit`` cannot underflow."""
+def _divide(x: Array, unit: Array) -> Array:
+    """Return ``x / unit``; in its derivative the square of ``unit`` does not underflow."""
     constant = lax.stop_gradient(unit)
     return x / constant / (unit / constant)
 
 
-def _sample(x: Array, count: Array | None) -> tuple[Array, Array | None]:
-    """Return evenly spaced order statistics, or rows, and how many of these are data (or None)."""
+def _sample_for_median(x: Array, count: Array | None) -> tuple[Array, Array | None]:
+    """Return evenly spaced order statistics (or rows), and how many are data (None for all)."""
     if x.shape[0] <= MEDIAN_ROWS:
         return x, count
     steps = MEDIAN_ROWS - 1
@@ -266,31 +265,29 @@ def _median_distance(x: Array, count: Array | None) -> Array:
     high = jnp.where(jnp.sum(constant <= low, dtype=jnp.int32) > middle, low, beyond)
 
     def mean_at(value: Array) -> Array:
-        there = constant == value
-        total = jnp.sum(jnp.where(there, matrix, 0))
-        return total / jnp.sum(there, dtype=jnp.int32).astype(x.dtype)
+        """Return the mean over the equal entries, whose derivative they share."""
+        equal = constant == value
+        total = jnp.sum(jnp.where(equal, matrix, 0))
+        return total / jnp.sum(equal, dtype=jnp.int32).astype(x.dtype)
 
     return jnp.where(rows == 1, 0, (mean_at(low) + mean_at(high)) / 2)
 
 
 def _smallest(x: Array, count: Array | int) -> Array:
-    """Find the ``count``-th smallest of entries ``(m, n)`` that are not negative.
-
-    Bit by bit: the order of such floats is that of their bits, read as integers.
-    """
+    """Find the ``count``-th smallest of entries ``(m, n)`` >= 0, ordered as their bits are."""
     size = x.dtype.itemsize * 8
     unsigned = jnp.dtype(f"uint{size}")
     bits = lax.bitcast_convert_type(x, unsigned)
     ones = jnp.ones(x.shape[1], x.dtype)
 
-    def add(i: Array, found: Array) -> Array:
-        trial = found | (jnp.ones((), unsigned) << (size - 2 - i).astype(unsigned))
+    def add_bit(i: Array, prefix: Array) -> Array:
+        trial = prefix | (jnp.ones((), unsigned) << (size - 2 - i).astype(unsigned))
         below = jnp.where(bits < trial, ones[0], 0) @ ones  # a product is faster than a sum
         enough = jnp.sum(below.astype(jnp.int32), dtype=jnp.int32) >= count
-        return jnp.where(enough, found, trial)
+        return jnp.where(enough, prefix, trial)
 
-    found = lax.fori_loop(0, size - 1, add, jnp.zeros((), unsigned))
-    return lax.bitcast_convert_type(found, x.dtype)
+    smallest = lax.fori_loop(0, size - 1, add_bit, jnp.zeros((), unsigned))
+    return lax.bitcast_convert_type(smallest, x.dtype)
 
 
 def distances(rows: Array, others: Array) -> Array:
@@ -309,11 +306,7 @@ def squared_distances(rows: Array, others: Array) -> Array:
 
 
 def per_row(block: Callable[..., Array], rows: Sequence[Array], width: int) -> Array:
-    """Return ``block(*rows)``, one result per row, for as many rows at a time as memory allows.
-
-    ``width`` is the number of intermediate values of ``block`` per row.  The reverse-mode
-    derivative recomputes each block.
-    """
+    """Return ``block(*rows)`` by blocks of rows, of ``width`` intermediate values each."""
     count = rows[0].shape[0]
     size = max(1, BLOCK_ENTRIES // width)
     if count <= size:
@@ -337,10 +330,9 @@ def centred_products(
 
         A_ij = K_ij - mean_j K_ij - mean_i K_ij + mean_ij K_ij,  the mean over n^2 pairs
 
-    with K by ``entries``.  The unbiased form leaves out the pairs of a row with itself: A is 0
-    there, the sums over a row are divided by n - 2, that over all by (n - 1)(n - 2), that of the
-    products by n (n - 3) (Szekely & Rizzo 2014).  Mean squares that are but the rounding of a
-    constant K become 0.  Not differentiable with ``count``.
+    with K by ``entries``.  The unbiased form sets A_ii = 0 and divides sums over a row by n - 2,
+    the sum over all pairs by (n - 1)(n - 2), and the sum of products by n (n - 3) (Szekely & Rizzo
+    2014).  Mean squares that are rounding become 0.  Not differentiable with ``count``.
     """
     means = _centres(entries, unbiased, a, count), _centres(entries, unbiased, b, count)
     return _products(entries, unbiased, a, b, *means, count)
@@ -362,7 +354,7 @@ def _centred_products_jvp(
 def _centres(
     entries: Entries, unbiased: bool, x: Array, count: Array | None
 ) -> tuple[Array, Array]:
-    """Return the terms that centring subtracts from a row ``(n,)``, and adds to all ``()``."""
+    """Return the row means ``(n,)`` that centring subtracts, and the mean ``()`` that it adds."""
     index = lax.iota(jnp.int32, x.shape[0])
 
     def block(index_m: Array, part: Array) -> Array:
@@ -407,20 +399,20 @@ def _products(
     rows = row_count(count, a)
     products = sums / rows / (rows - 3 if unbiased else rows)
     products = without_rounding(products, centres_a[1], centres_b[1])
-    # A single row meets nobody else; that it holds no number must be seen all the same.
+    # A single row is in no pair, but NaN in it must give NaN.
     finite = jnp.all(jnp.isfinite(a[:1])) & jnp.all(jnp.isfinite(b[:1]))
     return jnp.where(finite, products, jnp.nan)
 
 
 def _without_self(matrix: Array, rows: Array, others: Array) -> Array:
-    """Return ``matrix`` with 0 where a row meets itself: compiled code may round the difference."""
+    """Set the entries of a row with itself to 0, which compiled code may round."""
     return jnp.where(rows[:, None] == others[None, :], 0, matrix)
 
 
 def _pairs_only(
     matrix: Array, rows: Array, others: Array, count: Array | None, *, keep_self: bool = False
 ) -> Array:
-    """Return ``matrix`` with 0 for padding and (without ``keep_self``) for equal rows."""
+    """Set entries of padding, and of a row with itself (unless ``keep_self``), to 0."""
     if not keep_self:
         matrix = _without_self(matrix, rows, others)
     return matrix if count is None else jnp.where(others[None, :] < count, matrix, 0)
@@ -433,11 +425,11 @@ def correlation_of(products: Array) -> Array:
     return ratio / jnp.maximum(lax.stop_gradient(jnp.abs(ratio)), 1)
 
 
-def scaled(x: Array) -> Array:
-    """Return ``x`` over a power of two near its range, less its first row where it is far from 0.
+def shift_and_scale(x: Array) -> Array:
+    """Shift ``x``, if it is far from 0, by its first row, and divide it by a power of two.
 
-    Both are constants to the derivative.  The differences of rows keep all their digits: numbers
-    within a factor of two of each other have exact differences.
+    Both are constants to derivatives.  Differences of rows keep all digits, as numbers within a
+    factor of two of each other have exact differences.
     """
     x = x / 2  # so that the range of any data is a finite number
     first = lax.stop_gradient(x[:1])

@@ -1,10 +1,9 @@
 """RDC: canonical correlation of random functions of the ranks.
 
-The arguments of the functions are small, so that they differ from each other by the order of 1e-7
-of their size: as much as float32 rounds.  Sinusoids of one variable are therefore not evaluated.
-Their coefficients in Chebyshev polynomials, which fall off with the degree, are known (Jacobi &
-Anger) and exact in each degree: the polynomials alone are evaluated, and elimination works on the
-coefficients.
+The arguments of the functions are small, so that independent parts of the functions are as small as
+1e-7 of their size, the rounding of float32.  Sinusoids of one variable are therefore expanded in
+Chebyshev polynomials.  Their coefficients fall off with the degree, and each is exact to rounding
+(Jacobi & Anger): only the polynomials are evaluated, and elimination works on the coefficients.
 """
 
 from __future__ import annotations
@@ -67,10 +66,10 @@ def rdc(
     ``projections`` sinusoids drawn from ``N(0, (scale / (p + 1))^2)``.
 
     The sinusoids span nearly the low powers of the ranks: with the default ridge little beyond
-    degree 3 counts.  ``regularization=None`` is the published code in R, which leaves out each
-    function whose residual given those before it is below 1e-7 of its norm.  That keeps 3 to 5 of
-    20, and sees more: for ``b = (a^2 - 1/2)^2``, n = 1,000, it is 0.99 instead of 0.52.  As the
-    number depends on the draw, so does the value: take the median over ``repeats``.
+    degree 3 counts.  ``regularization=None`` is the rule of the published code in R: it leaves out
+    each function whose residual given the earlier ones is below 1e-7 of its norm.  That keeps 3 to
+    5 of 20 functions, and higher degrees: for ``b = (a^2 - 1/2)^2``, n = 1,000, the value is 0.99
+    instead of 0.52.  It depends on the draw: take the median over ``repeats``.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` (ranks column by column), traced.
@@ -187,10 +186,10 @@ class RDCTransform:
       sample: each column of the data in increasing order, ``(n, p)``.
       weights: of the random functions, ``(p + 1, projections)``.
       mean: of the random functions in the data, ``(projections,)``.
-      coefficients: of the random functions, ``(projections,)``; 0 where their span is known as...
-      polynomials: ...coefficients ``(17,)`` of Chebyshev polynomials of ``2 u - 1``, u the share
-        of the sample below, from degree 0 on; else 0.
-      functions: which functions.
+      coefficients: of the random functions, ``(projections,)``; 0 if ``polynomials`` are used.
+      polynomials: coefficients ``(17,)`` of the Chebyshev polynomials of ``2 u - 1``, from degree 0
+        on, with u the rank of x in the sample over n; 0 if ``coefficients`` are used.
+      functions: the option `functions` of `rdc_fit`.
     """
 
     sample: Array
@@ -224,7 +223,7 @@ def _evaluate_sinusoids(x: Array, transform: RDCTransform, size: Array | None) -
     x = x.reshape(x.shape[0], -1)
 
     def share(sample: Array, column: Array) -> Array:
-        """Return the share of the first ``rows`` of the sample below; others repeat its last."""
+        """Return ranks in the first ``rows`` of the sample, over their number."""
         below = jnp.minimum(jnp.searchsorted(sample, column, side="left"), rows)
         up_to = jnp.minimum(jnp.searchsorted(sample, column, side="right"), rows)
         return (below + up_to + 1).astype(x.dtype) / jnp.asarray(2 * rows, x.dtype)
@@ -250,7 +249,7 @@ def _rdc(
     count: Array | None,
 ) -> Any:
     """Return the median over the keys, or the fit of the first."""
-    padded, number = _padded((a, b), count)
+    padded, number = _pad_like_outside_jit((a, b), count)
     shares = _shares(padded[0], number), _shares(padded[1], number)
     scale, regularization = options
 
@@ -268,11 +267,13 @@ def _rdc(
     return RDCFit(pair.correlation, f, g)
 
 
-def _padded(columns: tuple[Array, Array], count: Array | None) -> tuple[tuple[Array, Array], Array]:
-    """Pad the columns under `jax.jit` as well, and count the rows that are data.
+def _pad_like_outside_jit(
+    columns: tuple[Array, Array], count: Array | None
+) -> tuple[tuple[Array, Array], Array]:
+    """Pad the columns under `jax.jit` too, and count the rows that are data.
 
-    What rounding leaves of the smallest directions depends on the shape that LAPACK is given, and
-    so does the value in float32.  (A count that XLA knows, it would round otherwise.)
+    The rounding of the smallest directions, and so the value in float32, depends on the shape that
+    LAPACK gets, and on whether XLA knows the count.
     """
     if count is not None:
         return columns, count
@@ -305,7 +306,7 @@ def _weights(
 def _transform(
     x: Array,
     weights: Array,
-    side: _Side,
+    side: _SideFunctions,
     direction: Array,
     functions: Functions,
     count: Array | None,
@@ -324,14 +325,14 @@ def _transform(
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class _Side:
-    """Functions of one variable, made of its random ones, that canonical correlation combines.
+class _SideFunctions:
+    """Functions in the span of a variable's random functions, which canonical correlation combines.
 
     Attributes:
-      directions: ``(k, k)``, coordinates in an orthonormal basis.
-      polynomials: ``(17, k)``, their coefficients in Chebyshev polynomials of ``2 u - 1``...
-      loadings: ``(k, k)``, ...and in the random functions; one of the two is 0.
-      mean: ``(k,)``, of the random functions.
+      directions: ``(k, k)``, coordinates of the functions in an orthonormal basis.
+      polynomials: ``(17, k)``, their coefficients in Chebyshev polynomials of ``2 u - 1``, or 0.
+      loadings: ``(k, k)``, their coefficients in the random functions, or 0.
+      mean: ``(k,)``, means of the random functions.
     """
 
     directions: Array
@@ -340,7 +341,7 @@ class _Side:
     mean: Array
 
 
-_Sides = tuple[_Side, _Side]
+_Sides = tuple[_SideFunctions, _SideFunctions]
 _Arrays = tuple[Array, Array]
 """One array of either variable."""
 
@@ -352,17 +353,14 @@ def _best_pair(
     functions: Functions,
     count: Array | None,
 ) -> tuple[CanonicalPair, _Sides]:
-    """Return the top canonical pair of both variables' random functions, and its two sides.
-
-    ``shares (n, p)`` are ranks over n; ``weights (p + 1, k)`` have those of 1 last.
-    """
+    """Return the top canonical pair of both variables' random functions of ranks, and its sides."""
 
     def by_values() -> tuple[Array, _Sides]:
         features = [
             _random_functions(u, w, functions) for u, w in zip(shares, weights, strict=True)
         ]
         means = [row_mean(f, count) for f in features]
-        for _ in range(2):  # rounding of the mean would be common to both variables
+        for _ in range(2):  # the rounding of a mean would correlate both variables
             features = [fill_padding(f - row_mean(f, count)[None, :], count) for f in features]
         f, g = (jnp.where(jnp.any(u != u[:1]), f, 0) for u, f in zip(shares, features, strict=True))
         if regularization is None:
@@ -385,7 +383,7 @@ def _best_pair(
 
 
 def _random_functions(shares: Array, weights: Array, functions: Functions) -> Array:
-    """Return functions of random combinations of ranks and 1, ``(n, k)``."""
+    """Return the random functions ``(n, k)`` of ranks."""
     arguments = matmul(shares, weights[:-1]) + weights[-1][None, :]
     if not callable(functions):
         return {"sin": jnp.sin, "cos": jnp.cos}[functions](arguments)
@@ -399,17 +397,14 @@ def _random_functions(shares: Array, weights: Array, functions: Functions) -> Ar
 
 
 def _has_expansion(weights: _Arrays) -> Array:
-    """Return whether the coefficients of all sinusoids are exact to rounding."""
+    """Return whether the Chebyshev expansions of all sinusoids are exact to rounding."""
     return jnp.all(jnp.stack([jnp.max(jnp.abs(w[0])) for w in weights]) <= 2 * LARGEST_ARGUMENT)
 
 
 def _independent_sinusoids(
     shares: _Arrays, weights: _Arrays, wave: str, count: Array | None
 ) -> tuple[Array, _Sides]:
-    """Return the cross moments ``(k, k)`` of both sides' independent sinusoids, and the sides.
-
-    The ``weights (2, k)`` keep to `_has_expansion`.
-    """
+    """Return cross moments ``(k, k)`` of independent sinusoids of both variables, and the sides."""
     functions = []
     for u in shares:
         values = _chebyshev(u[:, 0])
@@ -419,17 +414,17 @@ def _independent_sinusoids(
         functions.append((centred / jnp.sqrt(row_count(count, u)), mean))
     (f, f_mean), (g, g_mean) = functions
 
-    def side(second_moments: Array, mean: Array, w: Array) -> tuple[Array, _Side]:
-        triangle, transform = _orthonormalised(second_moments)
+    def side(second_moments: Array, mean: Array, w: Array) -> tuple[Array, _SideFunctions]:
+        triangle, transform = _factorise(second_moments)
         of_random = matmul(triangle, _chebyshev_coefficients(w, wave))
-        basis, exists, _ = _independent_columns(of_random, DEPENDENT_NORM)
+        basis, in_use, _ = _independent_columns(of_random, DEPENDENT_NORM)
         polynomials = matmul(transform.T, basis)
         whole = jnp.concatenate([-matmul(mean[None, :], polynomials), polynomials])
-        nothing = jnp.zeros((w.shape[1], w.shape[1]), w.dtype)
-        return polynomials, _Side(jnp.diag(exists), whole, nothing, jnp.zeros_like(w[0]))
+        zeros = jnp.zeros((w.shape[1], w.shape[1]), w.dtype)
+        return polynomials, _SideFunctions(jnp.diag(in_use), whole, zeros, jnp.zeros_like(w[0]))
 
     moments = jnp.stack([matmul(x.T, x) for x in (f, g)])
-    # Both at once, as there is half as much to compile then.
+    # Both at once, which halves the program.
     mapped = jax.vmap(side)(moments, jnp.stack([f_mean, g_mean]), jnp.stack(weights))
     (left, first), (right, second) = (jax.tree.map(lambda x, i=i: x[i], mapped) for i in (0, 1))
     return matmul(matmul(left.T, matmul(f.T, g)), right), (first, second)
@@ -438,18 +433,16 @@ def _independent_sinusoids(
 def _independent_functions(
     features: _Arrays, means: Sequence[Array], count: Array | None
 ) -> tuple[Array, _Sides]:
-    """Return `_independent_sinusoids` of any functions, by their centred values ``(n, k)``.
-
-    In float32 a residual of rounding counts as dependent.
-    """
+    """Do what `_independent_sinusoids` does by centred values ``(n, k)`` of any functions."""
     parts = jnp.stack(_triangles(*features))
     k, dtype = parts.shape[2], parts.dtype
     tolerance = max(DEPENDENT_NORM, 1000 * float(jnp.finfo(dtype).eps))
-    bases, exists, loadings = jax.vmap(lambda part: _independent_columns(part, tolerance))(parts)
+    bases, in_use, loadings = jax.vmap(lambda part: _independent_columns(part, tolerance))(parts)
     loadings = loadings * jnp.sqrt(row_count(count, features[0]))
-    nothing = jnp.zeros((DEGREES + 1, k), dtype)
+    zeros = jnp.zeros((DEGREES + 1, k), dtype)
     first, second = (
-        _Side(jnp.diag(exists[i]), nothing, loadings[i], mean) for i, mean in enumerate(means)
+        _SideFunctions(jnp.diag(in_use[i]), zeros, loadings[i], mean)
+        for i, mean in enumerate(means)
     )
     return matmul(bases[0].T, bases[1]), (first, second)
 
@@ -457,11 +450,7 @@ def _independent_functions(
 def _principal_directions(
     features: _Arrays, means: Sequence[Array], regularization: Array, count: Array | None
 ) -> tuple[Array, _Sides]:
-    """Return cross moments of the principal directions of either variable, shrunk, and the sides.
-
-    The ridge is so far below the variances that float32 would lose it in a Gram matrix: the data
-    themselves are factorised.
-    """
+    """Return cross moments of shrunk principal directions (not by a Gram matrix), and sides."""
     sides = []
     for part, mean in zip(_triangles(*features), means, strict=True):
         left, size, right = jnp.linalg.svd(part, full_matrices=False)
@@ -469,13 +458,13 @@ def _principal_directions(
         inverse = safe_divide(1, ridged)
         directions = left * (size * inverse)[None, :]
         loadings = right.T * inverse[None, :] * row_count(count, features[0]) ** 0.5
-        nothing = jnp.zeros((DEGREES + 1, size.shape[0]), size.dtype)
-        sides.append(_Side(directions, nothing, loadings, mean))
+        zeros = jnp.zeros((DEGREES + 1, size.shape[0]), size.dtype)
+        sides.append(_SideFunctions(directions, zeros, loadings, mean))
     return matmul(sides[0].directions.T, sides[1].directions), (sides[0], sides[1])
 
 
 def _triangles(f: Array, g: Array) -> _Arrays:
-    """Return ``f`` and ``g (n, k)`` in a basis that they share."""
+    """Return coordinates of ``f`` and ``g (n, k)`` in a common orthonormal basis."""
     triangle = jnp.linalg.qr(jnp.concatenate([f, g], axis=1), mode="r")
     first, second = jnp.split(triangle, 2, axis=1)
     return first, second
@@ -508,11 +497,11 @@ def _chebyshev_coefficients(weights: Array, wave: str) -> Array:
     return 2 * powers * series * quarters[np.array([(j + shift) % 4 for j in degrees])]
 
 
-def _orthonormalised(s: Array) -> tuple[Array, Array]:
+def _factorise(s: Array) -> tuple[Array, Array]:
     """Return ``R``, upper triangular, and ``W``, lower, with ``R = W S`` and ``W S W^T = 1``.
 
-    Of functions with second moments ``S (d, d)``, W makes orthonormal ones, and R holds the
-    coordinates of the former in these.  Rows of functions that depend on those before are 0.
+    W orthonormalises functions with second moments ``S (d, d)``; R holds their coordinates.  Rows
+    of functions that depend on earlier ones are 0.
     """
     size = s.shape[0]
     index = lax.iota(jnp.int32, size)[:, None]
@@ -523,8 +512,8 @@ def _orthonormalised(s: Array) -> tuple[Array, Array]:
         usable = pivot > least
         safe = jnp.where(usable, pivot, 1)
         below = rows - jnp.where(usable, column / safe, 0) * row
-        own = jnp.where(usable, row / jnp.sqrt(safe), 0)
-        return jnp.where(index > j, below, jnp.where(index == j, own, rows))
+        new_row = jnp.where(usable, row / jnp.sqrt(safe), 0)
+        return jnp.where(index > j, below, jnp.where(index == j, new_row, rows))
 
     rows = lax.fori_loop(0, size, step, jnp.concatenate([s, jnp.eye(size, dtype=s.dtype)], axis=1))
     return jnp.triu(rows[:, :size]), rows[:, size:]
@@ -533,12 +522,12 @@ def _orthonormalised(s: Array) -> tuple[Array, Array]:
 def _independent_columns(g: Array, tolerance: float) -> tuple[Array, Array, Array]:
     """Return orthonormal columns ``(m, k)`` that span those of ``g``, by Householder reflections.
 
-    One after the other; a column whose residual is less than ``tolerance`` of its norm is passed
-    over, as by LINPACK's modified ``dqrdc2``.  Rows of ``g`` that fall off keep their digits.
+    A column whose residual is less than ``tolerance`` of its norm is skipped, as by R's ``dqrdc2``.
+    Small rows of ``g`` keep their digits.
 
     Returns:
-      The columns, 0 from the rank on; 1 where they are not 0, ``(k,)``; and loadings ``(k, k)``,
-      with which the columns are ``g @ loadings``.
+      The columns, 0 from the rank on; 1 for columns before the rank, ``(k,)``; and ``loadings (k,
+      k)``: the columns are ``g @ loadings``.
     """
     m, k = g.shape
     scale = jnp.max(jnp.abs(g), axis=0)
@@ -550,26 +539,26 @@ def _independent_columns(g: Array, tolerance: float) -> tuple[Array, Array, Arra
     def step(j: Array, state: Any) -> Any:
         g, q, loadings, rank = state
         column = g[:, j]
-        rest = jnp.where(index >= rank, column, 0)
-        norm = jnp.sqrt(jnp.sum(rest**2))
+        residual = jnp.where(index >= rank, column, 0)
+        norm = jnp.sqrt(jnp.sum(residual**2))
         usable = (norm > tolerance * norms[j]) & (rank < m)
-        pivot = jnp.sum(jnp.where(index == rank, rest, 0))
+        pivot = jnp.sum(jnp.where(index == rank, residual, 0))
         diagonal = jnp.where(pivot < 0, norm, -norm)
-        v = jnp.where(usable, rest - jnp.where(index == rank, diagonal, 0), 0)
+        v = jnp.where(usable, residual - jnp.where(index == rank, diagonal, 0), 0)
         v = safe_divide(v, jnp.sqrt(jnp.sum(v**2)))
         before = jnp.pad(jnp.where(index < rank, column, 0), (0, width - m))
-        own = (places == j).astype(g.dtype) - matmul(loadings, before)
-        own = jnp.where(usable, safe_divide(own, diagonal), 0)
+        new_row = (places == j).astype(g.dtype) - matmul(loadings, before)
+        new_row = jnp.where(usable, safe_divide(new_row, diagonal), 0)
         here = (lax.iota(jnp.int32, width) == rank).astype(g.dtype)
         return (
             g - 2 * v[:, None] * matmul(v, g)[None, :],
             q - 2 * matmul(q, v)[:, None] * v[None, :],
-            loadings + own[:, None] * here[None, :],
+            loadings + new_row[:, None] * here[None, :],
             rank + usable.astype(rank.dtype),
         )
 
     start = (g, jnp.eye(m, dtype=g.dtype), jnp.zeros((k, width), g.dtype), jnp.int32(0))
     _, q, loadings, rank = lax.fori_loop(0, k, step, start)
-    exists = (places < rank).astype(g.dtype)
-    basis = jnp.pad(q, [(0, 0), (0, max(k - m, 0))])[:, :k] * exists[None, :]
-    return basis, exists, safe_divide(loadings[:, :k], scale[:, None])
+    in_use = (places < rank).astype(g.dtype)
+    basis = jnp.pad(q, [(0, 0), (0, max(k - m, 0))])[:, :k] * in_use[None, :]
+    return basis, in_use, safe_divide(loadings[:, :k], scale[:, None])

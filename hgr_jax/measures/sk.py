@@ -1,4 +1,4 @@
-"""HGR-SK: one kernel against a plain variable, whichever way round is better."""
+"""HGR-SK: the kernel of one variable against the other variable, in the better direction."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def sk(
     a, b = as_pair(a, b)
     weights = as_weights(weights, a.shape[0], a.dtype)
     c, kernel = check_given(given, given_degree, a)
-    return _sk(a, b, weights, c, d=_checked_kernel(a, b, d), given_degree=kernel)
+    return _sk(a, b, weights, c, d=_check_kernel(a, b, d), given_degree=kernel)
 
 
 def sk_fit(
@@ -93,10 +93,10 @@ def sk_fit(
       -0.517 - 1.52 b + 1.52 b^2
     """
     a, b = as_pair(a, b)
-    return _sk_fit(a, b, as_weights(weights, a.shape[0], a.dtype), d=_checked_kernel(a, b, d))
+    return _sk_fit(a, b, as_weights(weights, a.shape[0], a.dtype), d=_check_kernel(a, b, d))
 
 
-def _checked_kernel(a: Array, b: Array, d: Any) -> KernelLike:
+def _check_kernel(a: Array, b: Array, d: Any) -> KernelLike:
     d = check_kernel("d", d)
     if callable(d) and (a.ndim, b.ndim) != (1, 1):
         raise ValueError(
@@ -144,14 +144,14 @@ def _sk_fit(
             fits.append(
                 dataclasses.replace(fit, f=_with_identity(fit.f, d), g=_with_identity(fit.g, d))
             )
-        return _better(*fits)
+        return _better_direction(*fits)
     pair = prepare((d, d), SINGLE_KERNEL, a, b, weights, count)
     solution = solve(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
     fit = as_fit(solution, pair, unique=True)
     return SKFit(**vars(fit), direction=solution.direction)
 
 
-def _better(first: KBFit, second: KBFit) -> SKFit:
+def _better_direction(first: KBFit, second: KBFit) -> SKFit:
     wins = ~(second.correlation > first.correlation)
     best = jax.tree.map(lambda x, y: jnp.where(wins, x, y), first, second)
     return SKFit(**vars(best), direction=jnp.where(wins, 0, 1))
@@ -168,10 +168,7 @@ class _WithIdentity:
 
 
 def _with_identity(transform: CopulaTransform, kernel: Callable[[Array], Array]) -> CopulaTransform:
-    """Return a transformation, on features or linear, as one on features and the variable.
-
-    So both directions have the same structure, and the better one can be chosen when traced.
-    """
+    """Express a transformation by the features and the variable, as both directions must be."""
     basis, coefficients = transform.side.basis, transform.side.coefficients
     offset, weights = coefficients[0], coefficients[1:]
     if isinstance(basis, FeatureBasis):

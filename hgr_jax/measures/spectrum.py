@@ -136,8 +136,8 @@ def spectrum_fit(
       a, b, h, k, weights, given, given_degree: as in `spectrum`.
 
     Returns:
-      A `SpectrumFit`, differentiable; its transformations wherever the correlations are distinct
-      and above 0.  With ``given`` they take c too: ``f(a, given=c)``, ``predict(a, given=c)``.
+      A `SpectrumFit`, differentiable: its transformations where the correlations are distinct and
+      above 0.  With ``given`` they take c too: ``f(a, given=c)``, ``predict(a, given=c)``.
 
     Raises:
       TypeError, ValueError: as `spectrum` does; ``status`` says what is wrong with values.
@@ -161,13 +161,13 @@ def _estimate_modes(
     conditioning: tuple[Any, Any],
     weights: ArrayLike | None,
 ) -> Any:
-    """Check the arguments, and return a function of the prepared pair."""
+    """Check and prepare the arguments, and apply a function to the prepared pair."""
     columns, static = check_two_kernels(data, kernels, weights, conditioning)
-    return _of_modes(*columns, kernels=static, of_pair=of_pair)
+    return _apply_to_pair(*columns, kernels=static, of_pair=of_pair)
 
 
 @over_rows(columns=4, static=("kernels", "of_pair"), weights=2)
-def _of_modes(
+def _apply_to_pair(
     a: Array,
     b: Array,
     weights: Array | None,

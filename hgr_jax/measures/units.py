@@ -17,7 +17,7 @@ from hgr_jax.measures.kb import kb
 def gedi(
     a: ArrayLike, b: ArrayLike, *, measure: Callable[..., Array] = kb, **options: Any
 ) -> Array:
-    """Return the Generalized Disparate Impact, how much of b's spread goes with a unit of a.
+    """Return the Generalized Disparate Impact: HGR times sd(b) over sd(a).
 
         GeDI(a, b) = HGR(a, b) sd(b) / sd(a)
 

@@ -1,4 +1,4 @@
-"""What the page of a scan shows, written as one HTML file that needs no network."""
+"""Write the page of a scan as one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True)
 class HtmlPage:
-    """The contents of the page.  All texts are shown as they are, never read as markup.
+    """The contents of the page.  Texts are never read as markup.
 
     Attributes:
       summary: names and values of the facts below the title.
@@ -140,34 +140,14 @@ class HtmlPage:
 
 
 def write_html(report: HtmlPage, path: str | Path) -> None:
-    """Write a page to one HTML file that loads nothing else, by `atomic_write`.
-
-    Example:
-      >>> import pathlib, tempfile
-      >>> from hgr_jax.cli.html.page import HtmlPage, write_html
-      >>> table = {"columns": ("column a", "column b", "KB"), "rows": [("age", "income", 0.81)]}
-      >>> values = [[1.0, 0.81], [0.81, 1.0]]
-      >>> report = HtmlPage("A scan", {"rows": "200"}, ("age", "income"), values, values, **table)
-      >>> with tempfile.TemporaryDirectory() as folder:
-      ...     path = pathlib.Path(folder) / "scans" / "report.html"
-      ...     write_html(report, path)
-      ...     path.read_text(encoding="utf-8")[:15]
-      '<!DOCTYPE html>'
-    """
+    """Write a page to one HTML file that loads no other file."""
     page = render(report)
     with atomic_write(path) as partial:
         partial.write_text(page, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def render(report: HtmlPage) -> str:
-    """Return the HTML of a page.
-
-    Example:
-      >>> from hgr_jax.cli.html.page import HtmlPage, render
-      >>> page = render(HtmlPage("<b>", {}, (), [], [], ("column a", "column b"), []))
-      >>> "<title>&lt;b&gt;</title>" in page
-      True
-    """
+    """Return the HTML of a page."""
     text = json.dumps(_page(report), allow_nan=False, separators=(",", ":"))
     for character in "<>&":  # json.dumps escapes U+2028 and U+2029: it writes ASCII only
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -287,7 +267,7 @@ def _side(
 
 
 def _samples(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Return the values of all columns, or why they are left out."""
+    """Return the samples of all columns, or the reason why they are left out."""
     sides = []
     for sample in samples:
         codes = {level: i for i, level in enumerate(sample.levels)}

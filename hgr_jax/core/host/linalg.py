@@ -13,18 +13,20 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats
 
 ROUNDING_PIVOT = 1e-13
-"""Pivot of a correlation matrix below which it is rounding."""
+"""Largest pivot of a correlation matrix that counts as rounding."""
 
 DEPENDENT_SHARE = 1e-12
-"""Share of a function's mean square below which its residual is rounding."""
+"""Largest share of a function's mean square in a residual that counts as rounding."""
 
 FUNCTIONS_AT_ONCE = 64
 """Number of functions that are made orthonormal together."""
 
 MAX_SIDE_BY_ROOTS = 12
-"""Largest smaller side of blocks whose top value is the root of a polynomial; others by LAPACK."""
+"""Largest smaller side of blocks whose top value is found as a root of a polynomial, not by LAPACK.
+"""
 
 MAX_STEPS = 80
+"""Largest number of steps of Laguerre's iteration."""
 
 
 def product(left: Floats, right: Floats) -> Floats:
@@ -36,15 +38,12 @@ def product(left: Floats, right: Floats) -> Floats:
 
 
 def memberships(codes: NDArray[Any], count: int) -> NDArray[np.bool_]:
-    """Return which rows hold each level, ``(count, n)``; rows of code -1 hold none."""
+    """Return which rows have each level, ``(count, n)``; rows of code -1 have no level."""
     return np.asarray(codes[None, :] == np.arange(count)[:, None])
 
 
 def inverse_choleskies(s: Floats, least: Floats | float = ROUNDING_PIVOT) -> tuple[Floats, Floats]:
-    """Return the inverse Cholesky factors of ``s (d, d, ...)``, and their pivots ``(d, ...)``.
-
-    A pivot of at most ``least`` is 0, and so is its row: the function depends on those before it.
-    """
+    """Return inverse Cholesky factors of ``s (d, d, ...)``, and pivots, 0 up to ``least``."""
     size = len(s)
     identity = np.eye(size).reshape(size, size, *[1] * (s.ndim - 2))
     rows = np.concatenate([s, np.broadcast_to(identity, s.shape)], axis=1)
@@ -52,43 +51,39 @@ def inverse_choleskies(s: Floats, least: Floats | float = ROUNDING_PIVOT) -> tup
     floor = np.broadcast_to(np.maximum(least, ROUNDING_PIVOT), pivots.shape)
     for j in range(size):
         pivot = rows[j, j].copy()
-        lives = pivot > floor[j]
-        pivots[j] = np.where(lives, pivot, 0)
-        pivot = np.where(lives, pivot, 1)
+        alive = pivot > floor[j]
+        pivots[j] = np.where(alive, pivot, 0)
+        pivot = np.where(alive, pivot, 1)
         changed = slice(j, size + j + 1)  # later columns are still those of the identity
         rows[j + 1 :, changed] -= (rows[j + 1 :, j] / pivot)[:, None] * rows[j, changed]
-        rows[j] *= lives / np.sqrt(pivot)
+        rows[j] *= alive / np.sqrt(pivot)
     return rows[:, size:], pivots
 
 
 def orthonormalising_maps(
     moments: Floats, norms: Floats, least: float
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return maps that make features orthonormal in order, from their moments ``(d, d, ...)``.
+    """Return lower triangular maps that make features orthonormal, and which are independent.
 
-    The maps are lower triangular; with them, which features are independent.  The residual of a
-    feature is rounding, and its row 0, below the share ``least`` of its ``norms (d, ...)``, a
-    square.
+    From their moments ``(d, d, ...)``.  A feature is dependent, and its row 0, if the square of its
+    residual is at most the share ``least`` of its squared ``norms (d, ...)``.
     """
-    each = np.arange(len(moments))
-    clear = moments[each, each] > least * norms
-    inverse, pivots = _inverse_of_clear(moments, clear, least * norms)
-    alive = clear & (pivots > 0)
+    diagonal = np.arange(len(moments))
+    varies = moments[diagonal, diagonal] > least * norms
+    inverse, pivots = _inverse_choleskies_where(moments, varies, least * norms)
+    alive = varies & (pivots > 0)
     return np.where(alive[:, None] & alive[None, :], inverse, 0), alive
 
 
-def _inverse_of_clear(
-    covariance: Floats, clear: NDArray[np.bool_], least: Floats | float = 0.0
+def _inverse_choleskies_where(
+    covariance: Floats, varies: NDArray[np.bool_], least: Floats | float = 0.0
 ) -> tuple[Floats, Floats]:
-    """Return `inverse_choleskies` of features that are ``clear (d, ...)``, and their pivots.
-
-    The pivots are those of the correlations, while ``least`` is a variance.
-    """
-    each = np.arange(len(covariance))
-    variance = np.where(clear, covariance[each, each], 1)
+    """Return `inverse_choleskies` of features that vary, and pivots of their correlations."""
+    size, diagonal = len(covariance), np.arange(len(covariance))
+    variance = np.where(varies, covariance[diagonal, diagonal], 1)
     scale = np.sqrt(variance)
-    identity = np.eye(len(each)).reshape(len(each), len(each), *[1] * (clear.ndim - 1))
-    both = clear[:, None] & clear[None, :]
+    identity = np.eye(size).reshape(size, size, *[1] * (varies.ndim - 1))
+    both = varies[:, None] & varies[None, :]
     correlation = np.where(both, covariance / scale[:, None] / scale[None, :], identity)
     inverse, pivots = inverse_choleskies(correlation, least / variance)
     return inverse / scale[None, :], pivots
@@ -100,14 +95,10 @@ def orthonormalise(
     conditioning: Floats | None = None,
     least: float = DEPENDENT_SHARE,
 ) -> tuple[Floats, Floats]:
-    """Return the residuals of ``functions (d, n)`` given others, made orthonormal in order.
+    """Return orthonormalised residuals of ``functions (d, n)``, and their maps from residuals.
 
-    Also the maps ``(d, d)`` that make them of the residuals.
-
-    Args:
-      shares: ``(n,)``, weights of the rows, of sum 1.
-      conditioning: ``(r, n)``, orthonormal; None for the constant.
-      least: share of a function's mean square below which its residual is rounding, and set to 0.
+    Residuals are given orthonormal ``conditioning (r, n)``, None for the constant; ``shares (n,)``
+    are weights of sum 1; ``least`` as `DEPENDENT_SHARE`, at which a residual is set to 0.
     """
     z = np.ones((1, len(shares))) if conditioning is None else conditioning
     residual = functions - ((functions * shares) @ z.T) @ z
@@ -121,13 +112,13 @@ def orthonormalise(
 
 
 def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
-    """Return residuals of ``f (d, n)`` given orthonormal ``basis (r, n)``, made orthonormal."""
+    """Return orthonormalised residuals of ``f (d, n)`` given orthonormal ``basis (r, n)``."""
     rows = f.shape[1]
     w = np.ones(rows) if weights is None else weights
     shares = w / w.sum()
     span = np.concatenate([np.ones((1, rows)), basis])
     for start in range(0, len(f), FUNCTIONS_AT_ONCE):
-        if len(span) >= rows:  # all functions of the rows
+        if len(span) >= rows:  # they span all functions of the rows
             break
         added, _ = orthonormalise(f[start : start + FUNCTIONS_AT_ONCE], shares, span)
         span = np.concatenate([span, added[added.any(axis=1)]])
@@ -137,27 +128,23 @@ def residuals(f: Floats, basis: Floats, weights: Floats | None) -> Floats:
 def whitenings(
     moments: Floats, in_span: NDArray[np.bool_] | bool = True
 ) -> tuple[Floats, Floats, Floats]:
-    """Return means and maps that make features orthonormal, from their second moments.
+    """Return means ``(d, ...)`` of features, and maps ``(d, d, ...)`` that make them orthonormal.
 
-    Args:
-      moments: ``(d + 1, d + 1, ...)``, sums over the rows of products of ``[1, p_1 .. p_d]``.
-      in_span: broadcasts to ``(d, ...)``, directions that the data supports.
-
-    Returns:
-      Means ``(d, ...)``; inverse Cholesky factors ``(d, d, ...)`` of the covariances, 0 in dead
-      directions; and the smallest pivot ``(...)`` of the correlation matrices times the share of
-      the variance in the mean square: small where the rows do not support a direction.
+    From ``moments (d + 1, d + 1, ...)``, sums over rows of products of ``[1, p_1 .. p_d]``.  Maps
+    are 0 in directions outside ``in_span``, which broadcasts to ``(d, ...)``.  Third comes the
+    smallest pivot ``(...)`` of the correlation matrix times the share of the variance in the mean
+    square: small where the rows do not support a direction.
     """
     total = moments[0, 0]
     sound = (total > 0) & np.isfinite(moments).all(axis=(0, 1))
     moments = np.where(sound, moments, 0) / np.where(sound, total, 1)
     mean = moments[0, 1:]
     covariance = moments[1:, 1:] - mean[:, None] * mean[None, :]
-    each = np.arange(len(mean))
-    variance, square = covariance[each, each], moments[1 + each, 1 + each]
+    diagonal = np.arange(len(mean))
+    variance, square = covariance[diagonal, diagonal], moments[1 + diagonal, 1 + diagonal]
     in_span = np.broadcast_to(in_span, variance.shape)
     used = in_span & (variance > ROUNDING_PIVOT * square)
-    inverse, pivots = _inverse_of_clear(covariance, used)
+    inverse, pivots = _inverse_choleskies_where(covariance, used)
     pivots *= np.where(used, variance / np.where(square > 0, square, 1), 1)
     pivots = np.where(in_span & ~used, 0, pivots)
     inverse = np.where(used[:, None] & used[None, :], inverse, 0)
@@ -167,11 +154,7 @@ def whitenings(
 def whitened_blocks(
     cross: Floats, left: tuple[Floats, Floats], right: tuple[Floats, Floats]
 ) -> Floats:
-    """Return ``W_a (cross - mean_a mean_b^T) W_b^T`` for every pair, ``(r, s, N)``.
-
-    ``left`` and ``right`` are means ``(r, N)`` and maps ``(r, r, N)``, or ``(r, N)`` for diagonal
-    ones, of each side over the pair's rows.
-    """
+    """Return ``W_a (cross - mean_a mean_b^T) W_b^T``, given means and maps (or diagonals)."""
     (mean_a, map_a), (mean_b, map_b) = left, right
     m: Floats = cross - mean_a[:, None] * mean_b[None, :]
     m = product(map_a, m) if map_a.ndim == 3 else map_a[:, None] * m
@@ -181,10 +164,10 @@ def whitened_blocks(
 def top_correlations(
     m: Floats, degrees: NDArray[np.intp], linear: NDArray[np.intp], *, single: bool
 ) -> Floats:
-    """Return HGR of every whitened block ``(r, s, N)``, of kernels of its own degrees, ``(N,)``.
+    """Return HGR-KB, or HGR-SK if ``single``, of every whitened block ``(r, s, N)``.
 
     ``degrees (N, 2)`` and ``linear (N, 2)`` count the leading features of each side that span its
-    kernel and its linear functions; ``single`` asks for HGR-SK.
+    kernel and its linear functions.
     """
 
     def top(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
@@ -205,7 +188,7 @@ def top_correlation_vectors(
     def top(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Floats, Floats, Floats]:
         part = _leading_blocks(m, rows, columns)
         value, u, v = top_singular_triples(part)
-        return value, _as_long_as(u, len(m)), _as_long_as(v, m.shape[1])
+        return value, _pad_vectors(u, len(m)), _pad_vectors(v, m.shape[1])
 
     if not single:
         return top(degrees[:, 0], degrees[:, 1])[1:]
@@ -214,7 +197,7 @@ def top_correlation_vectors(
     return np.where(larger, first[1], second[1]), np.where(larger, first[2], second[2])
 
 
-def _as_long_as(vectors: Floats, size: int) -> Floats:
+def _pad_vectors(vectors: Floats, size: int) -> Floats:
     return np.pad(vectors, ((0, size - len(vectors)), (0, 0)))
 
 
@@ -228,10 +211,7 @@ def _leading_blocks(m: Floats, rows: NDArray[np.intp], columns: NDArray[np.intp]
 
 
 def top_singular_triples(m: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the largest singular value ``(N,)`` of blocks ``(r, s, N)``, and its unit vectors.
-
-    The vectors are ``(r, N)`` and ``(s, N)``; what is not finite counts as 0.
-    """
+    """Return top singular values ``(N,)`` and vectors of blocks ``(r, s, N)``; NaN counts as 0."""
     if not m.size:
         return np.zeros(m.shape[2]), np.zeros(m.shape[::2]), np.zeros(m.shape[1:])
     u, values, v = np.linalg.svd(np.moveaxis(np.nan_to_num(m), -1, 0), full_matrices=False)
@@ -251,7 +231,7 @@ def top_singular_values(m: Floats) -> Floats:
         values = np.linalg.svd(blocks, compute_uv=False)[:, 0].astype(np.float64)
         return np.where(finite, values, np.nan)
     tops = np.empty(count)
-    # So many that the arrays of a part fit in a core's cache.
+    # The arrays of a part fit in a core's cache.
     at_once = max(64, 2**16 // size**2)
     for start in range(0, count, at_once):
         part = m[..., start : start + at_once].astype(np.float64, copy=False)
@@ -266,9 +246,9 @@ def top_singular_values(m: Floats) -> Floats:
 def top_eigenvalues(s: Floats) -> Floats:
     """Return the largest eigenvalue of symmetric, positive semidefinite ``s (d, d, N)``, ``(N,)``.
 
-    Householder's reflections make a matrix tridiagonal, of which Laguerre's iteration from above
-    finds the largest root of the characteristic polynomial: it never passes it, and converges
-    cubically to a simple one.  ``s`` is overwritten.
+    Householder's reflections make the matrix tridiagonal; Laguerre's iteration from above finds the
+    largest root of its characteristic polynomial, never passes it, and converges cubically to a
+    simple root.  ``s`` is overwritten.
 
     Source: Parlett, "The Symmetric Eigenvalue Problem" (1980), sections 7.4 and 7.5; Wilkinson,
     "The Algebraic Eigenvalue Problem" (1965), 7.34, on Laguerre's method.
@@ -294,7 +274,7 @@ def top_eigenvalues(s: Floats) -> Floats:
 
 
 def _tridiagonal(s: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the diagonal ``(d, N)`` and the squares beside it ``(d - 1, N)``, by reflections."""
+    """Return the diagonal ``(d, N)`` and squared off-diagonal ``(d - 1, N)`` of a reflected s."""
     size, _, count = s.shape
     squares = np.empty((size - 1, count))
     for k in range(size - 2):
@@ -314,7 +294,7 @@ def _tridiagonal(s: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _descend(value: Floats, diagonal: NDArray[Any], squares: Floats) -> None:
-    """Iterate as Laguerre did, in place, from upper bounds ``(N,)`` of the largest roots."""
+    """Lower upper bounds ``(N,)`` of the largest roots to these, in place, by Laguerre's method."""
     size = len(diagonal)
     tolerance = 2 * size * np.finfo(np.float64).eps
     active = np.arange(len(value))
@@ -340,8 +320,8 @@ def _descend(value: Floats, diagonal: NDArray[Any], squares: Floats) -> None:
         root = np.sqrt(np.maximum((size - 1) * (size * bend - slope * slope), 0))
         step = np.where(above, size / (slope + root), 0)
         value[active] = x - step
-        going = np.flatnonzero(step > tolerance * x)
-        if not len(going):
+        moving = np.flatnonzero(step > tolerance * x)
+        if not len(moving):
             return
-        if len(going) < len(active):
-            active, diagonal, squares = active[going], diagonal[:, going], squares[:, going]
+        if len(moving) < len(active):
+            active, diagonal, squares = active[moving], diagonal[:, moving], squares[:, moving]

@@ -3,9 +3,9 @@
 The recurrence of `hgr_jax.core.orthonormal`, fitted by the Stieltjes procedure to rows that are
 all in memory.  Columns come first, rows last, so that NumPy's loops are along the rows.
 
-A basis is only a choice of coordinates: polynomials that are orthonormal on all rows span the same
-functions on some of them, or with other weights.  There they are whitened again, which keeps them
-nested: the first d whitened functions span the polynomials of degree d.
+Polynomials that are orthonormal on all rows span the same functions on a subset of the rows, or
+with other weights.  There they are whitened, which keeps them nested: the first d whitened
+functions span the polynomials of degree d.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from hgr_jax.core.host.linalg import (
 from hgr_jax.core.kernels import Indicators, KernelLike, encode
 
 PASSES = 2
-"""Number of reorthogonalisations of a polynomial, after which the rounding of the first is gone."""
+"""Number of reorthogonalisations of a polynomial, enough to remove the rounding of the first."""
 
 ROWS_AT_ONCE = 2**14
 """Number of rows whose products are in memory at a time."""
 
-SLIGHT = 1e-6
-"""Largest correction, over the norm before it, after which no second one is needed."""
+MAX_FINAL_CORRECTION = 1e-6
+"""Largest correction, as a share of the norm, after which the next one is left out."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Polynomials:
 
         p_{j+1} = step_j (((x - diagonal_j) p_j - coupling_j p_{j-1}) - sum_i correction_ji p_i).
 
-    ``center`` and ``scale`` are ``(c,)``; ``diagonal``, ``coupling``, ``step`` and ``in_span``,
-    directions that the data support, ``(d, c)``; ``correction`` is ``(d, d, c)``, of few columns
-    other than 0.
+    ``center`` and ``scale`` are ``(c,)``; ``diagonal``, ``coupling``, ``step`` and ``in_span``
+    (whether the data support a direction) ``(d, c)``; ``correction`` is ``(d, d, c)``, 0 for most
+    columns.
     """
 
     center: Floats
@@ -71,19 +71,19 @@ class Polynomials:
         return len(self.step)
 
     @functools.cached_property
-    def careful(self) -> NDArray[np.intp]:
-        """Columns whose recurrence is corrected; they are evaluated in double precision."""
+    def corrected_columns(self) -> NDArray[np.intp]:
+        """Columns whose recurrence is corrected; their polynomials take double precision."""
         return np.flatnonzero(self.correction.any(axis=(0, 1)))
 
     def take(self, columns: NDArray[np.intp]) -> Polynomials:
-        """Return the polynomials of some columns."""
+        """Return the polynomials of the given columns."""
         if np.array_equal(columns, np.arange(len(self.center))):
             return self
         leaves = (getattr(self, f.name)[..., columns] for f in dataclasses.fields(self))
         return Polynomials(*leaves)
 
     def replaced(self, columns: NDArray[np.intp], better: Polynomials) -> Polynomials:
-        """Return the polynomials with those of some columns replaced."""
+        """Replace the polynomials of the given columns."""
         leaves = []
         for field in dataclasses.fields(self):
             leaf = getattr(self, field.name).copy()
@@ -92,18 +92,18 @@ class Polynomials:
         return Polynomials(*leaves)
 
     def pruned(self) -> Polynomials:
-        """Return the polynomials with dead directions exactly 0."""
+        """Make dead directions exactly 0."""
         return dataclasses.replace(self, step=np.where(self.in_span, self.step, 0))
 
     def __call__(self, x: Floats) -> Floats:
         """Return ``(d + 1, c, n)`` at the points ``x (c, n)``, in their dtype; 0 for NaN."""
         p = np.empty((self.degree + 1, *x.shape), x.dtype)
         self._evaluate(x, p)
-        if len(self.careful):
-            points = x[self.careful].astype(np.float64)
+        if len(self.corrected_columns):
+            points = x[self.corrected_columns].astype(np.float64)
             exact = np.empty((self.degree + 1, *points.shape))
-            self.take(self.careful)._evaluate(points, exact, corrected=True)
-            p[:, self.careful] = exact
+            self.take(self.corrected_columns)._evaluate(points, exact, corrected=True)
+            p[:, self.corrected_columns] = exact
         return p
 
     def _evaluate(self, x: Floats, p: Floats, *, corrected: bool = False) -> None:
@@ -145,8 +145,7 @@ def stieltjes(
     Args:
       points: finite, also where the weight is 0.
       weights: ``(c, n)`` or ``(1, n)``, of sum 1 (or 0).
-      tolerance: relative norm below which a direction is rounding: it and all later ones are
-        dead, and not normalised.
+      tolerance: relative norm below which a direction is rounding: from it on, directions are dead.
       passes: largest number of reorthogonalisations of a polynomial.
       center: ``(c,)``; None for the mean.
     """
@@ -164,7 +163,7 @@ def stieltjes(
     diagonal, coupling, step = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     correction = np.zeros((degree, degree, columns))
     in_span = np.zeros(shape, bool)
-    lives, norm = np.ones(columns, bool), np.zeros(columns)
+    alive, norm = np.ones(columns, bool), np.zeros(columns)
     for j in range(degree):
         weighted = weights * p[j]
         v = t * p[j]
@@ -172,20 +171,20 @@ def stieltjes(
         diagonal[j] = np.einsum("cn,cn->c", weighted, v)
         v -= diagonal[j][:, None] * p[j]
         if j:
-            coupling[j] = np.where(lives, norm, 0)
+            coupling[j] = np.where(alive, norm, 0)
             v -= coupling[j][:, None] * p[j - 1]
         before = p[: j + 1].swapaxes(0, 1)
         for _ in range(passes):
             projection = np.matmul(before, (weights * v)[..., None])[..., 0]
             correction[j, : j + 1] += projection.T
             v -= np.matmul(projection[:, None], before)[:, 0]
-            if (np.abs(projection).max(axis=1) <= SLIGHT * np.sqrt(product)).all():
+            if (np.abs(projection).max(axis=1) <= MAX_FINAL_CORRECTION * np.sqrt(product)).all():
                 break
         square = np.einsum("cn,cn,cn->c", weights, v, v, optimize=False)
-        lives = lives & (square > tolerance**2 * product)
+        alive = alive & (square > tolerance**2 * product)
         norm = np.sqrt(square)
-        in_span[j] = lives
-        step[j] = np.where(lives, 1 / np.where(lives, norm, 1), 1)
+        in_span[j] = alive
+        step[j] = np.where(alive, 1 / np.where(alive, norm, 1), 1)
         p[j + 1] = v * step[j][:, None]
     fitted = Polynomials(center, scale, diagonal, coupling, step, correction, in_span)
     return fitted, p
@@ -204,10 +203,7 @@ def polynomials_at(x: Floats, weights: Floats, degree: int) -> Floats:
 
 
 def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -> Floats:
-    """Return an indicator of each level that occurs, ``(levels, n)``; with 1 they are orthonormal.
-
-    If all codes are levels, their sum times the roots of the shares is 0: one direction is dead.
-    """
+    """Return indicators ``(levels, n)`` of the levels that occur, centred and over root shares."""
     members = memberships(codes, count)
     share = members @ weights
     occurs = share > 0
@@ -216,10 +212,7 @@ def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -
 
 @dataclasses.dataclass(frozen=True)
 class PolynomialPair:
-    """Orthonormal functions ``[1, f_1 .. , g_1 .. ] (m, n)`` of both variables.
-
-    ``directions`` are the numbers of f and of g; ``shares (n,)`` the weights, of sum 1.
-    """
+    """Orthonormal functions ``(m, n)``: 1, then so many ``directions`` of both variables."""
 
     functions: Floats
     directions: tuple[int, int]
@@ -243,7 +236,7 @@ class PolynomialPair:
         return np.minimum(top_singular_values(self.whitened(self.grams(weights))[0]), 1)
 
     def whitened(self, grams: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the whitened cross moments ``(h, k, N)`` of `grams`, and the two maps."""
+        """Return whitened cross moments ``(h, k, N)`` of `grams`, and the whitening maps."""
         h = self.directions[0]
         first, second = np.arange(h + 1), np.r_[0, h + 1 : len(grams)]
         total = np.where(grams[0, 0] > 0, grams[0, 0], 1)
@@ -252,7 +245,7 @@ class PolynomialPair:
         return m, left[1], right[1]
 
 
-def _functions_at(x: Floats, shares: Floats, kernel: KernelLike) -> Floats:
+def _orthonormal_functions_of(x: Floats, shares: Floats, kernel: KernelLike) -> Floats:
     if isinstance(kernel, Indicators):
         return orthonormalise(centred_indicators(x, shares, kernel.count), shares)[0]
     if callable(kernel):
@@ -264,9 +257,12 @@ def _functions_at(x: Floats, shares: Floats, kernel: KernelLike) -> Floats:
 def fit_pair(
     a: Floats, b: Floats, weights: Floats, kernels: tuple[KernelLike, KernelLike]
 ) -> PolynomialPair:
-    """Return orthonormal functions of finite ``a`` and ``b (n,)``, weights not all 0."""
+    """Fit orthonormal functions to finite ``a`` and ``b (n,)``, with weights not all 0."""
     shares = np.asarray(weights, np.float64)
     shares = shares / shares.sum()
-    f, g = (_functions_at(x, shares, kernel) for x, kernel in zip((a, b), kernels, strict=True))
+    f, g = (
+        _orthonormal_functions_of(x, shares, kernel)
+        for x, kernel in zip((a, b), kernels, strict=True)
+    )
     functions = np.concatenate([np.ones((1, len(shares))), f, g])
     return PolynomialPair(functions, (len(f), len(g)), shares)

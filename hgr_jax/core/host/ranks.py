@@ -16,16 +16,16 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import in_threads
 from hgr_jax.core.host.polynomials import stieltjes, tolerance
 
-IN_THREADS = 2**18
-"""Number of values from which columns are sorted by several threads."""
+MIN_VALUES_FOR_THREADS = 2**18
+"""Smallest number of values for which several threads sort columns."""
 
 LARGEST_DEGREE = 16
 
-MOST_PERIODS = 16
+MAX_PERIODS = 16
 """Largest number of periods of a wave over all ranks."""
 
 ROWS_PER_PERIOD = 6
-"""Smallest number of rows in a period."""
+"""Smallest number of rows in a period of a wave."""
 
 MIN_EFFECTIVE_ROWS = 50
 """Smallest number of effective rows (without ties) at which polynomials of tied ranks are used."""
@@ -34,22 +34,19 @@ LEVELS_AT_ONCE = 2**13
 """Number of levels of tied columns whose polynomials are made together."""
 
 FEW_TIES = 1e-9
-"""Largest sum of (t^3 - t) / n^3, over groups of t equal values, of a column that takes polynomials
-of untied ranks: at the mean ranks these are orthonormal but for 2e-6 in degree 16."""
+"""Largest sum of (t^3 - t) / n^3, over groups of t equal values, for which a column takes the
+polynomials of untied ranks: at mean ranks these are then orthonormal to 2e-6 in degree 16."""
 
 
 def ranks(x: NDArray[np.floating]) -> NDArray[Any]:
-    """Rank the values of every column of ``x (n, p)``, in [-1, 1]; NaN stays NaN.
-
-    Equal values have the mean of their ranks.  Columns of the result are contiguous.
-    """
+    """Rank the values of every column of ``x (n, p)``, in [-1, 1], by mean ranks; NaN stays NaN."""
     columns = np.ascontiguousarray(x.T)
     ranked = np.empty_like(columns)
 
     def rank(column: int) -> None:
         ranked[column] = _ranks_of_one(columns[column])
 
-    if x.size < IN_THREADS:
+    if x.size < MIN_VALUES_FOR_THREADS:
         for column in range(len(columns)):
             rank(column)
     else:
@@ -78,16 +75,15 @@ def _ranks_of_one(x: NDArray[np.floating]) -> NDArray[Any]:
 
 @dataclasses.dataclass(frozen=True)
 class RankedColumn:
-    """One variable by its ranks.
+    """The ranks of a variable, and orthonormal functions of them.
 
     Attributes:
       codes: ``(n,)``, the level of every row, in the order of the values.
       table: ``(d, levels)``, orthonormal polynomials of the (weighted) ranks at each level.
       reliable_degree: largest degree whose polynomials behave as those of untied ranks.
-      effective_share: number of effective rows (without ties) at that degree, by that of rows.
+      effective_share: effective rows (without ties) at that degree, as a share of the rows.
       log_orders: logarithm of the number of orders of the rows that give the same column.
-      has_waves: whether waves of untied ranks (`waves_at`) are orthonormal on these ranks, which
-        they are not with many ties.
+      has_waves: whether waves of untied ranks (`waves_at`) are orthonormal: not with many ties.
     """
 
     codes: Integers
@@ -99,12 +95,12 @@ class RankedColumn:
 
     @classmethod
     def of_values(cls, x: Floats, weights: Floats | None = None) -> RankedColumn:
-        """Return the column of finite values ``(n,)``, with positive weights if any."""
+        """Rank finite values ``(n,)``, with positive weights or None."""
         return cls.of_codes(codes_of(ranks(x[:, None])[:, 0]), weights)
 
     @classmethod
     def of_codes(cls, codes: Integers, weights: Floats | None = None) -> RankedColumn:
-        """Return the column of integers ``(n,)``, in the order of its values."""
+        """Rank integers ``(n,)``, in the order of their values."""
         return ranked_columns([codes], weights)[0]
 
     def polynomials(self) -> Floats:
@@ -120,9 +116,11 @@ class RankedColumn:
 def ranked_columns(
     columns: Sequence[Integers], weights: Floats | None = None
 ) -> list[RankedColumn]:
-    """Return columns of integers ``(n,)``, each in the order of its values."""
-    ranked = [_of_few_ties(codes) if weights is None else None for codes in columns]
-    tied = {i: _Levels.of(columns[i], weights) for i, column in enumerate(ranked) if column is None}
+    """Rank columns of integers ``(n,)``, each in the order of its values."""
+    ranked = [_rank_with_few_ties(codes) if weights is None else None for codes in columns]
+    tied = {
+        i: _TiedLevels.of(columns[i], weights) for i, column in enumerate(ranked) if column is None
+    }
     by_size = sorted(tied, key=lambda i: len(tied[i].rank))
     while by_size:
         widest = len(tied[by_size[-1]].rank)
@@ -139,8 +137,8 @@ def ranked_columns(
     return [column for column in ranked if column is not None]
 
 
-def _of_few_ties(codes: Integers) -> RankedColumn | None:
-    """Return a column without weights, or None where polynomials of untied ranks do not fit it."""
+def _rank_with_few_ties(codes: Integers) -> RankedColumn | None:
+    """Rank a column without weights; None if polynomials of untied ranks do not fit it."""
     rows, counts = len(codes), np.bincount(codes)
     if rows <= LARGEST_DEGREE:
         return None
@@ -158,11 +156,10 @@ def _log_orders(counts: Integers) -> float:
     return float(np.sum(special.gammaln(counts[counts > 1] + 1.0)))
 
 
-class _Levels(NamedTuple):
-    """The levels of a column with ties.
+class _TiedLevels(NamedTuple):
+    """The levels of a column with ties: ``codes (n,)`` of the rows; rank and share of each level.
 
-    ``codes (n,)`` is the level of every row; ``rank``, ``share`` and ``heaviest``, its largest
-    weight of a row as of `in_effective_rows`, are those of each level.
+    ``heaviest`` is the largest weight of a row of each level, by `scale_to_effective_rows`.
     """
 
     codes: Integers
@@ -173,20 +170,19 @@ class _Levels(NamedTuple):
     log_orders: float
 
     @classmethod
-    def of(cls, codes: Integers, weights: Floats | None) -> _Levels:
+    def of(cls, codes: Integers, weights: Floats | None) -> _TiedLevels:
         counts = np.bincount(codes)
-        there = counts > 0
-        codes = (np.cumsum(there) - 1)[codes]
+        codes = (np.cumsum(counts > 0) - 1)[codes]
         rank, share = ranks_of_levels(codes, np.ones(len(codes)) if weights is None else weights)
         heaviest = np.ones(len(share))
         if weights is not None:
             heaviest[:] = 0
-            np.maximum.at(heaviest, codes, in_effective_rows(weights))
+            np.maximum.at(heaviest, codes, scale_to_effective_rows(weights))
         rows = effective_row_count(len(codes), weights)
         return cls(codes, rank, share, heaviest, rows, _log_orders(counts))
 
     def ranked(self, table: Floats) -> RankedColumn:
-        """Return the column with polynomials ``(d, levels)``."""
+        """Return the ranked column, given its polynomials ``(d, levels)``."""
         reliable, share = reliable_degree(table, self.rows, self.heaviest)
         return RankedColumn(self.codes, table, reliable, share, self.log_orders, has_waves=False)
 
@@ -202,8 +198,8 @@ def ranks_of_levels(codes: Integers, weights: Floats) -> tuple[Floats, Floats]:
     return 2 * np.cumsum(share) - share - 1, share
 
 
-def in_effective_rows(weights: Floats) -> Floats:
-    """Return weights in units in which they sum to the effective number of rows."""
+def scale_to_effective_rows(weights: Floats) -> Floats:
+    """Scale weights to a sum equal to the effective number of rows."""
     return np.asarray(weights * (weights.sum() / np.sum(weights * weights)))
 
 
@@ -228,8 +224,8 @@ def untied(rows: int) -> Floats:
 
 
 def wave_count(rows: int) -> int:
-    """Return the number of waves of a number of ranks."""
-    return 2 * min(MOST_PERIODS, rows // ROWS_PER_PERIOD)
+    """Return the number of waves (sines and cosines) of so many ranks."""
+    return 2 * min(MAX_PERIODS, rows // ROWS_PER_PERIOD)
 
 
 def waves_at(codes: Integers, rows: int) -> Floats:
@@ -237,7 +233,7 @@ def waves_at(codes: Integers, rows: int) -> Floats:
 
         sqrt(2) cos(2 pi j u), sqrt(2) sin(2 pi j u),   u = (place + 1/2) / rows,   j = 1 .. w / 2
 
-    They are orthonormal on the ranks, as the polynomials are; w is 32 with 96 rows or more.
+    They are orthonormal on the ranks; w is 32 with 96 rows or more.
     """
     turn = np.exp(1j * np.pi * (codes + 1) / rows)
     # Powers of one turn: a tenth of the time of as many sines and cosines.
@@ -259,10 +255,10 @@ def wave_table(rows: int, dtype: np.dtype) -> Floats:
 def reliable_degree(f: Floats, rows: float, heaviest: Floats) -> tuple[int, float]:
     """Return the largest degree at which polynomials ``f (d, n)`` behave as those of untied ranks.
 
-    Without ties ``L = max sum_j f_j^2`` over the rows is at most ``(d + 1)^2 - 1``.  With an L of r
-    times that, n rows have the effect of n / r untied ones, and of n / r^2 beside another such
-    column: this must be at least `MIN_EFFECTIVE_ROWS`, or n.  The degree is 0 where not even the
-    first is reliable; its 1 / r comes second.
+    Without ties ``L = max sum_j f_j^2`` over the rows is at most ``(d + 1)^2 - 1``.  If L is r
+    times that, n rows have the effect of n / r untied rows, and of n / r^2 if the other column is
+    the same: n / r^2 must be at least `MIN_EFFECTIVE_ROWS`, or n.  Second comes 1 / r; 0, 0 if no
+    degree is reliable.
     """
     degrees = np.arange(1, len(f) + 1)
     largest = np.max(np.cumsum(f**2, axis=0) * heaviest, axis=1, initial=0)

@@ -1,20 +1,20 @@
 """Roy's largest root: the law of HGR-KB between independent variables.
 
 * `log_survival`, `survival`, `quantile`, `mean`: the law itself, exact into the far tail;
-* `log_survival_of_many`: the same at very many values, evaluated at some and interpolated;
-* `is_valid`: for which pairs of columns it holds.
+* `log_survival_of_many`: `log_survival` at very many values, by interpolation;
+* `is_valid`: for which pairs of columns the law holds.
 
-The law holds for many rows, whatever the features.  How many are enough depends on the features:
+The law holds for many rows, whatever the features.  How many rows are enough depends on these:
 under independence the entries of the matrix of cross moments have skewness of the order of
 
     sqrt(S_a S_b / n),      S = || mean of q x q x q ||^2   (third moments of orthonormal features)
 
-and one row in which both columns are extreme moves the statistic, whose scale is 1 / sqrt(n), by
+and a row in which both columns are extreme moves the statistic, in units of 1 / sqrt(n), by
 
-    sqrt(L_a L_b / n),      L = max |q|^2
+    sqrt(L_a L_b / n),      L = max |q|^2.
 
-in that scale.  Where both are small the law holds far into the tail (`bench.calibration` has the
-rejection rates); elsewhere a permutation test is the way.
+Where both are small the law holds far into the tail (`bench.calibration` has the rejection rates);
+elsewhere take a permutation test.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ def log_survival(
       -830312
     """
     values, (n, p, q), shape = _broadcast_freedom("correlation", correlation, n, p, q)
-    regular = _regular(n, p, q)
+    regular = _has_law(n, p, q)
     result = np.where(np.isnan(values), np.nan, 0.0)
     result[regular & (values >= 1)] = -np.inf
     inside = regular & (values > _SMALLEST_CORRELATION) & (values < 1)
-    for part, problem, column in _problems(n, p, q, inside):
+    for part, problem, column in _by_dimensions(n, p, q, inside):
         result[part] = _tails(values[part], problem, column)[0]
     return result.reshape(shape)[()]
 
@@ -151,11 +151,11 @@ def quantile(
     if np.any((values < 0) | (values > 1)):
         wrong = values[(values < 0) | (values > 1)][0]
         raise ValueError(f"probability must be in [0, 1]; got {wrong}.")
-    regular = _regular(n, p, q)
-    result = np.where(regular, np.floor(values), _degenerate(n, p, q))
+    regular = _has_law(n, p, q)
+    result = np.where(regular, np.floor(values), _point_mass(n, p, q))
     result[np.isnan(values)] = np.nan
     inside = regular & (values > 0) & (values < 1)
-    for part, problem, column in _problems(n, p, q, inside):
+    for part, problem, column in _by_dimensions(n, p, q, inside):
         keys, inverse = np.unique(np.stack([column, values[part]]), axis=1, return_inverse=True)
         logits = np.log1p(-keys[1]) - np.log(keys[1])
         result[part] = _solve(logits, problem, keys[0].astype(np.intp))[inverse.reshape(-1)]
@@ -186,8 +186,8 @@ def mean(n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike) -> npt.NDArray[np
       [0.9615 0.3633 0.1153]
     """
     _, (n, p, q), shape = _broadcast_freedom("correlation", 0.0, n, p, q)
-    result = _degenerate(n, p, q)
-    for part, problem, column in _problems(n, p, q, _regular(n, p, q)):
+    result = _point_mass(n, p, q)
+    for part, problem, column in _by_dimensions(n, p, q, _has_law(n, p, q)):
         result[part] = _means(problem)[column]
     return result.reshape(shape)[()]
 
@@ -240,10 +240,7 @@ def _bracketed_root(
     high_value: Floats,
     tolerance: float,
 ) -> Floats:
-    """Find where each falling function is 0 between ``low`` and ``high`` (N,), by Ridders (1979).
-
-    ``function(x, chosen)`` evaluates the functions of the indices ``chosen`` at ``x``.
-    """
+    """Find where falling functions are 0 between ``low`` and ``high`` (N,), by Ridders (1979)."""
     root, chosen = low.copy(), np.arange(low.size)
     for _ in range(_MAX_ROOT_STEPS):
         middle = (low + high) / 2
@@ -292,20 +289,21 @@ def _broadcast_freedom(
     return first, (n, p, q), broadcast[0].shape
 
 
-def _regular(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.bool_]:
+def _has_law(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.bool_]:
+    """Return where the correlation is random: not for no functions, or too few rows."""
     return (np.minimum(p, q) > 0) & (n > p + q)
 
 
-def _degenerate(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.float64]:
-    """Return the only possible correlation where the distribution is a point."""
+def _point_mass(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.float64]:
+    """Return the only possible correlation where there is no law."""
     return np.where(np.minimum(p, q) > 0, 1.0, 0.0)
 
 
-def _problems(
-    n: Floats, p: Floats, q: Floats, wanted: npt.NDArray[np.bool_]
+def _by_dimensions(
+    n: Floats, p: Floats, q: Floats, chosen: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[npt.NDArray[np.intp], Roots, npt.NDArray[np.intp]]]:
-    """Yield the ``wanted`` entries by p and q with the column of their n, in blocks of n."""
-    indices = np.flatnonzero(wanted)
+    """Yield the ``chosen`` entries by p and q with the column of their n, in blocks of n."""
+    indices = np.flatnonzero(chosen)
     small, large = np.minimum(p, q)[indices], np.maximum(p, q)[indices]
     for smaller, larger in _distinct_pairs(small, large):
         part = indices[(small == smaller) & (large == larger)]
@@ -324,8 +322,8 @@ def _distinct_pairs(first: Floats, second: Floats) -> list[tuple[float, float]]:
 NODES = 320
 """Number of values at which the law of one number of rows is evaluated."""
 
-MANY = 2 * NODES
-"""Number of values of one law from which on it is interpolated."""
+MIN_VALUES_TO_INTERPOLATE = 2 * NODES
+"""Smallest number of values at which one law is interpolated."""
 
 
 def log_survival_of_many(
@@ -333,14 +331,14 @@ def log_survival_of_many(
 ) -> npt.NDArray[np.float64]:
     """Return `log_survival` at many values, to 1e-6 where p <= 8 and 2e-5 at p = q = 16.
 
-    With t = sqrt(-n log(1 - c^2)), log P falls about as -t^2 / 2: in log(1 + t) it is as smooth in
-    the bulk as far out, and a spline of degree 5 through equidistant nodes follows it.
+    With t = sqrt(-n log(1 - c^2)), log P falls about as -t^2 / 2, so that in log(1 + t) it is
+    smooth everywhere: a spline of degree 5 through equidistant nodes follows it.
     """
     shape = np.shape(correlation)
-    c, n, p, q = (each.ravel() for each in np.broadcast_arrays(correlation, n, p, q))
+    c, n, p, q = (array.ravel() for array in np.broadcast_arrays(correlation, n, p, q))
     result = np.empty(c.shape)
     small, large = np.minimum(p, q), np.maximum(p, q)
-    # A number for each law: to sort rows of three would take longer than the law does.
+    # A single number for each law sorts faster than (n, p, q).
     which, base = np.unique(n, return_inverse=True)[1], large.max(initial=0) + 1
     _, first, place, counts = np.unique(
         (which * base + small) * base + large,
@@ -348,18 +346,18 @@ def log_survival_of_many(
         return_inverse=True,
         return_counts=True,
     )
-    few = (counts < MANY)[place]
+    few = (counts < MIN_VALUES_TO_INTERPOLATE)[place]
     if few.any():
         result[few] = log_survival(c[few], n[few], p[few], q[few])
-    for law in np.flatnonzero(counts >= MANY):
+    for law in np.flatnonzero(counts >= MIN_VALUES_TO_INTERPOLATE):
         chosen, one = np.flatnonzero(place == law), first[law]
-        result[chosen] = _between_nodes(c[chosen], n[one], small[one], large[one])
+        result[chosen] = _interpolate_law(c[chosen], n[one], small[one], large[one])
     return result.reshape(shape)
 
 
-def _between_nodes(c: Floats, n: float, p: float, q: float) -> Floats:
-    """Return `log_survival` of one law at many values, by a spline through some."""
-    from scipy import interpolate  # a tenth of a second, which few values need not wait for
+def _interpolate_law(c: Floats, n: float, p: float, q: float) -> Floats:
+    """Return `log_survival` of one law at many values, by a spline."""
+    from scipy import interpolate  # imported where it is needed: it takes a tenth of a second
 
     log_p = np.where(c >= 1, -np.inf, 0 * c)
     inside = (c > 0) & (c < 1)
@@ -385,10 +383,10 @@ MIN_CELL_VARIANCE = 200.0
 
 @dataclasses.dataclass(frozen=True)
 class ColumnMoments:
-    """Moments of the orthonormal features of one column, on which the validity of the law depends.
+    """Moments of the orthonormal features of a column, which decide whether the law holds.
 
-    ``skewness`` is S and ``reach`` L of the module; ``two_valued`` the variance of the column's
-    indicator where it has two values, else infinity.
+    ``skewness`` and ``reach`` are S and L of the module; ``two_valued`` is the variance of the
+    indicator of a column of two values, else infinity.
     """
 
     skewness: float
@@ -397,7 +395,7 @@ class ColumnMoments:
 
 
 def moments_of_ranks(counts: ArrayLike, degree: int) -> ColumnMoments:
-    """Return the moments of the polynomials of ranks, from the rows of each value, in order."""
+    """Return the moments of polynomials of ranks, from the number of rows of each value."""
     counts = np.asarray(counts, np.float64)
     if (counts == 1).all():
         return _without_ties(len(counts), degree)
@@ -416,7 +414,7 @@ def _moments_of_polynomials(counts: Floats, degree: int) -> ColumnMoments:
 
 
 def moments_of_levels(counts: ArrayLike) -> ColumnMoments:
-    """Return the moments of the indicators of the levels of a category, from the rows of each."""
+    """Return the moments of the indicators of a category, from the number of rows of each level."""
     counts = np.asarray(counts, np.float64)
     share = counts[counts > 0] / counts.sum()
     return _column_moments((np.eye(len(share)) - share[None, :]) / np.sqrt(share)[None, :], share)
@@ -438,8 +436,8 @@ def is_valid(
 ) -> NDArray[np.bool_]:
     """Return whether the law holds for each of N pairs of columns.
 
-    ``rows (N,)`` counts the rows that both columns are present in; of weighted rows, ``sum w^2 /
-    max w^2``, a lower bound of what either moment divides by.
+    ``rows (N,)`` is the number of rows where both are present; with weights, ``sum w^2 / max w^2``,
+    which makes neither moment too small.
     """
 
     def values(shapes: list[ColumnMoments], name: str) -> Floats:

@@ -61,7 +61,7 @@ class Roots:
     weights: Floats
 
     def columns(self, index: npt.NDArray[np.intp]) -> Roots:
-        """Return the same with a column for each entry of ``index``, or still one for all."""
+        """Return the problem with column ``index[i]`` as column i, or its only column for all."""
         if self.a.size == 1:
             return self
         arrays = {
@@ -73,7 +73,7 @@ class Roots:
 
 
 def roots(n: Floats, p: int, q: int) -> Roots:
-    """Prepare all that does not depend on x: 1 <= p <= q, and an array ``n`` of values > p + q."""
+    """Prepare the problem of 1 <= p <= q dimensions, for numbers of rows ``n (D,)`` > p + q."""
     a = n - 1.0 - p - q
     b = float(q - p)
     log_mass = log_beta(b + 1, a + 1)
@@ -101,10 +101,7 @@ def roots(n: Floats, p: int, q: int) -> Roots:
 def log_tails(
     x: Floats, complement: Floats, problem: Roots, index: npt.NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """Return the logarithms of P(t_1 > x) and P(t_1 <= x), each (N,), for 0 < x < 1.
-
-    ``complement`` is 1 - x to full precision; ``index`` says which column of ``problem`` x is of.
-    """
+    """Return log P(t_1 > x) and log P(t_1 <= x), (N,); ``index`` is the column of each x."""
     upper, lower = np.empty_like(x), np.empty_like(x)
     size = max(1, _CHUNK // (problem.p * max(problem.p, len(problem.nodes))))
     for start in range(0, x.size, size):
@@ -137,11 +134,11 @@ def _log_tails(x: Floats, complement: Floats, problem: Roots) -> tuple[Floats, F
 def _deficits(
     x: Floats, complement: Floats, log_tail: Floats, problem: Roots
 ) -> tuple[Floats, Floats]:
-    """Return log s (N,), which keeps far tails from underflow, and rows delta_k / s."""
+    """Return log s (N,) and rows delta_k / s; the scale s keeps far tails from underflow."""
     p, a, b = problem.p, problem.a, float(problem.q - problem.p)
-    # In the far tail v(t)^2 underflows long before log P does.  So everything is computed over its
-    # size at the larger of x and the mode of v^2, where v is largest on (x, 1); logarithms of these
-    # sizes are added at the end.
+    # In the far tail v(t)^2 underflows long before log P does.  So all values are divided by v^2 at
+    # the larger of x and the mode of v^2, where v is largest on (x, 1); its logarithm is added at
+    # the end.
     mode = (b + 1) / (a + b + 2)
     reference = np.maximum(x, mode)
     log_reference = np.log(reference)
