@@ -21,7 +21,7 @@ from hgr_jax.core.host.linalg import orthonormalising_maps, whitenings
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.scanning.bases import assessed, count_distinct, unresolved_in_dtype
-from hgr_jax.scanning.features import Estimates, Features, Kernels, Patterns, within_range
+from hgr_jax.scanning.features import Estimates, Features, Kernels, within_range
 from hgr_jax.scanning.memory import MemorySums
 from hgr_jax.scanning.pairs import PairSelection, used_positions
 from hgr_jax.scanning.plan import Plan, Repair
@@ -317,11 +317,6 @@ class BatchTable(Table):
         """The rows of the sample, numbers replaced by their ranks."""
         x = ranks(self.features.x).astype(np.float64)
         return dataclasses.replace(self.features, x=x)
-
-    @functools.cached_property
-    def patterns(self) -> Patterns:
-        """The patterns of missing values of the rows of the sample."""
-        return Patterns.of(self.features)
 
     def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:
         """Estimate the pairs; return the mask ``(p,)`` of well-conditioned numbers too."""

@@ -46,6 +46,11 @@ class Features:
         """The number of rows."""
         return self.x.shape[0]
 
+    @functools.cached_property
+    def patterns(self) -> Patterns:
+        """The patterns of missing values of the columns."""
+        return Patterns.of(self)
+
     @property
     def n_numeric(self) -> int:
         """The number of numeric columns."""

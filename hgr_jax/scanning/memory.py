@@ -31,7 +31,6 @@ from hgr_jax.scanning.features import (
     Estimates,
     Features,
     Kernels,
-    Patterns,
     RowFunctions,
     as_features,
 )
@@ -108,7 +107,7 @@ class MemorySums(PairSums):
         """
         self.features, self.kernels, self.errors = features, kernels, errors
         self.memory = memory
-        self.patterns = Patterns.of(features)
+        self.patterns = features.patterns
         self.shared = self.patterns.shared_rows()
         self.layout = Layout.of(
             features.n_numeric,
@@ -312,11 +311,6 @@ class MemoryTable(Table):
         self.rows, self.row_weights = columns.rows, request.row_weights
 
     @functools.cached_property
-    def patterns(self) -> Patterns:
-        """The patterns of missing values of the columns."""
-        return Patterns.of(self.features)
-
-    @functools.cached_property
     def in_ranks(self) -> Features:
         """The columns, numbers replaced by their ranks."""
         if self.request.measure.of_ranks and self.kernels.plain:
@@ -367,11 +361,12 @@ class MemoryTable(Table):
 
     def _over_shared_rows(self, power: int) -> Floats:
         """Sum a power of the weights over the rows of each pair."""
-        every = np.arange(self.patterns.present.shape[1])
-        first, second = self.patterns.index[self.pairs].T
+        patterns = self.features.patterns
+        every = np.arange(patterns.present.shape[1])
+        first, second = patterns.index[self.pairs].T
         if power == 0:
-            return self.patterns.shared_rows()[first, second].astype(np.float64)
-        sums = shared_weights(self.patterns.present, self.features.weights, every, every, power)
+            return patterns.shared_rows()[first, second].astype(np.float64)
+        sums = shared_weights(patterns.present, self.features.weights, every, every, power)
         return sums[first, second]
 
 
@@ -415,7 +410,7 @@ def estimate_function(
     for every number that occurs, and pairs without missing values share one.
     """
     x = features.x
-    patterns = Patterns.of(features)
+    patterns = features.patterns
     pattern = patterns.index[pairs]
     estimates = Estimates.none(len(pairs))
     estimates.degrees[:] = 1

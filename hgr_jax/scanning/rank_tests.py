@@ -321,7 +321,7 @@ class _RankTests:
 
     def on_shared_rows(self, untested: Integers, progress: Callable[[int], None]) -> Integers:
         """Test the untested pairs whose columns have one pattern; return the other positions."""
-        index = self.table.patterns.index
+        index = self.table.features.patterns.index
         one, other = index[self.pairs[untested]].T
         statistics: list[BlockStatistics] = []
         for pattern, places in groups(np.where(one == other, one, -1)):
@@ -422,7 +422,7 @@ class _RankTests:
         self, group: Integers, pattern: int, progress: Callable[[int], None]
     ) -> Iterator[BlockStatistics]:
         """Yield block statistics of pairs with one pattern; test binary columns exactly."""
-        present = self.table.patterns.present[:, pattern]
+        present = self.table.features.patterns.present[:, pattern]
         used, local = np.unique(self.pairs[group], return_inverse=True)
         pairs = local.reshape(-1, 2)
         columns, weights = self._ranked(used, present)

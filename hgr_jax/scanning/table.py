@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.scanning.features import Estimates, Features, Kernels, Patterns
+from hgr_jax.scanning.features import Estimates, Features, Kernels
 from hgr_jax.scanning.pairs import feature_places
 from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.residuals import GivenColumns
@@ -66,11 +66,6 @@ class Table(abc.ABC):
     @abc.abstractmethod
     def in_ranks(self) -> Features:
         """The rows in memory, numbers replaced by their ranks."""
-
-    @property
-    @abc.abstractmethod
-    def patterns(self) -> Patterns:
-        """The patterns of missing values of the rows in memory."""
 
     @abc.abstractmethod
     def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:

@@ -238,27 +238,60 @@ def _bracketed_root(
     low_value: Floats,
     high: Floats,
     high_value: Floats,
-    tolerance: float,
+    tolerance: float = _ROOT_TOLERANCE,
 ) -> Floats:
-    """Find where falling functions are 0 between ``low`` and ``high`` (N,), by Ridders (1979)."""
-    root, chosen = low.copy(), np.arange(low.size)
+    """Find a zero of each function between ``low`` and ``high`` (N,), by Chandrupatla (1997).
+
+    In a half of the time of `scipy.optimize.elementwise.find_root`, which evaluates both ends
+    again.  ``function(x, chosen)`` evaluates the functions of the indices ``chosen`` at ``x``.
+    """
+    root = np.where(np.abs(low_value) < np.abs(high_value), low, high)
+    chosen = np.arange(low.size)
+    newest, newest_value, other, other_value = high, high_value, low, low_value
+    fraction = np.full(low.size, 0.5)
     for _ in range(_MAX_ROOT_STEPS):
-        middle = (low + high) / 2
-        value = function(middle, chosen)
-        size = np.sqrt(value * value - low_value * high_value)
-        x = middle + (middle - low) * value / np.where(size > 0, size, 1)
-        moved = np.abs(x - root[chosen])
-        root[chosen] = x
-        for point, at in ((middle, value), (x, function(x, chosen))):
-            above, below = (at > 0) & (point > low), (at <= 0) & (point < high)
-            low, low_value = np.where(above, point, low), np.where(above, at, low_value)
-            high, high_value = np.where(below, point, high), np.where(below, at, high_value)
-        going = (moved > tolerance * x) & (high - low > tolerance * x)
-        if not going.any():
+        x = newest + fraction * (other - newest)
+        value = function(x, chosen)
+        same = (value > 0) == (newest_value > 0)
+        third = np.where(same, newest, other)
+        third_value = np.where(same, newest_value, other_value)
+        other = np.where(same, other, newest)
+        other_value = np.where(same, other_value, newest_value)
+        newest, newest_value = x, value
+
+        best = np.where(np.abs(newest_value) < np.abs(other_value), newest, other)
+        root[chosen] = best
+        width = np.abs(other - newest)
+        allowed = tolerance * np.abs(best)
+        going = (width > 2 * allowed) & (newest_value != 0)
+        if not np.any(going):
             break
-        chosen, low, low_value = chosen[going], low[going], low_value[going]
-        high, high_value = high[going], high_value[going]
+        chosen, third, third_value = chosen[going], third[going], third_value[going]
+        newest, newest_value = newest[going], newest_value[going]
+        other, other_value = other[going], other_value[going]
+        least = (allowed / np.where(going, width, 1.0))[going]
+        interpolated = _interpolate(newest, newest_value, other, other_value, third, third_value)
+        fraction = np.clip(interpolated, least, 1 - least)
     return root
+
+
+def _interpolate(
+    a: Floats,
+    a_value: Floats,
+    b: Floats,
+    b_value: Floats,
+    c: Floats,
+    c_value: Floats,
+) -> Floats:
+    """Choose where between a (0) and b (1) to look next: by interpolation if trusted, or 1/2."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        position = (a - b) / (c - b)
+        level = (a_value - b_value) / (c_value - b_value)
+        quadratic = a_value / (b_value - a_value) * c_value / (b_value - c_value) + (
+            (c - a) / (b - a) * a_value / (c_value - a_value) * b_value / (c_value - b_value)
+        )
+    trusted = (level**2 < position) & ((1 - level) ** 2 < 1 - position) & np.isfinite(quadratic)
+    return np.where(trusted, quadratic, 0.5)
 
 
 def _tails(c: Floats, problem: Roots, column: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
