@@ -80,7 +80,6 @@ MODULES_WITH_EXAMPLES = [
     *(f"inference.{n}" for n in ("independence", "intervals", "permutation", "resampling")),
     *(f"inference.{n}" for n in ("roys_root.law", "selection")),
     "tables.columns",
-    "cli.html.page",
     "core.fits",
     "core.kernels",
     "scanning.api",

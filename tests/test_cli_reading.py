@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from cli_scan_support import Command
 
-from hgr_jax.cli.scan import harmless
+from hgr_jax.cli.outputs import escape_formula
 
 ROWS = 40
 Run = Callable[..., str]
@@ -140,8 +140,8 @@ def test_standard_input_and_packed_files(folder: Path, table: pd.DataFrame, run:
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r"])
 def test_names_that_a_spreadsheet_would_run(begin: str) -> None:
-    assert harmless(f"{begin}1+1") == f"'{begin}1+1"
-    assert harmless(f"x{begin}") == f"x{begin}"
+    assert escape_formula(f"{begin}1+1") == f"'{begin}1+1"
+    assert escape_formula(f"x{begin}") == f"x{begin}"
 
 
 def test_the_names_in_the_file_of_pairs(folder: Path, run: Run) -> None:

@@ -270,12 +270,14 @@ def _bracketed_root(
         newest, newest_value = newest[going], newest_value[going]
         other, other_value = other[going], other_value[going]
         least = (allowed / np.where(going, width, 1.0))[going]
-        interpolated = _interpolate(newest, newest_value, other, other_value, third, third_value)
+        interpolated = _interpolate_root(
+            newest, newest_value, other, other_value, third, third_value
+        )
         fraction = np.clip(interpolated, least, 1 - least)
     return root
 
 
-def _interpolate(
+def _interpolate_root(
     a: Floats,
     a_value: Floats,
     b: Floats,
