@@ -174,6 +174,8 @@ class TextColumn:
         """Count the texts of an Arrow column, whose first row has position ``first_row``."""
         if arrow().types.is_dictionary(column.type):
             return cls(category=True)
+        if _have_few_levels(_as_strings(column)):
+            return cls._of_levels(_as_strings(column), first_row)
         texts = present_texts(column)
         trimmed = arrow().compute.utf8_trim_whitespace(_as_strings(column))
         words = trimmed.filter(arrow().compute.is_null(texts)).drop_null()
@@ -181,6 +183,25 @@ class TextColumn:
         counts = count_kinds(texts, first_row=first_row)
         numeric = counts.plain and all(map(is_number, words))
         return cls(counts, numeric, len(words), words[0] if words else "")
+
+    @classmethod
+    def _of_levels(cls, column: Any, first_row: int) -> TextColumn:
+        """Count texts that repeat often, by their levels."""
+        codes, levels = _encode(column)
+        rows = np.flatnonzero(codes >= 0)
+        first = np.zeros(len(levels), np.intp)
+        first[codes[rows[::-1]]] = first_row + rows[::-1]
+        sizes = np.bincount(codes[rows], minlength=len(levels)).tolist()
+        trimmed = [level.strip() for level in levels]
+        counts, missing, numeric, first_missing = KindCounts(), 0, True, ""
+        for text, size, row in zip(trimmed, sizes, first.tolist(), strict=True):
+            if text.lower() not in MISSING:
+                counts.add([text], [size], [row])
+                counts.count_lost([text], [size], [row])
+            elif text:
+                missing, first_missing = missing + size, first_missing or text
+                numeric = numeric and is_number(text)
+        return cls(counts, numeric and counts.plain, missing, first_missing)
 
     def decide(self) -> tuple[Meaning | None, str]:
         """Return the meaning of the texts, None for a category, and a note."""
