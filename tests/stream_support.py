@@ -69,3 +69,16 @@ def near(found: Scan, whole: Scan, tolerance: float = 2e-6) -> None:
 def parts_of(table: Any, *ends: int) -> list[Any]:
     """The rows of a frame between some positions."""
     return [table.iloc[i:j] for i, j in zip([0, *ends], [*ends, len(table)], strict=True)]
+
+
+def same_meaning(found: Scan, expected: Scan) -> None:
+    """Columns hold the same, notes say the same, and values agree, whoever read the table."""
+    assert found.names == expected.names
+    assert found.skipped == expected.skipped
+    assert found.notes == expected.notes
+    for column in expected.used:
+        one, other = found.category(column), expected.category(column)
+        assert (one and one.levels) == (other and other.levels)
+    np.testing.assert_array_equal(found.n_obs, expected.n_obs)
+    np.testing.assert_allclose(found.correlation, expected.correlation, atol=1e-6)
+    np.testing.assert_allclose(found.pearson, expected.pearson, atol=1e-6)

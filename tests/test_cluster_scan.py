@@ -138,6 +138,14 @@ class TestFaults:
         with pytest.raises(ValueError, match="the Dask data frame has no rows"):
             scan(frames.from_pandas(table.iloc[:0], npartitions=1))
 
+    def test_few_integers_are_categories(self, table: pd.DataFrame) -> None:
+        for up_to in (3, 2):
+            categories = hgr_jax.Categories((), up_to)
+            parts = frames.from_pandas(table, npartitions=4, sort=False)
+            found = scan(parts, categories=categories, test=None, h=2, k=2)
+            near(found, scan(table, categories=categories, test=None, h=2, k=2))
+            assert (found.category("few") is not None) == (up_to == 3)
+
     def test_standard_errors(self, table: pd.DataFrame) -> None:
         parts = frames.from_pandas(table, npartitions=4, sort=False)
         found = scan(parts, errors=True, test=None, h=2, k=2, weights="w")

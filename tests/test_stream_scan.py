@@ -292,7 +292,6 @@ def test_few_integers_are_categories(tmp_path: Path, monkeypatch: pytest.MonkeyP
     table = mixed(3).assign(whole=lambda t: t["few"] * 1.0, flag=lambda t: t["few"] > 1)
     table.loc[5, "whole"] = np.nan
     table.to_parquet(tmp_path / "t.parquet")
-    categories = hgr_jax.Categories(["square"], 3)
     of_batches(700, monkeypatch, sample=1000)
     for up_to, names in ((3, {"few", "whole"}), (2, set())):
         categories = hgr_jax.Categories((), up_to)

@@ -187,17 +187,12 @@ class TextColumn:
     @classmethod
     def _of_levels(cls, column: Any, first_row: int) -> TextColumn:
         """Count texts that repeat often, by their levels."""
-        codes, levels = _encode(column)
-        rows = np.flatnonzero(codes >= 0)
-        first = np.zeros(len(levels), np.intp)
-        first[codes[rows[::-1]]] = first_row + rows[::-1]
-        sizes = np.bincount(codes[rows], minlength=len(levels)).tolist()
-        trimmed = [level.strip() for level in levels]
+        levels, sizes, places = _level_counts(column)
         counts, missing, numeric, first_missing = KindCounts(), 0, True, ""
-        for text, size, row in zip(trimmed, sizes, first.tolist(), strict=True):
+        for level, size, place in zip(levels, sizes, places.tolist(), strict=True):
+            text = level.strip()
             if text.lower() not in MISSING:
-                counts.add([text], [size], [row])
-                counts.count_lost([text], [size], [row])
+                counts.add_levels([text], [size], [first_row + place])
             elif text:
                 missing, first_missing = missing + size, first_missing or text
                 numeric = numeric and is_number(text)
@@ -435,12 +430,8 @@ def count_kinds(
             integers = texts.take(arrow().array(places)).to_pylist()
             counts.count_lost(integers, [1] * len(places), rows[places].tolist())
         rows, texts = rows[~matches], texts.filter(compute.invert(mask))
-    codes, levels = _encode(texts)
-    first_places = np.zeros(len(levels), np.intp)
-    first_places[codes[::-1]] = np.arange(len(codes))[::-1]
-    level_rows = np.bincount(codes).tolist(), rows[first_places].tolist()
-    counts.add(levels, *level_rows)
-    counts.count_lost(levels, *level_rows)
+    levels, sizes, places = _level_counts(texts)
+    counts.add_levels(levels, sizes, rows[places].tolist())
     return counts
 
 
@@ -518,6 +509,15 @@ def _encode(texts: Any) -> tuple[NDArray[np.intp], list[str]]:
     encoded = texts.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return codes.astype(np.intp), encoded.dictionary.to_pylist()
+
+
+def _level_counts(texts: Any) -> tuple[list[str], list[int], NDArray[np.intp]]:
+    """Return the distinct texts in order of appearance, the size of each, and its first place."""
+    codes, levels = _encode(texts)
+    present = np.flatnonzero(codes >= 0)
+    first = np.zeros(len(levels), np.intp)
+    first[codes[present[::-1]]] = present[::-1]
+    return levels, np.bincount(codes[present], minlength=len(levels)).tolist(), first
 
 
 def _point_of(present: Any) -> str:

@@ -215,8 +215,6 @@ def _explaining_part_errors(name: str) -> Iterator[None]:
         ) from None
     except (OSError, arrow().ArrowException) as error:
         reason = printable(" ".join(str(error).split()))
-        if "Empty CSV file or block" in reason:
-            reason = "it has a header but no rows"
         raise TableError(f"{name} cannot be read: {reason}") from None
 
 

@@ -468,7 +468,8 @@ class KindCounts:
             for kind, of_kind in zip(self.kinds, self.counts, strict=True):
                 value = kind.read(text) if word in ("", kind.word) else None
                 if value is None:
-                    of_kind.odd = min(of_kind.odd, (row, text))
+                    if row < of_kind.odd[0]:
+                        of_kind.odd = (row, text)
                     continue
                 word = kind.word
                 of_kind.rows += count
@@ -476,6 +477,11 @@ class KindCounts:
                     of_kind.example = (row, text)
                 if kind.point and ("." in text or "," in text):
                     of_kind.marks |= kind.marks(text)
+
+    def add_levels(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
+        """Add distinct texts, and count the digits that they lose as numbers."""
+        self.add(texts, counts, rows)
+        self.count_lost(texts, counts, rows)
 
     def count_lost(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
         """Count the integers among texts that float64 does not hold exactly."""
@@ -557,8 +563,7 @@ def infer(
 
     def meaning_of(kinds: Sequence[_Kind]) -> Meaning | None:
         kind_counts = KindCounts(kinds)
-        kind_counts.add(levels, counts, first)
-        kind_counts.count_lost(levels, counts, first)
+        kind_counts.add_levels(levels, counts, first)
         return kind_counts.decide(where, point=point)
 
     sample = texts[rows[:: max(1, len(rows) // SAMPLE_SIZE)]].tolist()
