@@ -97,7 +97,7 @@ class ScanOptions:
     top: int = _option(20, "pairs to list", _positive)
     keep: int | None = _option(
         None,
-        "for a table of thousands of columns, in memory: test all pairs, but keep only the first N,"
+        "for a table of thousands of columns: test all pairs, but keep only the first N,"
         " by p-value unless --sort is correlation or excess",
         _positive,
         metavar="N",
