@@ -29,7 +29,7 @@ from hgr_jax.scanning.screen import (
     as_float32,
     combined_log_p,
     law_tables,
-    laws_of,
+    laws_by_kinds,
 )
 
 MANY = 10**7
@@ -56,7 +56,7 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
     parts = next(parts for parts in itertools.count(2) if parts * (parts - 1) // 2 >= squares)
     if rows == MANY:
         kinds = np.full(SIDE, WITH_WAVES)
-        which, laws = laws_of(kinds[:1], wave_count(PLACES))
+        which, laws = laws_by_kinds(kinds[:1], wave_count(PLACES))
         tables = law_tables(laws, rows)
         for products in itertools.islice(_gaussian_products(rng), squares):
             found = combined_log_p(products, np.float32(rows), kinds, kinds, which, *tables)

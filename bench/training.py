@@ -46,7 +46,7 @@ def ours(setting: Setting, penalty: Penalty) -> Callable[[], Any]:
     return partial(
         run_steps,
         trainer._program,
-        trainer._suited,
+        trainer._supported_penalties,
         trainer.state,
         rows,
         batches,

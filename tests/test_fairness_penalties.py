@@ -355,9 +355,11 @@ class TestPenalties:
     def test_a_statistic_brings_its_kernels(self) -> None:
         assert Penalty(Total(2, 3)).yardstick == KB(2, 3)
         assert Penalty(SK(3)).yardstick == KB(5, 3)
-        assert Penalty(Total(4, 2)).suited(3).statistic == Total(2, 2)
-        assert Penalty(KB(4, 2, bound=0.9)).suited(3).statistic == KB(2, 2, bound=0.9)
-        assert Penalty(KB(4, 5)).suited(3).statistic == KB(2, 5)
+        assert Penalty(Total(4, 2)).with_supported_degree(3).statistic == Total(2, 2)
+        assert Penalty(KB(4, 2, bound=0.9)).with_supported_degree(3).statistic == KB(
+            2, 2, bound=0.9
+        )
+        assert Penalty(KB(4, 5)).with_supported_degree(3).statistic == KB(2, 5)
         hgr = Penalty(Total(2, 2)).hgr(*PAIR)
         np.testing.assert_allclose(hgr, [hgr_jax.kb(*PAIR, h=2, k=2)], atol=1e-6)
 

@@ -591,7 +591,7 @@ def losses(made: FairTrainer, rows: Rows, constraint: Rows | None, at: Any) -> A
     assert made._program is not None
     assert isinstance(made.state, TrainState)
     state = jax.tree.map(lambda leaf: leaf, made.state)
-    return objective(made._program, made._suited, state, rows, constraint, at)
+    return objective(made._program, made._supported_penalties, state, rows, constraint, at)
 
 
 def test_the_larger_of_both_values_is_penalised(ten: FairTrainer) -> None:

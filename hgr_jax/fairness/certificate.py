@@ -267,7 +267,7 @@ def certify(
     check_certifiable(penalty)
     check_level("level", level)
     encoder = Encoding.learn(penalty, z)
-    return bounded(encoder.suited(penalty), encoder.encode(z), prediction, level)
+    return bounded(encoder.with_supported_degree(penalty), encoder.encode(z), prediction, level)
 
 
 def check_certifiable(penalty: Penalty) -> None:
@@ -490,7 +490,7 @@ def fit_certified(
         prediction = np.asarray(trainer.predict(test.x))
         return [
             bounded(
-                encoder.suited(penalty),
+                encoder.with_supported_degree(penalty),
                 encoder.encode(attributes[encoder.name]),
                 prediction,
                 1 - (1 - level) / len(penalised),

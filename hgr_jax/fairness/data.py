@@ -267,9 +267,9 @@ class Encoding:
         groups = self.group_names or ("",)
         return [f"{head} | {group}" if group else head for head in heads for group in groups]
 
-    def suited(self, penalty: Penalty) -> Penalty:
+    def with_supported_degree(self, penalty: Penalty) -> Penalty:
         """Return the penalty with a degree of the attribute that its values support."""
-        return penalty.suited(self.distinct) if self.distinct else penalty
+        return penalty.with_supported_degree(self.distinct) if self.distinct else penalty
 
     def encode(self, z: NDArray[Any]) -> NDArray[Any]:
         """Encode an attribute as ``(n,)``, or one-hot ``(n, c)`` if it is categorical."""
@@ -425,7 +425,7 @@ def make_rows(
     if encoders is None:
         encoders = [Encoding.learn(p, values, y) for p, values in zip(penalties, z, strict=True)]
     groups = [
-        y if penalty.by_polynomials else encoder.group(y)
+        y if penalty.given_polynomials else encoder.group(y)
         for penalty, encoder in zip(penalties, encoders, strict=True)
     ]
     rows = Rows(

@@ -58,7 +58,9 @@ class History:
     evaluations: Mapping[str, Column]
     thresholds: Mapping[str, float | None]
 
-    def extended(self, figures: StepFigures, measured: Mapping[str, Figures], step: int) -> History:
+    def with_steps(
+        self, figures: StepFigures, measured: Mapping[str, Figures], step: int
+    ) -> History:
         """Return a history with further steps, and evaluations of the model after them."""
         steps: dict[str, Column] = {
             "step": np.arange(step - len(figures.loss), step) + 1,

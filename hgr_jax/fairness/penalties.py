@@ -103,8 +103,8 @@ class Penalty:
             )
         if self.given not in (None, "classes", "polynomials"):
             check_count("given", self.given, least=2)
-        needed = "given" if self.by_polynomials else "weights"
-        takes = statistic.partial if self.by_polynomials else statistic.weighted
+        needed = "given" if self.given_polynomials else "weights"
+        takes = statistic.partial if self.given_polynomials else statistic.weighted
         if self.given is not None and self.penalised and not takes:
             raise ValueError(
                 f"given={self.given!r} needs a statistic that takes {needed}: KB, SK, Total, or a"
@@ -119,7 +119,7 @@ class Penalty:
         return self.threshold is not None
 
     @property
-    def by_polynomials(self) -> bool:
+    def given_polynomials(self) -> bool:
         """Whether polynomials of y are removed; ``group`` is then y itself."""
         return self.given == "polynomials"
 
@@ -129,9 +129,9 @@ class Penalty:
         h, k = self.statistic.kernels
         return KB(5 if h is None else h, 5 if k is None else k)
 
-    def suited(self, distinct: int) -> Penalty:
+    def with_supported_degree(self, distinct: int) -> Penalty:
         """Return the penalty with a degree of z that its ``distinct`` values support."""
-        return dataclasses.replace(self, statistic=self.statistic.suited(distinct))
+        return dataclasses.replace(self, statistic=self.statistic.with_supported_degree(distinct))
 
     def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> PenaltyState:
         """Return the state before the first step, made from a first batch.
@@ -146,7 +146,7 @@ class Penalty:
             carried = over_columns(lambda p: self.statistic.init(z, p, key=key), columns)
         past = None
         if self.memory > 1:
-            groups = jnp.zeros(len(z), columns.dtype if self.by_polynomials else jnp.int32)
+            groups = jnp.zeros(len(z), columns.dtype if self.given_polynomials else jnp.int32)
             past = _empty_batches(self.memory, z, columns, groups)
         return PenaltyState(carried, past)
 
@@ -236,7 +236,7 @@ class Penalty:
         def one(p: Array, state: Any) -> tuple[Array, Any]:
             if group is None:
                 return value(state, z, p)
-            if self.by_polynomials:
+            if self.given_polynomials:
                 return value(state, z, p, given=group)
 
             def measure(z: Array, p: Array, *, weights: Array) -> Array:
@@ -251,7 +251,7 @@ class Penalty:
         self, values: Array, z: Array, group: Array | None, groups: int, share: Array
     ) -> Array:
         """Return values with less upward bias; only a ``share`` of the rows are not repeated."""
-        if group is None or self.by_polynomials:
+        if group is None or self.given_polynomials:
             rows = jnp.full(1, z.shape[0], values.dtype)
         else:
             members = group[:, None] == jnp.arange(groups)[None, :]
@@ -265,7 +265,7 @@ class Penalty:
     def _removed_functions(self) -> int:
         """The number of polynomials of y that are removed."""
         k = self.statistic.kernels[1]
-        return k if self.by_polynomials and isinstance(k, int) else 0
+        return k if self.given_polynomials and isinstance(k, int) else 0
 
 
 @jax.tree_util.register_dataclass

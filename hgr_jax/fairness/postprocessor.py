@@ -252,7 +252,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         name, z = data.single()
         penalty = self._penalty(name)
         encoder = Encoding.learn(penalty, z)
-        penalty = encoder.suited(penalty)
+        penalty = encoder.with_supported_degree(penalty)
         random = sklearn_utils.check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
         if self.guarantee is None:

@@ -102,7 +102,7 @@ class Statistic(abc.ABC):
         parameters = self.parameters(levels)
         return 2 if parameters is None else parameters + 3
 
-    def suited(self, distinct: int) -> Statistic:
+    def with_supported_degree(self, distinct: int) -> Statistic:
         """Return the statistic with a degree of z that its ``distinct`` values support."""
         del distinct
         return self
@@ -157,7 +157,7 @@ class TwoKernels(Projection):
         """Kernels of z and of the prediction."""
         return self.h, self.k
 
-    def suited(self, distinct: int) -> Statistic:
+    def with_supported_degree(self, distinct: int) -> Statistic:
         """Return the statistic with a degree of z that its ``distinct`` values support."""
         return self if callable(self.h) else dataclasses.replace(self, h=min(self.h, distinct - 1))
 

@@ -380,7 +380,7 @@ class FairTrainer:
         leaves = jax.tree.leaves(in_mode(network, training=True)[1])
         self._dtype = leaves[0].dtype if leaves else jnp.result_type(float)
         self._program: Program | None = None
-        self._suited: tuple[Penalty, ...] = ()
+        self._supported_penalties: tuple[Penalty, ...] = ()
         self._best: Best | None = None
         self._went_back = False  # to the best, after early stopping
         self._validated = ""  # digest of the rows that the best is the best on
@@ -560,8 +560,8 @@ class FairTrainer:
             test, _ = make_rows(data, self.penalties, self.encoders, self._dtype)
         if constraint_rows is not None:
             constraint = make_constraint_rows(constraint_rows, rows, self.penalties, self.encoders)
-        self._suited = tuple(
-            encoder.suited(penalty)
+        self._supported_penalties = tuple(
+            encoder.with_supported_degree(penalty)
             for penalty, encoder in zip(self.penalties, self.encoders, strict=True)
         )
         if self.state is None:
@@ -576,7 +576,7 @@ class FairTrainer:
     def _make_state(self, rows: Rows) -> None:
         """Make the program of the training, its first state, and a history without steps."""
         size = self._size(rows)
-        check_batch_size(self._suited, self.encoders, rows, size)
+        check_batch_size(self._supported_penalties, self.encoders, rows, size)
         graph, *network = in_mode(self._initial, training=True)
         self._program = program = Program(
             training=graph,
@@ -598,14 +598,14 @@ class FairTrainer:
         columns = 1 if prediction.ndim == 1 else prediction.shape[1]
         thresholds = {
             name: None if penalty.threshold is None else float(np.asarray(penalty.threshold))
-            for penalty, encoder in zip(self._suited, self.encoders, strict=True)
+            for penalty, encoder in zip(self._supported_penalties, self.encoders, strict=True)
             for name in encoder.value_names(columns)
         }
         self.history = History({}, {}, thresholds)
         weight = 0.0 if isinstance(self.dual, LagrangianDual) else self.dual
         self.state = first_state(
             program,
-            self._suited,
+            self._supported_penalties,
             tuple(network),
             self.optimizer.init(network[0]),
             jnp.full(len(self.history.penalised), weight, self._dtype),
@@ -628,9 +628,15 @@ class FairTrainer:
         if size is not None:
             batches = batch_rows(self.seed, rows.x.shape[0], size, done, end - done)
         state, figures = run_steps(
-            self._program, self._suited, self.state, padded_rows, batches, end - done, constraint
+            self._program,
+            self._supported_penalties,
+            self.state,
+            padded_rows,
+            batches,
+            end - done,
+            constraint,
         )
-        network = self._program, self._suited, state.parameters, state.variables
+        network = self._program, self._supported_penalties, state.parameters, state.variables
         measured = {"train": evaluate(*network, rows)}
         if test is not None:
             measured["validation"] = evaluate(*network, test, state.penalties)
@@ -641,7 +647,7 @@ class FairTrainer:
                 f"the training diverged: the loss is no longer finite at step {step}; weights and"
                 f" history are those of step {done}. A smaller learning rate usually helps."
             )
-        self.history = self.history.extended(figures, measured, end)
+        self.history = self.history.with_steps(figures, measured, end)
         self.state = state
         if test is not None:
             arrays, limits = (state.parameters, state.variables), self.history.limits

@@ -51,16 +51,16 @@ def sketched(x: Floats, weights: Floats | None, *, degree: int) -> Polynomials:
     rows = len(x)
     w: Floats = np.ones(rows) if weights is None else weights
     if rows <= 2 * SKETCH_ROWS:
-        return on_sample(x, w, None, rows, degree=degree)
+        return fit_on_sample(x, w, None, rows, degree=degree)
     stride = rows // SKETCH_ROWS
     sample = slice(None, stride * SKETCH_ROWS, stride)
     grouped = rows // SKETCH_GROUPS * SKETCH_GROUPS
     groups = x[:grouped].reshape(-1, SKETCH_GROUPS, x.shape[1])
     extra = np.concatenate([np.fmax.reduce(groups), np.fmin.reduce(groups), x[grouped:]])
-    return on_sample(x[sample], w[sample], extra, rows, degree=degree)
+    return fit_on_sample(x[sample], w[sample], extra, rows, degree=degree)
 
 
-def on_sample(
+def fit_on_sample(
     x: Floats,
     weights: Floats,
     extra: Floats | None,

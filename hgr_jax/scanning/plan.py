@@ -16,7 +16,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import in_threads
 from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.core.host.ranks import ranks
-from hgr_jax.scanning.bases import on_sample
+from hgr_jax.scanning.bases import fit_on_sample
 from hgr_jax.scanning.features import ColumnPolynomials, Kernels, RowFunctions
 from hgr_jax.scanning.rank_tests import WITHIN_COLUMN_DEGREE
 from hgr_jax.scanning.request import dtype_of_sums
@@ -395,14 +395,16 @@ def _fitted(
     far = np.stack([np.pad(e, (0, size - len(e)), constant_values=np.nan) for e in extremes], 1)
     extra = plan.scaled(far).astype(np.float64) if survey.counted > len(w) else None
     scaled = plan.scaled(x).astype(np.float64)
-    values = on_sample(scaled, w, extra, survey.counted, degree=kernels.largest, noise=SAMPLE_NOISE)
+    values = fit_on_sample(
+        scaled, w, extra, survey.counted, degree=kernels.largest, noise=SAMPLE_NOISE
+    )
     plan = dataclasses.replace(plan, values=values)
     if not tested:
         return plan
     maps = tuple(RankMap.of(x[:, i], low[i], high[i]) for i in range(len(numbers)))
     rank = np.stack([to_rank(column) for to_rank, column in zip(maps, x.T, strict=True)], axis=1)
     degree = plan.layout(ranked=True).degree
-    of_ranks = on_sample(rank, w, None, survey.counted, degree=degree, noise=SAMPLE_NOISE)
+    of_ranks = fit_on_sample(rank, w, None, survey.counted, degree=degree, noise=SAMPLE_NOISE)
     return dataclasses.replace(plan, maps=maps, ranks=of_ranks)
 
 

@@ -300,8 +300,8 @@ def run_rank_tests(
     tests = _RankTests(table, rows)
     untested = np.flatnonzero(usable & (table.pairs < table.in_ranks.n_numeric).all(axis=1))
     if table.complete and len(untested):
-        untested = tests.on_shared_rows(untested, progress)
-    tests.within_columns(untested, progress)
+        untested = tests.test_on_shared_rows(untested, progress)
+    tests.test_within_columns(untested, progress)
     return tests.results
 
 
@@ -319,7 +319,7 @@ class _RankTests:
         self.estimated = none.copy()
         self._codes: dict[int, Integers] = {}
 
-    def on_shared_rows(self, untested: Integers, progress: Callable[[int], None]) -> Integers:
+    def test_on_shared_rows(self, untested: Integers, progress: Callable[[int], None]) -> Integers:
         """Test the untested pairs whose columns have one pattern; return the other positions."""
         index = self.table.features.patterns.index
         one, other = index[self.pairs[untested]].T
@@ -332,7 +332,7 @@ class _RankTests:
             self.results.log_p[every.places] = every.log_pvalues(self.rows[every.places])
         return untested[one != other]
 
-    def within_columns(self, untested: Integers, progress: Callable[[int], None]) -> None:
+    def test_within_columns(self, untested: Integers, progress: Callable[[int], None]) -> None:
         """Estimate the remaining pairs by ranks among each column's rows; test the untested."""
         places = np.flatnonzero(~self.estimated)
         if not len(places):

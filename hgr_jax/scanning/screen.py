@@ -76,7 +76,7 @@ class RankScreen:
                 WITH_WAVES if each.has_waves else each.reliable_degree for each in part
             ]
         self.waves = wave_count(self.rows) if (self.kinds == WITH_WAVES).any() else 0
-        self.which, laws = laws_of(np.unique(self.kinds[self.kinds > 0]), self.waves)
+        self.which, laws = laws_by_kinds(np.unique(self.kinds[self.kinds > 0]), self.waves)
         self.tables = law_tables(laws, self.rows)
         chunks = -(-self.rows // self.at_once)
         each = 4 * (LARGEST_DEGREE + self.waves) * side * self.at_once
@@ -151,7 +151,7 @@ def _untied_waves(rows: int) -> Floats:
     return np.ascontiguousarray(wave_table(rows, np.dtype(np.float32)).T)
 
 
-def laws_of(kinds: Integers, waves: int) -> tuple[Integers, list[tuple[int, int]]]:
+def laws_by_kinds(kinds: Integers, waves: int) -> tuple[Integers, list[tuple[int, int]]]:
     """Return the law of each block, ``(18, 18, blocks)`` by kinds of both sides, and all laws.
 
     The law is -1 for a block that equals an earlier one, and for waves that a side does not have.
@@ -228,7 +228,7 @@ def combined_log_p(
     log_p = jnp.stack(
         [
             _log_survival(square, laws[..., i], rows, tables, last)
-            for i, square in enumerate(_top_squares(products))
+            for i, square in enumerate(_squared_top_values(products))
         ]
     )
     new = jnp.moveaxis(laws, -1, 0) >= 0
@@ -242,7 +242,7 @@ def combined_log_p(
     return jnp.where(least > -25, jnp.log(near), far)
 
 
-def _top_squares(products: Products) -> list[Array]:
+def _squared_top_values(products: Products) -> list[Array]:
     """Return the squared top singular value of each of `BLOCKS`, and of both blocks of waves."""
     wide, tall, third, waves, backward = products
     squares = {(1, 1): wide[0, :, 0] ** 2}
