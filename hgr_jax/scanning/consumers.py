@@ -132,8 +132,11 @@ def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Colum
     place = {name: position for position, name in enumerate(columns.names)}
     position = position_of("weights", request.weights, place)
     if position not in columns.number_positions:
-        why = columns.skipped.get(request.weights, "a category")
-        raise ValueError(f"weights must name a column of numbers; {request.weights!r} is {why}.")
+        why = columns.skipped.get(request.weights, "categories")
+        raise ValueError(
+            "weights must name a column of numbers that differ (leave equal weights out); in"
+            f" {request.weights!r}: {why}."
+        )
     weights = np.asarray(columns.numbers[:, list(columns.number_positions).index(position)])
     if np.isnan(weights).any():
         raise ValueError(
