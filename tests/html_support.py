@@ -88,25 +88,25 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    """Opens a report; in the end nothing may have been logged, loaded or popped up."""
+    """Opens a report, or a file; in the end nothing may have been logged, loaded or popped up."""
     contexts, complaints = [], []
-    path = tmp_path / "report.html"
 
-    def open_report(report: HtmlPage, **options: Any) -> Any:
-        write_html(report, path)
+    def open_report(report: HtmlPage | Path, **options: Any) -> Any:
+        path = report if isinstance(report, Path) else tmp_path / "report.html"
+        if isinstance(report, HtmlPage):
+            write_html(report, path)
         context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
+        address = path.as_uri()
         page.on(
             "request",
-            lambda request: (
-                None if request.url.startswith(path.as_uri()) else complaints.append(request.url)
-            ),
+            lambda request: request.url.startswith(address) or complaints.append(request.url),
         )
-        page.goto(path.as_uri())
+        page.goto(address)
         return page
 
     yield open_report

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cli_scan_support import Command, refusal
+from stream_support import mixed, of_batches, parts_of
 
 from hgr_jax import Scan
-from tests.cli_scan_support import Command
-from tests.stream_support import mixed, of_batches, parts_of
 
 
 @pytest.fixture
@@ -50,30 +50,18 @@ def test_batches_are_those_of_the_whole(
     np.testing.assert_allclose(batches.correlation, whole.correlation, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["parts", "--na", "none"],
-            "na is for CSV, and for a file that is read whole; parts",
-        ),
-        (["parts", "--columns", "nothing"], "has no column 'nothing'"),
-        (["parts", "--target", "nothing"], "target 'nothing' is not a column"),
-        (["none-*.csv"], "no such file: none-*.csv"),
-        (["parts", "--out", "parts/p0.parquet"], "it is a file"),
-    ],
-)
-def test_faults(parts: Path, arguments: list[str], message: str, command: Command) -> None:
-    said = command("scan", *arguments)
-    assert said.status == 2
-    assert message in said.err
-
-
-def test_a_file_of_another_kind(parts: Path, command: Command) -> None:
+def test_faults(parts: Path, command: Command) -> None:
+    for line, message in (
+        ("parts --na none", "na is for CSV, and for a file that is read whole; parts"),
+        ("parts --columns nothing", "has no column 'nothing'"),
+        ("parts --target nothing", "target 'nothing' is not a column"),
+        ("none-*.csv", "no such file: none-*.csv"),
+        ("parts --out parts/p0.parquet", "it is a file"),
+    ):
+        assert message in refusal(command, "scan", *line.split())
     mixed(rows=50).assign(far="text").to_parquet(parts / "p2.parquet")
-    said = command("scan", "parts")
-    assert said.status == 2
-    assert "p2.parquet: column 'far' holds text, and numbers in what was read before" in said.err
-    pd.DataFrame({"x": [1.0]}).to_json(parts / "t.json")  # is none of the files that are read
+    message = "p2.parquet: column 'far' holds text, and numbers in what was read before"
+    assert message in refusal(command, "scan", "parts")
     (parts / "p2.parquet").unlink()
+    pd.DataFrame({"x": [1.0]}).to_json(parts / "t.json")  # is none of the files that are read
     assert command("scan", "parts", "--h", "1", "--k", "1").status == 0
