@@ -117,31 +117,6 @@ def test_a_name_comes_before_a_position() -> None:
     np.testing.assert_array_equal(TrainingData.of(frame, Y, -1).z["-1"], X.v)
 
 
-@pytest.mark.parametrize(
-    ("x", "protected", "message"),
-    [
-        (X, "w", "'w' is not a column of X; there are u, v"),
-        (X, ["u", "w"], "'w' is not a column of X"),
-        (X.to_numpy(), "u", "X has no column names"),
-        (X, 2, r"X of shape \(80, 2\) has no column 2"),
-        (X, Z[:-1], "z must have one value for each of the 80 rows"),
-        (X, ["a"] * 7, r"one value for each of the 80 rows; got shape \(7,\)"),
-        (X, {"age": Z.to_numpy()[:5]}, "age must have one value for each of the 80 rows"),
-    ],
-)
-def test_what_is_no_attribute(x: Any, protected: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        TrainingData.of(x, Y, protected)
-
-
-def test_one_attribute_is_not_two() -> None:
-    for measure in (didi, lambda y, z: certify(y, z, 0.5), lambda y, z: report(y, None, y, z)):
-        with pytest.raises(ValueError, match=r"must be one-hot, .* Give several attributes by"):
-            measure(Y, X.to_numpy())
-        with pytest.raises(ValueError, match="must be one attribute here; got 'u', 'v'"):
-            measure(Y, X)
-
-
 def test_several_attributes_of_an_estimator() -> None:
     model = FairMLPRegressor((4,), steps=5, penalty=KB(2, 2), threshold=0.3, random_state=0)
     model.fit(X, Y, protected=["u", "v"])

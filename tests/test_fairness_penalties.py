@@ -222,42 +222,6 @@ class TestMemory:
             np.testing.assert_allclose(value, expected, atol=5e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"threshold": 0}, ValueError, "threshold"),
-        ({"threshold": -0.1}, ValueError, "threshold"),
-        ({"threshold": 1.5}, ValueError, "threshold"),
-        ({"threshold": np.float32(2)}, ValueError, "threshold"),
-        ({"threshold": float("nan")}, ValueError, "threshold"),
-        ({"threshold": "a"}, TypeError, "threshold"),
-        ({"threshold": True}, TypeError, "threshold"),
-        ({"statistic": "nlc"}, ValueError, "statistic must be one of"),
-        ({"statistic": 3}, ValueError, "statistic must be one of"),
-        ({"statistic": None}, ValueError, "statistic must be one of"),
-        ({"statistic": KB}, ValueError, "statistic is a class"),
-        ({"memory": 0}, ValueError, "memory"),
-        ({"memory": 2.5}, TypeError, "memory"),
-        ({"given": 1}, ValueError, "given"),
-        ({"given": "groups"}, TypeError, "given"),
-        ({"statistic": "hsic", "given": "classes"}, ValueError, "takes weights"),
-        ({"statistic": "neural", "given": 3}, ValueError, "takes weights"),
-        ({"statistic": "hsic", "given": "polynomials"}, ValueError, "takes given"),
-        ({"statistic": KB(bound=0.9), "given": "polynomials"}, ValueError, "takes given"),
-        ({"bias_corrected": 1}, TypeError, "bias_corrected"),
-        ({"statistic": "hsic", "bias_corrected": True}, ValueError, "bias_corrected"),
-        ({"statistic": KB(jnp.sin, 2), "bias_corrected": True}, ValueError, "bias_corrected"),
-        ({"statistic": KB(bound=0.9), "bias_corrected": True}, ValueError, "without a bound"),
-        ({"name": 3}, TypeError, "name"),
-    ],
-)
-def test_impossible_penalties(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        Penalty(**options)
-
-
 PAIR = some_pair(1)
 WEIGHTS = jnp.asarray(np.arange(ROWS) % 4, jnp.float32)
 PROJECTIONS: list[tuple[Statistic, Callable[..., jax.Array]]] = [
@@ -399,36 +363,6 @@ class Counted(Statistic):
 
     def value(self, state: Any, z: Any, prediction: Any, **conditions: Any) -> tuple[Any, Any]:
         return state.astype(z.dtype) / 10 + 0 * prediction.sum(), state + 1
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: KB(0, 2), ValueError, "h must be at least 1"),
-        (lambda: KB(2, "a"), TypeError, "k must be a degree"),
-        (lambda: KB(bound=1.0), ValueError, "bound must be above 0 and below 1"),
-        (lambda: KB(bound="high"), TypeError, "bound"),
-        (lambda: SK(0), ValueError, "d must be at least 1"),
-        (lambda: Total(2.5), TypeError, "h must be a degree"),
-        (lambda: Neural(0), ValueError, "steps"),
-        (lambda: Neural(learning_rate=-1), ValueError, "learning_rate"),
-        (lambda: Neural(warm_start=1), TypeError, "warm_start"),
-        (lambda: Function("kb"), TypeError, "function must be callable"),
-        (lambda: Function(jnp.sin, partial=None), TypeError, "partial"),
-        (lambda: Penalty(Function(jnp.dot, weighted=False), given=2), ValueError, "weights"),
-    ],
-)
-def test_refusals(make: Callable[[], Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        make()
-
-
-def test_a_category_is_refused_where_a_statistic_does_not_take_it() -> None:
-    x, y, z = some_data()
-    level = np.where(z > 0, "high", "low")
-    numbers_only = Function(lambda z, p: jnp.mean(z * p), categorical=False)
-    with pytest.raises(ValueError, match=r"z is categorical, which .* does not take"):
-        trained(Penalty(numbers_only), data=(x, y, level))
 
 
 GIVEN = Penalty(KB(2, 2), 0.3, given="polynomials")
@@ -588,12 +522,6 @@ def test_start() -> None:
     np.testing.assert_allclose(after.multipliers, [0.25, 2.25])
     after = RISING.update(jnp.array([-0.5, 0.5]), state)
     np.testing.assert_allclose(after.multipliers, [0.5, 2.25])
-    with pytest.raises(ValueError, match="at least 0"):
-        FALLING.init([0.5, -0.1])
-    with pytest.raises(ValueError, match="at least 0"):
-        FALLING.init([0.5, np.nan])
-    with pytest.raises(ValueError, match="multipliers"):
-        FALLING.init(-1)
 
 
 @pytest.mark.usefixtures("x64")

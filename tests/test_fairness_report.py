@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.metrics import r2_score, roc_auc_score
 
 import hgr_jax
-from hgr_jax.fairness import KB, FairMLPClassifier, History, corrected, didi, report
+from hgr_jax.fairness import KB, History, corrected, didi, report
 from hgr_jax.plotting import plot_history, plot_predictions
 
 
@@ -86,16 +86,6 @@ def test_a_constant_prediction_depends_on_nothing(rows: tuple[np.ndarray, ...]) 
     assert found["pearson_p"] == 1
 
 
-def test_report_says_what_is_wrong(rows: tuple[np.ndarray, ...]) -> None:
-    z, y, prediction = rows
-    with pytest.raises(ValueError, match=r"one prediction a row, shape \(300,\); got \(299,\)"):
-        report(prediction[1:], None, y, z)
-    with pytest.raises(ValueError, match="NaN"):
-        report(prediction, None, y, np.where(z > 2, np.nan, z))
-    with pytest.raises(ValueError, match="one value for each of the 300 rows"):
-        report(prediction, None, y, z[1:])
-
-
 def test_a_category_is_one_hot(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
     one_hot = np.eye(3)[np.digitize(z, (-0.5, 0.5))]
@@ -112,8 +102,6 @@ def test_a_category_is_one_hot(rows: tuple[np.ndarray, ...]) -> None:
     assert figures.pop("score") == pytest.approx(r2_score(y, prediction), rel=1e-10)
     assert figures == pytest.approx(expected, rel=1e-10)
     assert "p-value" not in str(found)
-    with pytest.raises(ValueError, match="must be one-hot"):
-        report(prediction, None, y, 2 * one_hot)
 
 
 def test_didi_by_hand() -> None:
@@ -123,8 +111,6 @@ def test_didi_by_hand() -> None:
     assert didi(prediction, z.astype(str)) == didi(prediction, z)
     assert didi(prediction, np.eye(2)[z]) == didi(prediction, z)
     assert didi(prediction, [10, 11, 12, 13, 14, 15], bins=2) == pytest.approx(4)
-    with pytest.raises(ValueError, match="bins must be at least 2"):
-        didi(prediction, z, bins=1)
 
 
 def test_pictures_show_names_as_they_are() -> None:
@@ -132,10 +118,6 @@ def test_pictures_show_names_as_they_are() -> None:
     figure = plot_predictions(z, {"$a_1$": z**2}, name="<b>$z$", h=2, k=2)
     assert figure.axes[0].get_title().startswith(r"\$a_1\$: HGR-KB 1.000")
     assert figure.axes[0].get_xlabel() == r"<b>\$z\$"
-    with pytest.raises(ValueError, match="one shape"):
-        plot_predictions(z, {"a": z[1:]})
-    with pytest.raises(ValueError, match="at least one model"):
-        plot_predictions(z, {})
 
 
 def test_picture_of_a_history() -> None:
@@ -147,20 +129,12 @@ def test_picture_of_a_history() -> None:
     np.testing.assert_array_equal(dependence.lines[0].get_ydata(), [0.4, 0.2])
     assert list(dependence.lines[1].get_ydata()) == [0.2, 0.2]
     np.testing.assert_array_equal(multiplier.lines[0].get_ydata(), [0.5, 1])
-    with pytest.raises(ValueError, match="empty"):
-        plot_history(History({}, {}, {}))
 
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))
 Z = X[:, 0]
 Y = Z**2 + X[:, 1]
-
-
-def test_labels_that_a_model_does_not_know() -> None:
-    model = FairMLPClassifier(penalty=None, steps=5, random_state=0).fit(X, (Y > 0).astype(int))
-    with pytest.raises(ValueError, match=r"label\(s\) 7, which the model does not know"):
-        report(model, X, np.where(Y > 2, 7, 0), Z)
 
 
 def test_both_models_have_the_same_score() -> None:
