@@ -35,13 +35,8 @@ def some_data(seed: int = 0) -> tuple[np.ndarray, ...]:
 
 def new_trainer(**options: Any) -> FairTrainer:
     network = options.pop("network", None) or Noisy(2, 4)
-    options = {
-        "penalties": PENALTY,
-        "optimizer": ADAM,
-        "dual": DUAL,
-        "batch_size": 20,
-        "seed": 3,
-    } | options
+    kept = {"penalties": PENALTY, "optimizer": ADAM, "dual": DUAL, "batch_size": 20, "seed": 3}
+    options = kept | options
     return FairTrainer(network, **options)
 
 
@@ -121,48 +116,48 @@ def test_killed_at_a_random_moment(tmp_path: Path) -> None:
     assert_same(resumed, fit(new_trainer(), steps))
 
 
-class TestSaveAndResume:
-    def test_round_trip(self, whole: FairTrainer, tmp_path: Path) -> None:
-        trainer = fit(new_trainer(), 30)
-        trainer.save(tmp_path / "kept")
-        resumed = new_trainer().resume(tmp_path / "kept", *some_data())
-        assert_same(resumed, trainer)
-        assert_same(fit(resumed, 60), whole)
+def test_saved_and_resumed(whole: FairTrainer, tmp_path: Path) -> None:
+    trainer = fit(new_trainer(), 30)
+    trainer.save(tmp_path / "kept")
+    resumed = new_trainer().resume(tmp_path / "kept", *some_data())
+    assert_same(resumed, trainer)
+    assert_same(fit(resumed, 60), whole)
 
-    def test_after_stopping(self, tmp_path: Path) -> None:
-        x, y, z = some_data(1)
-        options = {"patience": 2, "validation": (x, y[::-1].copy(), z)}
-        stopped = fit(new_trainer(), 200, **options)
-        for steps in (10, 200):
-            parts = fit(new_trainer(), steps, checkpoint=tmp_path / "parts", **options)
-        assert_same(parts, stopped)
-        stopped.save(tmp_path / "kept")
-        resumed = new_trainer().resume(tmp_path / "kept", *some_data())
-        assert_same(resumed, stopped)
-        assert_same(fit(resumed, 200, **options), stopped)
 
-    def test_functions_of_ones_own(self, tmp_path: Path) -> None:
-        def new_penalty() -> Penalty:  # as another process would make it
-            def square(x: jax.Array) -> jax.Array:
-                return jnp.stack([x, x**2], axis=1)
+def test_saved_and_resumed_after_stopping(tmp_path: Path) -> None:
+    x, y, z = some_data(1)
+    options = {"patience": 2, "validation": (x, y[::-1].copy(), z)}
+    stopped = fit(new_trainer(), 200, **options)
+    for steps in (10, 200):
+        parts = fit(new_trainer(), steps, checkpoint=tmp_path / "parts", **options)
+    assert_same(parts, stopped)
+    stopped.save(tmp_path / "kept")
+    resumed = new_trainer().resume(tmp_path / "kept", *some_data())
+    assert_same(resumed, stopped)
+    assert_same(fit(resumed, 200, **options), stopped)
 
-            return Penalty(KB(square, 1), 0.3)
 
-        trainer = new_trainer(penalties=new_penalty())
-        trainer.fit(*some_data(), steps=1)
-        trainer.save(tmp_path / "kept")
-        again = new_trainer(penalties=new_penalty())
-        again.resume(tmp_path / "kept", *some_data())
-        assert_same(again, trainer)
+def test_functions_of_ones_own(tmp_path: Path) -> None:
+    def new() -> FairTrainer:  # as another process would make it
+        def square(x: jax.Array) -> jax.Array:
+            return jnp.stack([x, x**2], axis=1)
 
-    def test_errors(self, half: Path, tmp_path: Path) -> None:
-        found = fit(new_trainer(), 10)
-        before = found.state
-        with pytest.raises(CheckpointError, match="no checkpoint"):
-            found.resume(tmp_path / "nothing", *some_data())
-        assert found.state is before
-        with pytest.raises(CheckpointError, match="seed"):
-            new_trainer(seed=4).resume(half, *some_data())
+        return new_trainer(penalties=Penalty(KB(square, 1), 0.3))
+
+    trainer = new()
+    trainer.fit(*some_data(), steps=1)
+    trainer.save(tmp_path / "kept")
+    assert_same(new().resume(tmp_path / "kept", *some_data()), trainer)
+
+
+def test_a_resume_that_fails_changes_nothing(half: Path, tmp_path: Path) -> None:
+    found = fit(new_trainer(), 10)
+    before = found.state
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        found.resume(tmp_path / "nothing", *some_data())
+    assert found.state is before
+    with pytest.raises(CheckpointError, match="seed"):
+        new_trainer(seed=4).resume(half, *some_data())
 
 
 def absolute_error(output: jax.Array, y: jax.Array) -> jax.Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +350,9 @@ class Chances(Blend):
 
 
 def test_a_kept_threshold_scores_what_the_model_does() -> None:
+    shown = FairnessScorer(0.2, protected="age")
+    assert repr(shown) == "FairnessScorer(penalty=0.2, protected='age')"
+    assert clone(shown).get_params() == shown.get_params()
     scorer = FairnessScorer(Penalty(KB(1, 1), 0.9), protected="age")
     model = Blend(1.0)
     assert scorer(model, FRAME, TARGETS) == pytest.approx(r2_score(TARGETS, model.predict(INPUTS)))
@@ -396,35 +398,21 @@ def test_grid_search_prefers_the_constraint_to_the_score() -> None:
     assert again.best_params_ == {"blend__share": 0.0}
 
 
-@pytest.fixture
-def routed() -> Iterator[None]:
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
-
-
-def test_metadata_routing(routed: None) -> None:
+@sklearn.config_context(enable_metadata_routing=True)
+def test_metadata_routing() -> None:
     # The attribute is no input.
     x = INPUTS[:, 1:]
-    model = FairMLPRegressor(
-        hidden_layer_sizes=(2,), threshold=0.5, steps=2, random_state=0
-    ).set_fit_request(protected=True)
+    model = FairMLPRegressor((2,), threshold=0.5, steps=2, random_state=0)
+    model.set_fit_request(protected=True)
     held, rest = np.arange(40), np.arange(40, 80)
     fitted = clone(model).fit(x[rest], TARGETS[rest], protected=ATTRIBUTE[rest])
     plain = FairnessScorer(Penalty(KB(1, 1), 1e-3))
     expected = plain(fitted, x[held], TARGETS[held], protected=ATTRIBUTE[held])
     assert expected < -200
     scorer = clone(plain).set_score_request(protected=True)
-    found = cross_val_score(
-        model, x, TARGETS, scoring=scorer, cv=2, params={"protected": ATTRIBUTE}
-    )
+    params = {"protected": ATTRIBUTE}
+    found = cross_val_score(model, x, TARGETS, scoring=scorer, cv=2, params=params)
     assert found[0] == pytest.approx(expected)
-    search = GridSearchCV(model, {"steps": [2]}, scoring=scorer, cv=2).fit(
-        x, TARGETS, protected=ATTRIBUTE
-    )
+    search = GridSearchCV(model, {"steps": [2]}, scoring=scorer, cv=2)
+    search.fit(x, TARGETS, **params)
     assert search.cv_results_["split0_test_score"][0] == pytest.approx(expected)
-
-
-def test_it_is_shown_and_cloned() -> None:
-    scorer = FairnessScorer(0.2, protected="age")
-    assert repr(scorer) == "FairnessScorer(penalty=0.2, protected='age')"
-    assert clone(scorer).get_params() == scorer.get_params()

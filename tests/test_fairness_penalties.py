@@ -16,7 +16,6 @@ from fairness_support import some_data, trained
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from penalties_support import ROWS, exact_kb, kb, measured, some_pair
 
 import hgr_jax
 from bench import reference
@@ -38,49 +37,62 @@ from hgr_jax.fairness import (
 from hgr_jax.fairness.statistics import NAMED_STATISTICS
 from hgr_jax.inference import upper_bound
 
-
-class TestExcess:
-    def test_values_and_derivatives(self) -> None:
-        values = jnp.array([0.1, 0.25, 0.5, 1.0, jnp.nan])
-        expected = [0, 0, 0.25, 0.75, np.nan]
-        np.testing.assert_array_equal(excess(values, 0.25), np.array(expected, np.float32))
-        slopes = jax.vmap(jax.grad(excess), (0, None))(values[:4], 0.25)
-        np.testing.assert_array_equal(slopes, [0, 0, 1, 1])
-        slopes = jax.vmap(jax.grad(excess, 1), (0, None))(values[:4], 0.25)
-        np.testing.assert_array_equal(slopes, [0, 0, -1, -1])
-
-    def test_at_the_threshold_in_float32(self) -> None:
-        threshold = 0.2  # has no float32
-        value = jnp.asarray(threshold, jnp.float32)
-        assert excess(value, threshold) == 0
-        assert jax.grad(excess)(value, threshold) == 0
-        above = jnp.nextafter(value, jnp.float32(1))
-        assert excess(above, threshold) > 0
-        assert jax.grad(excess)(above, threshold) == 1
+ROWS = 48
+Pair = tuple[jax.Array, jax.Array]
+kb = functools.partial(hgr_jax.kb, h=2, k=2)
+exact_kb = functools.partial(reference.kb, h=2, k=2)
 
 
-class TestCorrected:
-    @pytest.mark.usefixtures("x64")
-    def test_formula_and_derivative(self) -> None:
-        value = np.array([0.0, 0.1, 0.3, 0.7, 1.0])
-        squared = 1 - (1 - value**2) * 49 / (49 - 9)
-        expected = np.sqrt(np.maximum(0, squared))
-        assert (expected > 0).sum() == 2
-        np.testing.assert_allclose(corrected(jnp.asarray(value), 50, 9), expected, rtol=1e-14)
-        slope = jax.vmap(jax.grad(lambda v: corrected(v, 50, 9)))(jnp.asarray(value))
-        np.testing.assert_array_equal(slope[:3], 0)
-        step = 1e-6
-        for i in (3, 4):
-            ends = corrected(jnp.asarray(value[i] + np.array([step, -step])), 50, 9)
-            np.testing.assert_allclose(slope[i], (ends[0] - ends[1]) / (2 * step), rtol=1e-8)
+def some_pair(seed: int, rows: int = ROWS, columns: int | None = None) -> Pair:
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal(rows)
+    noise = rng.standard_normal((rows, columns or 1))
+    prediction = (z**2 - z / 2)[:, None] + noise
+    prediction = prediction if columns else prediction[:, 0]
+    return jnp.asarray(z, jnp.float32), jnp.asarray(prediction, jnp.float32)
 
-    @pytest.mark.parametrize("rows", [0, 1, 2, 9, 10])
-    def test_too_few_rows(self, rows: int) -> None:
-        for value in (0.0, 0.6, 1.0):
-            found, slope = jax.value_and_grad(corrected)(jnp.asarray(value), rows, 9)
-            assert (found, slope) == (0, 0)
-        traced = jax.jit(corrected, static_argnums=2)(jnp.asarray(0.6), jnp.asarray(rows), 9)
-        assert traced == 0
+
+# Not under jit: so the compiled measures are those of the other tests.
+def measured(
+    penalty: Penalty, z: jax.Array, prediction: jax.Array, group: Any = None, groups: int = 1
+) -> jax.Array:
+    return penalty.values(penalty.init(z, prediction), z, prediction, group, groups)[0]
+
+
+def test_excess() -> None:
+    values = jnp.array([0.1, 0.25, 0.5, 1.0, jnp.nan])
+    expected = np.array([0, 0, 0.25, 0.75, np.nan], np.float32)
+    np.testing.assert_array_equal(excess(values, 0.25), expected)
+    for place, slope in ((0, 1), (1, -1)):
+        slopes = jax.vmap(jax.grad(excess, place), (0, None))(values[:4], 0.25)
+        np.testing.assert_array_equal(slopes, [0, 0, slope, slope])
+    threshold = 0.2  # has no float32
+    value = jnp.asarray(threshold, jnp.float32)
+    assert (excess(value, threshold), jax.grad(excess)(value, threshold)) == (0, 0)
+    above = jnp.nextafter(value, jnp.float32(1))
+    assert excess(above, threshold) > 0
+    assert jax.grad(excess)(above, threshold) == 1
+
+
+@pytest.mark.usefixtures("x64")
+def test_corrected() -> None:
+    value = np.array([0.0, 0.1, 0.3, 0.7, 1.0])
+    expected = np.sqrt(np.maximum(0, 1 - (1 - value**2) * 49 / (49 - 9)))
+    assert (expected > 0).sum() == 2
+    np.testing.assert_allclose(corrected(jnp.asarray(value), 50, 9), expected, rtol=1e-14)
+    slope = jax.vmap(jax.grad(lambda v: corrected(v, 50, 9)))(jnp.asarray(value))
+    np.testing.assert_array_equal(slope[:3], 0)
+    step = 1e-6
+    for i in (3, 4):
+        ends = corrected(jnp.asarray(value[i] + np.array([step, -step])), 50, 9)
+        np.testing.assert_allclose(slope[i], (ends[0] - ends[1]) / (2 * step), rtol=1e-8)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 9, 10])
+def test_too_few_rows_are_corrected_to_0(rows: int) -> None:
+    for value in (0.0, 0.6, 1.0):
+        assert jax.value_and_grad(corrected)(jnp.asarray(value), rows, 9) == (0, 0)
+    assert jax.jit(corrected, static_argnums=2)(jnp.asarray(0.6), jnp.asarray(rows), 9) == 0
 
 
 class TestWithin:
@@ -374,29 +386,20 @@ def outcome(z: jax.Array, prediction: jax.Array, seed: int = 0) -> jax.Array:
     return z + prediction.reshape(len(z), -1)[:, 0] + noise.astype(z.dtype)
 
 
-class TestGivenPolynomials:
-    def test_measures(self) -> None:
-        z, prediction = some_pair(1)
-        y = outcome(z, prediction)
-        for penalty, expected in (
-            (GIVEN, kb_given(z, prediction, given=y)),
-            (
-                Penalty(SK(2), given="polynomials"),
-                hgr_jax.sk(z, prediction, 2, given=y, given_degree=2),
-            ),
-            (Penalty(hgr_jax.total, given="polynomials"), hgr_jax.total(z, prediction, given=y)),
-        ):
-            found = measured(penalty, z, prediction, y)
-            np.testing.assert_allclose(found, [expected], atol=2e-6)
-        watched = Penalty(KB(2, 2), given="polynomials", threshold=None)
-        np.testing.assert_allclose(
-            watched.hgr(z, prediction, y), [kb_given(z, prediction, given=y)], atol=2e-6
-        )
-
-    def test_a_prediction_equal_to_y_has_0(self) -> None:
-        z, y = some_pair(1)
-        for penalty in (GIVEN, Penalty("kb", given="polynomials")):
-            assert measured(penalty, z, 2 * y - 1, y) == 0
+def test_given_polynomials() -> None:
+    z, prediction = some_pair(1)
+    y = outcome(z, prediction)
+    for statistic, expected in (
+        (KB(2, 2), kb_given(z, prediction, given=y)),
+        (SK(2), hgr_jax.sk(z, prediction, 2, given=y, given_degree=2)),
+        (hgr_jax.total, hgr_jax.total(z, prediction, given=y)),
+    ):
+        found = measured(Penalty(statistic, given="polynomials"), z, prediction, y)
+        np.testing.assert_allclose(found, [expected], atol=2e-6)
+    watched = Penalty(KB(2, 2), given="polynomials", threshold=None).hgr(z, prediction, y)
+    np.testing.assert_allclose(watched, [kb_given(z, prediction, given=y)], atol=2e-6)
+    for penalty in (GIVEN, Penalty("kb", given="polynomials")):
+        assert measured(penalty, z, 2 * prediction - 1, prediction) == 0
 
 
 def test_memory_of_given() -> None:
@@ -412,47 +415,44 @@ def test_memory_of_given() -> None:
         np.testing.assert_allclose(value, [expected], atol=3e-6)
 
 
-class TestTrainedGivenPolynomials:
-    def test_only_the_conditional_value_keeps_the_threshold(self) -> None:
-        x, _, _ = some_data(rows=300)
-        z, noise, values = x[:, 0], np.random.default_rng(1).standard_normal(300), {}
-        y = z + x[:, 1] + noise
-        for name, penalty in (("before", Penalty(KB(2, 2), threshold=None)), ("after", GIVEN)):
-            trainer = trained(penalty, data=(x, y, z), steps=300)
-            prediction = trainer.predict(x)
-            values[name] = [
-                float(value)
-                for value in (kb_given(z, prediction, given=y), hgr_jax.kb(z, prediction, 2, 2))
-            ]
-        assert min(values["before"]) > GIVEN.threshold + 0.1
-        assert values["after"][0] < GIVEN.threshold + 0.03
-        assert values["after"][1] > GIVEN.threshold + 0.1
-        last = trainer.history.last
-        np.testing.assert_allclose(last["hgr_train_z"], values["after"][0], atol=1e-5)
+def test_only_the_conditional_value_keeps_the_threshold() -> None:
+    x, _, _ = some_data(rows=300)
+    z, noise, values = x[:, 0], np.random.default_rng(1).standard_normal(300), {}
+    y = z + x[:, 1] + noise
+    for name, penalty in (("before", Penalty(KB(2, 2), threshold=None)), ("after", GIVEN)):
+        trainer = trained(penalty, data=(x, y, z), steps=300)
+        prediction = trainer.predict(x)
+        conditional = float(kb_given(z, prediction, given=y))
+        values[name] = conditional, float(hgr_jax.kb(z, prediction, 2, 2))
+    assert min(values["before"]) > GIVEN.threshold + 0.1
+    assert values["after"][0] < GIVEN.threshold + 0.03
+    assert values["after"][1] > GIVEN.threshold + 0.1
+    last = trainer.history.last
+    np.testing.assert_allclose(last["hgr_train_z"], values["after"][0], atol=1e-5)
 
 
-class TestBiasCorrected:
-    def test_formula(self) -> None:
-        z, prediction = some_pair(8)
-        raw = jnp.float32(reference.kb(z, prediction, 1, 2))
-        found = measured(Penalty(KB(1, 2), bias_corrected=True), z, prediction)
-        np.testing.assert_allclose(found, [corrected(raw, ROWS, 2)], atol=2e-6)
-        assert 0 < found[0] < raw
-        raw = jnp.float32(reference.sk(z, prediction, 2))
-        found = measured(Penalty(SK(2), bias_corrected=True), z, prediction)
-        np.testing.assert_allclose(found, [corrected(raw, ROWS, 2)], atol=2e-6)
+@pytest.mark.parametrize(
+    ("statistic", "exact", "bias"),
+    [
+        (KB(1, 2), functools.partial(reference.kb, h=1, k=2), 2),
+        (SK(2), functools.partial(reference.sk, d=2), 2),
+    ],
+)
+def test_bias_corrected(statistic: Statistic, exact: Callable[..., float], bias: int) -> None:
+    z, prediction = some_pair(8)
+    raw = jnp.float32(exact(z, prediction))
+    found = measured(Penalty(statistic, bias_corrected=True), z, prediction)
+    np.testing.assert_allclose(found, [corrected(raw, ROWS, bias)], atol=2e-6)
+    assert 0 < found[0] < raw
 
-    def test_categorical(self) -> None:
-        z, prediction = some_pair(3)
-        one_hot = jnp.asarray(np.eye(3)[np.digitize(z, [-0.5, 0.5])], jnp.float32)
-        level = reference.orthonormal_features(one_hot)
-        raw = jnp.float32(
-            reference.canonical_correlation(
-                level, reference.orthonormal_features(prediction[:, None])
-            )
-        )
-        found = measured(Penalty(KB(5, 1), bias_corrected=True), one_hot, prediction)
-        np.testing.assert_allclose(found, [corrected(raw, ROWS, 2)], atol=2e-6)
+
+def test_bias_corrected_of_a_category() -> None:
+    z, prediction = some_pair(3)
+    one_hot = jnp.asarray(np.eye(3)[np.digitize(z, [-0.5, 0.5])], jnp.float32)
+    sides = (reference.orthonormal_features(each) for each in (one_hot, prediction[:, None]))
+    raw = jnp.float32(reference.canonical_correlation(*sides))
+    found = measured(Penalty(KB(5, 1), bias_corrected=True), one_hot, prediction)
+    np.testing.assert_allclose(found, [corrected(raw, ROWS, 2)], atol=2e-6)
 
 
 def test_another_threshold_compiles_nothing() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -54,13 +53,9 @@ def test_the_strength_is_the_smallest_that_keeps_the_threshold(
     threshold: float, neighbors: int | None
 ) -> None:
     folds = list(KFold(4, shuffle=True, random_state=3).split(X))
-    settings = SETTINGS | {
-        "threshold": threshold,
-        "penalty": KB(3, 2),
-        "cv": folds,
-        "n_neighbors": neighbors,
-    }
-    model = FairPostprocessor(Ridge(alpha=2.0), **settings).fit(X, Y, protected=Z)
+    settings = SETTINGS | {"threshold": threshold, "penalty": KB(3, 2), "cv": folds}
+    model = FairPostprocessor(Ridge(alpha=2.0), **settings, n_neighbors=neighbors)
+    model.fit(X, Y, protected=Z)
     p = cross_val_predict(Ridge(alpha=2.0), X, Y, cv=folds)
     moved = out_of_fold(Z, p, folds, neighbors)
     grid = np.arange(41) / 40
@@ -68,22 +63,18 @@ def test_the_strength_is_the_smallest_that_keeps_the_threshold(
     assert model.strength_ == grid[values <= threshold][0]
     assert 0 < model.strength_ < 1
     # What new rows get: the model of all rows, and the transport of all out-of-fold predictions.
+    z = Z[NEW] + 0.1
     plain = Ridge(alpha=2.0).fit(X, Y).predict(X[NEW])
-    expected = transported((Z, p), Z[NEW] + 0.1, plain, neighbors or round(np.sqrt(ROWS)))
-    np.testing.assert_allclose(
-        model.predict(X[NEW], Z[NEW] + 0.1),
-        (1 - model.strength_) * plain + model.strength_ * expected,
-        rtol=1e-5,
-        atol=1e-5,
-    )
+    expected = transported((Z, p), z, plain, neighbors or round(np.sqrt(ROWS)))
+    mixture = (1 - model.strength_) * plain + model.strength_ * expected
+    np.testing.assert_allclose(model.predict(X[NEW], z), mixture, rtol=1e-5, atol=1e-5)
 
 
 def test_folds_that_are_a_number_are_of_shuffled_rows() -> None:
-    seed = int(np.random.RandomState(7).randint(np.iinfo(np.int32).max))
     for kind, model, y in ((KFold, Ridge(), Y), (StratifiedKFold, LogisticRegression(), LABEL)):
         settings = SETTINGS | {"random_state": 7}
         first = FairPostprocessor(model, **settings, cv=3).fit(X, y, protected=Z)
-        folds = kind(3, shuffle=True, random_state=seed)
+        folds = kind(3, shuffle=True, random_state=_seed(7))
         second = FairPostprocessor(model, **settings, cv=folds).fit(X, y, protected=Z)
         np.testing.assert_array_equal(first.transport_.p, second.transport_.p)
 
@@ -150,14 +141,9 @@ def test_a_classifier_of_two_classes() -> None:
     assert reference.kb(Z, found[:, 1], 2, 2) < 0.5
     np.testing.assert_array_equal(model.predict(X, Z), np.where(found[:, 1] > 0.5, "yes", "no"))
     assert model.score(X, LABEL, Z) == np.mean(model.predict(X, Z) == LABEL) > 0.6
-    p = cross_val_predict(
-        LogisticRegression(),
-        X,
-        LABEL,
-        cv=StratifiedKFold(5, shuffle=True, random_state=_seed(0)),
-        method="predict_proba",
-    )[:, 1]
-    expected = transported((Z, p), Z[NEW], before[NEW, 1], round(np.sqrt(ROWS)))
+    folds = StratifiedKFold(5, shuffle=True, random_state=_seed(0))
+    p = cross_val_predict(LogisticRegression(), X, LABEL, cv=folds, method="predict_proba")
+    expected = transported((Z, p[:, 1]), Z[NEW], before[NEW, 1], round(np.sqrt(ROWS)))
     mixture = (1 - model.strength_) * before[NEW, 1] + model.strength_ * expected
     np.testing.assert_allclose(found[NEW, 1], mixture, atol=1e-5)
 
@@ -180,47 +166,38 @@ def test_a_column_by_name_or_position(fitted: FairPostprocessor) -> None:
         named.predict(FRAME.drop(columns="age"))
 
 
-def test_pipelines_inside_and_outside(fitted: FairPostprocessor) -> None:
+def test_pipelines_inside_and_outside() -> None:
     inside = FairPostprocessor(make_pipeline(StandardScaler(), LinearRegression()), **SETTINGS)
-    inside.fit(FRAME, Y, protected="age")
     outside = make_pipeline(StandardScaler(), FairPostprocessor(LinearRegression(), **SETTINGS))
     outside.fit(X, Y, fairpostprocessor__protected=Z)
-    np.testing.assert_allclose(outside.predict(X, protected=Z), inside.predict(FRAME), atol=1e-6)
+    found = inside.fit(FRAME, Y, protected="age").predict(FRAME)
+    np.testing.assert_allclose(outside.predict(X, protected=Z), found, atol=1e-6)
 
 
-@pytest.fixture
-def routed() -> Iterator[None]:
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
-
-
-def test_metadata_routing(routed: None, fitted: FairPostprocessor) -> None:
+@sklearn.config_context(enable_metadata_routing=True)
+def test_metadata_routing(fitted: FairPostprocessor) -> None:
     model = FairPostprocessor(Ridge(), **SETTINGS)
     model.set_fit_request(protected=True).set_predict_request(protected=True)
     model.set_score_request(protected=True)
     rest, held = np.arange(150, ROWS), np.arange(150)
-    expected = (
-        clone(model).fit(X[rest], Y[rest], protected=Z[rest]).score(X[held], Y[held], Z[held])
-    )
+    of_rest = clone(model).fit(X[rest], Y[rest], protected=Z[rest])
     found = cross_val_score(model, X, Y, cv=2, params={"protected": Z})
-    assert found[0] == pytest.approx(expected)
+    assert found[0] == pytest.approx(of_rest.score(X[held], Y[held], Z[held]))
     pipeline = make_pipeline(StandardScaler(), model).fit(X, Y, protected=Z)
     np.testing.assert_allclose(pipeline.predict(X, protected=Z), fitted.predict(X, Z), atol=0.2)
-    chances = FairPostprocessor(LogisticRegression(), **SETTINGS).set_predict_proba_request(
-        protected=True
-    )
+    chances = FairPostprocessor(LogisticRegression()).set_predict_proba_request(protected=True)
     assert chances.get_metadata_routing().predict_proba.requests == {"protected": True}
-
-
-@pytest.fixture(scope="module")
-def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return population(np.random.default_rng(3), 900)
 
 
 def population(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     z = rng.normal(size=rows)
     x = np.column_stack([z + rng.normal(size=rows), rng.normal(size=(rows, 2))])
     return x, z + x.sum(axis=1), z
+
+
+@pytest.fixture(scope="module")
+def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return population(np.random.default_rng(3), 900)
 
 
 def test_a_guarantee_is_of_the_last_strength_that_was_accepted(table: Any) -> None:
@@ -253,26 +230,29 @@ def test_a_guarantee_is_of_the_last_strength_that_was_accepted(table: Any) -> No
     assert not hasattr(model, "certificate_")  # of an earlier fit
 
 
-def test_guarantees_that_cannot_be_given(table: Any) -> None:
+def test_a_fit_that_fails_has_no_model_of_an_earlier_one(table: Any) -> None:
     x, y, z = table
-    model = FairPostprocessor(LinearRegression(), guarantee=0.95, **SETTINGS | {"threshold": 0.02})
+    model = FairPostprocessor(LinearRegression(), guarantee=0.9, **SETTINGS)
+    model.fit(x, y, protected=z)
     with pytest.raises(NoSolutionFound, match="no model was found whose HGR-KB is at") as info:
-        model.fit(x, y, protected=z)
+        model.set_params(threshold=0.02, guarantee=0.95).fit(x, y, protected=z)
     (only,) = info.value.certificate.candidates
     assert (only.setting, only.accepted) == (1.0, False)
+    with pytest.raises(NotFittedError):
+        model.predict(x, z)
 
 
 def test_guarantees_hold_in_the_population() -> None:
-    """Of 40 data sets at 90%."""
+    """Of 25 data sets at 90%."""
     fresh_x, _, fresh_z = population(np.random.default_rng(4), 6000)
     values = []
-    for seed in range(40):
+    for seed in range(25):
         x, y, z = population(np.random.default_rng([5, seed]), 900)
         model = FairPostprocessor(LinearRegression(), guarantee=0.9, **SETTINGS)
         model.set_params(random_state=seed).fit(x, y, protected=z)
         values.append(reference.kb(fresh_z, model.predict(fresh_x, fresh_z), 2, 2))
     failed = np.mean(np.array(values) > 0.4)
-    assert failed <= 0.2  # two standard deviations above a tenth
+    assert failed <= 0.22  # two standard deviations above a tenth
     assert 0.25 < np.mean(values) < 0.4  # no more is given up than the margin
 
 
@@ -318,10 +298,10 @@ def test_predictions_that_are_a_line_of_the_attribute_become_one() -> None:
     assert np.ptp(Transport.learn(z, p)(new, 0.1 + new / 3)) < 1e-6
 
 
-@pytest.mark.parametrize("p", [P, np.round(P), np.full(LEARNED, 3.0)])
-def test_neighbours_like_everybody_change_nothing(p: np.ndarray) -> None:
+def test_neighbours_like_everybody_change_nothing() -> None:
     z = ATTRIBUTES["constant"]
-    np.testing.assert_allclose(Transport.learn(z, p, 5)(z, p), p, atol=1e-8)
+    for p in (P, np.round(P), np.full(LEARNED, 3.0)):
+        np.testing.assert_allclose(Transport.learn(z, p, 5)(z, p), p, atol=1e-8)
 
 
 def test_a_category_is_ranked_within_its_levels() -> None:
@@ -364,12 +344,3 @@ def test_the_order_of_predictions_is_kept(
     if strength == 1:
         lowest, highest = np.min(learned.p), np.max(learned.p)
         assert ((lowest - 1e-9 <= moved) & (moved <= highest + 1e-9)).all()
-
-
-def test_a_postprocessor_whose_fit_fails_has_no_model_of_an_earlier_one() -> None:
-    model = FairPostprocessor(LinearRegression(), threshold=0.9, guarantee=0.9, random_state=0)
-    model.fit(X, Y, protected=Z)
-    with pytest.raises(NoSolutionFound):
-        model.set_params(threshold=0.01, guarantee=0.99).fit(X, Y, protected=Z)
-    with pytest.raises(NotFittedError):
-        model.predict(X, Z)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 import jax
 import numpy as np
 import pytest
@@ -27,7 +25,7 @@ def test_every_figure_of_a_report(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
     found = report(prediction, None, y, z).figures["model"]
     np.testing.assert_allclose(found["score"], r2_score(y, prediction), rtol=1e-10)
-    with in_float64():
+    with jax.enable_x64(True):
         value = hgr_jax.kb(z, prediction)
         np.testing.assert_allclose(found["kb"], value, rtol=1e-10)
         np.testing.assert_allclose(found["sk"], hgr_jax.sk(z, prediction), rtol=1e-10)
@@ -38,19 +36,14 @@ def test_every_figure_of_a_report(rows: tuple[np.ndarray, ...]) -> None:
     np.testing.assert_allclose(found["didi"], didi(prediction, z))
 
 
-def in_float64() -> AbstractContextManager[None]:
-    return jax.enable_x64(True)
-
-
 def test_probabilities_are_scored_by_the_area_under_the_curve(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
     probability = np.round(1 / (1 + np.exp(-prediction)), 2)  # with ties
     label = (y > 0.5).astype(int)
     found = report(probability, None, label, z)
     assert found.score_name == "AUC"
-    np.testing.assert_allclose(
-        found.figures["model"]["score"], roc_auc_score(label, probability), rtol=1e-10
-    )
+    score = found.figures["model"]["score"]
+    np.testing.assert_allclose(score, roc_auc_score(label, probability), rtol=1e-10)
 
 
 def test_a_baseline_stands_beside(rows: tuple[np.ndarray, ...]) -> None:
@@ -63,13 +56,10 @@ def test_a_baseline_stands_beside(rows: tuple[np.ndarray, ...]) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["before", "after"]
     assert len({len(line) for line in lines}) == 1
     assert found.to_frame().shape == (2, 7)
-    with in_float64():
-        np.testing.assert_allclose(
-            found.figures["before"]["kb"], hgr_jax.kb(z, prediction, h=2, k=3), rtol=1e-10
-        )
-        np.testing.assert_allclose(
-            found.figures["before"]["sk"], hgr_jax.sk(z, prediction, d=3), rtol=1e-10
-        )
+    before = found.figures["before"]
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(before["kb"], hgr_jax.kb(z, prediction, h=2, k=3), rtol=1e-10)
+        np.testing.assert_allclose(before["sk"], hgr_jax.sk(z, prediction, d=3), rtol=1e-10)
     assert found.figures["before"]["didi"] == didi(prediction, z, bins=2) != didi(prediction, z)
     picture = found.plot()
     assert len(picture.axes) == 6
@@ -90,7 +80,7 @@ def test_a_category_is_one_hot(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
     one_hot = np.eye(3)[np.digitize(z, (-0.5, 0.5))]
     found = report(prediction, None, y, one_hot, statistic=KB(5, 3))
-    with in_float64():
+    with jax.enable_x64(True):
         value = hgr_jax.kb(one_hot, prediction, h=1, k=3)
         expected = {
             "kb": float(value),
@@ -131,14 +121,9 @@ def test_picture_of_a_history() -> None:
     np.testing.assert_array_equal(multiplier.lines[0].get_ydata(), [0.5, 1])
 
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(120, 3))
-Z = X[:, 0]
-Y = Z**2 + X[:, 1]
-
-
-def test_both_models_have_the_same_score() -> None:
-    label = (Y > 0).astype(float)
-    found = report(np.clip(Y, 0, 1), None, label, Z, baseline=Y)
+def test_both_models_have_the_same_score(rows: tuple[np.ndarray, ...]) -> None:
+    z, y, _ = rows
+    label = (y > 0).astype(float)
+    found = report(np.clip(y, 0, 1), None, label, z, baseline=y)
     assert found.score_name == "AUC"
     assert found.figures["before"]["score"] == 1

@@ -89,12 +89,6 @@ def test_a_page_of_very_many_pairs_has_the_first(
     )
 
 
-def test_a_page_of_all_pairs_leaves_out_none(show: Open, page: HtmlPage) -> None:
-    assert page.left_out == []
-    assert page.pairs == len(page.rows)
-    assert show(page).locator("#left-out p").count() == 0
-
-
 @pytest.mark.parametrize(
     ("first", "days", "expected"),
     [
@@ -115,18 +109,15 @@ def test_axes_of_dates(show: Open, first: str, days: float, expected: list[str])
     assert ticks(opened, 1) == expected  # of f
 
 
-@pytest.mark.parametrize("first", [1e300, 8.6e12])
-def test_dates_that_no_calendar_has_are_days(show: Open, first: float) -> None:
-    pair = dataclasses.replace(detail("when", "y"), dates=(first, None))
-    assert "0.0" in ticks(show(scan(["when", "y"], details=[pair])), 0)
-
-
-def test_dates_of_a_scan(show: Open, page: HtmlPage) -> None:
+def test_dates_of_a_scan_and_dates_that_no_calendar_has(show: Open, page: HtmlPage) -> None:
     with_day = next(d for d in page.details if d.a == "day" and not isinstance(d.points[0][1], str))
     assert with_day.dates == (day("2020-03-01"), None)
     assert "a in days since 2020-03-01" in with_day.note
     opened = show(dataclasses.replace(page, details=[with_day]))
     assert ticks(opened, 0) == ["2020-04", "Jul", "Oct", "2021", "Apr"]
+    for first in (1e300, 8.6e12):
+        pair = dataclasses.replace(detail("when", "y"), dates=(first, None))
+        assert "0.0" in ticks(show(scan(["when", "y"], details=[pair])), 0)
 
 
 @pytest.mark.parametrize(
@@ -153,16 +144,15 @@ def test_copies_share_a_card(show: Open, page: HtmlPage) -> None:
     one = next(iter(pairs[at] - {"cost"}))
     others = [name for name in ("km", "miles", "pace") if name != one]
     assert said == f"{one} stands for its copies too: {', '.join(others)}"
-    assert len(page.rows) == 55  # all pairs are in the table
-
-
-def test_many_copies_are_counted(show: Open) -> None:
     copies = ([f"copy {i}" for i in range(20)], ())
     pair = dataclasses.replace(detail("x", "y"), copies=copies)
-    said = show(scan(["x", "y"], details=[pair])).locator(".copies")
-    assert said.count() == 1
-    assert said.text_content().endswith("copy 6, copy 7 and 12 more")
-    assert said.get_attribute("title").endswith("copy 19")
+    shown = show(scan(["x", "y"], details=[pair])).locator(".copies")
+    assert shown.count() == 1
+    assert shown.text_content().endswith("copy 6, copy 7 and 12 more")
+    assert shown.get_attribute("title").endswith("copy 19")
+    assert len(page.rows) == page.pairs == 55  # all pairs are in the table
+    assert page.left_out == []
+    assert opened.locator("#left-out p").count() == 0
 
 
 def test_groups_of_copies() -> None:
@@ -260,9 +250,6 @@ def test_any_two_columns(show: Open, page: HtmlPage) -> None:
     labels = opened.locator("#any-a option").all_text_contents()
     assert HOSTILE in labels
     assert "note" not in labels  # it was left out
-
-
-def test_missing_values_of_any_two(show: Open) -> None:
     nan = float("nan")
     samples = [Sample("x", [1.0, nan, 3.0]), Sample("c", ["b", "a", ""], ("a", "b"))]
     opened = show(dataclasses.replace(scan(["x", "c"]), samples=samples))
