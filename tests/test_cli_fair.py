@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_any
-from hgr_jax.tables.supervised import encode_supervised, usable_rows
+from hgr_jax.tables.supervised import SupervisedTable, encode_supervised, usable_rows
 
 SMALL = (
     *("--hidden", "8", "--h", "2", "--k", "3"),
@@ -90,9 +91,7 @@ def test_regression(diabetes: Path, tmp_path: Path) -> None:
     assert [row["step"] for row in rows] == ["25", "50"] * 2
 
 
-def test_a_guarantee_is_kept_shown_and_refused(
-    diabetes: Path, tmp_path: Path, command: Command
-) -> None:
+def test_a_guarantee_is_shown_and_refused(diabetes: Path, tmp_path: Path, command: Command) -> None:
     options = (*NUMBERS, "generation", "--guarantee", "0.9")
     said = " ".join(trained(*options, "--threshold", "0.6", cwd=tmp_path).split())
     assert "HGR-KB(2, 3) of age and the prediction in the population: at most 0.6" in said
@@ -181,9 +180,7 @@ def test_no_model_stands_beside_the_description_of_another(
     assert [path.name for path in (folder / "kept").iterdir()] == ["model.json"]
 
 
-def test_a_training_that_diverges_keeps_nothing(
-    diabetes: Path, folder: Path, command: Command
-) -> None:
+def test_a_diverging_training_keeps_nothing(diabetes: Path, folder: Path, command: Command) -> None:
     options = ("--learning-rate", "0.99", "--steps", "3", "--hidden", "512,512", "--out", "kept")
     said = command("fair", "d.csv", *NUMBERS, "--threshold", "0.2", *options)
     assert said.status == 2
@@ -193,25 +190,23 @@ def test_a_training_that_diverges_keeps_nothing(
     assert not list((folder / "kept").iterdir())
 
 
+def split_of(y: np.ndarray, **options: Any) -> tuple[SupervisedTable, SupervisedTable]:
+    frame = Frame("t", {"z": np.arange(float(len(y))), "y": y})
+    return split(encode_supervised(frame, "y", "z"), FairOptions("y", "z", 0.2, **options))
+
+
 def test_split_by_seed_and_by_class() -> None:
-    z = np.arange(50.0)
     y = np.array(["a"] * 40 + ["b"] * 10, dtype=object)
-    problem = encode_supervised(Frame("t", {"z": z, "y": y}), "y", "z")
-    parts = [split(problem, FairOptions("y", "z", 0.2, validation=0.3, seed=s)) for s in (0, 0, 1)]
+    parts = [split_of(y, validation=0.3, seed=seed) for seed in (0, 0, 1)]
     for train, test in parts:
-        assert sorted([*train.z, *test.z]) == z.tolist()
+        assert sorted([*train.z, *test.z]) == [*range(50)]
         assert [(test.y == label).sum() for label in "ab"] == [12, 3]
     np.testing.assert_array_equal(parts[0][1].z, parts[1][1].z)
     assert (parts[0][1].z != parts[2][1].z).any()
-
-
-@pytest.mark.parametrize("validation", [0.02, 0.1, 0.9])
-def test_a_rare_class_is_in_both_parts(validation: float) -> None:
-    y = np.array(["a"] * 296 + ["b"] * 4, dtype=object)
-    frame = Frame("t", {"z": np.arange(300.0), "y": y})
-    options = FairOptions("y", "z", 0.2, validation=validation)
-    for part in split(encode_supervised(frame, "y", "z"), options):
-        assert min((part.y == label).sum() for label in "ab") >= 2
+    rare = np.array(["a"] * 296 + ["b"] * 4, dtype=object)
+    for validation in (0.02, 0.1, 0.9):
+        for part in split_of(rare, validation=validation):
+            assert min((part.y == label).sum() for label in "ab") >= 2
 
 
 def test_rows_with_missing_text_are_left_out() -> None:

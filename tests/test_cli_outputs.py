@@ -38,7 +38,7 @@ def write_table(path: Path, columns: int = 2) -> None:
         (f"fair t.csv {FAIR}", "hgr-jax-fair/model.npz"),
     ],
 )
-def test_what_an_earlier_run_wrote_is_kept(
+def test_what_an_earlier_run_wrote_stays(
     folder: Path, command: Command, line: str, there: str
 ) -> None:
     (folder / there).parent.mkdir(parents=True)
@@ -74,7 +74,7 @@ def test_what_is_read_is_not_written_over(
         ("predict t.csv none.csv --out p.csv", "p.csv"),
     ],
 )
-def test_a_file_that_is_not_there_is_said_first(
+def test_a_missing_file_is_said_first(
     folder: Path, command: Command, line: str, there: str
 ) -> None:
     (folder / there).parent.mkdir(exist_ok=True)

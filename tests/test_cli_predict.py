@@ -125,10 +125,7 @@ def test_rows_that_lack_an_input_have_no_prediction(
     [
         (lambda t: t.rename(columns={"size": "seize"}), "no column 'size'; did you mean 'seize'?"),
         (lambda t: t.drop(columns="age"), "new.csv has no column 'age'"),
-        (
-            lambda t: t.assign(age="old"),
-            "column 'age' holds text, for example 'old'; the model was trained on numbers",
-        ),
+        (lambda t: t.assign(age="old"), "'age' holds text, for example 'old'; the model was train"),
         (
             lambda t: t.assign(kind=range(ROWS)),
             "column 'kind' holds numbers, for example 0; the model was trained on text ('blue',",
@@ -194,7 +191,7 @@ def test_models_saved_by_estimators(
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
-def test_what_is_read_is_never_written_over(
+def test_what_is_read_is_not_written(
     trained: Path, command: Command, force: tuple[str, ...]
 ) -> None:
     described = trained.with_suffix(".json")

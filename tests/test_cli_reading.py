@@ -92,7 +92,7 @@ def test_a_pair_with_a_category(folder: Path, table: pd.DataFrame, run: Run) -> 
     assert Path("hgr-jax-pair/pair.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_options_of_reading(folder: Path, run: Run) -> None:
+def test_options_of_reading(folder: Path, table: pd.DataFrame, run: Run) -> None:
     rows = [f"{i},{i % 7};{i * i % 5}" for i in range(ROWS)]
     Path("t.csv").write_text("\n".join([*rows, "-999;1", "none given;2", ""]))
     options = ("--no-header", "--decimal", ",", "--na", "-999", "--na", "none given")
@@ -101,14 +101,10 @@ def test_options_of_reading(folder: Path, run: Run) -> None:
     done = run("scan", "t.csv", *options, *SMALL)
     assert "t.csv: 1 pair of 2 columns, 42 rows" in done
     assert "note" not in done
-
-
-def test_columns_and_drop(folder: Path, table: pd.DataFrame, run: Run) -> None:
     table.to_csv("t.csv", index=False)
-    done = run("scan", "t.csv", "--columns", "age", "priors", "sex", "--drop", "sex", *SMALL)
-    assert "1 pair of 2 columns" in done
-    done = run("fair", "t.csv", *FAIR, *SMALL, "--columns", "priors")
-    assert "protected age, 2 inputs" in done
+    chosen = ("--columns", "age", "priors", "sex", "--drop", "sex", "--force")
+    assert "1 pair of 2 columns" in run("scan", "t.csv", *chosen, *SMALL)
+    assert "protected age, 2 inputs" in run("fair", "t.csv", *FAIR, *SMALL, "--columns", "priors")
 
 
 def test_standard_input_and_packed_files(

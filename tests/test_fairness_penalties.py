@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -124,11 +125,8 @@ class TestMeasures:
     def test_by_name(self, name: str) -> None:
         z, prediction = some_pair(1)
         prediction = -z + prediction / 4  # of negative Pearson correlation
-        options: dict[str, Any] = {
-            "neural": {"key": jax.random.key(0)},
-            "kb": {"h": 2, "k": 2},
-            "sk": {"d": 2},
-        }.get(name, {})
+        options: dict[str, Any] = {"kb": {"h": 2, "k": 2}, "sk": {"d": 2}}
+        options = options.get(name, {"key": jax.random.key(0)} if name == "neural" else {})
         measure = functools.partial(getattr(hgr_jax, name), z, **options)
         expected, _ = jax.vjp(measure, prediction)  # compiled as it is below
         if name == "pearson":
@@ -188,6 +186,12 @@ class TestGiven:
             np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+def seen(batches: Sequence[Any], t: int, memory: int) -> list[np.ndarray]:
+    """A batch joined to those before it; it stands itself for those that are missing."""
+    places = [t, *(t - i if t >= i else t for i in range(1, memory))]
+    return [np.concatenate(parts) for parts in zip(*(batches[i] for i in places), strict=True)]
+
+
 class TestMemory:
     def test_values_and_gradients(self) -> None:
         batches = [some_pair(seed) for seed in range(5)]
@@ -198,40 +202,40 @@ class TestMemory:
                 lambda p, state=state, z=z: penalty.values(state, z, p), prediction, has_aux=True
             )
             (gradient,) = back(jnp.ones(1))
-            # Until there are three batches, the present one stands for those that are missing.
-            others = [batches[i] if i >= 0 else batches[t] for i in (t - 1, t - 2)]
-            all_z = jnp.concatenate([z, *(other[0] for other in others)])
-            rest = jnp.concatenate([other[1] for other in others])
-            expected, joined = jax.value_and_grad(
-                lambda p, z=all_z, rest=rest: kb(z, jnp.concatenate([p, rest]))
-            )(prediction)
+            all_z, all_p = map(jnp.asarray, seen(batches, t, 3))
+            expected, joined = jax.value_and_grad(lambda p, z=all_z: kb(z, p))(all_p)
             np.testing.assert_allclose(value, [expected], atol=2e-6)
-            np.testing.assert_allclose(gradient, 3 * joined, atol=1e-6)
+            np.testing.assert_allclose(gradient, 3 * joined[:ROWS], atol=1e-6)
             if t == 0:
                 alone, own = jax.value_and_grad(lambda p, z=z: kb(z, p))(prediction)
                 np.testing.assert_allclose(value, [alone], atol=2e-6)
                 np.testing.assert_allclose(gradient, own, atol=1e-6)
 
     def test_columns_and_groups(self) -> None:
-        batches = [some_pair(seed, columns=2) for seed in range(3)]
         groups = [np.arange(ROWS) % 2, np.arange(ROWS) // 30, np.arange(ROWS) // 10 % 2]
+        batches = [(*some_pair(seed, columns=2), group) for seed, group in enumerate(groups)]
         penalty = Penalty(KB(2, 2), given="classes", memory=2, bias_corrected=True)
-        state = penalty.init(*batches[0])
-        for t, ((z, prediction), group) in enumerate(zip(batches, groups, strict=True)):
+        state = penalty.init(*batches[0][:2])
+        for t, (z, prediction, group) in enumerate(batches):
             label_of = jnp.asarray(group, jnp.int32)
             value, state = penalty.values(state, z, prediction, label_of, 2)
-            before = max(t - 1, 0)
-            all_z = np.concatenate([z, batches[before][0]])
-            all_p = np.concatenate([prediction, batches[before][1]])
-            all_group = np.concatenate([group, groups[before]])
+            all_z, all_p, all_group = seen(batches, t, 2)
             expected = []
-            for column in all_p.T:
-                for label in (0, 1):
-                    chosen = all_group == label
-                    raw = jnp.float32(exact_kb(all_z[chosen], column[chosen]))
-                    size = chosen.sum() / (2 if t == 0 else 1)
-                    expected.append(corrected(raw, size, 3))
+            for column, label in itertools.product(all_p.T, (0, 1)):
+                chosen = all_group == label
+                raw = jnp.float32(exact_kb(all_z[chosen], column[chosen]))
+                expected.append(corrected(raw, chosen.sum() / (2 if t == 0 else 1), 3))
             np.testing.assert_allclose(value, expected, atol=5e-6)
+
+    def test_given(self) -> None:
+        batches = [some_pair(seed) for seed in range(3)]
+        batches = [(*batch, outcome(*batch, seed)) for seed, batch in enumerate(batches)]
+        penalty = Penalty(KB(2, 2), given="polynomials", memory=2)
+        state = penalty.init(*batches[0][:2])
+        for t, batch in enumerate(batches):
+            value, state = penalty.values(state, *batch)
+            all_z, all_p, all_y = seen(batches, t, 2)
+            np.testing.assert_allclose(value, [kb_given(all_z, all_p, given=all_y)], atol=3e-6)
 
 
 PAIR = some_pair(1)
@@ -402,19 +406,6 @@ def test_given_polynomials() -> None:
         assert measured(penalty, z, 2 * prediction - 1, prediction) == 0
 
 
-def test_memory_of_given() -> None:
-    batches = [some_pair(seed) for seed in range(3)]
-    outcomes = [outcome(*batch, seed) for seed, batch in enumerate(batches)]
-    penalty = Penalty(KB(2, 2), given="polynomials", memory=2)
-    state = penalty.init(*batches[0])
-    for t, ((z, prediction), y) in enumerate(zip(batches, outcomes, strict=True)):
-        value, state = penalty.values(state, z, prediction, y)
-        before = max(t - 1, 0)  # the first batch stands for the one that is missing
-        joined = (jnp.concatenate(both) for both in zip(batches[t], batches[before], strict=True))
-        expected = kb_given(*joined, given=jnp.concatenate([y, outcomes[before]]))
-        np.testing.assert_allclose(value, [expected], atol=3e-6)
-
-
 def test_only_the_conditional_value_keeps_the_threshold() -> None:
     x, _, _ = some_data(rows=300)
     z, noise, values = x[:, 0], np.random.default_rng(1).standard_normal(300), {}
@@ -506,22 +497,18 @@ def test_sgd_against_a_loop(violations: np.ndarray) -> None:
         assert (np.diff(found, axis=0) >= 0).all() or dual.two_sided
 
 
-def test_adam_is_the_default() -> None:
+def test_start() -> None:
+    for count, state in ((1, ADAM.init()), (3, ADAM.init(3))):
+        np.testing.assert_array_equal(state.multipliers, [0] * count)
     found = runs[ADAM](jnp.ones((10, 2)) * jnp.array([[0.3, -0.3]]))
-    # Adam's first steps are of the learning rate, whatever the gradient.
+    # Adam is the default; its first steps are of the learning rate, whatever the gradient.
     np.testing.assert_allclose(found[:, 0], 2e-3 * np.arange(1, 11), rtol=1e-4)
     np.testing.assert_array_equal(found[:, 1], 0)
-
-
-def test_start() -> None:
-    np.testing.assert_array_equal(ADAM.init().multipliers, [0])
-    np.testing.assert_array_equal(ADAM.init(3).multipliers, [0, 0, 0])
     state = FALLING.init([0.5, 2])
     np.testing.assert_array_equal(state.multipliers, np.array([0.5, 2], np.float32))
-    after = FALLING.update(jnp.array([-0.5, 0.5]), state)
-    np.testing.assert_allclose(after.multipliers, [0.25, 2.25])
-    after = RISING.update(jnp.array([-0.5, 0.5]), state)
-    np.testing.assert_allclose(after.multipliers, [0.5, 2.25])
+    for dual, expected in ((FALLING, [0.25, 2.25]), (RISING, [0.5, 2.25])):
+        after = dual.update(jnp.array([-0.5, 0.5]), state)
+        np.testing.assert_allclose(after.multipliers, expected)
 
 
 @pytest.mark.usefixtures("x64")

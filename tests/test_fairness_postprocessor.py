@@ -49,7 +49,7 @@ def fitted() -> FairPostprocessor:
 
 
 @pytest.mark.parametrize(("threshold", "neighbors"), [(0.4, None), (0.3, 30), (0.6, None)])
-def test_the_strength_is_the_smallest_that_keeps_the_threshold(
+def test_the_strength_is_the_smallest_that_is_enough(
     threshold: float, neighbors: int | None
 ) -> None:
     folds = list(KFold(4, shuffle=True, random_state=3).split(X))
@@ -114,7 +114,7 @@ def test_where_no_strength_is_enough_it_says_so() -> None:
 
 
 def test_a_category(fitted: FairPostprocessor) -> None:
-    group = pd.Series(np.digitize(Z, [-0.7, 0.7])).map({0: "young", 1: "middle", 2: "old"})
+    group = np.array(["young", "middle", "old"])[np.digitize(Z, [-0.7, 0.7])]
     settings = SETTINGS | {"threshold": 0.25}
     model = FairPostprocessor(Ridge(), **settings).fit(X, Y, protected=group)
     before, after = model.estimator_.predict(X), model.predict(X, group)
@@ -290,10 +290,9 @@ def test_ties_of_predictions_have_the_middle_of_their_ranks() -> None:
         assert rank == pytest.approx((others < each).mean() + (others == each).mean() / 2)
 
 
-def test_predictions_that_are_a_line_of_the_attribute_become_one() -> None:
-    z = ATTRIBUTES["continuous"]
+def test_predictions_that_are_a_line_of_the_attribute_become_one_value() -> None:
+    z, new = ATTRIBUTES["continuous"], np.linspace(-1, 1, 50)
     p = 0.1 + z / 3
-    new = np.linspace(-1, 1, 50)
     assert np.ptp(p) > 1
     assert np.ptp(Transport.learn(z, p)(new, 0.1 + new / 3)) < 1e-6
 

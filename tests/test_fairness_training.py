@@ -46,6 +46,10 @@ from hgr_jax.fairness.networks import decaying_adamw
 from hgr_jax.fairness.training import _run_steps, batch_rows, evaluate, first_state, predict
 
 
+def network() -> MLP:
+    return MLP(3, (8,), rngs=nnx.Rngs(0))
+
+
 @pytest.fixture(scope="module")
 def long_run() -> FairTrainer:
     return trained(PENALTY, steps=300, validation=some_data(1))
@@ -60,7 +64,7 @@ class TestTraining:
     @pytest.mark.parametrize("weight", [None, 0.7])
     def test_against_a_loop(self, weight: float | None) -> None:
         x, y, z = map(jnp.asarray, some_data())
-        graph, weights = nnx.split(MLP(3, (8,), rngs=nnx.Rngs(0)))
+        graph, weights = nnx.split(network())
 
         @jax.jit
         def step(weights: Any, optimizer_state: Any, multiplier: Any) -> Any:
@@ -81,9 +85,8 @@ class TestTraining:
 
         optimizer_state, multiplier, figures = ADAM.init(weights), jnp.asarray(weight or 0.0), []
         for _ in range(10):
-            weights, optimizer_state, multiplier, figure = step(
-                weights, optimizer_state, multiplier
-            )
+            *state, figure = step(weights, optimizer_state, multiplier)
+            weights, optimizer_state, multiplier = state
             figures.append(figure)
         trainer = trained(PENALTY, dual=DUAL if weight is None else weight)
         chex.assert_trees_all_close(parameters(trainer), weights, atol=1e-5)
@@ -110,10 +113,10 @@ class TestTraining:
         assert set(watching.history.steps) == {"step", "loss", "task_loss"}
 
     def test_users_network_stays(self) -> None:
-        network = MLP(3, (8,), rngs=nnx.Rngs(0))
-        before = jax.tree.map(np.array, nnx.state(network))
-        trainer = trained(PENALTY, network=network)
-        chex.assert_trees_all_equal(nnx.state(network), before)
+        own = network()
+        before = jax.tree.map(np.array, nnx.state(own))
+        trainer = trained(PENALTY, network=own)
+        chex.assert_trees_all_equal(nnx.state(own), before)
         x = some_data()[0]
         same = trainer.network(jnp.asarray(x))[:, 0]
         np.testing.assert_allclose(same, trainer.predict(x), atol=1e-6)
@@ -121,9 +124,7 @@ class TestTraining:
 
 class TestSeeds:
     def test_same_seed_same_bits(self) -> None:
-        first, second, other = (
-            trained(QUICK, batch_size=32, seed=seed, steps=20) for seed in (3, 3, 4)
-        )
+        first, second, other = (trained(QUICK, batch_size=32, seed=s, steps=20) for s in (3, 3, 4))
         chex.assert_trees_all_equal(first.state, second.state)
         assert np.any(first.history.steps["loss"] != other.history.steps["loss"])
 
@@ -142,7 +143,7 @@ class TestSeeds:
         x, y, z = some_data()
         first = batch_rows(3, ROWS, 32, 0, 1)[0]
         trainer = trained(QUICK, batch_size=32, seed=3)
-        prediction = np.asarray(MLP(3, (8,), rngs=nnx.Rngs(0))(jnp.asarray(x[first])))[:, 0]
+        prediction = np.asarray(network()(jnp.asarray(x[first])))[:, 0]
         task = np.mean((prediction - y[first]) ** 2)
         np.testing.assert_allclose(trainer.history.steps["task_loss"][0], task, rtol=1e-5)
         value = abs(np.corrcoef(z[first], prediction)[0, 1])
@@ -184,9 +185,8 @@ class TestStopping:
         assert "held_out_y" in watched.history.evaluations
         assert "held_out_z" not in watched.history.evaluations
         expected = np.abs(np.corrcoef(held[1], watched.predict(held[0]))[0, 1])
-        np.testing.assert_allclose(
-            watched.history.evaluations["held_out_y"][-1], expected, atol=1e-5
-        )
+        found = watched.history.evaluations["held_out_y"][-1]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [None, 16])
@@ -255,9 +255,8 @@ class TestHistory:
         assert evaluations.index.name == steps.index.name == "step"
         assert (len(evaluations), len(steps)) == (30, 300)
         np.testing.assert_array_equal(steps["loss"], history.steps["loss"])
-        np.testing.assert_array_equal(
-            evaluations["hgr_train_z"], history.evaluations["hgr_train_z"]
-        )
+        column = history.evaluations["hgr_train_z"]
+        np.testing.assert_array_equal(evaluations["hgr_train_z"], column)
         with pytest.raises(ValueError, match="which"):
             history.to_frame("epochs")
         assert "hgr_train_z 0." in repr(history)
@@ -327,9 +326,8 @@ class TestAttributes:
         for i in range(3):
             chosen = np.digitize(y, edges) == i
             exact = reference.kb(z[chosen], prediction[chosen], 2, 1)
-            np.testing.assert_allclose(
-                trainer.history.last[f"hgr_train_z | bin {i}"], exact, atol=1e-5
-            )
+            found = trainer.history.last[f"hgr_train_z | bin {i}"]
+            np.testing.assert_allclose(found, exact, atol=1e-5)
 
     def test_units_do_not_matter(self) -> None:
         x, y, z = some_data()
@@ -358,8 +356,8 @@ class TestTasks:
             prediction=lambda output: output[:, 0] ** 3,
             score=lambda prediction, y: jnp.max(prediction - y),
         )
-        network = MLP(3, (8,), outputs=2, rngs=nnx.Rngs(0))
-        trainer = trained(QUICK, task=task, network=network)
+        two = MLP(3, (8,), outputs=2, rngs=nnx.Rngs(0))
+        trainer = trained(QUICK, task=task, network=two)
         prediction = np.asarray(trainer.network(jnp.asarray(x)))[:, 0] ** 3
         np.testing.assert_allclose(trainer.predict(x), prediction, rtol=1e-4, atol=1e-6)
         last = trainer.history.last
@@ -371,7 +369,7 @@ class TestTasks:
 def test_dropout_and_batch_statistics() -> None:
     x, *_ = some_data()
     # Of so many steps that the running mean, which starts from 0, has caught up with the network.
-    trainer = trained(QUICK, network=Noisy(3, 8), steps=400)
+    trainer = trained(QUICK, network=Noisy(3, 8), steps=300)
     first, second = trainer.predict(x), trainer.predict(x)
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(trainer.network(jnp.asarray(x))[:, 0].shape, first.shape)
@@ -383,32 +381,27 @@ def test_dropout_and_batch_statistics() -> None:
     losses = trainer.history.steps["task_loss"]
     assert losses[-20:].mean() < losses[:20].mean()
     assert np.diff(losses[-20:]).std() > 1e-3  # of dropout, in the last steps too
-    again = trained(QUICK, network=Noisy(3, 8), steps=400)
+    again = trained(QUICK, network=Noisy(3, 8), steps=300)
     chex.assert_trees_all_equal(parameters(again), parameters(trainer))
 
 
 class TestErrors:
     def test_no_longer_finite(self) -> None:
-        x, y, z = some_data()
         absurd = optax.sgd(optax.join_schedules([lambda _: 1e-2, lambda _: 1e30], [15]))
-        trainer = FairTrainer(
-            MLP(3, (8,), rngs=nnx.Rngs(0)), penalties=QUICK, optimizer=absurd, dual=DUAL
-        )
+        trainer = FairTrainer(network(), penalties=QUICK, optimizer=absurd, dual=DUAL)
         with pytest.raises(TrainingError, match=r"step 1[6-9]; weights .* step 10\."):
-            trainer.fit(x, y, z, steps=30, evaluate_every=10)
+            trainer.fit(*some_data(), steps=30, evaluate_every=10)
         chex.assert_tree_all_finite(trainer.state)
         assert int(trainer.state.step) == len(trainer.history.steps["loss"]) == 10  # type: ignore[union-attr]
-        assert np.isfinite(trainer.predict(x)).all()
+        assert np.isfinite(trainer.predict(some_data()[0])).all()
 
     def test_not_finite_from_the_start(self) -> None:
         x, y, _ = some_data()
-        trainer = FairTrainer(MLP(3, (8,), rngs=nnx.Rngs(0)), optimizer=optax.sgd(1e30))
+        trainer = FairTrainer(network(), optimizer=optax.sgd(1e30))
         with pytest.raises(TrainingError, match="step 0"):
             trainer.fit(x, y, steps=10, evaluate_every=10)
         assert trainer.state is not None
-        chex.assert_trees_all_equal(
-            trainer.state.parameters, nnx.state(MLP(3, (8,), rngs=nnx.Rngs(0)), nnx.Param)
-        )
+        chex.assert_trees_all_equal(trainer.state.parameters, nnx.state(network(), nnx.Param))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5])
@@ -448,10 +441,8 @@ CONSTRAINT = OTHERS[0], OTHERS[2]
 def test_the_larger_of_two_values_has_the_gradient_of_the_training_rows(swapped: bool) -> None:
     """The level of the other rows only decides whether, and how much, the penalty acts."""
     (x, y, z), (others, _, other_z) = [(X, Y, Z), OTHERS][:: -1 if swapped else 1]
-    network = MLP(3, (8,), rngs=nnx.Rngs(0))
-    values = [
-        reference.kb(a, network(jnp.asarray(b))[:, 0], 2, 2) for a, b in ((z, x), (other_z, others))
-    ]
+    pairs = ((z, x), (other_z, others))
+    values = [reference.kb(a, network()(jnp.asarray(b))[:, 0], 2, 2) for a, b in pairs]
     assert min(values) > 0.35
     assert abs(values[0] - values[1]) > 1e-3
     options = {"data": (x, y, z), "steps": 1, "optimizer": optax.sgd(0.1)}
@@ -509,12 +500,9 @@ def test_other_validation_rows_between_fits() -> None:
 
 def test_a_binary_attribute_is_not_overcorrected() -> None:
     x, y, z = some_data()
-    corrected, plain = (
-        trained(Penalty(KB(h, 2), bias_corrected=True), data=(x, y, z > 0), steps=2) for h in (5, 1)
-    )
-    np.testing.assert_array_equal(
-        corrected.history.steps["value_z"], plain.history.steps["value_z"]
-    )
+    penalties = (Penalty(KB(h, 2), bias_corrected=True) for h in (5, 1))
+    values = (trained(p, data=(x, y, z > 0), steps=2).history.steps["value_z"] for p in penalties)
+    np.testing.assert_array_equal(*values)
 
 
 class TestLogger:
@@ -541,10 +529,9 @@ class TestLogger:
             if step == 20:
                 raise ConnectionError("no network")
 
-        plain = trained(QUICK, steps=30)
         with pytest.warns(RuntimeWarning, match=r"step 20 \(ConnectionError: no network\)"):
             trainer = trained(QUICK, steps=30, logger=logger)
         assert calls == [10, 20]
-        chex.assert_trees_all_equal(parameters(plain), parameters(trainer))
+        chex.assert_trees_all_equal(parameters(trained(QUICK, steps=30)), parameters(trainer))
         trainer.fit(*some_data(), steps=35, evaluate_every=10)  # it has another chance
         assert calls[-1] == 35

@@ -45,11 +45,15 @@ def table() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def page() -> HtmlPage:
-    data = table()
+def found() -> hgr_jax.Scan:
     with jax.enable_x64(True):
-        found = hgr_jax.scan(data, h=2, k=2, test=hgr_jax.Test(permutations=19))
-        return as_report(found, "columns", table=data)
+        return hgr_jax.scan(table(), h=2, k=2, test=hgr_jax.Test(permutations=19))
+
+
+@pytest.fixture(scope="module")
+def page(found: hgr_jax.Scan) -> HtmlPage:
+    with jax.enable_x64(True):
+        return as_report(found, "columns", table=table())
 
 
 def ticks(page: Any, figure: int) -> list[str]:
@@ -59,14 +63,12 @@ def ticks(page: Any, figure: int) -> list[str]:
 
 
 def test_a_page_of_very_many_pairs_has_the_first(
-    show: Open, monkeypatch: pytest.MonkeyPatch
+    found: hgr_jax.Scan, show: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hgr_jax.cli.report.MAX_LISTED", 30)
     monkeypatch.setattr("hgr_jax.cli.report.MAX_MAPPED", 6)
-    data = table()
     with jax.enable_x64(True):
-        found = hgr_jax.scan(data, h=2, k=2, test=hgr_jax.Test(permutations=19))
-        page = as_report(found, "columns", table=data)
+        page = as_report(found, "columns", table=table())
     ordered = [(pair.a, pair.b) for pair in found.top(len(found))]
     assert [tuple(row[:2]) for row in page.rows] == ordered[:30]
     assert len(page.details) == DETAILS
@@ -160,10 +162,9 @@ def test_groups_of_copies() -> None:
     x = rng.uniform(-1, 1, 300)
     data = {"x": x, "square": x**2, "minus": -x, "level": rng.integers(0, 4, 300)}
     data |= {"label": np.array(list("dacb"), object)[data["level"]]}
+    test = hgr_jax.Test(permutations=19)
     with jax.enable_x64(True):
-        groups = copies_of(
-            hgr_jax.scan(data, h=3, k=3, categories=["level"], test=hgr_jax.Test(permutations=19))
-        )
+        groups = copies_of(hgr_jax.scan(data, h=3, k=3, categories=["level"], test=test))
     assert groups["x"] == groups["minus"] == ["x", "minus"]
     assert groups["level"] == ["level", "label"]
     assert groups["square"] == ["square"]  # a function of x, but not its copy
@@ -172,10 +173,8 @@ def test_groups_of_copies() -> None:
 def test_profiles(page: HtmlPage) -> None:
     of = {profile.name: profile for profile in page.profiles}
     assert list(of) == list(table())
-    assert of["day"].kind == "date"
-    assert of["day"].values == "2020-03-01 to 2021-04-04"
-    assert of["km"].kind == "number"
-    assert not of["km"].alerts
+    assert (of["day"].kind, of["day"].values) == ("date", "2020-03-01 to 2021-04-04")
+    assert (of["km"].kind, of["km"].alerts) == ("number", [])
     assert of["age"].alerts == ["-99 in 8 rows, far from the rest: a missing value?"]
     assert "--categories code makes levels" in of["code"].alerts[0]
     assert "an identifier?" in of["id"].alerts[0]
@@ -185,9 +184,7 @@ def test_profiles(page: HtmlPage) -> None:
     species = of["species"]
     assert (species.kind, species.distinct, len(species.bars)) == ("category", 3, 3)
     assert sum(species.bars) == sum(of["km"].bars) == ROWS
-
-
-def test_amounts_are_no_identifiers() -> None:
+    # Amounts are no identifiers.
     people = np.unique(np.exp(np.random.default_rng(0).normal(10, 2, 300)).round())
     data = {"people": people, "number": 1e5 + np.arange(len(people))}
     amounts, numbers = profiles_of(hgr_jax.scan(data, h=1, k=1, test=None))

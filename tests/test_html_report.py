@@ -46,9 +46,7 @@ def embedded(page: str) -> dict[str, Any]:
 
 
 class TestFile:
-    def test_written_whole_or_not_at_all(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_written_whole_or_not(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / "some" / "folder" / "report.html"
         write_html(scan(["x", "y"]), path)
         before = path.read_bytes()
