@@ -42,8 +42,14 @@ FRAME = pd.DataFrame(X, columns=["u", "v", "age"])
 BOTH = np.column_stack([Z, Y])
 LABEL = np.where(Y > 0, "yes", "no")
 TEXT = np.where(Z > 0, "a", "b")
+SEVENS = np.where(Y > 2, 7, 0)
+OTHER_TEXT = np.where(Z > 0, "a", "c")
 RARE = np.r_[1, np.zeros(ROWS - 1)]
-MISSING = np.where(np.arange(ROWS) == 3, None, TEXT.astype(object))
+PLACES = np.arange(ROWS)
+HALVES = {"task": "log_loss", "batch_size": ROWS // 2}
+GIVEN = Penalty(KB(2, 2), given="classes")
+NUMBERS_ONLY = Penalty(Function(lambda z, p: jnp.mean(z * p), categorical=False))
+MISSING = np.where(PLACES == 3, None, TEXT.astype(object))
 NANS = np.full(ROWS, np.nan)
 CONSTANT = np.ones(ROWS)
 LONG = "one value for each of the 120 rows"
@@ -63,6 +69,11 @@ class Whole(nnx.Module):
 class Double(BaseEstimator):
     def predict(self, x: Any) -> np.ndarray:
         return 2 * np.asarray(x)[:, 0]
+
+
+def two() -> FairMLPClassifier:
+    """A model of the labels 0 and 1."""
+    return FairMLPClassifier(penalty=None, steps=5).fit(X, (Y > 0).astype(int))
 
 
 def network() -> MLP:
@@ -161,26 +172,11 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("x must have shape", when(train, x=X[:0], y=Y[:0], z=Z[:0])),
     ("protected must be given", when(train, z=None)),
     ("no.* for 'z'", when(train, z={"other": Z})),
-    ("at least two rows", when(train, Penalty("kb", given="classes"), y=RARE)),
-    ("given needs one target", when(train, Penalty("kb", given="classes"), y=BOTH)),
-    (
-        r"about 3 row\(s\) of y=1; with so few",
-        when(
-            train,
-            Penalty(KB(2, 2), given="classes"),
-            y=1.0 * (np.arange(ROWS) < 6),
-            task="log_loss",
-            batch_size=60,
-        ),
-    ),
-    (
-        r"z is categorical, which .* does not take",
-        when(train, Penalty(Function(lambda z, p: jnp.mean(z * p), categorical=False)), z=TEXT),
-    ),
-    (
-        r"value\(s\) c, which.*known are a, b",
-        when(train, z=TEXT, validation=(X, Y, np.where(Z > 0, "a", "c"))),
-    ),
+    ("at least two rows", when(train, GIVEN, y=RARE)),
+    ("given needs one target", when(train, GIVEN, y=BOTH)),
+    (r"about 3 row\(s\) of y=1; with so few", when(train, GIVEN, y=1.0 * (PLACES < 6), **HALVES)),
+    (r"z is categorical, which .* does not take", when(train, NUMBERS_ONLY, z=TEXT)),
+    (r"value\(s\) c, which.*known are a, b", when(train, z=TEXT, validation=(X, Y, OTHER_TEXT))),
     # Settings of a training
     ("memory", when(train, Penalty("kb", memory=2))),
     ("memory", when(train, Penalty("kb", memory=2), batch_size=ROWS)),
@@ -251,10 +247,7 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("penalty_weight must be at least 0", when(fit, penalty_weight=-1.0)),
     ("batch_size must be at least 2", when(fit, batch_size=1)),
     ("validation_fraction must be", when(fit, early_stopping=True, validation_fraction=1.5)),
-    (
-        "hidden_layer_sizes must be at least 1",
-        lambda: FairMLPRegressor((0,)).fit(X, Y, protected=Z),
-    ),
+    ("hidden_layer_sizes must be", lambda: FairMLPRegressor((0,)).fit(X, Y, protected=Z)),
     # Attributes
     ("'w' is not a column of X; there are u, v, age", when(fit, "w", FRAME)),
     ("'agee' is not a column of X; did you mean 'age'", when(fit, "agee", FRAME)),
@@ -295,15 +288,7 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     (r"one prediction a row, shape \(120,\); got \(119,\)", when(report, Y[1:], None, Y, Z)),
     ("NaN", when(report, Y, None, Y, np.where(Z > 2, np.nan, Z))),
     ("must be one-hot", when(report, Y, None, Y, 2 * np.eye(3)[np.digitize(Z, (-0.5, 0.5))])),
-    (
-        r"label\(s\) 7, which the model does not know",
-        lambda: report(
-            FairMLPClassifier(penalty=None, steps=5).fit(X, (Y > 0).astype(int)),
-            X,
-            np.where(Y > 2, 7, 0),
-            Z,
-        ),
-    ),
+    (r"label\(s\) 7, which the model does not know", lambda: report(two(), X, SEVENS, Z)),
     ("bins must be at least 2", when(didi, Y, Z, bins=1)),
     ("one shape", when(plot_predictions, Z, {"a": Z[1:]})),
     ("at least one model", when(plot_predictions, Z, {})),
