@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -47,7 +49,8 @@ def some_data(seed: int = 0, rows: int = ROWS) -> Data:
 
 def trained(*penalties: Penalty, steps: int = 10, **options: Any) -> FairTrainer:
     """A trainer after some steps on some data; its options are those of both."""
-    of_fit = ("validation", "patience", "progress", "evaluate_every")
+    of_fit = ("validation", "patience", "progress", "evaluate_every", "checkpoint")
+    of_fit += ("constraint_rows",)
     fit = {name: options.pop(name) for name in of_fit if name in options}
     data = options.pop("data", some_data())
     network = options.pop("network", MLP(3, (8,), rngs=nnx.Rngs(options.pop("weights", 0))))
@@ -59,3 +62,34 @@ def trained(*penalties: Penalty, steps: int = 10, **options: Any) -> FairTrainer
 
 def parameters(trainer: FairTrainer) -> Any:
     return nnx.state(trainer.network, nnx.Param)
+
+
+class Noisy(nnx.Module):
+    """With random streams, and statistics of batches."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        rngs = nnx.Rngs(0)
+        self.first = nnx.Linear(inputs, width, rngs=rngs)
+        self.norm = nnx.BatchNorm(width, rngs=rngs)
+        self.dropout = nnx.Dropout(0.3, rngs=rngs)
+        self.last = nnx.Linear(width, 1, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.last(self.dropout(jax.nn.relu(self.norm(self.first(x)))))
+
+
+def descent(optimizer: optax.GradientTransformation, steps: int) -> list[Any]:
+    """Parameters after each step down a bowl."""
+    parameters: Any = {
+        "0 bias": jnp.array([0.5, -2.0]),
+        "1 kernel": jnp.array([[1.0, -1.0], [0.2, 3.0]]),
+        "2 output": jnp.array([[2.0], [0.7]]),
+    }
+    state, found = optimizer.init(parameters), []
+    with jax.numpy_dtype_promotion("standard"):  # optax relies on it
+        for _ in range(steps):
+            gradient = jax.tree.map(lambda values: 2 * values - 1, parameters)
+            updates, state = optimizer.update(gradient, state, parameters)
+            parameters = optax.apply_updates(parameters, updates)
+            found.append(parameters)
+    return found

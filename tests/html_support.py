@@ -44,18 +44,11 @@ def scan(
     correlation += correlation.T + np.eye(p)
     i, j = np.triu_indices(p, 1)
     best = np.argsort(-correlation[i, j], kind="stable")
-    rows = [
-        (
-            names[i[k]],
-            names[j[k]],
-            float(correlation[i[k], j[k]]),
-            float(correlation[i[k], j[k]] / 2) if k % 10 else None,
-            float(10.0 ** -rng.uniform(0, 20)),
-            1000 + int(k),
-            "permutations" if k % 3 else "F",
-        )
-        for k in best
-    ]
+    rows = []
+    for k in best:
+        kb, source = float(correlation[i[k], j[k]]), "permutations" if k % 3 else "F"
+        figures = kb, kb / 2 if k % 10 else None, float(10.0 ** -rng.uniform(0, 20))
+        rows.append((names[i[k]], names[j[k]], *figures, 1000 + int(k), source))
     return HtmlPage(
         title=title,
         summary={"rows": "1,993", "columns": str(p)},
@@ -88,25 +81,22 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    """Opens a report; in the end nothing may have been logged, loaded or popped up."""
+    """Opens a report, or a file; in the end nothing may have been logged, loaded or popped up."""
     contexts, complaints = [], []
-    path = tmp_path / "report.html"
 
-    def open_report(report: HtmlPage, **options: Any) -> Any:
-        write_html(report, path)
+    def open_report(report: HtmlPage | Path, **options: Any) -> Any:
+        path = report if isinstance(report, Path) else tmp_path / "report.html"
+        if isinstance(report, HtmlPage):
+            write_html(report, path)
         context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
-        page.on(
-            "request",
-            lambda request: (
-                None if request.url.startswith(path.as_uri()) else complaints.append(request.url)
-            ),
-        )
-        page.goto(path.as_uri())
+        address = path.as_uri()
+        page.on("request", lambda r: r.url.startswith(address) or complaints.append(r.url))
+        page.goto(address)
         return page
 
     yield open_report
@@ -135,6 +125,11 @@ def cell(page: Any, i: int, j: int) -> tuple[float, float]:
 def click_cell(page: Any, i: int, j: int) -> None:
     x, y = cell(page, i, j)
     page.locator("#map").click(position={"x": x, "y": y})
+
+
+def count(page: Any) -> str:
+    """How many pairs the table says that it lists."""
+    return page.locator("#count").text_content()
 
 
 NAMES = [f"column {i:02d}" for i in range(30)]

@@ -21,8 +21,7 @@ ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("compress", [False, True])
-@pytest.mark.parametrize("arrays", [ARRAYS, {}])
+@pytest.mark.parametrize(("compress", "arrays"), [(False, ARRAYS), (True, ARRAYS), (True, {})])
 def test_arrays_and_settings_come_back(tmp_path: Path, arrays: Any, compress: bool) -> None:
     path, settings = tmp_path / "new" / "kept.npz", {"seed": 3, "names": ["a"], "none": None}
     save_archive(path, "scan", settings, arrays, compress=compress)

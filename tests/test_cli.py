@@ -7,49 +7,26 @@ import os
 import re
 import select
 import signal
-import subprocess
-import sys
 import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_scan_support import Command
+from cli_scan_support import Command, environment, run, started
 
 from hgr_jax import Scan
 from hgr_jax.cli.outputs import WRITTEN
 
-COMMAND = [sys.executable, "-m", "hgr_jax.cli"]
 
-
-def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True
-    )
-
-
-def environment() -> dict[str, str]:
-    root = str(Path(__file__).parent.parent)
-    return {**os.environ, "PYTHONPATH": root, "PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": ""}
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, 60)
-    lines = [f"{v:.6f},{v * v + 0.01 * e:.6f}" for v, e in zip(x, rng.normal(size=60), strict=True)]
-    lines[5] = "NA,0.5"
-    lines[6] = "0.5,inf"
-    path = tmp_path / "table.csv"
-    path.write_text("\n".join(["x value,$y$", *lines, ""]))
-    return path
-
-
-def test_pair(table: Path, tmp_path: Path) -> None:
-    done = run("pair", table.name, "x value", "$y$", "--h", "2", "--k", "1", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+def test_pair(tmp_path: Path) -> None:
+    x, noise = np.random.default_rng(0).uniform(-1, 1, (2, 60))
+    lines = [f"{v:.6f},{v * v + 0.01 * e:.6f}" for v, e in zip(x, noise, strict=True)]
+    lines[5:7] = "NA,0.5", "0.5,inf"
+    (tmp_path / "t.csv").write_text("\n".join(["x value,$y$", *lines, ""]))
+    done = run("pair", "t.csv", "x value", "$y$", "--h", "2", "--k", "1", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
     assert "58 rows, 2 with a missing or infinite value left out" in done.stdout
     assert "HGR-KB(2, 1) 0.999" in done.stdout
     assert "HGR-SK(2)    0.999" in done.stdout
@@ -59,14 +36,6 @@ def test_pair(table: Path, tmp_path: Path) -> None:
     assert "a^2" in done.stdout
     assert "effective degrees: 2 and 1" in done.stdout
     assert (tmp_path / "hgr-jax-pair" / "pair.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_pair_of_a_column_that_does_not_vary(folder: Path, command: Command) -> None:
-    (folder / "t.csv").write_text("x,y\n1,2\n1,3\n1,5\n")
-    said = command("pair", "t.csv", "x", "y", "--h", "2", "--k", "1", "--out", "pictures").out
-    assert "does not vary" in said
-    assert "nan" not in said.lower()
-    assert (folder / "pictures" / "pair.png").exists()
 
 
 def test_demo(tmp_path: Path) -> None:
@@ -108,36 +77,17 @@ def test_demo(tmp_path: Path) -> None:
     assert (name_a, name_b) == (sure["a"], sure["b"])
 
 
-@pytest.mark.parametrize(
-    ("content", "columns", "message"),
-    [
-        (None, ("x", "y"), "no such file: table.csv"),
-        ("", ("x", "y"), "table.csv is empty"),
-        ("x,y\n", ("x", "y"), "header but no rows"),
-        ("x,y\n1,2\n", ("x", "y"), "has 1 row(s) with a number in both"),
-        ("x,y\n1,2\n2\n", ("x", "y"), "line 3: expected 2 values as in the header, got 1"),
-        ("x,y\n1,red\n", ("x", "y"), "column 'x' cannot be used: every value that is present is 1"),
-        ("x,y\n1,\n2,NA\n", ("x", "y"), "every value of column 'y' is missing"),
-        ("price,size\n1,2\n", ("prise", "size"), "did you mean 'price'"),
-        ("x\x1b[31m,y\n1,2\n", ("z\x1b[0m", "y"), "no column 'z\\x1b[0m'"),
-    ],
-)
-def test_what_cannot_be_read_is_one_line(
-    folder: Path, command: Command, content: str | None, columns: tuple[str, str], message: str
-) -> None:
-    if content is not None:
-        (folder / "table.csv").write_text(content)
-    said = command("pair", "table.csv", *columns)
-    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
-    assert said.err.startswith("hgr-jax: error: ")
-    assert message in said.err
-    assert "\x1b" not in said.err
-    assert not (folder / "hgr-jax-pair").exists()
-
-
 def test_help_and_version(tmp_path: Path) -> None:
     assert "FILE COL_A COL_B" in run("pair", "--help", cwd=tmp_path).stdout
     assert run("--version", cwd=tmp_path).stdout.startswith("hgr-jax 0.")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rows = np.random.default_rng(0).normal(size=(40, 30))
+    names = ",".join(f"c{i}" for i in range(30))
+    np.savetxt(tmp_path / "t.csv", rows, delimiter=",", header=names, comments="")
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -145,21 +95,11 @@ def test_help_and_version(tmp_path: Path) -> None:
     [(("demo",), 0), (("demo",), 1), (("scan", "t.csv", "--permutations", "1000000"), 0)],
 )
 def test_interruption_ends_with_130_and_no_traceback(
-    tmp_path: Path, arguments: tuple[str, ...], wait: float
+    table: Path, arguments: tuple[str, ...], wait: float
 ) -> None:
-    rows = np.random.default_rng(0).normal(size=(40, 30))
-    names = ",".join(f"c{i}" for i in range(30))
-    np.savetxt(tmp_path / "t.csv", rows, delimiter=",", header=names, comments="")
     terminal, inside = os.openpty()
     termios.tcsetwinsize(inside, (24, 80))  # tqdm hides its bar where no line is
-    process = subprocess.Popen(
-        [*COMMAND, *arguments],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=inside,
-        text=True,
-    )
+    process = started(*arguments, cwd=table, stderr=inside)
     os.close(inside)
     # The bar appears when the work begins.
     shown = b""
@@ -177,19 +117,12 @@ def test_interruption_ends_with_130_and_no_traceback(
     assert b"Traceback" not in shown
     if arguments[0] == "scan":
         assert printed == ""
-        assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+        assert [path.name for path in table.iterdir()] == ["t.csv"]
 
 
 @pytest.mark.parametrize("wait", [0.15, 0.4, 0.7])
 def test_interruption_while_jax_is_imported(table: Path, wait: float) -> None:
-    process = subprocess.Popen(
-        [*COMMAND, "scan", table.name],
-        cwd=table.parent,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = started("scan", "t.csv", cwd=table)
     time.sleep(wait)
     process.send_signal(signal.SIGINT)
     errors = process.communicate(timeout=60)[1]
@@ -198,39 +131,49 @@ def test_interruption_while_jax_is_imported(table: Path, wait: float) -> None:
     assert "Traceback" not in errors
 
 
-def test_a_reader_that_goes_away_is_no_error(table: Path, tmp_path: Path) -> None:
+PAIR = ("pair", "t.csv", "größe", "価格", "--h", "1", "--k", "1")
+
+
+def test_readers_that_go_away_and_terminals_of_few_letters(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("größe,価格\n1,2\n2,3\n3,9\n", encoding="utf-8")
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        [*COMMAND, "pair", table.name, "x value", "$y$"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    done = run(*PAIR, cwd=tmp_path, stdout=writing)
     os.close(writing)
-    assert done.returncode == 1
-    assert done.stderr == ""
-
-
-def test_names_that_the_terminal_cannot_show(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("größe,価格\n1,2\n2,3\n3,9\n", encoding="utf-8")
-    done = subprocess.run(
-        [*COMMAND, "pair", "t.csv", "größe", "価格", "--h", "1", "--k", "1"],
-        cwd=tmp_path,
-        env={**environment(), "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        text=True,
-    )
+    assert (done.returncode, done.stderr) == (1, "")
+    done = run(*PAIR, cwd=tmp_path, env=environment(PYTHONIOENCODING="ascii"))
     assert done.returncode == 0, done.stderr
     assert "gr\\xf6\\xdfe and" in done.stdout
 
 
-def test_a_correlation_of_one_row_is_told(folder: Path, command: Command) -> None:
-    rng = np.random.default_rng(0)
-    values = np.concatenate([rng.normal(size=(40, 2)), [[50, 60]]])
-    lines = "\n".join(f"{x:.4f},{y:.4f}" for x, y in values)
-    (folder / "t.csv").write_text(f"x,y\n{lines}\n")
-    said = command("pair", "t.csv", "x", "y", "--h", "1", "--k", "1").out
-    assert "one row alone, x 50 and y 60, makes up 9" in said
+def test_pairs_of_one_value_and_of_one_row_alone(folder: Path, command: Command) -> None:
+    values = np.random.default_rng(0).normal(size=(40, 2)).round(4)
+    for rows, told in (
+        ([[1, 2], [1, 3], [1, 5]], "does not vary"),
+        ([*values, [50, 60]], "one row alone, x 50 and y 60, makes up 9"),
+    ):
+        (folder / "t.csv").write_text("x,y\n" + "".join(f"{x:g},{y:g}\n" for x, y in rows))
+        said = command("pair", "t.csv", "x", "y", "--h", "1", "--k", "1", "--out", "pictures").out
+        assert told in said
+        assert "nan" not in said.lower()
+    assert (folder / "pictures" / "pair.png").exists()
+
+
+def test_many_levels_are_pooled_and_not_all_printed(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def heights(zone: Sequence[int]) -> str:
+        """What is printed of a function of levels."""
+        rows = "".join(f"z{z},b{z % 4}\n" for z in zone)
+        (folder / "t.csv").write_text("zone,borough\n" + rows)
+        return command("pair", "t.csv", "zone", "borough", "--h", "2", "--k", "2").out
+
+    rare = np.minimum(np.random.default_rng(0).geometric(0.05, 1000), 90)  # most of them are
+    said = heights(rare)
+    assert "note: zone: 48 rare levels (180 rows) are pooled" in said
+    assert "(other levels)" in said.partition("f of zone:\n")[2]
+    monkeypatch.setattr("hgr_jax.cli.pair.LEVELS_LISTED", 20)
+    said = heights([*range(50)] * 40)
+    shown = said.partition("f of zone:\n")[2].partition("g of borough")[0].splitlines()
+    assert len(shown) == 21
+    assert shown[-1] == "  ... and 30 other levels"

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
-from cli_scan_support import COMMAND, Command, environment
-from html_support import full_names
+from cli_scan_support import Command, refusal, run
+from html_support import Open, full_names, texts
 
 import hgr_jax
 from hgr_jax import Scan
+from hgr_jax.cli.outputs import WRITTEN
 from hgr_jax.cli.report import _curve
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.scanning.fits import HostTransformation
@@ -27,9 +24,6 @@ SCRIPT = "<script>alert(1)</script>"
 
 
 MONEY = "cost in $ per $"
-
-
-WRITTEN = ("heat_map.png", "pairs.csv", "pairs.parquet", "report.html", "scan.npz")
 
 
 def columns(rows: int) -> dict[str, np.ndarray]:
@@ -46,33 +40,19 @@ def columns(rows: int) -> dict[str, np.ndarray]:
     }
 
 
-class Ran:
-    """The scan of a CSV file with all that a file may hold: what it printed, and its folder."""
-
-    def __init__(self, folder: Path) -> None:
-        table = pd.DataFrame(columns(300))
-        table.loc[::20, "drag"] = np.nan
-        table.loc[::30, "kind"] = None
-        table.loc[7, MONEY] = np.inf
-        table.loc[11, SCRIPT] = np.nan
-        table.to_csv(folder / "t.csv", index=False, na_rep="NA")
-        options = ("--h", "2", "--k", "2", "--top", "4")
-        done = subprocess.run(
-            [*COMMAND, "t.csv", *options],
-            cwd=folder,
-            env=environment(),
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""  # no bar, as it is no terminal
-        self.out = done.stdout
-        self.folder = folder / "hgr-jax-scan"
-
-
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    return Ran(tmp_path_factory.mktemp("scan"))
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What a scan of a CSV file with all that a file may hold prints, and where it writes."""
+    folder = tmp_path_factory.mktemp("scan")
+    table = pd.DataFrame(columns(300))
+    table.loc[::20, "drag"] = np.nan
+    table.loc[::30, "kind"] = None
+    table.loc[7, MONEY] = np.inf
+    table.loc[11, SCRIPT] = np.nan
+    table.to_csv(folder / "t.csv", index=False, na_rep="NA")
+    done = run("scan", "t.csv", *("--h", "2", "--k", "2", "--top", "4"), cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")  # no bar, as it is no terminal
+    return done.stdout, folder / "hgr-jax-scan"
 
 
 def listed(printed: str) -> list[str]:
@@ -84,90 +64,62 @@ def entries(line: str) -> list[str]:
     return re.split(r"\s{2,}", line.strip())
 
 
-class TestScan:
-    def test_what_is_printed(self, ran: Ran) -> None:
-        said = ran.out
-        assert said.startswith(
-            "t.csv: 10 pairs of 5 columns, 300 rows, polynomials of degree 2 and 2\n"
-            "skipped: planet: every value that is present is 3\n"
-            f"note: {MONEY}: 1 infinite value counted as missing\n"
-        )
-        lines = listed(said)
-        assert [line[:3].strip() for line in lines] == ["1", "2", "3", "4"]
-        first = entries(lines[0])
-        assert first[1:3] == ["speed", "drag"]
-        kb, of_ranks, spearman, pearson = map(float, first[3:7])
-        assert min(kb, of_ranks) > 0.9 > 0.2 > max(spearman, pearson)
-        assert (first[7], first[9]) == ("<1e-99", "285")
-        assert first[10] == "1%"
-        # That one is fast at both ends shows beyond its mean ranks; of drag, they are all.
-        assert entries(lines[1])[1:3] == ["speed", "kind"]
-        with_a_category = entries(next(line for line in lines if "kind" in line))
-        assert with_a_category[5:7] == ["-", "-"]  # |Spearman| and |Pearson|
-        assert any(SCRIPT in line for line in lines)
-        assert "null 95%: 95% quantile of HGR-KB of ranks" in said
-        assert "nan" not in said.lower()
-        for name in ("pairs.csv", "report.html", "heat_map.png"):
-            assert str(Path("hgr-jax-scan") / name) in said
-
-    def test_what_is_written(self, ran: Ran) -> None:
-        assert sorted(path.name for path in ran.folder.iterdir()) == sorted(WRITTEN)
-        assert (ran.folder / "heat_map.png").read_bytes().startswith(b"\x89PNG")
-        from_csv = pd.read_csv(ran.folder / "pairs.csv")
-        pd.testing.assert_frame_equal(from_csv, pd.read_parquet(ran.folder / "pairs.parquet"))
-        kept = Scan.load(ran.folder / "scan.npz")
-        one_row = ["one_row_share", "one_row", "without_it"]
-        pd.testing.assert_frame_equal(kept.to_frame(), from_csv.drop(columns=one_row))
-        assert from_csv[one_row].notna().all(axis=None)  # all ten are shown
-        first = from_csv.iloc[0]
-        others = np.delete(np.arange(300), int(first.one_row))
-        table = pd.read_csv(ran.folder.parent / "t.csv")[[first.a, first.b]].iloc[others]
-        without = hgr_jax.scan(table, h=2, k=2, test=None).correlation[0, 1]
-        assert first.without_it == pytest.approx(without, abs=1e-4)
-        assert len(from_csv) == len(kept) == 10
-        assert kept.skipped == {"planet": "every value that is present is 3"}
-        assert (kept.settings["h"], kept.settings["rows"]) == (2, 300)
-        shown = [entries(line)[3:5] for line in listed(ran.out)]
-        expected = from_csv.head(4)[["correlation", "rank_correlation"]]
-        np.testing.assert_allclose(np.array(shown, float), expected, atol=5e-4)
-
-    def test_agrees_with_the_library(self, ran: Ran) -> None:
-        table = columns(300)
-        keep = np.arange(300) % 20 != 0
-        pairs = pd.read_csv(ran.folder / "pairs.csv").set_index(["a", "b"])
-        with jax.enable_x64(True):
-            expected = hgr_jax.kb(table["speed"][keep], table["drag"][keep], 2, 2)
-        assert pairs.loc[("speed", "drag"), "correlation"] == pytest.approx(float(expected))
+def test_what_is_printed(ran: tuple[str, Path]) -> None:
+    said, _ = ran
+    assert said.startswith(
+        "t.csv: 10 pairs of 5 columns, 300 rows, polynomials of degree 2 and 2\n"
+        "skipped: planet: every value that is present is 3\n"
+        f"note: {MONEY}: 1 infinite value counted as missing\n"
+    )
+    lines = listed(said)
+    assert [line[:3].strip() for line in lines] == ["1", "2", "3", "4"]
+    first = entries(lines[0])
+    assert first[1:3] == ["speed", "drag"]
+    kb, of_ranks, spearman, pearson = map(float, first[3:7])
+    assert min(kb, of_ranks) > 0.9 > 0.2 > max(spearman, pearson)
+    assert (first[7], first[9], first[10]) == ("<1e-99", "285", "1%")
+    # That one is fast at both ends shows beyond its mean ranks; of drag, they are all.
+    assert entries(lines[1])[1:3] == ["speed", "kind"]
+    with_a_category = entries(next(line for line in lines if "kind" in line))
+    assert with_a_category[5:7] == ["-", "-"]  # |Spearman| and |Pearson|
+    assert any(SCRIPT in line for line in lines)
+    assert "null 95%: 95% quantile of HGR-KB of ranks" in said
+    assert "nan" not in said.lower()
+    for name in ("pairs.csv", "report.html", "heat_map.png"):
+        assert str(Path("hgr-jax-scan") / name) in said
 
 
-@pytest.fixture
-def page(ran: Ran) -> Iterator[Any]:
-    """The report in a browser; in the end nothing may have been logged, loaded or popped up."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("chromium is not installed")
-    address = (ran.folder / "report.html").as_uri()
-    complaints: list[str] = []
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
-        page.on("request", lambda request: complaints.append(request.url))
-        page.goto(address)
-        yield page
-        browser.close()
-    assert complaints == [address]
+def test_what_is_written(ran: tuple[str, Path]) -> None:
+    said, folder = ran
+    assert {path.name for path in folder.iterdir()} == set(WRITTEN["scan"])
+    assert (folder / "heat_map.png").read_bytes().startswith(b"\x89PNG")
+    from_csv = pd.read_csv(folder / "pairs.csv")
+    pd.testing.assert_frame_equal(from_csv, pd.read_parquet(folder / "pairs.parquet"))
+    kept = Scan.load(folder / "scan.npz")
+    one_row = ["one_row_share", "one_row", "without_it"]
+    pd.testing.assert_frame_equal(kept.to_frame(), from_csv.drop(columns=one_row))
+    assert from_csv[one_row].notna().all(axis=None)  # all ten are shown
+    first = from_csv.iloc[0]
+    others = np.delete(np.arange(300), int(first.one_row))
+    table = pd.read_csv(folder.parent / "t.csv")[[first.a, first.b]].iloc[others]
+    without = hgr_jax.scan(table, h=2, k=2, test=None).correlation[0, 1]
+    assert first.without_it == pytest.approx(without, abs=1e-4)
+    assert len(from_csv) == len(kept) == 10
+    assert kept.skipped == {"planet": "every value that is present is 3"}
+    assert (kept.settings["h"], kept.settings["rows"]) == (2, 300)
+    shown = [entries(line)[3:5] for line in listed(said)]
+    expected = from_csv.head(4)[["correlation", "rank_correlation"]]
+    np.testing.assert_allclose(np.array(shown, float), expected, atol=5e-4)
+    # They are those of the library.
+    speed, drag = (columns(300)[name][np.arange(300) % 20 != 0] for name in ("speed", "drag"))
+    with jax.enable_x64(True):
+        exact = float(hgr_jax.kb(speed, drag, 2, 2))
+    assert kept["speed", "drag"].correlation == pytest.approx(exact)
 
 
-def cells(page: Any, column: int) -> list[str]:
-    return page.locator(f"#pairs td:nth-child({column + 1})").all_text_contents()
-
-
-def test_the_page_in_a_browser(page: Any, ran: Ran) -> None:
-    pairs = pd.read_csv(ran.folder / "pairs.csv")
+def test_the_page_in_a_browser(show: Open, ran: tuple[str, Path]) -> None:
+    page = show(ran[1] / "report.html")
+    pairs = pd.read_csv(ran[1] / "pairs.csv")
     sure = str((pairs.adjusted_pvalue <= 0.05).sum())
     assert page.locator("h1").text_content() == "t.csv"
     assert page.locator("#summary dd").all_text_contents() == ["300", "5", "10", sure, "2 and 2"]
@@ -175,7 +127,7 @@ def test_the_page_in_a_browser(page: Any, ran: Ran) -> None:
     assert list(zip(full_names(page, 0), full_names(page, 1), strict=True)) == list(
         zip(pairs.a, pairs.b, strict=True)
     )
-    assert cells(page, 2) == [f"{value:.3f}" for value in pairs.correlation]
+    assert texts(page, 2) == [f"{value:.3f}" for value in pairs.correlation]
     assert page.locator("#map").is_visible()
     assert page.locator("#skipped-heading").text_content() == "Columns left out, and notes"
     assert page.locator("#skipped dt").all_text_contents() == ["planet", MONEY]
@@ -189,23 +141,13 @@ def test_the_page_in_a_browser(page: Any, ran: Ran) -> None:
     assert order.text_content().strip() == "excess"
     assert order.get_attribute("aria-sort") == "descending"
     assert "the non-monotone part" in order.get_attribute("title")
-    header = page.locator("#headers th").nth(12)
-    assert header.text_content().strip() == "rows"
-    header.locator("button").click()
-    rows = [int(text) for text in cells(page, 12)]
-    assert rows == sorted(rows, reverse=True)
-    assert rows[-1] < rows[0] == 299
-
-    for typed, count in (("alert(1)", 4), ("$", 4), ("SPEED drag", 1), ("planet", 0)):
-        page.locator("#search").fill(typed)
-        assert page.locator("#count").text_content() == f"{count} of 10 pairs"
 
 
 def test_options_on_a_parquet_file(folder: Path, command: Command) -> None:
     table = columns(15)
-    data = {name: table[name] for name in ("speed", "drag", MONEY)}
-    data |= {"level": np.arange(15) % 3, "far": np.exp(40 * table["speed"])}
-    pd.DataFrame(data).to_parquet("t.parquet")
+    data = pd.DataFrame({name: table[name] for name in ("speed", "drag", MONEY)})
+    data = data.assign(level=np.arange(15) % 3, far=np.exp(40 * data.speed))
+    data.to_parquet("t.parquet")
     said = command(
         *("scan", "t.parquet", "--target", MONEY, "--target", "far", "--rank"),
         *("--categories", "level", "--sort", "pvalue", "--top", "2", "--h", "2", "--k", "2"),
@@ -218,7 +160,7 @@ def test_options_on_a_parquet_file(folder: Path, command: Command) -> None:
     first, _ = listed(said.out)
     assert first.split()[1:4] == ["speed", "far", "1.000"]  # of the same order
     assert not (folder / "hgr-jax-scan").exists()
-    assert sorted(path.name for path in (folder / "some/where").iterdir()) == sorted(WRITTEN)
+    assert {path.name for path in (folder / "some/where").iterdir()} == set(WRITTEN["scan"])
 
     kept = Scan.load("some/where/scan.npz")
     frame = kept.to_frame(by="pvalue")
@@ -227,19 +169,14 @@ def test_options_on_a_parquet_file(folder: Path, command: Command) -> None:
     assert all({MONEY, "far"} & {a, b} for a, b in zip(frame.a, frame.b, strict=True))
     assert set(frame.pvalue_source) == {"rank", "permutation"}
     assert np.isnan(kept.pearson[kept.names.index("level")]).all()
+    same = {"h": 2, "k": 2, "target": [MONEY, "far"], "categories": ["level"]}
+
+    def tested(seed: int) -> Scan:
+        test = hgr_jax.Test(permutations=99, key=jax.random.key(seed))
+        return hgr_jax.scan(data, **same, measure="rank_kb", test=test)
+
     with jax.enable_x64(True):
-        again, other = (
-            hgr_jax.scan(
-                pd.DataFrame(data),
-                h=2,
-                k=2,
-                target=[MONEY, "far"],
-                measure="rank_kb",
-                categories=["level"],
-                test=hgr_jax.Test(permutations=99, key=jax.random.key(seed)),
-            )
-            for seed in (7, 8)
-        )
+        again, other = tested(7), tested(8)
     np.testing.assert_array_equal(kept.pvalue, again.pvalue)
     assert not np.array_equal(again.pvalue, other.pvalue, equal_nan=True)
 
@@ -255,17 +192,15 @@ def test_given_columns(folder: Path, command: Command) -> None:
     assert "of degree 2 and 2, given level, speed\nskipped: " in said.out
     assert "skipped: speed: it is given\n" in said.out
     kept = Scan.load("hgr-jax-scan/scan.npz")
+    test = hgr_jax.Test(permutations=99)
     with jax.enable_x64(True):
-        again = hgr_jax.scan(
-            data, h=2, k=2, given=["speed", "level"], test=hgr_jax.Test(permutations=99)
-        )
+        again = hgr_jax.scan(data, h=2, k=2, given=["speed", "level"], test=test)
     np.testing.assert_array_equal(kept.correlation, again.correlation)
     np.testing.assert_array_equal(kept.pvalue, again.pvalue)
     assert np.isnan(again.correlation[again.names.index("far"), again.names.index(MONEY)])
     assert '"given","speed, level"' in Path("hgr-jax-scan/report.html").read_text()
-    said = command("scan", "--given", "mass", "--force", *options)
-    assert said.status == 2
-    assert "given 'mass' is not a column; there are speed, drag" in said.err
+    said = refusal(command, "scan", "--given", "mass", "--force", *options)
+    assert "given 'mass' is not a column; there are speed, drag" in said
     # Of chosen columns, those that are given need not be named twice.
     chosen = ("--columns", "drag", "far", "--given", "level", "--given", "level", "--force")
     said = command("scan", "t.csv", *options[:-1], *chosen)
@@ -296,3 +231,26 @@ def test_the_curve_of_a_category() -> None:
     curve = _curve(transform, codes[1:].astype(float), Category(codes, names))
     assert tuple(curve.x) == names[1:]
     assert list(curve.y) == [2.0 * i for i in range(1, 30)]
+
+
+def test_nothing_to_scan(folder: Path, command: Command) -> None:
+    lines = [f"1,x,,name {i},{i}" for i in range(20)]
+    (folder / "t.csv").write_text("\n".join(["one,same,none,name,number", *lines, ""]))
+    (folder / "out").mkdir()
+    (folder / "out" / "heat_map.png").write_bytes(b"of an earlier scan")
+    said = command("scan", "t.csv", "--out", "out", "--force")
+    assert (said.status, said.err) == (0, "")
+    assert "0 pairs of 1 column, 20 rows" in said.out
+    for reason in (
+        "one: every value that is present is 1",
+        "same: every value that is present is 'x'",
+        "none: no value is present",
+        "name: text with 20 levels, most of them in fewer than 5 rows",
+    ):
+        assert f"skipped: {reason}\n" in said.out
+    assert "no pair of columns is left to scan" in said.out
+    written = {path.name for path in (folder / "out").iterdir()}
+    assert written == set(WRITTEN["scan"]) - {"heat_map.png"}
+    assert len(pd.read_csv("out/pairs.csv")) == len(Scan.load("out/scan.npz")) == 0
+    assert "name: text" not in (folder / "out" / "report.html").read_text()  # but as two texts
+    assert "text with 20 levels" in (folder / "out" / "report.html").read_text()

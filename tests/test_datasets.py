@@ -70,49 +70,40 @@ def test_census_of_tracts_is_read_from_a_path(real: Path, closed: str) -> None:
     assert data["State=Minnesota"].all()
 
 
-def _without_income(lines: list[str]) -> list[str]:
-    return [lines[0].replace("Income,", "Earnings,", 1), *lines[1:]]
-
-
-WRONG_TRACTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
-    "no income": (_without_income, "has no column 'Income'; did you mean"),
-    "counties": (
-        lambda lines: [lines[0].replace("CensusTract", "CensusId"), *lines[1:]],
+WRONG_TRACTS: list[tuple[Callable[[str, str], list[str]], str]] = [
+    (
+        lambda head, row: [head.replace("Income,", "Earnings,", 1), row],
+        "no column 'Income'; did",
+    ),
+    (
+        lambda head, row: [head.replace("CensusTract", "CensusId"), row],
         "has no column 'CensusTract'; did you mean 'CensusId'",
     ),
-    "text": (
-        lambda lines: [*lines[:2], lines[1] + "x"],
-        "column 'Unemployment' holds text, for example '6.8x'; expected numbers",
+    (
+        lambda head, row: [head, row, row + "x"],
+        "'Unemployment' holds text, for example '6.8x'",
     ),
-    "one odd text": (
-        lambda lines: [lines[0], *[lines[1]] * 19, lines[1] + "x"],
+    (
+        lambda head, row: [head, *[row] * 19, row + "x"],
         "column 'Unemployment': 19 of 20 are numbers, .* '6.8x' in line 21",
     ),
-    "infinite": (
-        lambda lines: [lines[0], lines[1].rpartition(",")[0] + ",inf"],
-        "column 'Unemployment' holds an infinite value",
-    ),
-    "missing": (
-        lambda lines: [lines[0], lines[1].replace("Minnesota", "NA")],
-        "no row without a missing value",
-    ),
-}
+    (lambda head, row: [head, row.rpartition(",")[0] + ",inf"], "holds an infinite value"),
+    (lambda head, row: [head, row.replace("Minnesota", "NA")], "no row without a missing value"),
+]
 
 
-@pytest.mark.parametrize("wrong", WRONG_TRACTS)
-def test_a_file_of_tracts_that_cannot_be_used(wrong: str, real: Path, tmp_path: Path) -> None:
-    change, message = WRONG_TRACTS[wrong]
-    lines = (real / "acs2015_minnesota_tract_data.csv").read_text().splitlines()[:5]
+@pytest.mark.parametrize(("change", "message"), WRONG_TRACTS)
+def test_a_file_of_tracts_that_cannot_be_used(
+    change: Callable[[str, str], list[str]], message: str, real: Path, tmp_path: Path
+) -> None:
+    lines = (real / "acs2015_minnesota_tract_data.csv").read_text().splitlines()[:2]
     path = tmp_path / "tracts.csv"
-    path.write_text("\n".join(change(lines)))
+    with pytest.raises(TableError, match=r"no such file: .*tracts\.csv"):
+        load_census(tract=path)
+    path.write_text("\n".join(change(*lines)))
     with pytest.raises(TableError, match=message) as caught:
         load_census(tract=path)
     assert str(path) in str(caught.value)
-
-
-def test_a_file_of_tracts_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=r"no such file: .*tracts\.csv"):
-        load_census(tract=tmp_path / "tracts.csv")
 
 
 def test_diabetes_is_in_its_own_units() -> None:
@@ -148,19 +139,15 @@ def test_a_column_by_its_name(small: Dataset) -> None:
             small[name]  # type: ignore[index]
 
 
-def test_a_dataset_is_frozen_and_says_what_it_is(small: Dataset) -> None:
+def test_a_dataset_is_frozen_says_what_it_is_and_makes_a_frame(small: Dataset) -> None:
     assert repr(small) == (
         "<Dataset small: regression, 2 rows, 3 inputs, target 'rent', protected 'income'>"
     )
     with pytest.raises(AttributeError):
         small.name = "other"  # type: ignore[misc]
-
-
-def test_a_data_frame_has_inputs_and_target(small: Dataset) -> None:
     frame = small.to_frame()
     assert list(frame.columns) == [*small.features, "rent"]
-    np.testing.assert_array_equal(frame["income"], [3, 4])
-    np.testing.assert_array_equal(frame["rent"], [5, 6])
+    np.testing.assert_array_equal(frame[["income", "rent"]], [[3, 5], [4, 6]])
 
 
 def test_what_is_not_installed_is_named(

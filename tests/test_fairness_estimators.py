@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pandas as pd
 import pytest
 import sklearn
-from fairness_support import QUICK, scikit_learn_checks, some_data, trained
+from fairness_support import descent, scikit_learn_checks
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score, roc_auc_score
@@ -29,7 +28,6 @@ from hgr_jax.fairness import (
     FairMLPClassifier,
     FairMLPRegressor,
     FairnessScorer,
-    FairTrainer,
     Function,
     Neural,
     Penalty,
@@ -39,12 +37,14 @@ from hgr_jax.fairness import (
     corrected,
     estimators,
 )
+from hgr_jax.fairness.networks import decaying_adamw
 from hgr_jax.kernels import fourier
 
 DATA = load_diabetes()
 HALF = slice(None, 200)
 X, Y, Z = DATA.x[HALF], DATA.y[HALF], DATA.z[HALF]
 LABEL = np.where(np.median(Y) < Y, "worse", "better")
+SETTINGS: dict[str, Any] = {"threshold": 0.1, "steps": 100, "random_state": 0}
 CHECKS = scikit_learn_checks(FairMLPRegressor(steps=300), FairMLPClassifier(steps=300))
 
 
@@ -55,19 +55,19 @@ def test_scikit_learn_accepts_it(estimator: Any, check: Any) -> None:
 
 @pytest.fixture(scope="module")
 def regressor() -> FairMLPRegressor:
-    return FairMLPRegressor(threshold=0.1, steps=100, random_state=0).fit(X, Y, protected=Z)
+    return FairMLPRegressor(**SETTINGS).fit(X, Y, protected=Z)
 
 
 @pytest.fixture(scope="module")
 def classifier() -> FairMLPClassifier:
-    return FairMLPClassifier(threshold=0.1, steps=100, random_state=0).fit(X, LABEL, protected=Z)
+    settings = {"penalty": KB(2, 2), "penalty_weight": 0.2, "batch_size": 100}
+    model = FairMLPClassifier(**settings, steps=100, random_state=0)
+    return model.fit(X, LABEL, protected=Z)
 
 
 @pytest.mark.parametrize("early_stopping", [False, True])
 @pytest.mark.parametrize(("kind", "rate"), [(FairMLPRegressor, 10.0), (FairMLPClassifier, 1e6)])
-def test_a_training_that_diverges_keeps_no_threshold(
-    kind: Any, rate: float, early_stopping: bool
-) -> None:
+def test_a_training_that_diverges_is_an_error(kind: Any, rate: float, early_stopping: bool) -> None:
     model = kind(learning_rate=rate, steps=60, random_state=0, early_stopping=early_stopping)
     target = Y if kind is FairMLPRegressor else LABEL
     with pytest.raises(TrainingError, match=r"the training diverged: .* A smaller learning rate"):
@@ -94,12 +94,14 @@ def test_prediction_is_that_of_the_trained_network(regressor: FairMLPRegressor) 
 
 
 def test_probabilities_of_two_classes(classifier: FairMLPClassifier) -> None:
+    assert classifier.multipliers_ == {"z": pytest.approx(0.2)}  # a fixed weight
+    np.testing.assert_array_equal(classifier.history_.steps["multiplier_z"], np.float32(0.2))
     probabilities = classifier.predict_proba(X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
     chosen = np.where(probabilities[:, 1] > 0.5, "worse", "better")
     np.testing.assert_array_equal(classifier.predict(X), chosen)
     assert classifier.score(X, LABEL) > 0.7
-    value = float(hgr_jax.kb(Z, probabilities[:, 1]))
+    value = float(hgr_jax.kb(Z, probabilities[:, 1], 2, 2))
     np.testing.assert_allclose(classifier.history_.last["hgr_train_z"], value, atol=1e-3)
 
 
@@ -113,19 +115,15 @@ def test_every_class_of_several_is_constrained() -> None:
 
 def test_a_column_of_a_frame_by_name(regressor: FairMLPRegressor) -> None:
     frame = DATA.to_frame().iloc[HALF].drop(columns=DATA.target)
-    model = FairMLPRegressor(threshold=0.1, steps=100, random_state=0)
+    model = FairMLPRegressor(**SETTINGS)
     model.fit(frame, Y, protected="age")
     np.testing.assert_array_equal(model.predict(frame), regressor.predict(X))
     assert list(model.feature_names_in_) == list(frame.columns)
-    with pytest.raises(ValueError, match="'agee' is not a column of X"):
-        model.fit(frame, Y, protected="agee")
-    with pytest.raises(ValueError, match="X has no column names"):
-        model.fit(X, Y, protected="age")
 
 
 def test_a_text_attribute_is_a_category() -> None:
     group = np.where(np.median(Z) < Z, "old", "young")
-    model = FairMLPRegressor(threshold=0.1, steps=100, random_state=0)
+    model = FairMLPRegressor(**SETTINGS)
     model.fit(X, Y, protected=pd.Series(group))
     prediction = model.predict(X)
     gap = abs(prediction[group == "old"].mean() - prediction[group == "young"].mean())
@@ -133,43 +131,23 @@ def test_a_text_attribute_is_a_category() -> None:
 
 
 def test_pipeline(regressor: FairMLPRegressor) -> None:
-    pipeline = make_pipeline(
-        StandardScaler(), FairMLPRegressor(threshold=0.1, steps=100, random_state=0)
-    )
+    pipeline = make_pipeline(StandardScaler(), FairMLPRegressor(**SETTINGS))
     pipeline.fit(X, Y, fairmlpregressor__protected=Z)
     np.testing.assert_allclose(pipeline.predict(X), regressor.predict(X), atol=10)
 
 
 def test_early_stopping_holds_rows_out() -> None:
-    model = FairMLPRegressor(
-        steps=200,
-        alpha=0.0,
-        learning_rate=0.05,  # it soon memorises its rows
-        early_stopping=True,
-        validation_fraction=0.3,
-        n_iter_no_change=2,
-        random_state=0,
-    ).fit(X, Y, protected=Z)
+    settings = {"alpha": 0.0, "learning_rate": 0.05, "steps": 200}  # it soon memorises its rows
+    settings |= {"early_stopping": True, "validation_fraction": 0.3, "n_iter_no_change": 2}
+    model = FairMLPRegressor(**settings, random_state=0).fit(X, Y, protected=Z)
     assert model.n_iter_ < 200
     evaluations = model.history_.evaluations
     expected = [corrected(v, 60, 9) for v in evaluations["hgr_validation_z"]]
     np.testing.assert_allclose(evaluations["held_out_z"], expected, atol=1e-6)
 
 
-def test_a_fixed_weight(tmp_path: Path) -> None:
-    settings = {"steps": 30, "batch_size": 100, "random_state": 0}
-    model = FairMLPClassifier((4,), penalty=KB(2, 2), penalty_weight=1.5, **settings)
-    model.fit(X, LABEL, protected=Z)
-    assert model.multipliers_ == {"z": 1.5}
-    np.testing.assert_array_equal(model.history_.steps["multiplier_z"], 1.5)
-    model.save(tmp_path / "model.npz")
-    loaded = FairMLPClassifier.load(tmp_path / "model.npz")
-    assert (loaded.penalty, loaded.penalty_weight) == (KB(2, 2), 1.5)
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-
-
 @pytest.mark.parametrize("kind", ["regressor", "classifier"])
-def test_a_saved_model_predicts_the_same(
+def test_a_saved_model_is_the_same(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     model = request.getfixturevalue(kind)
@@ -177,38 +155,51 @@ def test_a_saved_model_predicts_the_same(
     model.save(path)
     loaded = type(model).load(path)
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    assert loaded.get_params()["threshold"] == 0.1
+    for name in ("threshold", "penalty", "penalty_weight", "batch_size"):
+        assert getattr(loaded, name) == getattr(model, name)
     assert loaded.multipliers_ == model.multipliers_
     assert [p.name for p in tmp_path.iterdir()] == ["model.npz"]
     other = FairMLPClassifier if kind == "regressor" else FairMLPRegressor
     with pytest.raises(ValueError, match=f"holds a {type(model).__name__}"):
         other.load(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    for name in ("_scale", "coefs_.0"):
+        np.savez(path, **{n: array for n, array in arrays.items() if n != name})
+        with pytest.raises(ValueError, match="is damaged"):
+            type(model).load(path)
+
+
+@pytest.mark.parametrize(
+    "penalty", [KB(2, 3, bound=0.9), SK(2), Total(2, 2), Neural(5, learning_rate=1e-3)]
+)
+def test_files_hold_statistics(penalty: Statistic, tmp_path: Path) -> None:
+    model = FairMLPRegressor((4,), penalty=penalty, steps=np.int64(2), random_state=0)
+    model.fit(X, Y, protected=Z).save(tmp_path / "model.npz")
+    loaded = FairMLPRegressor.load(tmp_path / "model.npz")
+    assert (loaded.penalty, loaded.steps) == (penalty, 2)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_files_that_cannot_be(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    model = FairMLPRegressor((4,), penalty=KB(2, 2), steps=1, random_state=0)
+    model.fit(X, Y, protected=Z).save(path)
+    arrays = dict(np.load(path, allow_pickle=False))
+    for before, after in (("KB", "Path"), ('"h": 2', '"h": -2'), ('"bound"', '"fate"')):
+        text = str(arrays["about"])
+        assert before in text
+        np.savez(path, **arrays | {"about": np.array(text.replace(before, after))})
+        with pytest.raises(ValueError, match="parameter that cannot be read"):
+            FairMLPRegressor.load(path)
+    for penalty in (KB(jnp.atleast_2d, 1), KB(fourier(2), 3), Function(jnp.dot)):
+        with pytest.raises(ValueError, match="set penalty to one before saving"):
+            model.set_params(penalty=penalty).save(path)
 
 
 def test_without_an_attribute_it_warns() -> None:
     with pytest.warns(UserWarning, match="nothing is constrained"):
         FairMLPRegressor(steps=1).fit(X, Y)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"threshold": 0.0}, r"threshold must be in \(0, 1\]"),
-        ({"threshold": 1.5}, r"threshold must be in \(0, 1\]"),
-        ({"penalty": "kbb"}, "statistic must be one of"),
-        ({"activation": "swish"}, "activation must be one of"),
-        ({"steps": 0}, "steps must be at least 1"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
-        ({"alpha": -1.0}, "alpha must be at least 0"),
-        ({"penalty_weight": -1.0}, "penalty_weight must be at least 0"),
-        ({"batch_size": 1}, "batch_size must be at least 2"),
-        ({"hidden_layer_sizes": (0,)}, "hidden_layer_sizes must be at least 1"),
-        ({"early_stopping": True, "validation_fraction": 1.5}, "validation_fraction must be"),
-    ],
-)
-def test_bad_parameters(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        FairMLPRegressor(**settings).fit(X, Y, protected=Z)
 
 
 class Asked(Exception):  # noqa: N818
@@ -236,9 +227,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> dict[str, Any]:
 def test_every_option_reaches_the_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = asked(monkeypatch)
     assert plain["penalties"] == (Penalty("kb", 0.2),)
-    assert plain["batch_size"] is None
-    assert plain["validation"] is None
-    assert plain["patience"] is None
+    for name in ("batch_size", "validation", "patience"):
+        assert plain[name] is None
     assert not plain["progress"]
     found = asked(
         monkeypatch,
@@ -263,54 +253,26 @@ def test_every_option_reaches_the_trainer(monkeypatch: pytest.MonkeyPatch) -> No
     assert network.activation is jnp.tanh
 
 
-def changes(optimizer: optax.GradientTransformation, steps: int) -> list[float]:
-    """What each step does to a weight of 2 of a hidden layer."""
-    weights, found = [jnp.full((1, 1), 2.0), jnp.ones((1, 1))], []
-    state = optimizer.init(weights)
-    with jax.numpy_dtype_promotion("standard"):  # optax relies on it
-        for _ in range(steps):
-            update, state = optimizer.update([jnp.ones((1, 1))] * 2, state, weights)
-            found.append(float(update[0][0, 0]))
-    return found
-
-
 def test_rates_reach_the_optimisers(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = {"learning_rate": 0.02, "alpha": 0.5, "multiplier_learning_rate": 0.03, "steps": 4}
     found = asked(monkeypatch, **rates)
-    first, *_, fourth, last = changes(found["optimizer"], 5)
-    assert first == pytest.approx(-0.02 * (1 + 0.5 * 2), rel=1e-4)
-    assert fourth == pytest.approx(first / 2, rel=0.1)
-    assert last == pytest.approx(0, abs=1e-7)
+    chex.assert_trees_all_close(
+        descent(found["optimizer"], 5), descent(decaying_adamw(0.02, 0.5, 4), 5), rtol=1e-6
+    )
     dual = found["dual"]
     with jax.numpy_dtype_promotion("standard"):
         state = dual.update(jnp.array([1.0]), dual.init(1))
     assert float(state.multipliers[0]) == pytest.approx(0.03, rel=1e-4)
 
 
-def test_a_constant_input_is_not_blown_up() -> None:
+def test_inputs_that_are_constant_or_too_large_for_the_network() -> None:
     x = np.column_stack([X, np.full(len(X), 0.1)])
     model = FairMLPRegressor(penalty=None, steps=5, random_state=0).fit(x, Y)
     assert model._scale[-1] == 1
     x[:, -1] = 0.11
     assert np.abs(model.predict(x)).max() < 100
-
-
-def test_numbers_too_large_for_the_network() -> None:
-    model = FairMLPRegressor(penalty=None, steps=5, random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="too large for float32"):
-        model.predict(X * 1e300)
-
-
-def test_files_that_are_not_whole(tmp_path: Path) -> None:
-    path = tmp_path / "model.npz"
-    FairMLPRegressor(penalty=None, steps=np.int64(5), random_state=0).fit(X, Y).save(path)
-    assert FairMLPRegressor.load(path).steps == 5
-    with np.load(path) as file:
-        arrays = dict(file)
-    for name in ("_scale", "coefs_.0"):
-        np.savez(path, **{n: array for n, array in arrays.items() if n != name})
-        with pytest.raises(ValueError, match="is damaged"):
-            FairMLPRegressor.load(path)
+        model.predict(x * 1e300)
 
 
 @pytest.mark.parametrize(
@@ -324,17 +286,9 @@ def test_files_that_are_not_whole(tmp_path: Path) -> None:
 def test_a_rare_level_stays_among_the_training_rows(settings: dict[str, Any]) -> None:
     level = np.where(np.median(Z) < Z, "many", "others").astype(object)
     level[7] = "one of a kind"
-    for seed in range(4):
+    for seed in range(3):
         model = FairMLPRegressor((4,), penalty=KB(5, 2), steps=20, random_state=seed, **settings)
         model.fit(X, Y, protected=level)
-
-
-def test_too_few_constraint_rows_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"of 4 constraint rows the measure is 1 .* At least 12"):
-        FairMLPRegressor((4,), steps=20, constraint_fraction=0.02).fit(X, Y, protected=Z)
-    x, y, z = some_data()
-    with pytest.raises(ValueError, match=r"z must vary.* in all 120 constraint rows"):
-        trained(QUICK).fit(x, y, z, steps=20, constraint_rows=(x, np.ones(120)))
 
 
 def test_a_training_that_ends_above_its_threshold_warns() -> None:
@@ -347,56 +301,10 @@ def test_a_training_that_ends_above_its_threshold_warns() -> None:
 
 
 def test_estimators_keep_a_share_of_the_rows_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings: dict[str, Any] = {"hidden_layer_sizes": (8,), "penalty": KB(2, 2), "steps": 60}
-    model = FairMLPRegressor(**settings, constraint_fraction=0.25, random_state=0)
-    seen: list[Any] = []
-
-    def fit(made: FairTrainer, x: Any, y: Any, z: Any, **options: Any) -> Any:
-        seen.extend((z["z"], options["constraint_rows"][1]["z"]))
-        return of_trainer(made, x, y, z, **options)
-
-    of_trainer = FairTrainer.fit
-    monkeypatch.setattr(FairTrainer, "fit", fit)
-    model.fit(X, Y, protected=Z)
-    trained_on, others = seen
-    assert (len(trained_on), len(others)) == (150, 50)
-    np.testing.assert_array_equal(np.sort([*trained_on, *others]), np.sort(Z))
-    with pytest.raises(ValueError, match="constraint_fraction must be between 0 and 1"):
-        model.set_params(constraint_fraction=1.0).fit(X, Y, protected=Z)
-
-
-class TestFiles:
-    @pytest.mark.parametrize(
-        "penalty", [KB(2, 3, bound=0.9), SK(2), Total(2, 2), Neural(5, learning_rate=1e-3)]
-    )
-    def test_estimators(self, penalty: Statistic, tmp_path: Path) -> None:
-        x, y, z = some_data()
-        model = FairMLPRegressor((4,), penalty=penalty, steps=2, random_state=0)
-        model.fit(x, y, protected=z).save(tmp_path / "model.npz")
-        loaded = FairMLPRegressor.load(tmp_path / "model.npz")
-        assert loaded.penalty == penalty
-        np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
-
-    def test_what_no_file_holds(self, tmp_path: Path) -> None:
-        x, y, z = some_data()
-        for penalty in (KB(jnp.atleast_2d, 1), KB(fourier(2), 3), Function(jnp.dot)):
-            model = FairMLPRegressor((4,), steps=1, random_state=0).fit(x, y, protected=z)
-            model.set_params(penalty=penalty)
-            with pytest.raises(ValueError, match="set penalty to one before saving"):
-                model.save(tmp_path / "model.npz")
-
-    def test_a_changed_file(self, tmp_path: Path) -> None:
-        x, y, z = some_data()
-        path = tmp_path / "model.npz"
-        model = FairMLPRegressor((4,), penalty=KB(2, 2), steps=1, random_state=0)
-        model.fit(x, y, protected=z).save(path)
-        arrays = dict(np.load(path, allow_pickle=False))
-        for before, after in (("KB", "Path"), ('"h": 2', '"h": -2'), ('"bound"', '"fate"')):
-            text = str(arrays["about"])
-            assert before in text
-            np.savez(path, **arrays | {"about": np.array(text.replace(before, after))})
-            with pytest.raises(ValueError, match="parameter that cannot be read"):
-                FairMLPRegressor.load(path)
+    found = asked(monkeypatch, constraint_fraction=0.25)
+    (_, _, trained_on), (_, others) = found["rows"], found["constraint_rows"]
+    assert (len(trained_on["z"]), len(others["z"])) == (150, 50)
+    np.testing.assert_array_equal(np.sort([*trained_on["z"], *others["z"]]), np.sort(Z))
 
 
 RNG = np.random.default_rng(0)
@@ -429,6 +337,9 @@ class Chances(Blend):
 
 
 def test_a_kept_threshold_scores_what_the_model_does() -> None:
+    shown = FairnessScorer(0.2, protected="age")
+    assert repr(shown) == "FairnessScorer(penalty=0.2, protected='age')"
+    assert clone(shown).get_params() == shown.get_params()
     scorer = FairnessScorer(Penalty(KB(1, 1), 0.9), protected="age")
     model = Blend(1.0)
     assert scorer(model, FRAME, TARGETS) == pytest.approx(r2_score(TARGETS, model.predict(INPUTS)))
@@ -447,14 +358,15 @@ def test_a_broken_threshold_scores_the_violation(h: int, k: int) -> None:
     model = Blend(5.0)
     with jax.enable_x64(True):
         value = float(hgr_jax.kb(ATTRIBUTE, model.predict(INPUTS), h, k))
-    scorer = FairnessScorer(Penalty(KB(h, k), 0.2), protected=0)
-    assert scorer(model, INPUTS, TARGETS) == pytest.approx(-200 - (value - 0.2), abs=1e-9)
-    corrected = FairnessScorer(Penalty(KB(h, k), 0.2, bias_corrected=True), protected=0)
-    assert -200 > corrected(model, INPUTS, TARGETS) > scorer(model, INPUTS, TARGETS)
-    with jax.enable_x64(True):
         single = float(hgr_jax.sk(ATTRIBUTE, model.predict(INPUTS), k))
-    found = FairnessScorer(Penalty(SK(k), 0.2), protected=0)(model, INPUTS, TARGETS)
-    assert found == pytest.approx(-200 - (single - 0.2), abs=1e-9)
+
+    def score(statistic: Statistic, **options: Any) -> float:
+        scorer = FairnessScorer(Penalty(statistic, 0.2, **options), protected=0)
+        return scorer(model, INPUTS, TARGETS)
+
+    assert score(KB(h, k)) == pytest.approx(-200 - (value - 0.2), abs=1e-9)
+    assert -200 > score(KB(h, k), bias_corrected=True) > score(KB(h, k))
+    assert score(SK(k)) == pytest.approx(-200 - (single - 0.2), abs=1e-9)
 
 
 def test_grid_search_prefers_the_constraint_to_the_score() -> None:
@@ -468,58 +380,26 @@ def test_grid_search_prefers_the_constraint_to_the_score() -> None:
     assert found.cv_results_["mean_test_score"][1] < -200
     named = FairnessScorer(Penalty(KB(1, 1), 0.6), protected="age")
     pipeline = make_pipeline(StandardScaler(), Blend())
-    again = GridSearchCV(pipeline, {"blend__share": [0.0, 2.0]}, scoring=named, cv=4).fit(
-        FRAME, TARGETS
-    )
+    again = GridSearchCV(pipeline, {"blend__share": [0.0, 2.0]}, scoring=named, cv=4)
+    again.fit(FRAME, TARGETS)
     assert again.best_params_ == {"blend__share": 0.0}
 
 
-@pytest.fixture
-def routed() -> Iterator[None]:
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
-
-
-def test_metadata_routing(routed: None) -> None:
+@sklearn.config_context(enable_metadata_routing=True)
+def test_metadata_routing() -> None:
     # The attribute is no input.
     x = INPUTS[:, 1:]
-    model = FairMLPRegressor(
-        hidden_layer_sizes=(2,), threshold=0.5, steps=2, random_state=0
-    ).set_fit_request(protected=True)
+    model = FairMLPRegressor((2,), threshold=0.5, steps=2, random_state=0)
+    model.set_fit_request(protected=True)
     held, rest = np.arange(40), np.arange(40, 80)
     fitted = clone(model).fit(x[rest], TARGETS[rest], protected=ATTRIBUTE[rest])
     plain = FairnessScorer(Penalty(KB(1, 1), 1e-3))
     expected = plain(fitted, x[held], TARGETS[held], protected=ATTRIBUTE[held])
     assert expected < -200
     scorer = clone(plain).set_score_request(protected=True)
-    found = cross_val_score(
-        model, x, TARGETS, scoring=scorer, cv=2, params={"protected": ATTRIBUTE}
-    )
+    params = {"protected": ATTRIBUTE}
+    found = cross_val_score(model, x, TARGETS, scoring=scorer, cv=2, params=params)
     assert found[0] == pytest.approx(expected)
-    search = GridSearchCV(model, {"steps": [2]}, scoring=scorer, cv=2).fit(
-        x, TARGETS, protected=ATTRIBUTE
-    )
+    search = GridSearchCV(model, {"steps": [2]}, scoring=scorer, cv=2)
+    search.fit(x, TARGETS, **params)
     assert search.cv_results_["split0_test_score"][0] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("options", "x", "message"),
-    [
-        ({}, INPUTS, "there is no protected attribute to score with; name a column of X"),
-        ({"protected": "agee"}, FRAME, "'agee' is not a column of X; did you mean 'age'"),
-        ({"protected": "age"}, INPUTS, "names a column, but X has no column names"),
-        ({"protected": 2}, INPUTS, r"X of shape \(80, 2\) has no column 2"),
-        ({"protected": 0, "penalty": 2}, INPUTS, "threshold"),
-        ({"protected": 0, "penalty": "size"}, INPUTS, "statistic must be one of"),
-        ({"protected": 0, "penalty": Penalty(given=3)}, INPUTS, "a Penalty without given"),
-    ],
-)
-def test_refusals_of_the_scorer(options: dict[str, Any], x: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        FairnessScorer(**{"penalty": 0.2} | options)(Blend(), x, TARGETS)
-
-
-def test_it_is_shown_and_cloned() -> None:
-    scorer = FairnessScorer(0.2, protected="age")
-    assert repr(scorer) == "FairnessScorer(penalty=0.2, protected='age')"
-    assert clone(scorer).get_params() == scorer.get_params()

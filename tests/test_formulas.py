@@ -89,44 +89,31 @@ def test_years_are_centred_and_few_digits_are_enough() -> None:
     assert ", t = (u - 19" in fit.f.formula("u")
 
 
+NAMES = [("p", "q"), ("u0", "u1"), ("t1", "u0"), ("u", "t")]
+
+
 @pytest.mark.parametrize("far", [0.0, 100.0])
-def test_of_two_variables(far: float) -> None:
+def test_of_two_variables_no_symbol_is_the_name_of_one(far: float) -> None:
     rng = np.random.default_rng(1)
     x = rng.standard_normal((300, 2)) + np.array([far, -far])
     b = (x[:, 0] - far) * (x[:, 1] + far) + 0.1 * rng.standard_normal(300)
     with jax.enable_x64(True):
         fit = hgr_jax.kb_fit(x, b, 3, 2)
-        text = fit.f.formula("p", "q")
-        assert error(text, fit.f(x), p=x[:, 0], q=x[:, 1]) <= 0.011
-        assert ("u0 = (p - " in text) == (far != 0)
+        for names in NAMES:
+            text = fit.f.formula(*names)
+            assert error(text, fit.f(x), **dict(zip(names, x.T, strict=True))) <= 0.011
+    assert ("u0 = (p - " in fit.f.formula("p", "q")) == (far != 0)
 
 
-def test_more_digits_where_they_are_asked_for() -> None:
+def test_digits_and_what_has_none() -> None:
     a = np.linspace(-1, 1, 50)
     fit = hgr_jax.kb_fit(a, a**2, 2, 2)
     assert len(fit.f.formula(digits=8)) > len(fit.f.formula(digits=2))
-
-
-def test_a_constant_has_a_formula() -> None:
-    fit = hgr_jax.kb_fit(np.ones(20), np.arange(20.0))
-    assert fit.f.formula() == "0"
-
-
-def test_no_fit_has_no_text() -> None:
+    assert hgr_jax.kb_fit(np.ones(20), np.arange(20.0)).f.formula() == "0"
     a = np.arange(20.0)
-    assert hgr_jax.kb_fit(np.where(a == 3, np.nan, a), a, 2, 2).f.formula() == "nan"
-    x = np.stack([np.where(a == 3, np.nan, a), a**2], axis=1)
-    assert hgr_jax.kb_fit(x, a, 2, 2).f.formula() == "nan"
-
-
-@pytest.mark.parametrize("names", [("u0", "u1"), ("t1", "u0"), ("u", "t")])
-def test_no_symbol_is_a_name_of_two(names: tuple[str, str]) -> None:
-    x = np.random.default_rng(1).standard_normal((300, 2)) + 100
-    b = (x[:, 0] - 100) * (x[:, 1] - 100)
-    with jax.enable_x64(True):
-        fit = hgr_jax.kb_fit(x, b, 3, 2)
-        text = fit.f.formula(*names)
-        assert error(text, fit.f(x), **dict(zip(names, x.T, strict=True))) <= 0.011
+    missing = np.where(a == 3, np.nan, a)
+    for x in (missing, np.stack([missing, a**2], axis=1)):
+        assert hgr_jax.kb_fit(x, a, 2, 2).f.formula() == "nan"
 
 
 def test_symbols_are_left_where_names_take_all_letters_and_signs_in_names_stay() -> None:

@@ -17,6 +17,7 @@ from html_support import (
     category,
     cell,
     click_cell,
+    count,
     detail,
     scan,
     texts,
@@ -48,13 +49,12 @@ def zoom(page: Any) -> float:
 
 
 class TestTable:
-    def test_first_page(self, show: Open) -> None:
+    def test_pages(self, show: Open) -> None:
         page = show(scan(NAMES))
         assert page.title() == "A scan"
         assert page.locator("h1").text_content() == "A scan"
         assert page.locator("#summary dd").all_text_contents() == ["1,993", "30"]
-        assert page.locator("#count").text_content() == "435 of 435 pairs"
-        assert len(texts(page, 0)) == 200
+        assert count(page) == "435 of 435 pairs"
         assert page.locator("#headers th").all_text_contents() == [
             f"{header} " for header in HEADERS
         ]
@@ -64,6 +64,18 @@ class TestTable:
         assert texts(page, 5)[0] == f"{int(exact(page, 5)[0]):,}"
         small = next(i for i, value in enumerate(exact(page, 4)) if value < 1e-6)
         assert texts(page, 4)[small] == f"{exact(page, 4)[small]:.1e}"
+        seen = [texts(page, 5)]
+        assert page.locator("#previous").is_disabled()
+        for _ in range(2):
+            page.locator("#next").click()
+            seen.append(texts(page, 5))
+        assert page.locator("#page").text_content() == "page 3 of 3"
+        assert page.locator("#next").is_disabled()
+        assert [len(rows) for rows in seen] == [200, 200, 35]
+        assert len({n for rows in seen for n in rows}) == 435
+        page.locator("#search").fill("column 07")
+        assert count(page) == "29 of 435 pairs"
+        assert page.locator("#pager").is_hidden()
 
     def test_sorts_numbers_with_none_last(self, show: Open) -> None:
         page = show(scan(NAMES))
@@ -92,54 +104,34 @@ class TestTable:
             assert texts(page, 3)[-1] == "\N{EN DASH}"
             page.locator("#first").click()
 
-    def test_sorts_names(self, show: Open) -> None:
-        page = show(scan([f"x{i}" for i in range(12)]))
-        page.locator("#headers button").first.click()
-        numbers = [int(text[1:]) for text in texts(page, 0)]
-        assert numbers == sorted(numbers)
-        assert numbers[-1] == 10
-
     def test_filters_as_one_types(self, show: Open) -> None:
         page = show(scan(["Median Income", "income of women", "age", "Women, share", "Größe"]))
-        for typed, count in (("INCOME", 7), ("income women", 5), ("größe age", 1), ("absent", 0)):
+        for typed, pairs in (("INCOME", 7), ("income women", 5), ("größe age", 1), ("absent", 0)):
             page.locator("#search").fill(typed)
-            assert page.locator("#count").text_content() == f"{count} of 10 pairs"
+            assert count(page) == f"{pairs} of 10 pairs"
             for pair in zip(texts(page, 0), texts(page, 1), strict=True):
                 together = " ".join(pair).lower()
                 assert all(word in together for word in typed.lower().split())
         assert page.locator("#none").is_visible()
         page.locator("#search").fill("")
         assert len(texts(page, 0)) == 10
-
-    def test_pages(self, show: Open) -> None:
-        page = show(scan(NAMES))
-        seen = [texts(page, 5)]
-        assert page.locator("#previous").is_disabled()
-        for _ in range(2):
-            page.locator("#next").click()
-            seen.append(texts(page, 5))
-        assert page.locator("#page").text_content() == "page 3 of 3"
-        assert page.locator("#next").is_disabled()
-        assert [len(rows) for rows in seen] == [200, 200, 35]
-        assert len({n for rows in seen for n in rows}) == 435
-        page.locator("#search").fill("column 07")
-        assert page.locator("#count").text_content() == "29 of 435 pairs"
-        assert page.locator("#pager").is_hidden()
+        page = show(scan([f"x{i}" for i in range(12)]))  # names with numbers, in their order
+        page.locator("#headers button").first.click()
+        numbers = [int(text[1:]) for text in texts(page, 0)]
+        assert numbers == sorted(numbers)
+        assert numbers[-1] == 10
 
     def test_a_hundred_thousand_rows(self, show: Open) -> None:
         names = [f"column {i:03d}" for i in range(448)]
         page = show(scan(names))
-        assert page.locator("#count").text_content() == "100,128 of 100,128 pairs"
+        assert count(page) == "100,128 of 100,128 pairs"
         assert page.evaluate("performance.now()") < 8000
         assert len(texts(page, 0)) == 200
         timed = "work => { const t = performance.now(); work(); return performance.now() - t; }"
-        search = (
-            "search => { search.value = '447 column'; search.dispatchEvent(new Event('input')) }"
-        )
-        assert (
-            page.evaluate(f"({timed})(() => ({search})(document.querySelector('#search')))") < 2000
-        )
-        assert page.locator("#count").text_content() == "447 of 100,128 pairs"
+        search = "box.value = '447 column'; box.dispatchEvent(new Event('input'))"
+        search = f"const box = document.querySelector('#search'); {search}"
+        assert page.evaluate(f"({timed})(() => {{ {search} }})") < 2000
+        assert count(page) == "447 of 100,128 pairs"
         click = "document.querySelectorAll('#headers button')[4].click()"
         assert page.evaluate(f"({timed})(() => {click})") < 3000
         values = exact(page, 4)
@@ -171,7 +163,7 @@ class TestTable:
         assert page.locator(".detail svg .label title").first.text_content() == long[0]
         click_cell(page, 0, 1)
         assert len(page.locator("#pair").text_content()) < 130
-        assert page.locator("#count").text_content() == "1 of 3 pairs"
+        assert count(page) == "1 of 3 pairs"
 
 
 class TestHeatMap:
@@ -229,26 +221,14 @@ class TestHeatMap:
         corner = page.locator("#map").bounding_box()
         x, y = (round(v) for v in cell(page, 15, 15))
         for kind, apart in (("touchStart", 20), ("touchMove", 40), ("touchMove", 60)):
-            points = [
-                {"x": corner["x"] + x + side * apart, "y": corner["y"] + y, "id": (side + 1) // 2}
-                for side in (-1, 1)
-            ]
+            left, top = corner["x"] + x, corner["y"] + y
+            points = [{"x": left + (2 * i - 1) * apart, "y": top, "id": i} for i in (0, 1)]
             touches.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
         touches.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
         page.wait_for_function("() => document.querySelector('#map').dataset.zoom > 2.5")
         assert page.locator("#pair").is_hidden()
 
-    def test_click_filters_the_table(self, show: Open) -> None:
-        page = show(scan(NAMES))
-        click_cell(page, 21, 4)
-        assert page.locator("#count").text_content() == "1 of 435 pairs"
-        assert (texts(page, 0), texts(page, 1)) == ([NAMES[4]], [NAMES[21]])
-        click_cell(page, 7, 7)  # on the diagonal: all pairs of a column
-        assert page.locator("#count").text_content() == "29 of 435 pairs"
-        page.locator("#pair").click()
-        assert page.locator("#count").text_content() == "435 of 435 pairs"
-
-    def test_tooltip_shows_both_values(self, show: Open) -> None:
+    def test_tells_values_and_filters_the_table(self, show: Open) -> None:
         report = scan(NAMES)
         page = show(report)
         x, y = cell(page, 5, 11)
@@ -261,6 +241,13 @@ class TestHeatMap:
         ]
         page.mouse.move(2, 2)
         assert page.locator("#tip").is_hidden()
+        click_cell(page, 21, 4)
+        assert count(page) == "1 of 435 pairs"
+        assert (texts(page, 0), texts(page, 1)) == ([NAMES[4]], [NAMES[21]])
+        click_cell(page, 7, 7)  # on the diagonal: all pairs of a column
+        assert count(page) == "29 of 435 pairs"
+        page.locator("#pair").click()
+        assert count(page) == "435 of 435 pairs"
 
     @pytest.mark.parametrize(("scheme", "grey"), [("light", 0xB4), ("dark", 0x5A)])
     def test_colours(self, show: Open, scheme: str, grey: int) -> None:
@@ -273,10 +260,9 @@ class TestHeatMap:
         assert brightness == sorted(set(brightness))  # 0.1, 0.5, 0.9
         assert pixel(page, 1, 0) == pixel(page, 2, 0)
         click_cell(page, 0, 2)
-        assert page.locator("#count").text_content() == "1 of 3 pairs"
-
-    def test_lightness_grows_evenly(self, show: Open) -> None:
-        colors = np.array(show(scan(NAMES)).evaluate("ramp")) / 255
+        assert count(page) == "1 of 3 pairs"
+        # Lightness grows evenly.
+        colors = np.array(page.evaluate("ramp")) / 255
         linear = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
         lightness = np.cbrt(linear @ [0.2126, 0.7152, 0.0722])  # of CIELAB, but for its scale
         assert (np.diff(lightness[::5]) > 0).all()
@@ -301,7 +287,7 @@ class TestDetails:
             box = marks.first.bounding_box()
             assert min(box["width"], box["height"]) > 50
         card.locator("button").click()
-        assert page.locator("#count").text_content() == "1 of 435 pairs"
+        assert count(page) == "1 of 435 pairs"
         assert page.locator("#pairs a").get_attribute("href") == "#detail-0"
 
     def test_categories(self, show: Open) -> None:

@@ -45,11 +45,15 @@ def table() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def page() -> HtmlPage:
-    data = table()
+def found() -> hgr_jax.Scan:
     with jax.enable_x64(True):
-        found = hgr_jax.scan(data, h=2, k=2, test=hgr_jax.Test(permutations=19))
-        return as_report(found, "columns", table=data)
+        return hgr_jax.scan(table(), h=2, k=2, test=hgr_jax.Test(permutations=19))
+
+
+@pytest.fixture(scope="module")
+def page(found: hgr_jax.Scan) -> HtmlPage:
+    with jax.enable_x64(True):
+        return as_report(found, "columns", table=table())
 
 
 def ticks(page: Any, figure: int) -> list[str]:
@@ -59,14 +63,12 @@ def ticks(page: Any, figure: int) -> list[str]:
 
 
 def test_a_page_of_very_many_pairs_has_the_first(
-    show: Open, monkeypatch: pytest.MonkeyPatch
+    found: hgr_jax.Scan, show: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hgr_jax.cli.report.MAX_LISTED", 30)
     monkeypatch.setattr("hgr_jax.cli.report.MAX_MAPPED", 6)
-    data = table()
     with jax.enable_x64(True):
-        found = hgr_jax.scan(data, h=2, k=2, test=hgr_jax.Test(permutations=19))
-        page = as_report(found, "columns", table=data)
+        page = as_report(found, "columns", table=table())
     ordered = [(pair.a, pair.b) for pair in found.top(len(found))]
     assert [tuple(row[:2]) for row in page.rows] == ordered[:30]
     assert len(page.details) == DETAILS
@@ -89,12 +91,6 @@ def test_a_page_of_very_many_pairs_has_the_first(
     )
 
 
-def test_a_page_of_all_pairs_leaves_out_none(show: Open, page: HtmlPage) -> None:
-    assert page.left_out == []
-    assert page.pairs == len(page.rows)
-    assert show(page).locator("#left-out p").count() == 0
-
-
 @pytest.mark.parametrize(
     ("first", "days", "expected"),
     [
@@ -115,18 +111,15 @@ def test_axes_of_dates(show: Open, first: str, days: float, expected: list[str])
     assert ticks(opened, 1) == expected  # of f
 
 
-@pytest.mark.parametrize("first", [1e300, 8.6e12])
-def test_dates_that_no_calendar_has_are_days(show: Open, first: float) -> None:
-    pair = dataclasses.replace(detail("when", "y"), dates=(first, None))
-    assert "0.0" in ticks(show(scan(["when", "y"], details=[pair])), 0)
-
-
-def test_dates_of_a_scan(show: Open, page: HtmlPage) -> None:
+def test_dates_of_a_scan_and_dates_that_no_calendar_has(show: Open, page: HtmlPage) -> None:
     with_day = next(d for d in page.details if d.a == "day" and not isinstance(d.points[0][1], str))
     assert with_day.dates == (day("2020-03-01"), None)
     assert "a in days since 2020-03-01" in with_day.note
     opened = show(dataclasses.replace(page, details=[with_day]))
     assert ticks(opened, 0) == ["2020-04", "Jul", "Oct", "2021", "Apr"]
+    for first in (1e300, 8.6e12):
+        pair = dataclasses.replace(detail("when", "y"), dates=(first, None))
+        assert "0.0" in ticks(show(scan(["when", "y"], details=[pair])), 0)
 
 
 @pytest.mark.parametrize(
@@ -153,16 +146,15 @@ def test_copies_share_a_card(show: Open, page: HtmlPage) -> None:
     one = next(iter(pairs[at] - {"cost"}))
     others = [name for name in ("km", "miles", "pace") if name != one]
     assert said == f"{one} stands for its copies too: {', '.join(others)}"
-    assert len(page.rows) == 55  # all pairs are in the table
-
-
-def test_many_copies_are_counted(show: Open) -> None:
     copies = ([f"copy {i}" for i in range(20)], ())
     pair = dataclasses.replace(detail("x", "y"), copies=copies)
-    said = show(scan(["x", "y"], details=[pair])).locator(".copies")
-    assert said.count() == 1
-    assert said.text_content().endswith("copy 6, copy 7 and 12 more")
-    assert said.get_attribute("title").endswith("copy 19")
+    shown = show(scan(["x", "y"], details=[pair])).locator(".copies")
+    assert shown.count() == 1
+    assert shown.text_content().endswith("copy 6, copy 7 and 12 more")
+    assert shown.get_attribute("title").endswith("copy 19")
+    assert len(page.rows) == page.pairs == 55  # all pairs are in the table
+    assert page.left_out == []
+    assert opened.locator("#left-out p").count() == 0
 
 
 def test_groups_of_copies() -> None:
@@ -170,10 +162,9 @@ def test_groups_of_copies() -> None:
     x = rng.uniform(-1, 1, 300)
     data = {"x": x, "square": x**2, "minus": -x, "level": rng.integers(0, 4, 300)}
     data |= {"label": np.array(list("dacb"), object)[data["level"]]}
+    test = hgr_jax.Test(permutations=19)
     with jax.enable_x64(True):
-        groups = copies_of(
-            hgr_jax.scan(data, h=3, k=3, categories=["level"], test=hgr_jax.Test(permutations=19))
-        )
+        groups = copies_of(hgr_jax.scan(data, h=3, k=3, categories=["level"], test=test))
     assert groups["x"] == groups["minus"] == ["x", "minus"]
     assert groups["level"] == ["level", "label"]
     assert groups["square"] == ["square"]  # a function of x, but not its copy
@@ -182,10 +173,8 @@ def test_groups_of_copies() -> None:
 def test_profiles(page: HtmlPage) -> None:
     of = {profile.name: profile for profile in page.profiles}
     assert list(of) == list(table())
-    assert of["day"].kind == "date"
-    assert of["day"].values == "2020-03-01 to 2021-04-04"
-    assert of["km"].kind == "number"
-    assert not of["km"].alerts
+    assert (of["day"].kind, of["day"].values) == ("date", "2020-03-01 to 2021-04-04")
+    assert (of["km"].kind, of["km"].alerts) == ("number", [])
     assert of["age"].alerts == ["-99 in 8 rows, far from the rest: a missing value?"]
     assert "--categories code makes levels" in of["code"].alerts[0]
     assert "an identifier?" in of["id"].alerts[0]
@@ -195,9 +184,7 @@ def test_profiles(page: HtmlPage) -> None:
     species = of["species"]
     assert (species.kind, species.distinct, len(species.bars)) == ("category", 3, 3)
     assert sum(species.bars) == sum(of["km"].bars) == ROWS
-
-
-def test_amounts_are_no_identifiers() -> None:
+    # Amounts are no identifiers.
     people = np.unique(np.exp(np.random.default_rng(0).normal(10, 2, 300)).round())
     data = {"people": people, "number": 1e5 + np.arange(len(people))}
     amounts, numbers = profiles_of(hgr_jax.scan(data, h=1, k=1, test=None))
@@ -260,9 +247,6 @@ def test_any_two_columns(show: Open, page: HtmlPage) -> None:
     labels = opened.locator("#any-a option").all_text_contents()
     assert HOSTILE in labels
     assert "note" not in labels  # it was left out
-
-
-def test_missing_values_of_any_two(show: Open) -> None:
     nan = float("nan")
     samples = [Sample("x", [1.0, nan, 3.0]), Sample("c", ["b", "a", ""], ("a", "b"))]
     opened = show(dataclasses.replace(scan(["x", "c"]), samples=samples))

@@ -19,6 +19,7 @@ from html_support import (
     category,
     cell,
     click_cell,
+    count,
     detail,
     full_names,
     scan,
@@ -45,9 +46,7 @@ def embedded(page: str) -> dict[str, Any]:
 
 
 class TestFile:
-    def test_written_whole_or_not_at_all(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_written_whole_or_not(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / "some" / "folder" / "report.html"
         write_html(scan(["x", "y"]), path)
         before = path.read_bytes()
@@ -83,12 +82,6 @@ class TestFile:
         data = embedded(page)
         assert data["names"] == list(HOSTILE)
         assert data["columns"][0]["levels"] == list(dict.fromkeys(row[0] for row in report.rows))
-
-    def test_lone_surrogates_are_written(self, tmp_path: Path) -> None:
-        name = "half \ud83d of a pair"
-        write_html(scan([name, "x"], title=name, details=[detail(name, "x")]), tmp_path / "r.html")
-        page = (tmp_path / "r.html").read_text(encoding="utf-8")
-        assert embedded(page)["names"] == [name, "x"]
 
     def test_what_is_not_finite_becomes_null(self) -> None:
         nan, infinity = math.nan, math.inf
@@ -136,11 +129,6 @@ class TestFile:
         assert side["values"] == seconds
         np.testing.assert_allclose(side["y"], curve.y, atol=1e-12)
 
-    def test_size_of_a_hundred_columns(self) -> None:
-        names = [f"a column's name {i}" for i in range(100)]
-        details = [detail(names[0], name, 1000) for name in names[1:21]]
-        assert len(render(scan(names, details=details)).encode()) < 2_000_000
-
 
 class TestSafety:
     def test_names_are_text_everywhere(self, show: Open) -> None:
@@ -164,40 +152,38 @@ class TestSafety:
             names = page.locator("#tip p").first.text_content()
             assert names == f"{HOSTILE[first]} {TIMES} {HOSTILE[second]}"
             click_cell(page, i, j)
-            assert page.locator("#count").text_content() == "1 of 28 pairs"
+            assert count(page) == "1 of 28 pairs"
             assert page.locator("#pair").text_content().startswith(names)
         assert page.locator("h3").first.text_content() == f"{HOSTILE[0]} {TIMES} {HOSTILE[1]}"
-        assert page.locator("#skipped dt").all_text_contents() == list(HOSTILE)
-        assert page.locator("#skipped dd").all_text_contents() == list(HOSTILE)
-        assert page.locator("img").count() == 0
-        assert page.locator("script").count() == 2
-        assert page.locator("[onerror]").count() == 0
+        for part in ("dt", "dd"):
+            assert page.locator(f"#skipped {part}").all_text_contents() == list(HOSTILE)
+        for tag, expected in (("img", 0), ("script", 2), ("[onerror]", 0)):
+            assert page.locator(tag).count() == expected
 
-    def test_lone_surrogates_are_shown(self, show: Open) -> None:
+    def test_lone_surrogates_are_written_and_shown(self, show: Open) -> None:
         name = "half \ud83d of a pair"
-        page = show(scan([name, "x", "y"], title=name, details=[detail(name, "x")]))
+        report = scan([name, "x", "y"], title=name, details=[detail(name, "x")])
+        assert embedded(render(report))["names"] == [name, "x", "y"]
+        page = show(report)
         page.locator("#search").fill("half")
-        assert page.locator("#count").text_content() == "2 of 3 pairs"
+        assert count(page) == "2 of 3 pairs"
         assert page.locator(".detail svg").count() == 4
 
 
 class TestShapes:
     def test_nothing_measured(self, show: Open) -> None:
         page = show(HtmlPage("Nothing", {}, [], [], np.zeros((0, 0)), HEADERS, []))
-        assert page.locator("#count").text_content() == "0 of 0 pairs"
+        assert count(page) == "0 of 0 pairs"
         assert page.locator("#none").text_content() == "No pair was measured."
         page.locator("#headers button").nth(2).click()
         page.locator("#search").fill("x")
         for part in ("map", "details", "skipped"):
             assert page.locator(f"#{part}-section").is_hidden()
-
-    def test_one_column_and_none_left(self, show: Open) -> None:
-        report = dataclasses.replace(scan(["only"]), skipped=[("other", "constant")])
-        page = show(report)
+        page = show(dataclasses.replace(scan(["only"]), skipped=[("other", "constant")]))
         assert page.locator("#map-section").is_hidden()
         assert page.locator("#skipped dt").all_text_contents() == ["other"]
 
-    @pytest.mark.parametrize("width", [320, 400, 800, 1200, 2000])
+    @pytest.mark.parametrize("width", [320, 800, 2000])
     def test_fits_its_window(self, show: Open, width: int) -> None:
         long = "a_very_long_name_without_any_space_" * 4
         names = [long, *NAMES[:5]]

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_scan_support import environment
@@ -71,30 +71,23 @@ def test_nothing_is_left_of_a_file_that_was_being_written(tmp_path: Path) -> Non
     assert (tmp_path / "pairs.csv").read_text() == "before"
 
 
-@pytest.fixture
-def default() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt, whoever runs these tests."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("default")
-def test_the_handler_is_put_back() -> None:
-    with leaving_on_interrupt("stopped"):
-        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-@pytest.mark.usefixtures("default")
-def test_outside_the_main_thread_nothing_is_set() -> None:
-    seen = []
+def test_the_handler_is_put_back_and_is_of_the_main_thread() -> None:
+    def handler() -> Any:
+        return signal.getsignal(signal.SIGINT)
 
     def run() -> None:
         with leaving_on_interrupt("stopped"):
-            seen.append(signal.getsignal(signal.SIGINT))
+            seen.append(handler())
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert seen == [signal.default_int_handler]
+    seen: list[Any] = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        run()
+        assert seen.pop() is not signal.default_int_handler
+        assert handler() is signal.default_int_handler
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        assert seen == [signal.default_int_handler]
+    finally:
+        signal.signal(signal.SIGINT, before)

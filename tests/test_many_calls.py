@@ -89,7 +89,7 @@ def run(code: str, *arguments: object, seconds: float) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("lengths", [60, pytest.param(3_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lengths", [40, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_any_length_takes_few_programs(lengths: int) -> None:
     maps = int(run(LENGTHS, lengths, 20, seconds=300))
     apart = jax.__version_info__ >= (0, 10)
@@ -98,12 +98,7 @@ def test_any_length_takes_few_programs(lengths: int) -> None:
         pytest.xfail(f"{maps} maps: these releases compile every kernel of a program apart")
 
 
+@pytest.mark.parametrize("calls", [25, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", ["kb", "scan", "predict"])
-def test_threads_end_with_the_right_values(what: str) -> None:
-    run(THREADS, 25, what, seconds=200)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ["kb", "scan", "predict"])
-def test_threads_end_with_the_right_values_after_500_calls(what: str) -> None:
-    run(THREADS, 500, what, seconds=900)
+def test_threads_end_with_the_right_values(what: str, calls: int) -> None:
+    run(THREADS, calls, what, seconds=200 if calls < 100 else 900)

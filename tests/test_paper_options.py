@@ -41,91 +41,78 @@ def test_an_option_of_another_experiment(capsys: pytest.CaptureFixture[str]) -> 
     assert "--hidden" in capsys.readouterr().err
 
 
-class TestColumns:
-    def test_importance(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        arguments = ["--tables", "diabetes", "--on", "bmi", "--top", "3", "--degree", "2"]
-        assert paper.main(["importance", *arguments, "--out", str(tmp_path)]) == 0
-        rows = rows_of(tmp_path / "importance.csv")
-        assert {row[1] for row in rows} == {"bmi"}
-        data = tables.load(["diabetes"])[0]
-        assert len(rows) == len(data.features) - 1
-        expected = hgr_jax.kb(*(data[n].astype(np.float32) for n in ("bmi", rows[0][3])), h=2, k=2)
-        assert float(rows[0][4]) == pytest.approx(float(expected), abs=1e-4)
-        assert f"diabetes, bmi: {rows[0][3]}" in capsys.readouterr().out
-
-    def test_causality(self, tmp_path: Path) -> None:
-        arguments = ["--tables", "diabetes", "--on", "bmi", "--top", "2", "--formats", "svg", "pdf"]
-        assert paper.main(["causality", *arguments, "--out", str(tmp_path)]) == 0
-        rows = rows_of(tmp_path / "causality.csv")
-        assert [row[1] for row in rows] == ["bmi", "bmi"]
-        assert not (tmp_path / "causality.png").exists()
-        assert b"<svg" in (tmp_path / "causality.svg").read_bytes()
-        assert (tmp_path / "causality.pdf").read_bytes().startswith(b"%PDF")
-
-    def test_a_column_that_is_not_there(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        for name in ("importance", "causality"):
-            arguments = ["--tables", "diabetes", "--on", "bmii", "--out", str(tmp_path)]
-            assert paper.main([name, *arguments]) == 1
-            assert "did you mean 'bmi'" in capsys.readouterr().err
-
-    @pytest.mark.parametrize(
-        ("arguments", "reason"),
-        [
-            (["causality", "--tables", "diabetes", "--top", "2"], "give --on too"),
-            (["usecase", "--tables", "diabetes", "communities"], "usecase is of one table"),
-        ],
-    )
-    def test_options_that_would_be_ignored(
-        self, arguments: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert paper.main([*arguments, "--out", str(tmp_path)]) == 1
-        assert reason in capsys.readouterr().err
+def test_importance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--tables", "diabetes", "--on", "bmi", "--top", "3", "--degree", "2"]
+    assert paper.main(["importance", *arguments, "--out", str(tmp_path)]) == 0
+    rows = rows_of(tmp_path / "importance.csv")
+    assert {row[1] for row in rows} == {"bmi"}
+    data = tables.load(["diabetes"])[0]
+    assert len(rows) == len(data.features) - 1
+    expected = hgr_jax.kb(*(data[n].astype(np.float32) for n in ("bmi", rows[0][3])), h=2, k=2)
+    assert float(rows[0][4]) == pytest.approx(float(expected), abs=1e-4)
+    assert f"diabetes, bmi: {rows[0][3]}" in capsys.readouterr().out
 
 
-class TestContestants:
-    def test_degrees_and_fresh_samples(self) -> None:
-        key = jax.random.key(0)
-        pair, fresh = (
-            synthetic.sample("sin", k, noise=1.0, size=101) for k in jax.random.split(key)
-        )
-        for name, degree in (("HGR-KB-2", 2), ("HGR-KB", 5)):
-            found = grid.contestant("sin", name)(pair, fresh, key)
-            np.testing.assert_allclose(found, hgr_jax.kb(*pair, h=degree, k=degree), atol=1e-5)
-            found = grid.contestant("sin", name, test=True)(pair, fresh, key)
-            expected = hgr_jax.kb_fit(*pair, h=degree, k=degree).score(*fresh)
-            np.testing.assert_allclose(found, expected, atol=1e-5)
-        expected = abs(np.corrcoef(*fresh)[0, 1])
-        found = grid.contestant("sin", "Pearson", test=True)(pair, fresh, key)
-        np.testing.assert_allclose(found, expected, atol=1e-5)
-        found = grid.contestant("sin", "CHI^2")(pair, fresh, key)
-        np.testing.assert_allclose(found, hgr_jax.chi2(*pair), atol=1e-5)
+def test_causality(tmp_path: Path) -> None:
+    arguments = ["--tables", "diabetes", "--on", "bmi", "--top", "2", "--formats", "svg", "pdf"]
+    assert paper.main(["causality", *arguments, "--out", str(tmp_path)]) == 0
+    assert [row[1] for row in rows_of(tmp_path / "causality.csv")] == ["bmi", "bmi"]
+    assert not (tmp_path / "causality.png").exists()
+    assert b"<svg" in (tmp_path / "causality.svg").read_bytes()
+    assert (tmp_path / "causality.pdf").read_bytes().startswith(b"%PDF")
 
-    def test_refusals(self) -> None:
-        with pytest.raises(ExperimentError, match="HGR-KB-N"):
-            grid.contestant("sin", "HGR-KB-x")
-        with pytest.raises(ExperimentError, match="no transformations"):
-            grid.contestant("sin", "HGR-KDE", test=True)
-        with pytest.raises(ExperimentError, match="penalisers are none, HGR-KB"):
-            enforcement.penaliser("kb", 0.2)
 
-    def test_a_grid_of_fresh_samples(self, tmp_path: Path) -> None:
-        arguments = ["--relationships", "sin", "--measures", "ORACLE", "HGR-SK-2", "Pearson"]
-        arguments += ["--noises", "0.5", "2", "--seeds", "2", "--algorithm-seeds", "1", "--test"]
-        out = ["--quick", "--out", str(tmp_path)]
-        assert paper.main(["correlations", *arguments, *out]) == 0
-        seen = {}
-        for name in ("correlations", "correlations_test"):
-            rows = rows_of(tmp_path / f"{name}.csv")
-            assert [row[1:3] for row in rows] == [
-                [noise, measure]
-                for measure in ("ORACLE", "HGR-SK-2", "Pearson")
-                for noise in ("0.5", "2")
-            ]
-            seen[name] = [float(row[3]) for row in rows]
-        assert np.all(np.array(seen["correlations"]) != seen["correlations_test"])
-        assert "On fresh samples" in (tmp_path / "correlations.txt").read_text()
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("importance --tables diabetes --on bmii", "did you mean 'bmi'"),
+        ("causality --tables diabetes --on bmii", "did you mean 'bmi'"),
+        ("causality --tables diabetes --top 2", "give --on too"),
+        ("usecase --tables diabetes communities", "usecase is of one table"),
+    ],
+)
+def test_options_that_cannot_be(
+    line: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert paper.main([*line.split(), "--out", str(tmp_path)]) == 1
+    assert reason in capsys.readouterr().err
+
+
+def test_degrees_and_fresh_samples() -> None:
+    key = jax.random.key(0)
+    pair, fresh = (synthetic.sample("sin", k, noise=1.0, size=101) for k in jax.random.split(key))
+
+    def found(name: str, *, test: bool = False) -> Any:
+        return grid.contestant("sin", name, test=test)(pair, fresh, key)
+
+    for name, degree in (("HGR-KB-2", 2), ("HGR-KB", 5)):
+        fit = hgr_jax.kb_fit(*pair, h=degree, k=degree)
+        np.testing.assert_allclose(found(name), fit.correlation, atol=1e-5)
+        np.testing.assert_allclose(found(name, test=True), fit.score(*fresh), atol=1e-5)
+    pearson = abs(np.corrcoef(*fresh)[0, 1])
+    np.testing.assert_allclose(found("Pearson", test=True), pearson, atol=1e-5)
+    np.testing.assert_allclose(found("CHI^2"), hgr_jax.chi2(*pair), atol=1e-5)
+    for call, message in (
+        (lambda: grid.contestant("sin", "HGR-KB-x"), "HGR-KB-N"),
+        (lambda: grid.contestant("sin", "HGR-KDE", test=True), "no transformations"),
+        (lambda: enforcement.penaliser("kb", 0.2), "penalisers are none, HGR-KB"),
+    ):
+        with pytest.raises(ExperimentError, match=message):
+            call()
+
+
+def test_a_grid_of_fresh_samples(tmp_path: Path) -> None:
+    arguments = ["--relationships", "sin", "--measures", "ORACLE", "HGR-SK-2", "Pearson"]
+    arguments += ["--noises", "0.5", "2", "--seeds", "2", "--algorithm-seeds", "1", "--test"]
+    assert paper.main(["correlations", *arguments, "--quick", "--out", str(tmp_path)]) == 0
+    seen = {}
+    for name in ("correlations", "correlations_test"):
+        rows = rows_of(tmp_path / f"{name}.csv")
+        measures = ("ORACLE", "HGR-SK-2", "Pearson")
+        assert [tuple(row[1:3]) for row in rows] == [(n, m) for m in measures for n in ("0.5", "2")]
+        seen[name] = [float(row[3]) for row in rows]
+    assert np.all(np.array(seen["correlations"]) != seen["correlations_test"])
+    assert "On fresh samples" in (tmp_path / "correlations.txt").read_text()
 
 
 def test_tables_in_latex(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def fit() -> KBFit:
 
 
 class TestScan:
-    def test_a_few_lines(self, found: Scan) -> None:
+    def test_lines_and_a_table(self, found: Scan) -> None:
         lines = repr(found).splitlines()
         assert lines[0] == "Scan of 6 pairs of 4 columns, 120 rows (kb, h=2, k=2)"
         best = found.top(1)[0]
@@ -55,7 +55,6 @@ class TestScan:
         assert repr(empty) == "Scan of 0 pairs of 0 columns, 9 rows (kb, h=5, k=5)"
         assert "<table>" in empty._repr_html_()
 
-    def test_a_table_in_a_notebook(self, found: Scan) -> None:
         page = found._repr_html_()
         assert page.count("<tr>") == 7
         assert HOSTILE not in page
@@ -71,16 +70,19 @@ class TestScan:
         assert found["speed", "drag"].pvalue == pair.pvalue
 
     @pytest.mark.parametrize(
-        ("names", "message"),
+        ("names", "error", "message"),
         [
-            (("sped", "drag"), "no column 'sped' was scanned; did you mean 'speed'"),
-            (("mass", "drag"), "no column 'mass' was scanned; there are speed, "),
-            (("planet", "drag"), "'planet' was skipped: every value"),
-            (("drag", "drag"), "'drag' and 'drag' was not measured"),
+            (("sped", "drag"), KeyError, "no column 'sped' was scanned; did you mean 'speed'"),
+            (("mass", "drag"), KeyError, "no column 'mass' was scanned; there are speed, "),
+            (("planet", "drag"), KeyError, "'planet' was skipped: every value"),
+            (("drag", "drag"), KeyError, "'drag' and 'drag' was not measured"),
+            (0, TypeError, "takes the names of two columns"),
+            ("drag", TypeError, "takes the names of two columns"),
+            (("a", "b", "c"), TypeError, "takes the names of two columns"),
         ],
     )
-    def test_names_of_no_pair(self, found: Scan, names: tuple[str, str], message: str) -> None:
-        with pytest.raises(KeyError, match=message):
+    def test_what_is_no_pair(self, found: Scan, names: Any, error: Any, message: str) -> None:
+        with pytest.raises(error, match=message):
             found[names]
 
     def test_pairs_that_were_not_asked_for(self) -> None:
@@ -88,11 +90,6 @@ class TestScan:
         assert found["speed", "drag"].correlation >= 0
         with pytest.raises(KeyError, match="'speed' and 'species' was not measured"):
             found["speed", "species"]
-
-    @pytest.mark.parametrize("names", [0, "drag", ("a", "b", "c")])
-    def test_what_is_no_pair_of_names(self, found: Scan, names: Any) -> None:
-        with pytest.raises(TypeError, match="takes the names of two columns"):
-            found[names]
 
     @pytest.mark.parametrize("which", ["correlation", "pvalue", "n_obs", "pvalue_source"])
     def test_matrices_with_names(self, found: Scan, which: str) -> None:
@@ -151,10 +148,8 @@ class TestScan:
 
     def test_pictures(self, found: Scan) -> None:
         matplotlib = pytest.importorskip("matplotlib.figure")
-        figure = found.plot()
-        assert (
-            len(figure.axes[0].texts) == 9
-        )  # 4 x 4, without the diagonal and |Pearson| of a category
+        # 4 x 4, without the diagonal and |Pearson| of a category
+        assert len(found.plot().axes[0].texts) == 9
         assert not found.plot(annotate=False).axes[0].texts
         own = matplotlib.Figure(layout="constrained")
         left, right = own.subplots(1, 2)
@@ -166,18 +161,19 @@ class TestScan:
 
 
 class TestFit:
-    def test_a_few_lines(self, fit: KBFit) -> None:
+    def test_lines_and_a_table(self, fit: KBFit) -> None:
         first, second = repr(fit).splitlines()
         assert first.startswith("KBFit(correlation=1, degrees=[2, 2], leverage=0.0")
         assert second == f"  {fit.message}"
         single = hgr_jax.sk_fit(jnp.arange(9.0), jnp.arange(9.0) ** 2, 2)
         assert repr(single).startswith("SKFit(correlation=1")
 
-    def test_a_table_in_a_notebook(self, fit: KBFit) -> None:
         page = fit._repr_html_()
         assert page.startswith("<table><caption>KBFit</caption>")
         assert "<td>correlation</td><td>1</td>" in page
         assert "<td>status</td>" in page
+        assert "None" in repr(jax.tree.map(lambda leaf: None, fit))
+        assert "correlation='x'" in repr(jax.tree.map(lambda leaf: "x", fit))
 
     def test_batches(self) -> None:
         x = jnp.linspace(-1, 1, 30)
@@ -206,10 +202,6 @@ class TestFit:
         assert shown[2].startswith("<table>")
         abstract = jax.eval_shape(lambda b: kb_fit(b, b, 2, 2), b)
         assert "ShapeDtypeStruct" in repr(abstract)
-
-    def test_a_fit_without_arrays(self, fit: KBFit) -> None:
-        assert "None" in repr(jax.tree.map(lambda leaf: None, fit))
-        assert "correlation='x'" in repr(jax.tree.map(lambda leaf: "x", fit))
 
     def test_a_picture(self, fit: KBFit) -> None:
         pytest.importorskip("matplotlib")
@@ -240,22 +232,18 @@ def test_modules_by_attribute(name: str) -> None:
     assert name in dir(hgr_jax)
 
 
-class TestSeries:
-    def test_rows_are_matched_by_position(self) -> None:
-        a = pd.Series(np.linspace(-1, 1, 40))
-        b = a**2
-        assert float(hgr_jax.kb(a, b, 2, 2)) == pytest.approx(1, abs=1e-4)
-        turned = b[::-1]
-        for measure in (hgr_jax.kb, hgr_jax.pearson, hgr_jax.distance_correlation):
-            with pytest.raises(ValueError, match="different indexes, and rows are matched by"):
-                measure(a, turned)
-        first, second = a.align(turned, join="inner")
-        assert float(hgr_jax.kb(first, second, 2, 2)) == pytest.approx(1, abs=1e-4)
-        hgr_jax.kb(a, turned.to_numpy(), 2, 2)
-        with pytest.raises(ValueError, match="same number of rows"):
-            hgr_jax.kb(a, b[:9])
-
-    def test_results_are_numbers_of_jax(self) -> None:
-        value = hgr_jax.kb([1.0, 2.0, 3.0, 5.0], [1.0, 4.0, 9.0, 25.0], 2, 2)
-        assert isinstance(value, jax.Array)
-        assert isinstance(float(value), float)
+def test_rows_of_series_are_matched_by_position() -> None:
+    a = pd.Series(np.linspace(-1, 1, 40))
+    b = a**2
+    value = hgr_jax.kb(a, b, 2, 2)
+    assert isinstance(value, jax.Array)
+    assert float(value) == pytest.approx(1, abs=1e-4)
+    turned = b[::-1]
+    for measure in (hgr_jax.kb, hgr_jax.pearson, hgr_jax.distance_correlation):
+        with pytest.raises(ValueError, match="different indexes, and rows are matched by"):
+            measure(a, turned)
+    first, second = a.align(turned, join="inner")
+    assert float(hgr_jax.kb(first, second, 2, 2)) == pytest.approx(1, abs=1e-4)
+    hgr_jax.kb(a, turned.to_numpy(), 2, 2)
+    with pytest.raises(ValueError, match="same number of rows"):
+        hgr_jax.kb(a, b[:9])

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import scipy.sparse
@@ -71,7 +72,7 @@ def test_scores_are_kb_column_by_column(table: tuple[np.ndarray, np.ndarray]) ->
 def test_more_columns_than_one_call_takes(rng: np.random.Generator) -> None:
     x = rng.standard_normal((50, scores_of.COLUMNS_AT_ONCE + 3)).astype(np.float32)
     y = x[:, -1] ** 2 + rng.standard_normal(50).astype(np.float32)
-    expected = [float(hgr_jax.kb(column, y, 2, 2)) for column in x.T]
+    expected = jax.vmap(lambda column: hgr_jax.kb(column, y, 2, 2))(x.T)
     np.testing.assert_allclose(hgr_regression(x, y, h=2, k=2)[0], expected, atol=1e-4)
 
 
@@ -132,38 +133,43 @@ def test_data_frames(table: tuple[np.ndarray, np.ndarray]) -> None:
     assert list(chosen.columns) == ["c"]
 
 
-@pytest.mark.parametrize("score", [hgr_regression, hgr_classif])
+X, Y = np.random.default_rng(0).standard_normal((2, 20))
+X, PARTS = X[:, None], np.arange(20) % 2
+WORDS = np.array(["a", "b"] * 10, object)
+BOTH = (hgr_regression, hgr_classif)
+
+
+@pytest.mark.parametrize("score", BOTH)
 def test_constants(score: Callable[..., Any], table: tuple[np.ndarray, np.ndarray]) -> None:
     found = score(table[0], np.ones(ROWS, int))
     np.testing.assert_array_equal(found, [np.zeros(6), np.ones(6)])
 
 
-@pytest.mark.parametrize("score", [hgr_regression, hgr_classif])
-def test_refused(score: Callable[..., Any], rng: np.random.Generator) -> None:
-    x, y = rng.standard_normal((20, 2)), np.arange(20) % 2
-    with pytest.raises(TypeError, match="Sparse data was passed"):
-        score(scipy.sparse.csr_matrix(x), y)
-    for bad in (np.nan, np.inf):
-        with pytest.raises(ValueError, match="Input X contains"):
-            score(np.where(x > 1, bad, x), y)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        score(x, y[:-1])
-    with pytest.raises(ValueError, match="h must be at most 50; got 51"):
-        score(x, y, h=51)
-    with pytest.raises(TypeError, match="h must be an int >= 1"):
-        score(x, y, h=2.0)
-
-
-def test_other_refusals(rng: np.random.Generator) -> None:
-    x, y = rng.standard_normal((2, 20))
-    with pytest.raises(ValueError, match="Unknown label type: continuous"):
-        hgr_classif(x[:, None], y)
-    with pytest.raises(TypeError, match="permutations must be an int"):
-        hgr_classif(x[:, None], y > 0, permutations=1.5)
-    with pytest.raises(ValueError, match="k must be at least 1"):
-        hgr_regression(x[:, None], y, k=0)
-    with pytest.raises(ValueError, match="could not convert string to float"):
-        hgr_regression(x[:, None], np.where(y > 0, "a", "b").astype(object))
+@pytest.mark.parametrize(
+    ("scores", "error", "message", "arguments", "options"),
+    [
+        (BOTH, TypeError, "Sparse data was passed", (scipy.sparse.csr_matrix(X), PARTS), {}),
+        (BOTH, ValueError, "Input X contains", (np.where(X > 1, np.nan, X), PARTS), {}),
+        (BOTH, ValueError, "Input X contains", (np.where(X > 1, np.inf, X), PARTS), {}),
+        (BOTH, ValueError, "inconsistent numbers of samples", (X, PARTS[:-1]), {}),
+        (BOTH, ValueError, "h must be at most 50; got 51", (X, PARTS), {"h": 51}),
+        (BOTH, TypeError, "h must be an int >= 1", (X, PARTS), {"h": 2.0}),
+        (BOTH[1:], ValueError, "Unknown label type: continuous", (X, Y), {}),
+        (BOTH[1:], TypeError, "permutations must be an int", (X, PARTS), {"permutations": 1.5}),
+        (BOTH[:1], ValueError, "k must be at least 1", (X, Y), {"k": 0}),
+        (
+            BOTH[:1],
+            ValueError,
+            "could not convert string to float",
+            (X, np.array([*"ab"] * 10, object)),
+            {},
+        ),
+    ],
+)
+def test_refused(scores: Any, error: Any, message: str, arguments: Any, options: Any) -> None:
+    for score in scores:
+        with pytest.raises(error, match=message):
+            score(*arguments, **options)
 
 
 def test_other_numbers_of_rows_and_columns_compile_nothing(

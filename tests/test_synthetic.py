@@ -22,50 +22,43 @@ def test_without_noise_the_oracle_is_one(name: str) -> None:
     np.testing.assert_allclose(value, 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("noise", [0.5, 2.0])
-@pytest.mark.parametrize("name", sorted(set(RELATIONSHIPS) - {"circle"}))
-def test_the_oracle_has_its_closed_form(name: str, noise: float) -> None:
-    """rho = 1 / sqrt(1 + noise^2), to the sampling error of 20 samples."""
+def oracles(name: str, noise: float, count: int) -> np.ndarray:
+    """The oracle's values of some samples."""
     relationship = RELATIONSHIPS[name]
 
     def once(key: jax.Array) -> jax.Array:
         a, b = synthetic.sample(name, key, noise=noise)
         return hgr_jax.oracle(a, b, f=relationship.f, g=relationship.g)
 
-    values = np.asarray(jax.vmap(once)(jax.random.split(KEY, 20)))
+    return np.asarray(jax.vmap(once)(jax.random.split(KEY, count)))
+
+
+@pytest.mark.parametrize("noise", [0.5, 2.0])
+@pytest.mark.parametrize("name", sorted(set(RELATIONSHIPS) - {"circle"}))
+def test_the_oracle_has_its_closed_form(name: str, noise: float) -> None:
+    """rho = 1 / sqrt(1 + noise^2), to the sampling error of 20 samples."""
     exact = 1 / np.sqrt(1 + noise**2)
-    assert abs(values.mean() - exact) < 5 * (1 - exact**2) / np.sqrt(20 * 1001) + 1e-3
+    error = abs(oracles(name, noise, 20).mean() - exact)
+    assert error < 5 * (1 - exact**2) / np.sqrt(20 * 1001) + 1e-3
 
 
 def test_the_oracle_of_a_noisy_circle() -> None:
     """In closed form, from the moments of a uniform variable and of normal noise."""
-    noise = 0.5
-    relationship = RELATIONSHIPS["circle"]
-
-    def once(key: jax.Array) -> jax.Array:
-        a, b = synthetic.sample("circle", key, noise=noise)
-        return hgr_jax.oracle(a, b, f=relationship.f, g=relationship.g)
-
-    values = np.asarray(jax.vmap(once)(jax.random.split(KEY, 40)))
     # x uniform on [-1, 1], y^2 = 1 - x^2; var(x^2) = var(y^2) = 4 / 45; cov = -4 / 45.
     variances = []
     for second in (1 / 3, 2 / 3):  # E x^2, E y^2; noise of variance s2
-        s2 = noise**2 * second
+        s2 = 0.5**2 * second
         variances.append(4 / 45 + 4 * second * s2 + 2 * s2**2)
     exact = (4 / 45) / np.sqrt(variances[0] * variances[1])
-    assert abs(values.mean() - exact) < 5 / np.sqrt(40 * 2002)
+    assert abs(oracles("circle", 0.5, 40).mean() - exact) < 5 / np.sqrt(40 * 2002)
 
 
-def test_noise_is_relative_to_the_clean_variable() -> None:
-    clean, noisy = (
-        synthetic.sample("x_square", KEY, noise=noise, size=20001) for noise in (0, 1.5)
-    )
-    np.testing.assert_array_equal(clean[0], noisy[0])
-    ratio = float((noisy[1] - clean[1]).std() / clean[1].std())
+@pytest.mark.parametrize(("name", "side"), [("x_square", 1), ("y_cubic", 0)])
+def test_noise_is_relative_to_the_clean_variable(name: str, side: int) -> None:
+    clean, noisy = (synthetic.sample(name, KEY, noise=n, size=20001) for n in (0, 1.5))
+    np.testing.assert_array_equal(clean[1 - side], noisy[1 - side])
+    ratio = float((noisy[side] - clean[side]).std() / clean[side].std())
     np.testing.assert_allclose(ratio, 1.5, rtol=0.03)
-    clean, noisy = (synthetic.sample("y_cubic", KEY, noise=noise, size=20001) for noise in (0, 1.5))
-    np.testing.assert_array_equal(clean[1], noisy[1])
-    np.testing.assert_allclose(float((noisy[0] - clean[0]).std() / clean[0].std()), 1.5, rtol=0.03)
 
 
 def test_keys_and_tracing() -> None:

@@ -26,6 +26,9 @@ def blas_threads() -> set[int]:
 def test_results_are_in_the_order_of_the_parts() -> None:
     assert in_threads(lambda x, y: 10 * x + y, range(20), range(20)) == [11 * i for i in range(20)]
     assert in_threads(abs, []) == []
+    # A part may have parts of its own.
+    sums = in_threads(lambda i: sum(in_threads(lambda j: i * j, range(5))), range(50))
+    assert sums == [10 * i for i in range(50)]
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has no helpers")
@@ -48,33 +51,32 @@ def test_numpy_is_as_quiet_as_where_it_was_called() -> None:
         assert np.isinf(in_threads(np.multiply, [huge], [huge])[0]).all()
 
 
-def test_a_part_may_have_parts_of_its_own() -> None:
-    def total(i: int) -> int:
-        return sum(in_threads(lambda j: i * j, range(5)))
-
-    assert in_threads(total, range(50)) == [10 * i for i in range(50)]
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_a_forked_process_has_threads_of_its_own() -> None:
     """In a process of its own: one that is forked where JAX ran is refused."""
-    code = (
-        "import os\n"
-        "from hgr_jax._threads import _pool, in_threads\n"
-        "assert in_threads(abs, [-1, -2]) == [1, 2]\n"
-        "child = os.fork()\n"
-        "if child == 0:\n"
-        "    os._exit(list(_pool().map(abs, [-3, -4])) != [3, 4])\n"
-        "assert os.waitpid(child, 0)[1] == 0\n"
-    )
+    code = """
+import os
+from hgr_jax._threads import _pool, in_threads
+assert in_threads(abs, [-1, -2]) == [1, 2]
+child = os.fork()
+if child == 0:
+    os._exit(list(_pool().map(abs, [-3, -4])) != [3, 4])
+assert os.waitpid(child, 0)[1] == 0
+"""
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60, check=False)
     assert done.returncode == 0
 
 
 def test_blas_has_one_thread_within_and_as_many_as_before_after() -> None:
+    def fails(x: int) -> None:
+        raise ValueError(f"part {x}")
+
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         assert blas_threads() == {2}
         assert in_threads(lambda _: blas_threads(), range(3)) == [{1}] * 3
+        assert blas_threads() == {2}
+        with pytest.raises(ValueError, match="part 0"):
+            in_threads(fails, range(2))
         assert blas_threads() == {2}
 
 
@@ -123,16 +125,6 @@ def test_blas_has_one_thread_while_anybody_is_within() -> None:
         other.start()
         other.join(30)
         assert found == [{1}, {1}]
-        assert blas_threads() == {2}
-
-
-def test_an_error_in_a_part_is_raised_and_blas_restored() -> None:
-    def fails(x: int) -> None:
-        raise ValueError(f"part {x}")
-
-    with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        with pytest.raises(ValueError, match="part 0"):
-            in_threads(fails, range(2))
         assert blas_threads() == {2}
 
 

@@ -1,0 +1,120 @@
+"""Commands that cannot do what they are asked for: one line, and nothing written."""
+
+from __future__ import annotations
+
+import shlex
+import string
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from cli_scan_support import Command, refusal
+
+NUMBERS = "x,y\n1,2\n2,1\n"
+LEVELS = string.ascii_letters[:40]
+
+
+def rows(**columns: str) -> str:
+    """Forty rows, whose columns repeat the letters of a text."""
+    texts = {"age": "0123456789", "height": "9147", "y": "26374859"} | columns
+    lines = [",".join(text[i % len(text)] for text in texts.values()) for i in range(40)]
+    return "\n".join([",".join(texts), *lines, ""])
+
+
+FAIR = "fair t.csv --target y --protected age --threshold 0.2 "
+FAULTS: list[tuple[str, str | bytes, str]] = [
+    # Files
+    ("pair none.csv x y", NUMBERS, "no such file: none.csv"),
+    ("scan none.parquet", NUMBERS, "no such file: none.parquet"),
+    ("pair t.csv x y", "", "t.csv is empty"),
+    ("pair t.csv x y", "x,y\n", "header but no rows"),
+    ("pair t.csv x y", "x,y\n1,2\n", "has 1 row(s) with a number in both"),
+    ("scan t.csv", "x,y\n1,2\n2\n", "t.csv, line 3: expected 2 values as in the header, got 1"),
+    ("scan t.csv", bytes(range(256)), "t.csv is not a text file (line 1 holds"),
+    ("scan t.parquet", NUMBERS, "t.parquet cannot be read as Parquet: "),
+    ("scan t.parquet", b"", "t.parquet cannot be read as Parquet: "),
+    ("scan made", NUMBERS, "cannot read made: "),
+    ("scan made.pq", NUMBERS, "cannot read made.pq: Is a directory"),
+    ("scan t.csv --out t.csv", NUMBERS, "error: cannot write to t.csv: it is a file"),
+    (FAIR + "--out t.csv", rows(), "cannot write t.csv"),
+    (FAIR + "--out t.csv/in", rows(), "cannot write t.csv/in"),
+    *(
+        (f"{line} --out ' '", NUMBERS, "argument --out: expected the name of a file or folder, got")
+        for line in ("demo", "scan t.csv", "pair t.csv x y", FAIR, "predict model.npz t.csv")
+    ),
+    # Columns
+    ("pair t.csv x y", "x,y\n1,red\n", "column 'x' cannot be used: every value that is present is"),
+    ("pair t.csv x y", "x,y\n1,\n2,NA\n", "every value of column 'y' is missing"),
+    ("pair t.csv prise size", "price,size\n1,2\n", "did you mean 'price'"),
+    ("pair t.csv 'z\x1b[0m' y", "x\x1b[31m,y\n1,2\n", "no column 'z\\x1b[0m'"),
+    ("pair t.csv y y", rows(y="ab"), "'y' holds text; expected another column beside it"),
+    ("pair t.csv y age", rows(y=LEVELS), "column 'y' cannot be used: text with 40 levels"),
+    ("scan t.csv --target z", NUMBERS, "target 'z' is not a column; there are x"),
+    ("scan t.csv --target z", "x\x1b[31m,y\n1,2\n2,1\n", "there are x\\x1b[31m, y."),
+    ("scan t.csv --categories 'z\x1b'", NUMBERS, "no column of the table: ['z"),
+    (FAIR + "--protected ahe", rows(), "has no column 'ahe'; did you mean 'age'?"),
+    (FAIR + "--target income", rows(), "has no column 'income'"),
+    (FAIR + "--drop hight", rows(), "no column 'hight'; did you mean 'height'?"),
+    (FAIR + "--drop age", rows(), "column 'age' is both --protected and in --drop"),
+    (FAIR + "--target age", rows(), "are the same column, 'age'"),
+    (FAIR, rows(age="3"), "protected attribute 'age' does not vary: it is 3 in all 40 rows"),
+    (FAIR, rows(age="x"), "protected attribute 'age' does not vary: it is 'x' in all 40 rows"),
+    (FAIR, rows(y="1"), "target 'y' does not vary: it is 1 in all 40 rows"),
+    (FAIR, rows(y="?"), "every value of column 'y' is missing\n"),
+    (FAIR, rows(note="?"), "column 'note' is missing; leave it out with --drop 'note'"),
+    (FAIR, rows(y="abc"), "target 'y' holds text of 3 different values, for example 'a'"),
+    (FAIR, rows(y="n" * 37 + "yyy"), "target 'y' is 'y' in 3 row(s) only; at least 4"),
+    (FAIR, rows(age="x" * 39 + "y"), "does not vary among the"),
+    (FAIR, rows(age=LEVELS), "'age' holds text of 40 different values in 40 rows, for example 'A'"),
+    (FAIR, rows(age=LEVELS), "too many for a category\n"),
+    (FAIR, rows(note=LEVELS), "too many for a category; leave it out with --drop 'note'"),
+    (FAIR, rows(note="1" * 19 + "?" * 21), "19 row(s) without a missing value, at least 20"),
+    (FAIR, rows(note="?" * 20 + "1", height="1" * 20 + "?" * 20), "has 0 row(s) without"),
+    # Options
+    ("scan t.csv --h 0", NUMBERS, "--h: expected an integer from 1 to 50"),
+    ("scan t.csv --top 0", NUMBERS, "--top: expected an integer from 1"),
+    ("scan t.csv --seed -1", NUMBERS, "--seed"),
+    ("scan t.csv --sort size", NUMBERS, "--sort: invalid choice: 'size'"),
+    (FAIR + "--threshold 0", rows(), "--threshold: expected a number in (0, 1], got '0'"),
+    (FAIR + "--threshold 1.5", rows(), "--threshold: expected a number in (0, 1], got '1.5'"),
+    (FAIR + "--threshold nan", rows(), "--threshold: expected a number in (0, 1]"),
+    (FAIR + "--steps 0", rows(), "--steps: expected an integer from 1 to 1000000, got '0'"),
+    (FAIR + "--batch-size 1", rows(), "--batch-size: expected an integer from 2"),
+    (FAIR + "--hidden 8,,8", rows(), "--hidden: expected an integer from 1 to 10000, got ''"),
+    (FAIR + "--validation 1", rows(), "--validation: expected a number in (0, 1), got '1'"),
+    (FAIR + "--seed -1", rows(), "--seed"),
+    (FAIR + "--penalty '\x1b[31m'", rows(), "invalid choice"),
+]
+
+
+@pytest.mark.parametrize(("line", "content", "message"), FAULTS)
+def test_what_cannot_be_done_is_one_line(
+    folder: Path, command: Command, line: str, content: str | bytes, message: str
+) -> None:
+    name = "t.parquet" if "t.parquet" in line else "t.csv"
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+    for made in ("made", "made.pq"):
+        Path(made).mkdir()
+    assert message in refusal(command, *shlex.split(line))
+    assert sorted(path.name for path in folder.rglob("*")) == sorted(["made", "made.pq", name])
+
+
+def test_parquet_files_without_rows_or_with_part_of_them(folder: Path, command: Command) -> None:
+    def written(name: str, *values: list[float]) -> bytes:
+        columns = [pa.array(v, pa.float64()) for v in values]
+        pa.parquet.write_table(pa.table(columns, ["x"] * len(values)), name)
+        return Path(name).read_bytes()
+
+    written("t.parquet", [])
+    assert "t.parquet has 0 rows and 1 columns" in refusal(command, "scan", "t.parquet")
+    whole = written("t.parquet", [1, 2, 3])
+    for damaged in (whole[: len(whole) // 2], whole[:4] + b"\xff" * 40 + whole[44:]):
+        Path("t.parquet").write_bytes(damaged)
+        assert "cannot be read as Parquet: " in refusal(command, "scan", "t.parquet")
+    # Two columns of one name are two, and the name of a folder is none.
+    Path("year=2020").mkdir()
+    written("year=2020/t.parquet", [1, 2, 3], [3, 1, 2])
+    said = command("pair", "year=2020/t.parquet", "x", "x (2)", "--h", "1", "--k", "1")
+    assert "x and x (2): 3 rows" in said.out
+    assert "no column 'year'" in refusal(command, "pair", "year=2020/t.parquet", "x", "year")

@@ -1,0 +1,319 @@
+"""What trainings, penalties, certificates and their estimators refuse, and what they say."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from fairness_support import DUAL, PENALTY, ROWS, some_data, trained
+from flax import nnx
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import LinearSVC
+
+from hgr_jax.fairness import (
+    KB,
+    MLP,
+    SK,
+    FairMLPClassifier,
+    FairMLPRegressor,
+    FairnessScorer,
+    FairPostprocessor,
+    FairTrainer,
+    Function,
+    Neural,
+    Penalty,
+    Total,
+    certify,
+    didi,
+    fit_certified,
+    report,
+)
+from hgr_jax.plotting import plot_history, plot_predictions
+
+X, Y, Z = some_data()
+FRAME = pd.DataFrame(X, columns=["u", "v", "age"])
+BOTH = np.column_stack([Z, Y])
+LABEL = np.where(Y > 0, "yes", "no")
+TEXT = np.where(Z > 0, "a", "b")
+SEVENS = np.where(Y > 2, 7, 0)
+OTHER_TEXT = np.where(Z > 0, "a", "c")
+RARE = np.r_[1, np.zeros(ROWS - 1)]
+PLACES = np.arange(ROWS)
+HALVES = {"task": "log_loss", "batch_size": ROWS // 2}
+GIVEN = Penalty(KB(2, 2), given="classes")
+NUMBERS_ONLY = Penalty(Function(lambda z, p: jnp.mean(z * p), categorical=False))
+MISSING = np.where(PLACES == 3, None, TEXT.astype(object))
+NANS = np.full(ROWS, np.nan)
+CONSTANT = np.ones(ROWS)
+LONG = "one value for each of the 120 rows"
+when = functools.partial
+
+
+class Whole(nnx.Module):
+    """A network with one output for all rows."""
+
+    def __init__(self) -> None:
+        self.w = nnx.Param(jnp.ones(3))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return jnp.mean(x @ self.w[...], keepdims=True)
+
+
+class Double(BaseEstimator):
+    def predict(self, x: Any) -> np.ndarray:
+        return 2 * np.asarray(x)[:, 0]
+
+
+def two() -> FairMLPClassifier:
+    """A model of the labels 0 and 1."""
+    return FairMLPClassifier(penalty=None, steps=5).fit(X, (Y > 0).astype(int))
+
+
+def network() -> MLP:
+    return MLP(3, (8,), rngs=nnx.Rngs(0))
+
+
+def train(*penalties: Penalty, x: Any = X, y: Any = Y, z: Any = Z, **options: Any) -> Any:
+    return trained(*(penalties or [PENALTY]), **{"data": (x, y, z)} | options)
+
+
+def with_others(*rows: Any, penalty: Penalty = PENALTY) -> Any:
+    """A training with constraint rows."""
+    trainer = FairTrainer(network(), penalties=penalty, dual=DUAL)
+    return trainer.fit(X, Y, Z, steps=10, constraint_rows=rows if len(rows) > 1 else rows[0])
+
+
+def certified(prediction: Any = Y, z: Any = Z, threshold: Any = 0.3, **options: Any) -> Any:
+    return certify(prediction, z, threshold, **options)
+
+
+def guaranteed(x: Any = X, z: Any = Z, **options: Any) -> Any:
+    penalties = options.pop("penalties", PENALTY)
+    trainer = FairTrainer(network(), penalties=penalties)
+    return fit_certified(trainer, X, Y, Z, **{"held_out": (x, z), "steps": 19} | options)
+
+
+def fit(protected: Any = Z, x: Any = X, y: Any = Y, **settings: Any) -> Any:
+    return FairMLPRegressor((4,), **{"steps": 5} | settings).fit(x, y, protected=protected)
+
+
+def score(protected: Any = None, x: Any = X, penalty: Any = 0.2) -> Any:
+    return FairnessScorer(penalty, protected=protected)(Double(), x, Y)
+
+
+def postprocess(model: Any = None, y: Any = Y, protected: Any = Z, **settings: Any) -> Any:
+    return FairPostprocessor(model or Ridge(), **settings).fit(X, y, protected=protected)
+
+
+TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
+    # Statistics and penalties
+    ("k must be a degree", when(KB, 2, "a")),
+    ("bound", when(KB, bound="high")),
+    ("h must be a degree", when(Total, 2.5)),
+    ("warm_start", when(Neural, warm_start=1)),
+    ("function must be callable", when(Function, "kb")),
+    ("partial", when(Function, jnp.sin, partial=None)),
+    ("threshold", when(Penalty, threshold="a")),
+    ("threshold", when(Penalty, threshold=True)),
+    ("memory", when(Penalty, memory=2.5)),
+    ("given", when(Penalty, given="groups")),
+    ("bias_corrected", when(Penalty, bias_corrected=1)),
+    ("name", when(Penalty, name=3)),
+    # Trainings
+    ("x must hold real numbers", when(train, x=X.astype(str) + "m")),
+    ("x must hold real numbers", when(train, x=X + 1j)),
+    ("z must hold real numbers", when(train, z=Z + 1j)),
+    ("network", when(train, network=lambda x: x)),
+    ("logger must be a function", when(train, logger="tensorboard")),
+    # Certificates
+    ("needs a threshold", when(certified, threshold=None)),
+    ("needs a threshold", when(certified, threshold=Penalty(threshold=None))),
+    ("prediction must hold real numbers", when(certified, ["a"] * ROWS)),
+    ("a classifier must have predict_proba", when(postprocess, LinearSVC(), LABEL)),
+]
+
+VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
+    # Statistics and penalties
+    ("h must be at least 1", when(KB, 0, 2)),
+    ("bound must be above 0 and below 1", when(KB, bound=1.0)),
+    ("d must be at least 1", when(SK, 0)),
+    ("steps", when(Neural, 0)),
+    ("learning_rate", when(Neural, learning_rate=-1)),
+    *(("threshold", when(Penalty, threshold=t)) for t in (0, -0.1, 1.5, np.float32(2), np.nan)),
+    *(("statistic must be one of", when(Penalty, which)) for which in ("nlc", 3, None)),
+    ("statistic is a class", when(Penalty, KB)),
+    ("memory", when(Penalty, memory=0)),
+    ("given", when(Penalty, given=1)),
+    ("takes weights", when(Penalty, "hsic", given="classes")),
+    ("takes weights", when(Penalty, "neural", given=3)),
+    ("weights", when(Penalty, Function(jnp.dot, weighted=False), given=2)),
+    ("takes given", when(Penalty, "hsic", given="polynomials")),
+    ("takes given", when(Penalty, KB(bound=0.9), given="polynomials")),
+    ("bias_corrected", when(Penalty, "hsic", bias_corrected=True)),
+    ("bias_corrected", when(Penalty, KB(jnp.sin, 2), bias_corrected=True)),
+    ("without a bound", when(Penalty, KB(bound=0.9), bias_corrected=True)),
+    ("at least 0", when(DUAL.init, [0.5, -0.1])),
+    ("at least 0", when(DUAL.init, [0.5, np.nan])),
+    ("multipliers", when(DUAL.init, -1)),
+    # Rows of a training
+    ("z must vary", when(train, z=CONSTANT)),
+    ("z must vary", when(train, z=np.full(ROWS, "a"))),
+    ("1 missing", when(train, z=MISSING)),
+    (f"z must have {LONG}", when(train, z=Z[:-1])),
+    ("same number of rows", when(train, y=Y[:-1])),
+    ("x must have shape", when(train, x=X[:, 0])),
+    ("x must have shape", when(train, x=X[:0], y=Y[:0], z=Z[:0])),
+    ("protected must be given", when(train, z=None)),
+    ("no.* for 'z'", when(train, z={"other": Z})),
+    ("at least two rows", when(train, GIVEN, y=RARE)),
+    ("given needs one target", when(train, GIVEN, y=BOTH)),
+    (r"about 3 row\(s\) of y=1; with so few", when(train, GIVEN, y=1.0 * (PLACES < 6), **HALVES)),
+    (r"z is categorical, which .* does not take", when(train, NUMBERS_ONLY, z=TEXT)),
+    (r"value\(s\) c, which.*known are a, b", when(train, z=TEXT, validation=(X, Y, OTHER_TEXT))),
+    # Settings of a training
+    ("memory", when(train, Penalty("kb", memory=2))),
+    ("memory", when(train, Penalty("kb", memory=2), batch_size=ROWS)),
+    ("patience needs validation", when(train, patience=3)),
+    ("patience", when(train, patience=0, validation=(X, Y, Z))),
+    ("validation must be", when(train, validation=(X,))),
+    ("protected must be given", when(train, validation=(X, Y))),
+    ("steps", when(train, steps=0)),
+    ("evaluate_every", when(train, evaluate_every=0)),
+    ("batch_size", when(train, batch_size=1)),
+    ("seed", when(train, seed=-1)),
+    ("dual must be at least 0", when(train, dual=-1.0)),
+    ("dual must be", when(train, dual=np.inf)),
+    ("task must be one of", when(train, task="hinge")),
+    ("different names", when(train, PENALTY, PENALTY)),
+    ("one row for each row", when(train, network=Whole())),
+    ("call fit first", lambda: FairTrainer(network()).predict(X)),
+    ("call fit first", lambda: FairTrainer(network()).save("kept")),
+    *(
+        ("constrains nothing", when(train, Penalty(**settings), batch_size=batch))
+        for settings, batch in (
+            ({}, 10),
+            ({"bias_corrected": True}, 10),
+            ({"statistic": "sk"}, 6),
+            ({"given": 10}, 60),
+            ({"statistic": KB(20, 60)}, 80),
+        )
+    ),
+    # Constraint rows
+    (r"constraint_rows must be \(x, protected\)", when(with_others, X)),
+    (r"constraint_rows must be \(x, protected\)", when(with_others, X, Z, Y)),
+    (LONG, when(with_others, X, Z[:5])),
+    ("the 3 inputs of the training rows", when(with_others, X[:, :2], Z)),
+    ("z must vary.* in all 120 constraint rows", when(with_others, X, CONSTANT)),
+    ("without given and memory", when(with_others, X, Z, penalty=Penalty(KB(2, 2), 0.3, given=2))),
+    ("without given and memory", when(with_others, X, Z, penalty=Penalty(KB(2, 2), 0.3, memory=2))),
+    ("of 4 constraint rows the measure is 1 .* At least 12", when(fit, constraint_fraction=0.03)),
+    ("constraint_fraction must be between 0 and 1", when(fit, constraint_fraction=1.0)),
+    # Certificates
+    ("z must vary", when(certified, z=CONSTANT)),
+    (f"z must have {LONG}", when(certified, z=np.ones(4))),
+    ("threshold", when(certified, threshold=1.5)),
+    ("level must be above 0 and below 1", when(certified, level=1.0)),
+    ("prediction has 120 value", when(certified, NANS)),
+    (r"prediction must have shape \(n,\)", when(certified, np.zeros(0), np.zeros(0))),
+    ("n and columns >= 1", when(certified, np.zeros((ROWS, 0)))),
+    ("penalties with degrees", when(certified, threshold=Penalty(KB(np.square, 2)))),
+    ("without given", when(certified, threshold=Penalty(given=3))),
+    ("nothing to guarantee", when(guaranteed, penalties=())),
+    ("held_out must be", when(guaranteed, held_out=X)),
+    ("level must be", when(guaranteed, level=2)),
+    ("fitted before", lambda: fit_certified(train(), X, Y, Z, held_out=(X, Z), steps=19)),
+    (r"z must vary.* in all 1 rows held back", when(guaranteed, x=X[:1], z=Z[:1])),
+    (r"z must vary.* there are no rows held back", when(guaranteed, x=X[:0], z=Z[:0])),
+    ("z must vary", when(guaranteed, z=CONSTANT)),
+    ("guarantee must be above 0 and below 1", when(fit, guarantee=1.0)),
+    ("guarantee_fraction must be between", when(fit, guarantee=0.9, guarantee_fraction=0.0)),
+    ("120 rows cannot be split", when(fit, guarantee=0.9, guarantee_fraction=0.9999)),
+    ("exclude each other", when(fit, guarantee=0.9, early_stopping=True)),
+    ("a guarantee needs fit", when(fit, guarantee=0.9, penalty=None)),
+    ("without given", when(fit, guarantee=0.9, penalty=Penalty(given=2))),
+    # Estimators
+    (r"threshold must be in \(0, 1\]", when(fit, threshold=0.0)),
+    ("activation must be one of", when(fit, activation="swish")),
+    ("steps must be at least 1", when(fit, steps=0)),
+    ("learning_rate must be above 0", when(fit, learning_rate=0.0)),
+    ("alpha must be at least 0", when(fit, alpha=-1.0)),
+    ("penalty_weight must be at least 0", when(fit, penalty_weight=-1.0)),
+    ("batch_size must be at least 2", when(fit, batch_size=1)),
+    ("validation_fraction must be", when(fit, early_stopping=True, validation_fraction=1.5)),
+    ("hidden_layer_sizes must be", lambda: FairMLPRegressor((0,)).fit(X, Y, protected=Z)),
+    # Attributes
+    ("'w' is not a column of X; there are u, v, age", when(fit, "w", FRAME)),
+    ("'agee' is not a column of X; did you mean 'age'", when(fit, "agee", FRAME)),
+    ("X has no column names", when(fit, "u")),
+    (r"X of shape \(120, 3\) has no column 3", when(fit, 3)),
+    (f"z must have {LONG}", when(fit, Z[:-1])),
+    (rf"{LONG}; got shape \(7,\)", when(fit, ["a"] * 7)),
+    (f"age must have {LONG}", when(fit, {"age": Z[:5]})),
+    *(
+        (message, when(measure, protected))
+        for measure in (when(didi, Y), when(certified, Y), when(report, Y, None, Y))
+        for message, protected in (
+            (r"must be one-hot, .* Give several attributes by", BOTH),
+            ("must be one attribute here; got 'u', 'v'", FRAME[["u", "v"]]),
+        )
+    ),
+    # The score
+    ("there is no protected attribute to score with; name a column of X", score),
+    ("'agee' is not a column of X; did you mean 'age'", when(score, "agee", FRAME)),
+    ("names a column, but X has no column names", when(score, "age")),
+    ("threshold", when(score, 0, penalty=2)),
+    ("a Penalty without given", when(score, 0, penalty=Penalty(given=3))),
+    # Post-processing
+    (r"threshold must be in \(0, 1\]", when(postprocess, threshold=0.0)),
+    ("neither given nor memory", when(postprocess, penalty=Penalty(given=3))),
+    ("neither given nor memory", when(postprocess, penalty=None)),
+    ("n_neighbors must be at least 1", when(postprocess, n_neighbors=0)),
+    ("cv must be at least 2", when(postprocess, cv=1)),
+    ("guarantee_fraction must be", when(postprocess, guarantee=0.9, guarantee_fraction=1.0)),
+    ("a guarantee needs fit", when(postprocess, guarantee=0.9, protected=None)),
+    ("z must vary", when(postprocess, protected=CONSTANT)),
+    (LONG, when(postprocess, protected=Z[:-1])),
+    (r"z has 120 value\(s\) that are NaN", when(postprocess, protected=NANS)),
+    ("inconsistent numbers of samples", when(postprocess, y=Y[:-1])),
+    ("y has 3 classes", when(postprocess, LogisticRegression(), np.arange(ROWS) % 3)),
+    ("y must have two classes", when(postprocess, LogisticRegression(), np.ones(ROWS, int))),
+    # Reports and pictures
+    (r"one prediction a row, shape \(120,\); got \(119,\)", when(report, Y[1:], None, Y, Z)),
+    ("NaN", when(report, Y, None, Y, np.where(Z > 2, np.nan, Z))),
+    ("must be one-hot", when(report, Y, None, Y, 2 * np.eye(3)[np.digitize(Z, (-0.5, 0.5))])),
+    (r"label\(s\) 7, which the model does not know", lambda: report(two(), X, SEVENS, Z)),
+    ("bins must be at least 2", when(didi, Y, Z, bins=1)),
+    ("one shape", when(plot_predictions, Z, {"a": Z[1:]})),
+    ("at least one model", when(plot_predictions, Z, {})),
+    ("empty", lambda: plot_history(FairTrainer(network()).history)),
+]
+
+CASES = [(TypeError, *case) for case in TYPE_ERRORS] + [(ValueError, *c) for c in VALUE_ERRORS]
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"), CASES, ids=[f"{i} {case[1]}" for i, case in enumerate(CASES)]
+)
+def test_the_message_says_what_is_wrong(
+    error: type[Exception], message: str, call: Callable[[], Any]
+) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(("name", "place"), [("x", (7, 2)), ("y", (5,)), ("z", (9,))])
+def test_values_that_are_not_finite(name: str, place: tuple[int, ...], value: float) -> None:
+    rows = {"x": X.copy(), "y": Y.copy(), "z": Z.copy()}
+    rows[name][place] = value
+    where = r"\(7, 2\)" if name == "x" else rf"\({place[0]}\)"
+    for options in (rows, {"validation": tuple(rows.values())}):
+        with pytest.raises(ValueError, match=rf"{name} has 1 value.*{where}"):
+            train(**options)
