@@ -20,7 +20,7 @@ import hgr_jax
 from hgr_jax import independence_test
 from hgr_jax.core.host import ranks as host_ranks
 from hgr_jax.core.host.linalg import residuals
-from hgr_jax.core.host.ranks import RankedColumn, ranked_columns
+from hgr_jax.core.host.ranks import RankedColumn
 from hgr_jax.inference import IndependenceTest, roys_root
 from hgr_jax.inference.independence import (
     BLOCKS,
@@ -31,7 +31,6 @@ from hgr_jax.inference.independence import (
     polynomials_given,
 )
 from hgr_jax.inference.roys_root import survival
-from hgr_jax.scanning import rank_tests
 
 
 def ranks(x: Any) -> np.ndarray:
@@ -326,25 +325,6 @@ class TestTies:
         assert 0 < degree < len(np.unique(skewed)) - 1
         assert 50 <= 500 * worth**2 <= 500
 
-    @pytest.mark.parametrize("weighted", [False, True])
-    def test_many_columns_are_each_as_alone(
-        self, weighted: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        x = rng.normal(size=(300, 8))
-        x[:, 1:4] = np.round(x[:, 1:4] * [1, 10, 40])
-        x[:, 5], x[:, 6], x[:, 7] = 3, x[:, 5] > 0, np.where(x[:, 7] > 2.9, 1, 0)
-        x[0, 4] = x[1, 4]
-        codes = [stats.rankdata(column, "dense") - 1 for column in x.T]
-        weights = rng.uniform(0.5, 1, 300) if weighted else None
-        alone = [RankedColumn.of_codes(each, weights) for each in codes]
-        monkeypatch.setattr(host_ranks, "LEVELS_AT_ONCE", 700)
-        for one, other in zip(alone, ranked_columns(codes, weights), strict=True):
-            np.testing.assert_array_equal(one.codes, other.codes)
-            np.testing.assert_allclose(one.table, other.table, atol=1e-9)
-            assert one.reliable_degree == other.reliable_degree
-            assert one.effective_share == pytest.approx(other.effective_share)
-            assert one.log_orders == other.log_orders
-
 
 class TestDegenerateData:
     def test_constants(self) -> None:
@@ -421,19 +401,6 @@ class TestLaw:
         assert log_probability(np.array([-np.inf]), 30) == pytest.approx(rarest)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 12])
-def test_all_small_tables(rows: int) -> None:
-    """Against sums of whole numbers."""
-    for ones, others in itertools.product(range(rows + 1), repeat=2):
-        counts = range(max(0, ones + others - rows), min(ones, others) + 1)
-        choices = {k: math.comb(ones, k) * math.comb(rows - ones, others - k) for k in counts}
-        for both in counts:
-            far = abs(both * rows - ones * others)
-            expected = sum(c for k, c in choices.items() if abs(k * rows - ones * others) >= far)
-            found = math.exp(fisher_log_pvalues(rows, both, ones, others))
-            assert found == pytest.approx(expected / math.comb(rows, others), rel=1e-12)
-
-
 @pytest.mark.parametrize("rows", [1000, 200_000])
 def test_large_tables(rows: int) -> None:
     rng = np.random.default_rng(0)
@@ -460,13 +427,3 @@ def test_no_rare_value_is_lost_in_the_logarithm() -> None:
     expected = math.log(2) - math.log(math.comb(4000, 2000))
     assert found == pytest.approx(expected, rel=1e-11)
     assert expected < -2000
-
-
-def test_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_tests, "COUNTED_NUMBERS", 40)
-    monkeypatch.setattr(rank_tests, "COUNTED_AT_ONCE", 3)
-    x = (np.random.default_rng(0).random((7, 101)) < 0.4).astype(np.int32)
-    pairs = np.stack(np.triu_indices(7, 1), axis=1)
-    expected = [fisher_log_pvalues(101, sum(x[i] & x[j]), sum(x[i]), sum(x[j])) for i, j in pairs]
-    found = rank_tests.exact_log_pvalues([*x], pairs)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)

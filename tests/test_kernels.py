@@ -16,8 +16,6 @@ from sklearn.preprocessing import PolynomialFeatures
 
 import hgr_jax
 from hgr_jax import polynomial_kernel
-from hgr_jax.core.kernels import Encoder
-from hgr_jax.core.orthonormal import fit_polynomials
 from hgr_jax.inference import upper_bound
 from hgr_jax.kernels import Indicators, fourier, hats, indicators, quantiles, splines
 
@@ -40,28 +38,6 @@ def test_monomials_of_several_variables(
 def test_integers_and_jit() -> None:
     kernel = jax.jit(polynomial_kernel, static_argnums=1)(jnp.array([1, 2, 3]), 2)
     np.testing.assert_array_equal(kernel, [[1.0, 1.0], [2.0, 4.0], [3.0, 9.0]])
-
-
-@pytest.mark.usefixtures("x64")
-def test_recurrence_and_monomial_expansion_agree(rng: np.random.Generator) -> None:
-    x = jnp.asarray(3 + 2 * rng.standard_normal(200))
-    basis = fit_polynomials((x,), (6,), None).basis.select(0, 6)
-    powers = jnp.stack([x**j for j in range(7)], axis=1)
-    np.testing.assert_allclose(
-        (powers @ basis.monomials()).T, jnp.stack(basis.polynomials(x)), atol=1e-8
-    )
-
-
-@pytest.mark.usefixtures("x64")
-def test_factors_of_several_variables_span_the_monomials(rng: np.random.Generator) -> None:
-    x = jnp.asarray(rng.standard_normal((50, 2)) * np.array([1.0, 5.0]) + 1)
-    factors = fit_polynomials(tuple(x.T), (3, 3), None).basis
-    encoder = Encoder(kernel=3, factors=factors)
-    powers = jnp.concatenate([jnp.ones((50, 1)), polynomial_kernel(x, 3)], axis=1)
-    np.testing.assert_allclose(encoder(x), powers @ encoder.monomials().T, atol=1e-9)
-
-
-def test_degree_may_be_an_array_of_no_dimensions() -> None:
     np.testing.assert_array_equal(polynomial_kernel([1.0, 2.0], np.array(2)), [[1, 1], [2, 4]])
 
 

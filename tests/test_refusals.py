@@ -19,6 +19,8 @@ from hgr_jax.kernels import fourier, hats, indicators, quantiles, splines
 KEY = jax.random.key(0)
 X, WIDE, ONE = np.arange(6.0), np.arange(12.0).reshape(6, 2) ** 2, np.ones(6)
 A, B, C, _ = some_data()
+TABLE = np.random.default_rng(0).normal(size=(ROWS, 5))
+TABLE[:, 4] = 2
 
 
 def on_x(function: Callable[..., Any], **options: Any) -> Callable[[], Any]:
@@ -27,6 +29,14 @@ def on_x(function: Callable[..., Any], **options: Any) -> Callable[[], Any]:
 
 def given(function: Callable[..., Any], **options: Any) -> Callable[[], Any]:
     return lambda: function(A, B, **{"given": C} | options)
+
+
+def scanned(**options: Any) -> Callable[[], Any]:
+    return lambda: hgr_jax.scan(TABLE, **options)
+
+
+def prepared(**options: Any) -> Callable[[], Any]:
+    return lambda: hgr_jax.ScanState.prepare(TABLE, **options)
 
 
 kb, kb_fit, sk, sk_fit = hgr_jax.kb, hgr_jax.kb_fit, hgr_jax.sk, hgr_jax.sk_fit
@@ -38,6 +48,7 @@ bootstrap = inference.bootstrap
 degrees, ridge, cross = inference.select_degrees, inference.select_ridge, inference.cross_fitted
 survival, quantile = roys_root.survival, roys_root.quantile
 LAYERS = ("tanh",) * 4
+HATS = hats([-2, 0, 2])
 
 TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     # Data
@@ -106,6 +117,22 @@ TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("p must hold real numbers", lambda: quantile(0.1, 10, "one", 1)),
     ("pvalues must be real numbers", lambda: inference.adjust(["a"])),
     ("pvalues must be real numbers", lambda: inference.adjust([1j])),
+    # Scans
+    ("k must be a degree", scanned(k=2.5)),
+    ("execution must be an Execution; got", scanned(execution={"memory": 2**30})),
+    ("weights must be numbers; got list", scanned(weights=["a"] * ROWS)),
+    ("measure must return one number", scanned(measure=kb_fit)),
+    ("errors must be True or False; got 1", scanned(errors=1)),
+    ("categories must be a sequence of names; got", scanned(categories=5)),
+    ("categories must be a sequence of names; got", scanned(categories="x0")),
+    ("key must be a random key", lambda: hgr_jax.Test(key=0)),
+    ("memory must be an int", lambda: hgr_jax.Execution(memory="2G")),
+    ("progress must be True or False", lambda: hgr_jax.Execution(progress=1)),
+    *(
+        ("checkpoint must be the path of a folder", lambda p=p: hgr_jax.Execution(checkpoint=p))
+        for p in (3, "", [])
+    ),
+    ("categories must be a sequence of names", lambda: hgr_jax.Categories("a")),
 ]
 
 VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
@@ -278,6 +305,56 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
         "method must be one of 'bh', 'bonferroni', 'holm'",
         lambda: inference.adjust([0.1], method="by"),
     ),
+    # Scans
+    ("h must be at least 1", scanned(h=0)),
+    ("h must be at most 50; got 51", scanned(h=51)),
+    ("k must be at most 50; got 10000", scanned(k=10_000)),
+    *(
+        ("measure must be a function of two vectors or one of .*; got", scanned(measure=measure))
+        for measure in ("best", 3, "kb_fit", "rank_log", "rdc", "neural", "oracle")
+    ),
+    ("test must be one of 'auto'", scanned(test="exact")),
+    ("test='rank' is for measure='kb'", scanned(measure="pearson", test="rank")),
+    ("test='asymptotic' is for measure='kb'", scanned(measure="pearson", test="asymptotic")),
+    ("errors are of the measures 'kb', 'sk', .*; got", scanned(measure="spearman", errors=True)),
+    ("target 'mass' is not a column; there are x0, x1", scanned(target="mass")),
+    ("target 9 is not a position of the 5 columns", scanned(target=9)),
+    ("target True is not a column", scanned(target=True)),
+    ("target 'mass'", scanned(target=["x0", "mass"])),
+    (r"weights must have shape \(60,\); got shape \(3,", scanned(weights=np.ones(3))),
+    ("weights must be finite and not negative", scanned(weights=-np.ones(ROWS))),
+    ("weights must be finite", scanned(weights=np.full(ROWS, np.nan))),
+    ("not all 0", scanned(weights=np.zeros(ROWS))),
+    ("weights are for the measures 'kb', 'sk'", scanned(measure="spearman", weights=np.ones(ROWS))),
+    ("names must be 5", scanned(names=["a"])),
+    ("categories name no column", scanned(categories=["mass"])),
+    ("permutations must be at least 1", lambda: hgr_jax.Test(permutations=0)),
+    ("memory must be at least 1048576", lambda: hgr_jax.Execution(memory=100)),
+    ("integers_up_to must be at least 0", lambda: hgr_jax.Categories((), -1)),
+    ("given 'age' is not a column; there are x0, ", scanned(given="age")),
+    ("given 9 is not a position of the 5 columns", scanned(given=9)),
+    ("column 'x0' is given, and so in no pair: take it", scanned(given=0, target="x0")),
+    ("given column 'x4' cannot be used: every value that is present is 2", scanned(given=4)),
+    ("given is for the measures .*; got 'spearman'", scanned(given=0, measure="spearman")),
+    ("test='rank' is not for given columns", scanned(given=0, test="rank")),
+    ("given degree must be at most 50; got 51", lambda: hgr_jax.Given("x0", degree=51)),
+    ("kernels are for measure='kb'; got measure='sk'", scanned(h=HATS, measure="sk")),
+    ("kernels are for measure='kb'", scanned(k=HATS, measure="spearman")),
+    ("test='rank' is Roy's law at degrees h and k", scanned(h=HATS, test="rank")),
+    ("kernels do not have: take 'auto'", scanned(h=HATS, test="asymptotic")),
+    ("the kernel h must return features of shape", scanned(h=lambda x: x)),
+    ("top must be at least 1; got 0", scanned(top=0)),
+    ("by must be one of 'pvalue'", lambda: hgr_jax.Top(3, by="size")),
+    ("the first pairs by p-value take p-values", scanned(top=5, test=None)),
+    ("top is for scans without given columns", scanned(top=5, given="x0")),
+    ("top is for the measures 'kb', 'sk'", scanned(top=5, measure="pearson")),
+    ("k must be", prepared(k=0)),
+    ("kernels as h or k: ", prepared(h=HATS)),
+    ("test must be 'auto' or None", prepared(test="permutation")),
+    ("weights as an array: ", prepared(weights=np.ones(ROWS))),
+    ("'none' is no column", prepared(weights="none")),
+    ("name no column", prepared(categories=["none"])),
+    ("memory is 1 MB", prepared(memory=2**20, h=50)),
 ]
 
 CASES = [(TypeError, *case) for case in TYPE_ERRORS] + [(ValueError, *c) for c in VALUE_ERRORS]

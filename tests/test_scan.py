@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from scan_support import ROWS, agrees, as_read, expected, plain, present_rows
+from scan_support import ROWS, agrees, expected, plain, present_rows
 
 import hgr_jax
 from hgr_jax import Scan, scan
@@ -74,27 +74,35 @@ WITHOUT_SHRINKING = (Phase.explicit, Phase.generate)
 """Smaller examples have other shapes, each of which compiles."""
 
 
-@given(**TABLES)
-@settings(max_examples=6, phases=WITHOUT_SHRINKING)
-def test_every_value_is_that_of_the_pair_in_float64(
-    seed: int, kinds: list[str], shares: list[float]
+def scanned_right(
+    x64: bool,
+    seed: int,
+    kinds: list[str],
+    shares: list[float],
+    degrees: tuple[int, int] = (3, 2),
+    weighted: bool = True,
 ) -> None:
+    """Weights are those of a part of the rows; the first are among them, so that all vary."""
     rng = np.random.default_rng(seed + 1)
     weights = rng.exponential(size=ROWS) * (rng.random(ROWS) < 0.8)
-    weights = np.maximum(weights, np.arange(ROWS) < 12)
-    with jax.enable_x64(True):
-        table = random_table(seed, kinds, shares)
-        agrees(scan(table, h=3, k=2, weights=weights, test=None), weights)
+    weights = np.maximum(weights, np.arange(ROWS) < 12) if weighted else None
+    h, k = degrees
+    with jax.enable_x64(x64):
+        found = scan(random_table(seed, kinds, shares), h=h, k=k, weights=weights, test=None)
+    assert found.settings["dtype"] == ("float64" if x64 else "float32")
+    agrees(found, weights)
+
+
+@given(**TABLES)
+@settings(max_examples=6, phases=WITHOUT_SHRINKING)
+def test_every_value_is_that_of_the_pair_in_float64(**table: Any) -> None:
+    scanned_right(True, **table)
 
 
 @given(**TABLES)
 @settings(max_examples=2, phases=WITHOUT_SHRINKING)
-def test_every_value_is_that_of_the_pair_in_float32(
-    seed: int, kinds: list[str], shares: list[float]
-) -> None:
-    found = scan(random_table(seed, kinds, shares), h=3, k=2, test=None)
-    assert found.settings["dtype"] == "float32"
-    agrees(found)
+def test_every_value_is_that_of_the_pair_in_float32(**table: Any) -> None:
+    scanned_right(False, **table, weighted=False)
 
 
 @pytest.mark.slow
@@ -102,35 +110,11 @@ def test_every_value_is_that_of_the_pair_in_float32(
 @given(**TABLES, degrees=st.sampled_from([(5, 5), (1, 4), (2, 3)]), weighted=st.booleans())
 @settings(max_examples=60, phases=WITHOUT_SHRINKING)
 def test_every_value_is_that_of_the_pair_at_length(
-    x64: bool,
-    seed: int,
-    kinds: list[str],
-    shares: list[float],
-    degrees: tuple[int, int],
-    weighted: bool,
+    x64: bool, kinds: list[str], **table: Any
 ) -> None:
     """In float32 without an outlier at 10^5 deviations: degree 5 has 5e-4 of error there."""
     kinds = [kind if x64 or kind != "far" else "lognormal" for kind in kinds]
-    weights = np.random.default_rng(seed + 1).exponential(size=ROWS) if weighted else None
-    with jax.enable_x64(x64):
-        table = random_table(seed, kinds, shares)
-        found = scan(table, h=degrees[0], k=degrees[1], weights=weights, test=None)
-        agrees(found, weights)
-
-
-@pytest.mark.usefixtures("x64")
-def test_the_reference_is_the_measure(rng: np.random.Generator) -> None:
-    table: dict[str, Any] = {f"n{i}": column for i, column in enumerate(plain(rng).T[:2])}
-    table["c"] = np.where(rng.random(ROWS) < 0.5, "a", np.where(table["n0"] > 0, "b", "c"))
-    weights = rng.uniform(0, 2, ROWS)
-    found = scan(table, h=3, k=2, weights=weights, test=None)
-    n0, n1, indicators = (as_read(found, name) for name in found.names)
-    for (i, j), value in {
-        (0, 1): hgr_jax.kb(n0, n1, 3, 2, weights=weights, solver="svd"),
-        (0, 2): hgr_jax.kb(n0, indicators, 3, 1, weights=weights, solver="svd"),
-    }.items():
-        assert found.correlation[i, j] == pytest.approx(float(value), abs=1e-9)
-    agrees(found, weights)
+    scanned_right(x64, kinds=kinds, **table)
 
 
 def test_degrees_go_by_the_order_in_the_table(rng: np.random.Generator) -> None:

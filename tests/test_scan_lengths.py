@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -65,23 +64,3 @@ def test_wide_tables_share_a_program(rng: np.random.Generator, compiled: list[st
             value = reference.kb(x[:, i], x[:, j], 5, 5)
             assert found.correlation[i, j] == pytest.approx(value, abs=1e-4)
     assert len(compiled) <= 1
-
-
-def test_scans_at_the_same_time() -> None:
-    tables = [mixed(400 + 37 * i, i) for i in range(8)]
-    found: dict[int, Scan] = {}
-
-    def run(index: int) -> None:
-        found[index] = scan(tables[index], h=3, k=2, test=hgr_jax.Test(permutations=19))
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(300)
-    assert len(found) == 8
-    for index, table in enumerate(tables):
-        is_right(found[index], table)
-        again = scan(table, h=3, k=2, test=hgr_jax.Test(permutations=19))
-        np.testing.assert_array_equal(again.correlation, found[index].correlation)
-        np.testing.assert_array_equal(again.pvalue, found[index].pvalue)

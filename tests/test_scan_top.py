@@ -9,15 +9,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 import hgr_jax
 from hgr_jax import Scan, independence_test, kb, scan
 from hgr_jax.cli.main import main
-from hgr_jax.core.host.ranks import codes_of, ranked_columns, ranks
-from hgr_jax.scanning import consumers, screen
-from hgr_jax.scanning.screen import RankScreen, as_float32
+from hgr_jax.scanning import consumers
 
 ROWS = 300
 MATRICES = ("correlation", "rank_correlation", "pearson", "corrected", "null_95", "n_obs")
@@ -147,40 +144,6 @@ def test_no_pairs_to_keep() -> None:
     assert len(few) == 2  # too few rows for laws
 
 
-class TestScreen:
-    @staticmethod
-    def columns(x: NDArray[Any]) -> Any:
-        return ranked_columns([*map(codes_of, ranks(x).T)])
-
-    @pytest.mark.parametrize(("rows", "at_once"), [(25, 1024), (200, 64), (200, 1024)])
-    def test_pvalues(self, rows: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(screen, "PRODUCT_ROWS", at_once)
-        x = np.random.default_rng(rows).normal(size=(rows, 70))
-        x[:, 1] = x[:, 0] + 0.01 * x[:, 1]
-        x[:, 2] = x[:, 0] ** 2 + 0.1 * x[:, 2]
-        x[:, 3:9] = np.round(x[:, 3:9] * [1, 2, 3, 5, 8, 20])
-        x[:, 10] = np.sin(30 * x[:, 9])
-        x[:, 68] = np.cos(30 * x[:, 67])
-        columns = [as_float32(column) for column in self.columns(x)]
-        trusted = np.array([column.reliable_degree > 0 for column in columns])
-        screened = RankScreen([columns[:64], columns[64:]], 64)
-        expected = scan(x)
-        for left, right in ((0, 0), (0, 1), (1, 1)):
-            log_p = screened.log_pvalues(left, right, screened.start(left, right))
-            i, j = np.nonzero(np.isfinite(log_p))
-            i, j = i + 64 * left, j + 64 * right
-            assert (i < j).all()
-            known = np.triu(np.outer(trusted, trusted), 1)
-            assert len(i) == known[64 * left : 64 * (left + 1), 64 * right : 64 * (right + 1)].sum()
-            by_law = expected.pvalue_source[i, j] == "rank"
-            found = log_p[np.isfinite(log_p)][by_law]
-            reference = expected.pvalue[i, j][by_law]
-            known = reference > 1e-300
-            assert by_law.sum() > 0.7 * len(i)
-            np.testing.assert_allclose(found[known], np.log(reference[known]), rtol=2e-4, atol=2e-4)
-            assert (found[~known] < -690).all()
-
-
 class TestCheckpoint:
     def test_killed_and_started_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -235,20 +198,6 @@ class TestCheckpoint:
         scan(x, h=again, k=first, **options)
         with pytest.raises(ValueError, match="holds the checkpoint of another scan"):
             scan(x, h=first, k=other, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"top": 0}, "top must be"),
-        ({"top": 5, "test": None}, "the first pairs by p-value take p-values"),
-        ({"top": 5, "given": "c0"}, "top is for scans without given columns"),
-        ({"top": 5, "measure": "pearson"}, "top is for the measures 'kb', 'sk'"),
-    ],
-)
-def test_refusals(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        scan(table(), **options)
 
 
 def test_far_outlier_leaves_ranks_as_they_are() -> None:
@@ -329,12 +278,6 @@ def test_pairs_that_were_not_kept_are_said_to_be() -> None:
         found[left]
     with pytest.raises(KeyError, match="no column 'x50' is in a pair that was kept"):
         found[found.used[0], "x50"]
-
-
-@pytest.mark.parametrize("checkpoint", [3, "", []])
-def test_checkpoint_is_a_path(checkpoint: Any) -> None:
-    with pytest.raises(TypeError, match="checkpoint must be the path of a folder; got"):
-        scan(np.zeros((9, 2)), top=1, execution=hgr_jax.Execution(checkpoint=checkpoint))
 
 
 def test_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:

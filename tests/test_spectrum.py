@@ -19,7 +19,6 @@ import hgr_jax
 from bench import reference
 from bench.data import awkward_pair
 from hgr_jax.core.solvers import all_modes
-from hgr_jax.kernels import Indicators
 
 ROWS = 40
 
@@ -76,15 +75,6 @@ class TestKernels:
         expected = powers @ np.linalg.lstsq(powers, y)[0]
         np.testing.assert_allclose(fit.predict(x), expected, atol=1e-9)
 
-    def test_categories_are_correspondence_analysis(self, rng: np.random.Generator) -> None:
-        x = rng.integers(0, 4, 500)
-        y = np.where(rng.random(500) < 0.5, x % 3, rng.integers(0, 3, 500))
-        table = np.histogram2d(x, y, bins=(np.arange(5), np.arange(4)))[0] / 500
-        rows, columns = table.sum(1), table.sum(0)
-        expected = np.linalg.svd(table / np.sqrt(np.outer(rows, columns)), compute_uv=False)
-        found = hgr_jax.spectrum(x, y, Indicators(4), Indicators(3))
-        np.testing.assert_allclose(found, [*expected[1:], 0], atol=1e-6)
-
     def test_the_smaller_kernel_counts_the_modes(self, data: Triple) -> None:
         a, b, _ = data
         assert hgr_jax.spectrum(a, b, 3, 2).shape == (2,)
@@ -117,19 +107,6 @@ class TestDerivatives:
         gradient = jax.jit(jax.grad(lambda a, b: hgr_jax.total(a, b, 2, 2)))
         alone = jnp.stack([gradient(x, y) for x, y in zip(a, b, strict=True)])
         np.testing.assert_allclose(jax.vmap(gradient)(a, b), alone, atol=1e-12)
-
-    @pytest.mark.parametrize("shape", [(2, 3), pytest.param((3, 1), marks=pytest.mark.slow)])
-    def test_of_a_matrix(self, shape: tuple[int, int], rng: np.random.Generator) -> None:
-        m = jnp.asarray(rng.uniform(-1, 1, shape))
-
-        def products(m: jax.Array) -> tuple[jax.Array, ...]:
-            values, u, v, _ = all_modes(m)  # with outer products, as signs are free
-            return values, u[:, :, None] * v[:, None, :], jnp.sin(v[:, :, None] * v[:, None, :])
-
-        np.testing.assert_allclose(
-            jnp.einsum("r,rij->ij", products(m)[0], products(m)[1]), m, atol=1e-12
-        )
-        self.check(products, (m,))
 
 
 class TestTies:

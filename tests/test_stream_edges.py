@@ -83,8 +83,10 @@ def test_equal_weights_of_a_dataset(tmp_path: Path) -> None:
 
 def test_two_columns_of_one_name() -> None:
     column = pa.array(np.arange(9.0))
-    with pytest.raises(ValueError, match="two columns that are called 'b'"):
-        ScanState.prepare(pa.table([column, column, column], names=["a", "b", "b"]))
+    table = pa.table([column, column, column], names=["a", "b", "b"])
+    for each in (table, table.to_pandas()):
+        with pytest.raises(ValueError, match="two columns that are called 'b': rename one of them"):
+            ScanState.prepare(each)
 
 
 def test_another_precision_is_another_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,14 +109,17 @@ def test_another_precision_is_another_scan(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target": "nothing"}, "target 'nothing'"),
+        ({"target": "nothing"}, "target 'nothing' is not a column"),
         ({"weights": "nothing"}, "'nothing' is no column"),
+        ({"weights": "kind"}, "'kind' is text"),
+        ({"categories": ["none"]}, "name no column"),
     ],
 )
 def test_options_are_refused_before_the_rows_are_read(
     options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mixed(rows=100).to_parquet(tmp_path / "t.parquet")
+    of_batches(50, monkeypatch)
     monkeypatch.setattr("hgr_jax.scanning.streaming.BatchExecutor.total", None)  # no pass begins
     with pytest.raises(ValueError, match=message):
         scan(tmp_path, **options)
