@@ -176,20 +176,6 @@ class TestStatus:
         assert set(MESSAGES) == set(Status)
 
 
-class TestFormula:
-    def test_of_a_polynomial(self) -> None:
-        a = np.linspace(0, 2, 201)
-        fit = hgr_jax.kb_fit(a, 2 * a + 1, 1, 1)
-        assert fit.f.formula("a", digits=2) == "-1.72 + 1.72 a"
-        assert " b" in fit.g.formula("b")
-        assert "+ -" not in fit.g.formula("b")
-
-    def test_of_a_callable(self) -> None:
-        fit = hgr_jax.kb_fit(np.arange(9.0), np.arange(9.0), lambda x: x[:, None], 1)
-        with pytest.raises(TypeError, match="polynomial kernel"):
-            fit.f.formula()
-
-
 class TestScore:
     def test_of_constants_is_zero(self) -> None:
         fit = hgr_jax.kb_fit(*(x.astype(np.float32) for x in awkward_pair("normal", 100)), 2, 2)

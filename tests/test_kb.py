@@ -80,17 +80,6 @@ def test_real_pairs_in_raw_units(communities_table: tuple[list[str], np.ndarray]
 
 
 class TestSeveralVariables:
-    def test_interactions_are_found(self, rng: np.random.Generator) -> None:
-        x = rng.standard_normal((400, 2)).astype(np.float32)
-        y = (x[:, 0] * x[:, 1] + 0.1 * rng.standard_normal(400)).astype(np.float32)
-        expected = reference.canonical_correlation(
-            reference.orthonormal_features(reference.total_degree_features(x, 2)),
-            reference.orthonormal_polynomials(y, 3),
-        )
-        assert expected > 0.98
-        np.testing.assert_allclose(hgr_jax.kb(x, y, 2, 3), expected, atol=1e-5)
-        assert hgr_jax.kb(x, y, 1, 3) < 0.3
-
     @pytest.mark.usefixtures("x64")
     def test_both_sides_and_weights(self, rng: np.random.Generator) -> None:
         x = 100 + rng.standard_normal((200, 3)) * np.array([1, 10, 0.1])

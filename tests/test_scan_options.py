@@ -120,24 +120,6 @@ def test_scans_of_any_array(rng: np.random.Generator) -> None:
     for same in (jnp.asarray(x), np.asfortranarray(x), read_only, np.repeat(x, 2, axis=1)[:, ::2]):
         found = scan(same, h=3, k=2, test=None)
         np.testing.assert_array_equal(found.correlation, known.correlation)
-    whole = x.astype(object)
-    np.testing.assert_allclose(
-        scan(whole, h=3, k=2, test=None).correlation, known.correlation, atol=1e-5
-    )
-    masked = np.ma.masked_array(x, mask=np.arange(ROWS * 5).reshape(ROWS, 5) % 7 == 0)
-    np.testing.assert_allclose(
-        scan(masked, h=3, k=2, test=None).correlation,
-        scan(masked.filled(np.nan), h=3, k=2, test=None).correlation,
-        atol=1e-5,
-    )
-
-
-def test_integers_of_few_values_as_categories(rng: np.random.Generator) -> None:
-    table = {"code": rng.permutation(np.arange(ROWS) % 3), "size": rng.normal(size=ROWS)}
-    assert scan(table, h=1, k=2, test=None).category("code") is None
-    found = scan(table, h=1, k=2, test=None, categories=hgr_jax.Categories((), 3))
-    assert found.category("code") is not None
-    agrees(found)
 
 
 def test_progress_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,16 +210,6 @@ def taxis(rows: int = 3000) -> pd.DataFrame:
             "color": rng.choice(["yellow", "green"], rows),
         }
     )
-
-
-def test_rare_levels_are_pooled_beside_every_column() -> None:
-    found = scan(taxis(), h=3, k=3)
-    assert "rare levels" in found.notes["zone"]
-    pooled = found.category("zone")
-    assert pooled is not None
-    assert pooled.levels[-1] == "(other levels)"
-    assert len(pooled.levels) + len(pooled.pooled) - 1 == taxis()["zone"].nunique()
-    assert 0.9 < found["zone", "borough"].correlation < 1
 
 
 def test_a_rare_label_is_one_of_the_other_levels() -> None:

@@ -22,10 +22,11 @@ def read_columns(path: Path, names: list[str]) -> list[np.ndarray]:
     return [frame.column(name) for name in names]
 
 
-@pytest.mark.parametrize("missing", sorted(MISSING | {"NaN", "NA", " "}))
+@pytest.mark.parametrize("missing", sorted(MISSING | {"NaN", "NA", " ", "#N/A", "NULL", "-1.#IND"}))
 def test_missing_values_are_nan(tmp_path: Path, missing: str) -> None:
-    (x,) = read_columns(write(tmp_path, f"x,y\n1,0\n{missing},0\n"), ["x"])
-    np.testing.assert_array_equal(x, [1, np.nan])
+    frame = read_any(write(tmp_path, f"x,y\n1,0\n{missing},0\n"))
+    np.testing.assert_array_equal(frame.column("x"), [1, np.nan])
+    assert frame.notes == {}
 
 
 ORDERED = "x,y,name\n1,2.5,ann\n-3e2, 4 ,bob\n"

@@ -57,13 +57,6 @@ def test_dashes_are_missing_however_many(tmp_path: Path) -> None:
         assert read_any(write_cells(tmp_path, cells)).is_text("x") == is_text
 
 
-@pytest.mark.parametrize("missing", ["#N/A", "<NA>", "NULL", "None", "nan", "?", "-1.#IND"])
-def test_marks_of_missing_values_need_no_remark(tmp_path: Path, missing: str) -> None:
-    frame = read_any(write_cells(tmp_path, ["1", missing, "3"]))
-    np.testing.assert_array_equal(frame.column("x"), [1, np.nan, 3])
-    assert frame.notes == {}
-
-
 @pytest.mark.parametrize(
     ("text", "point", "value"),
     [
