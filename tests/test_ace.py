@@ -171,12 +171,11 @@ class TestGradient:
 
 
 def test_large_samples(rng: np.random.Generator) -> None:
-    """Memory is linear in n, and the gradient tends to that of the maximal correlation."""
+    """The gradient tends to that of the maximal correlation."""
     x, y = rng.standard_normal((2, 2**14)).astype(np.float32)
     pair = jnp.asarray(x), jnp.asarray(0.7 * x + 0.71 * y)
-    program = jax.jit(jax.grad(hgr_jax.ace, argnums=(0, 1))).lower(*pair).compile()
-    assert program.memory_analysis().temp_size_in_bytes < 2**14 * 4 * 200
+    gradients = jax.grad(hgr_jax.ace, argnums=(0, 1))(*pair)
     through_pearson = jax.grad(hgr_jax.pearson, argnums=(0, 1))(*pair)
-    for gradient, truth in zip(program(*pair), through_pearson, strict=True):
+    for gradient, truth in zip(gradients, through_pearson, strict=True):
         assert np.corrcoef(gradient, truth)[0, 1] > 0.95
         np.testing.assert_allclose(np.std(gradient), np.std(truth), rtol=0.1)

@@ -170,11 +170,6 @@ class TestStatus:
         assert fit.status == Status.NOT_CONVERGED
         assert "svd" in fit.message
 
-    def test_every_status_has_words(self) -> None:
-        from hgr_jax.core.fits import MESSAGES
-
-        assert set(MESSAGES) == set(Status)
-
 
 class TestScore:
     def test_of_constants_is_zero(self) -> None:

@@ -180,12 +180,3 @@ def test_vmap_and_no_recompilation(name: str, compilations: Any) -> None:
     with compilations() as programs:
         MEASURES[name](x, y, regularization=0.1, bandwidth=(2.0, 0.7))
     assert not programs
-
-
-@every_measure
-def test_no_matrix_of_rows_by_rows(name: str) -> None:
-    rows = 2**14
-    column = jax.ShapeDtypeStruct((rows,), jnp.float32)
-    program = jax.jit(jax.value_and_grad(MEASURES[name], argnums=(0, 1)))
-    used = program.lower(column, column).compile().memory_analysis().temp_size_in_bytes
-    assert used < 16 * rows * 64 * 4  # some arrays of rows x rank; rows x rows would be 1 GiB

@@ -94,15 +94,6 @@ def test_few_rows_and_degenerate_data(name: str) -> None:
             assert np.isnan(measure(b, broken))
 
 
-def test_some_lengths(compilations: Any) -> None:
-    """Each power of two has four, and what is short has one."""
-    a, b = (np.float32(x) for x in pair(1000))
-    with compilations() as programs:
-        for rows in range(1, 1000, 7):
-            hgr_jax.pearson(a[:rows], b[:rows])
-    assert 0 < len(programs) <= 13
-
-
 FITS: dict[str, Callable[..., Any]] = {
     "ace": hgr_jax.ace_fit,
     "neural": functools.partial(hgr_jax.neural_fit, key=KEY, steps=3),

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hgr_jax
-from hgr_jax.core import rows as row_sums
-from hgr_jax.core.rows import over_rows, padded_length
+from hgr_jax.core.rows import padded_length
 
 
 @given(rows=st.integers(1, 10**9))
@@ -22,23 +20,6 @@ def test_at_most_a_quarter_is_padding(rows: int) -> None:
     assert rows <= length
     assert length == 128 or length <= 1.25 * rows
     assert padded_length(length) == length
-
-
-def test_what_a_function_sees(compilations: Any) -> None:
-    seen = []
-
-    @over_rows(columns=2, weights=1)
-    def total(x: jax.Array, w: jax.Array | None, *, count: jax.Array | None) -> jax.Array:
-        seen.append((x.shape, count is None))
-        return jnp.sum(x if w is None else x * w)
-
-    assert total(np.ones(3, np.float32), np.ones(3, np.float32)) == 3
-    with compilations() as programs:
-        assert total(np.ones(100, np.float32), np.ones(100, np.float32)) == 100
-    assert not programs
-    assert jax.jit(total)(jnp.ones(3), jnp.ones(3)) == 3
-    assert jax.vmap(total)(jnp.ones((2, 5)), jnp.ones((2, 5))).tolist() == [5, 5]
-    assert seen == [((128,), False), ((3,), True), ((5,), True)]
 
 
 @pytest.mark.usefixtures("x64")
@@ -76,18 +57,3 @@ def test_a_batch_in_which_one_pair_needs_repair(rng: np.random.Generator) -> Non
     values = jax.vmap(lambda a, b: hgr_jax.kb(a, b, h=6, k=6))(a, b)
     expected = [hgr_jax.kb(x, y, h=6, k=6) for x, y in zip(a, b, strict=True)]
     np.testing.assert_allclose(values, expected, atol=1e-10)
-
-
-@settings(max_examples=20, deadline=None)
-@given(count=st.integers(1, 40))
-def test_rows_beyond_the_count_are_left_out(count: int) -> None:
-    x = jnp.arange(1.0, 41)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_sums, "WHOLE_ROWS", 10)
-        patch.setattr(row_sums, "BLOCK_ROWS", 7)
-        total = jax.jit(row_sums.sum_over_rows, static_argnums=0)(_masked_sum, (x,), count)
-    assert total == count * (count + 1) / 2
-
-
-def _masked_sum(inside: jax.Array, x: jax.Array) -> jax.Array:
-    return jnp.sum(inside * x)

@@ -136,27 +136,6 @@ def test_degrees_go_by_the_order_in_the_table(rng: np.random.Generator) -> None:
     assert one.degrees[1, 4].tolist() == [2, 3]
 
 
-def test_shape_of_the_result(rng: np.random.Generator) -> None:
-    x = plain(rng)
-    x[:, 4] = 7
-    found = scan(x, h=3, k=2)
-    for name in ("correlation", "pearson", "pvalue", "adjusted_pvalue", "corrected", "null_95"):
-        values = getattr(found, name)
-        assert values.shape == (5, 5), name
-        np.testing.assert_array_equal(values, values.T)
-        assert np.isnan(values[4]).all(), name
-    assert np.diagonal(found.correlation)[:4].tolist() == [1] * 4
-    assert np.diagonal(found.pearson)[:4].tolist() == [1] * 4
-    assert np.isnan(np.diagonal(found.pvalue)).all()
-    assert found.skipped == {"x4": "every value that is present is 7"}
-    assert found.degrees.shape == (5, 5, 2)
-    assert len(found) == 6
-    pearson = np.abs(np.corrcoef(x[:, :4].T))
-    np.testing.assert_allclose(found.pearson[:4, :4], pearson, atol=1e-6)
-    used = found.pairs.T
-    assert (found.corrected[*used] < found.correlation[*used]).all()
-
-
 def test_one_pattern_of_missing_values_in_all_columns(rng: np.random.Generator) -> None:
     x = plain(rng)
     x[rng.random(ROWS) < 0.4] = np.nan

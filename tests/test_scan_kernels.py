@@ -95,11 +95,6 @@ def test_permutations_of_values(rng: np.random.Generator) -> None:
     assert found.pvalue_source[0, 1] == "permutation"
 
 
-def test_values_in_float32(rng: np.random.Generator) -> None:
-    x = table(rng, holes=True).astype(np.float32)
-    is_kb(scan(x, h=HATS, k=3, test=None), x, HATS, 3, tolerance=1e-4)
-
-
 def test_fits_and_files(rng: np.random.Generator, tmp_path: Path) -> None:
     x = table(rng, holes=False)[:, :3].astype(np.float32)
     found = scan(x, h=HATS, k=3, test=None)

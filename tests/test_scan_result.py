@@ -303,10 +303,3 @@ def test_a_fit_that_runs_out_of_digits_is_told() -> None:
     assert found.correlation[0, 1] == pytest.approx(1, abs=1e-3)
     with pytest.warns(UserWarning, match=r"where the scan found 1\.0000: float32 has too few"):
         found.fit("a", "b")
-
-
-def test_targets_of_integer_names() -> None:
-    frame = pd.DataFrame(raw()[:, :3], columns=[2020, 2021, 2022])
-    for target in (2021, "2021", -2):
-        found = scan(frame, h=2, k=2, target=target, test=None)
-        assert found.pairs.tolist() == [[0, 1], [2, 1]]

@@ -46,13 +46,6 @@ def test_direction() -> None:
     np.testing.assert_allclose(backward.f(a), forward.g(a), atol=1e-5)
 
 
-def test_blind_to_the_circle_which_kb_sees() -> None:
-    angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
-    a, b = np.cos(angle), np.sin(angle)
-    assert hgr_jax.sk(a, b) < 1e-3
-    np.testing.assert_allclose(hgr_jax.kb(a, b), 1, atol=1e-5)
-
-
 def test_weights(rng: np.random.Generator) -> None:
     a, b = (x.astype(np.float32) for x in awkward_pair("normal", 200))
     weights = rng.uniform(size=200).astype(np.float32)

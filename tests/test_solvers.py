@@ -8,27 +8,12 @@ import numpy as np
 import pytest
 
 from hgr_jax.core.linalg import inverse_cholesky
-from hgr_jax.core.numerics import safe_rsqrt
 from hgr_jax.core.solvers import SOLVERS, top_pair
-
-SHAPES = [(3, 3), (5, 2), (2, 5), (4, 1), (1, 4), (1, 1)]
 
 
 @pytest.fixture(params=SOLVERS)
 def solver(request: pytest.FixtureRequest) -> str:
     return request.param
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_value_against_numpy(solver: str, shape: tuple[int, int], rng: np.random.Generator) -> None:
-    m = (rng.standard_normal(shape) / 3).astype(np.float32)
-    pair = top_pair(jnp.asarray(m), solver)
-    u, values, v = np.linalg.svd(m)
-    np.testing.assert_allclose(pair.correlation, values[0], rtol=1e-6)
-    np.testing.assert_allclose(abs(pair.u @ u[:, 0]), 1, rtol=1e-5)
-    np.testing.assert_allclose(abs(pair.v @ v[0]), 1, rtol=1e-5)
-    np.testing.assert_allclose(pair.u @ m @ pair.v, values[0], rtol=1e-5)
-    assert pair.residual < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -72,14 +57,6 @@ def test_of_tied_functions_the_first(
     np.testing.assert_allclose(pair.correlation, 0.8, rtol=1e-6)
     np.testing.assert_allclose(np.abs(pair.v), [0, 0.8, 0.6, 0], atol=1e-5)
     assert np.isfinite(jax.grad(lambda m: top_pair(m, solver).v.sum())(m)).all()
-
-
-def test_inverse_roots_and_their_derivatives_are_finite() -> None:
-    x = jnp.array([-1.0, 0.0, 1e-37, 4.0], jnp.float32)
-    values, slopes = jax.jvp(safe_rsqrt, (x,), (jnp.abs(x),))
-    np.testing.assert_allclose(values, [0, 0, 10**18.5, 0.5], rtol=1e-6)
-    np.testing.assert_allclose(slopes, [0, 0, -(10**18.5) / 2, -0.25], rtol=1e-6)
-    assert np.isnan(safe_rsqrt(jnp.array(jnp.nan)))
 
 
 def test_what_is_not_definite_gives_nan() -> None:

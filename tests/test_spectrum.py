@@ -52,13 +52,6 @@ def test_values_are_those_of_numpy(h: int, k: int, data: Triple) -> None:
     np.testing.assert_allclose(found[0], hgr_jax.kb(a, b, h, k, weights=w), rtol=1e-12)
 
 
-def test_modes_of_a_normal_pair_are_powers() -> None:
-    rng = np.random.default_rng(0)
-    x, noise = rng.standard_normal((2, 200_000)).astype(np.float32)
-    found = hgr_jax.spectrum(x, 0.7 * x + np.sqrt(0.51, dtype=np.float32) * noise)
-    np.testing.assert_allclose(found[:4], 0.7 ** np.arange(1, 5), atol=0.02)
-
-
 class TestKernels:
     @pytest.mark.usefixtures("x64")
     def test_several_variables_on_both_sides(self, rng: np.random.Generator) -> None:
@@ -74,11 +67,6 @@ class TestKernels:
         powers = np.c_[np.ones(ROWS), reference.total_degree_features(x, 2).astype(float)]
         expected = powers @ np.linalg.lstsq(powers, y)[0]
         np.testing.assert_allclose(fit.predict(x), expected, atol=1e-9)
-
-    def test_the_smaller_kernel_counts_the_modes(self, data: Triple) -> None:
-        a, b, _ = data
-        assert hgr_jax.spectrum(a, b, 3, 2).shape == (2,)
-        assert hgr_jax.spectrum(a, b > 0, 3, 2)[1] == 0
 
 
 @pytest.mark.usefixtures("x64")

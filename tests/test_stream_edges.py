@@ -17,16 +17,6 @@ from hgr_jax import ScanState, scan
 from tests.stream_support import mixed, near, of_batches, parts_of, same
 
 
-def test_a_column_without_a_name(tmp_path: Path) -> None:
-    """As pandas writes an index that has none."""
-    table = mixed(rows=600, holes=False)
-    table.index = pd.Index(np.random.default_rng(0).normal(size=600))
-    table.to_csv(tmp_path / "with_index.csv")
-    found = scan(tmp_path / "with_index.csv", h=2, k=2, test=None)
-    expected = scan(table.reset_index(names="first"), h=2, k=2, test=None)
-    np.testing.assert_allclose(found.correlation, expected.correlation, atol=2e-6)
-
-
 def test_a_file_of_rows_without_weight(tmp_path: Path) -> None:
     table = mixed(rows=900).assign(w=1.0)
     table.loc[300:599, "w"] = 0
@@ -37,16 +27,6 @@ def test_a_file_of_rows_without_weight(tmp_path: Path) -> None:
     near(found, scan(kept, test=None))
     state = ScanState.prepare(table, weights="w")
     assert state.update(table.assign(w=0.0)).rows == 900
-
-
-def test_nanoseconds(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"a": rng.normal(size=500)})
-    table["when"] = pd.Timestamp("2020") + pd.to_timedelta(rng.integers(0, 10**15, 500), unit="ns")
-    table["took"] = pd.to_timedelta(rng.integers(0, 10**12, 500), unit="ns")
-    table.to_parquet(tmp_path / "times.parquet")
-    found = scan(tmp_path / "times.parquet", test=None)
-    near(found, scan(table, test=None), 1e-5)
 
 
 def test_columns_that_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

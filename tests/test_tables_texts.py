@@ -207,11 +207,6 @@ def test_a_day_that_is_none_is_missing_among_many(tmp_path: Path) -> None:
     assert days.notes["x"].endswith("; days since 2024-01-01")
 
 
-def test_true_and_false_are_numbers(tmp_path: Path) -> None:
-    frame = read_any(write_cells(tmp_path, ["True", "FALSE", "", "true"]))
-    np.testing.assert_array_equal(frame.column("x"), [1, 0, np.nan, 1])
-
-
 def test_other_marks_of_missing_values(tmp_path: Path) -> None:
     path = write_cells(tmp_path, ["1", "-999", "3"])
     np.testing.assert_array_equal(read_any(path, Reading(na=["-999"])).column("x"), [1, np.nan, 3])
