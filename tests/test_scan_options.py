@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from scan_support import ROWS, agrees, plain, present_rows
 from scipy import stats
-from scipy.stats import rankdata
 
 import hgr_jax
 from bench import reference
@@ -87,7 +86,7 @@ def test_ranks_instead_of_values(rng: np.random.Generator) -> None:
         counted = np.ones(ROWS, bool) if w is None else w > 0
         for i in range(5):
             there = counted & ~np.isnan(x[:, i])
-            ranks = rankdata(x[there, i])
+            ranks = stats.rankdata(x[there, i])
             ours = found.values(f"x{i}")[there]
             centred = (2 * ranks - 1 - len(ranks)) / len(ranks)
             np.testing.assert_allclose(ours, centred, atol=1e-6)

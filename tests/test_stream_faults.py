@@ -62,6 +62,12 @@ def test_files_that_break_off(parts: Path) -> None:
         hgr_jax.scan(parts)
 
 
+def test_utf_16_that_breaks_off(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes("x,y\n1,2\n3,4\n".encode("utf-16")[:-1])
+    with pytest.raises(ValueError, match=r"t.csv breaks off, or holds text that is not UTF-16"):
+        hgr_jax.scan(tmp_path)
+
+
 def test_what_is_no_source(tmp_path: Path) -> None:
     for missing in (tmp_path / "none.parquet", str(tmp_path / "*.parquet")):
         with pytest.raises(ValueError, match="no such file"):

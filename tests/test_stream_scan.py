@@ -398,6 +398,8 @@ def test_ranks_by_a_sample_are_near_and_never_fall(name: str) -> None:
     sample = x[:65_536]
     to_rank = RankMap.of(sample, np.nanmin(x), np.nanmax(x))
     assert len(to_rank.values) <= 4 * KNOTS
+    of_none = RankMap.of(np.full(3, np.nan), 2.0, 4.0)  # linear between the extremes
+    np.testing.assert_allclose(of_none(np.array([2.0, 3.0, 4.0, np.nan])), [-1, 0, 1, np.nan])
     found, exact = to_rank(x), ranks(x[:, None])[:, 0]
     assert np.nanmax(np.abs(found - exact)) < 2 * 2 / np.sqrt(65_536)
     order = np.argsort(x)

@@ -56,9 +56,6 @@ def test_columns_that_are_not_wanted_do_not_matter(tmp_path: Path) -> None:
     table = read_any(write(tmp_path, ",x,y,y\n0,1,2,3\n"), Reading(columns=["x"]))
     assert list(table.columns) == ["x"]
     assert table.notes == {}
-
-
-def test_the_same_column_twice(tmp_path: Path) -> None:
     first, second = read_columns(write(tmp_path, "x\n1\n2\n"), ["x", "x"])
     np.testing.assert_array_equal(first, second)
 
