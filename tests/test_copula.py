@@ -131,12 +131,6 @@ class TestStatus:
         assert fit.correlation == 0
         np.testing.assert_array_equal(fit.f(data[0]), np.zeros(400))
 
-    def test_tied(self) -> None:
-        a = np.array([0.0, 1.0, 2.0, 0.0, 1.0, 2.0])
-        fit = hgr_jax.kb_fit(a, a, 2, 2)
-        assert fit.status == Status.TIED
-        assert "several pairs" in fit.message
-
     def test_degrees_that_the_data_supports(self) -> None:
         a = np.arange(40) % 3
         fit = hgr_jax.kb_fit(a, np.arange(40) % 2, 5, 5)

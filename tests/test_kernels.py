@@ -121,17 +121,3 @@ class TestQuantiles:
         found = quantiles(np.random.default_rng(0).standard_normal(1000), 10)
         assert len(found) == 10
         assert list(found) == sorted(found)
-
-
-class TestTheory:
-    """HGR that is known, and that polynomials of degree 5 miss."""
-
-    ROWS = 200_000
-
-    def test_ball_of_square_roots(self, rng: np.random.Generator) -> None:
-        points = rng.uniform(-1, 1, (2, 8 * self.ROWS)).astype(np.float32)
-        a, b = points[:, np.sqrt(np.abs(points)).sum(axis=0) <= 1][:, : self.ROWS]
-        assert len(a) == self.ROWS
-        value = hgr_jax.kb(a, b, hats(quantiles(a, 12)), hats(quantiles(b, 12)))
-        assert value == pytest.approx(2 / 3, abs=0.03)
-        assert hgr_jax.kb(a, b) < 0.6

@@ -116,7 +116,7 @@ def test_two_values_with_gaps_of_their_own_are_tested_exactly(
     monkeypatch.setattr(rank_tests, "COUNTED_NUMBERS", 40)
     monkeypatch.setattr(rank_tests, "COUNTED_AT_ONCE", 2)
     rng = np.random.default_rng(5)
-    x = (rng.random((60, 3)) < 0.3).astype(np.float32)
+    x = (rng.random((61, 3)) < 0.3).astype(np.float32)
     x[rng.random(x.shape) < 0.1] = np.nan
     found = scan(x)
     assert set(upper(found.pvalue_source)) == {"exact"}

@@ -60,21 +60,6 @@ def test_communities(communities_table: tuple[list[str], np.ndarray]) -> None:
     assert all(pair.pvalue < 1e-6 for pair in pairs)
 
 
-@pytest.mark.slow
-def test_every_pair_of_communities(communities_table: tuple[list[str], np.ndarray]) -> None:
-    names, x = communities_table
-    x = x.astype(np.float32)
-    found = scan(x, names=names)
-    is_whole(found)
-    assert set(found.pvalue_source[found.pairs[:, 0], found.pairs[:, 1]]) == {
-        "rank",
-        "permutation",
-    }
-    for i, j in found.pairs:
-        expected = reference.kb(x[:, i], x[:, j], 5, 5)
-        assert found.correlation[i, j] == pytest.approx(expected, abs=1e-4), (names[i], names[j])
-
-
 def test_counties() -> None:
     table = pd.read_csv(path_of("acs2015_county_data.csv"))
     found = scan(table, h=3, k=3, test="rank")

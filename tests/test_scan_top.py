@@ -14,8 +14,10 @@ from scipy.stats import spearmanr
 import hgr_jax
 from hgr_jax import Scan, independence_test, kb, scan
 from hgr_jax.cli.main import main
+from hgr_jax.core.host.ranks import codes_of, ranked_columns, ranks
 from hgr_jax.scanning import consumers, screen
 from hgr_jax.scanning.rank_tests import ExactScreen
+from hgr_jax.scanning.screen import RankScreen, as_float32
 
 ROWS = 300
 MATRICES = ("correlation", "rank_correlation", "pearson", "corrected", "null_95", "n_obs")
@@ -179,6 +181,30 @@ def test_no_pairs_to_keep() -> None:
         np.random.default_rng(0).normal(size=(9, 3)), top=2, test=hgr_jax.Test(permutations=19)
     )
     assert len(few) == 2  # too few rows for laws
+
+
+@pytest.mark.parametrize("rows", [25, 200])
+def test_logarithms_of_the_screen(rows: int) -> None:
+    """By which pairs are ranked and adjusted: those of the test, in float32, also far out."""
+    x = np.random.default_rng(rows).normal(size=(rows, 70))
+    x[:, 1] = x[:, 0] + 0.01 * x[:, 1]
+    x[:, 2] = x[:, 0] ** 2 + 0.1 * x[:, 2]
+    x[:, 3:9] = np.round(x[:, 3:9] * [1, 2, 3, 5, 8, 20])
+    x[:, 10] = np.sin(30 * x[:, 9])
+    x[:, 68] = np.cos(30 * x[:, 67])
+    columns = [as_float32(column) for column in ranked_columns([*map(codes_of, ranks(x).T)])]
+    screened = RankScreen([columns[:64], columns[64:]], 64)
+    expected = scan(x)
+    for left, right in ((0, 0), (0, 1), (1, 1)):
+        log_p = screened.log_pvalues(left, right, screened.start(left, right))
+        places = np.nonzero(np.isfinite(log_p))
+        i, j = places[0] + 64 * left, places[1] + 64 * right
+        by_law = expected.pvalue_source[i, j] == "rank"
+        assert by_law.sum() > 0.7 * len(i) > 0
+        found, pvalues = log_p[places][by_law], expected.pvalue[i, j][by_law]
+        known = pvalues > 1e-300
+        np.testing.assert_allclose(found[known], np.log(pvalues[known]), rtol=2e-4, atol=2e-4)
+        assert (found[~known] < -690).all()
 
 
 class TestCheckpoint:

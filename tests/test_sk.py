@@ -62,6 +62,9 @@ def test_several_variables(rng: np.random.Generator) -> None:
     expected = max(float(hgr_jax.kb(x, y, 2, 1)), float(hgr_jax.kb(x, y, 1, 2)))
     np.testing.assert_allclose(hgr_jax.sk(x, y, 2), expected, atol=1e-5)
     np.testing.assert_allclose(hgr_jax.sk(y, x, 2), expected, atol=1e-5)
+    positive = np.exp(x)  # of which a sum is the square of another variable
+    root = np.sqrt(positive.sum(axis=1)) * np.sign(x[:, 0] - x[:, 1])
+    np.testing.assert_allclose(hgr_jax.sk(positive, root, 2), 1, atol=1e-5)
 
 
 class TestCallableKernel:
