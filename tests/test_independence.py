@@ -28,6 +28,7 @@ from hgr_jax.inference.independence import (
     log_probability,
 )
 from hgr_jax.inference.roys_root import survival
+from hgr_jax.scanning import rank_tests
 
 
 def polynomials(x: np.ndarray) -> np.ndarray:
@@ -402,3 +403,14 @@ def test_no_rare_value_is_lost_in_the_logarithm() -> None:
     expected = math.log(2) - math.log(math.comb(4000, 2000))
     assert found == pytest.approx(expected, rel=1e-11)
     assert expected < -2000
+
+
+def test_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_tests, "COUNTED_NUMBERS", 40)
+    monkeypatch.setattr(rank_tests, "COUNTED_AT_ONCE", 3)
+    x = (np.random.default_rng(0).random((7, 103)) < 0.4).astype(np.int32)
+    x[:, -1] = 1  # alone in its block
+    pairs = np.stack(np.triu_indices(7, 1), axis=1)
+    expected = [fisher_log_pvalues(103, sum(x[i] & x[j]), sum(x[i]), sum(x[j])) for i, j in pairs]
+    found = rank_tests.exact_log_pvalues([*x], pairs)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

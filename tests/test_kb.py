@@ -109,15 +109,14 @@ def fourier(x: jax.Array) -> jax.Array:
     return jnp.stack([jnp.sin(x), jnp.cos(x), jnp.sin(2 * x)], axis=1)
 
 
-class TestCallableKernels:
-    def test_features(self) -> None:
-        a, b = (x.astype(np.float32) for x in awkward_pair("uniform", 300))
-        expected = reference.canonical_correlation(
-            reference.orthonormal_features(np.asarray(fourier(jnp.asarray(a)))),
-            reference.orthonormal_polynomials(b, 3),
-        )
-        np.testing.assert_allclose(hgr_jax.kb(a, b, fourier, 3), expected, atol=1e-5)
-        np.testing.assert_allclose(hgr_jax.kb(b, a, 3, fourier), expected, atol=1e-5)
+def test_features_of_a_callable_kernel() -> None:
+    a, b = (x.astype(np.float32) for x in awkward_pair("uniform", 300))
+    expected = reference.canonical_correlation(
+        reference.orthonormal_features(np.asarray(fourier(jnp.asarray(a)))),
+        reference.orthonormal_polynomials(b, 3),
+    )
+    np.testing.assert_allclose(hgr_jax.kb(a, b, fourier, 3), expected, atol=1e-5)
+    np.testing.assert_allclose(hgr_jax.kb(b, a, 3, fourier), expected, atol=1e-5)
 
 
 class TestBatchesAndDtypes:

@@ -115,9 +115,8 @@ class TestMeasures:
         assert not programs
 
 
-class TestQuantiles:
-    def test_without_repetitions(self) -> None:
-        assert quantiles(np.repeat([0, 1, 5], 100), 9) == (0.0, 1.0, 5.0)
-        found = quantiles(np.random.default_rng(0).standard_normal(1000), 10)
-        assert len(found) == 10
-        assert list(found) == sorted(found)
+def test_quantiles_without_repetitions() -> None:
+    assert quantiles(np.repeat([0, 1, 5], 100), 9) == (0.0, 1.0, 5.0)
+    found = quantiles(np.random.default_rng(0).standard_normal(1000), 10)
+    assert len(found) == 10
+    assert list(found) == sorted(found)

@@ -52,21 +52,18 @@ def test_values_are_those_of_numpy(h: int, k: int, data: Triple) -> None:
     np.testing.assert_allclose(found[0], hgr_jax.kb(a, b, h, k, weights=w), rtol=1e-12)
 
 
-class TestKernels:
-    @pytest.mark.usefixtures("x64")
-    def test_several_variables_on_both_sides(self, rng: np.random.Generator) -> None:
-        x, y = rng.standard_normal((2, ROWS, 2))
-        y[:, 0] += x[:, 0] * x[:, 1]
-        q_a, q_b = (
-            reference.orthonormal_features(reference.total_degree_features(v, 2)) for v in (x, y)
-        )
-        np.testing.assert_allclose(
-            hgr_jax.spectrum(x, y, 2, 2), singular_values(q_a, q_b), atol=1e-9
-        )
-        fit = hgr_jax.spectrum_fit(x, y, 2, 2)
-        powers = np.c_[np.ones(ROWS), reference.total_degree_features(x, 2).astype(float)]
-        expected = powers @ np.linalg.lstsq(powers, y)[0]
-        np.testing.assert_allclose(fit.predict(x), expected, atol=1e-9)
+@pytest.mark.usefixtures("x64")
+def test_several_variables_on_both_sides(rng: np.random.Generator) -> None:
+    x, y = rng.standard_normal((2, ROWS, 2))
+    y[:, 0] += x[:, 0] * x[:, 1]
+    q_a, q_b = (
+        reference.orthonormal_features(reference.total_degree_features(v, 2)) for v in (x, y)
+    )
+    np.testing.assert_allclose(hgr_jax.spectrum(x, y, 2, 2), singular_values(q_a, q_b), atol=1e-9)
+    fit = hgr_jax.spectrum_fit(x, y, 2, 2)
+    powers = np.c_[np.ones(ROWS), reference.total_degree_features(x, 2).astype(float)]
+    expected = powers @ np.linalg.lstsq(powers, y)[0]
+    np.testing.assert_allclose(fit.predict(x), expected, atol=1e-9)
 
 
 @pytest.mark.usefixtures("x64")
