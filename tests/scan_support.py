@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hgr_jax
 from bench import reference
 from hgr_jax import Scan, independence_test
 
@@ -70,6 +71,44 @@ def agrees(s: Scan, weights: Any = None, tolerance: float | None = None) -> None
             assert np.isnan(s.pearson[i, j]), where
     np.testing.assert_array_equal(s.correlation, s.correlation.T)
     np.testing.assert_array_equal(s.pearson, s.pearson.T)
+
+
+def is_kb(
+    found: Scan,
+    x: np.ndarray,
+    h: Any,
+    k: Any,
+    weights: Any = None,
+    given: Any = None,
+    tolerance: float = 1e-9,
+) -> None:
+    """Every value of a scan of a matrix is that of `kb` on the rows of the pair, or of `sk`."""
+    known = [] if given is None else given.columns
+    choices = [(h, 1), (1, k)] if found.settings["measure"] == "sk" else [(h, k)]
+    assert len(found.pairs)
+    for i, j in found.pairs:
+        assert not {i, j} & set(known)
+        keep = ~np.isnan(x[:, [i, j, *known]]).any(axis=1)
+        options: dict[str, Any] = {"weights": None if weights is None else weights[keep]}
+        if known:
+            options |= {"given": x[keep][:, known], "given_degree": given.degree}
+        value = max(float(hgr_jax.kb(x[keep, i], x[keep, j], *c, **options)) for c in choices)
+        assert found.correlation[i, j] == pytest.approx(value, abs=tolerance), (i, j)
+        counted = keep if weights is None else keep & (weights > 0)
+        assert found.n_obs[i, j] == counted.sum(), (i, j)
+
+
+def upper(values: np.ndarray) -> np.ndarray:
+    return values[np.triu_indices(len(values), 1)]
+
+
+def with_holes(x: np.ndarray) -> np.ndarray:
+    """Gaps that overlap, and values that are missing in another kind of rows than the first's."""
+    x = x.copy()
+    x[:25, 1] = np.nan
+    x[20:45, 2] = np.nan
+    x[x[:, 0] > 0, 3] = np.nan
+    return x
 
 
 def plain(rng: np.random.Generator, columns: int = 5) -> np.ndarray:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import hgr_jax
+from hgr_jax.kernels import Indicators
 
 ROWS = 10_000
 KEY = jax.random.key(11)
@@ -82,21 +83,22 @@ def test_independent_variables(name: str) -> None:
     assert null / 4 < ESTIMATORS[name](a, b) < most * null
 
 
-def correspondence_analysis(counts: np.ndarray) -> float:
-    p = counts / counts.sum()
-    rows, columns = p.sum(axis=1), p.sum(axis=0)
-    residuals = (p - np.outer(rows, columns)) / np.sqrt(np.outer(rows, columns))
-    return float(np.linalg.svd(residuals, compute_uv=False)[0])
-
-
 @pytest.mark.usefixtures("x64")
 def test_a_table_of_two_categories_is_correspondence_analysis() -> None:
     """Polynomials of degree m - 1 take any values on m categories; group means are E[g | a]."""
     counts = np.array([[30, 5, 10, 1], [4, 40, 6, 10], [12, 3, 25, 8]])
+    p = counts / counts.sum()
+    rows, columns = p.sum(axis=1), p.sum(axis=0)
+    residuals = (p - np.outer(rows, columns)) / np.sqrt(np.outer(rows, columns))
+    left, values, _ = np.linalg.svd(residuals)
     cells = np.repeat(np.arange(12), counts.ravel())
     a, b = (cells // 4).astype(float), (cells % 4).astype(float)
-    exact = correspondence_analysis(counts)
-    np.testing.assert_allclose(hgr_jax.kb(a, b, h=2, k=3), exact, atol=1e-12)
-    np.testing.assert_allclose(hgr_jax.kb(a, b, h=5, k=5), exact, atol=1e-9)
-    np.testing.assert_allclose(hgr_jax.ace(a, b, span=0, tolerance=1e-12), exact, atol=1e-6)
-    assert hgr_jax.sk(a, b, d=3) <= exact
+    np.testing.assert_allclose(hgr_jax.kb(a, b, h=2, k=3), values[0], atol=1e-12)
+    np.testing.assert_allclose(hgr_jax.kb(a, b, h=5, k=5), values[0], atol=1e-9)
+    modes = hgr_jax.spectrum(a, b, Indicators(3), Indicators(4))
+    np.testing.assert_allclose(modes, values, atol=1e-9)
+    assert hgr_jax.sk(a, b, d=3) <= values[0]
+    fit = hgr_jax.ace_fit(2 * a - 5, b, span=0, tolerance=1e-12, max_iterations=500)
+    np.testing.assert_allclose(fit.correlation, values[0], atol=1e-6)
+    f = fit.f(2.0 * np.arange(3) - 5)
+    np.testing.assert_allclose(np.abs(f), np.abs(left[:, 0] / np.sqrt(rows)), atol=1e-4)

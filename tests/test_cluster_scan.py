@@ -14,14 +14,10 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import hgr_jax
 from hgr_jax import Scan, scan
-from hgr_jax.scanning import survey as surveys
-from hgr_jax.scanning.survey import Survey
-from hgr_jax.tables.arrow_columns import as_arrow, decoded, kind_of
 from tests.stream_support import mixed, near, of_batches, parts_of, same
 
 frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
@@ -46,70 +42,43 @@ def whole(table: pd.DataFrame) -> Scan:
     return scan(table)
 
 
-def survey_of(table: pd.DataFrame, first: int = 0) -> Survey:
-    arrow = as_arrow(table)
-    kinds = {field.name: kind_of(field.type) or "" for field in arrow.schema}
-    survey = Survey(kinds, categories=["few"], weights="w", first=first)
-    for batch in arrow.to_batches(400):
-        survey.update(decoded(pa.Table.from_batches([batch]), kinds, "here"), "here")
-    return survey
-
-
-@pytest.mark.parametrize("sample", [100, 10_000])
-@pytest.mark.parametrize("most_texts", [100_000, 2])
-def test_surveys_of_parts_join_to_that_of_all(
-    table: pd.DataFrame, sample: int, most_texts: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("sample", [100, 65_536])
+@pytest.mark.parametrize("most_levels", [100_000, 2])
+def test_partitions_change_nothing(
+    table: pd.DataFrame, sample: int, most_levels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(surveys, "SAMPLE_ROWS", sample)
-    monkeypatch.setattr(surveys, "MAX_LEVELS", most_texts)
-    expected = survey_of(table)
-    ends = (0, 10, 1000, 1001, 2500)
-    parts = [survey_of(p, first) for p, first in zip(parts_of(table, *ends[1:]), ends, strict=True)]
-    left = parts[0].joined(parts[1]).joined(parts[2]).joined(parts[3].joined(parts[4]))
-    right = parts[0].joined(parts[1].joined(parts[2].joined(parts[3].joined(parts[4]))))
-    for found in (left, right):
-        assert (found.rows, found.counted) == (expected.rows, expected.counted)
-        assert found.infinite == expected.infinite
-        np.testing.assert_allclose(found.weights, expected.weights)
-        used = [
-            place for place, n in enumerate(expected.kinds) if expected.levels.get(n, 0) is not None
-        ]
-        both = np.ix_(used, used)
-        np.testing.assert_array_equal(found.shared[both], expected.shared[both])
-        for name, levels in expected.levels.items():
-            joined = found.levels[name]
-            assert (joined is None) == (levels is None)
-            if levels is not None and joined is not None:
-                assert list(joined.place) == list(levels.place)
-                np.testing.assert_array_equal(joined.counts, levels.counts)
-        for name, values in expected.sample().items():
-            if expected.levels.get(name, 0) is not None:
-                np.testing.assert_array_equal(found.sample()[name], values)
-        for name in expected.lowest:
-            np.testing.assert_array_equal(found.lowest[name], expected.lowest[name])
-            np.testing.assert_array_equal(found.highest[name], expected.highest[name])
-
-
-@pytest.mark.parametrize("partitions", [1, 7, 50])
-def test_partitions_change_nothing(table: pd.DataFrame, whole: Scan, partitions: int) -> None:
-    found = scan(frames.from_pandas(table, npartitions=partitions, sort=False))
-    near(found, whole)
-    same(found, scan(frames.from_pandas(table, npartitions=2, sort=False)), 2e-6)
+    """Surveys of parts join to that of all, where they sample rows, or give up counting levels."""
+    of_batches(400, monkeypatch, sample=sample)
+    monkeypatch.setattr("hgr_jax.scanning.survey.MAX_LEVELS", most_levels)
+    one, *others = (
+        scan(frames.from_pandas(table, npartitions=partitions, sort=False), weights="w")
+        for partitions in (1, 7, 50)
+    )
+    assert ("kind" in one.skipped) == (most_levels == 2)
+    for found in others:
+        same(found, one, 2e-6)
+        for name in one.used:
+            np.testing.assert_array_equal(found.values(name), one.values(name), name)
 
 
 def test_double_precision_is_asked_for_where_the_rows_are(table: pd.DataFrame) -> None:
+    options: dict[str, Any] = {"weights": "w", "test": None, "target": "square"}
     with jax.enable_x64(True):
-        expected = scan(table, weights=table["w"].to_numpy(), test=None)
-        of_dask = frames.from_pandas(table, npartitions=3, sort=False)
-        found = scan(of_dask, weights="w", test=None, categories=["few"], target="square")
-    place = expected.names.index("square")
-    for name in ("a", "skewed", "far", "kind"):
-        other = expected.names.index(name)
-        column = found.names.index(name), found.names.index("square")
-        assert found.correlation[column] == pytest.approx(
-            expected.correlation[other, place], abs=1e-9
-        )
-    assert "few" in [found.names[i] for i in np.unique(found.pairs)]
+        found = scan(frames.from_pandas(table, npartitions=3, sort=False), **options)
+        near(found, scan(table, **options), 1e-9)
+
+
+def test_few_integers_are_categories_and_standard_errors_take_another_pass(
+    table: pd.DataFrame,
+) -> None:
+    options: dict[str, Any] = {"errors": True, "test": None, "h": 2, "k": 2, "weights": "w"}
+    parts = frames.from_pandas(table, npartitions=4, sort=False)
+    for up_to in (3, 2):
+        options["categories"] = hgr_jax.Categories((), up_to)
+        found, whole = scan(parts, **options), scan(table, **options)
+        near(found, whole)
+        np.testing.assert_allclose(found.standard_error, whole.standard_error, rtol=1e-4)
+        assert (found.category("few") is not None) == (up_to == 3)
 
 
 def test_blocks_of_an_array(whole: Scan) -> None:
@@ -138,20 +107,6 @@ class TestFaults:
         with pytest.raises(ValueError, match="the Dask data frame has no rows"):
             scan(frames.from_pandas(table.iloc[:0], npartitions=1))
 
-    def test_few_integers_are_categories(self, table: pd.DataFrame) -> None:
-        for up_to in (3, 2):
-            categories = hgr_jax.Categories((), up_to)
-            parts = frames.from_pandas(table, npartitions=4, sort=False)
-            found = scan(parts, categories=categories, test=None, h=2, k=2)
-            near(found, scan(table, categories=categories, test=None, h=2, k=2))
-            assert (found.category("few") is not None) == (up_to == 3)
-
-    def test_standard_errors(self, table: pd.DataFrame) -> None:
-        parts = frames.from_pandas(table, npartitions=4, sort=False)
-        found = scan(parts, errors=True, test=None, h=2, k=2, weights="w")
-        whole = scan(table, errors=True, test=None, h=2, k=2, weights="w")
-        np.testing.assert_allclose(found.standard_error, whole.standard_error, rtol=1e-4)
-
     def test_empty_parts_are_none(self, table: pd.DataFrame, whole: Scan) -> None:
         delayed = pytest.importorskip("dask").delayed
         parts = [delayed(part) for part in parts_of(table, 0, 800, 800)]
@@ -176,14 +131,6 @@ class TestFaults:
         many = frames.from_pandas(pd.concat([table] * 20), npartitions=2, sort=False)
         with pytest.raises(ValueError, match=r"given: residuals .*takes more than memory"):
             scan(many, given="a", execution=hgr_jax.Execution(memory=2**20))
-
-
-@pytest.mark.parametrize("partitions", [1, 3, 7])
-def test_a_small_table_is_that_of_memory(
-    table: pd.DataFrame, partitions: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hgr_jax.scanning.passes.is_small", surveys.is_small)
-    same(scan(frames.from_pandas(table, npartitions=partitions, sort=False)), scan(table))
 
 
 @pytest.fixture(scope="module")

@@ -341,12 +341,6 @@ def test_what_is_no_table(
         as_columns(table, **options)
 
 
-def test_a_column_without_a_name_has_one_by_its_position() -> None:
-    found = as_columns({"": [1.0, 2.0], "a": [3.0, 5.0]})
-    assert found.names == ("column 1", "a")
-    assert found.notes == {"column 1": "it has no name"}
-
-
 def test_a_text_with_too_many_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hgr_jax.tables.columns.MAX_LEVELS", 15)
     columns = as_columns({"good": COUNT, "names": [f"name {i}" for i in COUNT]})

@@ -79,7 +79,7 @@ def test_blocks_change_nothing(
     same_scan(tmp_path / "t.csv", block, monkeypatch, test=None)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "latin-1"])
 def test_encodings(encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "t.csv", "accents", encoding=encoding)
     same_scan(tmp_path / "t.csv", 199, monkeypatch, test=None)
@@ -113,6 +113,9 @@ def test_packed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "x,y\n" + "1,2\n" * 100 + '3,"4\n5" 6,7\n' + "1,2\n" * 9,
         "x,y\n" + "1,2\n" * 100 + "3,\0\n",
         "x,y\n",
+        "x,y",
+        "\n\n",
+        "\0" * 2000,
         "",
     ],
 )

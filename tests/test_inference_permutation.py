@@ -88,17 +88,6 @@ def test_other_measures_with_their_options(rng: np.random.Generator) -> None:
     agrees(found, slow(b, a, covariance, **options), 1e-5)
 
 
-def test_a_matrix_of_one_column_is_that_column(rng: np.random.Generator) -> None:
-    a, b = rng.normal(size=(2, ROWS)).astype(np.float32)
-    found, expected = permuted(a[:, None], b, kb), permuted(a, b, kb)
-    assert found.pvalue == expected.pvalue
-    np.testing.assert_allclose(
-        [found.statistic, found.null_mean, found.null_95],
-        [expected.statistic, expected.null_mean, expected.null_95],
-        rtol=1e-5,
-    )
-
-
 def test_pvalues_of_independent_data_are_uniform(rng: np.random.Generator) -> None:
     pvalues = []
     for seed in range(400):
@@ -155,8 +144,3 @@ def test_the_key_decides_and_the_chunks_do_not(rng: np.random.Generator) -> None
     assert found == permuted(a, b, covariance)
     assert found == permuted(a, b, covariance, chunk=17)
     assert found != permuted(a, b, covariance, key=jax.random.key(8))
-    whole = next(orders(KEY, 9, 1, 6))
-    np.testing.assert_array_equal(np.concatenate(list(orders(KEY, 9, 3, 2))), whole)
-    np.testing.assert_array_equal(np.sort(whole, axis=1), np.tile(np.arange(9), (6, 1)))
-    np.testing.assert_array_equal(whole[0], np.arange(9))
-    assert len(np.unique(whole, axis=0)) == 6

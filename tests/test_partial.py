@@ -90,20 +90,6 @@ def test_several_columns_and_other_degrees() -> None:
 
 
 @pytest.mark.usefixtures("x64")
-def test_kernels() -> None:
-    a, b, c, _ = some_data()
-    bumps = hats((-1.0, 0.0, 1.0))
-    found = hgr_jax.kb(a, b, bumps, 2, given=c)
-    value = modes((bumps(jnp.asarray(a)), monomials(b, 2)), monomials(c, 5))[0][0]
-    np.testing.assert_allclose(found, value, atol=1e-9)
-    # Given a category: what is left of the means of its levels.
-    level = np.digitize(c, [-0.5, 0.5])
-    found = kb(a, b, given=level, given_degree=Indicators(3))
-    value = modes((monomials(a, 3), monomials(b, 2)), np.eye(3)[level][:, 1:])[0][0]
-    np.testing.assert_allclose(found, value, atol=1e-9)
-
-
-@pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", MEASURES)
 def test_weights_are_repeated_rows(name: str) -> None:
     a, b, c, _ = some_data()
@@ -112,30 +98,6 @@ def test_weights_are_repeated_rows(name: str) -> None:
     with_nan = np.where(times == 0, np.nan, c)
     found = MEASURES[name](a, b, weights=times.astype(float), given=with_nan)
     np.testing.assert_allclose(found, value, atol=1e-10)
-
-
-@pytest.mark.usefixtures("x64")
-def test_transformations(compilations: Any) -> None:
-    data = [some_data(seed=seed) for seed in range(3)]
-    a, b, c, w = data[0]
-
-    def value(a: Any, c: Any) -> jax.Array:
-        return kb(a, b, given=c, weights=w)
-
-    eager = value(a, c)
-    with compilations() as programs:
-        kb(*data[1][:2], given=data[1][2], weights=data[1][3])
-        kb(*(x[:50] for x in data[1][:2]), given=data[1][2][:50], weights=data[1][3][:50])
-    assert not programs
-    np.testing.assert_allclose(jax.jit(value)(a, c), eager, atol=1e-12)
-    for place in (0, 2):
-        many = jnp.stack([jnp.asarray(one[place]) for one in data])
-        over_a = place == 0
-        found = jax.vmap(value, (0, None) if over_a else (None, 0))(
-            *((many, c) if over_a else (a, many))
-        )
-        loop = [value(x, c) if over_a else value(a, x) for x in many]
-        np.testing.assert_allclose(found, loop, atol=1e-10)
 
 
 @pytest.mark.usefixtures("x64")
@@ -323,16 +285,18 @@ def test_all_modes() -> None:
 
 
 @pytest.mark.usefixtures("x64")
-def test_fits_compose(compilations: Any) -> None:
+def test_values_and_fits_compose(compilations: Any) -> None:
     data = [some_data(seed=seed) for seed in range(3)]
 
     def everything(a: Any, b: Any, c: Any, w: Any) -> list[jax.Array]:
         fit = kb_fit(a, b, given=c, weights=w)
         x = jnp.linspace(-1, 1, 5)
-        return [fit.f(x, given=x**2), fit.g(x, given=x), fit.standard_error, fit.alpha]
+        value = kb(a, b, given=c, weights=w)
+        return [value, fit.f(x, given=x**2), fit.g(x, given=x), fit.standard_error, fit.alpha]
 
     eager = [everything(*one) for one in data]
     with compilations() as programs:
+        kb(*(x[:50] for x in data[1][:2]), given=data[1][2][:50], weights=data[1][3][:50])
         kb_fit(*data[1][:2], given=data[1][2], weights=data[1][3]).f(
             np.linspace(0, 1, 7), given=np.linspace(1, 2, 7)
         )

@@ -51,6 +51,16 @@ def reference(
     return float(values[-1])
 
 
+def drawn(
+    key: jax.Array, a: Any, b: Any, scale: float = 1 / 6, projections: int = 20
+) -> tuple[np.ndarray, np.ndarray]:
+    """The weights that one repeat draws."""
+    (part,) = jax.random.split(key, 1)
+    shares = _shares(jnp.asarray(a)), _shares(jnp.asarray(b))
+    weights = _weights(part, shares, jnp.asarray(scale, shares[0].dtype), projections)
+    return np.asarray(weights[0]), np.asarray(weights[1])
+
+
 @pytest.mark.usefixtures("x64")
 def test_against_a_plain_reference_for_the_same_draw(rng: np.random.Generator) -> None:
     a, b = pair("square", rng)
@@ -60,13 +70,9 @@ def test_against_a_plain_reference_for_the_same_draw(rng: np.random.Generator) -
             {"regularization": 1e-4},
             {"regularization": 1e-3, "projections": 7, "scale": 2.0},
         ):
-            size = {"scale": 1 / 6, "projections": 20} | options
-            shares = _shares(jnp.asarray(x)), _shares(jnp.asarray(b))
-            (part,) = jax.random.split(key, 1)
-            weights = _weights(part, shares, jnp.asarray(size["scale"]), int(size["projections"]))
-            expected = reference(
-                x, b, tuple(np.asarray(w) for w in weights), size["regularization"]
-            )
+            ridge, size = options["regularization"], {**options}
+            del size["regularization"]
+            expected = reference(x, b, drawn(key, x, b, **size), ridge)
             value = hgr_jax.rdc(x, b, key=key, **options)
             np.testing.assert_allclose(value, expected, atol=1e-8)
             fit = hgr_jax.rdc_fit(x, b, key=key, **options)
@@ -95,14 +101,6 @@ def published(
         bases.append(basis)
     values = np.linalg.svd(bases[0].T @ bases[1], compute_uv=False)
     return float(values[0]), [basis.shape[1] for basis in bases]
-
-
-def drawn(key: jax.Array, a: Any, b: Any, scale: float = 1 / 6) -> tuple[np.ndarray, np.ndarray]:
-    """The weights that one repeat draws."""
-    (part,) = jax.random.split(key, 1)
-    shares = _shares(jnp.asarray(a)), _shares(jnp.asarray(b))
-    weights = _weights(part, shares, jnp.asarray(scale, shares[0].dtype), 20)
-    return np.asarray(weights[0]), np.asarray(weights[1])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

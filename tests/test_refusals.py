@@ -19,6 +19,8 @@ from hgr_jax.kernels import fourier, hats, indicators, quantiles, splines
 KEY = jax.random.key(0)
 X, WIDE, ONE = np.arange(6.0), np.arange(12.0).reshape(6, 2) ** 2, np.ones(6)
 A, B, C, _ = some_data()
+TABLE = np.random.default_rng(0).normal(size=(ROWS, 5))
+TABLE[:, 4] = 2
 
 
 def on_x(function: Callable[..., Any], **options: Any) -> Callable[[], Any]:
@@ -27,6 +29,14 @@ def on_x(function: Callable[..., Any], **options: Any) -> Callable[[], Any]:
 
 def given(function: Callable[..., Any], **options: Any) -> Callable[[], Any]:
     return lambda: function(A, B, **{"given": C} | options)
+
+
+def scanned(**options: Any) -> Callable[[], Any]:
+    return lambda: hgr_jax.scan(TABLE, **options)
+
+
+def prepared(**options: Any) -> Callable[[], Any]:
+    return lambda: hgr_jax.ScanState.prepare(TABLE, **options)
 
 
 kb, kb_fit, sk, sk_fit = hgr_jax.kb, hgr_jax.kb_fit, hgr_jax.sk, hgr_jax.sk_fit
@@ -38,11 +48,10 @@ bootstrap = inference.bootstrap
 degrees, ridge, cross = inference.select_degrees, inference.select_ridge, inference.cross_fitted
 survival, quantile = roys_root.survival, roys_root.quantile
 LAYERS = ("tanh",) * 4
+HATS = hats([-2, 0, 2])
 
 TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     # Data
-    ("a must hold real numbers", lambda: kb(["x", "y"], [1.0, 2.0])),
-    ("b must hold real numbers", lambda: kb([1.0, 2.0], [1j, 2.0])),
     ("a must hold real numbers", lambda: kb(None, [1.0])),
     ("a must hold real numbers", lambda: independence(["x", "y"], [1, 2])),
     ("x must hold real numbers", lambda: kernel(["a", "b"], 2)),
@@ -70,12 +79,11 @@ TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("^levels must be an int", lambda: indicators(1.5)),
     ("^x must be concrete", lambda: jax.jit(lambda x: quantiles(x, 3))(jnp.arange(3.0))),
     # Options of measures
+    ("polynomial kernel", lambda: kb_fit(X, X, lambda x: x[:, None], 1).f.formula()),
     ("init must be a fit", on_x(kb, init=3)),
     ("ridge must be a real number", on_x(kb, ridge="much")),
-    ("ridge must be a real number", on_x(kb_fit, ridge=(0.1, 0.1))),
     ("bandwidth must be a real number", on_x(hsic, bandwidth="median")),
     ("bandwidth must be a real number", on_x(kde, bandwidth="x")),
-    ("bandwidth must be a real number; got 'wide'", on_x(cca, bandwidth="wide")),
     ("points must be an int", on_x(kde, points=5.0)),
     ("damping must be a real number", on_x(hgr_jax.chi2, damping="x")),
     (r"rank must be an int >= 1; got 2\.5", on_x(ica, rank=2.5)),
@@ -106,6 +114,21 @@ TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("p must hold real numbers", lambda: quantile(0.1, 10, "one", 1)),
     ("pvalues must be real numbers", lambda: inference.adjust(["a"])),
     ("pvalues must be real numbers", lambda: inference.adjust([1j])),
+    # Scans
+    ("k must be a degree", scanned(k=2.5)),
+    ("execution must be an Execution; got", scanned(execution={"memory": 2**30})),
+    ("weights must be numbers; got list", scanned(weights=["a"] * ROWS)),
+    ("measure must return one number", scanned(measure=kb_fit)),
+    ("errors must be True or False; got 1", scanned(errors=1)),
+    ("categories must be a sequence of names; got", scanned(categories=5)),
+    ("key must be a random key", lambda: hgr_jax.Test(key=0)),
+    ("memory must be an int", lambda: hgr_jax.Execution(memory="2G")),
+    ("progress must be True or False", lambda: hgr_jax.Execution(progress=1)),
+    *(
+        ("checkpoint must be the path of a folder", lambda p=p: hgr_jax.Execution(checkpoint=p))
+        for p in (3, "", [])
+    ),
+    ("categories must be a sequence of names", lambda: hgr_jax.Categories("a")),
 ]
 
 VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
@@ -120,7 +143,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("must have shape", lambda: independence(WIDE, X)),
     ("b must have shape", lambda: cross(X, X[:, None], key=KEY)),
     (r"weights must have shape \(6,\).*got shape \(1,\)", on_x(kb, weights=[1.0])),
-    ("weights must have shape", on_x(kb, weights=[[1.0] * 6])),
     ("weights must have shape", on_x(sk_fit, weights=[1.0])),
     ("weights must have shape", on_x(independence, weights=[1])),
     ("not negative", on_x(independence, weights=-ONE)),
@@ -169,17 +191,14 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     (r"^count must be at least 2", lambda: quantiles([1.0, 2.0], 1)),
     # Options of measures
     ("solver must be one of 'projected_gradient', 'svd'", on_x(kb, solver="newton")),
-    ("solver must be one of", on_x(kb, solver=None)),
     (
         r"init must be a fit to a b of 1 column\(s\).*got one to 2",
         lambda: kb(X, X, 1, 1, init=kb_fit(X, WIDE, 1, 1)),
     ),
     ("init is a fit of a and b alone", lambda: kb(A, B, given=C, init=kb_fit(A, B))),
-    ("init is a fit of a and b alone", lambda: kb_fit(A, B, given=C, init=kb_fit(A, B))),
     ("expected none with given or ridge", lambda: kb(A, B, ridge=0.1, init=kb_fit(A, B))),
     ("got one given other variables", lambda: kb(A, B, init=kb_fit(A, B, given=C))),
     ("ridge must be at least 0 and finite; got -1", on_x(kb, ridge=-1)),
-    ("ridge must be at least 0 and finite", on_x(kb_fit, ridge=np.inf)),
     ("bandwidth must be above 0 and finite; got -1", on_x(hsic, bandwidth=-1.0)),
     (r"bandwidth\[1\] must be above 0 and finite; got 0", on_x(hsic, bandwidth=(None, 0))),
     ("pair of these", on_x(hsic, bandwidth=(1.0, 2.0, 3.0))),
@@ -190,7 +209,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("points must be at least 2", on_x(kde, points=1)),
     ("damping must be at least 0 and finite", on_x(hgr_jax.chi2, damping=-1e-9)),
     ("rank must be at least 1; got 0", on_x(cca, rank=0)),
-    ("regularization must be above 0", on_x(ica, regularization=0.0)),
     ("regularization must be one number", on_x(cca, regularization=np.ones(2))),
     ("kind must be one of 'kgv', 'kcc'; got 'hsic'", on_x(ica, kind="hsic")),
     ("algorithm must be one of 'auto', 'pairs', 'sort'", on_x(dcor, algorithm="fast")),
@@ -230,16 +248,16 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     (r"x must have 1 column\(s\)", lambda: hgr_jax.neural_fit(X, X, key=KEY, steps=0).f(WIDE)),
     ("same number of rows", lambda: kb_fit(X, X, 1, 1).score(X, X[:3])),
     (r"needs 2 name\(s\); got 1: \('x',\)", lambda: kb_fit(WIDE, X, 1, 1).f.formula("x")),
-    ("given is missing", lambda: kb_fit(A, B, given=C).f(A)),
-    ("given is missing", lambda: kb_fit(A, B, given=C).score(A, B)),
-    ("given is missing", lambda: hgr_jax.spectrum_fit(A, B, given=C).f(A)),
-    ("given is missing", lambda: hgr_jax.spectrum_fit(A, B, given=C).predict(A)),
     ("given must have 60 rows, as x; got 5", lambda: kb_fit(A, B, given=C).g(B, given=C[:5])),
     (
         r"given must have 1 column\(s\)",
         lambda: kb_fit(A, B, given=C).g(B, given=np.stack([C, C], axis=1)),
     ),
     ("given must be None", lambda: hgr_jax.spectrum_fit(A, B).f(A, given=C)),
+    ("given is missing", lambda: kb_fit(A, B, given=C).f(A)),
+    ("given is missing", lambda: kb_fit(A, B, given=C).score(A, B)),
+    ("given is missing", lambda: hgr_jax.spectrum_fit(A, B, given=C).f(A)),
+    ("given is missing", lambda: hgr_jax.spectrum_fit(A, B, given=C).predict(A)),
     ("f and g are no curves", lambda: kb_fit(A, B, given=C).plot(A, B)),
     *((r"^level must be ", on_x(inference.upper_bound, level=level)) for level in (0, 1, 1.5)),
     *((r"^level must be ", lambda level=level: kb_fit(X, X).interval(level)) for level in (0, 1)),
@@ -278,6 +296,55 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
         "method must be one of 'bh', 'bonferroni', 'holm'",
         lambda: inference.adjust([0.1], method="by"),
     ),
+    # Scans
+    ("h must be at least 1", scanned(h=0)),
+    ("h must be at most 50; got 51", scanned(h=51)),
+    ("k must be at most 50; got 10000", scanned(k=10_000)),
+    *(
+        ("measure must be a function of two vectors or one of .*; got", scanned(measure=measure))
+        for measure in ("best", 3, "kb_fit", "rank_log", "rdc", "neural", "oracle")
+    ),
+    ("test must be one of 'auto'", scanned(test="exact")),
+    ("test='rank' is for measure='kb'", scanned(measure="pearson", test="rank")),
+    ("test='asymptotic' is for measure='kb'", scanned(measure="pearson", test="asymptotic")),
+    ("errors are of the measures 'kb', 'sk', .*; got", scanned(measure="spearman", errors=True)),
+    ("target 'mass' is not a column; there are x0, x1", scanned(target="mass")),
+    ("target 9 is not a position of the 5 columns", scanned(target=9)),
+    ("target True is not a column", scanned(target=True)),
+    (r"weights must have shape \(60,\); got shape \(3,", scanned(weights=np.ones(3))),
+    ("weights must be finite and not negative", scanned(weights=-np.ones(ROWS))),
+    ("weights must be finite", scanned(weights=np.full(ROWS, np.nan))),
+    ("not all 0", scanned(weights=np.zeros(ROWS))),
+    ("weights are for the measures 'kb', 'sk'", scanned(measure="spearman", weights=np.ones(ROWS))),
+    ("names must be 5", scanned(names=["a"])),
+    ("categories name no column", scanned(categories=["mass"])),
+    ("permutations must be at least 1", lambda: hgr_jax.Test(permutations=0)),
+    ("memory must be at least 1048576", lambda: hgr_jax.Execution(memory=100)),
+    ("integers_up_to must be at least 0", lambda: hgr_jax.Categories((), -1)),
+    ("given 'age' is not a column; there are x0, ", scanned(given="age")),
+    ("given 9 is not a position of the 5 columns", scanned(given=9)),
+    ("column 'x0' is given, and so in no pair: take it", scanned(given=0, target="x0")),
+    ("given column 'x4' cannot be used: every value that is present is 2", scanned(given=4)),
+    ("given is for the measures .*; got 'spearman'", scanned(given=0, measure="spearman")),
+    ("test='rank' is not for given columns", scanned(given=0, test="rank")),
+    ("given degree must be at most 50; got 51", lambda: hgr_jax.Given("x0", degree=51)),
+    ("kernels are for measure='kb'; got measure='sk'", scanned(h=HATS, measure="sk")),
+    ("kernels are for measure='kb'", scanned(k=HATS, measure="spearman")),
+    ("test='rank' is Roy's law at degrees h and k", scanned(h=HATS, test="rank")),
+    ("kernels do not have: take 'auto'", scanned(h=HATS, test="asymptotic")),
+    ("the kernel h must return features of shape", scanned(h=lambda x: x)),
+    ("top must be at least 1; got 0", scanned(top=0)),
+    ("by must be one of 'pvalue'", lambda: hgr_jax.Top(3, by="size")),
+    ("the first pairs by p-value take p-values", scanned(top=5, test=None)),
+    ("top is for scans without given columns", scanned(top=5, given="x0")),
+    ("top is for the measures 'kb', 'sk'", scanned(top=5, measure="pearson")),
+    ("k must be", prepared(k=0)),
+    ("kernels as h or k: ", prepared(h=HATS)),
+    ("test must be 'auto' or None", prepared(test="permutation")),
+    ("weights as an array: ", prepared(weights=np.ones(ROWS))),
+    ("'none' is no column", prepared(weights="none")),
+    ("name no column", prepared(categories=["none"])),
+    ("memory is 1 MB", prepared(memory=2**20, h=50)),
 ]
 
 CASES = [(TypeError, *case) for case in TYPE_ERRORS] + [(ValueError, *c) for c in VALUE_ERRORS]

@@ -8,19 +8,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scan_support import ROWS, plain
+from scan_support import ROWS, plain, with_holes
 
 import hgr_jax
 from hgr_jax import Scan, scan
 from hgr_jax.kernels import Indicators, hats
 
 
-def with_holes(x: np.ndarray) -> np.ndarray:
-    x = x.copy()
-    x[:25, 1] = np.nan
-    x[20:45, 2] = np.nan
-    x[x[:, 0] > 0, 3] = np.nan  # another kind of rows than those of the first
-    return x
+def are_of_fits(found: Scan, x: Any, h: Any, k: Any, w: Any = None, atol: float = 1e-8) -> None:
+    errors = found.standard_error
+    assert errors is not None
+    np.testing.assert_array_equal(errors, errors.T)
+    assert np.isnan(np.diagonal(errors)).all()
+    for i, j in found.pairs:
+        keep = ~np.isnan(x[:, i] + x[:, j])
+        choices = [(h, 1), (1, k)] if found.settings["measure"] == "sk" else [(h, k)]
+        of_pair = None if w is None else w[keep]
+        fits = [hgr_jax.kb_fit(x[keep, i], x[keep, j], *c, weights=of_pair) for c in choices]
+        fit = max(fits, key=lambda fit: float(fit.correlation))
+        assert errors[i, j] == pytest.approx(float(fit.standard_error), abs=atol), (i, j)
 
 
 @pytest.mark.usefixtures("x64")
@@ -37,15 +43,9 @@ def test_they_are_those_of_the_fit_of_each_pair(
     w[:5] = 0
     for weights in (None, w):
         found = scan(x, h=h, k=k, weights=weights, test=None, errors=True)
-        errors = found.standard_error
-        assert errors is not None
-        np.testing.assert_array_equal(errors, errors.T)
-        assert np.isnan(np.diagonal(errors)).all()
-        for i, j in found.pairs:
-            keep = ~np.isnan(x[:, i] + x[:, j])
-            of_pair = None if weights is None else weights[keep]
-            fit = hgr_jax.kb_fit(x[keep, i], x[keep, j], h, k, weights=of_pair)
-            assert errors[i, j] == pytest.approx(float(fit.standard_error), abs=1e-8), (i, j)
+        are_of_fits(found, x, h, k, weights)
+    if h == 3 and not holes:
+        are_of_fits(scan(x, h=h, k=k, measure="sk", test=None, errors=True), x, h, k)
 
 
 @pytest.mark.usefixtures("x64")
@@ -88,26 +88,10 @@ def test_given_other_columns(rng: np.random.Generator, holes: bool) -> None:
         assert pair.standard_error == pytest.approx(expected, abs=1e-8), pair
 
 
-@pytest.mark.usefixtures("x64")
-def test_of_a_single_kernel(rng: np.random.Generator) -> None:
-    x = plain(rng, 4)
-    found = scan(x, h=3, k=3, measure="sk", test=None, errors=True)
-    assert found.standard_error is not None
-    for i, j in found.pairs:
-        fits = [hgr_jax.kb_fit(x[:, i], x[:, j], *d) for d in ((3, 1), (1, 3))]
-        best = max(fits, key=lambda fit: float(fit.correlation))
-        expected = float(best.standard_error)
-        assert found.standard_error[i, j] == pytest.approx(expected, abs=1e-8)
-
-
 def test_in_float32_and_in_parts(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     x = with_holes(plain(rng, 4)).astype(np.float32)
     found = scan(x, h=3, k=2, test=None, errors=True)
-    assert found.standard_error is not None
-    for i, j in found.pairs:
-        keep = ~np.isnan(x[:, i] + x[:, j])
-        fit = hgr_jax.kb_fit(x[keep, i], x[keep, j], 3, 2)
-        assert found.standard_error[i, j] == pytest.approx(float(fit.standard_error), abs=1e-4)
+    are_of_fits(found, x, 3, 2, atol=1e-4)
     monkeypatch.setattr("hgr_jax.scanning.solve.ERROR_ROWS", 64)
     monkeypatch.setattr("hgr_jax.scanning.solve.ERROR_NUMBERS", 128)
     again = scan(x, h=3, k=2, test=None, errors=True)
@@ -134,7 +118,3 @@ def test_where_they_are_shown(rng: np.random.Generator, tmp_path: Path) -> None:
             assert kept is None
         else:
             np.testing.assert_array_equal(kept, each.standard_error)
-    with pytest.raises(ValueError, match=r"errors are of the measures 'kb', 'sk', .*; got"):
-        scan(x, measure="spearman", errors=True)
-    with pytest.raises(TypeError, match="errors must be True or False; got 1"):
-        scan(x, errors=1)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scan_support import ROWS
+from scan_support import ROWS, is_kb
 from scipy.stats import rankdata
 
 import hgr_jax
@@ -59,25 +59,6 @@ def canonical(a: np.ndarray, b: np.ndarray, known: np.ndarray, w: Any = None) ->
     return float(np.linalg.svd(sides[0].T @ sides[1], compute_uv=False)[0])
 
 
-def agrees(found: Scan, x: np.ndarray, given: list[int], w: Any = None) -> None:
-    """Every pair of a scan of a matrix is `kb` given the columns, on the rows with all of them."""
-    settings = found.settings
-    h, k, degree = settings["h"], settings["k"], settings["given_degree"]
-    assert len(found.pairs)
-    for i, j in found.pairs:
-        assert i not in given
-        assert j not in given
-        keep = ~np.isnan(x[:, [i, j, *given]]).any(axis=1)
-        options = {"given": x[keep][:, given], "given_degree": degree}
-        options["weights"] = None if w is None else w[keep]
-        choices = [(h, 1), (1, k)] if settings["measure"] == "sk" else [(h, k)]
-        values = [hgr_jax.kb(x[keep, i], x[keep, j], *c, **options) for c in choices]
-        expected = float(max(values))
-        np.testing.assert_allclose(found.correlation[i, j], expected, atol=1e-9, err_msg=f"{i} {j}")
-        counted = keep if w is None else keep & (w > 0)
-        assert found.n_obs[i, j] == counted.sum()
-
-
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("holes", [False, True])
 @pytest.mark.parametrize(
@@ -96,7 +77,7 @@ def test_every_value_is_that_of_kb(
     w[40:50] = 0
     for weights in (None, w):
         found = scan(x, given=given, weights=weights, test=None, **options)
-        agrees(found, x, given.columns, weights)
+        is_kb(found, x, options["h"], options["k"], weights, given)
 
 
 @pytest.mark.usefixtures("x64")
@@ -122,13 +103,9 @@ def test_columns_in_several_tiles(rng: np.random.Generator) -> None:
 def test_values_in_float32(rng: np.random.Generator) -> None:
     x = table(rng).astype(np.float32)
     x[:, 5] = x[:, 0] + 0.05 * rng.normal(size=ROWS)
+    given = hgr_jax.Given([0], degree=3)
     for y in (x, with_holes(x)):
-        found = scan(y, h=3, k=2, given=hgr_jax.Given([0], degree=3), test=None)
-        for i, j in found.pairs:
-            keep = ~np.isnan(y[:, [i, j, 0]]).any(axis=1)
-            a, b, c = (y[keep, q : q + 1].astype(np.float64) for q in (i, j, 0))
-            value = canonical(polynomials(a, 3), polynomials(b, 2), polynomials(c, 3))
-            assert found.correlation[i, j] == pytest.approx(value, abs=2e-4)
+        is_kb(scan(y, h=3, k=2, given=given, test=None), y, 3, 2, given=given, tolerance=2e-4)
 
 
 def mixed(rng: np.random.Generator, holes: bool) -> pd.DataFrame:
@@ -274,27 +251,6 @@ def test_what_is_shown_and_kept(rng: np.random.Generator, tmp_path: Path) -> Non
         found["x0", "x4"]
     matrix = hgr_jax.hgr_matrix(x, given=["x0", 1], h=2, k=1)
     assert matrix.loc["x2", "x4"] == found["x2", "x4"].correlation
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"given": "age"}, "given 'age' is not a column; there are x0, "),
-        ({"given": 9}, "given 9 is not a position of the 3 columns"),
-        (
-            {"given": 0, "target": "x0"},
-            "column 'x0' is given, and so in no pair: take it off target",
-        ),
-        ({"given": 2}, "given column 'x2' cannot be used: every value that is present is 5"),
-        ({"given": 0, "measure": "spearman"}, "given is for the measures .*; got 'spearman'"),
-        ({"given": 0, "test": "rank"}, "test='rank' is not for given columns"),
-    ],
-)
-def test_refusals(options: dict[str, Any], message: str) -> None:
-    x = np.random.default_rng(0).normal(size=(ROWS, 3))
-    x[:, 2] = 5
-    with pytest.raises(ValueError, match=message):
-        scan(x, **options)
 
 
 def test_no_row_has_all_given_columns(rng: np.random.Generator) -> None:

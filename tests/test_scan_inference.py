@@ -7,13 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from scan_support import is_the_test_of_each_pair
+from scan_support import is_the_test_of_each_pair, upper
 from scipy.stats import binom, chisquare, false_discovery_control
 
 import hgr_jax
 from bench import reference
 from hgr_jax import Scan, scan
-from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.scanning import rank_tests
@@ -43,10 +42,6 @@ def independent(kind: str, rows: int, seed: int = 0) -> Any:
             codes = rng.choice(4, shape, p=[0.4, 0.3, 0.2, 0.1])
             return {f"x{i}": names[codes[:, i]] for i in range(COLUMNS)}
     return x.astype(np.float32)
-
-
-def upper(values: np.ndarray) -> np.ndarray:
-    return values[np.triu_indices(len(values), 1)]
 
 
 def holds_its_level(*tables: Any, degree: int = 3, permutations: int = 199) -> set[str]:
@@ -343,9 +338,6 @@ def test_permutations_of_other_measures(table: np.ndarray) -> None:
     assert upper(found.pvalue).min() == pytest.approx(0.01)
     single = scan(x, h=3, k=3, measure="sk", test=hgr_jax.Test(permutations=99))
     assert single.pvalue[0, 1] == pytest.approx(0.01)
-    for kind in ("rank", "asymptotic"):
-        with pytest.raises(ValueError, match="is for measure='kb'"):
-            scan(x, measure="pearson", test=kind)
 
 
 def test_categories_with_few_rows() -> None:
@@ -363,12 +355,6 @@ def test_categories_with_few_rows() -> None:
     for column, name in ((1, "size"), (2, "noise")):
         side = reference.orthonormal_polynomials(x[name], 2)
         agrees_with_permutations(found, 0, column, permuted(levels, side))
-
-
-def test_ranks_of_the_middle_of_ties() -> None:
-    x = np.array([[3.0, np.nan], [1.0, 2.0], [3.0, 2.0], [7.0, 2.0]])
-    expected = [[0.0, np.nan], [-0.75, 0.0], [0.0, 0.0], [0.75, 0.0]]
-    np.testing.assert_allclose(ranks(x), expected)
 
 
 def test_far_tail_of_independent_columns() -> None:

@@ -1,10 +1,7 @@
-"""Scans of tables of many shapes: they compile next to nothing, and may run at the same time."""
+"""Scans of tables of many shapes compile next to nothing."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -13,15 +10,6 @@ import pytest
 import hgr_jax
 from bench import reference
 from hgr_jax import Scan, scan
-
-
-@pytest.fixture
-def compiled(
-    compilations: Callable[[], AbstractContextManager[list[str]]],
-) -> Iterator[list[str]]:
-    """One entry for every program that is compiled while the test runs."""
-    with compilations() as events:
-        yield events
 
 
 def mixed(rows: int, seed: int = 0) -> dict[str, Any]:
@@ -44,44 +32,26 @@ def is_right(found: Scan, table: dict[str, Any], tolerance: float = 1e-4) -> Non
     assert found.correlation[0, 1] == pytest.approx(value, abs=tolerance)
 
 
-def test_tables_of_many_lengths_compile_next_to_nothing(compiled: list[str]) -> None:
+def test_tables_of_many_lengths_compile_next_to_nothing(compilations: Any) -> None:
     """With permutations of the short ones, and ranks of the long ones."""
     sources = set()
-    for rows in (18, 57, 91, 333, 500, 777, 1025, 1500, 1999, 2500, 3001, 4097):
-        table = mixed(rows, rows)
-        found = scan(table, h=3, k=2, test=hgr_jax.Test(permutations=19))
-        sources |= set(found.pvalue_source.ravel())
-        is_right(found, table)
+    with compilations() as compiled:
+        for rows in (18, 57, 91, 333, 500, 777, 1025, 1500, 1999, 2500, 3001, 4097):
+            table = mixed(rows, rows)
+            found = scan(table, h=3, k=2, test=hgr_jax.Test(permutations=19))
+            sources |= set(found.pvalue_source.ravel())
+            is_right(found, table)
     assert {"rank", "permutation"} <= sources
     assert len(compiled) <= 4  # of a random key
 
 
-def test_wide_tables_share_a_program(rng: np.random.Generator, compiled: list[str]) -> None:
-    for rows in (300, 301, 5000):
-        x = rng.normal(size=(rows, 60)).astype(np.float32)
-        x[:, 1] += x[:, 0] ** 2
-        found = scan(x, h=5, k=5, test=None)
-        for i, j in ((0, 1), (2, 59), (30, 45)):
-            value = reference.kb(x[:, i], x[:, j], 5, 5)
-            assert found.correlation[i, j] == pytest.approx(value, abs=1e-4)
+def test_wide_tables_share_a_program(rng: np.random.Generator, compilations: Any) -> None:
+    with compilations() as compiled:
+        for rows in (300, 301, 5000):
+            x = rng.normal(size=(rows, 60)).astype(np.float32)
+            x[:, 1] += x[:, 0] ** 2
+            found = scan(x, h=5, k=5, test=None)
+            for i, j in ((0, 1), (2, 59), (30, 45)):
+                value = reference.kb(x[:, i], x[:, j], 5, 5)
+                assert found.correlation[i, j] == pytest.approx(value, abs=1e-4)
     assert len(compiled) <= 1
-
-
-def test_scans_at_the_same_time() -> None:
-    tables = [mixed(400 + 37 * i, i) for i in range(8)]
-    found: dict[int, Scan] = {}
-
-    def run(index: int) -> None:
-        found[index] = scan(tables[index], h=3, k=2, test=hgr_jax.Test(permutations=19))
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(300)
-    assert len(found) == 8
-    for index, table in enumerate(tables):
-        is_right(found[index], table)
-        again = scan(table, h=3, k=2, test=hgr_jax.Test(permutations=19))
-        np.testing.assert_array_equal(again.correlation, found[index].correlation)
-        np.testing.assert_array_equal(again.pvalue, found[index].pvalue)

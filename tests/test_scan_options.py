@@ -1,8 +1,7 @@
-"""Options of a scan: measures, ranks, weights, categories."""
+"""Options of a scan: measures, ranks, weights; and its categories, with their rare levels."""
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import jax
@@ -11,54 +10,36 @@ import numpy as np
 import pandas as pd
 import pytest
 from scan_support import ROWS, agrees, plain, present_rows
-from scipy.stats import rankdata
+from scipy import stats
 
 import hgr_jax
 from bench import reference
 from hgr_jax import scan
 
 
-def test_single_kernel(rng: np.random.Generator) -> None:
-    x = plain(rng)
+@pytest.mark.parametrize("measure", ["sk", "rank_sk"])
+def test_a_single_kernel_has_the_degree_of_its_side(rng: np.random.Generator, measure: str) -> None:
+    x = np.exp(plain(rng))
     x[: ROWS // 4, 2] = np.nan
     x[ROWS // 2 :, 3] = np.nan
-    weights = rng.uniform(0, 2, ROWS)
-    for w in (None, weights):
-        found = scan(x, h=3, k=3, measure="sk", weights=w, test=None)
+    scans = []
+    for w in (None, rng.uniform(0.5, 1.5, ROWS)):
+        test = hgr_jax.Test(permutations=99)
+        found = scan(x, h=1, k=4, measure=measure, weights=w, target=[2, 4], test=test)
         for i, j in found.pairs:
             a, b, own = present_rows(found, i, j, w)
-            assert found.correlation[i, j] == pytest.approx(reference.sk(a, b, 3, own), abs=1e-4)
-    assert np.isnan(found.corrected).all()
-    value = hgr_jax.sk(x[:, 0], x[:, 1], 3)
-    assert scan(x, h=3, k=3, measure="sk", test=None).correlation[0, 1] == pytest.approx(
-        float(value), abs=1e-4
-    )
+            both = [reference.kb(a, b, *degrees, own) for degrees in ((1, 1), (1, 4))]
+            assert found.correlation[i, j] == pytest.approx(max(both), abs=1e-4)
+        assert np.isnan(found.corrected).all()
+        scans.append(found)
+    plainly, weighted = scans
+    assert weighted.null_mean[2, 4] == pytest.approx(plainly.null_mean[2, 4], rel=0.2)
+    assert weighted.pvalue[2, 4] == pytest.approx(plainly.pvalue[2, 4], abs=0.3)
 
 
 def gap(a: jax.Array, b: jax.Array) -> jax.Array:
     """A measure with a sign, of which a scan takes the size."""
     return jnp.mean((a - jnp.mean(a)) * (b - jnp.mean(b))) - 3
-
-
-def test_a_single_kernel_has_the_degree_of_its_side(rng: np.random.Generator) -> None:
-    x = plain(rng)
-    weights = rng.uniform(0.5, 1.5, ROWS)
-    found = scan(
-        x,
-        h=1,
-        k=4,
-        measure="sk",
-        weights=weights,
-        test=hgr_jax.Test(permutations=99),
-        target=[2, 4],
-    )
-    for i, j in found.pairs:
-        both = [reference.kb(x[:, i], x[:, j], *d, weights) for d in ((1, 1), (1, 4))]
-        assert found.correlation[i, j] == pytest.approx(max(both), abs=1e-4)
-    noise = found.pvalue[2, 4], found.null_mean[2, 4]
-    plainly = scan(x, h=1, k=4, measure="sk", test=hgr_jax.Test(permutations=99), target=[2, 4])
-    assert noise[1] == pytest.approx(plainly.null_mean[2, 4], rel=0.2)
-    assert noise[0] == pytest.approx(plainly.pvalue[2, 4], abs=0.3)
 
 
 @pytest.mark.parametrize("holes", [False, True])
@@ -76,32 +57,24 @@ def test_rows_of_weight_zero_are_dropped(rng: np.random.Generator, holes: bool, 
     agrees(found, weights)
 
 
-def test_measures_by_name(rng: np.random.Generator) -> None:
-    x = 100 + 7 * plain(rng, 3)
-    found = scan(x, measure="gedi", test=None)
-    expected = float(hgr_jax.gedi(x[:, 0], x[:, 1]))
-    assert found.correlation[0, 1] == pytest.approx(expected, rel=1e-3)
-    for name in ("rdc", "neural", "oracle", "kb_fit", "nothing"):
-        with pytest.raises(ValueError, match="measure must be a function of two vectors or one of"):
-            scan(x, measure=name)
-
-
 def test_other_measures(rng: np.random.Generator) -> None:
     x = plain(rng, 4).astype(np.float32)
     x[:30, 3] = np.nan
     table = {**{f"x{i}": x[:, i] for i in range(4)}, "text": np.array(["a", "b"] * (ROWS // 2))}
-    for method, measure in (("spearman", hgr_jax.spearman), (gap, lambda a, b: abs(gap(a, b)))):
+    for method, measure in (
+        ("gedi", hgr_jax.gedi),
+        ("spearman", hgr_jax.spearman),
+        (gap, lambda a, b: abs(gap(a, b))),
+    ):
         found = scan(table, measure=method, test=None)
         assert found.skipped == {"text": "a category; this measure takes numbers"}
-        assert found.settings["measure"] == ("spearman" if method == "spearman" else "gap")
+        assert found.settings["measure"] == ("gap" if method is gap else method)
         for i, j in found.pairs:
             a, b, _ = present_rows(found, i, j)
             value = float(measure(jnp.asarray(a, jnp.float32), jnp.asarray(b, jnp.float32)))
             assert found.correlation[i, j] == pytest.approx(value, rel=1e-4)
             assert found.pearson[i, j] == pytest.approx(abs(np.corrcoef(a, b)[0, 1]), abs=1e-5)
         assert found.n_obs[0, 3] == ROWS - 30
-    with pytest.raises(ValueError, match="weights are for the measures 'kb', 'sk'"):
-        scan(table, measure="spearman", weights=np.ones(ROWS))
 
 
 def test_ranks_instead_of_values(rng: np.random.Generator) -> None:
@@ -113,27 +86,11 @@ def test_ranks_instead_of_values(rng: np.random.Generator) -> None:
         counted = np.ones(ROWS, bool) if w is None else w > 0
         for i in range(5):
             there = counted & ~np.isnan(x[:, i])
-            ranks = rankdata(x[there, i])
+            ranks = stats.rankdata(x[there, i])
             ours = found.values(f"x{i}")[there]
             centred = (2 * ranks - 1 - len(ranks)) / len(ranks)
             np.testing.assert_allclose(ours, centred, atol=1e-6)
         agrees(found, w)
-
-
-def test_a_second_scan_compiles_nothing(
-    rng: np.random.Generator, caplog: pytest.LogCaptureFixture
-) -> None:
-    x = plain(rng).astype(np.float32)
-    x[:20, 3] = np.nan
-    scan(x, h=3, k=2, test=hgr_jax.Test(permutations=9))
-    again = plain(rng).astype(np.float32) ** 3
-    again[30:45, 3] = np.nan
-    caplog.clear()
-    with jax.log_compiles(), caplog.at_level(logging.WARNING):
-        jax.jit(lambda: jnp.zeros(3))()
-        scan(again, h=3, k=2, test=hgr_jax.Test(permutations=9))
-    compiled = [r.getMessage() for r in caplog.records if r.getMessage().startswith("Compiling")]
-    assert len(compiled) == 1, compiled[1:]
 
 
 def test_scans_of_any_array(rng: np.random.Generator) -> None:
@@ -144,36 +101,6 @@ def test_scans_of_any_array(rng: np.random.Generator) -> None:
     for same in (jnp.asarray(x), np.asfortranarray(x), read_only, np.repeat(x, 2, axis=1)[:, ::2]):
         found = scan(same, h=3, k=2, test=None)
         np.testing.assert_array_equal(found.correlation, known.correlation)
-    whole = x.astype(object)
-    np.testing.assert_allclose(
-        scan(whole, h=3, k=2, test=None).correlation, known.correlation, atol=1e-5
-    )
-    masked = np.ma.masked_array(x, mask=np.arange(ROWS * 5).reshape(ROWS, 5) % 7 == 0)
-    np.testing.assert_allclose(
-        scan(masked, h=3, k=2, test=None).correlation,
-        scan(masked.filled(np.nan), h=3, k=2, test=None).correlation,
-        atol=1e-5,
-    )
-
-
-def test_integers_of_few_values_as_categories(rng: np.random.Generator) -> None:
-    table = {"code": rng.permutation(np.arange(ROWS) % 3), "size": rng.normal(size=ROWS)}
-    assert scan(table, h=1, k=2, test=None).category("code") is None
-    found = scan(table, h=1, k=2, test=None, categories=hgr_jax.Categories((), 3))
-    assert found.category("code") is not None
-    agrees(found)
-
-
-def test_limits_of_options(rng: np.random.Generator) -> None:
-    x = plain(rng, 3)
-    for name, value in (("h", 51), ("k", 10_000)):
-        with pytest.raises(ValueError, match=f"{name} must be at most 50; got {value}"):
-            scan(x, **{name: value})
-    with pytest.raises(ValueError, match="given degree must be at most 50; got 51"):
-        hgr_jax.Given("x0", degree=51)
-    for categories in (5, "x0"):
-        with pytest.raises(TypeError, match="categories must be a sequence of names; got"):
-            scan(x, categories=categories)  # type: ignore[arg-type]
 
 
 def test_progress_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,17 +151,6 @@ def test_columns_have_names_of_any_kind(names: Any, rng: np.random.Generator) ->
         hgr_jax.scan(table, target="none")
 
 
-def test_a_single_kernel_of_ranks(rng: np.random.Generator) -> None:
-    x = np.exp(2 * rng.normal(size=(ROWS, 3)))
-    x[:, 1] = (np.log(x[:, 0]) + rng.normal(size=ROWS)) ** 2
-    found = scan(x, h=3, k=3, measure="rank_sk", test=None)
-    of_values = scan(x, h=3, k=3, measure="sk", test=None)
-    for i, j in found.pairs:
-        expected = reference.sk(rankdata(x[:, i]), rankdata(x[:, j]), 3)
-        assert found.correlation[i, j] == pytest.approx(expected, abs=1e-4)
-    assert abs(found.correlation[0, 1] - of_values.correlation[0, 1]) > 0.05
-
-
 def test_pairs_of_one_group_with_another(rng: np.random.Generator) -> None:
     table = pd.DataFrame(rng.normal(size=(100, 5)), columns=[*"abcde"])
     whole = scan(table, h=2, k=2, test=None)
@@ -250,3 +166,78 @@ def test_pairs_of_one_group_with_another(rng: np.random.Generator) -> None:
     )
     assert pairs_of(among=["a", "b", "c"]) == set(map(frozenset, ("ab", "ac", "bc")))
     assert pairs_of(target="a", among="b") == {frozenset("ab")}
+
+
+def taxis(rows: int = 3000) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    zone = np.minimum(rng.geometric(0.05, rows), 150)  # many of them in less than 1% of the rows
+    borough = zone % 4
+    return pd.DataFrame(
+        {
+            "zone": [f"zone {z}" for z in zone],
+            "borough": [f"borough {b}" for b in borough],
+            "fare": borough + rng.standard_normal(rows),
+            "color": rng.choice(["yellow", "green"], rows),
+        }
+    )
+
+
+def test_a_rare_label_is_one_of_the_other_levels() -> None:
+    table = taxis()
+    found = scan(table, target="fare", h=2, k=2, test=None)
+    rare = table["zone"].value_counts().index[-1]
+    f = found.fit("zone", "fare").f
+    pooled = found.category("zone")
+    assert pooled is not None
+    assert rare not in pooled.levels
+    np.testing.assert_array_equal(f([rare, "zone 1"]), f([pooled.levels[-1], "zone 1"]))
+    with pytest.raises(ValueError, match="no level 'zone 151'"):
+        f(["zone 151"])
+
+
+def test_a_pair_of_which_one_does_not_vary_has_no_value() -> None:
+    rng = np.random.default_rng(1)
+    x, y, z = rng.standard_normal((3, 60))
+    x[:30] = np.nan
+    y[30:] = 2
+    found = scan({"x": x, "y": y, "z": z})
+    assert np.isnan(found.correlation[0, 1])
+    assert np.isnan(found.pvalue[0, 1])
+    assert np.isfinite(found.correlation[[0, 1], 2]).all()
+    assert found.notes["y"] == (
+        "does not vary on the rows that it shares with 1 other column: no value there"
+    )
+    assert len(found) == len(found.top()) == 2
+
+
+def test_what_a_category_shows_beyond_the_means_of_its_levels() -> None:
+    rng = np.random.default_rng(0)
+    x, noise = rng.normal(size=(2, 600))
+    table = {
+        "x": x,
+        "parabola": x**2 + 0.1 * noise,
+        "third": np.digitize(x, [-0.5, 0.5]).astype(str),
+        "half": np.where(x + 0.2 * noise > 0, "high", "low"),
+        "outer": np.where(np.abs(x + 0.1 * noise) > 0.7, "yes", "no"),
+    }
+    table["copy"] = np.char.add("is ", table["third"])
+    found = scan(table, h=4, k=4)
+    ranks = stats.rankdata(x)
+    for name in ("third", "half", "outer"):
+        groups = [ranks[table[name] == level] for level in np.unique(table[name])]
+        between = sum(len(group) * (group.mean() - ranks.mean()) ** 2 for group in groups)
+        ratio = np.sqrt(between / np.sum((ranks - ranks.mean()) ** 2))
+        assert found.rank_linear[0, found.names.index(name)] == pytest.approx(ratio, abs=1e-5)
+    half = stats.spearmanr(x, table["half"] == "high").statistic
+    assert found["x", "half"].rank_excess < found["x", "half"].rank_correlation - abs(half) + 1e-5
+    assert found.rank_linear[0, 1] == found.spearman[0, 1]
+    first = [{pair.a, pair.b} for pair in found.top(2)]
+    assert {"x", "parabola"} in first
+    assert {"x", "outer"} in first
+    assert found["third", "copy"].rank_excess == 0
+    assert found["third", "copy"].correlation == pytest.approx(1)
+    categories = {"third", "half", "outer", "copy"}
+    values = [pair.correlation for pair in found.top() if {pair.a, pair.b} <= categories]
+    assert len(values) == 6
+    sure = [value for value in values if value > 0.3]
+    assert values[: len(sure)] == sorted(sure, reverse=True)

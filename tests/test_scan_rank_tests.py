@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scan_support import is_the_test_of_each_pair
+from scan_support import is_the_test_of_each_pair, upper
 
 import hgr_jax
 from hgr_jax import scan
+from hgr_jax.core.host import ranks as host_ranks
 from hgr_jax.core.host.ranks import RankedColumn
 from hgr_jax.inference.independence import combined, cross_moments, log_probability, top_values
 from hgr_jax.scanning import rank_tests, sums
-
-
-def upper(values: np.ndarray) -> np.ndarray:
-    return values[np.triu_indices(len(values), 1)]
 
 
 def test_values_that_are_missing_by_the_other_column_are_permuted() -> None:
@@ -33,8 +30,11 @@ def test_values_that_are_missing_by_the_other_column_are_permuted() -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("missing", [0.0, 0.1])
-def test_pvalues_are_those_of_the_test_of_each_pair(weighted: bool, missing: float) -> None:
+def test_pvalues_are_those_of_the_test_of_each_pair(
+    weighted: bool, missing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of columns that are present in the same rows."""
+    monkeypatch.setattr(host_ranks, "LEVELS_AT_ONCE", 700)
     rng = np.random.default_rng(1)
     x = rng.normal(size=(500, 9))
     x[:, 1] = np.sin(4 * x[:, 0]) + 0.5 * x[:, 1]
@@ -112,7 +112,7 @@ def test_ranks_of_the_tests_are_estimates_too(options: dict[str, Any]) -> None:
 
 def test_two_values_with_gaps_of_their_own_are_tested_exactly() -> None:
     rng = np.random.default_rng(5)
-    x = (rng.random((60, 3)) < 0.3).astype(np.float32)
+    x = (rng.random((61, 3)) < 0.3).astype(np.float32)
     x[rng.random(x.shape) < 0.1] = np.nan
     found = scan(x)
     assert set(upper(found.pvalue_source)) == {"exact"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,21 +125,6 @@ def test_frames(found: Scan, by: str) -> None:
 def test_a_frame_is_of_the_library_of_the_table(mixed: Scan) -> None:
     assert isinstance(mixed.to_frame(), pl.DataFrame)
     assert mixed.to_frame()["pearson"].is_nan().sum() == 2
-
-
-def test_tables_of_every_library_give_the_same() -> None:
-    x = raw()
-    options: dict[str, Any] = {"h": 3, "k": 2, "test": None}
-    matrix = scan(x, names=NAMES, **options)
-    columns = {name: x[:, i].astype(np.float64) for i, name in enumerate(NAMES)}
-    for table in (columns, pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)):
-        other = scan(table, **options)
-        assert other.names == tuple(NAMES)
-        assert other.skipped == matrix.skipped
-        np.testing.assert_allclose(other.correlation, matrix.correlation, atol=1e-5)
-        np.testing.assert_array_equal(other.n_obs, matrix.n_obs)
-    nullable = pd.DataFrame(columns).convert_dtypes()
-    np.testing.assert_allclose(scan(nullable, **options).correlation, matrix.correlation, atol=1e-5)
 
 
 def test_fits_of_pairs(found: Scan, mixed: Scan) -> None:
@@ -312,71 +296,6 @@ def test_values_of_extreme_size(x64: bool) -> None:
                 np.testing.assert_allclose(found.correlation, plain, atol=0.05)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"h": 0}, ValueError, "h must be at least 1"),
-        ({"k": 2.5}, TypeError, "k must be a degree"),
-        ({"measure": "best"}, ValueError, "measure must be a function of two vectors or one of"),
-        ({"measure": 3}, ValueError, "measure must be .*; got 3"),
-        ({"measure": "kb_fit"}, ValueError, "measure must be"),
-        ({"measure": "rank_log"}, ValueError, "measure must be .*; got 'rank_log'"),
-        ({"test": "exact"}, ValueError, "test must be one of 'auto'"),
-        ({"execution": {"memory": 2**30}}, TypeError, "execution must be an Execution; got"),
-        ({"top": 0}, ValueError, "top must be at least 1; got 0"),
-        ({"target": "mass"}, ValueError, "target 'mass' is not a column; there are x0, x1"),
-        ({"target": 9}, ValueError, "target 9 is not a position of the 5 columns"),
-        ({"target": True}, ValueError, "target True is not a column"),
-        ({"target": ["x0", "mass"]}, ValueError, "target 'mass'"),
-        ({"weights": np.ones(3)}, ValueError, r"weights must have shape \(150,\); got shape \(3,"),
-        ({"weights": -np.ones(ROWS)}, ValueError, "weights must be finite and not negative"),
-        ({"weights": np.zeros(ROWS)}, ValueError, "not all 0"),
-        ({"weights": np.full(ROWS, np.nan)}, ValueError, "weights must be finite"),
-        ({"weights": ["a"] * ROWS}, TypeError, "weights must be numbers; got list"),
-        ({"measure": hgr_jax.kb_fit}, TypeError, "measure must return one number"),
-        ({"names": ["a"]}, ValueError, "names must be 5"),
-        ({"categories": ["mass"]}, ValueError, "categories name no column"),
-    ],
-)
-def test_options_that_are_refused(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        scan(raw(), **options)
-
-
-@pytest.mark.parametrize(
-    ("made", "error", "message"),
-    [
-        (lambda: hgr_jax.Test(permutations=0), ValueError, "permutations must be at least 1"),
-        (lambda: hgr_jax.Test(key=0), TypeError, "key must be a random key"),
-        (lambda: hgr_jax.Execution(memory=100), ValueError, "memory must be at least 1048576"),
-        (lambda: hgr_jax.Execution(memory="2G"), TypeError, "memory must be an int"),
-        (lambda: hgr_jax.Execution(progress=1), TypeError, "progress must be True or False"),
-        (lambda: hgr_jax.Top(3, by="size"), ValueError, "by must be one of 'pvalue'"),
-        (lambda: hgr_jax.Categories("a"), TypeError, "categories must be a sequence of names"),
-        (lambda: hgr_jax.Categories((), -1), ValueError, "integers_up_to must be at least 0"),
-    ],
-)
-def test_groups_of_options_are_checked(
-    made: Callable[[], Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        made()
-
-
-def test_fits_of_a_single_kernel_and_of_other_measures() -> None:
-    x = raw()
-    found = scan(x, h=3, k=2, names=NAMES, measure="sk", test=None)
-    best = found.top(1)[0]
-    fit = found.fit(best.a, best.b)
-    assert float(fit.correlation) == pytest.approx(best.correlation, abs=1e-4)
-    assert 1 in np.asarray(fit.degrees)
-    other = scan(x, names=NAMES, measure="spearman", test=None)
-    with pytest.raises(ValueError, match=r"fit is for a scan of 'kb', .*; got 'spearman'"):
-        other.fit(best.a, best.b)
-
-
 def test_a_fit_that_runs_out_of_digits_is_told() -> None:
     rng = np.random.default_rng(0)
     a = 1e9 + rng.uniform(size=ROWS)
@@ -384,35 +303,3 @@ def test_a_fit_that_runs_out_of_digits_is_told() -> None:
     assert found.correlation[0, 1] == pytest.approx(1, abs=1e-3)
     with pytest.warns(UserWarning, match=r"where the scan found 1\.0000: float32 has too few"):
         found.fit("a", "b")
-
-
-def test_targets_of_integer_names() -> None:
-    frame = pd.DataFrame(raw()[:, :3], columns=[2020, 2021, 2022])
-    for target in (2021, "2021", -2):
-        found = scan(frame, h=2, k=2, target=target, test=None)
-        assert found.pairs.tolist() == [[0, 1], [2, 1]]
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("pairs", lambda pairs: pairs + 1000),
-        ("pairs", lambda pairs: pairs - 1000),
-        ("pairs", lambda pairs: pairs * 1.5),
-        ("pairs", np.ravel),
-        ("source", lambda source: source + 9),
-        ("degrees", lambda degrees: degrees[..., 0]),
-        ("correlation", lambda values: values.astype(str)),
-        ("pvalue", lambda values: values[1:]),
-    ],
-)
-def test_files_whose_arrays_do_not_fit(
-    found: Scan, tmp_path: Path, name: str, wrong: Callable[[np.ndarray], np.ndarray]
-) -> None:
-    path = tmp_path / "scan.npz"
-    found.save(path)
-    with np.load(path) as kept:
-        arrays = dict(kept)
-    np.savez(path, **(arrays | {name: wrong(arrays[name])}))
-    with pytest.raises(ValueError, match=f"does not hold a scan: {name} has "):
-        Scan.load(path)

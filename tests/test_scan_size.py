@@ -76,11 +76,6 @@ def test_first_pairs_count(monkeypatch: pytest.MonkeyPatch) -> None:
         scan(np.arange(900.0).reshape(3, 300), top=200)
 
 
-def test_memory_is_known_where_the_tests_run() -> None:
-    found = size.available_memory()
-    assert found is None or 2**27 < found < 2**50
-
-
 def test_a_wide_file_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,6 @@ import pytest
 from bench import reference
 from bench.data import data_folder
 from hgr_jax import Scan, scan
-from hgr_jax.datasets import load_communities
 from hgr_jax.datasets.adult import ADULT_COLUMNS
 from hgr_jax.tables.files import read_any
 
@@ -61,31 +60,6 @@ def test_communities(communities_table: tuple[list[str], np.ndarray]) -> None:
     assert all(pair.pvalue < 1e-6 for pair in pairs)
 
 
-def test_communities_of_the_loader() -> None:
-    table = load_communities(folder=path_of("communities.csv").parent)
-    few = table.to_frame().iloc[:, [*range(10), -1]]
-    found = scan(few, h=3, k=3, target=table.target, test="rank")
-    is_target = np.array(found.names) == table.target
-    assert np.isfinite(found.correlation[is_target][:, ~is_target]).all()
-    assert len(found) == 10
-    assert found.top(1)[0].b == table.target
-
-
-@pytest.mark.slow
-def test_every_pair_of_communities(communities_table: tuple[list[str], np.ndarray]) -> None:
-    names, x = communities_table
-    x = x.astype(np.float32)
-    found = scan(x, names=names)
-    is_whole(found)
-    assert set(found.pvalue_source[found.pairs[:, 0], found.pairs[:, 1]]) == {
-        "rank",
-        "permutation",
-    }
-    for i, j in found.pairs:
-        expected = reference.kb(x[:, i], x[:, j], 5, 5)
-        assert found.correlation[i, j] == pytest.approx(expected, abs=1e-4), (names[i], names[j])
-
-
 def test_counties() -> None:
     table = pd.read_csv(path_of("acs2015_county_data.csv"))
     found = scan(table, h=3, k=3, test="rank")
@@ -130,8 +104,3 @@ def test_adult(tmp_path: Path) -> None:
     residuals = table / np.sqrt(shares[0] * shares[1]) - np.sqrt(shares[0] * shares[1])
     expected = np.linalg.svd(residuals, compute_uv=False)[0]
     assert between(found, "relationship", "sex") == pytest.approx(expected, abs=1e-5)
-
-
-def test_frame_with_a_name_twice(rng: np.random.Generator) -> None:
-    frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "a"])
-    assert scan(frame, test=None).names == ("a", "b", "a (2)")

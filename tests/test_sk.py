@@ -46,13 +46,6 @@ def test_direction() -> None:
     np.testing.assert_allclose(backward.f(a), forward.g(a), atol=1e-5)
 
 
-def test_blind_to_the_circle_which_kb_sees() -> None:
-    angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
-    a, b = np.cos(angle), np.sin(angle)
-    assert hgr_jax.sk(a, b) < 1e-3
-    np.testing.assert_allclose(hgr_jax.kb(a, b), 1, atol=1e-5)
-
-
 def test_weights(rng: np.random.Generator) -> None:
     a, b = (x.astype(np.float32) for x in awkward_pair("normal", 200))
     weights = rng.uniform(size=200).astype(np.float32)
@@ -69,6 +62,9 @@ def test_several_variables(rng: np.random.Generator) -> None:
     expected = max(float(hgr_jax.kb(x, y, 2, 1)), float(hgr_jax.kb(x, y, 1, 2)))
     np.testing.assert_allclose(hgr_jax.sk(x, y, 2), expected, atol=1e-5)
     np.testing.assert_allclose(hgr_jax.sk(y, x, 2), expected, atol=1e-5)
+    positive = np.exp(x)  # of which a sum is the square of another variable
+    root = np.sqrt(positive.sum(axis=1)) * np.sign(x[:, 0] - x[:, 1])
+    np.testing.assert_allclose(hgr_jax.sk(positive, root, 2), 1, atol=1e-5)
 
 
 class TestCallableKernel:

@@ -17,16 +17,6 @@ from hgr_jax import ScanState, scan
 from tests.stream_support import mixed, near, of_batches, parts_of, same
 
 
-def test_a_column_without_a_name(tmp_path: Path) -> None:
-    """As pandas writes an index that has none."""
-    table = mixed(rows=600, holes=False)
-    table.index = pd.Index(np.random.default_rng(0).normal(size=600))
-    table.to_csv(tmp_path / "with_index.csv")
-    found = scan(tmp_path / "with_index.csv", h=2, k=2, test=None)
-    expected = scan(table.reset_index(names="first"), h=2, k=2, test=None)
-    np.testing.assert_allclose(found.correlation, expected.correlation, atol=2e-6)
-
-
 def test_a_file_of_rows_without_weight(tmp_path: Path) -> None:
     table = mixed(rows=900).assign(w=1.0)
     table.loc[300:599, "w"] = 0
@@ -37,16 +27,6 @@ def test_a_file_of_rows_without_weight(tmp_path: Path) -> None:
     near(found, scan(kept, test=None))
     state = ScanState.prepare(table, weights="w")
     assert state.update(table.assign(w=0.0)).rows == 900
-
-
-def test_nanoseconds(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"a": rng.normal(size=500)})
-    table["when"] = pd.Timestamp("2020") + pd.to_timedelta(rng.integers(0, 10**15, 500), unit="ns")
-    table["took"] = pd.to_timedelta(rng.integers(0, 10**12, 500), unit="ns")
-    table.to_parquet(tmp_path / "times.parquet")
-    found = scan(tmp_path / "times.parquet", test=None)
-    near(found, scan(table, test=None), 1e-5)
 
 
 def test_columns_that_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +63,10 @@ def test_equal_weights_of_a_dataset(tmp_path: Path) -> None:
 
 def test_two_columns_of_one_name() -> None:
     column = pa.array(np.arange(9.0))
-    with pytest.raises(ValueError, match="two columns that are called 'b'"):
-        ScanState.prepare(pa.table([column, column, column], names=["a", "b", "b"]))
+    table = pa.table([column, column, column], names=["a", "b", "b"])
+    for each in (table, table.to_pandas()):
+        with pytest.raises(ValueError, match="two columns that are called 'b': rename one of them"):
+            ScanState.prepare(each)
 
 
 def test_another_precision_is_another_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,14 +89,17 @@ def test_another_precision_is_another_scan(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target": "nothing"}, "target 'nothing'"),
+        ({"target": "nothing"}, "target 'nothing' is not a column"),
         ({"weights": "nothing"}, "'nothing' is no column"),
+        ({"weights": "kind"}, "'kind' is text"),
+        ({"categories": ["none"]}, "name no column"),
     ],
 )
 def test_options_are_refused_before_the_rows_are_read(
     options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mixed(rows=100).to_parquet(tmp_path / "t.parquet")
+    of_batches(50, monkeypatch)
     monkeypatch.setattr("hgr_jax.scanning.streaming.BatchExecutor.total", None)  # no pass begins
     with pytest.raises(ValueError, match=message):
         scan(tmp_path, **options)

@@ -16,18 +16,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tables_support import write
 
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import Reading, read_any
 
 TEXT = "x,day,town\n1,2024-01-02,Rome\n2.5,2024-01-03,Oslo\n,2024-01-05,\n"
-
-
-def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
-    path = folder / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 def without_bytes(value: object) -> str | None:

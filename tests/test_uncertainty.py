@@ -68,21 +68,17 @@ class TestStandardError:
 
 class TestInterval:
     def test_formula(self, data: Any) -> None:
+        """Of a single kernel one side is linear."""
         a, b, _ = data
-        fit = hgr_jax.kb_fit(a, b, 3, 2)
-        low, high = fit.interval()
-        chance = (2.5**0.5 + 1.5**0.5) ** 2
-        less = corrected(fit.correlation, ROWS, chance)
-        np.testing.assert_allclose(low, less - Z * fit.standard_error, rtol=1e-5)
-        np.testing.assert_allclose(high, fit.correlation + Z * fit.standard_error, rtol=1e-5)
-        inner = fit.interval(0.5)
-        assert low < inner[0] < inner[1] < high
-
-    def test_of_a_single_kernel_one_side_is_linear(self, data: Any) -> None:
-        a, b, _ = data
-        for fit in (hgr_jax.sk_fit(a, b, 3), hgr_jax.sk_fit(b, a, 3)):
-            less = corrected(fit.correlation, ROWS, (2.5**0.5 + 0.5**0.5) ** 2)
-            np.testing.assert_allclose(fit.interval()[0], less - Z * fit.standard_error, rtol=1e-5)
+        fits = (hgr_jax.kb_fit(a, b, 3, 2), hgr_jax.sk_fit(a, b, 3), hgr_jax.sk_fit(b, a, 3))
+        for fit, k in zip(fits, (2, 1, 1), strict=True):
+            low, high = fit.interval()
+            chance = (2.5**0.5 + (k - 0.5) ** 0.5) ** 2
+            less = corrected(fit.correlation, ROWS, chance)
+            np.testing.assert_allclose(low, less - Z * fit.standard_error, rtol=1e-5)
+            np.testing.assert_allclose(high, fit.correlation + Z * fit.standard_error, rtol=1e-5)
+            inner = fit.interval(0.5)
+            assert low < inner[0] < inner[1] < high
 
     def test_ends_at_0_and_1(self, rng: np.random.Generator) -> None:
         a, b = rng.standard_normal((2, ROWS))
