@@ -93,9 +93,11 @@ def fit_on_sample(
 
 
 def assessed(
-    basis: Polynomials, moments: Floats, x: Floats
+    basis: Polynomials, moments: Floats, x: Floats, noise: float = 0.0
 ) -> tuple[Polynomials, NDArray[np.bool_]]:
     """Drop directions that are rounding; return the bases, and the mask ``(c,)`` of bad ones.
+
+    Rounding is a residual below ``noise``, or below the `tolerance` of the dtype of x.
 
     A basis must be repaired if it is ill conditioned on all rows (moments ``(d + 1, d + 1, c)``),
     or has fewer directions than the distinct values of a sample ``x (m, c)`` allow.
@@ -109,7 +111,8 @@ def assessed(
     # A direction is dead if the residual of x p_j after projection is only rounding.
     residual = norms[1:] / basis.step
     product = np.sqrt(basis.diagonal**2 + basis.coupling**2 + residual**2)
-    in_span = np.logical_and.accumulate(residual > tolerance(x.dtype) * product, axis=0)
+    least = max(tolerance(x.dtype), noise)
+    in_span = np.logical_and.accumulate(residual > least * product, axis=0)
     wrong = np.asarray(
         _ill_conditioned(gram, in_span, MIN_REMAINDER, MAX_NORM).any(axis=0) | ~finite
     )

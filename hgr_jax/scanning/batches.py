@@ -24,7 +24,7 @@ from hgr_jax.scanning.bases import assessed, count_distinct, unresolved_in_dtype
 from hgr_jax.scanning.features import Estimates, Features, Kernels, within_range
 from hgr_jax.scanning.memory import MemorySums
 from hgr_jax.scanning.pairs import PairSelection, used_positions
-from hgr_jax.scanning.plan import Plan, Repair
+from hgr_jax.scanning.plan import SAMPLE_NOISE, Plan, Repair
 from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.solve import (
     MIN_SHARED_PIVOT,
@@ -183,7 +183,8 @@ def assess_bases(plan: Plan, sums: BatchSums) -> tuple[NDArray[np.bool_], NDArra
         _, _, pivot = whitenings(moments, plan.repair.in_span)
         ill = pivot < MIN_SHARED_PIVOT[str(plan.dtype)]
         return plan.repair.in_span, ill | _lacks_directions(plan, plan.repair.in_span)
-    basis, wrong = assessed(plan.values, moments, plan.scaled(plan.sampled_numbers()))
+    sample = plan.scaled(plan.sampled_numbers())
+    basis, wrong = assessed(plan.values, moments, sample, SAMPLE_NOISE)
     return basis.in_span, wrong
 
 
@@ -245,7 +246,7 @@ class PlanSums(PairSums):
         elif ranked:
             moments = _own_moments(self.layout, sums.ranks[NUMBERS])
             sample = plan.in_ranks(plan.sampled_numbers())
-            self.in_span = assessed(plan.ranks, moments, sample)[0].in_span
+            self.in_span = assessed(plan.ranks, moments, sample, SAMPLE_NOISE)[0].in_span
             self._unresolved = _lacks_directions(plan, self.in_span)
             self.well_conditioned = ~self._unresolved
         else:
