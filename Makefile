@@ -74,6 +74,7 @@ docs: $(VENV)/ready-docs
 
 bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
+	$(BIN)/python -m bench.truth --write
 	$(BIN)/python -m bench.robustness --write
 	$(BIN)/python -m bench.first_use --write
 	$(BIN)/python -m bench.pair --write

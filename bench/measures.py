@@ -41,6 +41,7 @@ def ours() -> dict[str, tuple[Callable[..., jax.Array], int | None]]:
     return {
         "pearson": (hgr_jax.pearson, None),
         "spearman": (hgr_jax.spearman, None),
+        "hgr": (hgr_jax.hgr, None),
         "kb": (hgr_jax.kb, None),
         "sk": (hgr_jax.sk, None),
         "spectrum": (lambda a, b: hgr_jax.spectrum(a, b)[0], None),

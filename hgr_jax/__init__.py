@@ -1,5 +1,6 @@
 """HGR maximal correlation with polynomial kernels: exact, differentiable, in JAX.
 
+``hgr(a, b)`` estimates the maximal correlation itself, of ranks, with degrees chosen by the data.
 ``kb(a, b, h=5, k=5)`` is the largest correlation between polynomials of ``a`` and of ``b``;
 ``sk(a, b, d=5)`` between a polynomial of one and the other itself.  ``kb_fit`` and ``sk_fit``
 return the transformations too.  The other measures of dependence, from ``ace`` to ``spearman``,
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     from hgr_jax.measures import (
         AceCurve,
         AceFit,
+        HGRFit,
         NeuralFit,
         NeuralTransform,
+        RankTransform,
         RDCFit,
         RDCTransform,
         ace,
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
         chi2,
         distance_correlation,
         gedi,
+        hgr,
+        hgr_fit,
         hsic,
         kb,
         kb_fit,
@@ -95,6 +100,7 @@ __all__ = [
     "DegreeSelection",
     "Execution",
     "Given",
+    "HGRFit",
     "IndependenceTest",
     "KBFit",
     "NeuralFit",
@@ -104,6 +110,7 @@ __all__ = [
     "PartialTransform",
     "RDCFit",
     "RDCTransform",
+    "RankTransform",
     "SKFit",
     "Scan",
     "ScanState",
@@ -117,6 +124,8 @@ __all__ = [
     "chi2",
     "distance_correlation",
     "gedi",
+    "hgr",
+    "hgr_fit",
     "hgr_matrix",
     "hsic",
     "independence_test",

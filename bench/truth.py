@@ -1,0 +1,238 @@
+"""How near are estimates to the HGR of laws whose HGR is known?
+
+    python -m bench.truth [--quick] [--write]
+
+The laws of `bench.laws`: half of them were looked at while `hgr` was made, the others were not, and
+both halves are reported.  The oracle knows the functions that attain HGR and correlates them; its
+error is what sampling leaves.  Laws whose HGR no functions attain are reported apart.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+import hgr_jax
+from bench.laws import Law, laws
+from bench.machine import describe
+from bench.report import MarkdownReport, bench_parser
+from bench.timing import seconds
+
+SEED = 20_261_126
+"""Of the samples; `hgr` was made on others."""
+
+ROWS = {100: 400, 300: 400, 1_000: 300, 3_000: 150, 10_000: 60}
+"""Numbers of rows, and of samples of each law."""
+
+SHOWN_ROWS = 1_000
+"""Number of rows of the table of single laws."""
+
+Values = NDArray[np.float64]
+Estimate = Callable[[jax.Array, jax.Array], jax.Array]
+
+
+def contestants() -> dict[str, tuple[Estimate, int]]:
+    """Return estimates of HGR, and the largest number of rows of each."""
+    key = jax.random.key(0)
+    everything = max(ROWS)
+    return {
+        "hgr": (hgr_jax.hgr, everything),
+        "KB of ranks, 5": (lambda a, b: hgr_jax.kb(_ranks(a), _ranks(b)), everything),
+        "KB of values, 5": (hgr_jax.kb, everything),
+        "SK of values, 5": (hgr_jax.sk, everything),
+        "ACE": (hgr_jax.ace, everything),
+        "RDC": (functools.partial(hgr_jax.rdc, key=key), everything),
+        "RDC, as in R": (functools.partial(hgr_jax.rdc, key=key, regularization=None), 3_000),
+        "KDE": (hgr_jax.kde, everything),
+        "Spearman, absolute": (lambda a, b: jnp.abs(hgr_jax.spearman(a, b)), everything),
+    }
+
+
+def _ranks(x: jax.Array) -> jax.Array:
+    ordered = jnp.sort(x)
+    below, up_to = (jnp.searchsorted(ordered, x, side=side) for side in ("left", "right"))
+    return (below + up_to).astype(x.dtype) / len(x) - 1
+
+
+def samples(law: Law, rows: int, count: int, place: int) -> tuple[Values, Values]:
+    """Samples ``(count, rows)`` of both variables."""
+    rng = np.random.default_rng([SEED, rows, place])
+    pairs = [law.sample(rng, rows) for _ in range(count)]
+    return np.stack([x for x, _ in pairs]), np.stack([y for _, y in pairs])
+
+
+def oracle_values(law: Law, x: Values, y: Values) -> Values:
+    """The correlations of the functions that attain HGR."""
+    pairs = [law.optimal(a, b) for a, b in zip(x, y, strict=True)]
+    return np.array([abs(np.corrcoef(f, g)[0, 1]) for f, g in pairs])
+
+
+def measured(law: Law, rows: int, count: int, place: int, estimates: Any) -> dict[str, Values]:
+    """The values of the oracle and of all estimates on the same samples of a law."""
+    x, y = samples(law, rows, count, place)
+    values = {"oracle": oracle_values(law, x, y)} if law.attained else {}
+    pair = jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
+    return values | {
+        name: np.asarray(estimate(*pair), float) for name, estimate in estimates.items()
+    }
+
+
+def root_mean_square(x: Values) -> float:
+    """The root of the mean square."""
+    return float(np.sqrt(np.mean(np.square(x))))
+
+
+def mapped(estimates: dict[str, tuple[Estimate, int]], rows: int) -> dict[str, Estimate]:
+    """The estimates that take so many rows, of samples one after the other."""
+
+    def over_samples(estimate: Estimate) -> Estimate:
+        return jax.jit(lambda x, y: jax.lax.map(lambda pair: estimate(*pair), (x, y)))
+
+    return {name: over_samples(e) for name, (e, most) in estimates.items() if rows <= most}
+
+
+def error_tables(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:
+    """Tables of errors: means over the laws, single laws, independence, and not attained HGR."""
+    names = list(contestants())
+    errors: dict[int, dict[str, dict[str, float]]] = {}
+    biases: dict[str, dict[str, float]] = {}
+    independent: dict[int, dict[str, float]] = {}
+    for rows, count in plan.items():
+        estimates = mapped(contestants(), rows)
+        errors[rows] = {}
+        for place, law in enumerate(every):
+            values = measured(law, rows, count, place, estimates)
+            errors[rows][law.name] = {n: root_mean_square(v - law.hgr) for n, v in values.items()}
+            if rows == min(SHOWN_ROWS, max(plan)):
+                biases[law.name] = {n: float(np.mean(v)) - law.hgr for n, v in values.items()}
+        rng = np.random.default_rng([SEED, rows])
+        x, y = (jnp.asarray(z, jnp.float32) for z in rng.standard_normal((2, 2 * count, rows)))
+        independent[rows] = {n: root_mean_square(np.asarray(e(x, y))) for n, e in estimates.items()}
+
+    attained = [law for law in every if law.attained]
+    report.say()
+    report.say("### Error of estimates")
+    report.say()
+    report.say(
+        f"Root mean squared error, averaged over {len(attained)} laws whose HGR is known and"
+        " attained, and in brackets as a multiple of the oracle's."
+    )
+    report.table(
+        ["", *(f"n = {rows:,}" for rows in plan)],
+        (
+            [name, *(_mean(errors[rows], attained, name) for rows in plan)]
+            for name in ["oracle", *names]
+        ),
+    )
+    report.say(
+        "Of the two halves of the laws, `hgr` alone; its median and largest ratio; how often"
+    )
+    report.say("it has the smallest error of all estimates; its error where there is independence.")
+    report.table(["", *(f"n = {rows:,}" for rows in plan)], _halves(errors, independent, attained))
+    shown = min(SHOWN_ROWS, max(plan))
+    report.say(f"### Single laws, n = {shown:,}")
+    report.say()
+    report.say("Root mean squared error, and in brackets the bias.")
+    report.table(
+        ["", "HGR", "kept out", "oracle", *names],
+        (
+            [
+                law.name,
+                f"{law.hgr:.3f}",
+                "" if law.tuned else "yes",
+                *(
+                    f"{errors[shown][law.name][n]:.3f} ({biases[law.name][n]:+.3f})"
+                    if n in errors[shown][law.name]
+                    else ""
+                    for n in ["oracle", *names]
+                ),
+            ]
+            for law in every
+        ),
+    )
+    report.say("HGR of the last three is a supremum that no functions attain: there is no oracle.")
+
+
+def _mean(errors: dict[str, dict[str, float]], some: Sequence[Law], name: str) -> str:
+    of_laws = [errors[law.name] for law in some]
+    if any(name not in of_law for of_law in of_laws):
+        return ""
+    mean, oracle = (float(np.mean([of_law[n] for of_law in of_laws])) for n in (name, "oracle"))
+    return f"{mean:.4f}" + (f" ({mean / oracle:.2f})" if name != "oracle" else "")
+
+
+def _halves(
+    errors: dict[int, dict[str, dict[str, float]]],
+    independent: dict[int, dict[str, float]],
+    attained: Sequence[Law],
+) -> Iterator[list[str]]:
+    for text, tuned in (("looked at while it was made", True), ("kept out", False)):
+        half = [law for law in attained if law.tuned is tuned]
+        yield [f"{text} ({len(half)})", *(_mean(e, half, "hgr") for e in errors.values())]
+    ratios = {
+        rows: [e[law.name]["hgr"] / e[law.name]["oracle"] for law in attained]
+        for rows, e in errors.items()
+    }
+    yield ["median ratio", *(f"{np.median(r):.2f}" for r in ratios.values())]
+    yield ["largest ratio", *(f"{max(r):.2f}" for r in ratios.values())]
+    best = []
+    for of_laws in errors.values():
+        smallest = [
+            min((v, n) for n, v in of_laws[law.name].items() if n != "oracle")[1]
+            for law in attained
+        ]
+        best.append(f"{np.mean([n == 'hgr' for n in smallest]):.0%}")
+    yield ["smallest error", *best]
+    yield ["independence", *(f"{e['hgr']:.4f}" for e in independent.values())]
+
+
+def times(report: MarkdownReport, plan: Sequence[int]) -> None:
+    """The table of times of one estimate."""
+    report.say("### Time of one estimate")
+
+    def rows() -> Iterator[list[str]]:
+        for name, (estimate, most) in contestants().items():
+            line = [name]
+            for size in plan:
+                if size > most:
+                    line.append("")
+                    continue
+                a, b = (jnp.asarray(x[0], jnp.float32) for x in samples(laws()[0], size, 1, 0))
+                compiled = jax.jit(estimate)
+                jax.block_until_ready(compiled(a, b))
+                taken = []
+                for _ in range(11):
+                    start = time.perf_counter()
+                    jax.block_until_ready(compiled(a, b))
+                    taken.append(time.perf_counter() - start)
+                line.append(seconds(float(np.median(taken))))
+            yield line
+
+    report.table(["", *(f"n = {size:,}" for size in plan)], rows())
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the tables."""
+    parser = bench_parser("truth", __doc__, quick="two lengths, few laws and samples")
+    options = parser.parse_args(argv)
+    report = MarkdownReport()
+    report.say(describe())
+    every = laws()
+    plan = {100: 5, 300: 5} if options.quick else ROWS
+    error_tables(report, plan, every[::6] if options.quick else every)
+    times(report, list(plan))
+    if options.write:
+        report.keep("truth")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

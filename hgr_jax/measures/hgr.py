@@ -1,0 +1,596 @@
+"""HGR itself: of ranks, with degrees chosen by the data, and without what chance adds.
+
+HGR depends on the copula only, so functions of the ranks estimate it.
+
+1. *Functions.*  Of the share u of the rows below a row (ties in the middle), in this order: a
+   bounded quantile function, ``(u - 1/2)^2``, and ``cos(pi j u)`` from j = 3 on.  All are bounded:
+   no corner of the square of the ranks has a say of its own, as it has with polynomials.  They are
+   made orthonormal in the sample; a function that the earlier ones nearly determine is left out,
+   as that of a rare level is.
+2. *Blocks.*  The top singular value sigma of the first h rows and k columns of the cross moments is
+   an estimate of HGR for every (h, k); `Blocks` lists those that are looked at.
+3. *Debiasing.*  Among h and k functions chance adds to sigma what the limit law of a canonical
+   correlation says (`debias`).
+4. *Averaging.*  Block (h, k) has the score ``-n log(1 - sigma^2) - 4 (h + k - 1)``, and
+   independence, with the value 0, has one of its own.  Where the best score is high, the noise that
+   further functions add after debiasing is small beside the standard error, and what too few of
+   them leave out is not: the penalty of a function then falls from 4 to 2.  The estimate is the
+   average of the debiased values by weights ``exp(score / 2)``.
+
+What is proved and what is a rule of thumb stands in the theory pages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from numpy.typing import ArrayLike, NDArray
+
+from hgr_jax._arrays import as_dtype, is_traced
+from hgr_jax._checks import as_pair, as_real_array, check_count, one_or_pair
+from hgr_jax.core.fits import TransformedPair, check_single
+from hgr_jax.core.linalg import half_lower, inverse_cholesky, matmul
+from hgr_jax.core.numerics import (
+    fill_padding,
+    row_count,
+    safe_divide,
+    safe_norm,
+    safe_sqrt,
+    sign_of,
+)
+from hgr_jax.core.rows import (
+    first_rows,
+    mean_product,
+    over_rows,
+    pad_rows,
+    padded_length,
+    row_by_row,
+)
+
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Numbers of functions of one variable in a block."""
+
+THIN = 3
+"""Blocks with at most so many functions of one variable are looked at for every size of the other;
+thicker ones only with as many functions of both."""
+
+SIZE_PER_ROOT = 6.0
+"""Largest size of a block, as a multiple of the fourth root of the number of rows."""
+
+ROWS_PER_SIZE = 8
+"""Smallest number of rows for each function of one variable."""
+
+LEAST_ROWS = 5
+"""Smallest number of rows for which there is a value."""
+
+PENALTY, PENALTY_OF_STRONG = 4.0, 2.0
+"""Penalty of each function for weak and for strong dependence, in units of a block's statistic."""
+
+STRONG_SCORE = 20.0
+"""Score above independence at which most of the way to `PENALTY_OF_STRONG` is gone."""
+
+INDEPENDENCE = -1.0
+"""Score of independence; that of one function of each variable is the statistic less 4."""
+
+
+_Two = tuple[Array, Array]
+"""One array of either variable."""
+
+
+def hgr(a: ArrayLike, b: ArrayLike, *, degrees: int | tuple[int, int] | None = None) -> Array:
+    """Estimate HGR, the largest correlation between any functions of ``a`` and of ``b``.
+
+        HGR(a, b) = sup over f, g of rho(f(a), g(b))
+
+    by functions of the ranks, as many as the data support, without the bias that choosing them
+    among many has.  Strictly monotone maps of ``a`` or ``b`` change nothing.
+
+    Args:
+      a, b: real arrays ``(n,)``, traced.  Integers and booleans are numbers.
+      degrees: numbers of functions, static: one, or a pair (of a, of b).  None for an average over
+        the numbers, by how well the data support each.
+
+    Returns:
+      A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
+
+    Raises:
+      TypeError, ValueError: for shapes, dtypes or degrees other than the above.
+
+    Derivatives: forward and reverse, with respect to ``a`` and ``b``: those of the estimate in the
+    shares of the rows below a row, times the slope of the empirical distribution, which is linear
+    between the middles of neighbouring values (the values themselves are constants).  Ties have
+    slope 0.  Second derivatives exist, and are not those of the estimate.
+
+    Degenerate data: a constant gives 0 with zero derivatives; NaN, infinity, or fewer than 5 rows
+    give NaN.
+
+    Cost: two sorts, and one pass over the rows in blocks.
+
+    Source: Rényi, "On measures of dependence" (1959); Bao, Hu, Pan & Zhou, "Canonical correlation
+    coefficients of high-dimensional Gaussian vectors" (2019), for the bias.
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> angle = jnp.linspace(0, 2 * jnp.pi, 500, endpoint=False)
+      >>> print(f"{hgr_jax.hgr(jnp.cos(angle), jnp.exp(jnp.sin(angle))):.3f}")  # a bent circle
+      1.000
+    """
+    a, b = as_pair(a, b, max_ndim=1)
+    value: Array = _estimate_of_ranks(a, b, degrees=_checked_degrees(degrees), fit=False)
+    return value
+
+
+def hgr_fit(a: ArrayLike, b: ArrayLike, *, degrees: int | tuple[int, int] | None = None) -> HGRFit:
+    """Fit HGR: its estimate, and the transformations of the best numbers of functions.
+
+    Degenerate data, cost and source as in `hgr`, whose value is the ``correlation`` of the result.
+
+    Args:
+      a, b, degrees: as in `hgr`.
+
+    Returns:
+      An `HGRFit`.
+
+    Raises:
+      TypeError, ValueError: as `hgr` does.
+
+    Example:
+      >>> import jax.numpy as jnp, hgr_jax
+      >>> a = jnp.linspace(-1, 1, 401)
+      >>> fit = hgr_jax.hgr_fit(a, jnp.exp(a**2))
+      >>> print(f"{fit.correlation:.3f} {fit.score(a[::2], jnp.exp(a[::2] ** 2)):.3f}")
+      1.000 1.000
+    """
+    a, b = as_pair(a, b, max_ndim=1)
+    fit: HGRFit = _estimate_of_ranks(a, b, degrees=_checked_degrees(degrees), fit=True)
+    f, g = (side.of_rows(a.shape[0]) for side in (fit.f, fit.g))
+    return dataclasses.replace(fit, f=f, g=g)
+
+
+def _checked_degrees(degrees: Any) -> tuple[int, int] | None:
+    if degrees is None:
+        return None
+    h, k = one_or_pair("degrees", degrees, check_count)
+    for size in (h, k):
+        if size > SIZES[-1]:
+            raise ValueError(f"degrees must be at most {SIZES[-1]}; got {degrees!r}.")
+    return h, k
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RankTransform:
+    """A transformation of `hgr_fit`: a combination of functions of the ranks in the sample.
+
+    Between two values of the sample it is linear in the share of the rows; outside it is constant.
+    It has zero mean and unit variance on the data of the fit.  Differentiable in ``x``.
+
+    Attributes:
+      sample: the data in increasing order, ``(n,)``.
+      shares: their shares of the rows below, ties in the middle, ``(n,)``.
+      coefficients: ``(1 + d,)`` of 1 and of the functions of the share.
+    """
+
+    sample: Array
+    shares: Array
+    coefficients: Array
+
+    def __call__(self, x: ArrayLike) -> Array:
+        """Return values ``(m,)`` at ``x (m,)``."""
+        check_single(self.sample.shape[:-1])
+        x = as_dtype(as_real_array("x", x, max_ndim=1), self.sample.dtype)
+        transform = self
+        if not is_traced(self, x):
+            length = padded_length(self.sample.shape[0])
+            transform = dataclasses.replace(
+                self, sample=pad_rows(self.sample, length), shares=pad_rows(self.shares, length)
+            )
+        return _values_at(x, transform)
+
+    def of_rows(self, rows: int) -> RankTransform:
+        """Return the transformation without padded rows."""
+        return dataclasses.replace(
+            self, sample=first_rows(self.sample, rows), shares=first_rows(self.shares, rows)
+        )
+
+
+@row_by_row(columns=1)
+def _values_at(x: Array, transform: RankTransform) -> Array:
+    share = jnp.interp(x, transform.sample, transform.shares)
+    values = matmul(transform.coefficients[1:], functions(share, len(transform.coefficients) - 1))
+    return jnp.where(jnp.isnan(x), jnp.nan, values + transform.coefficients[0])
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class HGRFit(TransformedPair):
+    """A fit of `hgr_fit`.
+
+    Attributes:
+      correlation: the estimate of HGR, in [0, 1].
+      f, g: transformations of a and of b, of the block with the highest score; the sign of the
+        pair makes f correlate positively with the ranks of a.
+      raw: the correlation of ``f(a)`` and ``g(b)`` in the data of the fit, which is too high.
+      standard_error: standard deviation of ``raw`` over samples, with f and g held fixed.
+      degrees: numbers of functions of that block, ``(2,)``.
+      dependence: weight of dependence in the average, from 0 to 1; independence has the rest.
+    """
+
+    f: RankTransform
+    g: RankTransform
+    raw: Array
+    standard_error: Array
+    degrees: Array
+    dependence: Array
+
+
+@over_rows(columns=2, static=("degrees", "fit"))
+def _estimate_of_ranks(
+    a: Array, b: Array, *, degrees: tuple[int, int] | None, fit: bool, count: Array | None
+) -> Any:
+    """Return the estimate, or the fit."""
+    finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(b))
+    sides = tuple(_Ranked.of(jnp.where(finite, x, 0), count) for x in (a, b))
+    rows = jnp.asarray(row_count(count, a), a.dtype)
+    blocks = Blocks.up_to(_largest_size(a.shape[0])) if degrees is None else Blocks.only(*degrees)
+    moments = _CrossMoments.of(sides, blocks, rows, count)
+    squares = top_squares(moments.matrix, blocks)
+    used = tuple(jnp.diagonal(w) > 0 for w in moments.maps)
+    average = _average(squares, blocks, rows, (used[0], used[1]))
+    valid = finite & (rows >= LEAST_ROWS)
+    value = jnp.where(valid, average.value, jnp.nan)
+    if not fit:
+        return value
+    size = (jnp.array(blocks.rows)[average.best], jnp.array(blocks.columns)[average.best])
+    f, g = moments.transforms(sides, size, valid)
+    x, y = (
+        fill_padding(side.values(of_side.coefficients), count)
+        for side, of_side in zip(sides, (f, g), strict=True)
+    )
+    raw = jnp.sum(x * y) / rows
+    influence = fill_padding(x * y - raw * (x**2 + y**2) / 2, count)
+    error = safe_norm(influence) / rows
+    used_functions = jnp.stack([number[average.best] for number in average.functions])
+    return HGRFit(value, f, g, raw, error, used_functions, average.dependence)
+
+
+def _largest_size(rows: int) -> int:
+    """Return the largest size of a block for at most so many rows."""
+    allowed = min(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE)
+    return max(size for size in SIZES if size <= max(allowed, 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ranked:
+    """A variable, and the share ``(n,)`` of the rows below each row, ties in the middle."""
+
+    x: Array
+    share: Array
+    count: Array | None
+
+    @classmethod
+    def of(cls, x: Array, count: Array | None) -> _Ranked:
+        """Rank a finite ``x (n,)``.
+
+        The share has the derivative of the line through the shares of the next values below and
+        above: that of a distribution that is linear between the middles of neighbours.
+        """
+        fixed = lax.stop_gradient(fill_padding(x, count, jnp.inf))
+        rows = row_count(count, x)
+        ordered = jnp.sort(fixed)
+        below, up_to = (jnp.searchsorted(ordered, fixed, side=side) for side in ("left", "right"))
+        share = (below + up_to).astype(x.dtype) / (2 * rows)
+        previous, following = jnp.maximum(below - 1, 0), jnp.minimum(up_to, len(x) - 1)
+        last = ordered[following]
+        last = jnp.where(jnp.isfinite(last), last, fixed)
+        width = last - jnp.minimum(ordered[previous], fixed)
+        tiny = 2**20 * float(jnp.finfo(x.dtype).tiny)
+        usable = jnp.isfinite(width) & (width > tiny) & (up_to - below == 1)
+        slope = safe_divide(1 / jnp.asarray(rows, x.dtype), jnp.where(usable, width, 0))
+        # Two steps of 1 / n between neighbours, one at the ends.
+        ends = (below == 0) | (up_to == (len(x) if count is None else count))
+        slope = slope * jnp.where(ends, 1, 2)
+        return cls(x, fill_padding(share + slope * (x - lax.stop_gradient(x)), count, 0.5), count)
+
+    def values(self, coefficients: Array) -> Array:
+        """Return ``(n,)`` values of a combination of 1 and functions of the share."""
+        parts = functions(self.share, len(coefficients) - 1)
+        return coefficients[0] + matmul(coefficients[1:], parts)
+
+    def transform(self, coefficients: Array) -> RankTransform:
+        """Return the combination of 1 and functions of the share as a function of new values."""
+        order = jnp.argsort(fill_padding(self.x, self.count, jnp.inf))
+        sample, shares = lax.stop_gradient((self.x[order], self.share[order]))
+        if self.count is not None:  # later rows repeat the last one
+            last = jnp.minimum(jnp.arange(len(sample)), self.count - 1)
+            sample, shares = sample[last], shares[last]
+        return RankTransform(sample, shares, lax.stop_gradient(coefficients))
+
+
+@dataclasses.dataclass(frozen=True)
+class _CrossMoments:
+    """The matrix of cross moments of orthonormal functions of two variables.
+
+    Attributes:
+      matrix: ``(h, k)``; rows and columns of functions left out are 0.
+      means: means of the functions of each variable, ``(h,)`` and ``(k,)``.
+      maps: from the functions to orthonormal ones, lower triangular.
+    """
+
+    matrix: Array
+    means: _Two
+    maps: _Two
+
+    @classmethod
+    def of(
+        cls, sides: Sequence[_Ranked], blocks: Blocks, rows: Array, count: Array | None
+    ) -> _CrossMoments:
+        """Sum the products of the functions of the shares."""
+        sizes = blocks.h, blocks.k
+
+        def values(inside: Array | None, u: Array, v: Array) -> Array:
+            parts = [functions(share, size) for share, size in zip((u, v), sizes, strict=True)]
+            every = jnp.concatenate([jnp.ones((1, len(u)), u.dtype), *parts])
+            return every if inside is None else every * inside[None, :]
+
+        gram = mean_product(values, [side.share for side in sides], None, count)
+        mean, moments = gram[0, 1:], gram[1:, 1:] - gram[0, 1:, None] * gram[0, None, 1:]
+        (aa, ab), (_, bb) = (
+            jnp.split(part, [sizes[0]], axis=1) for part in jnp.split(moments, [sizes[0]])
+        )
+        left, right = _orthonormalising((aa, bb), 1 / jnp.sqrt(rows))
+        means = mean[: sizes[0]], mean[sizes[0] :]
+        return cls(matmul(matmul(left, ab), right.T), means, (left, right))
+
+    def transforms(
+        self, sides: Sequence[_Ranked], size: _Two, valid: Array
+    ) -> tuple[RankTransform, RankTransform]:
+        """Return the top pair of a leading block of this size, correlated with the ranks of a."""
+        h, k = self.matrix.shape
+        inside = (jnp.arange(h) < size[0])[:, None] & (jnp.arange(k) < size[1])[None, :]
+        m = jnp.where(inside, lax.stop_gradient(self.matrix), 0)
+        u, _, v = jnp.linalg.svd(m, full_matrices=False)
+        coefficients = []
+        for w, means, direction in zip(self.maps, self.means, (u[:, 0], v[0]), strict=True):
+            of_functions = matmul(w.T, direction)
+            whole = jnp.concatenate([-matmul(of_functions, means)[None], of_functions])
+            coefficients.append(jnp.where(valid, whole, jnp.nan))
+        first = sides[0].values(coefficients[0]) * (sides[0].share - 0.5)
+        sign = sign_of(jnp.sum(first))  # padded rows have the share 1/2
+        f, g = (side.transform(sign * c) for side, c in zip(sides, coefficients, strict=True))
+        return f, g
+
+
+def functions(u: Array, degree: int) -> Array:
+    """Return functions ``(degree, n)`` of shares ``(n,)``, of mean near 0 and variance near 1."""
+    quantile = np.sqrt(12.6) * jnp.sin(jnp.arcsin(jnp.clip(2 * u - 1, -1, 1)) / 3)
+    square = np.sqrt(180) * ((u - 0.5) ** 2 - 1 / 12)
+    j = np.arange(3, max(degree, 2) + 1).astype(u.dtype)[:, None]
+    waves = np.sqrt(2) * jnp.cos(np.pi * j * u[None, :])
+    return jnp.concatenate([quantile[None], square[None], waves])[:degree]
+
+
+@jax.custom_jvp
+def _orthonormalising(s: _Two, least: Array) -> _Two:
+    """Return lower triangular W with ``W S W^T`` the identity but for functions left out.
+
+    A function of residual variance below ``least`` times the largest variance is left out: its row
+    is 0.
+    """
+    rounding = 100 * float(jnp.finfo(least.dtype).eps)
+    largest = [jnp.max(jnp.diagonal(x)) for x in s]  # near 1, but where one value is frequent
+    scales = [jnp.sqrt(safe_divide(1, jnp.where(v > rounding, v, 0))) for v in largest]
+    scaled = [x * c * c for x, c in zip(s, scales, strict=True)]
+    simple = [inverse_cholesky(x) for x in scaled]
+    good = [jnp.all(jnp.diagonal(w) ** -2 >= least) for w in simple]  # false for NaN
+    first, second = lax.cond(
+        good[0] & good[1], lambda: simple, lambda: [_eliminate_dependent(x, least) for x in scaled]
+    )
+    return first * scales[0], second * scales[1]
+
+
+@_orthonormalising.defjvp
+def _orthonormalising_jvp(
+    primals: tuple[_Two, Array], tangents: tuple[_Two, Array]
+) -> tuple[_Two, _Two]:
+    first, second = _orthonormalising(*primals)
+    moved = [
+        -matmul(half_lower(matmul(matmul(w, d), w.T)), w)
+        for w, d in zip((first, second), tangents[0], strict=True)
+    ]
+    return (first, second), (moved[0], moved[1])
+
+
+def _eliminate_dependent(s: Array, least: Array) -> Array:
+    """Return `_orthonormalising` of a correlation matrix, function by function."""
+    size = s.shape[0]
+    index = lax.iota(jnp.int32, size)[:, None]
+
+    def step(j: Array, rows: Array) -> Array:
+        row, column, pivot = rows[j][None, :], rows[:, j][:, None], rows[j, j]
+        usable = pivot >= least
+        safe = jnp.where(usable, pivot, 1)
+        below = rows - jnp.where(usable, column / safe, 0) * row
+        new_row = jnp.where(usable, row / jnp.sqrt(safe), 0)
+        return jnp.where(index > j, below, jnp.where(index == j, new_row, rows))
+
+    rows = lax.fori_loop(0, size, step, jnp.concatenate([s, jnp.eye(size, dtype=s.dtype)], axis=1))
+    return rows[:, size:]
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocks:
+    """Leading blocks of a matrix: block i has ``rows[i]`` rows and ``columns[i]`` columns.
+
+    Attributes:
+      h, k: largest numbers of rows and of columns.
+      rows, columns: sizes of the blocks.
+    """
+
+    h: int
+    k: int
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+
+    @functools.cached_property
+    def order(self) -> NDArray[np.intp]:
+        """The order that has thin blocks first, as `_grams` has them."""
+        return np.argsort(np.minimum(self.rows, self.columns) > THIN, kind="stable")
+
+    @classmethod
+    def only(cls, h: int, k: int) -> Blocks:
+        """Return the whole matrix as the only block."""
+        return cls(h, k, (h,), (k,))
+
+    @classmethod
+    @functools.cache
+    def up_to(cls, size: int) -> Blocks:
+        """Return thin blocks of all `SIZES`, and square ones."""
+        sizes = [each for each in SIZES if each <= size]
+        pairs = [(h, k) for h in sizes for k in sizes if min(h, k) <= THIN or h == k]
+        rows, columns = zip(*pairs, strict=True)
+        return cls(size, size, rows, columns)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def top_squares(m: Array, blocks: Blocks) -> Array:
+    """Return the squared largest singular value of each leading block of ``m``."""
+    tops = [jnp.linalg.eigvalsh(grams)[..., -1].ravel() for grams in _grams(m, blocks)]
+    return jnp.maximum(jnp.concatenate(tops)[np.argsort(blocks.order)], 0)
+
+
+@top_squares.defjvp
+def _top_squares_jvp(
+    blocks: Blocks, primals: tuple[Array], tangents: tuple[Array]
+) -> tuple[Array, Array]:
+    """A block's square ``v^T B^T B v`` moves by ``2 v^T B^T dB v``, with v its top vector."""
+    m = lax.stop_gradient(primals[0])
+    rows, columns = np.array(blocks.rows)[:, None], np.array(blocks.columns)[:, None]
+    by_rows = rows < columns
+    size = max(blocks.h, blocks.k)
+    tops = []
+    for grams in _grams(m, blocks):
+        vectors = jnp.linalg.eigh(grams)[1][..., -1].reshape(-1, grams.shape[-1])
+        tops.append(jnp.pad(vectors, [(0, 0), (0, size - vectors.shape[1])]))
+    top = jnp.concatenate(tops)[np.argsort(blocks.order)]
+    u, v = top[:, : blocks.h], top[:, : blocks.k]
+    u, v = (
+        jnp.where(by_rows, u, jnp.where(np.arange(blocks.h) < rows, matmul(v, m.T), 0)),
+        jnp.where(by_rows, jnp.where(np.arange(blocks.k) < columns, matmul(u, m), 0), v),
+    )
+    return top_squares(m, blocks), 2 * jnp.sum(matmul(u, tangents[0]) * v, axis=1)
+
+
+def _grams(m: Array, blocks: Blocks) -> list[Array]:
+    """Return Gram matrices of the blocks, of rows or of columns, whichever are fewer.
+
+    First all thin blocks, ``(t, 3, 3)``, padded by 0: those of one width are partial sums of one
+    another.  Then the others, each alone.
+    """
+    thin, others = [], []
+    width = min(THIN, blocks.h, blocks.k)
+    sums = [
+        jnp.cumsum(part[:, :, None] * part[:, None, :], axis=0)
+        for part in (m[:, :width], m[:width].T)
+    ]
+    for place in blocks.order:
+        h, k = blocks.rows[place], blocks.columns[place]
+        if min(h, k) > THIN:
+            part = m[:h, :k] if h < k else m[:h, :k].T
+            others.append(matmul(part, part.T))
+        else:
+            thin.append((int(h < k), max(h, k) - 1, min(h, k)))
+    if not thin:
+        return others
+    of_rows, last, number = np.array(thin).T
+    longest = max(len(part) for part in sums)
+    stacked = jnp.stack([jnp.pad(x, [(0, longest - len(x)), (0, 0), (0, 0)]) for x in sums])
+    inside = np.arange(width) < number[:, None]
+    grams = jnp.where(inside[:, :, None] & inside[:, None, :], stacked[of_rows, last], 0)
+    return [grams, *others]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Average:
+    """An estimate of HGR.
+
+    Attributes:
+      value: the estimate.
+      best: place of the block with the highest score.
+      functions: numbers of functions of both variables in each block, less those left out.
+      dependence: weight of dependence beside independence.
+    """
+
+    value: Array
+    best: Array
+    functions: tuple[Array, Array]
+    dependence: Array
+
+
+def _average(squares: Array, blocks: Blocks, rows: Array, used: tuple[Array, Array]) -> _Average:
+    """Average the debiased values of blocks by their scores.
+
+    Args:
+      squares: squared top singular value of each block.
+      blocks: the blocks.
+      rows: number of rows.
+      used: which functions of each variable were not left out, ``(h,)`` and ``(k,)``.
+    """
+    h, k = (
+        jnp.cumsum(kept.astype(jnp.int32))[np.array(sizes) - 1]
+        for sizes, kept in zip((blocks.rows, blocks.columns), used, strict=True)
+    )
+    values = debias(squares, h, k, rows)
+    if len(squares) == 1:  # asked for: it has no rivals, not even independence
+        one = jnp.ones((), squares.dtype)
+        return _Average(values[0], jnp.zeros((), jnp.int32), (h, k), one)
+    # Where functions are left out, blocks have the same others; only the first of these counts.
+    same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
+    repeated = jnp.any(same & np.tri(len(squares), k=-1, dtype=bool), axis=1)
+    listed = ~repeated & (h > 0) & (k > 0)
+    largest = jnp.minimum(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE)
+    size = np.maximum(blocks.rows, blocks.columns).astype(squares.dtype)
+    listed &= size <= jnp.maximum(largest, 1)
+
+    below_1 = jnp.minimum(squares, 1 - float(jnp.finfo(squares.dtype).eps))
+    statistic, further = -rows * jnp.log1p(-below_1), (h + k - 1).astype(squares.dtype)
+    score = jnp.where(listed, statistic - PENALTY * further, -jnp.inf)
+    best = jnp.max(score)
+    top = jnp.maximum(best, INDEPENDENCE)
+    total = jnp.sum(jnp.exp((score - top) / 2))
+    dependence = total / (total + jnp.exp((INDEPENDENCE - top) / 2))
+
+    weak = jnp.exp(-jnp.maximum(best, 0) / STRONG_SCORE)
+    penalty = weak * PENALTY + (1 - weak) * PENALTY_OF_STRONG
+    second = jnp.where(listed, statistic - penalty * further, -jnp.inf)
+    highest = jnp.where(jnp.any(listed), jnp.max(second), 0)
+    weights = jnp.exp((second - highest) / 2)
+    mean = safe_divide(jnp.sum(weights * values), jnp.sum(weights))
+    return _Average(dependence * mean, jnp.argmax(score), (h, k), dependence)
+
+
+def debias(square: Array, h: Array, k: Array, n: Array) -> Array:
+    """Return the correlation whose sample value among h and k functions tends to this one.
+
+    The limit of a squared canonical correlation r is (Bao, Hu, Pan & Zhou 2019)
+
+        (r (1 - h/n) + h/n) (r (1 - k/n) + k/n) / r,
+
+    here with h - 1 and k - 1: one function of each variable has no bias to remove.  The result is
+    0, with zero derivatives, below what chance alone reaches.
+    """
+    a, b = (h.astype(square.dtype) - 1) / n, (k.astype(square.dtype) - 1) / n
+    c, d = 1 - a, 1 - b
+    p = square - c * b - d * a
+    discriminant = p * p - 4 * c * d * a * b
+    above = (discriminant >= 0) & (p > 0)
+    root = safe_sqrt(jnp.where(above, discriminant, 0))
+    r = jnp.where(above, (p + root) / (2 * c * d), 0)
+    return safe_sqrt(jnp.minimum(r, 1))

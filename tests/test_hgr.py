@@ -1,0 +1,219 @@
+"""HGR of ranks: against a reference in NumPy, laws with known HGR, and its promises."""
+
+from __future__ import annotations
+
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hgr_jax
+from bench.laws import laws
+
+hgr_module = importlib.import_module("hgr_jax.measures.hgr")
+
+LAWS = {law.name: law for law in laws()}
+SIZES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
+
+
+def parabola(rows: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal(rows)
+    return a, a**2 + 0.5 * rng.standard_normal(rows)
+
+
+def reference(a: np.ndarray, b: np.ndarray, degrees: tuple[int, int] | None = None) -> float:
+    """The same estimate, as the docstring of the module says, in plain NumPy."""
+    n = len(a)
+
+    def orthonormal(x: np.ndarray, size: int) -> np.ndarray:
+        less, equal = (x < x[:, None]).sum(axis=1), (x == x[:, None]).sum(axis=1)
+        u = (less + equal / 2) / n
+        raw = [np.sqrt(12.6) * np.sin(np.arcsin(2 * u - 1) / 3), np.sqrt(180) * (u - 0.5) ** 2]
+        raw += [np.sqrt(2) * np.cos(j * np.pi * u) for j in range(3, size + 1)]
+        raw = [each - each.mean() for each in raw[:size]]
+        least = max(np.mean(each**2) for each in raw) / np.sqrt(n)
+        basis: list[np.ndarray] = []
+        for each in raw:
+            for _ in range(2):
+                for q in basis:
+                    each = each - q * np.mean(q * each)
+            variance = np.mean(each**2)
+            basis.append(each / np.sqrt(variance) if variance >= least > 1e-9 else 0 * each)
+        return np.array(basis)
+
+    top = max(size for size in SIZES if size <= max(1, min(6 * n**0.25, n / 8)))
+    h, k = degrees or (top, top)
+    f, g = orthonormal(a, h), orthonormal(b, k)
+    m = f @ g.T / n
+    kept = [np.cumsum(np.any(x != 0, axis=1)) for x in (f, g)]
+    blocks: dict[tuple[int, int], float] = {}
+    pairs = [
+        (i, j) for i in SIZES for j in SIZES if max(i, j) <= top and (min(i, j) <= 3 or i == j)
+    ]
+    for i, j in [degrees] if degrees else pairs:
+        value = np.linalg.norm(m[:i, :j], 2) ** 2
+        blocks.setdefault((kept[0][i - 1], kept[1][j - 1]), min(value, 1 - 2**-52))
+    if (0, 0) in blocks or any(0 in sizes for sizes in blocks):
+        return 0.0
+    h_, k_ = np.array(list(blocks)).T
+    squares = np.array(list(blocks.values()))
+    a_, b_ = (h_ - 1) / n, (k_ - 1) / n
+    p = squares - (1 - a_) * b_ - (1 - b_) * a_
+    inner = p**2 - 4 * (1 - a_) * (1 - b_) * a_ * b_
+    with np.errstate(invalid="ignore"):
+        r = (p + np.sqrt(inner)) / (2 * (1 - a_) * (1 - b_))
+    values = np.sqrt(np.where((inner >= 0) & (p > 0), np.minimum(r, 1), 0))
+    if degrees:
+        return float(values[0])
+    statistic, further = -n * np.log1p(-squares), h_ + k_ - 1
+    score = statistic - 4 * further
+    best = max(score.max(), -1)
+    total = np.exp((score - best) / 2).sum()
+    dependence = total / (total + np.exp((-1 - best) / 2))
+    weak = np.exp(-max(score.max(), 0) / 20)
+    weights = np.exp((statistic - (2 + 2 * weak) * further) / 2 - statistic.max() / 2)
+    return float(dependence * (weights * values).sum() / weights.sum())
+
+
+@pytest.mark.parametrize(
+    "name", ["normal .6", "steps", "Poisson sums", "table 3 x 4", "binary outcome", "fast waves"]
+)
+@pytest.mark.parametrize("rows", [40, 333])
+def test_it_is_the_reference(name: str, rows: int) -> None:
+    a, b = LAWS[name].sample(np.random.default_rng(rows), rows)
+    with jax.enable_x64(True):
+        assert hgr_jax.hgr(a, b) == pytest.approx(reference(a, b), abs=1e-9)
+        assert hgr_jax.hgr(a, b, degrees=(4, 3)) == pytest.approx(reference(a, b, (4, 3)), abs=1e-9)
+    assert hgr_jax.hgr(a, b) == pytest.approx(reference(a, b), abs=2e-5)
+
+
+@pytest.mark.parametrize("law", [law for law in LAWS.values() if law.exact and law.grid])
+def test_formulas_and_grids_agree(law: object) -> None:
+    assert law.solution[0] == pytest.approx(law.exact, abs=0.005)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["crossed normals", "disc", "places 2 and 3 of 4", "tied waves"])
+def test_it_is_near_the_hgr_of_a_law(name: str) -> None:
+    law = LAWS[name]
+    a, b = law.sample(np.random.default_rng(1), 20_000)
+    f, g = law.optimal(a, b)
+    oracle = abs(np.corrcoef(f, g)[0, 1])
+    assert oracle == pytest.approx(law.hgr, abs=0.02)
+    assert hgr_jax.hgr(a, b) == pytest.approx(law.hgr, abs=0.025)
+
+
+def test_independence_is_near_0() -> None:
+    a, b = np.random.default_rng(0).standard_normal((2, 20, 1000))
+    values = jax.vmap(hgr_jax.hgr)(a.astype(np.float32), b.astype(np.float32))
+    assert np.sqrt(np.mean(np.square(values))) < 0.05
+
+
+@pytest.mark.parametrize(
+    "change", [np.exp, lambda x: -x, lambda x: x**3, lambda x: np.argsort(np.argsort(x))]
+)
+def test_strictly_monotone_maps_change_nothing(change: object) -> None:
+    a, b = parabola()
+    value = float(hgr_jax.hgr(a, b))
+    assert hgr_jax.hgr(change(a), b) == pytest.approx(value, abs=1e-6)  # type: ignore[operator]
+    assert hgr_jax.hgr(a, change(b)) == pytest.approx(value, abs=1e-6)  # type: ignore[operator]
+    assert hgr_jax.hgr(b, a) == pytest.approx(value, abs=1e-6)
+
+
+def test_the_gradient_is_that_of_finite_differences() -> None:
+    """Of moved rows, whose shares follow the empirical distribution of the rows as they were."""
+    a, b = parabola(120)
+    rows, step = len(a), 1e-6
+    order, place = np.sort(a), np.argsort(np.argsort(a))
+    ends = (np.maximum(place - 1, 0), np.minimum(place + 1, rows - 1))
+    slopes = (ends[1] - ends[0]) / rows / (order[ends[1]] - order[ends[0]])
+    with jax.enable_x64(True):
+        gradient = np.asarray(jax.grad(hgr_jax.hgr)(a, b))
+        value = jax.jit(value_of_shares)
+        for row in range(0, rows, 5):
+            moved = step * (np.arange(rows) == row)
+            shares = (place + 0.5) / rows
+            difference = value(shares + moved, b) - value(shares - moved, b)
+            expected = slopes[row] * float(difference) / (2 * step)
+            assert gradient[row] == pytest.approx(expected, rel=1e-4, abs=1e-8)
+
+
+def value_of_shares(u: jax.Array, b: jax.Array) -> jax.Array:
+    """The estimate where the shares of a are given, and not ranked."""
+    sides = hgr_module._Ranked(u, u, None), hgr_module._Ranked.of(b, None)
+    blocks = hgr_module.Blocks.up_to(hgr_module._largest_size(len(u)))
+    rows = jnp.asarray(len(u), u.dtype)
+    moments = hgr_module._CrossMoments.of(sides, blocks, rows, None)
+    squares = hgr_module.top_squares(moments.matrix, blocks)
+    used = tuple(jnp.diagonal(w) > 0 for w in moments.maps)
+    value: jax.Array = hgr_module._average(squares, blocks, rows, used).value
+    return value
+
+
+def test_second_derivatives_are_finite() -> None:
+    a, b = parabola(60)
+    second = jax.hessian(lambda t: hgr_jax.hgr(a + t * a**2, b))(0.1)
+    assert np.isfinite(second)
+
+
+@pytest.mark.parametrize("rows", [5, 7, 16, 100])
+def test_degenerate_data_have_values_and_finite_gradients(rows: int) -> None:
+    x = np.linspace(0, 1, rows).astype(np.float32)
+    columns = {
+        "constant": np.ones_like(x),
+        "two values": np.round(x),
+        "one other value": (np.arange(rows) == 2).astype(np.float32),
+        "copies": x,
+        "far": x * 1e30,
+    }
+    for a in columns.values():
+        for b in columns.values():
+            value, gradients = jax.value_and_grad(hgr_jax.hgr, argnums=(0, 1))(a, b)
+            assert 0 <= value <= 1
+            assert np.isfinite(gradients).all()
+    assert hgr_jax.hgr(columns["constant"], x) == 0
+    assert np.isnan(hgr_jax.hgr(x[:4], x[:4]))
+
+
+def test_a_fit_has_the_functions_of_the_value() -> None:
+    a, b = parabola(500)
+    fit = hgr_jax.hgr_fit(a, b)
+    assert fit.correlation == pytest.approx(float(hgr_jax.hgr(a, b)), abs=1e-6)
+    f, g = np.asarray(fit.f(a)), np.asarray(fit.g(b))
+    np.testing.assert_allclose([f.mean(), g.mean()], 0, atol=1e-5)
+    np.testing.assert_allclose([f.std(), g.std()], 1, atol=1e-5)
+    assert fit.raw == pytest.approx(np.corrcoef(f, g)[0, 1], abs=1e-5)
+    assert fit.raw > fit.correlation
+    assert fit.score(*parabola(5000, seed=1)) == pytest.approx(float(fit.correlation), abs=0.05)
+    influence = f * g - float(fit.raw) * (f**2 + g**2) / 2
+    assert float(fit.standard_error) == pytest.approx(influence.std() / np.sqrt(500), rel=1e-3)
+    assert np.corrcoef(f, np.argsort(np.argsort(a)))[0, 1] > 0
+    between = (np.sort(a)[10] + np.sort(a)[11]) / 2
+    assert np.sort(f)[0] <= fit.f(np.array([between]))[0] <= np.sort(f)[-1]
+    np.testing.assert_allclose(fit.f(np.array([-1e9, np.nan])), [fit.f(a[[a.argmin()]])[0], np.nan])
+
+
+def test_fits_have_the_degrees_that_were_asked_for() -> None:
+    a, b = parabola()
+    fit = hgr_jax.hgr_fit(a, b, degrees=(2, 1))
+    np.testing.assert_array_equal(fit.degrees, [2, 1])
+    assert fit.dependence == 1
+    assert len(fit.f.coefficients) == 3
+    few = hgr_jax.hgr_fit(np.arange(30) % 3, b[:30], degrees=4)
+    np.testing.assert_array_equal(few.degrees, [2, 4])
+
+
+@pytest.mark.parametrize(
+    ("degrees", "error", "message"),
+    [
+        (0, ValueError, "at least 1"),
+        (65, ValueError, "at most 64"),
+        ((1, 2, 3), ValueError, "a pair"),
+        (2.5, TypeError, "int"),
+    ],
+)
+def test_degrees_are_checked(degrees: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        hgr_jax.hgr(*parabola(), degrees=degrees)  # type: ignore[arg-type]
