@@ -35,9 +35,9 @@ ROOT = Path(__file__).parent.parent
 MAX_MAPS = {
     "kb": 80,
     "sk": 80,
-    "value and gradient of kb": 150,
+    "value and gradient of kb": 180,
     "kb_fit": 150,
-    "hessian of kb": 250,
+    "hessian of kb": 280,
     "scan of values": 200,
     "default scan": 400,
     "training": 600,

@@ -235,9 +235,10 @@ class PairSums(abc.ABC):
         first, second = layout.patterns[pairs].T
         estimates.rows[:] = self.shared[first, second]
         ordered, flips = ordered_pairs(layout, pairs)
-        tiles = layout.tiles[ordered]
-        for left_tile, right_tile in np.unique(tiles, axis=0):
-            chosen = np.flatnonzero((tiles == (left_tile, right_tile)).all(axis=1))
+        left, right = layout.tiles[ordered].T
+        count = 1 + int(right.max(initial=0))
+        for tile_pair, chosen in groups(left * count + right):
+            left_tile, right_tile = divmod(tile_pair, count)
             solver = _TileSolver(
                 self, layout.columns_of(left_tile), layout.columns_of(right_tile), blocks
             )
