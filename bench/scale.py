@@ -229,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         child(options.child[0], options.child[1:])
         return 0
     rows = 70_000 if options.quick else FILE_ROWS
-    files = 2 if options.quick else max(1, round(options.rows * 1e6 / rows))
+    files = 1 if options.quick else max(1, round(options.rows * 1e6 / rows))
     report = MarkdownReport()
     report.say(describe())
     with tempfile.TemporaryDirectory() as temporary:

@@ -316,6 +316,12 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("weights must be finite", scanned(weights=np.full(ROWS, np.nan))),
     ("not all 0", scanned(weights=np.zeros(ROWS))),
     ("weights are for the measures 'kb', 'sk'", scanned(measure="spearman", weights=np.ones(ROWS))),
+    (
+        r"weights must name a column of numbers that differ .* in 'w': every value .* is 1",
+        lambda: hgr_jax.scan(
+            {"x": np.arange(9.0), "y": np.arange(9.0) ** 2, "w": np.ones(9)}, weights="w"
+        ),
+    ),
     ("names must be 5", scanned(names=["a"])),
     ("categories name no column", scanned(categories=["mass"])),
     ("permutations must be at least 1", lambda: hgr_jax.Test(permutations=0)),
