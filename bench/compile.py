@@ -35,9 +35,9 @@ ROOT = Path(__file__).parent.parent
 MAX_MAPS = {
     "kb": 80,
     "sk": 80,
-    "value and gradient of kb": 180,
+    "value and gradient of kb": 150,
     "kb_fit": 150,
-    "hessian of kb": 280,
+    "hessian of kb": 200,
     "scan of values": 200,
     "default scan": 400,
     "training": 600,

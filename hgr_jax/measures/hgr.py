@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._arrays import as_dtype, is_traced
 from hgr_jax._checks import as_pair, as_real_array, check_count, one_or_pair
 from hgr_jax.core.fits import TransformedPair, check_single
-from hgr_jax.core.linalg import half_lower, inverse_cholesky, matmul
+from hgr_jax.core.linalg import factorise, half_lower, inverse_cholesky, matmul
 from hgr_jax.core.numerics import (
     fill_padding,
     row_count,
@@ -381,7 +381,7 @@ def functions(u: Array, degree: int) -> Array:
 def _orthonormalising(s: _Two, least: Array) -> _Two:
     """Return lower triangular W with ``W S W^T`` the identity but for functions left out.
 
-    A function of residual variance below ``least`` times the largest variance is left out: its row
+    A function of residual variance up to ``least`` times the largest variance is left out: its row
     is 0.
     """
     rounding = 100 * float(jnp.finfo(least.dtype).eps)
@@ -389,9 +389,9 @@ def _orthonormalising(s: _Two, least: Array) -> _Two:
     scales = [jnp.sqrt(safe_divide(1, jnp.where(v > rounding, v, 0))) for v in largest]
     scaled = [x * c * c for x, c in zip(s, scales, strict=True)]
     simple = [inverse_cholesky(x) for x in scaled]
-    good = [jnp.all(jnp.diagonal(w) ** -2 >= least) for w in simple]  # false for NaN
+    good = [jnp.all(jnp.diagonal(w) ** -2 > least) for w in simple]  # false for NaN
     first, second = lax.cond(
-        good[0] & good[1], lambda: simple, lambda: [_eliminate_dependent(x, least) for x in scaled]
+        good[0] & good[1], lambda: simple, lambda: [factorise(x, least)[1] for x in scaled]
     )
     return first * scales[0], second * scales[1]
 
@@ -406,23 +406,6 @@ def _orthonormalising_jvp(
         for w, d in zip((first, second), tangents[0], strict=True)
     ]
     return (first, second), (moved[0], moved[1])
-
-
-def _eliminate_dependent(s: Array, least: Array) -> Array:
-    """Return `_orthonormalising` of a correlation matrix, function by function."""
-    size = s.shape[0]
-    index = lax.iota(jnp.int32, size)[:, None]
-
-    def step(j: Array, rows: Array) -> Array:
-        row, column, pivot = rows[j][None, :], rows[:, j][:, None], rows[j, j]
-        usable = pivot >= least
-        safe = jnp.where(usable, pivot, 1)
-        below = rows - jnp.where(usable, column / safe, 0) * row
-        new_row = jnp.where(usable, row / jnp.sqrt(safe), 0)
-        return jnp.where(index > j, below, jnp.where(index == j, new_row, rows))
-
-    rows = lax.fori_loop(0, size, step, jnp.concatenate([s, jnp.eye(size, dtype=s.dtype)], axis=1))
-    return rows[:, size:]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_key, as_pair, as_positive, check_count, check_kernel
 from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
-from hgr_jax.core.linalg import matmul
+from hgr_jax.core.linalg import factorise, matmul
 from hgr_jax.core.numerics import fill_padding, row_count, row_mean, safe_divide, safe_norm
 from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length, row_by_row
 from hgr_jax.core.solvers import CanonicalPair, top_pair
@@ -415,7 +415,8 @@ def _independent_sinusoids(
     (f, f_mean), (g, g_mean) = functions
 
     def side(second_moments: Array, mean: Array, w: Array) -> tuple[Array, _SideFunctions]:
-        triangle, transform = _factorise(second_moments)
+        least = 100 * jnp.finfo(w.dtype).eps * jnp.max(jnp.diagonal(second_moments))
+        triangle, transform = factorise(second_moments, least)
         of_random = matmul(triangle, _chebyshev_coefficients(w, wave))
         basis, in_use, _ = _independent_columns(of_random, DEPENDENT_NORM)
         polynomials = matmul(transform.T, basis)
@@ -495,28 +496,6 @@ def _chebyshev_coefficients(weights: Array, wave: str) -> Array:
     powers = jnp.cumprod(jnp.broadcast_to(v[None, :] / 2, series.shape), axis=0)
     shift = WAVES.index(wave)
     return 2 * powers * series * quarters[np.array([(j + shift) % 4 for j in degrees])]
-
-
-def _factorise(s: Array) -> tuple[Array, Array]:
-    """Return ``R``, upper triangular, and ``W``, lower, with ``R = W S`` and ``W S W^T = 1``.
-
-    W orthonormalises functions with second moments ``S (d, d)``; R holds their coordinates.  Rows
-    of functions that depend on earlier ones are 0.
-    """
-    size = s.shape[0]
-    index = lax.iota(jnp.int32, size)[:, None]
-    least = 100 * jnp.finfo(s.dtype).eps * jnp.max(jnp.diagonal(s))
-
-    def step(j: Array, rows: Array) -> Array:
-        row, column, pivot = rows[j][None, :], rows[:, j][:, None], rows[j, j]
-        usable = pivot > least
-        safe = jnp.where(usable, pivot, 1)
-        below = rows - jnp.where(usable, column / safe, 0) * row
-        new_row = jnp.where(usable, row / jnp.sqrt(safe), 0)
-        return jnp.where(index > j, below, jnp.where(index == j, new_row, rows))
-
-    rows = lax.fori_loop(0, size, step, jnp.concatenate([s, jnp.eye(size, dtype=s.dtype)], axis=1))
-    return jnp.triu(rows[:, :size]), rows[:, size:]
 
 
 def _independent_columns(g: Array, tolerance: float) -> tuple[Array, Array, Array]:
