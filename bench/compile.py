@@ -57,13 +57,9 @@ STEADY_CASES = tuple(
 def measured(case: str, tree: Path) -> dict[str, Any]:
     """One case in a process of its own, with the package and the cases of a tree."""
     environment = {**os.environ, "PYTHONPATH": str(tree)}
+    cases = str(tree / "bench" / "compile_case.py")
     done = subprocess.run(
-        [
-            sys.executable,
-            "-P",
-            str(tree / "bench" / "compile_case.py"),
-            case,
-        ],  # -P: else bench/coverage.py is `coverage`
+        [sys.executable, "-P", cases, case],  # -P: else bench/coverage.py is `coverage`
         cwd=tree,
         env=environment,
         capture_output=True,

@@ -25,6 +25,7 @@ from bench.laws import Law, laws
 from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 from bench.timing import seconds
+from hgr_jax.measures.classical import average_ranks
 
 SEED = 20_261_126
 """Of the samples; `hgr` was made on others."""
@@ -49,7 +50,7 @@ def contestants() -> dict[str, tuple[Estimate, int]]:
     everything = max(ROWS)
     return {
         "hgr": (hgr_jax.hgr, everything),
-        "KB of ranks, 5": (lambda a, b: hgr_jax.kb(_ranks(a), _ranks(b)), everything),
+        "KB of ranks, 5": (lambda a, b: hgr_jax.kb(average_ranks(a), average_ranks(b)), everything),
         "KB of values, 5": (hgr_jax.kb, everything),
         "SK of values, 5": (hgr_jax.sk, everything),
         "ACE": (hgr_jax.ace, everything),
@@ -58,12 +59,6 @@ def contestants() -> dict[str, tuple[Estimate, int]]:
         "KDE": (hgr_jax.kde, everything),
         "Spearman, absolute": (lambda a, b: jnp.abs(hgr_jax.spearman(a, b)), everything),
     }
-
-
-def _ranks(x: jax.Array) -> jax.Array:
-    ordered = jnp.sort(x)
-    below, up_to = (jnp.searchsorted(ordered, x, side=side) for side in ("left", "right"))
-    return (below + up_to).astype(x.dtype) / len(x) - 1
 
 
 def samples(law: Law, rows: int, count: int, place: int) -> tuple[Values, Values]:

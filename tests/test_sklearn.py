@@ -135,7 +135,6 @@ def test_data_frames(table: tuple[np.ndarray, np.ndarray]) -> None:
 
 X, Y = np.random.default_rng(0).standard_normal((2, 20))
 X, PARTS = X[:, None], np.arange(20) % 2
-WORDS = np.array(["a", "b"] * 10, object)
 BOTH = (hgr_regression, hgr_classif)
 
 

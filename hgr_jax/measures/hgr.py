@@ -35,13 +35,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import as_dtype, is_traced
 from hgr_jax._checks import as_pair, as_real_array, check_count, one_or_pair
-from hgr_jax.core.fits import TransformedPair, check_single
+from hgr_jax.core.fits import TransformedPair, check_single, standard_error
 from hgr_jax.core.linalg import factorise, half_lower, inverse_cholesky, matmul
 from hgr_jax.core.numerics import (
     fill_padding,
     row_count,
     safe_divide,
-    safe_norm,
     safe_sqrt,
     sign_of,
 )
@@ -53,6 +52,7 @@ from hgr_jax.core.rows import (
     padded_length,
     row_by_row,
 )
+from hgr_jax.core.solvers import top_pair
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of functions of one variable in a block."""
@@ -251,12 +251,11 @@ def _estimate_of_ranks(
     size = (jnp.array(blocks.rows)[average.best], jnp.array(blocks.columns)[average.best])
     f, g = moments.transforms(sides, size, valid)
     x, y = (
-        fill_padding(side.values(of_side.coefficients), count)
+        fill_padding(side.values(of_side.coefficients), count) / jnp.sqrt(rows)
         for side, of_side in zip(sides, (f, g), strict=True)
     )
-    raw = jnp.sum(x * y) / rows
-    influence = fill_padding(x * y - raw * (x**2 + y**2) / 2, count)
-    error = safe_norm(influence) / rows
+    raw = jnp.sum(x * y)
+    error = standard_error(x, y, raw)
     used_functions = jnp.stack([number[average.best] for number in average.functions])
     return HGRFit(value, f, g, raw, error, used_functions, average.dependence)
 
@@ -356,9 +355,9 @@ class _CrossMoments:
         h, k = self.matrix.shape
         inside = (jnp.arange(h) < size[0])[:, None] & (jnp.arange(k) < size[1])[None, :]
         m = jnp.where(inside, lax.stop_gradient(self.matrix), 0)
-        u, _, v = jnp.linalg.svd(m, full_matrices=False)
+        pair = top_pair(m, "svd")
         coefficients = []
-        for w, means, direction in zip(self.maps, self.means, (u[:, 0], v[0]), strict=True):
+        for w, means, direction in zip(self.maps, self.means, (pair.u, pair.v), strict=True):
             of_functions = matmul(w.T, direction)
             whole = jnp.concatenate([-matmul(of_functions, means)[None], of_functions])
             coefficients.append(jnp.where(valid, whole, jnp.nan))
