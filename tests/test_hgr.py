@@ -217,3 +217,9 @@ def test_fits_have_the_degrees_that_were_asked_for() -> None:
 def test_degrees_are_checked(degrees: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         hgr_jax.hgr(*parabola(), degrees=degrees)  # type: ignore[arg-type]
+
+
+def test_a_scan_takes_it_by_name() -> None:
+    a, b = parabola()
+    found = hgr_jax.scan({"a": a, "b": b, "c": a[::-1]}, measure="hgr", test=None)
+    assert found["a", "b"].correlation == pytest.approx(float(hgr_jax.hgr(a, b)), abs=1e-6)

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._arrays import as_dtype, is_traced
 from hgr_jax._checks import as_pair, as_real_array, check_count, one_or_pair
 from hgr_jax.core.fits import TransformedPair, check_single, standard_error
-from hgr_jax.core.linalg import factorise, half_lower, inverse_cholesky, matmul
+from hgr_jax.core.linalg import factorise, half_lower, matmul
 from hgr_jax.core.numerics import (
     fill_padding,
     row_count,
@@ -344,7 +344,7 @@ class _CrossMoments:
         (aa, ab), (_, bb) = (
             jnp.split(part, [sizes[0]], axis=1) for part in jnp.split(moments, [sizes[0]])
         )
-        left, right = _orthonormalising((aa, bb), 1 / jnp.sqrt(rows))
+        left, right = (_orthonormalising(x, 1 / jnp.sqrt(rows)) for x in (aa, bb))
         means = mean[: sizes[0]], mean[sizes[0] :]
         return cls(matmul(matmul(left, ab), right.T), means, (left, right))
 
@@ -377,34 +377,24 @@ def functions(u: Array, degree: int) -> Array:
 
 
 @jax.custom_jvp
-def _orthonormalising(s: _Two, least: Array) -> _Two:
+def _orthonormalising(s: Array, least: Array) -> Array:
     """Return lower triangular W with ``W S W^T`` the identity but for functions left out.
 
     A function of residual variance up to ``least`` times the largest variance is left out: its row
     is 0.
     """
-    rounding = 100 * float(jnp.finfo(least.dtype).eps)
-    largest = [jnp.max(jnp.diagonal(x)) for x in s]  # near 1, but where one value is frequent
-    scales = [jnp.sqrt(safe_divide(1, jnp.where(v > rounding, v, 0))) for v in largest]
-    scaled = [x * c * c for x, c in zip(s, scales, strict=True)]
-    simple = [inverse_cholesky(x) for x in scaled]
-    good = [jnp.all(jnp.diagonal(w) ** -2 > least) for w in simple]  # false for NaN
-    first, second = lax.cond(
-        good[0] & good[1], lambda: simple, lambda: [factorise(x, least)[1] for x in scaled]
-    )
-    return first * scales[0], second * scales[1]
+    largest = jnp.max(jnp.diagonal(s))  # near 1, but where one value is frequent
+    varies = largest > 100 * float(jnp.finfo(s.dtype).eps)
+    scale = jnp.sqrt(safe_divide(1, jnp.where(varies, largest, 0)))
+    return factorise(s * scale * scale, least)[1] * scale
 
 
 @_orthonormalising.defjvp
 def _orthonormalising_jvp(
-    primals: tuple[_Two, Array], tangents: tuple[_Two, Array]
-) -> tuple[_Two, _Two]:
-    first, second = _orthonormalising(*primals)
-    moved = [
-        -matmul(half_lower(matmul(matmul(w, d), w.T)), w)
-        for w, d in zip((first, second), tangents[0], strict=True)
-    ]
-    return (first, second), (moved[0], moved[1])
+    primals: tuple[Array, Array], tangents: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    w = _orthonormalising(*primals)
+    return w, -matmul(half_lower(matmul(matmul(w, tangents[0]), w.T)), w)
 
 
 @dataclasses.dataclass(frozen=True)
