@@ -2,20 +2,12 @@
 
 HGR depends on the copula only, so functions of the ranks estimate it.
 
-1. *Functions.*  Of the share u of the rows below a row (ties in the middle), in this order: a
-   bounded quantile function, ``(u - 1/2)^2``, and ``cos(pi j u)`` from j = 3 on.  All are bounded:
-   no corner of the square of the ranks has a say of its own, as it has with polynomials.  They are
-   made orthonormal in the sample; a function that the earlier ones nearly determine is left out,
-   as that of a rare level is.
+1. *Functions.*  `rank_functions` of the share of the rows below a row (ties in the middle) are made
+   orthonormal in the sample; a function that the earlier ones nearly determine is left out, as that
+   of a rare level is.
 2. *Blocks.*  The top singular value sigma of the first h rows and k columns of the cross moments is
    an estimate of HGR for every (h, k); `Blocks` lists those that are looked at.
-3. *Debiasing.*  Among h and k functions chance adds to sigma what the limit law of a canonical
-   correlation says (`debias`).
-4. *Averaging.*  Block (h, k) has the score ``-n log(1 - sigma^2) - 4 (h + k - 1)``, and
-   independence, with the value 0, has one of its own.  Where the best score is high, the noise that
-   further functions add after debiasing is small beside the standard error, and what too few of
-   them leave out is not: the penalty of a function then falls from 4 to 2.  The estimate is the
-   average of the debiased values by weights ``exp(score / 2)``.
+3. *Debiasing, averaging.*  `average_of_blocks` removes what chance adds to sigma, and averages.
 
 What is proved and what is a rule of thumb stands in the theory pages.
 """
@@ -31,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_dtype, is_traced
 from hgr_jax._checks import as_pair, as_real_array, check_count, one_or_pair
@@ -41,9 +33,9 @@ from hgr_jax.core.numerics import (
     fill_padding,
     row_count,
     safe_divide,
-    safe_sqrt,
     sign_of,
 )
+from hgr_jax.core.ranks import SIZES, THIN, Blocks, average_of_blocks, largest_size, rank_functions
 from hgr_jax.core.rows import (
     first_rows,
     mean_product,
@@ -54,31 +46,8 @@ from hgr_jax.core.rows import (
 )
 from hgr_jax.core.solvers import top_pair
 
-SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""Numbers of functions of one variable in a block."""
-
-THIN = 3
-"""Blocks with at most so many functions of one variable are looked at for every size of the other;
-thicker ones only with as many functions of both."""
-
-SIZE_PER_ROOT = 6.0
-"""Largest size of a block, as a multiple of the fourth root of the number of rows."""
-
-ROWS_PER_SIZE = 8
-"""Smallest number of rows for each function of one variable."""
-
 LEAST_ROWS = 5
 """Smallest number of rows for which there is a value."""
-
-PENALTY, PENALTY_OF_STRONG = 4.0, 2.0
-"""Penalty of each function for weak and for strong dependence, in units of a block's statistic."""
-
-STRONG_SCORE = 20.0
-"""Score above independence at which most of the way to `PENALTY_OF_STRONG` is gone."""
-
-INDEPENDENCE = -1.0
-"""Score of independence; that of one function of each variable is the statistic less 4."""
-
 
 _Two = tuple[Array, Array]
 """One array of either variable."""
@@ -204,7 +173,9 @@ class RankTransform:
 @row_by_row(columns=1)
 def _values_at(x: Array, transform: RankTransform) -> Array:
     share = jnp.interp(x, transform.sample, transform.shares)
-    values = matmul(transform.coefficients[1:], functions(share, len(transform.coefficients) - 1))
+    values = matmul(
+        transform.coefficients[1:], rank_functions(share, len(transform.coefficients) - 1)
+    )
     return jnp.where(jnp.isnan(x), jnp.nan, values + transform.coefficients[0])
 
 
@@ -239,11 +210,10 @@ def _estimate_of_ranks(
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(b))
     sides = tuple(_Ranked.of(jnp.where(finite, x, 0), count) for x in (a, b))
     rows = jnp.asarray(row_count(count, a), a.dtype)
-    blocks = Blocks.up_to(_largest_size(a.shape[0])) if degrees is None else Blocks.only(*degrees)
+    blocks = Blocks.up_to(largest_size(a.shape[0])) if degrees is None else Blocks.only(*degrees)
     moments = _CrossMoments.of(sides, blocks, rows, count)
     squares = top_squares(moments.matrix, blocks)
-    used = tuple(jnp.diagonal(w) > 0 for w in moments.maps)
-    average = _average(squares, blocks, rows, (used[0], used[1]))
+    average = average_of_blocks(squares, blocks, rows, moments.available)
     valid = finite & (rows >= LEAST_ROWS)
     value = jnp.where(valid, average.value, jnp.nan)
     if not fit:
@@ -258,12 +228,6 @@ def _estimate_of_ranks(
     error = standard_error(x, y, raw)
     used_functions = jnp.stack([number[average.best] for number in average.functions])
     return HGRFit(value, f, g, raw, error, used_functions, average.dependence)
-
-
-def _largest_size(rows: int) -> int:
-    """Return the largest size of a block for at most so many rows."""
-    allowed = min(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE)
-    return max(size for size in SIZES if size <= max(allowed, 1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,7 +264,7 @@ class _Ranked:
 
     def values(self, coefficients: Array) -> Array:
         """Return ``(n,)`` values of a combination of 1 and functions of the share."""
-        parts = functions(self.share, len(coefficients) - 1)
+        parts = rank_functions(self.share, len(coefficients) - 1)
         return coefficients[0] + matmul(coefficients[1:], parts)
 
     def transform(self, coefficients: Array) -> RankTransform:
@@ -318,14 +282,16 @@ class _CrossMoments:
     """The matrix of cross moments of orthonormal functions of two variables.
 
     Attributes:
-      matrix: ``(h, k)``; rows and columns of functions left out are 0.
+      matrix: ``(h, k)``; rows and columns of functions left out come last, and are 0.
       means: means of the functions of each variable, ``(h,)`` and ``(k,)``.
-      maps: from the functions to orthonormal ones, lower triangular.
+      maps: from the functions to orthonormal ones, in the order of ``matrix``.
+      available: number of functions of each variable that are not left out.
     """
 
     matrix: Array
     means: _Two
     maps: _Two
+    available: _Two
 
     @classmethod
     def of(
@@ -335,7 +301,7 @@ class _CrossMoments:
         sizes = blocks.h, blocks.k
 
         def values(inside: Array | None, u: Array, v: Array) -> Array:
-            parts = [functions(share, size) for share, size in zip((u, v), sizes, strict=True)]
+            parts = [rank_functions(share, size) for share, size in zip((u, v), sizes, strict=True)]
             every = jnp.concatenate([jnp.ones((1, len(u)), u.dtype), *parts])
             return every if inside is None else every * inside[None, :]
 
@@ -344,9 +310,15 @@ class _CrossMoments:
         (aa, ab), (_, bb) = (
             jnp.split(part, [sizes[0]], axis=1) for part in jnp.split(moments, [sizes[0]])
         )
-        left, right = (_orthonormalising(x, 1 / jnp.sqrt(rows)) for x in (aa, bb))
+        maps, available = [], []
+        for moments_of_side in (aa, bb):
+            w = _orthonormalising(moments_of_side, 1 / jnp.sqrt(rows))
+            kept = jnp.diagonal(w) > 0
+            maps.append(w[jnp.argsort(~kept, stable=True)])
+            available.append(jnp.sum(kept, dtype=jnp.int32))
+        matrix = matmul(matmul(maps[0], ab), maps[1].T)
         means = mean[: sizes[0]], mean[sizes[0] :]
-        return cls(matmul(matmul(left, ab), right.T), means, (left, right))
+        return cls(matrix, means, (maps[0], maps[1]), (available[0], available[1]))
 
     def transforms(
         self, sides: Sequence[_Ranked], size: _Two, valid: Array
@@ -365,15 +337,6 @@ class _CrossMoments:
         sign = sign_of(jnp.sum(first))  # padded rows have the share 1/2
         f, g = (side.transform(sign * c) for side, c in zip(sides, coefficients, strict=True))
         return f, g
-
-
-def functions(u: Array, degree: int) -> Array:
-    """Return functions ``(degree, n)`` of shares ``(n,)``, of mean near 0 and variance near 1."""
-    quantile = np.sqrt(12.6) * jnp.sin(jnp.arcsin(jnp.clip(2 * u - 1, -1, 1)) / 3)
-    square = np.sqrt(180) * ((u - 0.5) ** 2 - 1 / 12)
-    j = np.arange(3, max(degree, 2) + 1).astype(u.dtype)[:, None]
-    waves = np.sqrt(2) * jnp.cos(np.pi * j * u[None, :])
-    return jnp.concatenate([quantile[None], square[None], waves])[:degree]
 
 
 @jax.custom_jvp
@@ -395,40 +358,6 @@ def _orthonormalising_jvp(
 ) -> tuple[Array, Array]:
     w = _orthonormalising(*primals)
     return w, -matmul(half_lower(matmul(matmul(w, tangents[0]), w.T)), w)
-
-
-@dataclasses.dataclass(frozen=True)
-class Blocks:
-    """Leading blocks of a matrix: block i has ``rows[i]`` rows and ``columns[i]`` columns.
-
-    Attributes:
-      h, k: largest numbers of rows and of columns.
-      rows, columns: sizes of the blocks.
-    """
-
-    h: int
-    k: int
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
-
-    @functools.cached_property
-    def order(self) -> NDArray[np.intp]:
-        """The order that has thin blocks first, as `_grams` has them."""
-        return np.argsort(np.minimum(self.rows, self.columns) > THIN, kind="stable")
-
-    @classmethod
-    def only(cls, h: int, k: int) -> Blocks:
-        """Return the whole matrix as the only block."""
-        return cls(h, k, (h,), (k,))
-
-    @classmethod
-    @functools.cache
-    def up_to(cls, size: int) -> Blocks:
-        """Return thin blocks of all `SIZES`, and square ones."""
-        sizes = [each for each in SIZES if each <= size]
-        pairs = [(h, k) for h in sizes for k in sizes if min(h, k) <= THIN or h == k]
-        rows, columns = zip(*pairs, strict=True)
-        return cls(size, size, rows, columns)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -487,82 +416,3 @@ def _grams(m: Array, blocks: Blocks) -> list[Array]:
     inside = np.arange(width) < number[:, None]
     grams = jnp.where(inside[:, :, None] & inside[:, None, :], stacked[of_rows, last], 0)
     return [grams, *others]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Average:
-    """An estimate of HGR.
-
-    Attributes:
-      value: the estimate.
-      best: place of the block with the highest score.
-      functions: numbers of functions of both variables in each block, less those left out.
-      dependence: weight of dependence beside independence.
-    """
-
-    value: Array
-    best: Array
-    functions: tuple[Array, Array]
-    dependence: Array
-
-
-def _average(squares: Array, blocks: Blocks, rows: Array, used: tuple[Array, Array]) -> _Average:
-    """Average the debiased values of blocks by their scores.
-
-    Args:
-      squares: squared top singular value of each block.
-      blocks: the blocks.
-      rows: number of rows.
-      used: which functions of each variable were not left out, ``(h,)`` and ``(k,)``.
-    """
-    h, k = (
-        jnp.cumsum(kept.astype(jnp.int32))[np.array(sizes) - 1]
-        for sizes, kept in zip((blocks.rows, blocks.columns), used, strict=True)
-    )
-    values = debias(squares, h, k, rows)
-    if len(squares) == 1:  # asked for: it has no rivals, not even independence
-        one = jnp.ones((), squares.dtype)
-        return _Average(values[0], jnp.zeros((), jnp.int32), (h, k), one)
-    # Where functions are left out, blocks have the same others; only the first of these counts.
-    same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
-    repeated = jnp.any(same & np.tri(len(squares), k=-1, dtype=bool), axis=1)
-    listed = ~repeated & (h > 0) & (k > 0)
-    largest = jnp.minimum(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE)
-    size = np.maximum(blocks.rows, blocks.columns).astype(squares.dtype)
-    listed &= size <= jnp.maximum(largest, 1)
-
-    below_1 = jnp.minimum(squares, 1 - float(jnp.finfo(squares.dtype).eps))
-    statistic, further = -rows * jnp.log1p(-below_1), (h + k - 1).astype(squares.dtype)
-    score = jnp.where(listed, statistic - PENALTY * further, -jnp.inf)
-    best = jnp.max(score)
-    top = jnp.maximum(best, INDEPENDENCE)
-    total = jnp.sum(jnp.exp((score - top) / 2))
-    dependence = total / (total + jnp.exp((INDEPENDENCE - top) / 2))
-
-    weak = jnp.exp(-jnp.maximum(best, 0) / STRONG_SCORE)
-    penalty = weak * PENALTY + (1 - weak) * PENALTY_OF_STRONG
-    second = jnp.where(listed, statistic - penalty * further, -jnp.inf)
-    highest = jnp.where(jnp.any(listed), jnp.max(second), 0)
-    weights = jnp.exp((second - highest) / 2)
-    mean = safe_divide(jnp.sum(weights * values), jnp.sum(weights))
-    return _Average(dependence * mean, jnp.argmax(score), (h, k), dependence)
-
-
-def debias(square: Array, h: Array, k: Array, n: Array) -> Array:
-    """Return the correlation whose sample value among h and k functions tends to this one.
-
-    The limit of a squared canonical correlation r is (Bao, Hu, Pan & Zhou 2019)
-
-        (r (1 - h/n) + h/n) (r (1 - k/n) + k/n) / r,
-
-    here with h - 1 and k - 1: one function of each variable has no bias to remove.  The result is
-    0, with zero derivatives, below what chance alone reaches.
-    """
-    a, b = (h.astype(square.dtype) - 1) / n, (k.astype(square.dtype) - 1) / n
-    c, d = 1 - a, 1 - b
-    p = square - c * b - d * a
-    discriminant = p * p - 4 * c * d * a * b
-    above = (discriminant >= 0) & (p > 0)
-    root = safe_sqrt(jnp.where(above, discriminant, 0))
-    r = jnp.where(above, (p + root) / (2 * c * d), 0)
-    return safe_sqrt(jnp.minimum(r, 1))
