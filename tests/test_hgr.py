@@ -144,7 +144,7 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
 def value_of_shares(u: jax.Array, b: jax.Array) -> jax.Array:
     """The estimate where the shares of a are given, and not ranked."""
     sides = hgr_module._Ranked(u, u, None), hgr_module._Ranked.of(b, None)
-    blocks = Blocks.up_to(largest_size(len(u)))
+    blocks = Blocks.up_to(int(largest_size(len(u))))
     rows = jnp.asarray(len(u), u.dtype)
     moments = hgr_module._CrossMoments.of(sides, blocks, rows, None)
     squares = hgr_module.top_squares(moments.matrix, blocks)

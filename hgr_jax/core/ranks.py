@@ -96,10 +96,12 @@ class Blocks:
         return cls(size, size, rows, columns)
 
 
-def largest_size(rows: int) -> int:
-    """Return the largest size of a block for at most so many rows."""
-    allowed = min(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE)
-    return max(size for size in SIZES if size <= max(allowed, 1))
+def largest_size(rows: Any) -> Any:
+    """Return the largest size of a block for numbers of rows ``(...)``."""
+    xp = _library_of(rows)
+    allowed = xp.minimum(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE)
+    sizes = np.reshape(np.array(SIZES), (-1, *[1] * np.ndim(rows)))
+    return xp.max(xp.where(sizes <= allowed, sizes, 1), axis=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,9 +150,8 @@ def average_of_blocks(
     same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
     earlier = np.tri(len(squares), k=-1, dtype=bool).reshape(*same.shape[:2], *beside)
     listed = ~xp.any(same & earlier, axis=1) & (h > 0) & (k > 0)
-    largest = xp.maximum(xp.minimum(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE), 1)
-    size = np.maximum(blocks.rows, blocks.columns).astype(squares.dtype).reshape(-1, *beside)
-    listed &= size <= largest
+    size = np.reshape(np.maximum(blocks.rows, blocks.columns), (-1, *beside))
+    listed &= size <= largest_size(rows)
 
     below_1 = xp.minimum(squares, 1 - float(jnp.finfo(squares.dtype).eps))
     statistic, further = -rows * xp.log1p(-below_1), (h + k - 1).astype(squares.dtype)

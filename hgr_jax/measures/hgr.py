@@ -210,7 +210,9 @@ def _estimate_of_ranks(
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(b))
     sides = tuple(_Ranked.of(jnp.where(finite, x, 0), count) for x in (a, b))
     rows = jnp.asarray(row_count(count, a), a.dtype)
-    blocks = Blocks.up_to(largest_size(a.shape[0])) if degrees is None else Blocks.only(*degrees)
+    blocks = (
+        Blocks.up_to(int(largest_size(a.shape[0]))) if degrees is None else Blocks.only(*degrees)
+    )
     moments = _CrossMoments.of(sides, blocks, rows, count)
     squares = top_squares(moments.matrix, blocks)
     average = average_of_blocks(squares, blocks, rows, moments.available)
@@ -310,10 +312,12 @@ class _CrossMoments:
         (aa, ab), (_, bb) = (
             jnp.split(part, [sizes[0]], axis=1) for part in jnp.split(moments, [sizes[0]])
         )
+        # With padded rows there are more functions than the rows allow.
+        most = max(sizes) if len(blocks.rows) == 1 else largest_size(rows)
         maps, available = [], []
         for moments_of_side in (aa, bb):
             w = _orthonormalising(moments_of_side, 1 / jnp.sqrt(rows))
-            kept = jnp.diagonal(w) > 0
+            kept = (jnp.diagonal(w) > 0) & (np.arange(len(w)) < most)
             maps.append(w[jnp.argsort(~kept, stable=True)])
             available.append(jnp.sum(kept, dtype=jnp.int32))
         matrix = matmul(matmul(maps[0], ab), maps[1].T)
