@@ -100,7 +100,7 @@ def largest_size(rows: Any) -> Any:
     """Return the largest size of a block for numbers of rows ``(...)``."""
     xp = _library_of(rows)
     allowed = xp.minimum(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE)
-    sizes = np.reshape(np.array(SIZES), (-1, *[1] * np.ndim(rows)))
+    sizes = np.reshape(np.array(SIZES, allowed.dtype), (-1, *[1] * np.ndim(rows)))
     return xp.max(xp.where(sizes <= allowed, sizes, 1), axis=0)
 
 
@@ -150,7 +150,7 @@ def average_of_blocks(
     same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
     earlier = np.tri(len(squares), k=-1, dtype=bool).reshape(*same.shape[:2], *beside)
     listed = ~xp.any(same & earlier, axis=1) & (h > 0) & (k > 0)
-    size = np.reshape(np.maximum(blocks.rows, blocks.columns), (-1, *beside))
+    size = np.maximum(blocks.rows, blocks.columns).astype(squares.dtype).reshape(-1, *beside)
     listed &= size <= largest_size(rows)
 
     below_1 = xp.minimum(squares, 1 - float(jnp.finfo(squares.dtype).eps))
