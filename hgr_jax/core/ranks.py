@@ -122,7 +122,7 @@ class Average:
 
 
 def average_of_blocks(
-    squares: Any, blocks: Blocks, rows: Any, available: tuple[Any, Any]
+    squares: Any, blocks: Blocks, rows: Any, available: tuple[Any, Any], *, asked: bool = False
 ) -> Average:
     """Average the debiased values of blocks by their scores.
 
@@ -134,7 +134,9 @@ def average_of_blocks(
       squares: squared top singular values of the blocks, ``(blocks, ...)``.
       blocks: the blocks.
       rows: number of rows, ``(...)``.
-      available: number of functions of both variables that their values allow, ``(...)``.
+      available: number of functions of both variables that their values and `largest_size` allow,
+        ``(...)``.
+      asked: whether the first block is asked for: it has no rivals, not even independence.
     """
     xp = _library_of(squares)
     beside = [1] * (squares.ndim - 1)
@@ -143,15 +145,13 @@ def average_of_blocks(
         for sizes, count in zip((blocks.rows, blocks.columns), available, strict=True)
     )
     values = debias(squares, h, k, rows)
-    if len(squares) == 1:  # asked for: it has no rivals, not even independence
+    if asked:
         one = xp.ones(squares.shape[1:], squares.dtype)
         return Average(values[0], xp.zeros(one.shape, np.int32), (h, k), one)
     # Where functions are left out, blocks have the same others; only the first of these counts.
     same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
     earlier = np.tri(len(squares), k=-1, dtype=bool).reshape(*same.shape[:2], *beside)
     listed = ~xp.any(same & earlier, axis=1) & (h > 0) & (k > 0)
-    size = np.maximum(blocks.rows, blocks.columns).astype(squares.dtype).reshape(-1, *beside)
-    listed &= size <= largest_size(rows)
 
     below_1 = xp.minimum(squares, 1 - float(jnp.finfo(squares.dtype).eps))
     statistic, further = -rows * xp.log1p(-below_1), (h + k - 1).astype(squares.dtype)

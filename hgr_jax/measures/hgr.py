@@ -215,7 +215,7 @@ def _estimate_of_ranks(
     )
     moments = _CrossMoments.of(sides, blocks, rows, count)
     squares = top_squares(moments.matrix, blocks)
-    average = average_of_blocks(squares, blocks, rows, moments.available)
+    average = average_of_blocks(squares, blocks, rows, moments.available, asked=degrees is not None)
     valid = finite & (rows >= LEAST_ROWS)
     value = jnp.where(valid, average.value, jnp.nan)
     if not fit:

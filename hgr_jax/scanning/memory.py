@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import as_estimate
 from hgr_jax.core.host.polynomials import Polynomials
+from hgr_jax.core.host.ranks import effective_row_count
 from hgr_jax.scanning.bases import (
     count_distinct,
     features_of_kernels,
     fit_columns,
+    fit_rank_functions,
     unresolved_in_dtype,
 )
 from hgr_jax.scanning.features import (
@@ -31,6 +33,7 @@ from hgr_jax.scanning.features import (
     Estimates,
     Features,
     Kernels,
+    RankFunctions,
     RowFunctions,
     as_features,
 )
@@ -38,6 +41,7 @@ from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.residuals import (
     Explained,
     GivenColumns,
+    ResidualFunctions,
     conditioning_maps,
     conditioning_moments,
     explained_share,
@@ -93,7 +97,6 @@ class MemorySums(PairSums):
         kernels: Kernels,
         memory: int,
         *,
-        degree: int | None = None,
         errors: bool = False,
     ) -> None:
         """Prepare the columns.
@@ -102,7 +105,6 @@ class MemorySums(PairSums):
           features: the table.
           kernels: kernels of both sides.
           memory: bytes that the products of two tiles may take.
-          degree: number of functions of each number, if more than the kernels need.
           errors: whether standard errors are computed too.
         """
         self.features, self.kernels, self.errors = features, kernels, errors
@@ -116,7 +118,6 @@ class MemorySums(PairSums):
             self.patterns.index,
             features.x.dtype,
             memory,
-            degree=degree,
         )
         self.well_conditioned = np.ones(features.n_numeric, bool)
         self._cross_of_all: NDArray[np.float64] | None = None
@@ -140,7 +141,9 @@ class MemorySums(PairSums):
         if conditioning is not None:
             self._conditioning = conditioning.astype(x.dtype)
         self.in_span: NDArray[np.bool_]
-        if kernels.plain:
+        if kernels.ranked:
+            moments = self._fit_rank_functions()
+        elif kernels.plain:
             fitted = fit_columns(
                 x, features.weights, degree, self.memory, self._moments_of, self._conditioning
             )
@@ -159,6 +162,17 @@ class MemorySums(PairSums):
         if conditioning is not None:
             moments = self._residualise(conditioning, moments, None)
         self.moments = moments
+
+    def _fit_rank_functions(self) -> Floats:
+        """Make functions of ranks orthonormal on the rows of each column; return their moments."""
+        features, degree = self.features, self.layout.degree
+        raw, w = RankFunctions(features.x, degree), features.weights
+        share = 1.0 if w is None else effective_row_count(len(w), w) / float(np.sum(w))
+        fitted = fit_rank_functions(own_moments(raw, w), share)
+        one = np.ones((1, features.rows), features.x.dtype)
+        parts = (part.astype(features.x.dtype) for part in (fitted.maps, fitted.shares))
+        self.functions, self.in_span = ResidualFunctions(raw, one, *parts), fitted.in_span
+        return self._moments_of(self.functions, self._conditioning)
 
     def _flag_unresolved_columns(self) -> None:
         """Flag columns whose values the dtype of the features cannot tell apart."""
@@ -321,11 +335,13 @@ class MemoryTable(Table):
             ranked = dataclasses.replace(ranked, conditioning=conditioning)
         return ranked
 
-    def rank_sums(self, degree: int) -> PairSums:
-        """Return the sums of ranks, with at least ``degree`` functions of each column."""
-        kernels = self.kernels.of_ranks()
-        degree = max(degree, kernels.largest)
-        return MemorySums(self.in_ranks, kernels, self.memory, degree=degree)
+    def rank_sums(self) -> PairSums:
+        """Return the sums of functions of ranks."""
+        return MemorySums(self.in_ranks, self.kernels.of_rank_functions(), self.memory)
+
+    def rank_lines(self) -> PairSums:
+        """Return the sums of ranks."""
+        return MemorySums(self.in_ranks, Kernels(1, 1), self.memory)
 
     def permuted_sums(self, kernels: Kernels, *, of_values: bool) -> MemorySums:
         """Return the sums over `permuted_rows`."""
@@ -343,9 +359,8 @@ class MemoryTable(Table):
                 self.features, measure.function, pairs, self.memory, progress
             )
             return estimates, np.ones(self.features.n_numeric, bool)
-        return estimate_pairs(
-            self.features, self.kernels, pairs, self.memory, progress, errors=self.request.errors
-        )
+        kernels, errors = self.kernels.of_values(), self.request.errors
+        return estimate_pairs(self.features, kernels, pairs, self.memory, progress, errors=errors)
 
     def effective_rows(self) -> Floats:
         """Return the effective sample size of each pair."""

@@ -428,7 +428,7 @@ class SignTests:
                 x = features.values(column)[shared]
                 functions = centred_indicators(x, shares, kernel.count)
             else:
-                functions = self._ranks(column, shared, w).polynomials()[:degree]
+                functions = self._ranks(column, shared, w).functions()[:degree]
             left.append(residuals(functions, basis, w))
         if not all(len(side) for side in left):
             return 1.0

@@ -20,7 +20,7 @@ from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference.intervals import corrected_on_host
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of
-from hgr_jax.scanning.request import POLYNOMIAL
+from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.significance import SOURCES
 from hgr_jax.tables.columns import Category, Columns, unique_names
 
@@ -240,7 +240,7 @@ def _check_arrays(
 def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """Return the smallest and largest valid value of each array."""
     share = (0, 1 + ROUNDING)
-    measure = share if settings["measure"] in POLYNOMIAL else (0, np.inf)
+    measure = share if settings["measure"] in SOLVED else (0, np.inf)
     ranges: dict[str, tuple[float, float]] = dict.fromkeys(
         ("correlation", "corrected", "null_mean", "null_95"), measure
     )
