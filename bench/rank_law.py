@@ -7,6 +7,7 @@ as the table from which `hgr_jax.independence_test` takes its p-values.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from collections.abc import Iterator
@@ -64,6 +65,10 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
     )
     columns = [as_float32(column) for column in ranked_columns([*orders])]
     screen = RankScreen([columns[i : i + SIDE] for i in range(0, len(columns), SIDE)], SIDE)
+    of_part = screen._functions
+    screen._functions = screen._left_functions = functools.cache(  # type: ignore[method-assign]
+        lambda part, first: jax.device_put(of_part(part, first))
+    )
     for left, right in itertools.islice(itertools.combinations(range(parts), 2), squares):
         yield np.asarray(screen.start(left, right)).ravel()
 

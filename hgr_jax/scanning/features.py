@@ -387,7 +387,7 @@ class RankFunctions(ColumnFunctions):
         """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
         rank = np.ascontiguousarray(self.x[rows].T)
         present = ~np.isnan(rank)
-        rank[~present] = 0
+        rank = np.where(present, rank, 0)
         f = np.empty((1 + self.count, *rank.shape), rank.dtype)
         f[0] = present
         f[1 : 1 + self.count - self.linear] = rank_functions(

@@ -403,8 +403,10 @@ class _ByRanks:
             np.array(each)[pairs].T
             for each in ([c.reliable for c in columns], [len(c.table) for c in columns])
         )
-        law = (reliable > 0).all(axis=0) & (self.rows[group] >= MIN_TABULATED_ROWS)
-        law = np.asarray(law & np.isnan(self.results.log_p[group]) & self.tested)
+        law: NDArray[np.bool_] = (reliable > 0).all(axis=0) & (
+            self.rows[group] >= MIN_TABULATED_ROWS
+        )
+        law &= np.isnan(self.results.log_p[group]) & self.tested
         share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
