@@ -21,10 +21,9 @@ from tqdm import tqdm
 from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax._arrays import Floats
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, ranked_columns
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_FEW, ranked_columns
 from hgr_jax.inference.independence import LEVELS, TABLE
 from hgr_jax.scanning.screen import (
-    WIDE,
     Products,
     RankScreen,
     as_float32,
@@ -86,9 +85,9 @@ def _of_normal_moments(key: Array) -> Products:
     def normal(*sides: int) -> Array:
         return float(np.sqrt(MANY)) * jax.random.normal(next(keys), sides, jnp.float32)
 
-    wide, tall = (normal(WIDE, SIDE, 2, SIDE) for _ in range(2))
+    wide, tall = (normal(OF_FEW, SIDE, 2, SIDE) for _ in range(2))
     tall = tall.at[:2].set(wide[:2].transpose(2, 3, 0, 1))
-    far, backward = (normal(MOST_FUNCTIONS - WIDE, SIDE, SIDE) for _ in range(2))
+    far, backward = (normal(MOST_FUNCTIONS - OF_FEW, SIDE, SIDE) for _ in range(2))
     return Products(wide, tall, normal(SIDE, SIDE), far, backward)
 
 

@@ -222,4 +222,4 @@ def test_degrees_are_checked(degrees: object, error: type[Exception], message: s
 def test_a_scan_takes_it_by_name() -> None:
     a, b = parabola()
     found = hgr_jax.scan({"a": a, "b": b, "c": a[::-1]}, measure="hgr", test=None)
-    assert found["a", "b"].correlation == pytest.approx(float(hgr_jax.hgr(a, b)), abs=1e-6)
+    assert found["a", "b"].correlation == pytest.approx(float(hgr_jax.hgr(a, b)), abs=1e-3)

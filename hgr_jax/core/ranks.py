@@ -111,12 +111,14 @@ class Average:
     Attributes:
       value: ``(...)``, the estimates.
       best: ``(...)``, places of the blocks with the highest scores.
+      weights: ``(blocks, ...)``, of sum 1, or all 0.
       functions: numbers of functions of both variables in each block ``(blocks, ...)``.
       dependence: ``(...)``, weight of dependence beside independence.
     """
 
     value: Any
     best: Any
+    weights: Any
     functions: tuple[Any, Any]
     dependence: Any
 
@@ -147,7 +149,7 @@ def average_of_blocks(
     values = debias(squares, h, k, rows)
     if asked:
         one = xp.ones(squares.shape[1:], squares.dtype)
-        return Average(values[0], xp.zeros(one.shape, np.int32), (h, k), one)
+        return Average(values[0], xp.zeros(one.shape, np.int32), one[None], (h, k), one)
     # Where functions are left out, blocks have the same others; only the first of these counts.
     same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
     earlier = np.tri(len(squares), k=-1, dtype=bool).reshape(*same.shape[:2], *beside)
@@ -167,8 +169,9 @@ def average_of_blocks(
     highest = xp.where(xp.any(listed, axis=0), xp.max(second, axis=0), 0)
     weights = xp.exp((second - highest) / 2)
     whole = xp.sum(weights, axis=0)
-    mean = xp.sum(weights * values, axis=0) / xp.where(whole > 0, whole, 1)
-    return Average(dependence * mean, xp.argmax(score, axis=0), (h, k), dependence)
+    whole = xp.where(whole > 0, whole, 1)
+    value = dependence * (xp.sum(weights * values, axis=0) / whole)
+    return Average(value, xp.argmax(score, axis=0), weights / whole, (h, k), dependence)
 
 
 def debias(square: Any, h: Any, k: Any, n: Any) -> Any:

@@ -43,6 +43,7 @@ from hgr_jax.core.host.ranks import (
     ranks_of_levels,
 )
 from hgr_jax.core.kernels import monomial_exponents
+from hgr_jax.core.ranks import rank_functions
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import host_generator, orders
 from hgr_jax.inference.roys_root.law import log_survival_of_many
@@ -124,16 +125,16 @@ def independence_test(
 
     With ``weights`` ranks and means are weighted, and n is the effective number of rows; where
     single weights are too large, b is permuted.  With ``given`` the functions of the ranks of a and
-    b are replaced by their residuals given polynomials of the ranks of c, and the rows'
-    contributions to all means get random signs.  A p-value that is not small does not show
-    conditional independence.
+    b are replaced by their residuals given such functions of the ranks of c and their products, and
+    the rows' contributions to all means get random signs.  A p-value that is not small does not
+    show conditional independence.
 
     Args:
       a, b: real arrays ``(n,)``.
       weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
       given: c, ``(n,)`` or several columns ``(n, p)``, or None.
-      given_degree: int, at least 1, the total degree of the polynomials of c; None for the largest
-        up to 8 with 20 rows for each polynomial.
+      given_degree: int, at least 1: of c enter the products of functions the sum of whose positions
+        is up to this; None for the largest up to 8 with 20 rows for each product.
       method: "auto", as above; "rank", by the law of ranks, whatever n and the ties; or
         "permutation" (with ``given``, random signs).
       permutations: largest number of permutations, int >= 1.
@@ -181,7 +182,7 @@ def independence_test(
         return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
     sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
     if c is not None:
-        basis = polynomials_given(c, given_degree, w)
+        basis = functions_given(c, given_degree, w)
         return conditional_test(sides, basis, w, key=key, most=count, method=method)
     if method == "auto" and w is None and all(len(s.table) == 1 for s in sides):
         return _fisher_test(*sides)
@@ -292,16 +293,22 @@ def _affordable_degree(rows: int, variables: int) -> int:
     return max(affordable, default=1)
 
 
-def polynomials_given(c: Floats, degree: int | None, weights: Floats | None) -> Floats:
-    """Return orthonormal polynomials ``(r, n)`` of the ranks of ``c (n, p)``."""
+def functions_given(c: Floats, degree: int | None, weights: Floats | None) -> Floats:
+    """Return orthonormal functions ``(r, n)`` of the ranks of ``c (n, p)``.
+
+    Products of functions of single ranks, the sum of whose positions is up to ``degree``.
+    """
     degree = degree or _affordable_degree(*c.shape)
     rank = ranks(c)
     if weights is not None:
         codes = [codes_of(column) for column in rank.T]
         rank = np.stack([ranks_of_levels(x, weights)[0][x] for x in codes], axis=1)
     powers = np.array(monomial_exponents(c.shape[1], degree))
-    monomials = np.stack([np.prod(rank**power, axis=1) for power in powers])
-    return residuals(monomials, np.zeros((0, len(c))), weights)
+    one = np.ones((1, *rank.shape))
+    factors = np.concatenate([one, rank_functions((rank + 1) / 2, degree)])
+    each = np.arange(rank.shape[1])
+    products = np.stack([np.prod(factors[power, :, each], axis=0) for power in powers])
+    return residuals(products, np.zeros((0, len(c))), weights)
 
 
 def _test_result(block: Combined, pvalue: float, source: str, rows: float) -> IndependenceTest:

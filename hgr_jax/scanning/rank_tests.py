@@ -2,8 +2,9 @@
 
 Two columns of a table in memory that are present in the same rows are estimated as by
 `hgr_jax.hgr` and tested as by `independence_test`: by ranks among these rows, from few cross
-moments (`products_of_pairs`): of the first 8 functions of both columns, of the first two functions
-of one with 16 of the other, and of the first function of one with 32 of the other.  Two binary
+moments (`products_of_pairs`): of the first 8 functions of both columns, of the first three
+functions of one with 16 of the other, and of the first function of one with 32 of the other.  Where
+larger blocks of moments may matter, HGR is estimated again from all of 32 functions.  Two binary
 columns have Fisher's exact test.  All other pairs are estimated and tested by ranks among the rows
 of each column, whose first 8 functions are made orthonormal on the rows of the pair.
 """
@@ -22,7 +23,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.ranks import (
     MOST_FUNCTIONS,
     OF_BOTH,
-    OF_TWO,
+    OF_FEW,
     RankedColumn,
     block_squares,
     blocks_within,
@@ -30,7 +31,7 @@ from hgr_jax.core.host.ranks import (
     is_reliable,
     ranked_columns,
 )
-from hgr_jax.core.ranks import average_of_blocks
+from hgr_jax.core.ranks import THIN, Blocks, average_of_blocks, largest_size
 from hgr_jax.inference.independence import (
     BLOCKS,
     MIN_TABULATED_ROWS,
@@ -100,6 +101,9 @@ def above_diagonal(log_p: Floats) -> Floats:
 TILE = 128
 """Number of columns on each side whose products are taken at a time."""
 
+MAX_WEIGHT_AT_EDGE = 0.01
+"""Largest weight of the largest blocks of the moments with which larger ones are not looked at."""
+
 MOMENTS_AT_ONCE = 2**9
 """Number of pairs whose moments are yielded at a time."""
 
@@ -129,24 +133,41 @@ def products_of_pairs(
             return first.products(second, k, m, weights)
 
         both = product(slice(OF_BOTH), slice(OF_BOTH))
-        two, rest = slice(2), slice(OF_BOTH, OF_TWO)
-        first, far = slice(1), slice(OF_TWO, MOST_FUNCTIONS)
+        few, rest = slice(THIN), slice(OF_BOTH, OF_FEW)
+        first, far = slice(1), slice(OF_FEW, MOST_FUNCTIONS)
         linear = product(slice(MOST_FUNCTIONS, None), slice(MOST_FUNCTIONS, None))
-        forward = product(two, rest), product(first, far)
+        forward = product(few, rest), product(first, far)
         backward = forward
         if left is not right:
-            backward = product(two, rest, turned=True), product(first, far, turned=True)
+            backward = product(few, rest, turned=True), product(first, far, turned=True)
         for part in chunks(chosen, MOMENTS_AT_ONCE):
             i = np.searchsorted(left, pairs[part, 0])
             j = np.searchsorted(right, pairs[part, 1])
             m = np.zeros((MOST_FUNCTIONS, MOST_FUNCTIONS, len(part)))
             m[:OF_BOTH, :OF_BOTH] = np.moveaxis(both[i, :, j], 0, -1)
             for rows, columns_of, wide, tall in zip(
-                (two, first), (rest, far), forward, backward, strict=True
+                (few, first), (rest, far), forward, backward, strict=True
             ):
                 m[rows, columns_of] = np.moveaxis(wide[i, :, j], 0, -1)
                 m[columns_of, rows] = np.moveaxis(tall[j, :, i], 0, -1).swapaxes(0, 1)
             yield part, m, linear[i, 0, j, 0]
+
+
+def all_products(
+    columns: list[RankedColumn],
+    pairs: Integers,
+    weights: Floats | None,
+    places: Integers,
+    dtype: np.dtype,
+) -> Iterator[tuple[Integers, Floats]]:
+    """Yield the pairs at ``places``, part by part, and all of their moments ``(32, 32, N)``."""
+    every = slice(MOST_FUNCTIONS)
+    for first, group in groups(pairs[places, 0]):
+        one = _Lookup.of(columns, np.array([first]), dtype)
+        for part in chunks(places[group], TILE):
+            other = _Lookup.of(columns, pairs[part, 1], dtype)
+            products = one.products(other, every, every, weights)[0]
+            yield part, np.ascontiguousarray(products.swapaxes(1, 2))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -280,7 +301,7 @@ class _ByRanks:
     def __init__(self, table: Table, rows: Floats, tested: bool) -> None:
         self.table, self.in_ranks, self.rows, self.tested = table, table.in_ranks, rows, tested
         self.pairs = np.sort(table.pairs, axis=1)
-        self.of_numbers = (self.pairs < self.in_ranks.n_numeric).all(axis=1)
+        self.of_numbers = np.asarray((self.pairs < self.in_ranks.n_numeric).all(axis=1))
         count = len(rows)
         self.results = RankResults.none(count)
         self.estimated = np.zeros(count, bool)
@@ -410,13 +431,21 @@ class _ByRanks:
         share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
+        limit = np.minimum(available, largest_size(self.rows[group])).astype(np.intp)
         every, blocks = np.arange(len(group)), blocks_within(MOST_FUNCTIONS, MOST_FUNCTIONS)
         in_test = [[*zip(blocks.rows, blocks.columns, strict=True)].index(b) for b in BLOCKS]
+        shorter, longer = (each(blocks.rows, blocks.columns) for each in (np.minimum, np.maximum))
+        at_edge = longer == np.where(shorter > THIN, OF_BOTH, OF_FEW)
+        refined: list[Integers] = []
         for part, m, spearman in products_of_pairs(
             columns, pairs, weights, every, self.in_ranks.x.dtype
         ):
             squares = block_squares(m, blocks)
-            self._put(group[part], squares, available[:, part], spearman)
+            rows = self.rows[group[part]]
+            average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
+            self._put(group[part], average.value, available[:, part], spearman)
+            more = average.weights[at_edge].sum(axis=0) > MAX_WEIGHT_AT_EDGE
+            refined.append(part[more & (limit[:, part] > OF_BOTH).any(axis=0)])
             progress(len(part))
             part, m, squares = part[law[part]], m[..., law[part]], squares[:, law[part]]
             values = np.sqrt(squares[in_test])
@@ -425,14 +454,16 @@ class _ByRanks:
                 values = top_values(m * (h[:, None] & k))
             effective = self.rows[group[part]] * share[part]
             yield BlockStatistics(group[part], values, reliable[:, part], effective, least[part])
+        places = np.concatenate([*refined, np.zeros(0, np.intp)])
+        for part, m in all_products(columns, pairs, weights, places, self.in_ranks.x.dtype):
+            blocks, rows = Blocks.up_to(MOST_FUNCTIONS), self.rows[group[part]]
+            squares = block_squares(m, blocks)
+            average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
+            self.results.estimates.value[group[part]] = average.value
 
-    def _put(
-        self, places: Integers, squares: Floats, available: Integers, spearman: Floats
-    ) -> None:
-        """Store HGR of some pairs, given the squared top singular values of blocks."""
-        estimates, rows = self.results.estimates, self.rows[places]
-        blocks = blocks_within(MOST_FUNCTIONS, MOST_FUNCTIONS)
-        value = average_of_blocks(squares, blocks, rows, (available[0], available[1])).value
+    def _put(self, places: Integers, value: Floats, available: Integers, spearman: Floats) -> None:
+        """Store HGR of some pairs, and |Spearman|."""
+        estimates = self.results.estimates
         varies = (available > 0).all(axis=0)
         estimates.value[places] = np.where(varies, value, np.nan)
         linear = np.where(varies, np.minimum(np.abs(spearman), 1), np.nan)
@@ -440,7 +471,7 @@ class _ByRanks:
         flips = self.table.pairs[places, 0] > self.table.pairs[places, 1]
         degrees = available.T
         estimates.degrees[places] = np.where(flips[:, None], degrees[:, ::-1], degrees)
-        estimates.rows[places], estimates.pivot[places] = rows, 1
+        estimates.rows[places], estimates.pivot[places] = self.rows[places], 1
         self.estimated[places] = True
 
     def _test_exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:

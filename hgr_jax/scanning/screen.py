@@ -20,7 +20,7 @@ from jax import Array, lax
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, untied
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_FEW, RankedColumn, untied
 from hgr_jax.core.rows import jitted
 from hgr_jax.inference.independence import (
     BLOCKS,
@@ -30,9 +30,6 @@ from hgr_jax.inference.independence import (
 )
 from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.scanning.rank_tests import above_diagonal
-
-WIDE = 16
-"""Number of functions whose products with the first two of the other column are taken."""
 
 PRODUCT_ROWS = 1024
 """Number of rows whose products are taken at a time; with fewer rows, the next power of two."""
@@ -183,7 +180,13 @@ class Products(NamedTuple):
 
 def _sums_of_products(f: Array, g: Array) -> Products:
     """Return products of functions ``(32, s, n)`` of two parts."""
-    pairs = (f[:WIDE], g[:2]), (g[:WIDE], f[:2]), (f[2], g[2]), (f[WIDE:], g[0]), (g[WIDE:], f[0])
+    pairs = (
+        (f[:OF_FEW], g[:2]),
+        (g[:OF_FEW], f[:2]),
+        (f[2], g[2]),
+        (f[OF_FEW:], g[0]),
+        (g[OF_FEW:], f[0]),
+    )
     return Products(*(_over_rows(*pair) for pair in pairs))
 
 
@@ -228,7 +231,7 @@ def _squared_top_values(products: Products) -> list[Array]:
     """Return the squared top singular value of each of `BLOCKS`."""
     wide, tall, third, far, backward = products
     squares = {(1, 1): wide[0, :, 0] ** 2}
-    for count in (2, 8, WIDE):
+    for count in (2, 8, OF_FEW):
         squares[count, 2], right = (
             _top_of_two(*([side[i, :, j] for i in range(count)] for j in range(2)))
             for side in (wide, tall)

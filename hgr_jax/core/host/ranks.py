@@ -31,12 +31,12 @@ from hgr_jax.core.ranks import (
 MIN_VALUES_FOR_THREADS = 2**18
 """Smallest number of values for which several threads sort columns."""
 
-OF_BOTH, OF_TWO, MOST_FUNCTIONS = 8, 16, 32
+OF_BOTH, OF_FEW, MOST_FUNCTIONS = 8, 16, 32
 """Largest numbers of functions of the ranks of a column beside as many of the other column, beside
-two, and beside one."""
+up to three, and beside one."""
 
-ROWS_PER_FUNCTION = 3
-"""Smallest number of rows for each function of untied ranks."""
+RANKS_PER_FUNCTION = 3
+"""Smallest number of untied ranks for each function."""
 
 MIN_EFFECTIVE_ROWS = 50
 """Smallest number of effective rows (without ties) at which functions of tied ranks are used."""
@@ -164,6 +164,8 @@ def ranked_columns(
 def _rank_with_few_ties(codes: Integers) -> RankedColumn | None:
     """Rank a column without weights; None if functions of untied ranks do not fit it."""
     rows, counts = len(codes), np.bincount(codes)
+    if rows < 2:
+        return None
     orders = 0.0
     if len(counts) != 2 * rows - 1 or not (counts[::2] == 1).all():
         tied = counts[counts > 1].astype(np.float64)
@@ -237,7 +239,7 @@ def effective_row_count(rows: int, weights: Floats | None) -> float:
 
 def function_count(rows: int) -> int:
     """Return the number of functions of so many untied ranks."""
-    return min(MOST_FUNCTIONS, max(rows // ROWS_PER_FUNCTION, 1))
+    return min(MOST_FUNCTIONS, max(rows // RANKS_PER_FUNCTION, 1))
 
 
 @functools.lru_cache(maxsize=16)
@@ -319,7 +321,7 @@ def is_reliable(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:
 def blocks_within(h: int, k: int) -> Blocks:
     """Return the blocks of moments ``(h, k)`` that estimates of many pairs look at.
 
-    Of the blocks of `hgr_jax.hgr`, those of up to 8 functions of both variables, 16 of one and 2 of
+    Of the blocks of `hgr_jax.hgr`, those of up to 8 functions of both variables, 16 of one and 3 of
     the other, or 32 of one and 1 of the other.
     """
     pairs = [
@@ -327,7 +329,7 @@ def blocks_within(h: int, k: int) -> Blocks:
         for i in SIZES
         for j in SIZES
         if i <= h and j <= k and (min(i, j) <= THIN or i == j)
-        if max(i, j) <= {1: MOST_FUNCTIONS, 2: OF_TWO}.get(min(i, j), OF_BOTH)
+        if max(i, j) <= {1: MOST_FUNCTIONS, 2: OF_FEW, 3: OF_FEW}.get(min(i, j), OF_BOTH)
     ]
     rows, columns = zip(*pairs, strict=True)
     return Blocks(h, k, rows, columns)
