@@ -123,15 +123,16 @@ def test_strictly_monotone_maps_change_nothing(change: object) -> None:
     assert hgr_jax.hgr(b, a) == pytest.approx(value, abs=1e-6)
 
 
-def test_the_gradient_is_that_of_finite_differences() -> None:
+@pytest.mark.parametrize("neighbours", [1, 5])
+def test_the_gradient_is_that_of_finite_differences(neighbours: int) -> None:
     """Of moved rows, whose shares follow the empirical distribution of the rows as they were."""
     a, b = parabola(120)
     rows, step = len(a), 1e-6
     order, place = np.sort(a), np.argsort(np.argsort(a))
-    ends = (np.maximum(place - 1, 0), np.minimum(place + 1, rows - 1))
+    ends = (np.maximum(place - neighbours, 0), np.minimum(place + neighbours, rows - 1))
     slopes = (ends[1] - ends[0]) / rows / (order[ends[1]] - order[ends[0]])
     with jax.enable_x64(True):
-        gradient = np.asarray(jax.grad(hgr_jax.hgr)(a, b))
+        gradient = np.asarray(jax.grad(lambda a: hgr_jax.hgr(a, b, neighbours=neighbours))(a))
         value = jax.jit(value_of_shares)
         for row in range(0, rows, 5):
             moved = step * (np.arange(rows) == row)
@@ -217,6 +218,8 @@ def test_fits_have_the_degrees_that_were_asked_for() -> None:
 def test_degrees_are_checked(degrees: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         hgr_jax.hgr(*parabola(), degrees=degrees)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="neighbours must be at least 1"):
+        hgr_jax.hgr(*parabola(), neighbours=0)
 
 
 def test_a_scan_takes_it_by_name() -> None:

@@ -130,7 +130,11 @@ class FairOptions:
     target: str = _required_column("what is predicted")
     protected: str = _required_column("numbers, or text for a category")
     threshold: float = _required_column("in (0, 1], of HGR", _threshold, metavar=None)
-    penalty: str = _option("kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
+    penalty: str = _option(
+        "kb",
+        "which HGR is kept below the threshold; hgr: of ranks, without degrees",
+        choices=("kb", "sk", "hgr"),
+    )
     guarantee: float | None = _option(
         None,
         "confidence, as 0.95, with which the threshold is to hold on new rows",
@@ -155,7 +159,8 @@ class FairOptions:
     @property
     def measure(self) -> str:
         """The name of the constrained measure."""
-        return f"HGR-KB({self.h}, {self.k})" if self.penalty == "kb" else f"HGR-SK({self.k})"
+        names = {"kb": f"HGR-KB({self.h}, {self.k})", "sk": f"HGR-SK({self.k})", "hgr": "HGR"}
+        return names[self.penalty]
 
 
 class _Parser(argparse.ArgumentParser):
