@@ -273,8 +273,9 @@ class Scan:
       rank_correlation: HGR, of ranks (`hgr_jax.hgr`), which is `correlation` of ``"hgr"``; NaN for
         a scan of another measure without p-values, and for measures that are functions.
       pearson, spearman: |Pearson| and, with `rank_correlation`, |Spearman|; NaN with a category.
-      rank_linear: the monotone part of `rank_correlation`: |Spearman| of two numbers, the correlation
-        ratio of the ranks of a number and a category, `rank_correlation` of two categories.
+      rank_linear: the monotone part of `rank_correlation`: |Spearman| of two numbers, the
+        correlation ratio of the ranks of a number and a category, `rank_correlation` of two
+        categories.
       pvalue: against independence; NaN on the diagonal.
       adjusted_pvalue: Benjamini-Hochberg over all pairs that have a p-value; with ``top``, also
         over the pairs that were not kept.
