@@ -34,6 +34,9 @@ SIZE_PER_ROOT = 6.0
 ROWS_PER_SIZE = 8
 """Smallest number of rows for each function of one variable."""
 
+LEAST_ROWS = 5
+"""Smallest number of rows for which there is a value."""
+
 PENALTY, PENALTY_OF_STRONG = 4.0, 2.0
 """Penalty of each function for weak and for strong dependence, in units of a block's statistic."""
 

@@ -35,7 +35,15 @@ from hgr_jax.core.numerics import (
     safe_divide,
     sign_of,
 )
-from hgr_jax.core.ranks import SIZES, THIN, Blocks, average_of_blocks, largest_size, rank_functions
+from hgr_jax.core.ranks import (
+    LEAST_ROWS,
+    SIZES,
+    THIN,
+    Blocks,
+    average_of_blocks,
+    largest_size,
+    rank_functions,
+)
 from hgr_jax.core.rows import (
     first_rows,
     inner_products,
@@ -46,9 +54,6 @@ from hgr_jax.core.rows import (
     sum_over_rows,
 )
 from hgr_jax.core.solvers import top_pair
-
-LEAST_ROWS = 5
-"""Smallest number of rows for which there is a value."""
 
 _Two = tuple[Array, Array]
 """One array of either variable."""

@@ -21,7 +21,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `sums`: cross moments of functions over rows;
 * `solve`: from sums to estimates and standard errors;
 * `significance`: the choice of a test for each pair;
-* `rank_tests`: the test by ranks of pairs of numbers;
+* `rank_tests`: HGR, and the test by ranks of pairs of numbers;
 * `resampling`: permutations and random signs;
 * `screen`: the test by ranks of very many pairs, in float32;
 * `consumers`: the first pairs of very many columns;

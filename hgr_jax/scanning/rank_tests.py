@@ -34,7 +34,7 @@ from hgr_jax.core.host.ranks import (
     leading,
     ranked_columns,
 )
-from hgr_jax.core.ranks import THIN, average_of_blocks
+from hgr_jax.core.ranks import LEAST_ROWS, THIN, average_of_blocks
 from hgr_jax.inference.independence import (
     BLOCKS,
     MIN_TABULATED_ROWS,
@@ -292,6 +292,8 @@ def estimate_by_ranks(
     by_ranks = _ByRanks(table, rows, tested)
     by_ranks.estimate_on_shared_rows(progress)
     by_ranks.estimate_within_columns(progress)
+    estimates = by_ranks.results.estimates
+    estimates.value[estimates.rows < LEAST_ROWS] = np.nan
     return by_ranks.results
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._progress import progress_bar
+from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.intervals import adjust, corrected_on_host
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.rank_tests import RankResults, estimate_by_ranks
@@ -111,12 +112,20 @@ def _note_conditioning(
 def _note_constants(table: Table, values: Estimates, notes: dict[str, str]) -> None:
     """Note columns that, or whose residuals, do not vary on the rows they share with another."""
     lost = (values.degrees == 0) & ((values.rows >= 2) & ~values.unresolved)[:, None]
-    constant, counts = np.unique(table.positions[lost], return_counts=True)
-    for position, count in zip(constant, counts, strict=True):
-        pairs_of = f"{count} other column{'s' if count > 1 else ''}"
-        what = "is explained by what is given, or constant," if table.given else "does not vary"
-        remark = f"{what} on the rows that it shares with {pairs_of}: no value there"
-        add_note(notes, table.columns.names[position], remark)
+    what = "is explained by what is given, or constant," if table.given else "does not vary"
+    _note_pairs(table, lost, f"{what} on the rows that it shares with", notes)
+    if table.kernels.ranked:
+        few = (values.rows >= 2) & (values.rows < LEAST_ROWS)
+        both = np.stack([few, few], axis=1) & ~lost
+        _note_pairs(table, both, f"shares fewer than {LEAST_ROWS} rows with", notes)
+
+
+def _note_pairs(table: Table, chosen: NDArray[np.bool_], what: str, notes: dict[str, str]) -> None:
+    """Note what keeps columns, the ``chosen`` sides of pairs ``(N, 2)``, from having a value."""
+    positions, counts = np.unique(table.positions[chosen], return_counts=True)
+    for position, count in zip(positions, counts, strict=True):
+        others = f"{count} other column{'s' if count > 1 else ''}"
+        add_note(notes, table.columns.names[position], f"{what} {others}: no value there")
 
 
 def _note_same_values(table: Table, values: Estimates, notes: dict[str, str]) -> None:
