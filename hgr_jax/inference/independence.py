@@ -184,7 +184,7 @@ def independence_test(
     if c is not None:
         basis = functions_given(c, given_degree, w)
         return conditional_test(sides, basis, w, key=key, most=count, method=method)
-    if method == "auto" and w is None and all(len(s.table) == 1 for s in sides):
+    if method == "auto" and w is None and all(side.is_binary for side in sides):
         return _fisher_test(*sides)
     rows, rarest = effective_row_count(len(x), w), rarest_order(*sides)
     f, g = (side.functions() for side in sides)

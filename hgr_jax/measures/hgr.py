@@ -182,6 +182,29 @@ class RankTransform:
             )
         return _values_at(x, transform)
 
+    def formula(self, name: str, digits: int = 2, least: float = 0.05) -> str:
+        """Return the transformation as text, of the share u of the rows below a value.
+
+        Args:
+          name: of the variable.
+          digits: of the coefficients.
+          least: coefficients below this are left out; the transformation has unit variance.
+        """
+        check_single(self.sample.shape[:-1])
+        constant, *terms = np.asarray(self.coefficients, np.float64)
+        scales = [np.sqrt(12.6), np.sqrt(180), *[np.sqrt(2)] * len(terms)]
+        texts = ["sin(asin(2 u - 1) / 3)", "(u - 1/2)^2"]
+        texts += [f"cos({j} pi u)" for j in range(3, len(terms) + 1)]
+        if len(terms) > 1:
+            constant -= terms[1] * np.sqrt(180) / 12
+        parts = [
+            f"{'-' if term < 0 else '+'} {abs(term * scale):.{digits}f} {text}"
+            for term, scale, text in zip(terms, scales, texts[: len(terms)], strict=False)
+            if abs(term * scale) >= least
+        ]
+        whole = " ".join([f"{constant:.{digits}f}", *parts])
+        return f"{whole},  u = share of the values below {name}"
+
     def of_rows(self, rows: int) -> RankTransform:
         """Return the transformation without padded rows."""
         return dataclasses.replace(

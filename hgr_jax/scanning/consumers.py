@@ -373,7 +373,7 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
             chosen = whole[start : start + RANKED_AT_ONCE]
             rank = ranks(x[:, chosen])
             for place, column in zip(chosen, ranked_columns([*map(codes_of, rank.T)]), strict=True):
-                binary = len(column.table) == 1
+                binary = column.is_binary
                 if column.reliable or binary:
                     kind = (1 if column.reliable else 2) if binary else 0
                     positions, ranked = kinds[kind]

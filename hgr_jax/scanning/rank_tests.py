@@ -26,12 +26,13 @@ from hgr_jax.core.host.ranks import (
     OF_FEW,
     RankedColumn,
     block_squares,
-    blocks_within,
+    blocks_of,
+    blocks_of_scan,
     codes_of,
     is_reliable,
     ranked_columns,
 )
-from hgr_jax.core.ranks import THIN, Blocks, average_of_blocks, largest_size
+from hgr_jax.core.ranks import THIN, average_of_blocks, largest_size
 from hgr_jax.inference.independence import (
     BLOCKS,
     MIN_TABULATED_ROWS,
@@ -372,7 +373,7 @@ class _ByRanks:
         """Test pairs of two columns of two values exactly, on the rows that they share."""
         for place in places:
             pair = self.pairs[place]
-            if all(len(columns[c].table) == 1 for c in pair):
+            if all(columns[c].is_binary for c in pair):
                 present = self.in_ranks.present(pair[0]) & self.in_ranks.present(pair[1])
                 ranked, weights = self._ranked(pair, present)
                 if weights is None and len(ranked[0].codes) >= 2:
@@ -432,7 +433,7 @@ class _ByRanks:
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
         limit = np.minimum(available, largest_size(self.rows[group])).astype(np.intp)
-        every, blocks = np.arange(len(group)), blocks_within(MOST_FUNCTIONS, MOST_FUNCTIONS)
+        every, blocks = np.arange(len(group)), blocks_of_scan()
         in_test = [[*zip(blocks.rows, blocks.columns, strict=True)].index(b) for b in BLOCKS]
         shorter, longer = (each(blocks.rows, blocks.columns) for each in (np.minimum, np.maximum))
         at_edge = longer == np.where(shorter > THIN, OF_BOTH, OF_FEW)
@@ -456,7 +457,7 @@ class _ByRanks:
             yield BlockStatistics(group[part], values, reliable[:, part], effective, least[part])
         places = np.concatenate([*refined, np.zeros(0, np.intp)])
         for part, m in all_products(columns, pairs, weights, places, self.in_ranks.x.dtype):
-            blocks, rows = Blocks.up_to(MOST_FUNCTIONS), self.rows[group[part]]
+            blocks, rows = blocks_of(MOST_FUNCTIONS, MOST_FUNCTIONS), self.rows[group[part]]
             squares = block_squares(m, blocks)
             average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
             self.results.estimates.value[group[part]] = average.value
@@ -476,7 +477,7 @@ class _ByRanks:
 
     def _test_exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:
         """Test the pairs of two binary columns."""
-        is_binary = np.array([len(column.table) == 1 for column in columns])
+        is_binary = np.array([column.is_binary for column in columns])
         binary = np.flatnonzero(is_binary[pairs].all(axis=1))
         places = group[binary]
         log_p = exact_log_pvalues([column.codes for column in columns], pairs[binary])

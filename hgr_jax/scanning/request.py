@@ -349,7 +349,7 @@ A file, query or cluster is then gathered; where it is larger than ``memory``, t
 def request_of(
     h: KernelLike | None = None,
     k: KernelLike | None = None,
-    measure: str | Callable[[Any, Any], Any] = "kb",
+    measure: str | Callable[[Any, Any], Any] | None = None,
     *,
     given: Given | ColumnChoice = None,
     weights: Any = None,
@@ -361,6 +361,8 @@ def request_of(
     """Make a request from the options of `hgr_jax.scan`."""
     if given is not None and not isinstance(given, Given):
         given = Given(given)
+    if measure is None:
+        measure = "hgr" if h is None and k is None else "kb"
     execution = options.get("execution", Execution())
     if not isinstance(execution, Execution):
         raise TypeError(f"execution must be an Execution; got {execution!r}.")

@@ -194,6 +194,8 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
         standard_error=square(values.error, np.nan) if request.errors else None,
         _columns=columns,
         _weights=table.row_weights,
-        _conditioning=table.features.conditioning,
+        _conditioning=(
+            table.in_ranks if request.measure.kernels.ranked else table.features
+        ).conditioning,
         _kernels=request.measure.kernels,
     )

@@ -341,7 +341,7 @@ class _TileSolver:
                 )
                 rows = estimates.rows.astype(float) if self.rows is None else self.rows
                 numbers = layout.is_number(self.left), layout.is_number(self.right)
-                value = hgr_of_moments(m, available, rows[places[part]], numbers)
+                value = hgr_of_moments(m, available, rows[places[part]], numbers)[0].value
             estimates.value[places[part]] = value
             if layout.is_number(self.left):
                 # Numbers come before categories: the first side is one number, and linear.
@@ -467,7 +467,8 @@ def refit_pair(
         effective_rows, available = np.array([1 / np.sum(fitted.shares**2)]), np.array(degrees)
         one, other = available[:1], available[1:]
         numbers = bool(not category[0]), bool(not category[1])
-        value = hgr_of_moments(m[..., None], (one, other), effective_rows, numbers)[0]
+        average, _ = hgr_of_moments(m[..., None], (one, other), effective_rows, numbers)
+        value = average.value[0]
         degrees = np.minimum(degrees, tested).tolist()
     of_linear = top_correlations(m[..., None], linear, linear, single=False)[0]
     error = np.nan

@@ -80,7 +80,7 @@ class ScanState:
         *,
         h: int = 5,
         k: int = 5,
-        measure: str = "kb",
+        measure: str | None = None,
         weights: str | None = None,
         test: str | None = "auto",
         categories: Collection[str] = (),
@@ -97,7 +97,7 @@ class ScanState:
           sample: a matrix of numbers, a mapping of names to columns, or a frame that Arrow can read
             (pyarrow, pandas, polars).
           h, k: degrees, as of `hgr_jax.scan`.
-          measure: ``"kb"`` or ``"sk"``.
+          measure: ``"hgr"``, ``"kb"`` or ``"sk"``, as of `hgr_jax.scan`.
           weights: name of the column of the observation weights.
           test: ``"auto"`` or None; without, there are no ranks, at half the cost.
           categories: names of numeric columns to read as categories.

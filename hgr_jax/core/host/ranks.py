@@ -22,6 +22,7 @@ from hgr_jax.core.host.linalg import (
 from hgr_jax.core.ranks import (
     SIZES,
     THIN,
+    Average,
     Blocks,
     average_of_blocks,
     largest_size,
@@ -130,6 +131,11 @@ class RankedColumn:
         """Rank integers ``(n,)``, in the order of their values."""
         return ranked_columns([codes], weights)[0]
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether the variable has two values: its codes are 0 and 1."""
+        return self.table.shape == (1, 2)
+
     def functions(self) -> Floats:
         """Return the functions of every row, ``(d, n)``."""
         return self.table.take(self.codes, axis=1)
@@ -164,7 +170,7 @@ def ranked_columns(
 def _rank_with_few_ties(codes: Integers) -> RankedColumn | None:
     """Rank a column without weights; None if functions of untied ranks do not fit it."""
     rows, counts = len(codes), np.bincount(codes)
-    if rows < 2:
+    if rows < 2 * RANKS_PER_FUNCTION:
         return None
     orders = 0.0
     if len(counts) != 2 * rows - 1 or not (counts[::2] == 1).all():
@@ -318,21 +324,30 @@ def is_reliable(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:
 
 
 @functools.cache
-def blocks_within(h: int, k: int) -> Blocks:
-    """Return the blocks of moments ``(h, k)`` that estimates of many pairs look at.
-
-    Of the blocks of `hgr_jax.hgr`, those of up to 8 functions of both variables, 16 of one and 3 of
-    the other, or 32 of one and 1 of the other.
-    """
-    pairs = [
-        (i, j)
-        for i in SIZES
-        for j in SIZES
-        if i <= h and j <= k and (min(i, j) <= THIN or i == j)
-        if max(i, j) <= {1: MOST_FUNCTIONS, 2: OF_FEW, 3: OF_FEW}.get(min(i, j), OF_BOTH)
-    ]
-    rows, columns = zip(*pairs, strict=True)
+def blocks_of(h: int, k: int) -> Blocks:
+    """Return the blocks of `hgr_jax.hgr` that are within moments ``(h, k)``."""
+    sizes = [(i, j) for i in SIZES for j in SIZES if i <= h and j <= k]
+    sizes = [(i, j) for i, j in sizes if min(i, j) <= THIN or i == j]
+    rows, columns = zip(*sizes, strict=True)
     return Blocks(h, k, rows, columns)
+
+
+@functools.cache
+def blocks_of_scan() -> Blocks:
+    """Return the blocks that are looked at for all pairs of a table.
+
+    Those of up to 8 functions of both variables, 16 of one and 3 of the other, or 32 of one and 1
+    of the other.
+    """
+    every = blocks_of(MOST_FUNCTIONS, MOST_FUNCTIONS)
+    most = {1: MOST_FUNCTIONS, 2: OF_FEW, 3: OF_FEW}
+    sizes = [
+        (i, j)
+        for i, j in zip(every.rows, every.columns, strict=True)
+        if max(i, j) <= most.get(min(i, j), OF_BOTH)
+    ]
+    rows, columns = zip(*sizes, strict=True)
+    return Blocks(MOST_FUNCTIONS, MOST_FUNCTIONS, rows, columns)
 
 
 def block_squares(m: Floats, blocks: Blocks) -> Floats:
@@ -360,8 +375,8 @@ def block_squares(m: Floats, blocks: Blocks) -> Floats:
 
 def hgr_of_moments(
     m: Floats, available: tuple[Integers, Integers], rows: Floats, numbers: tuple[bool, bool]
-) -> Floats:
-    """Estimate HGR ``(N,)`` from moments ``(h, k, N)`` of orthonormal functions of two variables.
+) -> tuple[Average, Blocks]:
+    """Estimate HGR from moments ``(h, k, N)`` of orthonormal functions; return the blocks too.
 
     Args:
       m: the moments.
@@ -370,10 +385,9 @@ def hgr_of_moments(
       numbers: whether a side has functions of ranks; the indicators of a category, which have no
         order, are all in every block.
     """
-    if not m.size:
-        return np.zeros(m.shape[2])
-    blocks = blocks_within(*m.shape[:2])
-    if not all(numbers):
+    if all(numbers):
+        blocks = blocks_of(*m.shape[:2])
+    else:
         sides = [
             [size for size in SIZES if size <= most] if number else [most]
             for most, number in zip(m.shape[:2], numbers, strict=True)
@@ -385,4 +399,4 @@ def hgr_of_moments(
         np.minimum(count, limit) if number else count
         for count, number in zip(available, numbers, strict=True)
     )
-    return np.asarray(average_of_blocks(block_squares(m, blocks), blocks, rows, (h, k)).value)
+    return average_of_blocks(block_squares(m, blocks), blocks, rows, (h, k)), blocks
