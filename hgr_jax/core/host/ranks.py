@@ -288,7 +288,7 @@ def maps_to_orthonormal(covariance: Floats, rows: Floats) -> tuple[Floats, Integ
     map is 0, if its residual variance is at most ``1 / sqrt(rows)`` of the largest variance.
     """
     each = np.arange(len(covariance))
-    largest = covariance[each, each].max(axis=0)
+    largest = covariance[each, each].max(axis=0, initial=0)
     least = np.where(largest > CONSTANT, largest / np.sqrt(np.maximum(rows, 1)), 1)
     least = np.broadcast_to(least, covariance.shape[1:])
     maps, kept = orthonormalising_maps(covariance, least, 1.0)
