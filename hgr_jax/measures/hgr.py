@@ -390,7 +390,7 @@ class _CrossMoments:
         for moments_of_side in (aa, bb):
             w = _orthonormalising(moments_of_side, 1 / jnp.sqrt(rows))
             kept = (jnp.diagonal(w) > 0) & (np.arange(len(w)).astype(w.dtype) < most)
-            maps.append(w[jnp.argsort(~kept, stable=True)])
+            maps.append(jnp.where(kept[:, None], w, 0)[jnp.argsort(~kept, stable=True)])
             available.append(jnp.sum(kept, dtype=jnp.int32))
         matrix = matmul(matmul(maps[0], ab), maps[1].T)
         means = mean[: sizes[0]], mean[sizes[0] :]

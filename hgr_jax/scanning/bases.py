@@ -230,6 +230,13 @@ class BasisMaps(NamedTuple):
     shares: Floats
     in_span: NDArray[np.bool_]
 
+    @classmethod
+    def none(cls, columns: int) -> BasisMaps:
+        """Return the maps of no function."""
+        return cls(
+            np.zeros((columns, 0, 0)), np.zeros((columns, 0, 1)), np.zeros((0, columns), bool)
+        )
+
 
 def fit_rank_functions(moments: Floats, share: float = 1.0) -> BasisMaps:
     """Return maps to orthonormal functions of ranks, from moments ``(d + 1, d + 1, c)``.
@@ -240,7 +247,7 @@ def fit_rank_functions(moments: Floats, share: float = 1.0) -> BasisMaps:
     gram = moments / np.where(total > 0, total, 1)
     mean = gram[0, 1:]
     covariance = gram[1:, 1:] - mean[:, None] * mean[None, :]
-    maps, kept = maps_to_orthonormal(covariance, total * share)
+    maps, _, kept = maps_to_orthonormal(covariance, total * share)
     shares = np.einsum("cij,jc->ci", maps, mean)[..., None]
     return BasisMaps(maps, shares, np.arange(len(mean))[:, None] < kept)
 

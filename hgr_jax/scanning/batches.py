@@ -22,7 +22,7 @@ from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.scanning.bases import BasisMaps, assessed, count_distinct, unresolved_in_dtype
 from hgr_jax.scanning.features import Estimates, Features, Kernels, within_range
-from hgr_jax.scanning.memory import MemorySums
+from hgr_jax.scanning.memory import MemorySums, hgr_on_own_rows
 from hgr_jax.scanning.pairs import PairSelection, used_positions
 from hgr_jax.scanning.plan import SAMPLE_NOISE, Plan
 from hgr_jax.scanning.request import Request
@@ -160,7 +160,9 @@ def pairs_of_tiles(layout: Layout) -> dict[str, tuple[Integers, Integers]]:
 def bytes_of_sums(plan: Plan) -> int:
     """Estimate the bytes of the sums of a plan, together with the sums of a batch."""
     total = 0
-    for layout in (plan.layout(), plan.layout(ranked=True)) if plan.tested else (plan.layout(),):
+    for layout in (
+        (plan.layout(), plan.layout(ranked=True)) if plan.sums_ranks else (plan.layout(),)
+    ):
         width = layout.degree * layout.n_numeric + sum(layout.levels)
         own_size = (layout.degree + 1) ** 2 * layout.n_numeric + sum(layout.levels)
         total += width**2 + own_size * layout.count
@@ -305,6 +307,10 @@ class PlanSums(PairSums):
     def refit(self, pairs: Integers, rows: Integers) -> Refit:
         """Fit pairs on their own rows, as many as memory allows."""
         return self._refit_pairs(pairs, rows)
+
+    def refine(self, pairs: Integers) -> Floats:
+        """Return HGR of pairs from more functions, on the rows of the sample."""
+        return hgr_on_own_rows(sample_features(self.plan), pairs)
 
     def error_sums(self, pairs: TilePairs) -> Floats:
         """Return `error_sums` over all rows, in one more pass."""

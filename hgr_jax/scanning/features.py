@@ -211,6 +211,7 @@ class Estimates:
         these represent the column's rows, near 0 where they do not.
       error: standard error, NaN if not requested.
       unresolved: whether the sums of a pair are ill conditioned, and its rows cannot be read.
+      at_edge: whether more functions of ranks than the sums have may matter.
     """
 
     value: Floats
@@ -222,14 +223,17 @@ class Estimates:
     pivot: Floats
     error: Floats
     unresolved: NDArray[np.bool_]
+    at_edge: NDArray[np.bool_]
 
     @staticmethod
     def none(count: int) -> Estimates:
         """Return estimates of ``count`` pairs without any value."""
         value, statistic, pearson, linear, error = np.full((5, count), np.nan)
         degrees, rows = np.zeros((count, 2), np.intp), np.zeros(count, np.intp)
-        pivot, unresolved = np.ones(count), np.zeros(count, bool)
-        return Estimates(value, statistic, pearson, linear, degrees, rows, pivot, error, unresolved)
+        pivot, unresolved, at_edge = np.ones(count), *np.zeros((2, count), bool)
+        return Estimates(
+            value, statistic, pearson, linear, degrees, rows, pivot, error, unresolved, at_edge
+        )
 
     def put(self, places: Integers, others: Estimates) -> None:
         """Replace the estimates of the pairs at ``places``."""

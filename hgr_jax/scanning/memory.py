@@ -19,8 +19,13 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import as_estimate
-from hgr_jax.core.host.polynomials import Polynomials
-from hgr_jax.core.host.ranks import effective_row_count
+from hgr_jax.core.host.polynomials import Polynomials, fit_pair
+from hgr_jax.core.host.ranks import (
+    MOST_FUNCTIONS,
+    RankKernel,
+    effective_row_count,
+    hgr_of_moments,
+)
 from hgr_jax.scanning.bases import (
     count_distinct,
     features_of_kernels,
@@ -36,6 +41,7 @@ from hgr_jax.scanning.features import (
     RankFunctions,
     RowFunctions,
     as_features,
+    groups,
 )
 from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.residuals import (
@@ -71,6 +77,9 @@ from hgr_jax.scanning.sums import (
 )
 from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import Columns
+
+MAX_REFINED_ROWS = 2**23
+"""Largest number of rows of all pairs whose HGR is estimated again with more functions."""
 
 MAX_SEPARATE_FIT_ROWS = 2**22
 """Largest number of rows of all pairs of ill-conditioned columns that are fitted separately.
@@ -292,6 +301,10 @@ class MemorySums(PairSums):
             lambda place: (self.features, pairs[place]), self.kernels, every, errors=self.errors
         )
 
+    def refine(self, pairs: Integers) -> Floats:
+        """Return HGR of pairs from all functions of ranks, on their own rows."""
+        return hgr_on_own_rows(self.features, pairs)
+
     def error_sums(self, pairs: TilePairs) -> Floats:
         """Return `error_sums` over all rows."""
         return error_sums(pairs, self.layout, self.batch, self.features.conditioning)
@@ -383,6 +396,35 @@ class MemoryTable(Table):
             return patterns.shared_rows()[first, second].astype(np.float64)
         sums = shared_weights(patterns.present, self.features.weights, every, every, power)
         return sums[first, second]
+
+
+def hgr_on_own_rows(features: Features, pairs: Integers) -> Floats:
+    """Return HGR of ``pairs (N, 2)`` by ranks among their own rows; NaN if these are too many."""
+    refined = np.full(len(pairs), np.nan)
+    if features.conditioning is not None or len(pairs) * features.rows > MAX_REFINED_ROWS:
+        return refined
+    # Pairs with as many levels are solved together.
+    counts = np.array([*[0] * features.n_numeric, *features.levels])[pairs]
+    for _, part in groups(counts[:, 0] * (1 + counts.max()) + counts[:, 1]):
+        shape = np.where(counts[part[0]] > 0, counts[part[0]], MOST_FUNCTIONS)
+        m, available = np.zeros((*shape, len(part))), np.zeros((2, len(part)), np.intp)
+        rows = np.empty(len(part))
+        for place, (i, j) in enumerate(pairs[part]):
+            shared = np.flatnonzero(features.present(i) & features.present(j))
+            w = np.ones(len(shared)) if features.weights is None else features.weights[shared]
+            kernel = RankKernel(MOST_FUNCTIONS)
+            sides = features.kernel(i, kernel), features.kernel(j, kernel)
+            columns = [features.exact_values(column)[shared] for column in (i, j)]
+            fitted = fit_pair(columns[0], columns[1], w, sides)
+            h, k = fitted.directions
+            f, g = fitted.functions[1 : 1 + h], fitted.functions[1 + h :]
+            m[:h, :k, place] = (f * fitted.shares) @ g.T
+            available[:, place] = f.any(axis=1).sum(), g.any(axis=1).sum()
+            rows[place] = 1 / np.sum(fitted.shares**2)
+        numbers = bool(counts[part[0], 0] == 0), bool(counts[part[0], 1] == 0)
+        average, _ = hgr_of_moments(m, (available[0], available[1]), rows, numbers)
+        refined[part] = average.value
+    return refined
 
 
 def estimate_pairs(

@@ -103,7 +103,7 @@ class Plan:
       weights: name of the column of weights, or None.
       heaviest: the largest weight.
       kernels: kernels of the numbers.
-      tested: whether ranks are summed too.
+      tested: whether pairs are tested, by ranks.
       center, exponent: ``(p,)``; numbers are scaled to ``(x - center) 2^-exponent``.
       patterns: ``(p + q,)``, the pattern of missing values of each column.
       expected: number of rows of the table; None if it was not counted.
@@ -132,6 +132,11 @@ class Plan:
     values: Polynomials
     ranks: BasisMaps
     repair: BasisMaps | None = None
+
+    @property
+    def sums_ranks(self) -> bool:
+        """Whether functions of ranks are summed too."""
+        return self.tested or self.kernels.ranked
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -217,7 +222,7 @@ class Plan:
             codes[:, place], unseen[place] = self.codes_of(chunk, name, where)
         present = self._present(x, codes, where)
         values = Batch(self.functions(self.scaled(x)), codes, w, present)
-        if not self.tested:
+        if not self.sums_ranks:
             return values, None, unseen
         in_ranks = self.functions(self.in_ranks(x), ranked=True)
         return values, Batch(in_ranks, codes, w, present), unseen
@@ -363,7 +368,7 @@ def _fitted(
         {name: sample[name] for name in (WEIGHTS_KEY, *numbers, *levels)},
         (),
         Polynomials.none(kernels.of_values().largest),
-        fit_rank_functions(np.zeros((1, 1, len(numbers)))),
+        BasisMaps.none(len(numbers)),
     )
     if not numbers:
         return plan
@@ -385,7 +390,7 @@ def _fitted(
         scaled, w, extra, survey.counted, degree=kernels.of_values().largest, noise=SAMPLE_NOISE
     )
     plan = dataclasses.replace(plan, values=values)
-    if not tested:
+    if not plan.sums_ranks:
         return plan
     maps = tuple(RankMap.of(x[:, i], low[i], high[i]) for i in range(len(numbers)))
     rank = np.stack([to_rank(column) for to_rank, column in zip(maps, x.T, strict=True)], axis=1)

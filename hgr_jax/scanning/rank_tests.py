@@ -21,6 +21,7 @@ from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.ranks import (
+    MAX_WEIGHT_AT_EDGE,
     MOST_FUNCTIONS,
     OF_BOTH,
     OF_FEW,
@@ -30,9 +31,10 @@ from hgr_jax.core.host.ranks import (
     blocks_of_scan,
     codes_of,
     is_reliable,
+    leading,
     ranked_columns,
 )
-from hgr_jax.core.ranks import THIN, average_of_blocks, largest_size
+from hgr_jax.core.ranks import THIN, average_of_blocks
 from hgr_jax.inference.independence import (
     BLOCKS,
     MIN_TABULATED_ROWS,
@@ -101,9 +103,6 @@ def above_diagonal(log_p: Floats) -> Floats:
 
 TILE = 128
 """Number of columns on each side whose products are taken at a time."""
-
-MAX_WEIGHT_AT_EDGE = 0.01
-"""Largest weight of the largest blocks of the moments with which larger ones are not looked at."""
 
 MOMENTS_AT_ONCE = 2**9
 """Number of pairs whose moments are yielded at a time."""
@@ -342,10 +341,9 @@ class _ByRanks:
                 return
             m, part = m[:OF_BOTH, :OF_BOTH, chosen], places[part[chosen]]
             degrees = np.minimum(reliable[self.pairs[part]].T, np.array(m.shape[:2])[:, None])
-            h, k = (np.arange(n)[:, None] < d for n, d in zip(m.shape[:2], degrees, strict=True))
             effective = self.rows[part] * share[self.pairs[part]].prod(axis=1)
             least = -special.gammaln(self.rows[part] + 1)
-            values = top_values(m * (h[:, None] & k))
+            values = top_values(leading(m, *degrees))
             statistics.append(BlockStatistics(part, values, degrees, effective, least))
 
         sums = self.table.rank_sums()
@@ -432,7 +430,7 @@ class _ByRanks:
         share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
-        limit = np.minimum(available, largest_size(self.rows[group])).astype(np.intp)
+        limit = np.array([c.available(self.rows[group[0]]) for c in columns])[pairs].T
         every, blocks = np.arange(len(group)), blocks_of_scan()
         in_test = [[*zip(blocks.rows, blocks.columns, strict=True)].index(b) for b in BLOCKS]
         shorter, longer = (each(blocks.rows, blocks.columns) for each in (np.minimum, np.maximum))
@@ -441,7 +439,7 @@ class _ByRanks:
         for part, m, spearman in products_of_pairs(
             columns, pairs, weights, every, self.in_ranks.x.dtype
         ):
-            squares = block_squares(m, blocks)
+            squares = block_squares(leading(m, *limit[:, part]), blocks)
             rows = self.rows[group[part]]
             average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
             self._put(group[part], average.value, available[:, part], spearman)
@@ -450,15 +448,14 @@ class _ByRanks:
             progress(len(part))
             part, m, squares = part[law[part]], m[..., law[part]], squares[:, law[part]]
             values = np.sqrt(squares[in_test])
-            if (reliable[:, part] < available[:, part]).any():
-                h, k = np.arange(MOST_FUNCTIONS)[:, None] < reliable[:, part][:, None]
-                values = top_values(m * (h[:, None] & k))
+            if (reliable[:, part] != limit[:, part]).any():
+                values = top_values(leading(m, *reliable[:, part]))
             effective = self.rows[group[part]] * share[part]
             yield BlockStatistics(group[part], values, reliable[:, part], effective, least[part])
         places = np.concatenate([*refined, np.zeros(0, np.intp)])
         for part, m in all_products(columns, pairs, weights, places, self.in_ranks.x.dtype):
             blocks, rows = blocks_of(MOST_FUNCTIONS, MOST_FUNCTIONS), self.rows[group[part]]
-            squares = block_squares(m, blocks)
+            squares = block_squares(leading(m, *limit[:, part]), blocks)
             average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
             self.results.estimates.value[group[part]] = average.value
 

@@ -27,8 +27,9 @@ from hgr_jax.core.host.linalg import (
     whitenings,
 )
 from hgr_jax.core.host.polynomials import fit_pair
-from hgr_jax.core.host.ranks import RankKernel, hgr_of_moments
+from hgr_jax.core.host.ranks import MAX_WEIGHT_AT_EDGE, RankKernel, hgr_of_moments
 from hgr_jax.core.partial import EXPLAINED
+from hgr_jax.core.ranks import largest_size
 from hgr_jax.scanning.bases import count_distinct
 from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, groups, within_range
 from hgr_jax.scanning.residuals import Explained, conditioning_on, less_explained, without_explained
@@ -214,6 +215,13 @@ class PairSums(abc.ABC):
     def refit(self, pairs: Integers, rows: Integers) -> Refit:
         """Fit ``pairs (N, 2)`` on their own ``rows (N,)``, as many as memory allows."""
 
+    def refine(self, pairs: Integers) -> Floats:
+        """Return HGR of ``pairs (N, 2)`` from more functions of ranks; NaN where rows are too many.
+
+        On a pair's own rows, which must be at hand.
+        """
+        return np.full(len(pairs), np.nan)
+
     def error_sums(self, pairs: TilePairs) -> Floats:
         """Return `error_sums` over all rows."""
         raise AssertionError("standard errors need rows")
@@ -254,6 +262,12 @@ class PairSums(abc.ABC):
         ill &= estimates.rows >= 2
         if ill.any():
             self._refit(estimates, pairs, np.flatnonzero(ill))
+        at_edge = np.flatnonzero(estimates.at_edge & ~ill)
+        if len(at_edge):
+            refined = self.refine(pairs[at_edge])
+            estimates.value[at_edge] = np.where(
+                np.isnan(refined), estimates.value[at_edge], refined
+            )
         estimates.degrees[estimates.rows < 2] = 0
         constant = (estimates.degrees == 0).any(axis=1)  # a column that does not vary on these rows
         for values in (estimates.value, estimates.statistic, estimates.linear, estimates.error):
@@ -341,7 +355,15 @@ class _TileSolver:
                 )
                 rows = estimates.rows.astype(float) if self.rows is None else self.rows
                 numbers = layout.is_number(self.left), layout.is_number(self.right)
-                value = hgr_of_moments(m, available, rows[places[part]], numbers)[0].value
+                rows = rows[places[part]]
+                average, tried = hgr_of_moments(m, available, rows, numbers)
+                value, edge = average.value, np.zeros(len(rows), bool)
+                for number, sizes, count in zip(
+                    numbers, (tried.rows, tried.columns), available, strict=True
+                ):
+                    weight = average.weights[np.array(sizes) == layout.degree].sum(axis=0)
+                    edge |= number & (count == layout.degree) & (weight > MAX_WEIGHT_AT_EDGE)
+                estimates.at_edge[places[part]] = edge & (largest_size(rows) > layout.degree)
             estimates.value[places[part]] = value
             if layout.is_number(self.left):
                 # Numbers come before categories: the first side is one number, and linear.

@@ -26,7 +26,7 @@ from hgr_jax.core.host.linalg import (
     whitened_blocks,
     whitenings,
 )
-from hgr_jax.core.host.ranks import RankedColumn, RankKernel
+from hgr_jax.core.host.ranks import RankedColumn, RankKernel, effective_row_count
 from hgr_jax.core.kernels import Indicators, encode
 
 PASSES = 2
@@ -249,7 +249,9 @@ class PolynomialPair:
 
 def _orthonormal_functions_of(x: Floats, shares: Floats, kernel: Any) -> Floats:
     if isinstance(kernel, RankKernel):
-        return RankedColumn.of_values(x, shares).functions()[: kernel.count]
+        column = RankedColumn.of_values(x, shares if np.ptp(shares) else None)
+        rows = effective_row_count(len(shares), shares)
+        return column.functions()[: min(kernel.count, column.available(rows))]
     if isinstance(kernel, Indicators):
         return orthonormalise(centred_indicators(x, shares, kernel.count), shares)[0]
     if callable(kernel):

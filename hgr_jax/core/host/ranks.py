@@ -49,6 +49,9 @@ FEW_TIES = 1e-9
 """Largest sum of (t^3 - t) / n^3, over groups of t equal values, for which a column takes the
 functions of untied ranks: at mean ranks these are then orthonormal to 2e-6."""
 
+MAX_WEIGHT_AT_EDGE = 0.01
+"""Largest weight of the largest blocks of moments with which larger ones are not looked at."""
+
 MANY_ROWS = 2**14
 """Number of untied ranks from which on the maps to orthonormal functions are those of so many; the
 functions of more ranks are then orthonormal to 1e-6."""
@@ -105,6 +108,7 @@ class RankedColumn:
 
     Attributes:
       codes: ``(n,)``, the level of every row, in the order of the values.
+      positions: ``(d,)``, rising, of these functions among all `rank_functions`.
       linear: ``(levels,)``, the rank of each level, of mean 0 and variance 1 on the rows.
       table: ``(d, levels)``, functions of the shares of the (weighted) rows below, orthonormal on
         the rows, at each level.  Functions that earlier ones nearly determine are left out: whose
@@ -115,6 +119,7 @@ class RankedColumn:
     """
 
     codes: Integers
+    positions: Integers
     linear: Floats
     table: Floats
     reliable: int
@@ -135,6 +140,10 @@ class RankedColumn:
     def is_binary(self) -> bool:
         """Whether the variable has two values: its codes are 0 and 1."""
         return self.table.shape == (1, 2)
+
+    def available(self, rows: float) -> int:
+        """Return the number of functions that an estimate of HGR uses, of effective ``rows``."""
+        return int(np.searchsorted(self.positions, largest_size(float(rows))))
 
     def functions(self) -> Floats:
         """Return the functions of every row, ``(d, n)``."""
@@ -159,11 +168,11 @@ def ranked_columns(
             points[place, : len(tied[i].rank)] = (tied[i].rank + 1) / 2
             share[place, : len(tied[i].rank)] = tied[i].share
         rows = np.array([tied[i].rows for i in chosen])
-        tables, kept = _orthonormal(points, share, rows)
+        tables, order, kept = _orthonormal(points, share, rows)
         most = np.minimum(kept, [function_count(int(each)) for each in rows])
         for place, i in enumerate(chosen):
             table = tables[: most[place], place, : len(tied[i].rank)].copy()
-            ranked[i] = tied[i].ranked(table)
+            ranked[i] = tied[i].ranked(table, order[: most[place], place])
     return [column for column in ranked if column is not None]
 
 
@@ -181,7 +190,7 @@ def _rank_with_few_ties(codes: Integers) -> RankedColumn | None:
     table = untied(rows)
     places = np.arange(2 * rows - 1)
     linear = (places - (rows - 1)) * np.sqrt(3 / max(rows**2 - 1, 1))
-    return RankedColumn(codes, linear, table, len(table), 1.0, orders)
+    return RankedColumn(codes, np.arange(len(table)), linear, table, len(table), 1.0, orders)
 
 
 def _log_orders(counts: Integers) -> float:
@@ -214,12 +223,13 @@ class _TiedLevels(NamedTuple):
         rows = effective_row_count(len(codes), weights)
         return cls(codes, rank, share, heaviest, rows, _log_orders(counts))
 
-    def ranked(self, table: Floats) -> RankedColumn:
+    def ranked(self, table: Floats, positions: Integers) -> RankedColumn:
         """Return the ranked column, given its functions ``(d, levels)``."""
         reliable, share = reliable_functions(table, self.rows, self.heaviest)
         variance = float(self.share @ self.rank**2)
         linear = self.rank / np.sqrt(variance) if len(table) else np.zeros_like(self.rank)
-        return RankedColumn(self.codes, linear, table, reliable, share, self.log_orders)
+        orders = self.log_orders
+        return RankedColumn(self.codes, positions, linear, table, reliable, share, orders)
 
 
 def codes_of(rank: Floats) -> Integers:
@@ -268,8 +278,8 @@ def _maps_of_untied(rows: int) -> tuple[Floats, Floats]:
     return mean, np.linalg.inv(np.linalg.cholesky(f @ f.T / rows))
 
 
-def _orthonormal(points: Floats, share: Floats, rows: Floats) -> tuple[Floats, Integers]:
-    """Return functions ``(32, c, m)`` orthonormal by shares ``(c, m)``, and how many are kept.
+def _orthonormal(points: Floats, share: Floats, rows: Floats) -> tuple[Floats, Integers, Integers]:
+    """Return functions ``(32, c, m)`` orthonormal by shares ``(c, m)``, as `maps_to_orthonormal`.
 
     ``points (c, m)`` are the shares of the rows below, of ``rows (c,)``.
     """
@@ -277,24 +287,27 @@ def _orthonormal(points: Floats, share: Floats, rows: Floats) -> tuple[Floats, I
     f -= np.sum(f * share, axis=2, keepdims=True)
     by_column = f.swapaxes(0, 1)
     covariance = np.moveaxis((by_column * share[:, None]) @ by_column.swapaxes(1, 2), 0, -1)
-    maps, kept = maps_to_orthonormal(covariance, rows)
-    return (maps @ by_column).swapaxes(0, 1), kept
+    maps, order, kept = maps_to_orthonormal(covariance, rows)
+    return (maps @ by_column).swapaxes(0, 1), order, kept
 
 
-def maps_to_orthonormal(covariance: Floats, rows: Floats) -> tuple[Floats, Integers]:
-    """Return maps ``(c, d, d)`` from functions of ranks to orthonormal ones, and their numbers.
+def maps_to_orthonormal(covariance: Floats, rows: Floats) -> tuple[Floats, Integers, Integers]:
+    """Return maps ``(c, d, d)`` from functions of ranks to orthonormal ones.
 
+    Also the order ``(d, c)`` of the functions, those that are left out last, and how many are kept.
     From covariances ``(d, d, c)`` on ``rows (c,)``.  A function is left out, and a last row of the
-    map is 0, if its residual variance is at most ``1 / sqrt(rows)`` of the largest variance.
+    map is 0, if its residual variance is at most ``1 / sqrt(rows)`` of the largest variance of a
+    function up to `largest_size`.
     """
     each = np.arange(len(covariance))
-    largest = covariance[each, each].max(axis=0, initial=0)
+    in_value = each[:, None] < largest_size(np.maximum(rows, 1.0))
+    largest = np.where(in_value, covariance[each, each], 0).max(axis=0)
     least = np.where(largest > CONSTANT, largest / np.sqrt(np.maximum(rows, 1)), 1)
     least = np.broadcast_to(least, covariance.shape[1:])
     maps, kept = orthonormalising_maps(covariance, least, 1.0)
     order = np.argsort(~kept, axis=0, kind="stable")
     maps = np.take_along_axis(maps, order[:, None], axis=0)
-    return np.moveaxis(maps, -1, 0), kept.sum(axis=0)
+    return np.moveaxis(maps, -1, 0), order, kept.sum(axis=0)
 
 
 @functools.cache
@@ -373,6 +386,14 @@ def block_squares(m: Floats, blocks: Blocks) -> Floats:
     return np.minimum(squares, 1)
 
 
+def leading(m: Floats, h: Integers, k: Integers) -> Floats:
+    """Return moments ``(r, s, N)`` with 0 beyond the first ``h`` and ``k (N,)`` functions."""
+    if (h >= len(m)).all() and (k >= m.shape[1]).all():
+        return m
+    rows, columns = np.arange(len(m))[:, None] < h, np.arange(m.shape[1])[:, None] < k
+    return m * (rows[:, None] & columns)
+
+
 def hgr_of_moments(
     m: Floats, available: tuple[Integers, Integers], rows: Floats, numbers: tuple[bool, bool]
 ) -> tuple[Average, Blocks]:
@@ -399,4 +420,5 @@ def hgr_of_moments(
         np.minimum(count, limit) if number else count
         for count, number in zip(available, numbers, strict=True)
     )
-    return average_of_blocks(block_squares(m, blocks), blocks, rows, (h, k)), blocks
+    squares = block_squares(leading(m, h, k), blocks)
+    return average_of_blocks(squares, blocks, rows, (h, k)), blocks
