@@ -56,14 +56,22 @@ def same(one: Scan, other: Scan, tolerance: float = 0) -> None:
         np.testing.assert_allclose(first, second, atol=tolerance, rtol=0, err_msg=name)
 
 
+OF_SAMPLED_RANKS = 0.02
+"""Largest difference of HGR of ranks that are those of a sample."""
+
+
 def near(found: Scan, whole: Scan, tolerance: float = 2e-6) -> None:
     """Values of a scan of batches are those of a scan of the whole table in memory."""
+    rows = found.settings["rows"]
+    is_sampled = (found.settings.get("sample_rows") or rows) < rows
+    of_hgr = found.settings["measure"] == "hgr" and is_sampled
     assert found.names == whole.names
     np.testing.assert_array_equal(found.n_obs, whole.n_obs)
     np.testing.assert_array_equal(found.degrees, whole.degrees)
     for name in ("correlation", "pearson", "corrected", "null_mean", "null_95"):
         first, second = getattr(found, name), getattr(whole, name)
-        np.testing.assert_allclose(first, second, atol=tolerance, rtol=0, err_msg=name)
+        near = OF_SAMPLED_RANKS if of_hgr and name != "pearson" else tolerance
+        np.testing.assert_allclose(first, second, atol=near, rtol=0, err_msg=name)
 
 
 def parts_of(table: Any, *ends: int) -> list[Any]:

@@ -43,14 +43,14 @@ def test_demo(tmp_path: Path) -> None:
     done = run("demo", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "435 pairs of 30 columns, 569 rows, polynomials of degree 2 and 3" in done.stdout
-    listed = done.stdout.partition("\nPairs by HGR of ranks above |Spearman|")[2].split("\n\n")[1]
+    listed = done.stdout.partition("\nPairs by HGR above |Spearman|")[2].split("\n\n")[1]
     ranked = [re.split(r"\s{2,}", line.strip()) for line in listed.splitlines()[1:]]
     assert [row[0] for row in ranked] == ["1", "2", "3"]
     kept = Scan.load(tmp_path / "shown" / "scan.npz")
     excess = [kept[row[1], row[2]].rank_excess for row in ranked]
     assert excess == sorted(excess, reverse=True)
     assert excess[0] > 0.15
-    assert all(int(row[10].partition("%")[0]) < 30 for row in ranked)  # real pairs
+    assert all(int(row[9].partition("%")[0]) < 30 for row in ranked)  # real pairs
     words = done.stdout.split("The first of them that is more than chance: ")[1]
     name_a, _, name_b = words.splitlines()[0].partition(" and ")
     assert f"with a = {name_a}\n" in words

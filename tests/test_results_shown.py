@@ -52,7 +52,7 @@ class TestScan:
         assert len(lines) == 5
         assert str(found) == repr(found)
         empty = scan({"a": np.ones(9), "b": np.ones(9)})
-        assert repr(empty) == "Scan of 0 pairs of 0 columns, 9 rows (kb, h=5, k=5)"
+        assert repr(empty) == "Scan of 0 pairs of 0 columns, 9 rows (hgr)"
         assert "<table>" in empty._repr_html_()
 
         page = found._repr_html_()
@@ -124,7 +124,7 @@ class TestScan:
         frame = hgr_jax.hgr_matrix(x, names=["a", "b"], measure="sk")
         assert frame.loc["a", "b"] == scan(x, measure="sk", test=None).correlation[0, 1]
         with pytest.raises(TypeError, match="multiple values for keyword argument 'test'"):
-            hgr_jax.hgr_matrix(x, test="rank")
+            hgr_jax.hgr_matrix(x, test="auto")
 
     def test_labels_of_a_category(self, found: Scan) -> None:
         fit = found.fit("species", "speed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from scan_support import ROWS, plain, with_holes
 
 import hgr_jax
-from hgr_jax import Scan, scan
+from hgr_jax import Scan
 from hgr_jax.kernels import Indicators, hats
+
+scan = functools.partial(hgr_jax.scan, measure="kb")
 
 
 def are_of_fits(found: Scan, x: Any, h: Any, k: Any, w: Any = None, atol: float = 1e-8) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pandas as pd
 import pytest
 from formulas_support import computed
 
 import hgr_jax
-from hgr_jax import Scan, scan
+from hgr_jax import Scan
 from hgr_jax.core.fits import Status
+
+scan = functools.partial(hgr_jax.scan, measure="kb")
 
 ROWS = 1000
 
@@ -89,7 +93,7 @@ def test_of_categories_of_one_kernel_and_of_nothing() -> None:
             np.testing.assert_allclose(influence.value_without, value, atol=1e-4)
     little = scan({"p": np.array([1.0, 2.0, np.nan, np.nan]), "q": np.array([np.nan, 1, 2, 3])})
     assert little.influence("p", "q") is None
-    with pytest.raises(ValueError, match="fit is for a scan of 'kb', 'sk'"):
+    with pytest.raises(ValueError, match="fit is for a scan of 'hgr', 'kb', 'sk'"):
         scan(x[:50], measure="pearson", test=None).influence("x0", "x1")
 
 

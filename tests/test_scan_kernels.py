@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 from scan_support import ROWS, is_kb, plain, with_holes
 
 import hgr_jax
-from hgr_jax import Scan, scan
+from hgr_jax import Scan
 from hgr_jax.kernels import Indicators, fourier, hats, indicators, splines
+
+scan = functools.partial(hgr_jax.scan, measure="kb")
 
 HATS = hats([-2, -0.5, 0, 0.5, 2])
 SPLINES = splines([-2, 0, 2])

@@ -63,7 +63,10 @@ TABLES: dict[str, tuple[Callable[[np.random.Generator], pd.DataFrame], dict[str,
     "weights": (patterns, {"weights": "mass"}),
     "given": (patterns, {"given": "c", "h": 3, "k": 3}),
     "kinds": (kinds, {}),
-    "categories": (kinds, {"categories": ["zone"], "target": "zone", "errors": True}),
+    "categories": (
+        kinds,
+        {"categories": ["zone"], "target": "zone", "measure": "kb", "errors": True},
+    ),
 }
 
 

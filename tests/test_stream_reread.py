@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pandas as pd
 import pytest
 
 import hgr_jax
-from hgr_jax import ScanState, kb, scan
+from hgr_jax import ScanState, kb
 from hgr_jax.scanning import batches as in_batches
 from tests.stream_support import of_batches, same
+
+scan = functools.partial(hgr_jax.scan, measure="kb")
 
 ROWS = 6000
 

@@ -89,7 +89,7 @@ def test_weights(table: pd.DataFrame) -> None:
     agree = found.source == whole.source  # laws with weights need no permutations here
     assert agree[:3, :3].all()
     small = table.iloc[:300].assign(w=w[:300])
-    of_sample = ScanState.prepare(small, weights="w").update(small).result()
+    of_sample = ScanState.prepare(small, measure="kb", weights="w").update(small).result()
     agrees(of_sample, of_sample._weights, 1e-4)
 
 
@@ -107,14 +107,14 @@ def test_values_far_beyond_the_sample_are_repaired(tmp_path: Path) -> None:
     table["x"][2000::40] *= 30
     table["y"] += np.abs(table["x"]) / 10
     part = {name: values[:1000] for name, values in table.items()}
-    state = ScanState.prepare(part, test=None).update(table)
+    state = ScanState.prepare(part, measure="kb", test=None).update(table)
     assert not state.well_conditioned
     again = state.repaired()
     assert again.rows == 0
     assert again.well_conditioned
     again = again.update(table)
     assert again.well_conditioned
-    near(again.result(), hgr_jax.scan(table, test=None), 1e-5)
+    near(again.result(), hgr_jax.scan(table, measure="kb", test=None), 1e-5)
     again.save(tmp_path / "state.npz")
     same(ScanState.load(tmp_path / "state.npz").result(), again.result())
     # Without, it has no wrong value but none.
@@ -127,10 +127,10 @@ def test_pairs_on_other_rows_than_their_columns_have_a_remark() -> None:
     rng = np.random.default_rng(4)
     x = rng.normal(size=4000)
     table = {"x": x, "y": np.where(np.abs(x) < 0.05, rng.normal(size=4000), np.nan)}
-    found = ScanState.prepare(table, test=None).update(table).result()
+    found = ScanState.prepare(table, measure="kb", test=None).update(table).result()
     assert np.isnan(found.correlation[0, 1])
     assert "beside y it has other values than elsewhere" in found.notes["x"]
-    assert np.isfinite(hgr_jax.scan(table, test=None).correlation[0, 1])
+    assert np.isfinite(hgr_jax.scan(table, measure="kb", test=None).correlation[0, 1])
 
 
 def test_texts_that_the_sample_does_not_have() -> None:

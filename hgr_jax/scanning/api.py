@@ -82,7 +82,7 @@ def scan(
       weights: non-negative weights ``(n,)``, or the name of the column that holds them.
       categories: numeric columns to read as categories, or ``Categories(names,
         integers_up_to=10)``.
-      test: ``"auto"``, ``"rank"``, ``"asymptotic"``, ``"permutation"``, ``Test(kind,
+      test: ``"auto"``, ``"asymptotic"``, ``"permutation"``, ``Test(kind,
         permutations=999, key=None)``, or None for no p-values.
       errors: whether to compute standard errors.
       top: keep only the first pairs, of all that are tested: a number, or ``Top(1000,

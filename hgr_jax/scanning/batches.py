@@ -352,12 +352,15 @@ class BatchTable(Table):
     def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:
         """Estimate the pairs; return the mask ``(p,)`` of well-conditioned numbers too."""
         reader = self.reader if self.request.errors else None
-        sums = PlanSums(self.plan, self.sums, self._refit, reader=reader)
+        # Beside HGR of ranks, values have Pearson's correlation alone.
+        refit = _refit_nothing if self.plan.kernels.ranked else self._refit
+        sums = PlanSums(self.plan, self.sums, refit, reader=reader)
         return sums.estimate(self.pairs, progress), sums.well_conditioned
 
     def rank_sums(self) -> PairSums:
         """Return the sums of functions of ranks."""
-        return PlanSums(self.plan, self.sums, _refit_nothing, of="functions")
+        refit = self._refit if self.plan.kernels.ranked else _refit_nothing
+        return PlanSums(self.plan, self.sums, refit, of="functions")
 
     def rank_lines(self) -> PairSums:
         """Return the sums of ranks."""
@@ -397,7 +400,8 @@ class BatchTable(Table):
             return _refit_nothing(pairs, rows)
         plan = self.plan
         widest = max(map(len, plan.levels.values()), default=0)
-        functions = max(plan.kernels.of_values().largest, 2 * widest)
+        kernels = plan.kernels.of_rank_functions() if plan.kernels.ranked else plan.kernels
+        functions = max(kernels.largest, 2 * widest)
         width = EXTRA_VALUES_PER_ROW + FUNCTION_COPIES * functions
         order = np.argsort(rows, kind="stable")
         needed = 8 * (3 * np.cumsum(rows[order]) + width * rows[order])
@@ -410,7 +414,7 @@ class BatchTable(Table):
         def features(place: int) -> tuple[Features, Integers]:
             return _features_of_pair(plan, pairs[place], of_pairs.pop(place))
 
-        return refit_pairs(features, plan.kernels.of_values(), places, errors=self.request.errors)
+        return refit_pairs(features, kernels, places, errors=self.request.errors)
 
 
 def _refit_nothing(pairs: Integers, rows: Integers) -> Refit:

@@ -442,7 +442,7 @@ class _ByRanks:
             squares = block_squares(leading(m, *limit[:, part]), blocks)
             rows = self.rows[group[part]]
             average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
-            self._put(group[part], average.value, available[:, part], spearman)
+            self._put(group[part], average.value, available[:, part], spearman, count)
             more = average.weights[at_edge].sum(axis=0) > MAX_WEIGHT_AT_EDGE
             refined.append(part[more & (limit[:, part] > OF_BOTH).any(axis=0)])
             progress(len(part))
@@ -459,17 +459,20 @@ class _ByRanks:
             average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
             self.results.estimates.value[group[part]] = average.value
 
-    def _put(self, places: Integers, value: Floats, available: Integers, spearman: Floats) -> None:
-        """Store HGR of some pairs, and |Spearman|."""
+    def _put(
+        self, places: Integers, value: Floats, available: Integers, spearman: Floats, count: int
+    ) -> None:
+        """Store HGR of some pairs with ``count`` rows, and |Spearman|."""
         estimates = self.results.estimates
         varies = (available > 0).all(axis=0)
         estimates.value[places] = np.where(varies, value, np.nan)
         linear = np.where(varies, np.minimum(np.abs(spearman), 1), np.nan)
         estimates.linear[places] = estimates.pearson[places] = linear
         flips = self.table.pairs[places, 0] > self.table.pairs[places, 1]
-        degrees = available.T
+        kernels = self.table.kernels.of_rank_functions()
+        degrees = np.minimum(available.T, min(kernels.h, kernels.k))
         estimates.degrees[places] = np.where(flips[:, None], degrees[:, ::-1], degrees)
-        estimates.rows[places], estimates.pivot[places] = self.rows[places], 1
+        estimates.rows[places], estimates.pivot[places] = count, 1
         self.estimated[places] = True
 
     def _test_exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:

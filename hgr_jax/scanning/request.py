@@ -48,7 +48,7 @@ CHECKPOINT_SECONDS = 20.0
 KEPT_BY = ("pvalue", "correlation", "excess")
 """Orders of the first pairs of very many columns."""
 
-TESTS = ("auto", "rank", "asymptotic", "permutation")
+TESTS = ("auto", "asymptotic", "permutation")
 
 POLYNOMIAL = ("kb", "sk", "rank_kb", "rank_sk")
 SOLVED = ("hgr", *POLYNOMIAL)
@@ -60,12 +60,12 @@ KERNEL_LETTERS = 60
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Test:
-    """How pairs are tested for independence; ``scan(table, test="rank")`` is ``Test("rank")``.
+    """How pairs are tested for independence; ``test="auto"`` is ``Test("auto")``.
 
     Attributes:
-      kind: ``"auto"`` (by ranks, see the guide "P-values and intervals"), ``"rank"`` or
-        ``"asymptotic"`` (Roy's law at degrees h and k, of ranks or of the values as they are), or
-        ``"permutation"`` (of the values).
+      kind: ``"auto"`` (by ranks, see the guide "P-values and intervals"),
+        ``"asymptotic"`` (Roy's law at degrees h and k, of the values as they are), or
+        ``"permutation"`` (of the values; of their ranks for HGR).
       permutations: the largest number of permutations or random signs of a pair.
       key: random key of these; None is ``jax.random.key(0)``, so that scans repeat.
 
@@ -249,12 +249,12 @@ class Request:
         kind = None if self.test is None else self.test.kind
         if check_flag("errors", self.errors) and name not in POLYNOMIAL:
             raise ValueError(f"errors are of the measures {_listed(POLYNOMIAL)}; got {name!r}.")
-        if kind in ("rank", "asymptotic") and name not in ("kb", "rank_kb"):
-            raise ValueError(f"test={kind!r} is for measure='kb' or 'rank_kb'; got {name!r}.")
-        if kind in ("rank", "asymptotic") and not self.measure.kernels.plain:
+        if kind == "asymptotic" and name not in ("kb", "rank_kb"):
+            raise ValueError(f"test='asymptotic' is for measure='kb' or 'rank_kb'; got {name!r}.")
+        if kind == "asymptotic" and not self.measure.kernels.plain:
             raise ValueError(
-                f"test={kind!r} is Roy's law at degrees h and k, which other kernels do not have:"
-                " take 'auto', 'permutation' or None."
+                "test='asymptotic' is Roy's law at degrees h and k, which other kernels do not"
+                " have: take 'auto', 'permutation' or None."
             )
         if self.weights is not None and not solved:
             raise ValueError(f"weights are for the measures {_listed(SOLVED)}; got {name!r}.")

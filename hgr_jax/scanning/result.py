@@ -107,11 +107,14 @@ def as_square(matrix: NDArray[Any], names: Sequence[str], library: str) -> Any:
 def scan_title(scan: Any) -> str:
     """Describe a `Scan` in a line."""
     settings, used = scan.settings, len(scan.used)
+    degrees = ""
+    if settings["measure"] != "hgr":
+        degrees = f", h={settings['h']}, k={settings['k']}"
     given = f", given {', '.join(settings['given'])}" if settings.get("given") else ""
     return (
         f"Scan of {counted(len(scan), 'pair')} of {counted(used, 'column')},"
         f" {counted(settings['rows'], 'row')}"
-        f" ({settings['measure']}, h={settings['h']}, k={settings['k']}{given}){_of_top(settings)}"
+        f" ({settings['measure']}{degrees}{given}){_of_top(settings)}"
     )
 
 

@@ -63,8 +63,6 @@ def examine(table: Table) -> Examined:
     with bar(label="values") as advance:
         values, well_conditioned = table.estimate(advance)
     notes = dict(columns.notes)
-    if not request.measure.kernels.ranked:
-        _note_conditioning(table, values, well_conditioned, notes)
     rows = table.effective_rows()
     conditioning = table.features.conditioning
     if conditioning is not None:
@@ -79,6 +77,8 @@ def examine(table: Table) -> Examined:
     of_ranks = by_ranks.estimates
     if of_hgr:
         values = dataclasses.replace(of_ranks, pearson=values.pearson, linear=values.linear)
+        well_conditioned[:] = True  # whatever the values are, ranks are
+    _note_conditioning(table, values, well_conditioned, notes)
     if request.measure.function is None:
         _note_constants(table, values, notes)
         _note_same_values(table, values, notes)
@@ -103,7 +103,7 @@ def _note_conditioning(
         if first not in ill and second not in ill:
             remark = (
                 f"beside {columns.names[second]} it has other values than elsewhere, on which its"
-                " polynomials are ill conditioned: no value; scan these two in memory"
+                " functions are ill conditioned: no value; scan these two in memory"
             )
             add_note(notes, columns.names[first], remark)
 

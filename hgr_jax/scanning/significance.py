@@ -116,16 +116,15 @@ def test_pairs(
             by_law[by_law] = _law_holds(table, kernels.of_ranks(), by_law)
             by_law &= of_ranks.pivot >= MIN_PIVOT
     else:
-        by_law = usable & (test.kind in ("rank", "asymptotic"))
+        by_law = usable & (test.kind == "asymptotic")
     if by_law.any():
-        of_values = test.kind == "asymptotic" or measure.of_ranks
-        tested = (values if of_values else of_ranks).select(by_law)
+        tested = (values if test.kind == "asymptotic" else of_ranks).select(by_law)
         log_p = roys_root.log_survival(tested.statistic, rows[by_law], *tested.degrees.T)
         plain = (test.kind == "asymptotic") | categories[by_law].all(axis=1)
         source = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
         tests.set_law(by_law, log_p, source)
     without_law = usable & (tests.source == 0)
-    if without_law.any() and test.kind not in ("rank", "asymptotic"):
+    if without_law.any() and test.kind != "asymptotic":
         of_values = (test.kind == "permutation" or kernels.single) and not kernels.ranked
         if not of_values:
             measure = dataclasses.replace(measure, kernels=kernels.of_ranks())

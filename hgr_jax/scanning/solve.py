@@ -480,8 +480,9 @@ def refit_pair(
     if not m.size:
         return RefitPair(0.0, 0.0, 0.0, degrees, np.nan, complete)
     linear = np.where(category, counts, 1)[None]
-    tested = np.where(category, counts, np.minimum(counts, (kernels.h, kernels.k)))
-    tested = tested if kernels.ranked else counts
+    tested = counts
+    if kernels.ranked:
+        tested = np.where(category, counts, np.minimum(counts, (kernels.h, kernels.k)))
     value = statistic = top_correlations(m[..., None], tested[None], linear, single=kernels.single)[
         0
     ]

@@ -406,6 +406,7 @@ def hgr_of_moments(
       numbers: whether a side has functions of ranks; the indicators of a category, which have no
         order, are all in every block.
     """
+    rows = np.maximum(rows, 1.0)
     if all(numbers):
         blocks = blocks_of(*m.shape[:2])
     else:
