@@ -139,7 +139,7 @@ def calibration(report: MarkdownReport, quick: bool) -> bool:
             line = [", ".join(pair), f"{rows:,}", source, f"{count:,}", *figures]
             yield line, within(rates, RATES, count)
 
-    report.say("Rejections under independence, by the method that the scan picks (degree 5).")
+    report.say("Rejections under independence, by the method that the scan picks.")
     report.say("Held against the bounds up to two standard deviations of what so many pairs show.")
     header = ("columns", "rows", "p-values", "pairs", "at 5%", "at 1%", "at 0.1%")
     return report.judged_table(header, lines())

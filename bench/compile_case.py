@@ -53,7 +53,7 @@ def hessian() -> Call:
 def scan_of_values(rows: int) -> Call:
     """A scan of 10 columns without p-values."""
     x = np.random.default_rng(0).standard_normal((rows, 10)).astype(np.float32)
-    return lambda: hgr_jax.scan(x, test=None).correlation
+    return lambda: hgr_jax.scan(x, h=5, k=5, test=None).correlation
 
 
 def default_scan() -> Call:

@@ -1,9 +1,8 @@
 """Which test of independence finds most?  Power on relations of many kinds.
 
 ``python -m bench.power [--quick] [--write]``: the simulations of hyppo, with its noise, and
-relations of two papers on tests of independence.  The number of waves of
-`hgr_jax.independence_test` was chosen on both sets (on samples with other seeds), so neither is
-an untouched test of that choice.
+relations of two papers on tests of independence.  The blocks of `hgr_jax.independence_test` were
+chosen on both sets (on samples with other seeds), so neither is an untouched test of that choice.
 `hgr_jax.independence_test` rejects by its own p-value; for the others the critical value is the
 95% point of the statistic on as many samples whose rows of b are permuted.  MGC, which takes 5 ms
 at 100 rows and 70 at 500, sees the first third of the samples only.

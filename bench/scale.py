@@ -145,18 +145,20 @@ def growth(report: MarkdownReport, paths: Sequence[Path], rows: int, whole: int)
 
 
 def same_values(report: MarkdownReport, path: Path, folder: Path, rows: int) -> bool:
-    """Values of a part beside those of the table in memory, and of `kb` on the rows of pairs.
+    """HGR-KB of a part beside that of the table in memory, and `kb` on the rows of pairs.
 
     Both of these in double precision.
     """
+    import pyarrow.dataset as dataset
+
     table = pd.read_parquet(path).iloc[:rows]
     table.to_parquet(folder / "some.parquet")
-    found = _scanned("auto")([str(folder / "some.parquet")])
+    found = hgr_jax.scan(dataset.dataset([str(folder / "some.parquet")]), h=5, k=5)
     rng = np.random.default_rng(0)
     numbers = [f"{side}{i}" for i in range(NUMBERS // 2) for side in "xy"]
     errors = []
     with jax.enable_x64(True):
-        whole = hgr_jax.scan(table, test=None)
+        whole = hgr_jax.scan(table, h=5, k=5, test=None)
         for _ in range(SAMPLED_PAIRS):
             a, b = rng.choice(numbers, 2, replace=False)
             both = table[[a, b]].dropna().to_numpy()

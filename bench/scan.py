@@ -78,6 +78,10 @@ def speed(report: MarkdownReport, name: str, x: Matrix, rounds: int) -> None:
             "and p-values",
             lambda: hgr_jax.scan(on_device, h=DEGREE, k=DEGREE),
         ),
+        "`scan(measure='hgr')`": (
+            "HGR of ranks, and p-values",
+            lambda: hgr_jax.scan(on_device, measure="hgr"),
+        ),
         NUMPY: ("HGR-KB: QR, one product, SVDs", lambda: numpy_scan(exact)),
         "the same in float32": ("inexact for heavy tails", lambda: numpy_scan(x)),
         "pandas `corr`": ("Pearson", lambda: table.corr()),
@@ -197,11 +201,11 @@ def growth(report: MarkdownReport, *, quick: bool, draw: bool) -> None:
     for axis, shapes in sizes.items():
         for rows, columns in shapes:
             x = jnp.asarray(rng.standard_normal((rows, columns), dtype=np.float32))
-            hgr_jax.scan(x, test=None)
+            hgr_jax.scan(x, h=DEGREE, k=DEGREE, test=None)
             laps = []
             for _ in range(3):
                 start = time.perf_counter()
-                hgr_jax.scan(x, test=None)
+                hgr_jax.scan(x, h=DEGREE, k=DEGREE, test=None)
                 laps.append(time.perf_counter() - start)
             took = float(np.median(laps))
             times.setdefault(axis, []).append((rows if axis == "rows" else columns, took))
@@ -231,7 +235,7 @@ _LONG = """
 import numpy as np, hgr_jax
 from bench.timing import peak
 x = np.random.default_rng(0).standard_normal(({rows}, 50), dtype=np.float32)
-found = hgr_jax.scan(x, test={test!r})
+found = hgr_jax.scan(x, h=5, k=5, test={test!r})
 assert len(found) == 1225
 print(peak())
 """
