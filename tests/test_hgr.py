@@ -145,7 +145,8 @@ def value_of_shares(u: jax.Array, b: jax.Array) -> jax.Array:
     sides = hgr_module._Ranked(u, u, None), hgr_module._Ranked.of(b, None)
     blocks = hgr_module.Blocks.up_to(hgr_module._largest_size(len(u)))
     rows = jnp.asarray(len(u), u.dtype)
-    moments = hgr_module._CrossMoments.of(sides, blocks, rows, None)
+    gram = hgr_module._gram(sides, blocks, None)
+    moments = hgr_module._CrossMoments.of(gram, blocks, rows)
     squares = hgr_module.top_squares(moments.matrix, blocks)
     used = tuple(jnp.diagonal(w) > 0 for w in moments.maps)
     value: jax.Array = hgr_module._average(squares, blocks, rows, used).value

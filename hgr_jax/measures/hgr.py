@@ -16,6 +16,9 @@ HGR depends on the copula only, so functions of the ranks estimate it.
    further functions add after debiasing is small beside the standard error, and what too few of
    them leave out is not: the penalty of a function then falls from 4 to 2.  The estimate is the
    average of the debiased values by weights ``exp(score / 2)``.
+5. *Interval.*  The low end is the correlation, on rows left out, of functions found on the other
+   rows (`_held_out`); the high end starts from the largest value that any of the blocks supports
+   (`_highest`).
 
 What is proved and what is a rule of thumb stands in the theory pages.
 """
@@ -34,8 +37,8 @@ from jax import Array, lax
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import as_dtype, is_traced
-from hgr_jax._checks import as_pair, as_real_array, check_count, one_or_pair
-from hgr_jax.core.fits import TransformedPair, check_single, standard_error
+from hgr_jax._checks import as_pair, as_real_array, check_count, check_level, one_or_pair
+from hgr_jax.core.fits import TransformedPair, check_single, normal_quantile, standard_error
 from hgr_jax.core.linalg import factorise, half_lower, matmul
 from hgr_jax.core.numerics import (
     fill_padding,
@@ -46,11 +49,13 @@ from hgr_jax.core.numerics import (
 )
 from hgr_jax.core.rows import (
     first_rows,
+    inner_products,
     mean_product,
     over_rows,
     pad_rows,
     padded_length,
     row_by_row,
+    sum_over_rows,
 )
 from hgr_jax.core.solvers import top_pair
 
@@ -78,6 +83,20 @@ STRONG_SCORE = 20.0
 
 INDEPENDENCE = -1.0
 """Score of independence; that of one function of each variable is the statistic less 4."""
+
+FOLDS = 5
+"""Number of parts of the rows, each of which is held out once."""
+
+LOW_WIDTH, HIGH_WIDTH = 1.1, 1.35
+"""Standard errors at the ends of an interval, in units of the normal quantile: for the choice of
+the numbers of functions, and for what bounded functions miss."""
+
+RESOLVED_PER_ROOT = 5.0
+"""Largest number of functions at the high end, as a multiple of the fourth root of the rows: with
+as many as `SIZE_PER_ROOT` allows, chance hides too much."""
+
+LEAST_SIZE = 4
+"""Smallest number of functions that may show what further functions would add."""
 
 
 _Two = tuple[Array, Array]
@@ -211,7 +230,7 @@ def _values_at(x: Array, transform: RankTransform) -> Array:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class HGRFit(TransformedPair):
-    """A fit of `hgr_fit`.
+    """A fit of `hgr_fit`: an estimate of HGR, transformations that nearly attain it, an `interval`.
 
     Attributes:
       correlation: the estimate of HGR, in [0, 1].
@@ -221,6 +240,11 @@ class HGRFit(TransformedPair):
       standard_error: standard deviation of ``raw`` over samples, with f and g held fixed.
       degrees: numbers of functions of that block, ``(2,)``.
       dependence: weight of dependence in the average, from 0 to 1; independence has the rest.
+      pvalue: p-value of independence, by the highest score.
+      held_out: correlation, on rows held out, of functions found on the other rows.
+      held_out_error: its standard error.
+      highest: where the high end of the interval starts: the largest value that a block supports.
+      rows: number of rows.
     """
 
     f: RankTransform
@@ -229,6 +253,69 @@ class HGRFit(TransformedPair):
     standard_error: Array
     degrees: Array
     dependence: Array
+    pvalue: Array
+    held_out: Array
+    held_out_error: Array
+    highest: Array
+    rows: Array
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Return an interval for HGR.
+
+            tanh(atanh(held_out) - 1.1 z se)  to  tanh(atanh(highest) + 1.35 z se),
+            se = held_out_error / (1 - held_out^2)
+
+        with z the normal quantile of ``(1 + level) / 2``.  The low end is 0 exactly where
+        independence is not rejected: ``pvalue >= 1 - level``.  It is at most 2 ((1 - level) / 2)^(1
+        / n) - 1: n tosses of two coins of this correlation may all agree.  A high end above 1 - 1 /
+        n is 1.
+
+        Args:
+          level: asked coverage, above 0 and below 1, static.
+
+        Returns:
+          Both ends, scalars in [0, 1]; the estimate is between them.
+
+        Raises:
+          TypeError, ValueError: for a level other than the above.
+
+        With ``degrees`` it is an interval for the largest correlation of so many functions, which
+        is at most HGR.
+
+        Coverage: that of 95% intervals, and their width, are in `python -m bench.truth`.  No
+        interval covers what the rows can't show: functions that vary faster than all that are
+        looked at, or a few rows that decide (the theory pages have both).
+
+        Degenerate data: a constant, or a variable of one frequent value and rare others, shows
+        nothing, and has the interval 0 to 1.  Fewer than 32 rows have the high end 1.  NaN where
+        the estimate is.
+
+        Example:
+          >>> import numpy as np, hgr_jax
+          >>> a, noise = np.random.default_rng(0).normal(size=(2, 1000))
+          >>> low, high = hgr_jax.hgr_fit(a, a**2 + noise).interval()
+          >>> print(f"{low:.2f} to {high:.2f}")
+          0.75 to 0.83
+        """
+        level = check_level("level", level)
+        z = normal_quantile((1 + level) / 2)
+        error = z * safe_divide(self.held_out_error, 1 - self.held_out**2)
+        agreeing = 2 * ((1 - level) / 2) ** (1 / self.rows) - 1
+        low = jnp.minimum(_moved(self.held_out, -LOW_WIDTH * error), agreeing)
+        tiny = float(jnp.finfo(low.dtype).eps)
+        low = jnp.maximum(jnp.minimum(low, self.correlation), tiny)
+        low = jnp.where(self.pvalue < 1 - level, low, 0)
+        high = jnp.maximum(_moved(self.highest, HIGH_WIDTH * error), self.correlation)
+        high = jnp.where(high < 1 - 1 / self.rows, high, 1)
+        unknown = jnp.isnan(self.correlation)
+        low, high = (jnp.where(unknown, jnp.nan, end) for end in (low, jnp.maximum(low, high)))
+        return low, high
+
+
+def _moved(correlation: Array, step: Array) -> Array:
+    """Return ``tanh(atanh(correlation) + step)``."""
+    shift = jnp.tanh(step)
+    return (correlation + shift) / (1 + correlation * shift)
 
 
 @over_rows(columns=2, static=("degrees", "fit"))
@@ -240,16 +327,17 @@ def _estimate_of_ranks(
     sides = tuple(_Ranked.of(jnp.where(finite, x, 0), count) for x in (a, b))
     rows = jnp.asarray(row_count(count, a), a.dtype)
     blocks = Blocks.up_to(_largest_size(a.shape[0])) if degrees is None else Blocks.only(*degrees)
-    moments = _CrossMoments.of(sides, blocks, rows, count)
+    folds = _Folds.of(sides, blocks, rows) if fit else None
+    gram = _gram(sides, blocks, count) if folds is None else jnp.sum(folds.grams, axis=0) / rows
+    moments = _CrossMoments.of(gram, blocks, rows)
     squares = top_squares(moments.matrix, blocks)
     used = tuple(jnp.diagonal(w) > 0 for w in moments.maps)
     average = _average(squares, blocks, rows, (used[0], used[1]))
     valid = finite & (rows >= LEAST_ROWS)
     value = jnp.where(valid, average.value, jnp.nan)
-    if not fit:
+    if folds is None:
         return value
-    size = (jnp.array(blocks.rows)[average.best], jnp.array(blocks.columns)[average.best])
-    f, g = moments.transforms(sides, size, valid)
+    f, g = moments.transforms(sides, blocks.weight(average.is_best), valid)
     x, y = (
         fill_padding(side.values(of_side.coefficients), count) / jnp.sqrt(rows)
         for side, of_side in zip(sides, (f, g), strict=True)
@@ -257,7 +345,21 @@ def _estimate_of_ranks(
     raw = jnp.sum(x * y)
     error = standard_error(x, y, raw)
     used_functions = jnp.stack([number[average.best] for number in average.functions])
-    return HGRFit(value, f, g, raw, error, used_functions, average.dependence)
+    held_out, held_out_error = folds.held_out(blocks, average.weights, rows)
+    return HGRFit(
+        correlation=value,
+        f=f,
+        g=g,
+        raw=raw,
+        standard_error=error,
+        degrees=used_functions,
+        dependence=average.dependence,
+        pvalue=_independence_pvalue(average.score, rows),
+        held_out=held_out,
+        held_out_error=held_out_error,
+        highest=_highest(average, blocks, rows),
+        rows=rows,
+    )
 
 
 def _largest_size(rows: int) -> int:
@@ -328,18 +430,9 @@ class _CrossMoments:
     maps: _Two
 
     @classmethod
-    def of(
-        cls, sides: Sequence[_Ranked], blocks: Blocks, rows: Array, count: Array | None
-    ) -> _CrossMoments:
-        """Sum the products of the functions of the shares."""
+    def of(cls, gram: Array, blocks: Blocks, rows: Array) -> _CrossMoments:
+        """Orthonormalise functions by the means of products ``(1 + h + k, 1 + h + k)``."""
         sizes = blocks.h, blocks.k
-
-        def values(inside: Array | None, u: Array, v: Array) -> Array:
-            parts = [functions(share, size) for share, size in zip((u, v), sizes, strict=True)]
-            every = jnp.concatenate([jnp.ones((1, len(u)), u.dtype), *parts])
-            return every if inside is None else every * inside[None, :]
-
-        gram = mean_product(values, [side.share for side in sides], None, count)
         mean, moments = gram[0, 1:], gram[1:, 1:] - gram[0, 1:, None] * gram[0, None, 1:]
         (aa, ab), (_, bb) = (
             jnp.split(part, [sizes[0]], axis=1) for part in jnp.split(moments, [sizes[0]])
@@ -348,23 +441,105 @@ class _CrossMoments:
         means = mean[: sizes[0]], mean[sizes[0] :]
         return cls(matmul(matmul(left, ab), right.T), means, (left, right))
 
-    def transforms(
-        self, sides: Sequence[_Ranked], size: _Two, valid: Array
-    ) -> tuple[RankTransform, RankTransform]:
-        """Return the top pair of a leading block of this size, correlated with the ranks of a."""
-        h, k = self.matrix.shape
-        inside = (jnp.arange(h) < size[0])[:, None] & (jnp.arange(k) < size[1])[None, :]
-        m = jnp.where(inside, lax.stop_gradient(self.matrix), 0)
-        pair = top_pair(m, "svd")
+    def top(self, weight: Array) -> list[Array]:
+        """Return coefficients of the top pair of the matrix times a weight ``(h, k)``."""
+        pair = top_pair(lax.stop_gradient(self.matrix) * weight, "svd")
         coefficients = []
         for w, means, direction in zip(self.maps, self.means, (pair.u, pair.v), strict=True):
             of_functions = matmul(w.T, direction)
-            whole = jnp.concatenate([-matmul(of_functions, means)[None], of_functions])
-            coefficients.append(jnp.where(valid, whole, jnp.nan))
+            constant = -matmul(of_functions, means)[None]
+            coefficients.append(jnp.concatenate([constant, of_functions]))
+        return coefficients
+
+    def transforms(
+        self, sides: Sequence[_Ranked], weight: Array, valid: Array
+    ) -> tuple[RankTransform, RankTransform]:
+        """Return the top pair of `top`, correlated with the ranks of a."""
+        coefficients = [jnp.where(valid, c, jnp.nan) for c in self.top(weight)]
         first = sides[0].values(coefficients[0]) * (sides[0].share - 0.5)
         sign = sign_of(jnp.sum(first))  # padded rows have the share 1/2
         f, g = (side.transform(sign * c) for side, c in zip(sides, coefficients, strict=True))
         return f, g
+
+
+def _gram(sides: Sequence[_Ranked], blocks: Blocks, count: Array | None) -> Array:
+    """Return the means of products of 1 and the functions of both shares."""
+
+    def values(inside: Array | None, u: Array, v: Array) -> Array:
+        every = _functions_of_pair(u, v, blocks)
+        return every if inside is None else every * inside[None, :]
+
+    return mean_product(values, [side.share for side in sides], None, count)
+
+
+def _functions_of_pair(u: Array, v: Array, blocks: Blocks) -> Array:
+    """Return 1 and the functions of both shares, ``(1 + h + k, n)``."""
+    one = jnp.ones((1, len(u)), u.dtype)
+    return jnp.concatenate([one, functions(u, blocks.h), functions(v, blocks.k)])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Folds:
+    """The rows in `FOLDS` parts, each of which is held out once.
+
+    Of every `FOLDS` rows that follow each other, each part has one.  Which one changes from group
+    to group, as if at random, whatever the values and however many rows follow.
+
+    Attributes:
+      shares: of both variables, ``(FOLDS, m)``.
+      inside: 1 for data and 0 for padding, ``(FOLDS, m)``.
+      grams: sums of products of 1 and the functions of both shares, ``(FOLDS, d, d)``.
+    """
+
+    shares: _Two
+    inside: Array
+    grams: Array
+
+    @classmethod
+    def of(cls, sides: Sequence[_Ranked], blocks: Blocks, rows: Array) -> _Folds:
+        """Sum the products of the functions of the shares, part by part."""
+        length = len(sides[0].share)
+        group = lax.iota(jnp.uint32, -(-length // FOLDS))[None, :]
+        turn = (group * np.uint32(0x9E3779B9) >> 16) * FOLDS >> 16  # of the golden ratio
+        part = jnp.arange(FOLDS, dtype=jnp.uint32)[:, None]
+        place = (group * FOLDS + (part + turn) % FOLDS).astype(jnp.int32)
+        inside = (place < rows.astype(jnp.int32)).astype(rows.dtype)
+        u, v = (side.share[jnp.minimum(place, length - 1)] for side in sides)
+
+        def products(more: Array | None, inside: Array, u: Array, v: Array) -> Array:
+            data = inside if more is None else inside * more
+            return inner_products(_functions_of_pair(u, v, blocks) * data[None, :])
+
+        grams = lax.map(lambda parts: sum_over_rows(products, parts), (inside, u, v))
+        return cls((u, v), inside, grams)
+
+    def held_out(self, blocks: Blocks, weights: Array, rows: Array) -> _Two:
+        """Return the correlation of functions on rows they were not found on, and its error.
+
+        The functions are the top pair of the cross moments, each times the weight of the blocks
+        that it is in.  The weights are those of all rows.
+        """
+        weight = blocks.weight(weights)
+        shares, inside, grams = lax.stop_gradient((self.shares, self.inside, self.grams))
+
+        def coefficients(gram: Array) -> list[Array]:
+            others = gram[0, 0]
+            gram = gram / jnp.maximum(others, 1)
+            return _CrossMoments.of(gram, blocks, jnp.maximum(others, 1)).top(weight)
+
+        def values(parts: tuple[Array, ...]) -> Array:
+            of_f, of_g, u, v, data = parts
+            f, g = (
+                c[0] + matmul(c[1:], functions(share, len(c) - 1))
+                for c, share in ((of_f, u), (of_g, v))
+            )
+            return jnp.stack([f * data, g * data])
+
+        found = jax.vmap(coefficients)(jnp.sum(grams, axis=0, keepdims=True) - grams)
+        f, g = jnp.moveaxis(lax.map(values, (*found, *shares, inside)), 1, 0)
+        f, g = (x * safe_divide(1, jnp.sqrt(jnp.sum(x * x))) for x in (f, g))
+        correlation = jnp.clip(jnp.sum(f * g), -1, 1)
+        return correlation, standard_error(f, g, correlation)
 
 
 def functions(u: Array, degree: int) -> Array:
@@ -415,6 +590,14 @@ class Blocks:
     def order(self) -> NDArray[np.intp]:
         """The order that has thin blocks first, as `_grams` has them."""
         return np.argsort(np.minimum(self.rows, self.columns) > THIN, kind="stable")
+
+    def weight(self, of_blocks: Array) -> Array:
+        """Return the sum of the weights of the blocks that an entry is in, ``(h, k)``."""
+        first, second = (
+            (np.arange(size)[:, None] < np.array(sizes)).astype(of_blocks.dtype)
+            for size, sizes in ((self.h, self.rows), (self.k, self.columns))
+        )
+        return matmul(first * of_blocks[None, :], second.T)
 
     @classmethod
     def only(cls, h: int, k: int) -> Blocks:
@@ -498,12 +681,25 @@ class _Average:
       best: place of the block with the highest score.
       functions: numbers of functions of both variables in each block, less those left out.
       dependence: weight of dependence beside independence.
+      values: debiased value of each block.
+      weights: weight of each block in the average.
+      mean: the estimate where there is dependence.
+      score: the highest score.
     """
 
     value: Array
     best: Array
     functions: tuple[Array, Array]
     dependence: Array
+    values: Array
+    weights: Array
+    mean: Array
+    score: Array
+
+    @property
+    def is_best(self) -> Array:
+        """1 for the block with the highest score, 0 for the others."""
+        return (jnp.arange(len(self.values)) == self.best).astype(self.values.dtype)
 
 
 def _average(squares: Array, blocks: Blocks, rows: Array, used: tuple[Array, Array]) -> _Average:
@@ -520,19 +716,21 @@ def _average(squares: Array, blocks: Blocks, rows: Array, used: tuple[Array, Arr
         for sizes, kept in zip((blocks.rows, blocks.columns), used, strict=True)
     )
     values = debias(squares, h, k, rows)
-    if len(squares) == 1:  # asked for: it has no rivals, not even independence
-        one = jnp.ones((), squares.dtype)
-        return _Average(values[0], jnp.zeros((), jnp.int32), (h, k), one)
-    # Where functions are left out, blocks have the same others; only the first of these counts.
-    same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
-    repeated = jnp.any(same & np.tri(len(squares), k=-1, dtype=bool), axis=1)
-    listed = ~repeated & (h > 0) & (k > 0)
-    largest = jnp.minimum(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE)
-    size = np.maximum(blocks.rows, blocks.columns).astype(squares.dtype)
-    listed &= size <= jnp.maximum(largest, 1)
-
     below_1 = jnp.minimum(squares, 1 - float(jnp.finfo(squares.dtype).eps))
     statistic, further = -rows * jnp.log1p(-below_1), (h + k - 1).astype(squares.dtype)
+    listed = (h > 0) & (k > 0)
+    if len(squares) == 1:  # asked for: it has no rivals, not even independence
+        one = jnp.ones((), squares.dtype)
+        best = jnp.where(listed, statistic - PENALTY * further, -jnp.inf)[0]
+        return _Average(
+            values[0], jnp.zeros((), jnp.int32), (h, k), one, values, one[None], values[0], best
+        )
+    # Where functions are left out, blocks have the same others; only the first of these counts.
+    same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
+    listed &= ~jnp.any(same & np.tri(len(squares), k=-1, dtype=bool), axis=1)
+    size = np.maximum(blocks.rows, blocks.columns).astype(squares.dtype)
+    listed &= size <= _size_for(rows, SIZE_PER_ROOT)
+
     score = jnp.where(listed, statistic - PENALTY * further, -jnp.inf)
     best = jnp.max(score)
     top = jnp.maximum(best, INDEPENDENCE)
@@ -545,7 +743,51 @@ def _average(squares: Array, blocks: Blocks, rows: Array, used: tuple[Array, Arr
     highest = jnp.where(jnp.any(listed), jnp.max(second), 0)
     weights = jnp.exp((second - highest) / 2)
     mean = safe_divide(jnp.sum(weights * values), jnp.sum(weights))
-    return _Average(dependence * mean, jnp.argmax(score), (h, k), dependence)
+    return _Average(
+        dependence * mean, jnp.argmax(score), (h, k), dependence, values, weights, mean, best
+    )
+
+
+def _size_for(rows: Array, per_root: float) -> Array:
+    """Return a bound on the sizes of blocks for this number of rows."""
+    return jnp.maximum(jnp.minimum(per_root * rows**0.25, rows / ROWS_PER_SIZE), 1)
+
+
+def _independence_pvalue(score: Array, rows: Array) -> Array:
+    """Return the p-value of independence by the highest score.
+
+    Its distribution under independence is free of the law without ties; this is a fit to
+    simulations of 20 to 10,000 rows.
+    """
+    return jnp.minimum(0.08 * (1 + 20 / rows) * jnp.exp(-score / 2), 1)
+
+
+def _highest(average: _Average, blocks: Blocks, rows: Array) -> Array:
+    """Return the largest value that a block supports, before the sampling error.
+
+    These are the average, and the value of the largest block, or what chance hides there.  To the
+    latter is added what the last doubling of the functions gained, as further ones may gain it too.
+    1 where there are too few functions to say so.
+    """
+    few: Any = False
+    place, gain = jnp.zeros((), jnp.int32), jnp.zeros((), rows.dtype)
+    if len(blocks.rows) > 1:
+        square = np.flatnonzero(np.equal(blocks.rows, blocks.columns))
+        sizes = np.array(blocks.rows)[square]
+        half = np.maximum(np.searchsorted(sizes, sizes / 2, side="right") - 1, 0)
+        largest = jnp.sum(sizes.astype(rows.dtype) <= _size_for(rows, RESOLVED_PER_ROOT)) - 1
+        place, few = jnp.array(square)[largest], jnp.array(sizes)[largest] < LEAST_SIZE
+        gain = average.values[place] - average.values[jnp.array(square[half])[largest]]
+    h, k = (number[place].astype(rows.dtype) for number in average.functions)
+    value = jnp.maximum(average.values[place], _hidden(h, k, rows)) + jnp.maximum(gain, 0)
+    few |= (h == 0) | (k == 0)
+    return jnp.where(few, 1, jnp.minimum(jnp.maximum(value, average.mean), 1))
+
+
+def _hidden(h: Array, k: Array, n: Array) -> Array:
+    """Return the largest correlation among h and k functions that looks like noise (`debias`)."""
+    a, b = ((jnp.maximum(number, 1) - 1) / n for number in (h, k))
+    return safe_sqrt(safe_sqrt(safe_divide(a * b, (1 - a) * (1 - b))))
 
 
 def debias(square: Array, h: Array, k: Array, n: Array) -> Array:
