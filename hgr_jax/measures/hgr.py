@@ -328,8 +328,11 @@ def _estimate_of_ranks(
     rows = jnp.asarray(row_count(count, a), a.dtype)
     blocks = Blocks.up_to(_largest_size(a.shape[0])) if degrees is None else Blocks.only(*degrees)
     folds = _Folds.of(sides, blocks, rows) if fit else None
-    gram = _gram(sides, blocks, count) if folds is None else jnp.sum(folds.grams, axis=0) / rows
-    moments = _CrossMoments.of(gram, blocks, rows)
+    if folds is None:
+        moments = _CrossMoments.of(_gram(sides, blocks, count), blocks, rows)
+    else:
+        every_moments = folds.moments(blocks)
+        moments = jax.tree.map(lambda x: x[0], every_moments)
     squares = top_squares(moments.matrix, blocks)
     used = tuple(jnp.diagonal(w) > 0 for w in moments.maps)
     average = _average(squares, blocks, rows, (used[0], used[1]))
@@ -337,20 +340,23 @@ def _estimate_of_ranks(
     value = jnp.where(valid, average.value, jnp.nan)
     if folds is None:
         return value
-    f, g = moments.transforms(sides, blocks.weight(average.is_best), valid)
-    x, y = (
-        fill_padding(side.values(of_side.coefficients), count) / jnp.sqrt(rows)
-        for side, of_side in zip(sides, (f, g), strict=True)
+    of_best, of_all = (blocks.weight(each) for each in (average.is_best, average.weights))
+    weights = jnp.stack([of_best] + [of_all] * FOLDS)
+    coefficients = jax.vmap(_CrossMoments.top)(every_moments, weights)
+    x, y = folds.values(coefficients)
+    sign = sign_of(jnp.sum(x[:, 0] * (folds.shares[0] - 0.5)))
+    f, g = (
+        side.transform(jnp.where(valid, sign * c[0], jnp.nan))
+        for side, c in zip(sides, coefficients, strict=True)
     )
-    raw = jnp.sum(x * y)
-    error = standard_error(x, y, raw)
+    raw, error = _correlation(x[:, 0], y[:, 0])
+    held_out, held_out_error = _correlation(x[:, 1], y[:, 1])
     used_functions = jnp.stack([number[average.best] for number in average.functions])
-    held_out, held_out_error = folds.held_out(blocks, average.weights, rows)
     return HGRFit(
         correlation=value,
         f=f,
         g=g,
-        raw=raw,
+        raw=jnp.where(valid, raw, jnp.nan),
         standard_error=error,
         degrees=used_functions,
         dependence=average.dependence,
@@ -415,6 +421,7 @@ class _Ranked:
         return RankTransform(sample, shares, lax.stop_gradient(coefficients))
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _CrossMoments:
     """The matrix of cross moments of orthonormal functions of two variables.
@@ -441,24 +448,17 @@ class _CrossMoments:
         means = mean[: sizes[0]], mean[sizes[0] :]
         return cls(matmul(matmul(left, ab), right.T), means, (left, right))
 
-    def top(self, weight: Array) -> list[Array]:
-        """Return coefficients of the top pair of the matrix times a weight ``(h, k)``."""
+    def top(self, weight: Array) -> _Two:
+        """Return coefficients of 1 and of the functions, of the top pair of the weighted matrix."""
         pair = top_pair(lax.stop_gradient(self.matrix) * weight, "svd")
-        coefficients = []
-        for w, means, direction in zip(self.maps, self.means, (pair.u, pair.v), strict=True):
-            of_functions = matmul(w.T, direction)
-            constant = -matmul(of_functions, means)[None]
-            coefficients.append(jnp.concatenate([constant, of_functions]))
-        return coefficients
-
-    def transforms(
-        self, sides: Sequence[_Ranked], weight: Array, valid: Array
-    ) -> tuple[RankTransform, RankTransform]:
-        """Return the top pair of `top`, correlated with the ranks of a."""
-        coefficients = [jnp.where(valid, c, jnp.nan) for c in self.top(weight)]
-        first = sides[0].values(coefficients[0]) * (sides[0].share - 0.5)
-        sign = sign_of(jnp.sum(first))  # padded rows have the share 1/2
-        f, g = (side.transform(sign * c) for side, c in zip(sides, coefficients, strict=True))
+        f, g = (
+            jnp.concatenate([-matmul(of_functions, means)[None], of_functions])
+            for of_functions, means in zip(
+                (matmul(self.maps[0].T, pair.u), matmul(self.maps[1].T, pair.v)),
+                self.means,
+                strict=True,
+            )
+        )
         return f, g
 
 
@@ -513,33 +513,39 @@ class _Folds:
         grams = lax.map(lambda parts: sum_over_rows(products, parts), (inside, u, v))
         return cls((u, v), inside, grams)
 
-    def held_out(self, blocks: Blocks, weights: Array, rows: Array) -> _Two:
-        """Return the correlation of functions on rows they were not found on, and its error.
+    def moments(self, blocks: Blocks) -> _CrossMoments:
+        """Return the cross moments of all rows, and then those without each of the parts."""
+        total = jnp.sum(self.grams, axis=0, keepdims=True)
+        sums = jnp.concatenate([total, total - self.grams])
+        rows = jnp.maximum(sums[:, 0, 0], 1)
+        return jax.vmap(lambda gram, n: _CrossMoments.of(gram / n, blocks, n))(sums, rows)
 
-        The functions are the top pair of the cross moments, each times the weight of the blocks
-        that it is in.  The weights are those of all rows.
+    def values(self, coefficients: Sequence[Array]) -> _Two:
+        """Return values of f and of g, ``(FOLDS, 2, m)``: found on all rows, and on the other parts.
+
+        Args:
+          coefficients: of 1 and of functions of both shares, ``(1 + FOLDS, 1 + h)``, ``(1 + FOLDS,
+            1 + k)``, in the order of `moments`.
         """
-        weight = blocks.weight(weights)
-        shares, inside, grams = lax.stop_gradient((self.shares, self.inside, self.grams))
 
-        def coefficients(gram: Array) -> list[Array]:
-            others = gram[0, 0]
-            gram = gram / jnp.maximum(others, 1)
-            return _CrossMoments.of(gram, blocks, jnp.maximum(others, 1)).top(weight)
-
-        def values(parts: tuple[Array, ...]) -> Array:
-            of_f, of_g, u, v, data = parts
+        def of_part(part: tuple[Array, ...]) -> _Two:
+            inside, *pairs = part
             f, g = (
-                c[0] + matmul(c[1:], functions(share, len(c) - 1))
-                for c, share in ((of_f, u), (of_g, v))
+                (matmul(c[:, 1:], functions(share, c.shape[1] - 1)) + c[:, :1]) * inside[None, :]
+                for c, share in zip(pairs[:2], pairs[2:], strict=True)
             )
-            return jnp.stack([f * data, g * data])
+            return f, g
 
-        found = jax.vmap(coefficients)(jnp.sum(grams, axis=0, keepdims=True) - grams)
-        f, g = jnp.moveaxis(lax.map(values, (*found, *shares, inside)), 1, 0)
-        f, g = (x * safe_divide(1, jnp.sqrt(jnp.sum(x * x))) for x in (f, g))
-        correlation = jnp.clip(jnp.sum(f * g), -1, 1)
-        return correlation, standard_error(f, g, correlation)
+        both = (jnp.stack([jnp.broadcast_to(c[:1], c[1:].shape), c[1:]], 1) for c in coefficients)
+        f, g = lax.map(of_part, (self.inside, *both, *self.shares))
+        return f, g
+
+
+def _correlation(f: Array, g: Array) -> _Two:
+    """Return the correlation of functions of mean near 0, 0 for padding, and its standard error."""
+    f, g = (x * safe_divide(1, safe_sqrt(jnp.sum(x * x))) for x in (f, g))
+    correlation = jnp.clip(jnp.sum(f * g), -1, 1)
+    return correlation, standard_error(f, g, correlation)
 
 
 def functions(u: Array, degree: int) -> Array:
