@@ -16,9 +16,8 @@ HGR depends on the copula only, so functions of the ranks estimate it.
    further functions add after debiasing is small beside the standard error, and what too few of
    them leave out is not: the penalty of a function then falls from 4 to 2.  The estimate is the
    average of the debiased values by weights ``exp(score / 2)``.
-5. *Interval.*  The low end is the correlation, on rows left out, of functions found on the other
-   rows (`_held_out`); the high end starts from the largest value that any of the blocks supports
-   (`_highest`).
+5. *Interval.*  The low end starts from the correlation, on rows held out, of functions found on the
+   other rows (`_Folds`); the high end from the largest value that a block supports (`_highest`).
 
 What is proved and what is a rule of thumb stands in the theory pages.
 """
@@ -147,7 +146,7 @@ def hgr(a: ArrayLike, b: ArrayLike, *, degrees: int | tuple[int, int] | None = N
 
 
 def hgr_fit(a: ArrayLike, b: ArrayLike, *, degrees: int | tuple[int, int] | None = None) -> HGRFit:
-    """Fit HGR: its estimate, and the transformations of the best numbers of functions.
+    """Fit HGR: its estimate, an interval, and the transformations of the best numbers of functions.
 
     Degenerate data, cost and source as in `hgr`, whose value is the ``correlation`` of the result.
 
@@ -286,16 +285,15 @@ class HGRFit(TransformedPair):
         interval covers what the rows can't show: functions that vary faster than all that are
         looked at, or a few rows that decide (the theory pages have both).
 
-        Degenerate data: a constant, or a variable of one frequent value and rare others, shows
-        nothing, and has the interval 0 to 1.  Fewer than 32 rows have the high end 1.  NaN where
-        the estimate is.
+        Degenerate data: a constant shows nothing, and has the interval 0 to 1.  Fewer than 32 rows
+        have the high end 1.  NaN where the estimate is.
 
         Example:
           >>> import numpy as np, hgr_jax
           >>> a, noise = np.random.default_rng(0).normal(size=(2, 1000))
           >>> low, high = hgr_jax.hgr_fit(a, a**2 + noise).interval()
           >>> print(f"{low:.2f} to {high:.2f}")
-          0.75 to 0.83
+          0.85 to 0.96
         """
         level = check_level("level", level)
         z = normal_quantile((1 + level) / 2)
@@ -342,13 +340,11 @@ def _estimate_of_ranks(
         return value
     of_best, of_all = (blocks.weight(each) for each in (average.is_best, average.weights))
     weights = jnp.stack([of_best] + [of_all] * FOLDS)
-    coefficients = jax.vmap(_CrossMoments.top)(every_moments, weights)
+    top = jax.vmap(_CrossMoments.top)(every_moments, weights)
+    coefficients = [jnp.where(valid, c, jnp.nan) for c in top]
     x, y = folds.values(coefficients)
     sign = sign_of(jnp.sum(x[:, 0] * (folds.shares[0] - 0.5)))
-    f, g = (
-        side.transform(jnp.where(valid, sign * c[0], jnp.nan))
-        for side, c in zip(sides, coefficients, strict=True)
-    )
+    f, g = (side.transform(sign * c[0]) for side, c in zip(sides, coefficients, strict=True))
     raw, error = _correlation(x[:, 0], y[:, 0])
     held_out, held_out_error = _correlation(x[:, 1], y[:, 1])
     used_functions = jnp.stack([number[average.best] for number in average.functions])
@@ -356,14 +352,14 @@ def _estimate_of_ranks(
         correlation=value,
         f=f,
         g=g,
-        raw=jnp.where(valid, raw, jnp.nan),
+        raw=raw,
         standard_error=error,
         degrees=used_functions,
         dependence=average.dependence,
-        pvalue=_independence_pvalue(average.score, rows),
+        pvalue=jnp.where(valid, _independence_pvalue(average.score, rows), jnp.nan),
         held_out=held_out,
         held_out_error=held_out_error,
-        highest=_highest(average, blocks, rows),
+        highest=_highest(average, blocks, rows, asked=degrees is not None),
         rows=rows,
     )
 
@@ -416,7 +412,7 @@ class _Ranked:
         order = jnp.argsort(fill_padding(self.x, self.count, jnp.inf))
         sample, shares = lax.stop_gradient((self.x[order], self.share[order]))
         if self.count is not None:  # later rows repeat the last one
-            last = jnp.minimum(jnp.arange(len(sample)), self.count - 1)
+            last = jnp.minimum(lax.iota(jnp.int32, len(sample)), self.count - 1)
             sample, shares = sample[last], shares[last]
         return RankTransform(sample, shares, lax.stop_gradient(coefficients))
 
@@ -451,15 +447,12 @@ class _CrossMoments:
     def top(self, weight: Array) -> _Two:
         """Return coefficients of 1 and of the functions, of the top pair of the weighted matrix."""
         pair = top_pair(lax.stop_gradient(self.matrix) * weight, "svd")
-        f, g = (
-            jnp.concatenate([-matmul(of_functions, means)[None], of_functions])
-            for of_functions, means in zip(
-                (matmul(self.maps[0].T, pair.u), matmul(self.maps[1].T, pair.v)),
-                self.means,
-                strict=True,
-            )
-        )
-        return f, g
+        coefficients = []
+        for w, means, direction in zip(self.maps, self.means, (pair.u, pair.v), strict=True):
+            of_functions = matmul(w.T, direction)
+            constant = -matmul(of_functions, means)[None]
+            coefficients.append(jnp.concatenate([constant, of_functions]))
+        return coefficients[0], coefficients[1]
 
 
 def _gram(sides: Sequence[_Ranked], blocks: Blocks, count: Array | None) -> Array:
@@ -521,7 +514,7 @@ class _Folds:
         return jax.vmap(lambda gram, n: _CrossMoments.of(gram / n, blocks, n))(sums, rows)
 
     def values(self, coefficients: Sequence[Array]) -> _Two:
-        """Return values of f and of g, ``(FOLDS, 2, m)``: found on all rows, and on the other parts.
+        """Return values ``(FOLDS, 2, m)`` of f and of g, found on all rows and on the other parts.
 
         Args:
           coefficients: of 1 and of functions of both shares, ``(1 + FOLDS, 1 + h)``, ``(1 + FOLDS,
@@ -689,7 +682,7 @@ class _Average:
       dependence: weight of dependence beside independence.
       values: debiased value of each block.
       weights: weight of each block in the average.
-      mean: the estimate where there is dependence.
+      mean: the average over the blocks, without independence.
       score: the highest score.
     """
 
@@ -729,7 +722,14 @@ def _average(squares: Array, blocks: Blocks, rows: Array, used: tuple[Array, Arr
         one = jnp.ones((), squares.dtype)
         best = jnp.where(listed, statistic - PENALTY * further, -jnp.inf)[0]
         return _Average(
-            values[0], jnp.zeros((), jnp.int32), (h, k), one, values, one[None], values[0], best
+            value=values[0],
+            best=jnp.zeros((), jnp.int32),
+            functions=(h, k),
+            dependence=one,
+            values=values,
+            weights=one[None],
+            mean=values[0],
+            score=best,
         )
     # Where functions are left out, blocks have the same others; only the first of these counts.
     same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
@@ -750,7 +750,14 @@ def _average(squares: Array, blocks: Blocks, rows: Array, used: tuple[Array, Arr
     weights = jnp.exp((second - highest) / 2)
     mean = safe_divide(jnp.sum(weights * values), jnp.sum(weights))
     return _Average(
-        dependence * mean, jnp.argmax(score), (h, k), dependence, values, weights, mean, best
+        value=dependence * mean,
+        best=jnp.argmax(score),
+        functions=(h, k),
+        dependence=dependence,
+        values=values,
+        weights=weights,
+        mean=mean,
+        score=best,
     )
 
 
@@ -768,16 +775,16 @@ def _independence_pvalue(score: Array, rows: Array) -> Array:
     return jnp.minimum(0.08 * (1 + 20 / rows) * jnp.exp(-score / 2), 1)
 
 
-def _highest(average: _Average, blocks: Blocks, rows: Array) -> Array:
+def _highest(average: _Average, blocks: Blocks, rows: Array, *, asked: bool) -> Array:
     """Return the largest value that a block supports, before the sampling error.
 
-    These are the average, and the value of the largest block, or what chance hides there.  To the
-    latter is added what the last doubling of the functions gained, as further ones may gain it too.
-    1 where there are too few functions to say so.
+    That is the average, or the value of the largest block (or what chance hides there).  To the
+    latter is added what the last doubling of the functions gained, as further ones may gain it too;
+    nothing where the block was asked for.  1 where there are too few functions to say so.
     """
-    few: Any = False
-    place, gain = jnp.zeros((), jnp.int32), jnp.zeros((), rows.dtype)
-    if len(blocks.rows) > 1:
+    place: Any = 0
+    gain, few = jnp.zeros((), rows.dtype), jnp.zeros((), bool)
+    if not asked:
         square = np.flatnonzero(np.equal(blocks.rows, blocks.columns))
         sizes = np.array(blocks.rows)[square]
         half = np.maximum(np.searchsorted(sizes, sizes / 2, side="right") - 1, 0)
