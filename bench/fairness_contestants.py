@@ -136,6 +136,7 @@ CONTESTANTS: dict[str, Callable[[Task, float, int], Predict | None]] = {
     "none, network": functools.partial(network, penalty=None),
     "none, gradient boosting": boosting,
     "HGR-KB": network,
+    "HGR penalty": functools.partial(network, penalty="hgr"),
     "HGR-KB, two data sets": functools.partial(network, constraint_fraction=0.25),
     "HGR-KB, guarantee": functools.partial(network, guarantee=0.95),
     "transport": transported,

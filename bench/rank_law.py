@@ -7,29 +7,29 @@ as the table from which `hgr_jax.independence_test` takes its p-values.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from collections.abc import Iterator
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from jax import Array
 from tqdm import tqdm
 
 from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax._arrays import Floats
-from hgr_jax.core.host.ranks import LARGEST_DEGREE, ranked_columns, untied, wave_count, waves_at
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_FEW, ranked_columns
 from hgr_jax.inference.independence import LEVELS, TABLE
-from hgr_jax.scanning.rank_tests import FIRST
 from hgr_jax.scanning.screen import (
-    WITH_WAVES,
     Products,
     RankScreen,
     as_float32,
     combined_log_p,
     law_tables,
-    laws_by_kinds,
+    laws_by_counts,
 )
 
 MANY = 10**7
@@ -38,9 +38,6 @@ MANY = 10**7
 ROWS = dict.fromkeys([20, 30, 50, 80, 120], 100_000_000)
 ROWS |= dict.fromkeys([200, 350, 700, 1500, MANY], 150_000_000)
 """Pairs of so many rows, at the least: more where small p-values are rarer."""
-
-PLACES = 10_000
-"""Ranks by which waves and polynomials of very many are compared."""
 
 ENOUGH = 50
 """Times that a level must be reached: rarer ones have the ratio of the last that is."""
@@ -55,11 +52,11 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
     rng = np.random.default_rng(rows)
     parts = next(parts for parts in itertools.count(2) if parts * (parts - 1) // 2 >= squares)
     if rows == MANY:
-        kinds = np.full(SIDE, WITH_WAVES)
-        which, laws = laws_by_kinds(kinds[:1], wave_count(PLACES))
+        counts = np.full(SIDE, MOST_FUNCTIONS)
+        which, laws = laws_by_counts(counts[:1])
         tables = law_tables(laws, rows)
-        for products in itertools.islice(_gaussian_products(rng), squares):
-            found = combined_log_p(products, np.float32(rows), kinds, kinds, which, *tables)
+        for products in itertools.islice(_gaussian_products(jax.random.key(rows)), squares):
+            found = combined_log_p(products, np.float32(rows), counts, counts, which, *tables)
             yield np.asarray(found).ravel()
         return
     orders = rng.permuted(
@@ -67,32 +64,31 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
     )
     columns = [as_float32(column) for column in ranked_columns([*orders])]
     screen = RankScreen([columns[i : i + SIDE] for i in range(0, len(columns), SIDE)], SIDE)
+    of_part = screen._functions
+    screen._functions = screen._left_functions = functools.cache(  # type: ignore[method-assign]
+        lambda part, first: jax.device_put(of_part(part, first))
+    )
     for left, right in itertools.islice(itertools.combinations(range(parts), 2), squares):
         yield np.asarray(screen.start(left, right)).ravel()
 
 
-def _gaussian_products(rng: np.random.Generator) -> Iterator[Products]:
+def _gaussian_products(key: Array) -> Iterator[Products]:
     """Yield the cross moments of squares, times the rows, of very many rows."""
-    scale = np.float32(np.sqrt(MANY))
-    # Waves are no polynomials, but nearly: what these say of them, and what is left.
-    known = waves_at(2 * np.arange(PLACES), PLACES) @ untied(PLACES)[:, ::2].T / PLACES
-    variances, axes = np.linalg.eigh(np.eye(len(known)) - known @ known.T)
-    left = (axes * np.sqrt(np.maximum(variances, 0))).astype(np.float32)
-    known = known.astype(np.float32)
+    for square in itertools.count():
+        yield _of_normal_moments(jax.random.fold_in(key, square))
 
-    def normal(*sides: int) -> NDArray[np.float32]:
-        return scale * rng.standard_normal(sides, np.float32)
 
-    def waves(beside: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return those of which polynomials have ``beside (16, s, s)``."""
-        flat = known @ beside.reshape(len(beside), -1) + left @ normal(len(known), SIDE**2)
-        return np.asarray(flat.reshape(-1, SIDE, SIDE))
+@jax.jit
+def _of_normal_moments(key: Array) -> Products:
+    keys = iter(jax.random.split(key, 5))
 
-    while True:
-        wide, tall = (normal(LARGEST_DEGREE, SIDE, FIRST, SIDE) for _ in range(2))
-        tall[:FIRST] = wide[:FIRST].transpose(2, 3, 0, 1)
-        third, beside = normal(SIDE, SIDE), (waves(each[:, :, 0]) for each in (wide, tall))
-        yield Products(*map(jnp.asarray, (wide, tall, third, *beside)))
+    def normal(*sides: int) -> Array:
+        return float(np.sqrt(MANY)) * jax.random.normal(next(keys), sides, jnp.float32)
+
+    wide, tall = (normal(OF_FEW, SIDE, 2, SIDE) for _ in range(2))
+    tall = tall.at[:2].set(wide[:2].transpose(2, 3, 0, 1))
+    far, backward = (normal(MOST_FUNCTIONS - OF_FEW, SIDE, SIDE) for _ in range(2))
+    return Products(wide, tall, normal(SIDE, SIDE), far, backward)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -109,7 +105,7 @@ def main(argv: list[str] | None = None) -> int:
             total = -(-least // SIDE**2)
             for found in tqdm(_log_pvalues(n, total), f"{n:,} rows", total, leave=False):
                 count += len(found)
-                reached += len(found) - np.searchsorted(np.sort(-found), -np.log(LEVELS))
+                reached += [np.count_nonzero(found <= level) for level in np.log(LEVELS)]
             known = max(1, int(np.sum(reached >= ENOUGH)))
             shares = reached / count
             shares[known:] = LEVELS[known:] * shares[known - 1] / LEVELS[known - 1]

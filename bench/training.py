@@ -66,6 +66,7 @@ def contestants(setting: Setting, *, quick: bool) -> dict[str, Penalty]:
         return found
     found |= {
         "HGR-KB, bias-corrected": Penalty("kb", threshold, bias_corrected=True),
+        "HGR": Penalty("hgr", threshold),
     }
     if setting.batch is not None:
         found["HGR-KB, memory of 4 batches"] = Penalty("kb", threshold, memory=4)

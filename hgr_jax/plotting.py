@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._texts import shortened
-from hgr_jax.core.fits import KBFit, PartialFit
+from hgr_jax.core.fits import PartialFit, TransformedPair
 from hgr_jax.measures import kb_fit
 
 if TYPE_CHECKING:
@@ -42,12 +42,13 @@ MAX_ANNOTATED = 12
 
 
 def plot_fit(
-    fit: KBFit, a: ArrayLike, b: ArrayLike, *, names: Sequence[str] = ("a", "b")
+    fit: TransformedPair, a: ArrayLike, b: ArrayLike, *, names: Sequence[str] = ("a", "b")
 ) -> Figure:
     """Draw a fitted pair in four panels: the data, f, g, and the transformed data.
 
     Args:
-      fit: of `hgr_jax.kb_fit` or `hgr_jax.sk_fit`, on two variables ``(n,)``, not a batch.
+      fit: of `hgr_jax.hgr_fit`, `hgr_jax.kb_fit` or `hgr_jax.sk_fit`, on two variables ``(n,)``,
+        not a batch.
       a, b: the data to draw, ``(n,)``; rows that are not finite are left out.
       names: of a and of b; shown as they are, never read as markup.
 
@@ -113,7 +114,7 @@ def _point_style(rows: int) -> dict[str, Any]:
 
 def _draw_fit(
     panels: Sequence[Axes],
-    fit: KBFit,
+    fit: TransformedPair,
     columns: tuple[np.ndarray, np.ndarray],
     names: tuple[str, str],
     title: str,

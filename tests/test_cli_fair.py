@@ -158,6 +158,19 @@ def test_table_and_verdict_of_a_classification(category: bool) -> None:
         assert f"does not hold on training rows ({value:.4f}, {value - 0.2:.4f} above)" in said
 
 
+@pytest.mark.parametrize("category", [False, True])
+def test_hgr_of_ranks_is_reported_where_it_is_constrained(category: bool) -> None:
+    y = np.array(["no", "yes"] * 20, dtype=object)
+    z = np.where(y == "no", "a", "b").astype(object) if category else (y == "no") * 1.0
+    settings = FairOptions("y", "z", 0.2, penalty="hgr")
+    problem = encode_supervised(Frame("t", {"z": z, "y": y, "x": np.arange(40.0)}), "y", "z")
+    found = compare(Known((y == "yes") * 1.0), Known(np.full(40, 0.5)), problem, settings)
+    assert found.figures["before"]["hgr"] == pytest.approx(1, abs=1e-6)
+    assert found.figures["after"]["hgr"] == 0
+    said = verdict({"training": found, "validation": found}, settings)
+    assert "threshold 0.2 of HGR: holds on training rows (0.0000)" in said
+
+
 def test_a_stray_text_among_numbers_is_shown() -> None:
     texts = np.array([*map(str, range(30)), "1,5"], dtype=object)
     columns = {"z": np.arange(31.0), "y": np.arange(31.0), "size": texts}

@@ -21,6 +21,7 @@ from hypothesis.extra import numpy as hnp
 import hgr_jax
 from bench import reference
 from hgr_jax.fairness import (
+    HGR,
     KB,
     SK,
     DualState,
@@ -317,9 +318,82 @@ class TestValues:
         np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=1e-6)
 
 
+class TestHGR:
+    """HGR of ranks, which rows that pass each other change."""
+
+    def test_the_gradient_says_what_moving_predictions_changes(self) -> None:
+        rng = np.random.default_rng(0)
+        z, prediction = some_pair(0, rows=4000)
+
+        @jax.jit
+        def value(p: jax.Array) -> jax.Array:
+            return measured(Penalty("hgr"), z, p)[0]
+
+        gradient = jax.grad(value)(prediction)
+        for way in (z, z**2, jnp.sin(3 * z), jnp.asarray(rng.standard_normal(4000), jnp.float32)):
+            slope = (value(prediction + 0.03 * way) - value(prediction - 0.03 * way)) / 0.06
+            assert jnp.sum(gradient * way) == pytest.approx(float(slope), abs=0.03)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("rows", [5, 48])
+    def test_degenerate_data_have_finite_gradients(self, dtype: Any, rows: int) -> None:
+        x = np.linspace(-1, 1, rows)
+        near = 0.5 + np.finfo(dtype).eps * np.arange(rows)
+        saturated = 1 / (1 + np.exp(-200 * x))
+        columns = [x, 0 * x, np.sign(x), x == x[2], near, saturated, np.round(3 * x)]
+        with jax.enable_x64(dtype is np.float64):
+            slopes = jax.jit(jax.value_and_grad(lambda p, z: measured(Penalty("hgr"), z, p)[0]))
+            for z, p in itertools.product(columns, columns):
+                value, gradient = slopes(p.astype(dtype), z.astype(dtype))
+                assert value.dtype == gradient.dtype == dtype
+                assert 0 <= value <= 1
+                assert np.isfinite(gradient).all()
+            assert np.isnan(slopes(np.full(rows, np.nan, dtype), x.astype(dtype))[0])
+
+    def test_columns_are_those_of_single_predictions(self) -> None:
+        z, prediction = some_pair(0, columns=3)
+        values = measured(Penalty("hgr"), z, prediction)
+        expected = [measured(Penalty("hgr"), z, column)[0] for column in prediction.T]
+        np.testing.assert_allclose(values, expected, atol=1e-5)
+
+    def test_a_category_counts_as_its_levels(self) -> None:
+        levels = np.arange(60) % 3
+        one_hot = jnp.asarray(np.eye(3)[levels], jnp.float32)
+        prediction = jnp.asarray(levels == 1, jnp.float32)
+        assert measured(Penalty("hgr"), one_hot, prediction)[0] == pytest.approx(1, abs=1e-5)
+
+    def test_monotone_maps_hide_no_dependence(self) -> None:
+        z, noise = some_pair(0, rows=2000)
+        prediction = z + noise / 2
+        for change in (jnp.exp, lambda p: p**3, lambda p: jnp.exp(4 * p)):
+            recoded = [measured(Penalty(s), z, change(prediction))[0] for s in ("hgr", "kb")]
+            plain = [measured(Penalty(s), z, prediction)[0] for s in ("hgr", "kb")]
+            assert recoded[0] == pytest.approx(float(plain[0]), abs=1e-5)
+        assert recoded[1] < plain[1] - 0.1
+
+    def test_training_keeps_it_below_a_threshold(self) -> None:
+        rng = np.random.default_rng(0)
+        x = rng.standard_normal((600, 3)).astype(np.float32)
+        z, y = x[:, 0], x[:, 0] ** 2 + x[:, 1]
+        dual = LagrangianDual(optax.adam(3e-2))
+        for inputs in (x, np.round(2 * x) / 2):  # of few values: predictions tie
+            trainer = trained(Penalty("hgr", 0.3), data=(inputs, y, z), dual=dual, steps=300)
+            prediction = np.asarray(trainer.predict(inputs))
+            assert hgr_jax.hgr(z, prediction) < 0.35
+            assert np.corrcoef(prediction, y)[0, 1] > 0.4
+
+    def test_options_are_checked(self) -> None:
+        with pytest.raises(ValueError, match="degrees must be at least 1"):
+            HGR(0)
+        with pytest.raises(ValueError, match="needs a statistic that takes weights"):
+            Penalty("hgr", given=2)
+        assert HGR([3, 2]) == HGR((3, 2))
+
+
 class TestStatic:
     def test_equality_and_hash(self) -> None:
         kinds = [KB(2, 3), KB(2, 3, bound=0.95), SK(2), Total(2, 3), Neural(), Neural(5), KB(3, 2)]
+        kinds += [HGR(), HGR(2), HGR((2, 3))]
         kinds.append(Function(jnp.corrcoef, weighted=False))
         assert len(set(kinds)) == len(kinds)
         for statistic in kinds:

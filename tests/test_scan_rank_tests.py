@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scan_support import is_the_test_of_each_pair, upper
+from scipy import stats
 
 import hgr_jax
 from hgr_jax import scan
@@ -82,17 +83,18 @@ def test_ranks_among_the_own_rows_of_columns() -> None:
     for i, j in found.pairs:
         keep = ~np.isnan(x[:, i] + x[:, j])
         f, g = (RankedColumn.of_values(x[keep, c]) for c in (i, j))
-        degrees = np.minimum([[f.reliable_degree], [g.reliable_degree]], 8)
-        sides = f.polynomials()[: degrees[0, 0]], g.polynomials()[: degrees[1, 0], None]
-        moments = cross_moments(*sides)
-        log_p = combined(top_values(moments), keep.sum(), degrees, moments.counts).log_p
+        degrees = np.minimum([[f.reliable], [g.reliable]], 8)
+        m = cross_moments(f.functions()[: degrees[0, 0]], g.functions()[: degrees[1, 0], None])
+        log_p = combined(top_values(m), keep.sum(), degrees).log_p
         expected = log_probability(log_p, keep.sum() * f.effective_share * g.effective_share)[0]
-        assert np.log(found.pvalue[i, j]) == pytest.approx(expected, rel=0.1, abs=0.1)
+        # Which functions of a rare level are left out may differ.
+        near = 0.3 if 4 in (i, j) else 0.1
+        assert np.log(found.pvalue[i, j]) == pytest.approx(expected, rel=0.1, abs=near)
 
 
-@pytest.mark.parametrize("options", [{}, {"h": 2, "k": 7}, {"target": "x1", "h": 2, "k": 7}])
-def test_ranks_of_the_tests_are_estimates_too(options: dict[str, Any]) -> None:
-    """The same as of another product: with ties, constants, and columns of the same gaps."""
+@pytest.mark.parametrize("options", [{}, {"h": 2, "k": 7}, {"target": "x1"}])
+def test_estimates_are_those_of_each_pair(options: dict[str, Any]) -> None:
+    """HGR of ranks: with ties, constants, and columns of the same gaps, of any measure."""
     rng = np.random.default_rng(4)
     x = rng.normal(size=(300, 8))
     x[:, 1] += x[:, 0] ** 2
@@ -102,12 +104,14 @@ def test_ranks_of_the_tests_are_estimates_too(options: dict[str, Any]) -> None:
     x[rng.random(300) < 0.2, 5:7] = np.nan
     x[rng.random(300) < 0.2, 7] = np.nan
     found = scan(x, test=hgr_jax.Test(permutations=19), **options)
-    expected = scan(x, measure="rank_kb", test=None, **options)
-    for name, of_ranks in (("rank_correlation", "correlation"), ("spearman", "pearson")):
-        values, others = getattr(found, name), getattr(expected, of_ranks)
-        np.testing.assert_allclose(
-            values[tuple(found.pairs.T)], others[tuple(found.pairs.T)], atol=2e-6
-        )
+    for i, j in found.pairs:
+        keep = ~np.isnan(x[:, i] + x[:, j])
+        a, b = x[keep, i], x[keep, j]
+        one_pattern = np.array_equal(np.isnan(x[:, i]), np.isnan(x[:, j]))
+        near = {"abs": 2e-3 if one_pattern else 0.02}
+        assert found.rank_correlation[i, j] == pytest.approx(float(hgr_jax.hgr(a, b)), **near)
+        spearman = abs(stats.spearmanr(a, b).statistic)
+        assert found.spearman[i, j] == pytest.approx(spearman, abs=1e-5 if one_pattern else 0.02)
 
 
 def test_two_values_with_gaps_of_their_own_are_tested_exactly() -> None:

@@ -22,7 +22,16 @@ from hgr_jax._version import __version__
 from hgr_jax.cli.options import FairOptions
 from hgr_jax.cli.outputs import print_messages, save_picture, show_step
 from hgr_jax.datasets import load_diabetes
-from hgr_jax.fairness import KB, SK, Certificate, FairnessReport, NoSolutionFound, Penalty, report
+from hgr_jax.fairness import (
+    HGR,
+    KB,
+    SK,
+    Certificate,
+    FairnessReport,
+    NoSolutionFound,
+    Penalty,
+    report,
+)
 from hgr_jax.fairness.data import split_rows
 from hgr_jax.fairness.estimators import ConvergenceWarning
 from hgr_jax.fairness.report import penalty_value
@@ -35,8 +44,8 @@ from hgr_jax.tables.supervised import SupervisedTable, encode_supervised, shown,
 SHUFFLES = 100
 
 LEGEND = """\
-kb, sk: HGR of the protected attribute and the prediction; corrected: kb with less of its upward
-bias; didi: distances of the means of five groups from the mean, summed"""
+kb, sk, hgr: HGR of the protected attribute and the prediction; corrected: kb with less of its
+upward bias; didi: distances of the means of five groups from the mean, summed"""
 
 CAVEAT = """\
 A small HGR is not fairness: it says nothing of errors, of harms, of decisions that are made with
@@ -44,8 +53,8 @@ the prediction, or of attributes that are not protected here."""
 
 
 def _constraint(options: FairOptions) -> Penalty:
-    statistic = KB(options.h, options.k) if options.penalty == "kb" else SK(options.k)
-    return Penalty(statistic, options.threshold)
+    statistics = {"kb": KB(options.h, options.k), "sk": SK(options.k), "hgr": HGR()}
+    return Penalty(statistics[options.penalty], options.threshold)
 
 
 def report_training(path: Path, options: FairOptions, reading: Reading, folder: Path) -> None:
@@ -176,12 +185,16 @@ def compare(before: Any, after: Any, rows: SupervisedTable, options: FairOptions
     statistic = KB(options.h, options.k)
     z = {options.protected: rows.z}
     comparison = report(after, rows.x, rows.y, z, baseline=before, statistic=statistic)
-    if rows.levels is None:
-        return comparison
-    figures = {
-        model: {name: values[name] for name in ("score", options.penalty)}
-        for model, values in comparison.figures.items()
-    }
+    figures = comparison.figures
+    if options.penalty == "hgr":
+        for model, prediction in comparison.predictions.items():
+            value = penalty_value(_constraint(options), comparison.z, prediction)
+            figures = {**figures, model: {**figures[model], "hgr": value}}
+    if rows.levels is not None:
+        figures = {
+            model: {name: values[name] for name in ("score", options.penalty)}
+            for model, values in figures.items()
+        }
     return dataclasses.replace(comparison, figures=figures)
 
 

@@ -82,8 +82,12 @@ _required_column = functools.partial(_option, dataclasses.MISSING, metavar="COLU
 class ScanOptions:
     """The options of ``hgr-jax scan``."""
 
-    h: int = _option(5, "degree for the first column", _degree_option)
-    k: int = _option(5, "degree for the second column", _degree_option)
+    h: int | None = _option(
+        None,
+        "HGR-KB of values in place of HGR, of this degree for the first column",
+        _degree_option,
+    )
+    k: int | None = _option(None, "the degree for the second column", _degree_option)
     target: Sequence[str] = _columns_option(
         "only pairs with this column; may be given several times"
     )
@@ -93,7 +97,7 @@ class ScanOptions:
     categories: Sequence[str] = _columns_option(
         "a column of numbers to read as a category; may be given several times"
     )
-    rank: bool = _option(False, "replace numbers by their ranks", action="store_true")
+    rank: bool = _option(False, "HGR-KB of ranks in place of HGR", action="store_true")
     top: int = _option(20, "pairs to list", _positive)
     keep: int | None = _option(
         None,
@@ -112,8 +116,7 @@ class ScanOptions:
     )
     sort: str = _option(
         "rank_excess",
-        "by HGR-KB of ranks above |Spearman|, by HGR-KB, by its excess over |Pearson|, or by"
-        " p-value",
+        "by HGR above |Spearman|, by HGR, by its excess over |Pearson|, or by p-value",
         choices=("rank_excess", "correlation", "excess", "pvalue"),
     )
     permutations: int = _option(
@@ -130,7 +133,11 @@ class FairOptions:
     target: str = _required_column("what is predicted")
     protected: str = _required_column("numbers, or text for a category")
     threshold: float = _required_column("in (0, 1], of HGR", _threshold, metavar=None)
-    penalty: str = _option("kb", "which HGR is kept below the threshold", choices=("kb", "sk"))
+    penalty: str = _option(
+        "kb",
+        "which HGR is kept below the threshold; hgr: of ranks, without degrees",
+        choices=("kb", "sk", "hgr"),
+    )
     guarantee: float | None = _option(
         None,
         "confidence, as 0.95, with which the threshold is to hold on new rows",
@@ -155,7 +162,8 @@ class FairOptions:
     @property
     def measure(self) -> str:
         """The name of the constrained measure."""
-        return f"HGR-KB({self.h}, {self.k})" if self.penalty == "kb" else f"HGR-SK({self.k})"
+        names = {"kb": f"HGR-KB({self.h}, {self.k})", "sk": f"HGR-SK({self.k})", "hgr": "HGR"}
+        return names[self.penalty]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -188,7 +196,7 @@ def command_parser() -> argparse.ArgumentParser:
         "scan",
         help="all pairs of columns of a file, with p-values",
         description=(
-            "HGR-KB of every pair of columns of a file, with p-values: a ranked table here, the"
+            "HGR of every pair of columns of a file, with p-values: a ranked table here, the"
             " pairs as CSV and Parquet, a heat map, and a report to open in a browser. Dates are"
             " numbers, other text is categories; missing values are left out pair by pair."
         ),

@@ -16,8 +16,10 @@ from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import print_messages, save_picture, unused_path
 from hgr_jax.cli.scan import report_scan
 from hgr_jax.core.fits import KBFit, Status
+from hgr_jax.inference.independence import independence_test
 from hgr_jax.inference.resampling import cross_fitted
-from hgr_jax.measures import kb, kb_fit, sk_fit
+from hgr_jax.measures import hgr_fit, kb, kb_fit, sk_fit, spearman
+from hgr_jax.measures.hgr import HGRFit
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE
@@ -45,16 +47,24 @@ def report_scan_demo(settings: ScanOptions, folder: Path) -> None:
     first = next(pair for pair in ordered if pair.adjusted_pvalue <= FALSE_DISCOVERY_RATE)
     print(f"\nThe first of them that is more than chance: {first.a} and {first.b}\n")
     a, b = table[first.a], table[first.b]
-    fit = kb_fit(a, b, settings.h, settings.k)
+    fit = _fit(a, b, settings.h, settings.k)
     _print_transformations(fit, (first.a, first.b), a, b)
     print()
     save_picture(lambda: plot_fit(fit, a, b, names=(first.a, first.b)), folder / "top_pair.png")
 
 
 def report_pair(
-    path: Path, names: tuple[str, str], h: int, k: int, folder: Path, reading: Reading | None = None
+    path: Path,
+    names: tuple[str, str],
+    h: int | None,
+    k: int | None,
+    folder: Path,
+    reading: Reading | None = None,
 ) -> None:
-    """Print the measures and transformations of two columns of a file, and save a picture."""
+    """Print the measures and transformations of two columns of a file, and save a picture.
+
+    HGR; with ``h`` or ``k``, HGR-KB at these degrees.
+    """
     reading = dataclasses.replace(reading or Reading(), columns=names)
     frame = read_any(path, reading).in_days()
     for name in names:
@@ -67,21 +77,43 @@ def report_pair(
     usable = np.isfinite(a) & np.isfinite(b)
     a, b, rows = a[usable], b[usable], int(usable.sum())
     _print_heading(frame, names, rows, "number", frame.notes)
-    fit = kb_fit(a, b, h, k)
-    single = sk_fit(a, b, max(h, k))
-    print(f"{f'HGR-KB({h}, {k})':<12} {float(fit.correlation):.4f}")
-    print(f"{f'HGR-SK({max(h, k)})':<12} {float(single.correlation):.4f}   {single.explains}")
-    print(f"{'|Pearson|':<12} {float(kb(a, b, 1, 1)):.4f}")
-    if rows >= MIN_ROWS_TO_SPLIT:
-        tested = cross_fitted(a, b, h, k, key=jax.random.key(0))
-        print(f"{'held out':<12} {tested:.4f}   KB on rows that f and g were not fitted to")
-    print(f"\n{fit.message}\n")
+    fit = _fit(a, b, h, k)
+    if isinstance(fit, HGRFit):
+        _print_measure("HGR", float(fit.correlation))
+        test = independence_test(a, b)
+        print(f"{'p-value':<12} {test.pvalue:.2g}   of independence")
+        _print_measure("|Spearman|", float(abs(spearman(a, b))))
+    else:
+        of_a, of_b = h or 5, k or 5
+        single = sk_fit(a, b, max(of_a, of_b))
+        _print_measure(f"HGR-KB({of_a}, {of_b})", float(fit.correlation))
+        _print_measure(f"HGR-SK({max(of_a, of_b)})", float(single.correlation), single.explains)
+        if rows >= MIN_ROWS_TO_SPLIT:
+            tested = cross_fitted(a, b, of_a, of_b, key=jax.random.key(0))
+            _print_measure("held out", tested, "KB on rows that f and g were not fitted to")
+    _print_measure("|Pearson|", float(kb(a, b, 1, 1)))
+    if isinstance(fit, KBFit):
+        print(f"\n{fit.message}")
+    print()
     _print_transformations(fit, [printable(name) for name in names], a, b)
     print()
     save_picture(lambda: plot_fit(fit, a, b, names=names), unused_path(folder / "pair.png"))
 
 
-def _report_categories(frame: Frame, names: tuple[str, str], h: int, k: int, folder: Path) -> None:
+def _fit(a: Floats, b: Floats, h: int | None, k: int | None) -> HGRFit | KBFit:
+    """Fit HGR, or HGR-KB where a degree is asked for."""
+    if h is None and k is None:
+        return hgr_fit(a, b)
+    return kb_fit(a, b, h or 5, k or 5)
+
+
+def _print_measure(name: str, value: float, remark: str = "") -> None:
+    print(f"{name:<12} {value:.4f}" + (f"   {remark}" if remark else ""))
+
+
+def _report_categories(
+    frame: Frame, names: tuple[str, str], h: int | None, k: int | None, folder: Path
+) -> None:
     """Report a pair with a category, as `report_pair` does."""
     if names[0] == names[1]:
         raise TableError(
@@ -92,7 +124,9 @@ def _report_categories(frame: Frame, names: tuple[str, str], h: int, k: int, fol
     for name, reason in result.skipped.items():
         raise TableError(f"{frame.source}: column {name!r} cannot be used: {printable(reason)}")
     _print_heading(frame, names, int(result.n_obs[0, 1]), "value", result.notes)
-    print(f"{f'HGR-KB({h}, {k})':<12} {result.correlation[0, 1]:.4f}\n")
+    measure = "HGR" if h is None and k is None else f"HGR-KB({h or 5}, {k or 5})"
+    _print_measure(measure, result.correlation[0, 1])
+    print()
     fit = result.fit(*names)
     a, b = (result.values(name) for name in names)
     present = np.isfinite(a) & np.isfinite(b)
@@ -131,10 +165,13 @@ def _print_heading(
     print()
 
 
-def _print_transformations(fit: KBFit, names: Sequence[str], a: Floats, b: Floats) -> None:
+def _print_transformations(fit: HGRFit | KBFit, names: Sequence[str], a: Floats, b: Floats) -> None:
     print(f"f = {fit.f.formula('a')}\n    with a = {names[0]}")
     print(f"g = {fit.g.formula('b')}\n    with b = {names[1]}")
     degrees = np.asarray(fit.degrees)
+    if isinstance(fit, HGRFit):
+        print(f"functions of ranks: {degrees[0]} and {degrees[1]}")
+        return
     print(f"effective degrees: {degrees[0]} and {degrees[1]}")
     if int(fit.status) == Status.ONE_ROW:
         row = int(fit.influential_row)

@@ -260,11 +260,14 @@ HEADERS = {
     "column a": ("a", ""),
     "column b": ("b", ""),
     "KB": ("correlation", "HGR-KB: the largest correlation between polynomials of the two columns"),
-    "of ranks": ("rank_correlation", "HGR-KB of the ranks, which no single row can dominate"),
+    "HGR": (
+        "rank_correlation",
+        "HGR: the largest correlation between any functions of the two columns, by their ranks",
+    ),
     "|Spearman|": ("spearman", "what a monotone relation explains; none with a category"),
     "excess": (
         "rank_excess",
-        "HGR-KB of ranks, less its bias, above |Spearman| or level means: the non-monotone part",
+        "HGR above |Spearman| or level means: the non-monotone part",
     ),
     "|Pearson|": ("pearson", "what a straight line explains; none with a category"),
     "p-value": ("pvalue", "probability that ranks of independent columns depend as much"),
@@ -287,15 +290,37 @@ HEADERS = {
 }
 """Headers of the table of pairs: the attribute of `Pair` that each shows, and its explanation."""
 
+OF_KB = ("KB", "null 95%", "corrected")
+"""Headers of a scan of HGR-KB; a scan of HGR does not have them."""
+
 PROBABILITIES = ("p-value", "adjusted p")
 
 ORDERED_BY = {
-    "rank_excess": ("excess", "HGR of ranks above |Spearman|, significant pairs first"),
-    "correlation": ("KB", "largest HGR-KB"),
-    "excess": ("KB", "largest excess of HGR-KB over |Pearson|"),
+    "rank_excess": ("excess", "HGR above |Spearman|, significant pairs first"),
+    "correlation": ("{0}", "largest {1}"),
+    "excess": ("{0}", "largest excess of {1} over |Pearson|"),
     "pvalue": ("p-value", "smallest p-value"),
 }
-"""The header that each order sorts by, and the order in words."""
+"""The header that each order sorts by, and the order in words; 0 and 1 are names of the measure."""
+
+
+def is_of_hgr(result: Scan) -> bool:
+    """Return whether the measure of a scan is HGR, and not HGR-KB."""
+    return bool(result.settings["measure"] == "hgr")
+
+
+def order_in_words(result: Scan, by: str) -> tuple[str, str]:
+    """Return the header that an order sorts by, and the order in words."""
+    names = ("HGR", "HGR") if is_of_hgr(result) else ("KB", "HGR-KB")
+    header, words = ORDERED_BY[by]
+    return header.format(*names), words.format(*names)
+
+
+def headers_of(result: Scan) -> dict[str, tuple[str, str]]:
+    """Return the headers of the table of pairs of a scan."""
+    left_out = OF_KB if is_of_hgr(result) else ()
+    return {name: header for name, header in HEADERS.items() if name not in left_out}
+
 
 DetailsOfPairs = Mapping[tuple[str, str], PairDetails | None]
 """Details of pairs by their names; None for a pair without a correlation."""
@@ -343,8 +368,9 @@ def as_report(
         "columns": f"{len(result.used):,}",
         "pairs": f"{len(result):,}",
         "more than chance": f"{count_discoveries(result):,}",
-        "degrees": f"{settings['h']} and {settings['k']}",
     }
+    if not is_of_hgr(result):
+        summary["degrees"] = f"{settings['h']} and {settings['k']}"
     if "top" in settings:
         totals = settings["top"]
         summary["the first of"] = f"{totals['pairs']:,} pairs of {totals['columns']:,} columns"
@@ -356,7 +382,7 @@ def as_report(
     if settings["given"]:
         summary["given"] = ", ".join(settings["given"])
     messages = (("left out", result.skipped), ("note", result.notes))
-    groups = copies_of(result)
+    groups, headers = copies_of(result), headers_of(result)
     sample = _rows_to_draw(np.arange(result.data.rows), ())
     skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
     return HtmlPage(
@@ -365,16 +391,17 @@ def as_report(
         names=[result.names[i] for i in order],
         correlation=result.correlation[part],
         pearson=result.pearson[part],
-        columns=tuple(HEADERS),
-        rows=[_row(pair, pair_details) for pair in pairs],
+        columns=tuple(headers),
+        rows=[_row(pair, pair_details, headers) for pair in pairs],
         details=[
             as_detail(result, pair, pair_details, groups)
             for pair in without_copies(pairs, groups, DETAILS)
         ],
         skipped=skipped,
-        explanations={header: text for header, (_, text) in HEADERS.items()},
+        explanations={header: text for header, (_, text) in headers.items()},
         probabilities=PROBABILITIES,
-        ordered_by=ORDERED_BY[by][0],
+        ordered_by=order_in_words(result, by)[0],
+        measure="HGR" if is_of_hgr(result) else "KB",
         pairs=len(result),
         left_out=left_out,
         profiles=profiles_of(result, table),
@@ -390,10 +417,12 @@ def _heat_map_columns(result: Scan, columns: Integers, by: str) -> Integers:
     return columns[np.isin(columns, paired[np.argsort(first_places)[:MAX_MAPPED]])]
 
 
-def _row(pair: Pair, pair_details: DetailsOfPairs) -> list[Any]:
+def _row(
+    pair: Pair, pair_details: DetailsOfPairs, headers: Mapping[str, tuple[str, str]]
+) -> list[Any]:
     influence = influence_on(pair_details, pair.a, pair.b)
     one_row = None if influence is None else influence.share
-    return [one_row if name == "one_row" else getattr(pair, name) for name, _ in HEADERS.values()]
+    return [one_row if name == "one_row" else getattr(pair, name) for name, _ in headers.values()]
 
 
 def as_detail(
@@ -419,13 +448,15 @@ def as_detail(
         transformed.append(heights.tolist())
         points.append(_numbers_or_levels(column[rows], category))
         curves.append(_curve(transform, column[present], category))
-    note = "" if any(categories) else f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
+    note = ""
+    if not any(categories) and not is_of_hgr(result):
+        note = f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
     ranked = result.settings["measure"].startswith("rank_")
     dates = [None if ranked else result.data.dates.get(name) for name in names]
     since = [
         f"{letter} in days since {as_date(first, 0)}"
         for letter, first in zip("ab", dates, strict=True)
-        if first is not None and note
+        if first is not None and not any(categories)
     ]
     note = "; ".join(filter(None, [note, *since]))
     group_a, group_b = (groups[name] for name in names)
@@ -437,7 +468,7 @@ def as_detail(
     return Detail(
         a=pair.a,
         b=pair.b,
-        facts=_facts(pair, influence),
+        facts=_facts(pair, influence, "HGR" if is_of_hgr(result) else "KB"),
         pearson=signed,
         correlation=pair.correlation,
         marked=marked,
@@ -462,11 +493,13 @@ def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
     return np.union1d(sample, np.asarray(influential, rows.dtype))
 
 
-def _facts(pair: Pair, influence: Influence) -> str:
+def _facts(pair: Pair, influence: Influence, measure: str) -> str:
     """Return the measures of a pair in one line."""
-    facts = [f"KB {pair.correlation:.3f}"]
-    if not np.isnan(pair.rank_correlation):
-        facts.append(f"of ranks {pair.rank_correlation:.3f}")
+    facts = [f"{measure} {pair.correlation:.3f}"]
+    if measure != "HGR" and not np.isnan(pair.rank_correlation):
+        facts.append(f"HGR {pair.rank_correlation:.3f}")
+    if not np.isnan(pair.spearman):
+        facts.append(f"|Spearman| {pair.spearman:.3f}")
     if not np.isnan(pair.pearson):
         facts.append(f"|Pearson| {pair.pearson:.3f}")
     if influence.dominates:

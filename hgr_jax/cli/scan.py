@@ -24,11 +24,12 @@ from hgr_jax.cli.outputs import (
 )
 from hgr_jax.cli.report import (
     DETAILS,
-    ORDERED_BY,
     DetailsOfPairs,
     as_report,
     count_discoveries,
     influence_on,
+    is_of_hgr,
+    order_in_words,
 )
 from hgr_jax.scanning.api import open_table, scan_table
 from hgr_jax.scanning.fits import Influence
@@ -39,10 +40,9 @@ from hgr_jax.tables.files import Reading
 
 MAX_NAME_WIDTH = 32
 
-NULL_95 = "null 95%: 95% quantile of HGR-KB of ranks of independent columns"
 ONE_ROW = """\
 one row: largest influence of a single row on the correlation; if it is large, the row (from 0) \
-and KB without it
+and the value without it
 """
 
 
@@ -53,7 +53,7 @@ def _request_of(options: ScanOptions) -> Request:
     return request_of(
         options.h,
         options.k,
-        "rank_kb" if options.rank else "kb",
+        "rank_kb" if options.rank else None,
         target=list(options.target) or None,
         given=list(options.given) or None,
         test=Test("auto", options.permutations, key),
@@ -116,11 +116,13 @@ def _print_scan(
     result: Scan, title: str, pair_details: DetailsOfPairs, settings: ScanOptions
 ) -> None:
     given = ", ".join(map(printable, dict.fromkeys(settings.given)))
+    made_of = result.settings
     of_ranks = " of ranks" if settings.rank else ""
+    measure = f"polynomials of degree {made_of['h']} and {made_of['k']}{of_ranks}"
     print(
         f"{printable(title)}: {counted(len(result), 'pair')} of"
         f" {counted(len(result.used), 'column')}, {counted(result.settings['rows'], 'row')},"
-        f" polynomials of degree {settings.h} and {settings.k}{of_ranks}"
+        f" {'HGR' if made_of['measure'] == 'hgr' else measure}"
         + (f", given {given}" if given else "")
     )
     print_messages("skipped", result.skipped)
@@ -128,7 +130,7 @@ def _print_scan(
     totals = result.settings.get("top")
     if totals is not None:
         print(
-            f"these come first by {ORDERED_BY[totals['by']][1]}, of"
+            f"these come first by {order_in_words(result, totals['by'])[1]}, of"
             f" {counted(totals['pairs'], 'pair')} of {counted(totals['columns'], 'column')}; more"
             f" than chance, at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}:"
             f" {totals['discoveries']:,} of all"
@@ -145,27 +147,30 @@ def _print_scan(
         return
     listed = result.top(settings.top, by=settings.sort)
     width = max(8, *(len(_short_name(n)) for pair in listed for n in (pair.a, pair.b)))
-    print(f"\nPairs by {ORDERED_BY[settings.sort][1]}\n")
+    print(f"\nPairs by {order_in_words(result, settings.sort)[1]}\n")
+    of_hgr = is_of_hgr(result)
+    values = f"{'HGR':>6}" if of_hgr else f"{'KB':>6}   {'HGR':>6}"
     print(
-        f"{'':>3}  {'column a':<{width}}  {'column b':<{width}}  {'KB':>6}   {'of ranks':>8}"
-        f"  {'|Spearman|':>10}  {'|Pearson|':>9}  {'adjusted p':>10}  {'null 95%':>8}  {'rows':>7}"
-        "  one row"
+        f"{'':>3}  {'column a':<{width}}  {'column b':<{width}}  {values}"
+        f"  {'|Spearman|':>10}  {'|Pearson|':>9}  {'adjusted p':>10}  {'rows':>7}  one row"
     )
     for place, pair in enumerate(listed, 1):
-        mark = "*" if pair.ranks_disagree else " "
+        value = f"{pair.correlation:>6.3f}"
+        if not of_hgr:
+            mark = "*" if pair.ranks_disagree else " "
+            value += f"{mark}  {_cell(pair.rank_correlation):>6}"
         print(
-            f"{place:>3}  {_short_name(pair.a):<{width}}  {_short_name(pair.b):<{width}}"
-            f"  {pair.correlation:>6.3f}{mark}  {_cell(pair.rank_correlation):>8}"
+            f"{place:>3}  {_short_name(pair.a):<{width}}  {_short_name(pair.b):<{width}}  {value}"
             f"  {_cell(pair.spearman):>10}  {_cell(pair.pearson):>9}"
-            f"  {_probability(pair.adjusted_pvalue):>10}  {_cell(pair.null_95):>8}"
-            f"  {pair.n_obs:>7}  {_one_row(influence_on(pair_details, pair.a, pair.b))}"
+            f"  {_probability(pair.adjusted_pvalue):>10}  {pair.n_obs:>7}"
+            f"  {_one_row(influence_on(pair_details, pair.a, pair.b))}"
         )
     print(
         f"\n{count_discoveries(result):,} of {'these ' if totals else ''}{len(result):,} pairs are"
-        f" more than chance at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}\n{NULL_95}"
+        f" more than chance at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}"
     )
-    if any(pair.ranks_disagree for pair in listed):
-        print("*: KB and KB of ranks disagree: few rows dominate one of them")
+    if not of_hgr and any(pair.ranks_disagree for pair in listed):
+        print("*: KB and HGR, which is of ranks, disagree: few rows dominate one of them")
     print(ONE_ROW)
 
 

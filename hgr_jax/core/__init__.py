@@ -9,6 +9,7 @@ In the order of the paper:
   least squares for HGR-SK, all modes; implicit derivatives;
 * `partial`: residuals given other variables;
 * `fits`: what callers see of a solution: transformations, status, standard error, printing;
+* `ranks`: functions of ranks, and HGR from their cross moments;
 * `modes`: fits of all modes; `formulas`: transformations as text.
 
 Under these: `rows` (padding, and sums over rows in blocks), `linalg` (factorisations of small

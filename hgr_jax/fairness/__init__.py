@@ -38,7 +38,7 @@ from hgr_jax.fairness.penalties import (
     within,
 )
 from hgr_jax.fairness.report import FairnessReport, didi, report
-from hgr_jax.fairness.statistics import KB, SK, Function, Neural, Statistic, Total
+from hgr_jax.fairness.statistics import HGR, KB, SK, Function, Neural, Statistic, Total
 from hgr_jax.fairness.training import FairTrainer, TrainingError
 from hgr_jax.inference.intervals import corrected
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from hgr_jax.fairness.postprocessor import FairPostprocessor
 
 __all__ = [
+    "HGR",
     "KB",
     "MLP",
     "SK",

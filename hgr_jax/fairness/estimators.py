@@ -31,7 +31,7 @@ from hgr_jax.fairness.history import History
 from hgr_jax.fairness.networks import ACTIVATIONS, decaying_adamw, initialised_mlp
 from hgr_jax.fairness.penalties import LagrangianDual, Penalty, as_penalties
 from hgr_jax.fairness.report import penalty_value, predict_and_encode, score_of
-from hgr_jax.fairness.statistics import KB, SK, Neural, Total
+from hgr_jax.fairness.statistics import HGR, KB, SK, Neural, Total
 from hgr_jax.fairness.training import FairTrainer, TrainingError
 
 base = require("sklearn.base", "fairness")
@@ -54,9 +54,9 @@ _PARAMETERS = """
     Args:
       hidden_layer_sizes: widths of the hidden layers.
       activation: "relu", "tanh", "logistic" or "identity".
-      penalty: a `Penalty`; a statistic as ``KB(3, 3)``, its name as "kb" or "sk", or a function
-        ``(z, prediction) -> scalar``; a list of these, one for each of several attributes; None
-        for no constraint.
+      penalty: a `Penalty`; a statistic as ``KB(3, 3)``, its name as "kb" or "hgr", or a
+        function ``(z, prediction) -> scalar``; a list of these, one for each of several attributes;
+        None for no constraint.
       threshold: in (0, 1]; None for that of the penalty, by default 0.2.
       alpha: decoupled weight decay (AdamW) of hidden layers; 0 for none.
       steps: gradient steps.
@@ -450,7 +450,7 @@ def _checked_number(name: str, value: Any, check: Any = as_positive) -> float:
     return float(value)
 
 
-_IN_FILES = {kind.__name__: kind for kind in (KB, SK, Total, Neural, Penalty)}
+_IN_FILES = {kind.__name__: kind for kind in (KB, SK, HGR, Total, Neural, Penalty)}
 
 
 def _to_json(name: str, value: Any) -> Any:

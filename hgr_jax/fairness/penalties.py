@@ -57,9 +57,9 @@ class Penalty:
     ``given``, has a value and a multiplier.
 
     Args:
-      statistic: `KB`, `SK`, `Total`, `Neural`, `Function`, or your own `Statistic`; the name of a
-        differentiable measure of this package ("kb", "sk", "neural", "kde", "hsic", ...), with its
-        default options; or a function ``(z, prediction) -> scalar``.  Degrees are its options.
+      statistic: `KB`, `SK`, `HGR`, `Total`, `Neural`, `Function`, or your own `Statistic`; the name
+        of a differentiable measure of this package ("kb", "sk", "hgr", "neural", "kde", ...), with
+        its default options; or a function ``(z, prediction) -> scalar``.  Degrees are its options.
       threshold: in (0, 1]; None to record HGR-KB in the history of a training without a penalty.
       given: None, or penalise the conditional dependence *given y* (equalised odds):
         ``"classes"`` within each value of y, an int within so many quantile bins of y: of `KB`,

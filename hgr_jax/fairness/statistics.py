@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from hgr_jax._checks import (
     check_flag,
     check_kernel,
     check_level,
+    one_or_pair,
 )
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference.intervals import upper_bound
@@ -279,6 +281,49 @@ class Total(TwoKernels):
 
 
 @dataclasses.dataclass(frozen=True)
+class HGR(Statistic):
+    """HGR of ranks as a statistic: `hgr_jax.hgr`, with a smoother derivative.
+
+    Strictly monotone maps of the prediction do not change it, so none hides a dependence.  The
+    ``neighbours`` of its derivative are half the square root of the number of rows: where
+    predictions nearly tie, the slope between the nearest two is mostly noise.  One-hot columns
+    ``z (n, c)`` count as the numbers of their levels, of whose ranks c - 1 functions are all.
+
+    Args:
+      degrees: numbers of functions of z and of the prediction, static, as of `hgr_jax.hgr`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from hgr_jax.fairness import HGR
+      >>> z = jnp.linspace(-1, 1, 200)
+      >>> values = [HGR().value((), z, change(z**2))[0] for change in (jnp.exp, jnp.sqrt)]
+      >>> print(f"{values[0]:.3f} {values[1]:.3f}")
+      1.000 1.000
+    """
+
+    degrees: int | tuple[int, int] | None = None
+
+    categorical = True
+
+    def __post_init__(self) -> None:
+        if self.degrees is not None:
+            _set(self, degrees=one_or_pair("degrees", self.degrees, check_count))
+
+    def value(
+        self, state: Any, z: Array, prediction: Array, **conditions: Array
+    ) -> tuple[Array, Any]:
+        """Return the dependence and the next state."""
+        if z.ndim == 2:
+            z = jnp.argmax(z, axis=1).astype(prediction.dtype)
+        neighbours = max(math.isqrt(len(prediction)) // 2, 1)
+        return measures.hgr(z, prediction, degrees=self.degrees, neighbours=neighbours), state
+
+    def least_rows(self, levels: int | None) -> int:
+        """Return the number of rows below which there is no value."""
+        return 5
+
+
+@dataclasses.dataclass(frozen=True)
 class Neural(Statistic):
     """HGR-NN as a statistic: `hgr_jax.neural`, whose networks are the state.
 
@@ -402,6 +447,7 @@ NAMED_STATISTICS: dict[str, Statistic] = {
     "ace": _plain(measures.ace),
     "chi2": _plain(measures.chi2),
     "distance_correlation": _plain(measures.distance_correlation, categorical=True),
+    "hgr": HGR(),
     "hsic": _plain(measures.hsic, categorical=True),
     "kb": KB(),
     "kde": _plain(measures.kde),

@@ -1,11 +1,9 @@
 """A test of independence by ranks that chooses the degrees itself, and its law.
 
-A pair whose ranks have orthonormal polynomials f and g has the matrix M = mean of f g^T.  Under
+A pair whose ranks have orthonormal functions f and g has the matrix M = mean of f g^T.  Under
 independence the top singular value of any leading block of it follows the law of Roy's largest
 root.  Small blocks find plain relations with few rows; long and narrow ones find relations that
-oscillate in one variable.  Where these oscillate faster than a polynomial of degree 16, waves find
-them: sines and cosines of the ranks of one variable beside the first polynomial of the other.  So
-several blocks are tested at once:
+oscillate in one variable.  So several blocks are tested at once:
 
     T = mean over the blocks of tan((1/2 - p) pi),      P = 1/2 - arctan(T) / pi
 
@@ -45,6 +43,7 @@ from hgr_jax.core.host.ranks import (
     ranks_of_levels,
 )
 from hgr_jax.core.kernels import monomial_exponents
+from hgr_jax.core.ranks import rank_functions
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import host_generator, orders
 from hgr_jax.inference.roys_root.law import log_survival_of_many
@@ -62,7 +61,7 @@ EXTRAPOLATE_AFTER = 2000
 """Number of permutations after which a tail is fitted, if none reaches the statistic."""
 
 RANKS_AT_ONCE = 1_000_000
-"""Number of permuted ranks whose functions are in memory at a time: 0.4 GB."""
+"""Number of permuted ranks whose functions are in memory at a time: 0.3 GB."""
 
 GIVEN_DEGREE = 8
 """Largest default degree of the conditioning variables: with some thousand rows the test would find
@@ -77,16 +76,14 @@ class IndependenceTest:
     """The result of `independence_test`.
 
     Attributes:
-      statistic: HGR-KB of the ranks at the degrees that decided, in [0, 1].
+      statistic: largest correlation of combinations of the functions that decided, in [0, 1].
       pvalue: of the hypothesis that the variables are independent.
       source: where the p-value comes from: "rank", the law of independent ranks; "exact", the law
         of two variables of two values; "permutation"; "signs", random signs of residuals given
         other variables; "tail", a tail fitted to permutations or signs, where fewer than 10 reach
         the statistic.
-      degrees: of a and of b, in the block with the smallest p-value (see ``waves``).
+      degrees: numbers of functions of a and of b, in the block with the smallest p-value.
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
-      waves: whether the larger of ``degrees`` is the number of sines and cosines of that variable,
-        and not the degree of its polynomial.
     """
 
     statistic: float
@@ -94,7 +91,6 @@ class IndependenceTest:
     source: str
     degrees: tuple[int, int]
     null_mean: float
-    waves: bool = False
 
 
 def independence_test(
@@ -108,27 +104,28 @@ def independence_test(
     permutations: int = 9999,
     key: Array | None = None,
 ) -> IndependenceTest:
-    """Test whether two variables are independent, by HGR-KB of their ranks at several degrees.
+    """Test whether two variables are independent, by correlations of functions of their ranks.
 
-    With p_hk the p-value of HGR-KB of the ranks at degrees h and k by the law of Roy's largest
-    root, and B = {(1, 1), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16), (32 waves, 1), (1, 32 waves)},
+    The functions are those of `hgr_jax.hgr`, from slow to fast ones.  With p_hk the p-value, by the
+    law of Roy's largest root, of the largest correlation of combinations of the first h functions
+    of a and the first k of b, and B = {(1, 1), (2, 2), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16),
+    (32, 1), (1, 32)},
 
         T = mean over (h, k) in B of tan((1/2 - p_hk) pi),      p-value = P(T' >= T)
 
-    where T' is the statistic T of independent variables.  Waves are sines and cosines of up to 16
-    periods over the ranks, with at least 6 rows a period.  Only ranks count: outliers do not
-    matter, and an increasing transformation of a variable changes nothing.
+    where T' is the statistic T of independent variables.  There are at least 3 rows for each
+    function.  Only ranks count: outliers do not matter, and an increasing transformation of a
+    variable changes nothing.
 
     Without ties the law of T' depends on the number of rows alone, and was simulated
-    (``python -m bench.rank_law``).  A variable with ties has no waves, and only the degrees at
-    which its polynomials behave as those of at least 50 rows without ties.  If there is no such
-    degree, or with fewer than 20 rows, b is permuted, until 100 permutations reach T (Besag &
-    Clifford); if fewer than 10 do, a tail is fitted to them.  Two variables of two values have the
-    exact law of their table.
+    (``python -m bench.rank_law``).  A variable with ties has only the functions that behave as
+    those of at least 50 rows without ties.  If there is none, or with fewer than 20 rows, b is
+    permuted, until 100 permutations reach T (Besag & Clifford); if fewer than 10 do, a tail is
+    fitted to them.  Two variables of two values have the exact law of their table.
 
-    With ``weights`` ranks and means are weighted, n is the effective number of rows, and there are
-    no waves; where single weights are too large, b is permuted.  With ``given`` the polynomials of
-    the ranks of a and b are replaced by their residuals given polynomials of the ranks of c, and
+    With ``weights`` ranks and means are weighted, and n is the effective number of rows; where
+    single weights are too large, b is permuted.  With ``given`` the functions of the ranks of a and
+    b are replaced by their residuals given such functions of the ranks of c and their products, and
     the rows' contributions to all means get random signs.  A p-value that is not small does not
     show conditional independence.
 
@@ -136,8 +133,8 @@ def independence_test(
       a, b: real arrays ``(n,)``.
       weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
       given: c, ``(n,)`` or several columns ``(n, p)``, or None.
-      given_degree: int, at least 1, the total degree of the polynomials of c; None for the largest
-        up to 8 with 20 rows for each polynomial.
+      given_degree: int, at least 1: of c enter the products of functions the sum of whose positions
+        is up to this; None for the largest up to 8 with 20 rows for each product.
       method: "auto", as above; "rank", by the law of ranks, whatever n and the ties; or
         "permutation" (with ``given``, random signs).
       permutations: largest number of permutations, int >= 1.
@@ -163,7 +160,7 @@ def independence_test(
       >>> a = jnp.linspace(-1, 1, 60)
       >>> found = hgr_jax.independence_test(a, a**2)
       >>> found.degrees, found.source, found.pvalue < 1e-20
-      ((3, 3), 'rank', True)
+      ((2, 2), 'rank', True)
     """
     as_pair(a, b, max_ndim=1, warn=False)
     check_choice("method", method, TEST_METHODS)
@@ -185,34 +182,30 @@ def independence_test(
         return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
     sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
     if c is not None:
-        basis = polynomials_given(c, given_degree, w)
+        basis = functions_given(c, given_degree, w)
         return conditional_test(sides, basis, w, key=key, most=count, method=method)
-    if method == "auto" and w is None and all(len(s.table) == 1 for s in sides):
+    if method == "auto" and w is None and all(side.is_binary for side in sides):
         return _fisher_test(*sides)
     rows, rarest = effective_row_count(len(x), w), rarest_order(*sides)
-    f, g = (side.polynomials() for side in sides)
-    (h, share_f), (k, share_g) = ((side.reliable_degree, side.effective_share) for side in sides)
+    f, g = (side.functions() for side in sides)
+    (h, share_f), (k, share_g) = ((side.reliable, side.effective_share) for side in sides)
     if method == "auto":
         f, g = f[: max(h, 1)], g[: max(k, 1)]
     if not len(f) or not len(g):
         return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
     reliable = min(h, k) > 0 and rows >= MIN_TABULATED_ROWS
     share = None if w is None else w / w.sum()
-    v, u = (side.waves() for side in sides)
     if method == "rank" or (method == "auto" and reliable):
         effective_rows = rows * share_f * share_g
-        moments = cross_moments(f, g[:, None], share, waves=(v, u[:, None]))
+        moments = cross_moments(f, g[:, None], share)
         return _test_by_law(moments, rows, effective_rows, rarest)
     if share is not None:
         # Ranks without weights, as the ranks of b must not change when its rows are permuted.
-        f, g = (RankedColumn.of_values(z).polynomials()[: len(old)] for z, old in ((x, f), (y, g)))
+        f, g = (RankedColumn.of_values(z).functions()[: len(old)] for z, old in ((x, f), (y, g)))
         f = f - (f @ share)[:, None]
     chunks, size = split_draws(count, len(x))
     key = jax.random.key(0) if key is None else key
-    drawn = (
-        cross_moments(f, g[:, order], share, waves=(v, u[:, order]))
-        for order in orders(key, len(x), chunks, size)
-    )
+    drawn = (cross_moments(f, g[:, order], share) for order in orders(key, len(x), chunks, size))
     return _test_by_draws(drawn, "permutation", rows, rarest, count)
 
 
@@ -228,7 +221,7 @@ def conditional_test(
     """Test residuals of ranks given orthonormal functions ``(r, n)``; ``most`` is permutations."""
     f, g = (
         residuals(
-            s.polynomials()[: max(s.reliable_degree, 1) if method == "auto" else None],
+            s.functions()[: max(s.reliable, 1) if method == "auto" else None],
             basis,
             weights,
         )
@@ -249,7 +242,7 @@ def conditional_test(
 
 
 def _test_by_law(
-    moments: Moments, rows: float, effective_rows: float, rarest: float
+    moments: Floats, rows: float, effective_rows: float, rarest: float
 ) -> IndependenceTest:
     """Test the moments of one pair by the law of ranks."""
     combined_test = combined_pvalues(moments, rows)
@@ -283,14 +276,14 @@ def random_signs(
 
 def _moments_under_signs(
     f: Floats, g: Floats, share: Floats | None, drawn: Iterator[Floats]
-) -> Iterator[Moments]:
+) -> Iterator[Floats]:
     """Yield moments whose contributions of each row have the signs ``(N, n)``."""
     i, j = np.indices((len(f), len(g)))[:, in_blocks(len(f), len(g))]
     products = (f / f.shape[1] if share is None else f * share)[i] * g[j]
     for signs in drawn:
         m = np.zeros((len(f), len(g), len(signs)))
         m[i, j] = products @ signs.T
-        yield Moments.of_polynomials(m)
+        yield m
 
 
 def _affordable_degree(rows: int, variables: int) -> int:
@@ -300,24 +293,29 @@ def _affordable_degree(rows: int, variables: int) -> int:
     return max(affordable, default=1)
 
 
-def polynomials_given(c: Floats, degree: int | None, weights: Floats | None) -> Floats:
-    """Return orthonormal polynomials ``(r, n)`` of the ranks of ``c (n, p)``."""
+def functions_given(c: Floats, degree: int | None, weights: Floats | None) -> Floats:
+    """Return orthonormal functions ``(r, n)`` of the ranks of ``c (n, p)``.
+
+    Products of functions of single ranks, the sum of whose positions is up to ``degree``.
+    """
     degree = degree or _affordable_degree(*c.shape)
     rank = ranks(c)
     if weights is not None:
         codes = [codes_of(column) for column in rank.T]
         rank = np.stack([ranks_of_levels(x, weights)[0][x] for x in codes], axis=1)
     powers = np.array(monomial_exponents(c.shape[1], degree))
-    monomials = np.stack([np.prod(rank**power, axis=1) for power in powers])
-    return residuals(monomials, np.zeros((0, len(c))), weights)
+    one = np.ones((1, *rank.shape))
+    factors = np.concatenate([one, rank_functions((rank + 1) / 2, degree)])
+    each = np.arange(rank.shape[1])
+    products = np.stack([np.prod(factors[power, :, each], axis=0) for power in powers])
+    return residuals(products, np.zeros((0, len(c))), weights)
 
 
 def _test_result(block: Combined, pvalue: float, source: str, rows: float) -> IndependenceTest:
     """Return the result for the first of the pairs."""
     h, k = (int(degree) for degree in block.degrees[:, 0])
-    statistic, waves = float(block.values[0]), bool(block.of_waves[0])
     null_mean = _null_mean(rows, h, k)
-    return IndependenceTest(statistic, float(pvalue), source, (h, k), null_mean, waves)
+    return IndependenceTest(float(block.values[0]), float(pvalue), source, (h, k), null_mean)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -332,14 +330,14 @@ def rarest_order(x: RankedColumn, y: RankedColumn) -> float:
 
 def _fisher_test(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
     """Test two variables of two values by Fisher's exact test."""
-    statistic = float(abs(np.mean(x.polynomials() * y.polynomials())))
+    statistic = float(abs(np.mean(x.functions() * y.functions())))
     both, ones, others = (np.sum(codes) for codes in (x.codes & y.codes, x.codes, y.codes))
     pvalue = float(np.exp(fisher_log_pvalues(len(x.codes), both, ones, others)))
     return IndependenceTest(statistic, pvalue, "exact", (1, 1), _null_mean(len(x.codes), 1, 1))
 
 
 def _test_by_draws(
-    drawn: Iterator[Moments], source: str, rows: float, rarest: float, most: int
+    drawn: Iterator[Floats], source: str, rows: float, rarest: float, most: int
 ) -> IndependenceTest:
     """Test the first of the drawn moments against the others, which are of independent pairs."""
     combined_test = combined_pvalues(next(drawn), rows)
@@ -368,12 +366,9 @@ def _exceedances(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
     return null <= log_p * (1 - 1e-6)  # for rounding and interpolation
 
 
-BLOCKS = ((1, 1), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16))
-"""Degrees of the blocks of polynomials, chosen by their power on relations of many kinds
-(`bench.power`).  Two more blocks have waves of the first and of the second variable."""
-
-NARROW = 3
-"""Largest value of the smaller side of a block."""
+BLOCKS = ((1, 1), (2, 2), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16), (32, 1), (1, 32))
+"""Numbers of functions in the blocks, chosen by their power on relations of many kinds
+(`bench.power`)."""
 
 LARGEST_PVALUE = 0.99
 """Bound on the p-value of a block in the mean: one near 1 would outweigh the others."""
@@ -381,32 +376,10 @@ LARGEST_PVALUE = 0.99
 
 def in_blocks(h: int, k: int) -> npt.NDArray[np.bool_]:
     """Return which entries of M ``(h, k)`` are in a block."""
-    return np.minimum.outer(np.arange(h), np.arange(k)) < NARROW
-
-
-class Moments(NamedTuple):
-    """Cross moments of functions of ranks of N pairs.
-
-    Attributes:
-      m: ``(h, k, N)``, moments of polynomials; 0 beyond the degrees of a pair and outside blocks.
-      waves: ``(2, N)``, norms of the moments of the waves of a with the first polynomial of b, and
-        of the waves of b with the first polynomial of a.
-      counts: ``(2, N)`` or ``(2, 1)``, numbers of waves of a and of b.
-    """
-
-    m: Floats
-    waves: Floats
-    counts: Integers
-
-    def select(self, chosen: npt.NDArray[np.bool_]) -> Moments:
-        """Return the moments of the chosen pairs."""
-        counts = np.broadcast_to(self.counts, self.waves.shape)
-        return Moments(self.m[..., chosen], self.waves[:, chosen], counts[:, chosen])
-
-    @staticmethod
-    def of_polynomials(m: Floats) -> Moments:
-        """Return the moments of pairs without waves."""
-        return Moments(m, np.zeros((2, m.shape[2])), np.zeros((2, 1), np.intp))
+    inside = np.zeros((h, k), bool)
+    for rows, columns in BLOCKS:
+        inside[:rows, :columns] = True
+    return inside
 
 
 class Combined(NamedTuple):
@@ -416,74 +389,57 @@ class Combined(NamedTuple):
       log_p: ``(N,)``, logarithm of the p-value of all blocks.
       degrees: ``(2, N)``, number of functions of both sides in the block.
       values: ``(N,)``, top singular value of the block.
-      of_waves: ``(N,)``, whether the functions of the longer side of the block are waves.
     """
 
     log_p: Floats
     degrees: Integers
     values: Floats
-    of_waves: npt.NDArray[np.bool_]
 
 
-def cross_moments(
-    f: Floats, g: Floats, share: Floats | None = None, *, waves: tuple[Floats, Floats] | None = None
-) -> Moments:
-    """Return moments of ``f (h, n)``, ``g (k, N, n)`` and waves; ``share (n,)`` has sum 1."""
-    h, (k, count, rows) = len(f), g.shape
-    of_rows = 1 / rows if share is None else share
-    scaled = f * of_rows
+def cross_moments(f: Floats, g: Floats, share: Floats | None = None) -> Floats:
+    """Return the moments M ``(h, k, N)`` of ``f (h, n)`` and ``g (k, N, n)``, 0 outside blocks.
+
+    ``share (n,)`` are weights of sum 1.
+    """
+    (h, rows), (k, count, _) = f.shape, g.shape
+    scaled = f / rows if share is None else f * share
     m = np.zeros((h, k, count))
-    m[:NARROW] = (scaled[:NARROW] @ g.reshape(-1, rows).T).reshape(-1, k, count)
-    m[:, :NARROW] = (scaled @ g[:NARROW].reshape(-1, rows).T).reshape(h, -1, count)
-    if waves is None:
-        return Moments.of_polynomials(m)
-    of_f, of_g = waves
-    left, right = (of_f * of_rows) @ g[0].T, of_g @ scaled[0]
-    sizes = np.array([[len(of_f)], [len(of_g)]])
-    return Moments(m, np.sqrt([np.sum(x * x, axis=0) for x in (left, right)]), sizes)
+    for i, j in BLOCKS:
+        products = scaled[:i] @ g[:j].reshape(-1, rows).T
+        m[:i, :j] = products.reshape(len(products), -1, count)
+    return m
 
 
-def top_values(moments: Moments) -> Floats:
-    """Return the top singular value of each block ``(blocks, N)``, blocks of waves last."""
-    m = moments.m
-    values = [top_singular_values(m[:h, :k]) for h, k in BLOCKS]
-    return np.minimum([*values, *moments.waves], 1)
+def top_values(m: Floats) -> Floats:
+    """Return the top singular value of each block ``(blocks, N)`` of moments ``(h, k, N)``."""
+    return np.minimum([top_singular_values(m[:h, :k]) for h, k in BLOCKS], 1)
 
 
-def combined_pvalues(moments: Moments, rows: npt.ArrayLike) -> Combined:
-    """Return `combined` of pairs whose degrees are the two sides of ``moments.m``."""
-    h, k, _ = moments.m.shape
-    return combined(top_values(moments), rows, np.array([[h], [k]]), moments.counts)
+def combined_pvalues(m: Floats, rows: npt.ArrayLike) -> Combined:
+    """Return `combined` of pairs with moments ``(h, k, N)``."""
+    return combined(top_values(m), rows, np.array([[m.shape[0]], [m.shape[1]]]))
 
 
-def combined(values: Floats, rows: npt.ArrayLike, degrees: Integers, waves: Integers) -> Combined:
+def combined(values: Floats, rows: npt.ArrayLike, degrees: Integers) -> Combined:
     """Combine the p-values of `top_values` ``(blocks, N)`` to one p-value for each pair.
 
-    ``rows`` is ``(N,)`` or a number; ``degrees`` and ``waves``, ``(2, N)`` or ``(2, 1)``, are the
-    numbers of polynomials and of waves of the two sides.
+    ``rows`` is ``(N,)`` or a number; ``degrees``, ``(2, N)`` or ``(2, 1)``, are the numbers of
+    functions of the two sides.
     """
-    degrees, waves = np.broadcast_arrays(degrees, waves)
     limits = np.minimum(np.array(BLOCKS).T[:, :, None], degrees[:, None])
-    # With few degrees, blocks that are the same count once.
+    # With few functions, blocks that are the same count once.
     new = np.stack(
         [
             ~(limits[:, :i] == limits[:, i : i + 1]).all(axis=0).any(axis=0)
             for i in range(len(BLOCKS))
         ]
     )
-    one = np.ones_like(waves[0])
-    of_waves = np.array([[waves[0], one], [one, waves[1]]])
-    limits = np.concatenate([limits, np.maximum(of_waves, 1)], axis=1)
-    new = np.concatenate([new, waves > 0])
     log_p = np.where(new, log_survival_of_many(values, rows, *limits), np.inf)
     best = np.argmin(log_p, axis=0)
     each = np.arange(values.shape[1])
     limits = np.broadcast_to(limits, (2, *log_p.shape))
     return Combined(
-        _combined_log_p(log_p, new.sum(axis=0)),
-        limits[:, best, each],
-        values[best, each],
-        best >= len(BLOCKS),
+        _combined_log_p(log_p, new.sum(axis=0)), limits[:, best, each], values[best, each]
     )
 
 

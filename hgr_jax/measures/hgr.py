@@ -2,21 +2,13 @@
 
 HGR depends on the copula only, so functions of the ranks estimate it.
 
-1. *Functions.*  Of the share u of the rows below a row (ties in the middle), in this order: a
-   bounded quantile function, ``(u - 1/2)^2``, and ``cos(pi j u)`` from j = 3 on.  All are bounded:
-   no corner of the square of the ranks has a say of its own, as it has with polynomials.  They are
-   made orthonormal in the sample; a function that the earlier ones nearly determine is left out,
-   as that of a rare level is.
+1. *Functions.*  `rank_functions` of the share of the rows below a row (ties in the middle) are made
+   orthonormal in the sample; a function that the earlier ones nearly determine is left out, as that
+   of a rare level is.
 2. *Blocks.*  The top singular value sigma of the first h rows and k columns of the cross moments is
    an estimate of HGR for every (h, k); `Blocks` lists those that are looked at.
-3. *Debiasing.*  Among h and k functions chance adds to sigma what the limit law of a canonical
-   correlation says (`debias`).
-4. *Averaging.*  Block (h, k) has the score ``-n log(1 - sigma^2) - 4 (h + k - 1)``, and
-   independence, with the value 0, has one of its own.  Where the best score is high, the noise that
-   further functions add after debiasing is small beside the standard error, and what too few of
-   them leave out is not: the penalty of a function then falls from 4 to 2.  The estimate is the
-   average of the debiased values by weights ``exp(score / 2)``.
-5. *Interval.*  The low end starts from the correlation, on rows held out, of functions found on the
+3. *Debiasing, averaging.*  `average_of_blocks` removes what chance adds to sigma, and averages.
+4. *Interval.*  The low end starts from the correlation, on rows held out, of functions found on the
    other rows (`_Folds`); the high end from the largest value that a block supports (`_highest`).
 
 What is proved and what is a rule of thumb stands in the theory pages.
@@ -33,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_dtype, is_traced
 from hgr_jax._checks import as_pair, as_real_array, check_count, check_level, one_or_pair
@@ -46,10 +38,18 @@ from hgr_jax.core.numerics import (
     safe_sqrt,
     sign_of,
 )
+from hgr_jax.core.ranks import (
+    SIZES,
+    THIN,
+    Average,
+    Blocks,
+    average_of_blocks,
+    largest_size,
+    rank_functions,
+)
 from hgr_jax.core.rows import (
     first_rows,
     inner_products,
-    mean_product,
     over_rows,
     pad_rows,
     padded_length,
@@ -58,30 +58,8 @@ from hgr_jax.core.rows import (
 )
 from hgr_jax.core.solvers import top_pair
 
-SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""Numbers of functions of one variable in a block."""
-
-THIN = 3
-"""Blocks with at most so many functions of one variable are looked at for every size of the other;
-thicker ones only with as many functions of both."""
-
-SIZE_PER_ROOT = 6.0
-"""Largest size of a block, as a multiple of the fourth root of the number of rows."""
-
-ROWS_PER_SIZE = 8
-"""Smallest number of rows for each function of one variable."""
-
 LEAST_ROWS = 5
 """Smallest number of rows for which there is a value."""
-
-PENALTY, PENALTY_OF_STRONG = 4.0, 2.0
-"""Penalty of each function for weak and for strong dependence, in units of a block's statistic."""
-
-STRONG_SCORE = 20.0
-"""Score above independence at which most of the way to `PENALTY_OF_STRONG` is gone."""
-
-INDEPENDENCE = -1.0
-"""Score of independence; that of one function of each variable is the statistic less 4."""
 
 FOLDS = 5
 """Number of parts of the rows, each of which is held out once."""
@@ -92,17 +70,22 @@ the numbers of functions, and for what bounded functions miss."""
 
 RESOLVED_PER_ROOT = 5.0
 """Largest number of functions at the high end, as a multiple of the fourth root of the rows: with
-as many as `SIZE_PER_ROOT` allows, chance hides too much."""
+as many as `hgr` looks at, chance hides too much."""
 
 LEAST_SIZE = 4
 """Smallest number of functions that may show what further functions would add."""
-
 
 _Two = tuple[Array, Array]
 """One array of either variable."""
 
 
-def hgr(a: ArrayLike, b: ArrayLike, *, degrees: int | tuple[int, int] | None = None) -> Array:
+def hgr(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    degrees: int | tuple[int, int] | None = None,
+    neighbours: int = 1,
+) -> Array:
     """Estimate HGR, the largest correlation between any functions of ``a`` and of ``b``.
 
         HGR(a, b) = sup over f, g of rho(f(a), g(b))
@@ -114,17 +97,21 @@ def hgr(a: ArrayLike, b: ArrayLike, *, degrees: int | tuple[int, int] | None = N
       a, b: real arrays ``(n,)``, traced.  Integers and booleans are numbers.
       degrees: numbers of functions, static: one, or a pair (of a, of b).  None for an average over
         the numbers, by how well the data support each.
+      neighbours: for derivatives only, static: the number of rows below and above a row over which
+        the slope of the empirical distribution is taken.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
 
     Raises:
-      TypeError, ValueError: for shapes, dtypes or degrees other than the above.
+      TypeError, ValueError: for shapes, dtypes, degrees or neighbours other than the above.
 
     Derivatives: forward and reverse, with respect to ``a`` and ``b``: those of the estimate in the
     shares of the rows below a row, times the slope of the empirical distribution, which is linear
     between the middles of neighbouring values (the values themselves are constants).  Ties have
-    slope 0.  Second derivatives exist, and are not those of the estimate.
+    slope 0.  Between near ties this slope is huge; with more ``neighbours`` it is that of the line
+    through rows farther apart, and ties have a slope too.  Second derivatives exist, and are not
+    those of the estimate.
 
     Degenerate data: a constant gives 0 with zero derivatives; NaN, infinity, or fewer than 5 rows
     give NaN.
@@ -141,7 +128,13 @@ def hgr(a: ArrayLike, b: ArrayLike, *, degrees: int | tuple[int, int] | None = N
       1.000
     """
     a, b = as_pair(a, b, max_ndim=1)
-    value: Array = _estimate_of_ranks(a, b, degrees=_checked_degrees(degrees), fit=False)
+    value: Array = _estimate_of_ranks(
+        a,
+        b,
+        degrees=_checked_degrees(degrees),
+        neighbours=check_count("neighbours", neighbours),
+        fit=False,
+    )
     return value
 
 
@@ -167,7 +160,9 @@ def hgr_fit(a: ArrayLike, b: ArrayLike, *, degrees: int | tuple[int, int] | None
       1.000 1.000
     """
     a, b = as_pair(a, b, max_ndim=1)
-    fit: HGRFit = _estimate_of_ranks(a, b, degrees=_checked_degrees(degrees), fit=True)
+    fit: HGRFit = _estimate_of_ranks(
+        a, b, degrees=_checked_degrees(degrees), neighbours=1, fit=True
+    )
     f, g = (side.of_rows(a.shape[0]) for side in (fit.f, fit.g))
     return dataclasses.replace(fit, f=f, g=g)
 
@@ -212,6 +207,29 @@ class RankTransform:
             )
         return _values_at(x, transform)
 
+    def formula(self, name: str, digits: int = 2, least: float = 0.05) -> str:
+        """Return the transformation as text, of the share u of the rows below a value.
+
+        Args:
+          name: of the variable.
+          digits: of the coefficients.
+          least: coefficients below this are left out; the transformation has unit variance.
+        """
+        check_single(self.sample.shape[:-1])
+        constant, *terms = np.asarray(self.coefficients, np.float64)
+        scales = [np.sqrt(12.6), np.sqrt(180), *[np.sqrt(2)] * len(terms)]
+        texts = ["sin(asin(2 u - 1) / 3)", "(u - 1/2)^2"]
+        texts += [f"cos({j} pi u)" for j in range(3, len(terms) + 1)]
+        if len(terms) > 1:
+            constant -= terms[1] * np.sqrt(180) / 12
+        parts = [
+            f"{'-' if term < 0 else '+'} {abs(term * scale):.{digits}f} {text}"
+            for term, scale, text in zip(terms, scales, texts[: len(terms)], strict=False)
+            if abs(term * scale) >= least
+        ]
+        whole = " ".join([f"{constant:.{digits}f}", *parts])
+        return f"{whole},  u = share of the values below {name}"
+
     def of_rows(self, rows: int) -> RankTransform:
         """Return the transformation without padded rows."""
         return dataclasses.replace(
@@ -222,7 +240,9 @@ class RankTransform:
 @row_by_row(columns=1)
 def _values_at(x: Array, transform: RankTransform) -> Array:
     share = jnp.interp(x, transform.sample, transform.shares)
-    values = matmul(transform.coefficients[1:], functions(share, len(transform.coefficients) - 1))
+    values = matmul(
+        transform.coefficients[1:], rank_functions(share, len(transform.coefficients) - 1)
+    )
     return jnp.where(jnp.isnan(x), jnp.nan, values + transform.coefficients[0])
 
 
@@ -316,29 +336,39 @@ def _moved(correlation: Array, step: Array) -> Array:
     return (correlation + shift) / (1 + correlation * shift)
 
 
-@over_rows(columns=2, static=("degrees", "fit"))
+@over_rows(columns=2, static=("degrees", "neighbours", "fit"))
 def _estimate_of_ranks(
-    a: Array, b: Array, *, degrees: tuple[int, int] | None, fit: bool, count: Array | None
+    a: Array,
+    b: Array,
+    *,
+    degrees: tuple[int, int] | None,
+    neighbours: int,
+    fit: bool,
+    count: Array | None,
 ) -> Any:
     """Return the estimate, or the fit."""
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(b))
-    sides = tuple(_Ranked.of(jnp.where(finite, x, 0), count) for x in (a, b))
+    sides = tuple(_Ranked.of(jnp.where(finite, x, 0), count, neighbours) for x in (a, b))
     rows = jnp.asarray(row_count(count, a), a.dtype)
-    blocks = Blocks.up_to(_largest_size(a.shape[0])) if degrees is None else Blocks.only(*degrees)
+    blocks = (
+        Blocks.up_to(int(largest_size(a.shape[0]))) if degrees is None else Blocks.only(*degrees)
+    )
+    # With padded rows there are more functions than the rows allow.
+    most = largest_size(rows) if degrees is None else max(degrees)
     folds = _Folds.of(sides, blocks, rows) if fit else None
     if folds is None:
-        moments = _CrossMoments.of(_gram(sides, blocks, count), blocks, rows)
+        moments = _CrossMoments.of(_gram(sides, blocks, count), blocks, rows, most)
     else:
-        every_moments = folds.moments(blocks)
+        every_moments = folds.moments(blocks, most)
         moments = jax.tree.map(lambda x: x[0], every_moments)
     squares = top_squares(moments.matrix, blocks)
-    used = tuple(jnp.diagonal(w) > 0 for w in moments.maps)
-    average = _average(squares, blocks, rows, (used[0], used[1]))
+    average = average_of_blocks(squares, blocks, rows, moments.available, asked=degrees is not None)
     valid = finite & (rows >= LEAST_ROWS)
     value = jnp.where(valid, average.value, jnp.nan)
     if folds is None:
         return value
-    of_best, of_all = (blocks.weight(each) for each in (average.is_best, average.weights))
+    is_best = jax.nn.one_hot(average.best, len(squares), dtype=squares.dtype)
+    of_best, of_all = (_weights_of_entries(each, blocks) for each in (is_best, average.weights))
     weights = jnp.stack([of_best] + [of_all] * FOLDS)
     top = jax.vmap(_CrossMoments.top)(every_moments, weights)
     coefficients = [jnp.where(valid, c, jnp.nan) for c in top]
@@ -364,12 +394,6 @@ def _estimate_of_ranks(
     )
 
 
-def _largest_size(rows: int) -> int:
-    """Return the largest size of a block for at most so many rows."""
-    allowed = min(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE)
-    return max(size for size in SIZES if size <= max(allowed, 1))
-
-
 @dataclasses.dataclass(frozen=True)
 class _Ranked:
     """A variable, and the share ``(n,)`` of the rows below each row, ties in the middle."""
@@ -379,33 +403,10 @@ class _Ranked:
     count: Array | None
 
     @classmethod
-    def of(cls, x: Array, count: Array | None) -> _Ranked:
-        """Rank a finite ``x (n,)``.
-
-        The share has the derivative of the line through the shares of the next values below and
-        above: that of a distribution that is linear between the middles of neighbours.
-        """
-        fixed = lax.stop_gradient(fill_padding(x, count, jnp.inf))
-        rows = row_count(count, x)
-        ordered = jnp.sort(fixed)
-        below, up_to = (jnp.searchsorted(ordered, fixed, side=side) for side in ("left", "right"))
-        share = (below + up_to).astype(x.dtype) / (2 * rows)
-        previous, following = jnp.maximum(below - 1, 0), jnp.minimum(up_to, len(x) - 1)
-        last = ordered[following]
-        last = jnp.where(jnp.isfinite(last), last, fixed)
-        width = last - jnp.minimum(ordered[previous], fixed)
-        tiny = 2**20 * float(jnp.finfo(x.dtype).tiny)
-        usable = jnp.isfinite(width) & (width > tiny) & (up_to - below == 1)
-        slope = safe_divide(1 / jnp.asarray(rows, x.dtype), jnp.where(usable, width, 0))
-        # Two steps of 1 / n between neighbours, one at the ends.
-        ends = (below == 0) | (up_to == (len(x) if count is None else count))
-        slope = slope * jnp.where(ends, 1, 2)
-        return cls(x, fill_padding(share + slope * (x - lax.stop_gradient(x)), count, 0.5), count)
-
-    def values(self, coefficients: Array) -> Array:
-        """Return ``(n,)`` values of a combination of 1 and functions of the share."""
-        parts = functions(self.share, len(coefficients) - 1)
-        return coefficients[0] + matmul(coefficients[1:], parts)
+    def of(cls, x: Array, count: Array | None, neighbours: int = 1) -> _Ranked:
+        """Rank a finite ``x (n,)``."""
+        share = _share_below(x, count, neighbours)
+        return cls(x, fill_padding(share, count, 0.5), count)
 
     def transform(self, coefficients: Array) -> RankTransform:
         """Return the combination of 1 and functions of the share as a function of new values."""
@@ -417,32 +418,82 @@ class _Ranked:
         return RankTransform(sample, shares, lax.stop_gradient(coefficients))
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _share_below(x: Array, count: Array | None, neighbours: int) -> Array:
+    """Return the share of the rows below each row, ties in the middle."""
+    _, below, up_to = _places(x, count)
+    return (below + up_to).astype(x.dtype) / (2 * row_count(count, x))
+
+
+@_share_below.defjvp
+def _share_below_jvp(neighbours: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """The share follows the line through the rows ``neighbours`` below and above."""
+    x, count = primals
+    ordered, below, up_to = _places(x, count)
+    rows = row_count(count, x)
+    first = jnp.maximum(below - neighbours, 0)
+    last = jnp.minimum(up_to - 1 + neighbours, rows - 1)
+    width = ordered[last] - ordered[first]
+    tiny = 2**20 * float(jnp.finfo(x.dtype).tiny)
+    usable = jnp.isfinite(width) & (width > tiny)
+    if neighbours == 1:
+        usable &= up_to - below == 1
+    share = (below + up_to).astype(x.dtype) / (2 * rows)
+    slope = safe_divide((last - first).astype(x.dtype) / rows, jnp.where(usable, width, 0))
+    return share, slope * tangents[0]
+
+
+def _places(x: Array, count: Array | None) -> tuple[Array, Array, Array]:
+    """Return ``x`` in order, and the numbers of values below and up to each value of ``x``."""
+    bits = f"int{8 * x.dtype.itemsize}"  # XLA sorts integers in a fifth of the time of floats
+
+    def flip(code: Array) -> Array:
+        return jnp.where(code < 0, code ^ jnp.iinfo(bits).max, code)
+
+    filled = lax.stop_gradient(fill_padding(x, count, jnp.inf))
+    code = flip(lax.bitcast_convert_type(jnp.where(filled == 0, 0, filled), bits))
+    ordered = jnp.sort(code)
+    below, up_to = (jnp.searchsorted(ordered, code, side=side) for side in ("left", "right"))
+    return lax.bitcast_convert_type(flip(ordered), x.dtype), below, up_to
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _CrossMoments:
     """The matrix of cross moments of orthonormal functions of two variables.
 
     Attributes:
-      matrix: ``(h, k)``; rows and columns of functions left out are 0.
+      matrix: ``(h, k)``; rows and columns of functions left out come last, and are 0.
       means: means of the functions of each variable, ``(h,)`` and ``(k,)``.
-      maps: from the functions to orthonormal ones, lower triangular.
+      maps: from the functions to orthonormal ones, in the order of ``matrix``.
+      available: number of functions of each variable that are not left out.
     """
 
     matrix: Array
     means: _Two
     maps: _Two
+    available: _Two
 
     @classmethod
-    def of(cls, gram: Array, blocks: Blocks, rows: Array) -> _CrossMoments:
-        """Orthonormalise functions by the means of products ``(1 + h + k, 1 + h + k)``."""
+    def of(cls, gram: Array, blocks: Blocks, rows: Array, most: Any) -> _CrossMoments:
+        """Orthonormalise functions by the means of products ``(1 + h + k, 1 + h + k)``.
+
+        Functions of either variable after the first ``most`` are left out.
+        """
         sizes = blocks.h, blocks.k
         mean, moments = gram[0, 1:], gram[1:, 1:] - gram[0, 1:, None] * gram[0, None, 1:]
         (aa, ab), (_, bb) = (
             jnp.split(part, [sizes[0]], axis=1) for part in jnp.split(moments, [sizes[0]])
         )
-        left, right = (_orthonormalising(x, 1 / jnp.sqrt(rows)) for x in (aa, bb))
+        maps, available = [], []
+        for moments_of_side in (aa, bb):
+            w = _orthonormalising(moments_of_side, 1 / jnp.sqrt(rows))
+            kept = (jnp.diagonal(w) > 0) & (np.arange(len(w)).astype(w.dtype) < most)
+            maps.append(jnp.where(kept[:, None], w, 0)[jnp.argsort(~kept, stable=True)])
+            available.append(jnp.sum(kept, dtype=jnp.int32))
+        matrix = matmul(matmul(maps[0], ab), maps[1].T)
         means = mean[: sizes[0]], mean[sizes[0] :]
-        return cls(matmul(matmul(left, ab), right.T), means, (left, right))
+        return cls(matrix, means, (maps[0], maps[1]), (available[0], available[1]))
 
     def top(self, weight: Array) -> _Two:
         """Return coefficients of 1 and of the functions, of the top pair of the weighted matrix."""
@@ -455,20 +506,30 @@ class _CrossMoments:
         return coefficients[0], coefficients[1]
 
 
+def _weights_of_entries(weights: Array, blocks: Blocks) -> Array:
+    """Return the sum of the weights of the blocks that an entry is in, ``(h, k)``."""
+    first, second = (
+        (np.arange(size)[:, None] < np.array(sizes)).astype(weights.dtype)
+        for size, sizes in ((blocks.h, blocks.rows), (blocks.k, blocks.columns))
+    )
+    return matmul(first * weights[None, :], second.T)
+
+
 def _gram(sides: Sequence[_Ranked], blocks: Blocks, count: Array | None) -> Array:
     """Return the means of products of 1 and the functions of both shares."""
-
-    def values(inside: Array | None, u: Array, v: Array) -> Array:
-        every = _functions_of_pair(u, v, blocks)
-        return every if inside is None else every * inside[None, :]
-
-    return mean_product(values, [side.share for side in sides], None, count)
+    shares = [side.share for side in sides]
+    total = sum_over_rows(functools.partial(_products_of_functions, blocks), shares, count)
+    return total / row_count(count, shares[0])
 
 
-def _functions_of_pair(u: Array, v: Array, blocks: Blocks) -> Array:
-    """Return 1 and the functions of both shares, ``(1 + h + k, n)``."""
+def _products_of_functions(blocks: Blocks, inside: Array | None, u: Array, v: Array) -> Array:
+    """Return the sums of products of 1 and the functions of both shares."""
     one = jnp.ones((1, len(u)), u.dtype)
-    return jnp.concatenate([one, functions(u, blocks.h), functions(v, blocks.k)])
+    a, b = jnp.concatenate([one, rank_functions(u, blocks.h)]), rank_functions(v, blocks.k)
+    if inside is not None:
+        a, b = a * inside[None, :], b * inside[None, :]
+    ab = matmul(a, b.T)  # in parts: where only b has derivatives, that of a a^T is none
+    return jnp.block([[inner_products(a), ab], [ab.T, inner_products(b)]])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -500,18 +561,17 @@ class _Folds:
         u, v = (side.share[jnp.minimum(place, length - 1)] for side in sides)
 
         def products(more: Array | None, inside: Array, u: Array, v: Array) -> Array:
-            data = inside if more is None else inside * more
-            return inner_products(_functions_of_pair(u, v, blocks) * data[None, :])
+            return _products_of_functions(blocks, inside if more is None else inside * more, u, v)
 
         grams = lax.map(lambda parts: sum_over_rows(products, parts), (inside, u, v))
         return cls((u, v), inside, grams)
 
-    def moments(self, blocks: Blocks) -> _CrossMoments:
+    def moments(self, blocks: Blocks, most: Any) -> _CrossMoments:
         """Return the cross moments of all rows, and then those without each of the parts."""
         total = jnp.sum(self.grams, axis=0, keepdims=True)
         sums = jnp.concatenate([total, total - self.grams])
         rows = jnp.maximum(sums[:, 0, 0], 1)
-        return jax.vmap(lambda gram, n: _CrossMoments.of(gram / n, blocks, n))(sums, rows)
+        return jax.vmap(lambda gram, n: _CrossMoments.of(gram / n, blocks, n, most))(sums, rows)
 
     def values(self, coefficients: Sequence[Array]) -> _Two:
         """Return values ``(FOLDS, 2, m)`` of f and of g, found on all rows and on the other parts.
@@ -524,7 +584,8 @@ class _Folds:
         def of_part(part: tuple[Array, ...]) -> _Two:
             inside, *pairs = part
             f, g = (
-                (matmul(c[:, 1:], functions(share, c.shape[1] - 1)) + c[:, :1]) * inside[None, :]
+                (matmul(c[:, 1:], rank_functions(share, c.shape[1] - 1)) + c[:, :1])
+                * inside[None, :]
                 for c, share in zip(pairs[:2], pairs[2:], strict=True)
             )
             return f, g
@@ -539,15 +600,6 @@ def _correlation(f: Array, g: Array) -> _Two:
     f, g = (x * safe_divide(1, safe_sqrt(jnp.sum(x * x))) for x in (f, g))
     correlation = jnp.clip(jnp.sum(f * g), -1, 1)
     return correlation, standard_error(f, g, correlation)
-
-
-def functions(u: Array, degree: int) -> Array:
-    """Return functions ``(degree, n)`` of shares ``(n,)``, of mean near 0 and variance near 1."""
-    quantile = np.sqrt(12.6) * jnp.sin(jnp.arcsin(jnp.clip(2 * u - 1, -1, 1)) / 3)
-    square = np.sqrt(180) * ((u - 0.5) ** 2 - 1 / 12)
-    j = np.arange(3, max(degree, 2) + 1).astype(u.dtype)[:, None]
-    waves = np.sqrt(2) * jnp.cos(np.pi * j * u[None, :])
-    return jnp.concatenate([quantile[None], square[None], waves])[:degree]
 
 
 @jax.custom_jvp
@@ -571,48 +623,6 @@ def _orthonormalising_jvp(
     return w, -matmul(half_lower(matmul(matmul(w, tangents[0]), w.T)), w)
 
 
-@dataclasses.dataclass(frozen=True)
-class Blocks:
-    """Leading blocks of a matrix: block i has ``rows[i]`` rows and ``columns[i]`` columns.
-
-    Attributes:
-      h, k: largest numbers of rows and of columns.
-      rows, columns: sizes of the blocks.
-    """
-
-    h: int
-    k: int
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
-
-    @functools.cached_property
-    def order(self) -> NDArray[np.intp]:
-        """The order that has thin blocks first, as `_grams` has them."""
-        return np.argsort(np.minimum(self.rows, self.columns) > THIN, kind="stable")
-
-    def weight(self, of_blocks: Array) -> Array:
-        """Return the sum of the weights of the blocks that an entry is in, ``(h, k)``."""
-        first, second = (
-            (np.arange(size)[:, None] < np.array(sizes)).astype(of_blocks.dtype)
-            for size, sizes in ((self.h, self.rows), (self.k, self.columns))
-        )
-        return matmul(first * of_blocks[None, :], second.T)
-
-    @classmethod
-    def only(cls, h: int, k: int) -> Blocks:
-        """Return the whole matrix as the only block."""
-        return cls(h, k, (h,), (k,))
-
-    @classmethod
-    @functools.cache
-    def up_to(cls, size: int) -> Blocks:
-        """Return thin blocks of all `SIZES`, and square ones."""
-        sizes = [each for each in SIZES if each <= size]
-        pairs = [(h, k) for h in sizes for k in sizes if min(h, k) <= THIN or h == k]
-        rows, columns = zip(*pairs, strict=True)
-        return cls(size, size, rows, columns)
-
-
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def top_squares(m: Array, blocks: Blocks) -> Array:
     """Return the squared largest singular value of each leading block of ``m``."""
@@ -625,21 +635,22 @@ def _top_squares_jvp(
     blocks: Blocks, primals: tuple[Array], tangents: tuple[Array]
 ) -> tuple[Array, Array]:
     """A block's square ``v^T B^T B v`` moves by ``2 v^T B^T dB v``, with v its top vector."""
-    m = lax.stop_gradient(primals[0])
+    (m,) = primals
     rows, columns = np.array(blocks.rows)[:, None], np.array(blocks.columns)[:, None]
     by_rows = rows < columns
     size = max(blocks.h, blocks.k)
     tops = []
-    for grams in _grams(m, blocks):
+    for grams in _grams(lax.stop_gradient(m), blocks):
         vectors = jnp.linalg.eigh(grams)[1][..., -1].reshape(-1, grams.shape[-1])
         tops.append(jnp.pad(vectors, [(0, 0), (0, size - vectors.shape[1])]))
     top = jnp.concatenate(tops)[np.argsort(blocks.order)]
     u, v = top[:, : blocks.h], top[:, : blocks.k]
-    u, v = (
-        jnp.where(by_rows, u, jnp.where(np.arange(blocks.h) < rows, matmul(v, m.T), 0)),
-        jnp.where(by_rows, jnp.where(np.arange(blocks.k) < columns, matmul(u, m), 0), v),
-    )
-    return top_squares(m, blocks), 2 * jnp.sum(matmul(u, tangents[0]) * v, axis=1)
+    image_u = jnp.where(np.arange(blocks.k) < columns, matmul(u, m), 0)
+    image_v = jnp.where(np.arange(blocks.h) < rows, matmul(v, m.T), 0)
+    squares = jnp.sum(jnp.where(by_rows, image_u, 0) ** 2, axis=1)
+    squares += jnp.sum(jnp.where(by_rows, 0, image_v) ** 2, axis=1)
+    u, v = lax.stop_gradient((jnp.where(by_rows, u, image_v), jnp.where(by_rows, image_u, v)))
+    return squares, 2 * jnp.sum(matmul(u, tangents[0]) * v, axis=1)
 
 
 def _grams(m: Array, blocks: Blocks) -> list[Array]:
@@ -671,101 +682,6 @@ def _grams(m: Array, blocks: Blocks) -> list[Array]:
     return [grams, *others]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Average:
-    """An estimate of HGR.
-
-    Attributes:
-      value: the estimate.
-      best: place of the block with the highest score.
-      functions: numbers of functions of both variables in each block, less those left out.
-      dependence: weight of dependence beside independence.
-      values: debiased value of each block.
-      weights: weight of each block in the average.
-      mean: the average over the blocks, without independence.
-      score: the highest score.
-    """
-
-    value: Array
-    best: Array
-    functions: tuple[Array, Array]
-    dependence: Array
-    values: Array
-    weights: Array
-    mean: Array
-    score: Array
-
-    @property
-    def is_best(self) -> Array:
-        """1 for the block with the highest score, 0 for the others."""
-        return (jnp.arange(len(self.values)) == self.best).astype(self.values.dtype)
-
-
-def _average(squares: Array, blocks: Blocks, rows: Array, used: tuple[Array, Array]) -> _Average:
-    """Average the debiased values of blocks by their scores.
-
-    Args:
-      squares: squared top singular value of each block.
-      blocks: the blocks.
-      rows: number of rows.
-      used: which functions of each variable were not left out, ``(h,)`` and ``(k,)``.
-    """
-    h, k = (
-        jnp.cumsum(kept.astype(jnp.int32))[np.array(sizes) - 1]
-        for sizes, kept in zip((blocks.rows, blocks.columns), used, strict=True)
-    )
-    values = debias(squares, h, k, rows)
-    below_1 = jnp.minimum(squares, 1 - float(jnp.finfo(squares.dtype).eps))
-    statistic, further = -rows * jnp.log1p(-below_1), (h + k - 1).astype(squares.dtype)
-    listed = (h > 0) & (k > 0)
-    if len(squares) == 1:  # asked for: it has no rivals, not even independence
-        one = jnp.ones((), squares.dtype)
-        best = jnp.where(listed, statistic - PENALTY * further, -jnp.inf)[0]
-        return _Average(
-            value=values[0],
-            best=jnp.zeros((), jnp.int32),
-            functions=(h, k),
-            dependence=one,
-            values=values,
-            weights=one[None],
-            mean=values[0],
-            score=best,
-        )
-    # Where functions are left out, blocks have the same others; only the first of these counts.
-    same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
-    listed &= ~jnp.any(same & np.tri(len(squares), k=-1, dtype=bool), axis=1)
-    size = np.maximum(blocks.rows, blocks.columns).astype(squares.dtype)
-    listed &= size <= _size_for(rows, SIZE_PER_ROOT)
-
-    score = jnp.where(listed, statistic - PENALTY * further, -jnp.inf)
-    best = jnp.max(score)
-    top = jnp.maximum(best, INDEPENDENCE)
-    total = jnp.sum(jnp.exp((score - top) / 2))
-    dependence = total / (total + jnp.exp((INDEPENDENCE - top) / 2))
-
-    weak = jnp.exp(-jnp.maximum(best, 0) / STRONG_SCORE)
-    penalty = weak * PENALTY + (1 - weak) * PENALTY_OF_STRONG
-    second = jnp.where(listed, statistic - penalty * further, -jnp.inf)
-    highest = jnp.where(jnp.any(listed), jnp.max(second), 0)
-    weights = jnp.exp((second - highest) / 2)
-    mean = safe_divide(jnp.sum(weights * values), jnp.sum(weights))
-    return _Average(
-        value=dependence * mean,
-        best=jnp.argmax(score),
-        functions=(h, k),
-        dependence=dependence,
-        values=values,
-        weights=weights,
-        mean=mean,
-        score=best,
-    )
-
-
-def _size_for(rows: Array, per_root: float) -> Array:
-    """Return a bound on the sizes of blocks for this number of rows."""
-    return jnp.maximum(jnp.minimum(per_root * rows**0.25, rows / ROWS_PER_SIZE), 1)
-
-
 def _independence_pvalue(score: Array, rows: Array) -> Array:
     """Return the p-value of independence by the highest score.
 
@@ -775,7 +691,7 @@ def _independence_pvalue(score: Array, rows: Array) -> Array:
     return jnp.minimum(0.08 * (1 + 20 / rows) * jnp.exp(-score / 2), 1)
 
 
-def _highest(average: _Average, blocks: Blocks, rows: Array, *, asked: bool) -> Array:
+def _highest(average: Average, blocks: Blocks, rows: Array, *, asked: bool) -> Array:
     """Return the largest value that a block supports, before the sampling error.
 
     That is the average, or the value of the largest block (or what chance hides there).  To the
@@ -788,36 +704,18 @@ def _highest(average: _Average, blocks: Blocks, rows: Array, *, asked: bool) -> 
         square = np.flatnonzero(np.equal(blocks.rows, blocks.columns))
         sizes = np.array(blocks.rows)[square]
         half = np.maximum(np.searchsorted(sizes, sizes / 2, side="right") - 1, 0)
-        largest = jnp.sum(sizes.astype(rows.dtype) <= _size_for(rows, RESOLVED_PER_ROOT)) - 1
-        place, few = jnp.array(square)[largest], jnp.array(sizes)[largest] < LEAST_SIZE
+        resolved = largest_size(rows, RESOLVED_PER_ROOT)
+        largest = jnp.sum(sizes.astype(rows.dtype) < resolved)
+        place, few = jnp.array(square)[largest], resolved < LEAST_SIZE
         gain = average.values[place] - average.values[jnp.array(square[half])[largest]]
     h, k = (number[place].astype(rows.dtype) for number in average.functions)
     value = jnp.maximum(average.values[place], _hidden(h, k, rows)) + jnp.maximum(gain, 0)
     few |= (h == 0) | (k == 0)
-    return jnp.where(few, 1, jnp.minimum(jnp.maximum(value, average.mean), 1))
+    mean = jnp.sum(average.weights * average.values)
+    return jnp.where(few, 1, jnp.minimum(jnp.maximum(value, mean), 1))
 
 
 def _hidden(h: Array, k: Array, n: Array) -> Array:
     """Return the largest correlation among h and k functions that looks like noise (`debias`)."""
     a, b = ((jnp.maximum(number, 1) - 1) / n for number in (h, k))
     return safe_sqrt(safe_sqrt(safe_divide(a * b, (1 - a) * (1 - b))))
-
-
-def debias(square: Array, h: Array, k: Array, n: Array) -> Array:
-    """Return the correlation whose sample value among h and k functions tends to this one.
-
-    The limit of a squared canonical correlation r is (Bao, Hu, Pan & Zhou 2019)
-
-        (r (1 - h/n) + h/n) (r (1 - k/n) + k/n) / r,
-
-    here with h - 1 and k - 1: one function of each variable has no bias to remove.  The result is
-    0, with zero derivatives, below what chance alone reaches.
-    """
-    a, b = (h.astype(square.dtype) - 1) / n, (k.astype(square.dtype) - 1) / n
-    c, d = 1 - a, 1 - b
-    p = square - c * b - d * a
-    discriminant = p * p - 4 * c * d * a * b
-    above = (discriminant >= 0) & (p > 0)
-    root = safe_sqrt(jnp.where(above, discriminant, 0))
-    r = jnp.where(above, (p + root) / (2 * c * d), 0)
-    return safe_sqrt(jnp.minimum(r, 1))

@@ -42,7 +42,7 @@ def scan(
     *,
     h: KernelLike | None = None,
     k: KernelLike | None = None,
-    measure: str | Callable[[Any, Any], Any] = "kb",
+    measure: str | Callable[[Any, Any], Any] | None = None,
     target: ColumnChoice = None,
     among: ColumnChoice = None,
     given: Given | ColumnChoice = None,
@@ -56,10 +56,12 @@ def scan(
 ) -> Scan:
     """Measure the dependence of every pair of columns of a table, and test it.
 
-        correlation[i, j] = kb(column i, column j, h, k)   on the rows where both are present
+        correlation[i, j] = hgr(column i, column j)   on the rows where both are present
 
-    A pair is estimated once: the column that comes first in the table (with ``target`` the other
-    one) has degree h, the second has degree k; all matrices are symmetric.  Text and categorical
+    HGR is estimated by ranks, with numbers of functions that the data choose; with ``h`` or ``k``
+    it is HGR-KB of the values, at these degrees.  A pair is estimated once: the column that comes
+    first in the table (with ``target`` the other one) has degree h, the second has degree k; all
+    matrices are symmetric.  Text and categorical
     columns enter by an indicator of each level (levels in fewer than 5 rows, or 1%, are pooled).
     Columns that cannot be used are named in `Scan.skipped`; remarks are in `Scan.notes`.  A table
     may be in memory, in files, the result of a query, or on a cluster: options and values are the
@@ -69,10 +71,11 @@ def scan(
     Args:
       table: matrix ``(n, p)``, mapping of names to columns, data frame (pandas, polars, pyarrow),
         path, folder or pattern of files, dataset, query (polars, DuckDB), Dask or Spark frame.
-      h, k: degrees (1 to 50, default 5) or kernels of the first and second column.
-      measure: ``"kb"``, ``"sk"`` (one side linear), ``"rank_kb"`` or ``"rank_sk"`` (of the ranks of
-        numbers), the name of another measure of `hgr_jax.measures`, or a function of two vectors
-        that JAX can trace (these take numbers only).
+      h, k: degrees (1 to 50, default 5) or kernels of the first and second column, of HGR-KB.
+      measure: ``"hgr"``, ``"kb"`` (the default where h or k is named), ``"sk"`` (one side linear),
+        ``"rank_kb"`` or ``"rank_sk"`` (of the ranks of numbers), the name of another measure of
+        `hgr_jax.measures`, or a function of two vectors that JAX can trace (these take numbers
+        only).
       target, among: names or positions of columns; a pair has one of ``target`` (None: any) and
         one of ``among`` (None: any).
       given: columns whose effect is removed from all others, or ``Given(columns, degree=5)``.
@@ -94,16 +97,16 @@ def scan(
       TypeError, ValueError: for a table or options that cannot be used, and for more pairs than fit
         in memory; never for single values.
 
-    Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression"; Roy,
-    "On a heuristic method of test construction" (1953); Liu & Xie, "Cauchy combination test"
-    (2020); Phipson & Smyth, "Permutation p-values should never be zero" (2010).
+    Source: `hgr_jax.hgr`; Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial
+    Regression"; Roy, "On a heuristic method of test construction" (1953); Liu & Xie, "Cauchy
+    combination test" (2020); Phipson & Smyth, "Permutation p-values should never be zero" (2010).
 
     Example:
       >>> import numpy as np, hgr_jax
       >>> rng = np.random.default_rng(0)
       >>> x = rng.uniform(-1, 1, (1000, 3))
       >>> x[:, 1] = x[:, 0] ** 2 + 0.1 * x[:, 1]
-      >>> found = hgr_jax.scan(x, names=["speed", "drag", "noise"], h=3, k=3)
+      >>> found = hgr_jax.scan(x, names=["speed", "drag", "noise"])
       >>> best = found.top(1)[0]
       >>> print(best.a, best.b, f"{best.correlation:.2f} {best.pearson:.2f} {best.pvalue < 1e-9}")
       speed drag 0.99 0.03 True
@@ -154,14 +157,14 @@ def scan_table(table: Any, request: Request, reading: Reading | None = None) -> 
 def hgr_matrix(table: Any, **options: Any) -> Any:
     """Return HGR of every pair of columns as a data frame, like ``table.corr()`` of pandas.
 
-        matrix.loc[a, b] = kb(table[a], table[b])   on the rows where both are present
+        matrix.loc[a, b] = hgr(table[a], table[b])   on the rows where both are present
 
     These are the values of `scan`, without its p-values (and so at a fraction of its cost): use it
     to know which of them are more than chance.  Columns that cannot be used are left out.
 
     Args:
       table: as of `scan`: a matrix, a mapping of names to columns, or a data frame.
-      options: any of `scan` but ``test``, such as ``h``, ``k`` and ``categories``.
+      options: any of `scan` but ``test``, such as ``measure`` and ``categories``.
 
     Returns:
       A symmetric frame ``(p, p)`` of the library of ``table`` (pandas for an array or a mapping),
@@ -174,13 +177,13 @@ def hgr_matrix(table: Any, **options: Any) -> Any:
 
     Degenerate data: a column that is constant is left out; NaN is missing, pair by pair.
 
-    Source: see `kb`.
+    Source: see `hgr`.
 
     Example:
       >>> import numpy as np, pandas as pd, hgr_jax
       >>> x = np.linspace(-1, 1, 101)
       >>> frame = pd.DataFrame({"x": x, "square": x**2, "cosine": np.cos(9 * x)})
-      >>> print(hgr_jax.hgr_matrix(frame, h=2, k=2).round(2))
+      >>> print(hgr_jax.hgr_matrix(frame).round(2))
                  x  square  cosine
       x       1.00    1.00    0.09
       square  1.00    1.00    0.36

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.linalg import inverse_choleskies
 from hgr_jax.core.host.polynomials import Polynomials, stieltjes, tolerance
+from hgr_jax.core.host.ranks import maps_to_orthonormal
 from hgr_jax.core.kernels import encode
 from hgr_jax.core.orthonormal import MAX_NORM, MIN_REMAINDER, SKETCH_GROUPS, SKETCH_ROWS
 from hgr_jax.core.rows import jitted
@@ -214,6 +215,41 @@ def fit_columns(
                 part_moments = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
             basis, moments[..., part] = basis.replaced(part, better), part_moments
     return FittedColumns(ColumnPolynomials(x, basis), moments, well_conditioned, bool(wrong.any()))
+
+
+class BasisMaps(NamedTuple):
+    """Linear maps that make functions of columns orthonormal.
+
+    Attributes:
+      maps: ``(c, d, d)``, applied to the functions.
+      shares: ``(c, d, 1)``, constants that are subtracted.
+      in_span: ``(d, c)``, mask of the directions that the rows support.
+    """
+
+    maps: Floats
+    shares: Floats
+    in_span: NDArray[np.bool_]
+
+    @classmethod
+    def none(cls, columns: int) -> BasisMaps:
+        """Return the maps of no function."""
+        return cls(
+            np.zeros((columns, 0, 0)), np.zeros((columns, 0, 1)), np.zeros((0, columns), bool)
+        )
+
+
+def fit_rank_functions(moments: Floats, share: float = 1.0) -> BasisMaps:
+    """Return maps to orthonormal functions of ranks, from moments ``(d + 1, d + 1, c)``.
+
+    ``share`` is the effective number of rows for each unit of weight.
+    """
+    total = moments[0, 0]
+    gram = moments / np.where(total > 0, total, 1)
+    mean = gram[0, 1:]
+    covariance = gram[1:, 1:] - mean[:, None] * mean[None, :]
+    maps, _, kept = maps_to_orthonormal(covariance, total * share)
+    shares = np.einsum("cij,jc->ci", maps, mean)[..., None]
+    return BasisMaps(maps, shares, np.arange(len(mean))[:, None] < kept)
 
 
 def unresolved_in_dtype(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:

@@ -20,11 +20,11 @@ from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.host.linalg import orthonormalising_maps, whitenings
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.scanning.bases import assessed, count_distinct, unresolved_in_dtype
+from hgr_jax.scanning.bases import BasisMaps, assessed, count_distinct, unresolved_in_dtype
 from hgr_jax.scanning.features import Estimates, Features, Kernels, within_range
-from hgr_jax.scanning.memory import MemorySums
+from hgr_jax.scanning.memory import MemorySums, hgr_on_own_rows
 from hgr_jax.scanning.pairs import PairSelection, used_positions
-from hgr_jax.scanning.plan import SAMPLE_NOISE, Plan, Repair
+from hgr_jax.scanning.plan import SAMPLE_NOISE, Plan
 from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.solve import (
     MIN_SHARED_PIVOT,
@@ -160,7 +160,9 @@ def pairs_of_tiles(layout: Layout) -> dict[str, tuple[Integers, Integers]]:
 def bytes_of_sums(plan: Plan) -> int:
     """Estimate the bytes of the sums of a plan, together with the sums of a batch."""
     total = 0
-    for layout in (plan.layout(), plan.layout(ranked=True)) if plan.tested else (plan.layout(),):
+    for layout in (
+        (plan.layout(), plan.layout(ranked=True)) if plan.sums_ranks else (plan.layout(),)
+    ):
         width = layout.degree * layout.n_numeric + sum(layout.levels)
         own_size = (layout.degree + 1) ** 2 * layout.n_numeric + sum(layout.levels)
         total += width**2 + own_size * layout.count
@@ -177,7 +179,7 @@ def _own_moments(layout: Layout, tile: TileSums) -> Floats:
 def assess_bases(plan: Plan, sums: BatchSums) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return the masks of directions ``(d, p)`` in the span, and of bases that need repair."""
     if not plan.numbers:
-        return np.zeros((plan.kernels.largest, 0), bool), np.zeros(0, bool)
+        return np.zeros((plan.kernels.of_values().largest, 0), bool), np.zeros(0, bool)
     moments = _own_moments(plan.layout(), sums.values[NUMBERS])
     if plan.repair is not None:
         _, _, pivot = whitenings(moments, plan.repair.in_span)
@@ -219,7 +221,18 @@ def repaired_plan(plan: Plan, sums: BatchSums) -> Plan:
         shares = shares + np.matmul(maps, plan.repair.shares)
         maps = np.matmul(maps, plan.repair.maps)
     span = np.where(wrong, alive, in_span)
-    return dataclasses.replace(plan, repair=Repair(maps, shares, span))
+    return dataclasses.replace(plan, repair=BasisMaps(maps, shares, span))
+
+
+def _of_functions(layout: Layout, name: str, tile: TileSums, functions: slice) -> TileSums:
+    """Return the sums of some of the functions of the numbers in a pair of tiles."""
+    count, degree = layout.n_numeric, layout.degree
+    rows = slice(count * range(degree)[functions][0], count * (1 + range(degree)[functions][-1]))
+    kept = [0, *(1 + i for i in range(degree)[functions])]
+    own = tile.own[0][np.ix_(kept, kept)]
+    if name == NUMBERS:
+        return TileSums(tile.cross[rows, rows], (own,))
+    return TileSums(tile.cross[rows], (own, *tile.own[1:]))
 
 
 class PlanSums(PairSums):
@@ -231,30 +244,43 @@ class PlanSums(PairSums):
         sums: BatchSums,
         refit: Callable[[Integers, Integers], Refit],
         *,
-        ranked: bool = False,
+        of: str = "values",
         reader: Reader | None = None,
     ) -> None:
-        """Prepare estimates; ``refit`` fits pairs on their own rows, ``reader`` sums errors."""
+        """Prepare estimates.
+
+        Args:
+          plan, sums: the sums.
+          refit: fits pairs on their own rows.
+          of: "values"; "functions" of ranks; or "ranks" themselves.
+          reader: sums standard errors.
+        """
         self.plan, self.reader, self.errors = plan, reader, reader is not None
-        self.layout, self.kernels = plan.layout(ranked=ranked), plan.kernels
         self.shared = np.rint(sums.rows).astype(np.intp)
         self._weights, self._refit_pairs = sums.weights, refit
-        self._tiles = {**sums.values, **sums.ranks} if ranked else sums.values
-        if not plan.numbers:
-            self.in_span = np.ones((self.layout.degree, 0), bool)
-            self.well_conditioned, self._unresolved = np.zeros(0, bool), np.zeros(0, bool)
-        elif ranked:
-            moments = _own_moments(self.layout, sums.ranks[NUMBERS])
-            sample = plan.in_ranks(plan.sampled_numbers())
-            self.in_span = assessed(plan.ranks, moments, sample, SAMPLE_NOISE)[0].in_span
-            self._unresolved = _lacks_directions(plan, self.in_span)
-            self.well_conditioned = ~self._unresolved
-        else:
+        if of == "values":
+            self.layout, self.kernels = plan.layout(), plan.kernels.of_values()
+            self._tiles = dict(sums.values)
             self.in_span, wrong = assess_bases(plan, sums)
-            sample = plan.scaled(plan.sampled_numbers())
-            self._unresolved = _lacks_directions(plan, self.in_span)
-            self._unresolved |= unresolved_in_dtype(plan.values, sample)
+            self._unresolved = np.zeros(0, bool)
+            if plan.numbers:
+                sample = plan.scaled(plan.sampled_numbers())
+                self._unresolved = _lacks_directions(plan, self.in_span)
+                self._unresolved |= unresolved_in_dtype(plan.values, sample)
             self.well_conditioned = ~(wrong | self._unresolved)
+            return
+        whole, count = plan.layout(ranked=True), len(plan.numbers)
+        functions = slice(whole.degree - 1) if of == "functions" else slice(whole.degree - 1, None)
+        self.kernels = whole.kernels if of == "functions" else Kernels(1, 1)
+        degree = len(range(whole.degree)[functions])
+        self.layout = dataclasses.replace(whole, kernels=self.kernels, degree=degree)
+        self.in_span = plan.ranks.in_span if of == "functions" else np.ones((1, count), bool)
+        self.well_conditioned, self._unresolved = np.ones(count, bool), np.zeros(count, bool)
+        self._tiles = {
+            name: _of_functions(whole, name, tile, functions) for name, tile in sums.ranks.items()
+        }
+        if CATEGORIES in sums.values:
+            self._tiles[CATEGORIES] = sums.values[CATEGORIES]
 
     def tiles(self, left: Integers, right: Integers) -> Tiles:
         """Return the whitened columns of two tiles, and their cross moments."""
@@ -281,6 +307,10 @@ class PlanSums(PairSums):
     def refit(self, pairs: Integers, rows: Integers) -> Refit:
         """Fit pairs on their own rows, as many as memory allows."""
         return self._refit_pairs(pairs, rows)
+
+    def refine(self, pairs: Integers) -> Floats:
+        """Return HGR of pairs from more functions, on the rows of the sample."""
+        return hgr_on_own_rows(sample_features(self.plan), pairs)
 
     def error_sums(self, pairs: TilePairs) -> Floats:
         """Return `error_sums` over all rows, in one more pass."""
@@ -325,9 +355,13 @@ class BatchTable(Table):
         sums = PlanSums(self.plan, self.sums, self._refit, reader=reader)
         return sums.estimate(self.pairs, progress), sums.well_conditioned
 
-    def rank_sums(self, degree: int) -> PairSums:
+    def rank_sums(self) -> PairSums:
+        """Return the sums of functions of ranks."""
+        return PlanSums(self.plan, self.sums, _refit_nothing, of="functions")
+
+    def rank_lines(self) -> PairSums:
         """Return the sums of ranks."""
-        return PlanSums(self.plan, self.sums, _refit_nothing, ranked=True)
+        return PlanSums(self.plan, self.sums, _refit_nothing, of="ranks")
 
     def permuted_sums(self, kernels: Kernels, *, of_values: bool) -> MemorySums:
         """Return the sums over `permuted_rows`."""
@@ -363,7 +397,8 @@ class BatchTable(Table):
             return _refit_nothing(pairs, rows)
         plan = self.plan
         widest = max(map(len, plan.levels.values()), default=0)
-        width = EXTRA_VALUES_PER_ROW + FUNCTION_COPIES * max(plan.kernels.largest, 2 * widest)
+        functions = max(plan.kernels.of_values().largest, 2 * widest)
+        width = EXTRA_VALUES_PER_ROW + FUNCTION_COPIES * functions
         order = np.argsort(rows, kind="stable")
         needed = 8 * (3 * np.cumsum(rows[order]) + width * rows[order])
         places = np.sort(order[needed <= self.memory])
@@ -375,14 +410,14 @@ class BatchTable(Table):
         def features(place: int) -> tuple[Features, Integers]:
             return _features_of_pair(plan, pairs[place], of_pairs.pop(place))
 
-        return refit_pairs(features, plan.kernels, places, errors=self.request.errors)
+        return refit_pairs(features, plan.kernels.of_values(), places, errors=self.request.errors)
 
 
 def _refit_nothing(pairs: Integers, rows: Integers) -> Refit:
     """Fit no pair, where no rows can be read."""
     none = np.zeros(0)
     both = np.zeros((0, 2), np.intp)
-    return Refit(np.zeros(0, np.intp), none, none, both, none, both.astype(bool))
+    return Refit(np.zeros(0, np.intp), none, none, none, both, none, both.astype(bool))
 
 
 def sample_features(plan: Plan) -> Features:

@@ -26,7 +26,7 @@ from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import as_host_weights
 from hgr_jax._progress import progress_bar
-from hgr_jax.core.host.ranks import LARGEST_DEGREE, RankedColumn, codes_of, ranked_columns, ranks
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.core.kernels import encode
 from hgr_jax.inference.independence import MIN_TABULATED_ROWS
 from hgr_jax.scanning.features import as_features
@@ -364,8 +364,8 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
     kinds: list[tuple[list[int], list[RankedColumn]]] = [([], []) for _ in range(3)]
     kernels = request.measure.kernels
     of_test = request.test is not None and request.test.kind == "auto"
-    of_test &= request.measure.name in ("kb", "rank_kb")
-    of_test &= kernels.plain and kernels.largest <= LARGEST_DEGREE
+    of_test &= request.measure.name in ("hgr", "kb", "rank_kb")
+    of_test &= kernels.plain and kernels.largest <= MOST_FUNCTIONS
     if of_test and request.row_weights is None and columns.rows >= MIN_TABULATED_ROWS:
         x = np.asarray(columns.numbers)
         whole = np.flatnonzero(~np.isnan(x).any(axis=0))
@@ -373,9 +373,9 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
             chosen = whole[start : start + RANKED_AT_ONCE]
             rank = ranks(x[:, chosen])
             for place, column in zip(chosen, ranked_columns([*map(codes_of, rank.T)]), strict=True):
-                binary = len(column.table) == 1
-                if column.reliable_degree or binary:
-                    kind = (1 if column.reliable_degree else 2) if binary else 0
+                binary = column.is_binary
+                if column.reliable or binary:
+                    kind = (1 if column.reliable else 2) if binary else 0
                     positions, ranked = kinds[kind]
                     positions.append(int(place))
                     ranked.append(as_float32(column))

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.polynomials import Polynomials
-from hgr_jax.core.host.ranks import ranks
+from hgr_jax.core.host.ranks import OF_BOTH, ranks
 from hgr_jax.core.kernels import Indicators, encode
+from hgr_jax.core.ranks import rank_functions
 from hgr_jax.tables.columns import Columns
 
 RANK_DEGREE = 5
@@ -147,11 +148,14 @@ class Kernels:
     Attributes:
       h, k: degrees, or callables as in `hgr_jax.kb`.
       single: whether one side is linear, as in HGR-SK.
+      ranked: whether the functions are `rank_functions`, and values are HGR; h and k are then
+        those of the statistic of a test.
     """
 
     h: Any
     k: Any
     single: bool = False
+    ranked: bool = False
 
     @property
     def plain(self) -> bool:
@@ -166,14 +170,23 @@ class Kernels:
     @functools.cached_property
     def largest(self) -> int:
         """The largest number of functions of a side."""
-        return max(width_of(self.h, "h"), width_of(self.k, "k"))
+        widest = max(width_of(self.h, "h"), width_of(self.k, "k"))
+        return max(widest, OF_BOTH) if self.ranked else widest
 
     def of_ranks(self) -> Kernels:
         """Return kernels of ranks: the same degrees, or `RANK_DEGREE` for callables."""
         if self.plain:
-            return self
+            return dataclasses.replace(self, ranked=False)
         h, k = (RANK_DEGREE if callable(x) else x for x in (self.h, self.k))
         return Kernels(h, k)
+
+    def of_rank_functions(self) -> Kernels:
+        """Return functions of ranks, as many as `of_ranks` has degrees."""
+        return dataclasses.replace(self.of_ranks(), single=False, ranked=True)
+
+    def of_values(self) -> Kernels:
+        """Return kernels of the values: lines beside functions of ranks."""
+        return Kernels(1, 1) if self.ranked else self
 
 
 @functools.lru_cache(maxsize=64)
@@ -188,6 +201,7 @@ class Estimates:
 
     Attributes:
       value: ``(N,)``, the measure.
+      statistic: ``(N,)``, the top correlation of functions, by which pairs are tested.
       pearson: |Pearson|, NaN with a category.
       linear: HGR of functions that are linear on numbers and arbitrary on categories: |Pearson| of
         two numbers, the correlation ratio of a number and a category.
@@ -197,9 +211,11 @@ class Estimates:
         these represent the column's rows, near 0 where they do not.
       error: standard error, NaN if not requested.
       unresolved: whether the sums of a pair are ill conditioned, and its rows cannot be read.
+      at_edge: whether more functions of ranks than the sums have may matter.
     """
 
     value: Floats
+    statistic: Floats
     pearson: Floats
     linear: Floats
     degrees: Integers
@@ -207,14 +223,16 @@ class Estimates:
     pivot: Floats
     error: Floats
     unresolved: NDArray[np.bool_]
+    at_edge: NDArray[np.bool_]
 
     @staticmethod
     def none(count: int) -> Estimates:
         """Return estimates of ``count`` pairs without any value."""
-        value, linear, pearson, error = np.full((4, count), np.nan)
+        value, statistic, pearson, linear, error = np.full((5, count), np.nan)
         degrees, rows = np.zeros((count, 2), np.intp), np.zeros(count, np.intp)
+        pivot, unresolved, at_edge = np.ones(count), *np.zeros((2, count), bool)
         return Estimates(
-            value, pearson, linear, degrees, rows, np.ones(count), error, np.zeros(count, bool)
+            value, statistic, pearson, linear, degrees, rows, pivot, error, unresolved, at_edge
         )
 
     def put(self, places: Integers, others: Estimates) -> None:
@@ -349,3 +367,37 @@ class ColumnPolynomials(ColumnFunctions):
     def __call__(self, rows: slice) -> Floats:
         """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
         return self.basis(np.ascontiguousarray(self.x[rows].T))
+
+
+@dataclasses.dataclass(frozen=True)
+class RankFunctions(ColumnFunctions):
+    """The first functions of the columns, which are ranks in [-1, 1].
+
+    Attributes:
+      count: number of functions.
+      linear: whether the last of them is the rank itself.
+    """
+
+    count: int
+    linear: bool = False
+
+    def take(self, columns: Integers) -> RankFunctions:
+        """Select columns."""
+        if np.array_equal(columns, np.arange(self.shape[1])):
+            return self
+        return dataclasses.replace(self, x=self.x[:, columns])
+
+    def __call__(self, rows: slice) -> Floats:
+        """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
+        rank = np.ascontiguousarray(self.x[rows].T)
+        present = ~np.isnan(rank)
+        rank = np.where(present, rank, 0)
+        f = np.empty((1 + self.count, *rank.shape), rank.dtype)
+        f[0] = present
+        f[1 : 1 + self.count - self.linear] = rank_functions(
+            (rank + 1) / 2, self.count - self.linear
+        )
+        if self.linear:
+            f[-1] = rank
+        f[1:] *= present
+        return f

@@ -30,11 +30,14 @@ from hgr_jax.core.host.polynomials import (
     stieltjes,
     tolerance,
 )
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_BOTH, RankKernel, hgr_of_moments
 from hgr_jax.core.kernels import Encoder, Indicators
 from hgr_jax.core.orthonormal import PolynomialBasis
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.measures import kb_fit
-from hgr_jax.scanning.request import POLYNOMIAL
+from hgr_jax.core.ranks import rank_functions
+from hgr_jax.measures import hgr_fit, kb_fit
+from hgr_jax.measures.hgr import HGRFit
+from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.residuals import conditioning_on
 from hgr_jax.tables.columns import encode_by_levels
 
@@ -75,7 +78,7 @@ class CategoryTransform(CopulaTransform):
         return super().__call__(codes)
 
 
-def fit_of(scan: Any, a: str, b: str) -> KBFit:
+def fit_of(scan: Any, a: str, b: str) -> KBFit | HGRFit:
     """Fit the transformations of two columns of a `Scan`, by its measure."""
     check_fitted(scan)
     if scan.settings["given"]:
@@ -90,6 +93,8 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit:
     weights = scan._weights
     if not keep.all():  # weights of 0, not fewer rows, so that all pairs share a program
         weights = np.where(keep, 1.0 if weights is None else weights, 0.0)
+    if scan._kernels.ranked:
+        return _fit_of_ranks(scan, (a, b), (first, second))
     choices = [kernels]
     if scan._kernels.single and all(isinstance(kernel, int) for kernel in kernels):
         choices = [(kernels[0], 1), (1, kernels[1])]
@@ -106,22 +111,65 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit:
             " values; enable 64-bit types (jax_enable_x64), or take a constant off the columns",
             stacklevel=3,
         )
+    return _with_levels(best, [scan.category(name) for name in (a, b)])
+
+
+def _with_levels(fit: KBFit, categories: list[Any]) -> KBFit:
+    """Let the transformations of categories take their labels."""
     sides: dict[str, Any] = {}
-    for side, name in zip("fg", (a, b), strict=True):
-        category = scan.category(name)
+    for side, category in zip("fg", categories, strict=True):
         if category is not None:
-            plain = getattr(best, side)
+            plain = getattr(fit, side)
             sides[side] = CategoryTransform(
                 plain.encoder, plain.side, category.levels, category.pooled
             )
-    return dataclasses.replace(best, **sides) if sides else best
+    return dataclasses.replace(fit, **sides) if sides else fit
+
+
+def _fit_of_ranks(
+    scan: Any, names: tuple[str, str], columns: tuple[Floats, Floats]
+) -> HGRFit | KBFit:
+    """Fit HGR of two numbers, or HGR-KB of the ranks of a number beside a category."""
+    if scan._weights is not None:
+        raise ValueError(
+            "fit of HGR takes no weights: details has the transformations, or take measure='kb'."
+        )
+    keep = ~(np.isnan(columns[0]) | np.isnan(columns[1]))
+    first, second = (jnp.asarray(column[keep]) for column in columns)
+    categories = [scan.category(name) for name in names]
+    if not any(categories):
+        return hgr_fit(first, second)
+    kernels = [
+        RankFeatures(np.sort(x[keep])) if category is None else Indicators(len(category.levels))
+        for x, category in zip(columns, categories, strict=True)
+    ]
+    return _with_levels(kb_fit(first, second, *kernels), categories)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RankFeatures:
+    """The first functions of the ranks among a sample, as a kernel.
+
+    Attributes:
+      sample: ``(n,)``, rising.
+    """
+
+    sample: Floats
+
+    def __call__(self, x: Array) -> Array:
+        """Return functions ``(m, 8)`` of values ``(m,)``."""
+        values, places = np.unique(self.sample, return_index=True)
+        counts = np.diff(np.append(places, len(self.sample)))
+        shares = ((places + counts / 2) / len(self.sample)).astype(x.dtype)
+        share = jnp.interp(x, jnp.asarray(values, x.dtype), shares)
+        return rank_functions(share, min(OF_BOTH, len(values) - 1)).T
 
 
 def check_fitted(scan: Any) -> None:
     """Check that a scan has data, and a measure with transformations."""
-    if scan.settings["measure"] not in POLYNOMIAL:
+    if scan.settings["measure"] not in SOLVED:
         raise ValueError(
-            f"fit is for a scan of {', '.join(map(repr, POLYNOMIAL))}; got"
+            f"fit is for a scan of {', '.join(map(repr, SOLVED))}; got"
             f" {scan.settings['measure']!r}."
         )
     _ = scan.data
@@ -135,6 +183,8 @@ def _kernels_of(scan: Any, a: str, b: str) -> tuple[Any, Any]:
     i, j = scan.names.index(a), scan.names.index(b)
     listed, turned = ((scan.pairs == pair).all(axis=1).any() for pair in ((i, j), (j, i)))
     h, k = scan._kernels.h, scan._kernels.k
+    if scan._kernels.ranked:
+        h = k = RankKernel(MOST_FUNCTIONS)
     if turned or (i > j and not listed):
         h, k = k, h
     sizes = [len(category.levels) for category in scan._columns.categories]
@@ -167,15 +217,25 @@ class Influence:
 
 @dataclasses.dataclass(frozen=True)
 class HostTransformation:
-    """A transformation in NumPy: a polynomial, or a value for each level."""
+    """A transformation in NumPy: a polynomial, or a value for each level or point.
 
-    kernel: int | Indicators
+    Attributes:
+      kernel, coefficients, basis: of a polynomial.
+      levels: values at the levels of a category, or at ``points``.
+      points: ``(m,)``, rising: values of the column between which the transformation is linear; or
+        None.
+    """
+
+    kernel: int | Indicators | RankKernel
     coefficients: Floats
     basis: Polynomials | None
     levels: Floats
+    points: Floats | None = None
 
     def __call__(self, x: Floats) -> Floats:
         """Return the transformation at ``x (n,)``, values or codes of levels."""
+        if self.points is not None:
+            return np.interp(x, self.points, self.levels)
         if self.basis is None:
             return np.asarray(self.levels[x.astype(int)])
         p = self.basis(np.asarray(x, np.float64)[None])[1:, 0]
@@ -221,7 +281,11 @@ def details_of(scan: Any, a: str, b: str) -> PairDetails | None:
         raise ValueError("details and influence are of degrees; fit is of any kernels.")
     weights = None if scan._weights is None else np.asarray(scan._weights, np.float64)
     pair = _HostPair(
-        (scan.values(a), scan.values(b)), weights, _kernels_of(scan, a, b), scan._conditioning
+        (scan.values(a), scan.values(b)),
+        weights,
+        _kernels_of(scan, a, b),
+        scan._conditioning,
+        is_ranked=scan._kernels.ranked,
     )
     return pair.details(single=scan._kernels.single)
 
@@ -235,8 +299,10 @@ class _HostPair:
         weights: Floats | None,
         kernels: tuple[Any, Any],
         conditioning: Floats | None,
+        *,
+        is_ranked: bool,
     ) -> None:
-        self.count, self.kernels = len(columns[0]), kernels
+        self.count, self.kernels, self.is_ranked = len(columns[0]), kernels, is_ranked
         usable = ~(np.isnan(columns[0]) | np.isnan(columns[1]))
         if weights is not None:
             usable &= weights > 0
@@ -262,7 +328,10 @@ class _HostPair:
             for part, kernel in zip((f, g), self.kernels, strict=True)
         ]
         blocks = [(len(f), linear[1]), (linear[0], len(g))] if single else [(len(f), len(g))]
-        correlation, u, v = _best((f * fitted.shares) @ g.T, blocks)
+        m = (f * fitted.shares) @ g.T
+        if self.is_ranked:
+            blocks = [self._hgr(m, fitted.shares)[1]]
+        correlation, u, v = _best(m, blocks)
         if not correlation > 0:
             return None
         sign = 1 if u[np.argmax(np.abs(u))] > 0 else -1  # the sign of a fit
@@ -302,7 +371,7 @@ class _HostPair:
             if weights.any():
                 gram = (fitted.functions * weights) @ fitted.functions.T
                 whitened = fitted.whitened(gram[..., None])[0][..., 0]
-                value = min(_best(whitened, blocks)[0], 1.0)
+                value = self._value(whitened, weights / weights.sum(), blocks)
         else:
             value = self._value_given(functions, np.flatnonzero(others), blocks)
         return Influence(
@@ -334,12 +403,33 @@ class _HostPair:
             return 0.0
         (f, _), (g, _) = self._residuals(functions, chosen)
         shares = self.weights[chosen] / self.weights[chosen].sum()
-        return min(_best((f * shares) @ g.T, blocks)[0], 1.0)
+        return self._value((f * shares) @ g.T, shares, blocks)
+
+    def _value(self, m: Floats, shares: Floats, blocks: list[tuple[int, int]]) -> float:
+        """Return the measure, given moments of orthonormal functions."""
+        if self.is_ranked:
+            return self._hgr(m, shares)[0]
+        return min(_best(m, blocks)[0], 1.0)
+
+    def _hgr(self, m: Floats, shares: Floats) -> tuple[float, tuple[int, int]]:
+        """Return HGR, and the sizes of the block with the highest score."""
+        numbers = [isinstance(kernel, RankKernel) for kernel in self.kernels]
+        # Functions that do not vary on the rows, such as one indicator of a category, are 0.
+        available = np.count_nonzero(m.any(axis=1)), np.count_nonzero(m.any(axis=0))
+        rows, sizes = np.array([1 / np.sum(shares**2)]), [np.array([n]) for n in available]
+        average, blocks = hgr_of_moments(
+            m[..., None], (sizes[0], sizes[1]), rows, (numbers[0], numbers[1])
+        )
+        best = int(average.best[0])
+        return float(average.value[0]), (blocks.rows[best], blocks.columns[best])
 
 
 def _transformation(
-    x: Floats, values: Floats, shares: Floats, vector: Floats, kernel: int | Indicators
+    x: Floats, values: Floats, shares: Floats, vector: Floats, kernel: int | Indicators | RankKernel
 ) -> HostTransformation:
+    if isinstance(kernel, RankKernel):
+        points, first = np.unique(x, return_index=True)
+        return HostTransformation(kernel, vector, None, values[first], points)
     if isinstance(kernel, Indicators):
         levels = np.zeros(kernel.count)
         levels[x.astype(int)] = values

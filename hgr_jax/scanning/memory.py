@@ -19,11 +19,18 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import as_estimate
-from hgr_jax.core.host.polynomials import Polynomials
+from hgr_jax.core.host.polynomials import Polynomials, fit_pair
+from hgr_jax.core.host.ranks import (
+    MOST_FUNCTIONS,
+    RankKernel,
+    effective_row_count,
+    hgr_of_moments,
+)
 from hgr_jax.scanning.bases import (
     count_distinct,
     features_of_kernels,
     fit_columns,
+    fit_rank_functions,
     unresolved_in_dtype,
 )
 from hgr_jax.scanning.features import (
@@ -31,13 +38,16 @@ from hgr_jax.scanning.features import (
     Estimates,
     Features,
     Kernels,
+    RankFunctions,
     RowFunctions,
     as_features,
+    groups,
 )
 from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.residuals import (
     Explained,
     GivenColumns,
+    ResidualFunctions,
     conditioning_maps,
     conditioning_moments,
     explained_share,
@@ -68,6 +78,9 @@ from hgr_jax.scanning.sums import (
 from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import Columns
 
+MAX_REFINED_ROWS = 2**23
+"""Largest number of rows of all pairs whose HGR is estimated again with more functions."""
+
 MAX_SEPARATE_FIT_ROWS = 2**22
 """Largest number of rows of all pairs of ill-conditioned columns that are fitted separately.
 
@@ -93,7 +106,6 @@ class MemorySums(PairSums):
         kernels: Kernels,
         memory: int,
         *,
-        degree: int | None = None,
         errors: bool = False,
     ) -> None:
         """Prepare the columns.
@@ -102,7 +114,6 @@ class MemorySums(PairSums):
           features: the table.
           kernels: kernels of both sides.
           memory: bytes that the products of two tiles may take.
-          degree: number of functions of each number, if more than the kernels need.
           errors: whether standard errors are computed too.
         """
         self.features, self.kernels, self.errors = features, kernels, errors
@@ -116,7 +127,6 @@ class MemorySums(PairSums):
             self.patterns.index,
             features.x.dtype,
             memory,
-            degree=degree,
         )
         self.well_conditioned = np.ones(features.n_numeric, bool)
         self._cross_of_all: NDArray[np.float64] | None = None
@@ -140,7 +150,9 @@ class MemorySums(PairSums):
         if conditioning is not None:
             self._conditioning = conditioning.astype(x.dtype)
         self.in_span: NDArray[np.bool_]
-        if kernels.plain:
+        if kernels.ranked:
+            moments = self._fit_rank_functions()
+        elif kernels.plain:
             fitted = fit_columns(
                 x, features.weights, degree, self.memory, self._moments_of, self._conditioning
             )
@@ -159,6 +171,17 @@ class MemorySums(PairSums):
         if conditioning is not None:
             moments = self._residualise(conditioning, moments, None)
         self.moments = moments
+
+    def _fit_rank_functions(self) -> Floats:
+        """Make functions of ranks orthonormal on the rows of each column; return their moments."""
+        features, degree = self.features, self.layout.degree
+        raw, w = RankFunctions(features.x, degree), features.weights
+        share = 1.0 if w is None else effective_row_count(len(w), w) / float(np.sum(w))
+        fitted = fit_rank_functions(own_moments(raw, w), share)
+        one = np.ones((1, features.rows), features.x.dtype)
+        parts = (part.astype(features.x.dtype) for part in (fitted.maps, fitted.shares))
+        self.functions, self.in_span = ResidualFunctions(raw, one, *parts), fitted.in_span
+        return self._moments_of(self.functions, self._conditioning)
 
     def _flag_unresolved_columns(self) -> None:
         """Flag columns whose values the dtype of the features cannot tell apart."""
@@ -278,6 +301,10 @@ class MemorySums(PairSums):
             lambda place: (self.features, pairs[place]), self.kernels, every, errors=self.errors
         )
 
+    def refine(self, pairs: Integers) -> Floats:
+        """Return HGR of pairs from all functions of ranks, on their own rows."""
+        return hgr_on_own_rows(self.features, pairs)
+
     def error_sums(self, pairs: TilePairs) -> Floats:
         """Return `error_sums` over all rows."""
         return error_sums(pairs, self.layout, self.batch, self.features.conditioning)
@@ -321,11 +348,13 @@ class MemoryTable(Table):
             ranked = dataclasses.replace(ranked, conditioning=conditioning)
         return ranked
 
-    def rank_sums(self, degree: int) -> PairSums:
-        """Return the sums of ranks, with at least ``degree`` functions of each column."""
-        kernels = self.kernels.of_ranks()
-        degree = max(degree, kernels.largest)
-        return MemorySums(self.in_ranks, kernels, self.memory, degree=degree)
+    def rank_sums(self) -> PairSums:
+        """Return the sums of functions of ranks."""
+        return MemorySums(self.in_ranks, self.kernels.of_rank_functions(), self.memory)
+
+    def rank_lines(self) -> PairSums:
+        """Return the sums of ranks."""
+        return MemorySums(self.in_ranks, Kernels(1, 1), self.memory)
 
     def permuted_sums(self, kernels: Kernels, *, of_values: bool) -> MemorySums:
         """Return the sums over `permuted_rows`."""
@@ -343,9 +372,8 @@ class MemoryTable(Table):
                 self.features, measure.function, pairs, self.memory, progress
             )
             return estimates, np.ones(self.features.n_numeric, bool)
-        return estimate_pairs(
-            self.features, self.kernels, pairs, self.memory, progress, errors=self.request.errors
-        )
+        kernels, errors = self.kernels.of_values(), self.request.errors
+        return estimate_pairs(self.features, kernels, pairs, self.memory, progress, errors=errors)
 
     def effective_rows(self) -> Floats:
         """Return the effective sample size of each pair."""
@@ -368,6 +396,35 @@ class MemoryTable(Table):
             return patterns.shared_rows()[first, second].astype(np.float64)
         sums = shared_weights(patterns.present, self.features.weights, every, every, power)
         return sums[first, second]
+
+
+def hgr_on_own_rows(features: Features, pairs: Integers) -> Floats:
+    """Return HGR of ``pairs (N, 2)`` by ranks among their own rows; NaN if these are too many."""
+    refined = np.full(len(pairs), np.nan)
+    if features.conditioning is not None or len(pairs) * features.rows > MAX_REFINED_ROWS:
+        return refined
+    # Pairs with as many levels are solved together.
+    counts = np.array([*[0] * features.n_numeric, *features.levels])[pairs]
+    for _, part in groups(counts[:, 0] * (1 + counts.max()) + counts[:, 1]):
+        shape = np.where(counts[part[0]] > 0, counts[part[0]], MOST_FUNCTIONS)
+        m, available = np.zeros((*shape, len(part))), np.zeros((2, len(part)), np.intp)
+        rows = np.empty(len(part))
+        for place, (i, j) in enumerate(pairs[part]):
+            shared = np.flatnonzero(features.present(i) & features.present(j))
+            w = np.ones(len(shared)) if features.weights is None else features.weights[shared]
+            kernel = RankKernel(MOST_FUNCTIONS)
+            sides = features.kernel(i, kernel), features.kernel(j, kernel)
+            columns = [features.exact_values(column)[shared] for column in (i, j)]
+            fitted = fit_pair(columns[0], columns[1], w, sides)
+            h, k = fitted.directions
+            f, g = fitted.functions[1 : 1 + h], fitted.functions[1 + h :]
+            m[:h, :k, place] = (f * fitted.shares) @ g.T
+            available[:, place] = f.any(axis=1).sum(), g.any(axis=1).sum()
+            rows[place] = 1 / np.sum(fitted.shares**2)
+        numbers = bool(counts[part[0], 0] == 0), bool(counts[part[0], 1] == 0)
+        average, _ = hgr_of_moments(m, (available[0], available[1]), rows, numbers)
+        refined[part] = average.value
+    return refined
 
 
 def estimate_pairs(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +14,12 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import in_threads
 from hgr_jax.core.host.polynomials import Polynomials
-from hgr_jax.core.host.ranks import ranks
-from hgr_jax.scanning.bases import fit_on_sample
-from hgr_jax.scanning.features import ColumnPolynomials, Kernels, RowFunctions
-from hgr_jax.scanning.rank_tests import WITHIN_COLUMN_DEGREE
+from hgr_jax.core.host.ranks import effective_row_count, ranks
+from hgr_jax.scanning.bases import BasisMaps, fit_on_sample, fit_rank_functions
+from hgr_jax.scanning.features import ColumnPolynomials, Kernels, RankFunctions, RowFunctions
 from hgr_jax.scanning.request import dtype_of_sums
 from hgr_jax.scanning.residuals import ResidualFunctions
-from hgr_jax.scanning.sums import Batch, Layout
+from hgr_jax.scanning.sums import Batch, Layout, own_moments
 from hgr_jax.scanning.survey import WEIGHTS_KEY, Levels, Survey, texts_of, weights_of
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, Chunk
 from hgr_jax.tables.columns import (
@@ -93,20 +91,6 @@ class RankMap:
         return np.asarray(np.interp(x, self.values, self.ranks), np.float64)
 
 
-class Repair(NamedTuple):
-    """Linear maps that make ill-conditioned polynomials orthonormal.
-
-    Attributes:
-      maps: ``(p, d, d)``, applied to the polynomials.
-      shares: ``(p, d, 1)``, constants that are subtracted.
-      in_span: ``(d, p)``, mask of the directions that the rows support.
-    """
-
-    maps: Floats
-    shares: Floats
-    in_span: NDArray[np.bool_]
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
     """The columns and functions whose products are summed.
@@ -119,13 +103,14 @@ class Plan:
       weights: name of the column of weights, or None.
       heaviest: the largest weight.
       kernels: kernels of the numbers.
-      tested: whether ranks are summed too.
+      tested: whether pairs are tested, by ranks.
       center, exponent: ``(p,)``; numbers are scaled to ``(x - center) 2^-exponent``.
       patterns: ``(p + q,)``, the pattern of missing values of each column.
       expected: number of rows of the table; None if it was not counted.
       sample: columns of a sample by name, and their weights under `WEIGHTS_KEY`.
       maps: maps to ranks of the numbers.
-      values, ranks: polynomials of the numbers, and of their ranks.
+      values: polynomials of the numbers.
+      ranks: maps to orthonormal functions of the ranks of the numbers, and the rank itself last.
       repair: repair of ill-conditioned ``values``, or None.
     """
 
@@ -145,8 +130,13 @@ class Plan:
     sample: Mapping[str, NDArray[np.float64]]
     maps: tuple[RankMap, ...]
     values: Polynomials
-    ranks: Polynomials
-    repair: Repair | None = None
+    ranks: BasisMaps
+    repair: BasisMaps | None = None
+
+    @property
+    def sums_ranks(self) -> bool:
+        """Whether functions of ranks are summed too."""
+        return self.tested or self.kernels.ranked
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -166,16 +156,16 @@ class Plan:
         return dtype_of_sums()
 
     def layout(self, *, ranked: bool = False) -> Layout:
-        """Return the layout of the values, or of the ranks, with the degrees of the tests too."""
-        degree = self.kernels.largest
+        """Return the layout of the values, or of the functions of ranks and the rank itself."""
+        kernels = self.kernels.of_rank_functions() if ranked else self.kernels.of_values()
         return Layout.of(
             len(self.numbers),
             tuple(len(levels) for levels in self.levels.values()),
-            self.kernels,
+            kernels,
             self.patterns,
             self.dtype,
             SINGLE_TILE,
-            degree=max(degree, WITHIN_COLUMN_DEGREE) if ranked else degree,
+            degree=kernels.largest + ranked,
         )
 
     def scaled(self, x: Floats) -> Floats:
@@ -187,13 +177,14 @@ class Plan:
 
     def functions(self, x: Floats, *, ranked: bool = False) -> RowFunctions:
         """Return the polynomials of scaled numbers ``(n, p)``, or of ranks."""
+        basis = self.ranks if ranked else self.repair
+        plain: RowFunctions = ColumnPolynomials(x, self.values)
         if ranked:
-            return ColumnPolynomials(x, self.ranks)
-        plain = ColumnPolynomials(x, self.values)
-        if self.repair is None:
+            plain = RankFunctions(x, self.layout(ranked=True).degree, linear=True)
+        if basis is None:
             return plain
         one = np.ones((1, len(x)), self.dtype)
-        maps, shares = (part.astype(self.dtype) for part in self.repair[:2])
+        maps, shares = (part.astype(self.dtype) for part in basis[:2])
         return ResidualFunctions(plain, one, maps, shares)
 
     def sampled_numbers(self) -> Floats:
@@ -231,7 +222,7 @@ class Plan:
             codes[:, place], unseen[place] = self.codes_of(chunk, name, where)
         present = self._present(x, codes, where)
         values = Batch(self.functions(self.scaled(x)), codes, w, present)
-        if not self.tested:
+        if not self.sums_ranks:
             return values, None, unseen
         in_ranks = self.functions(self.in_ranks(x), ranked=True)
         return values, Batch(in_ranks, codes, w, present), unseen
@@ -376,8 +367,8 @@ def _fitted(
         survey.rows if exact else None,
         {name: sample[name] for name in (WEIGHTS_KEY, *numbers, *levels)},
         (),
-        Polynomials.none(kernels.largest),
-        Polynomials.none(WITHIN_COLUMN_DEGREE),
+        Polynomials.none(kernels.of_values().largest),
+        BasisMaps.none(len(numbers)),
     )
     if not numbers:
         return plan
@@ -396,15 +387,20 @@ def _fitted(
     extra = plan.scaled(far).astype(np.float64) if survey.counted > len(w) else None
     scaled = plan.scaled(x).astype(np.float64)
     values = fit_on_sample(
-        scaled, w, extra, survey.counted, degree=kernels.largest, noise=SAMPLE_NOISE
+        scaled, w, extra, survey.counted, degree=kernels.of_values().largest, noise=SAMPLE_NOISE
     )
     plan = dataclasses.replace(plan, values=values)
-    if not tested:
+    if not plan.sums_ranks:
         return plan
     maps = tuple(RankMap.of(x[:, i], low[i], high[i]) for i in range(len(numbers)))
     rank = np.stack([to_rank(column) for to_rank, column in zip(maps, x.T, strict=True)], axis=1)
-    degree = plan.layout(ranked=True).degree
-    of_ranks = fit_on_sample(rank, w, None, survey.counted, degree=degree, noise=SAMPLE_NOISE)
+    functions = RankFunctions(rank, plan.layout(ranked=True).degree - 1)
+    share = effective_row_count(len(w), w) / w.sum() * survey.counted / len(w)
+    fitted = fit_rank_functions(own_moments(functions, w), share)
+    # The rank itself is last, and stays as it is.
+    each = np.pad(fitted.maps, ((0, 0), (0, 1), (0, 1)))
+    each[:, -1, -1] = 1
+    of_ranks = BasisMaps(each, np.pad(fitted.shares, ((0, 0), (0, 1), (0, 0))), fitted.in_span)
     return dataclasses.replace(plan, maps=maps, ranks=of_ranks)
 
 

@@ -1,11 +1,12 @@
-"""The test by ranks of many pairs of numbers, and HGR of their ranks, from the same products.
+"""HGR and the test of independence of many pairs of numbers, from the same products of functions.
 
-Two columns of a table in memory that are present in the same rows are tested as by
-`independence_test`: by ranks among these rows, from few cross moments (`products_of_pairs`): of the
-first two polynomials of one column with all polynomials of the other, of both third polynomials,
-and of the first polynomial of one with the waves of the other.  Two binary columns have Fisher's
-exact test.  All other pairs are tested by ranks among the rows of each column, whose polynomials
-are made orthonormal on the rows of the pair, up to degree 8.
+Two columns of a table in memory that are present in the same rows are estimated as by
+`hgr_jax.hgr` and tested as by `independence_test`: by ranks among these rows, from few cross
+moments (`products_of_pairs`): of the first 8 functions of both columns, of the first three
+functions of one with 16 of the other, and of the first function of one with 32 of the other.  Where
+larger blocks of moments may matter, HGR is estimated again from all of 32 functions.  Two binary
+columns have Fisher's exact test.  All other pairs are estimated and tested by ranks among the rows
+of each column, whose first 8 functions are made orthonormal on the rows of the pair.
 """
 
 from __future__ import annotations
@@ -19,23 +20,26 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.linalg import top_correlations
 from hgr_jax.core.host.ranks import (
-    LARGEST_DEGREE,
+    MAX_WEIGHT_AT_EDGE,
+    MOST_FUNCTIONS,
+    OF_BOTH,
+    OF_FEW,
     RankedColumn,
+    block_squares,
+    blocks_of,
+    blocks_of_scan,
     codes_of,
     is_reliable,
+    leading,
     ranked_columns,
-    wave_count,
-    wave_table,
 )
+from hgr_jax.core.ranks import THIN, average_of_blocks
 from hgr_jax.inference.independence import (
+    BLOCKS,
     MIN_TABULATED_ROWS,
-    NARROW,
-    Moments,
     combined,
     fisher_log_pvalues,
-    in_blocks,
     log_probability,
     top_values,
 )
@@ -97,13 +101,10 @@ def above_diagonal(log_p: Floats) -> Floats:
     return np.where(np.tri(len(log_p), dtype=bool), np.nan, log_p)
 
 
-FIRST = 2
-"""Number of polynomials of a column whose products with all of the other's are taken."""
-
 TILE = 128
 """Number of columns on each side whose products are taken at a time."""
 
-MOMENTS_AT_ONCE = 2**11
+MOMENTS_AT_ONCE = 2**9
 """Number of pairs whose moments are yielded at a time."""
 
 
@@ -112,131 +113,119 @@ def products_of_pairs(
     pairs: Integers,
     weights: Floats | None,
     places: Integers,
-    full_degree: int,
     dtype: np.dtype,
-) -> Iterator[tuple[Integers, Moments]]:
-    """Yield the pairs at ``places``, part by part, and their moments up to degree 16.
+) -> Iterator[tuple[Integers, Floats, Floats]]:
+    """Yield the pairs at ``places``, part by part, their moments, and Spearman's correlations.
 
-    All moments up to degree ``full_degree`` are computed, also beyond reliable degrees.
+    Moments ``(32, 32, N)`` are 0 outside the products that are taken.
     """
     tiles = pairs[places] // TILE
-    square = max(full_degree, NARROW)
-    waves = wave_count(len(columns[0].codes))
-    counts = np.array([waves * column.has_waves for column in columns])
     for _, group in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
         chosen = places[group]
         left, right = (np.unique(pairs[chosen, side]) for side in (0, 1))
         if tiles[group[0], 0] == tiles[group[0], 1]:
             left = right = np.union1d(left, right)
-        inner, forward, forward_waves = _narrow_products(
-            columns, left, right, weights, full_degree, dtype
-        )
-        backward, backward_waves = forward, forward_waves
+        one = _Lookup.of(columns, left, dtype)
+        other = one if left is right else _Lookup.of(columns, right, dtype)
+
+        def product(k: slice, m: slice, turned: bool = False) -> NDArray[np.float64]:
+            first, second = (other, one) if turned else (one, other)  # noqa: B023
+            return first.products(second, k, m, weights)
+
+        both = product(slice(OF_BOTH), slice(OF_BOTH))
+        few, rest = slice(THIN), slice(OF_BOTH, OF_FEW)
+        first, far = slice(1), slice(OF_FEW, MOST_FUNCTIONS)
+        linear = product(slice(MOST_FUNCTIONS, None), slice(MOST_FUNCTIONS, None))
+        forward = product(few, rest), product(first, far)
+        backward = forward
         if left is not right:
-            _, backward, backward_waves = _narrow_products(
-                columns, right, left, weights, full_degree, dtype, all_with_all=False
-            )
+            backward = product(few, rest, turned=True), product(first, far, turned=True)
         for part in chunks(chosen, MOMENTS_AT_ONCE):
             i = np.searchsorted(left, pairs[part, 0])
             j = np.searchsorted(right, pairs[part, 1])
-            m = np.zeros((LARGEST_DEGREE, LARGEST_DEGREE, len(part)))
-            m[:square, :square] = np.moveaxis(inner[i, :, j], 0, -1)
-            m[:FIRST, square:] = np.moveaxis(forward[i, :, j], 0, -1)
-            m[square:, :FIRST] = np.moveaxis(backward[j, :, i], 0, -1).swapaxes(0, 1)
-            norms = np.stack([backward_waves[j, i], forward_waves[i, j]])
-            yield part, Moments(m, norms, counts[pairs[part]].T)
+            m = np.zeros((MOST_FUNCTIONS, MOST_FUNCTIONS, len(part)))
+            m[:OF_BOTH, :OF_BOTH] = np.moveaxis(both[i, :, j], 0, -1)
+            for rows, columns_of, wide, tall in zip(
+                (few, first), (rest, far), forward, backward, strict=True
+            ):
+                m[rows, columns_of] = np.moveaxis(wide[i, :, j], 0, -1)
+                m[columns_of, rows] = np.moveaxis(tall[j, :, i], 0, -1).swapaxes(0, 1)
+            yield part, m, linear[i, 0, j, 0]
 
 
-def _narrow_products(
+def all_products(
     columns: list[RankedColumn],
-    left: Integers,
-    right: Integers,
+    pairs: Integers,
     weights: Floats | None,
-    full_degree: int,
+    places: Integers,
     dtype: np.dtype,
-    *,
-    all_with_all: bool = True,
-) -> tuple[Floats, Floats, Floats]:
-    """Return mean products of functions of p ``left`` columns with those of q ``right`` columns.
+) -> Iterator[tuple[Integers, Floats]]:
+    """Yield the pairs at ``places``, part by part, and all of their moments ``(32, 32, N)``."""
+    every = slice(MOST_FUNCTIONS)
+    for first, group in groups(pairs[places, 0]):
+        one = _Lookup.of(columns, np.array([first]), dtype)
+        for part in chunks(places[group], TILE):
+            other = _Lookup.of(columns, pairs[part, 1], dtype)
+            products = one.products(other, every, every, weights)[0]
+            yield part, np.ascontiguousarray(products.swapaxes(1, 2))
 
-    With d = max(3, ``full_degree``): of polynomials up to degree d, ``(p, d, q, d)``, empty without
-    ``all_with_all``; of the first two with degrees above d, ``(p, 2, q, 16 - d)``; and the norms of
-    the products of the first polynomial with the waves, ``(p, q)``.
+
+@dataclasses.dataclass(frozen=True)
+class _Lookup:
+    """Functions of some ranked columns at their levels, and the level of each row.
+
+    Attributes:
+      table: ``(levels, 33)``, 32 functions, 0 beyond those of a column, and the rank.  Columns
+        without ties share their levels.
+      codes: ``(n, c)``, the level of each row in each column.
     """
-    rows, p, q = len(columns[0].codes), len(left), len(right)
-    waved = np.array([place for place, c in enumerate(right) if columns[c].has_waves], np.intp)
-    # All columns with waves have the same: those of untied ranks.
-    waves = wave_table(rows, dtype) if len(waved) else np.zeros((0, 0), dtype)
-    d, count = max(full_degree, NARROW), waves.shape[1]
-    table, codes = _lookup(columns, right, full_degree, dtype)
-    left_table, left_codes = table, codes
-    if left is not right:
-        left_table, left_codes = _lookup(columns, left, full_degree, dtype)
-    # A product of one array with itself takes half as long.
-    low = np.ascontiguousarray(table[:, :d])
-    left_low = low if left is right else np.ascontiguousarray(left_table[:, :d])
 
-    def product(values: Floats, others: Floats) -> NDArray[np.float64]:
-        k, m = values.shape[1], others.shape[1]
-        wide_columns = len(waved) if others is waves else q
+    table: Floats
+    codes: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, columns: list[RankedColumn], chosen: Integers, dtype: np.dtype) -> _Lookup:
+        """Join the tables of the chosen columns."""
+        first_level: dict[int, int] = {}
+        parts: list[Floats] = []
+        codes = np.empty((len(columns[0].codes), len(chosen)), np.intp)
+        levels = 0
+        for place, column in enumerate(columns[c] for c in chosen):
+            key = id(column.table)
+            if key not in first_level:
+                part = np.zeros((column.table.shape[1], MOST_FUNCTIONS + 1), dtype)
+                part[:, : len(column.table)], part[:, -1] = column.table.T, column.linear
+                first_level[key] = levels
+                levels += len(part)
+                parts.append(part)
+            codes[:, place] = column.codes + first_level[key]
+        return cls(np.concatenate(parts), codes)
+
+    def products(
+        self, other: _Lookup, k: slice, m: slice, weights: Floats | None
+    ) -> NDArray[np.float64]:
+        """Return mean products ``(p, k, q, m)`` of functions of these and of other columns."""
+        left, right = (
+            np.ascontiguousarray(x.table[:, part]) for x, part in ((self, k), (other, m))
+        )
+        (rows, p), q = self.codes.shape, other.codes.shape[1]
+        shape = p, left.shape[1], q, right.shape[1]
+        same = self is other and k == m
 
         def block(part: slice) -> Floats:
-            places = codes[part]
-            if others is waves:
-                places = np.stack([columns[c].codes[part] for c in right[waved]], axis=1)
-            side = wide = others.take(places, axis=0).reshape(-1, wide_columns * m)
-            if values is not others:
-                side = values.take(left_codes[part], axis=0).reshape(-1, p * k)
+            wide = right.take(other.codes[part], axis=0).reshape(-1, shape[2] * shape[3])
+            # A product of one array with itself takes half as long.
+            side = wide if same else left.take(self.codes[part], axis=0).reshape(-1, p * shape[1])
             if weights is not None:
-                side = side * weights[part, None].astype(dtype)
+                side = side * weights[part, None].astype(side.dtype)
             return side.T @ wide
 
-        return sum_in_blocks(block, rows, p * k + wide_columns * m)
+        total = sum_in_blocks(block, rows, shape[0] * shape[1] + shape[2] * shape[3])
+        return (total / (rows if weights is None else weights.sum())).reshape(shape)
 
-    inner = product(left_low, low) if all_with_all else np.zeros((0, 0))
-    first_two, first = (np.ascontiguousarray(left_table[:, :k]) for k in (FIRST, 1))
-    outer = product(first_two, np.ascontiguousarray(table[:, d:]))
-    with_waves = product(first, waves) if len(waved) else np.zeros((p, 0))
-    scale = rows if weights is None else weights.sum()
-    wave_norms = np.zeros((p, q))
-    wave_norms[:, waved] = np.linalg.norm(with_waves.reshape(p, len(waved), count), axis=2)
-    return (
-        (inner / scale).reshape((p, d, q, d) if all_with_all else (0, 0, 0, 0)),
-        (outer / scale).reshape(p, FIRST, q, LARGEST_DEGREE - d),
-        wave_norms / scale,
-    )
-
-
-def _lookup(
-    columns: list[RankedColumn], chosen: Integers, full_degree: int, dtype: np.dtype
-) -> tuple[Floats, NDArray[np.intp]]:
-    """Return polynomials at the levels of columns, ``(levels, 16)``, and the level of each row.
-
-    Polynomials beyond both the reliable degree and ``full_degree`` are 0.  Columns without ties
-    share their levels.
-    """
-    first_level: dict[tuple[int, int], int] = {}
-    parts: list[Floats] = []
-    codes = np.empty((len(columns[0].codes), len(chosen)), np.intp)
-    levels = 0
-    for place, c in enumerate(chosen):
-        table = columns[c].table
-        degree = min(max(columns[c].reliable_degree, full_degree), len(table))
-        if (id(table), degree) not in first_level:
-            part = np.zeros((table.shape[1], LARGEST_DEGREE), dtype)
-            part[:, :degree] = table[:degree].T
-            first_level[id(table), degree] = levels
-            levels += len(part)
-            parts.append(part)
-        codes[:, place] = columns[c].codes + first_level[id(table), degree]
-    return np.concatenate(parts), codes
-
-
-WITHIN_COLUMN_DEGREE = 8
-"""Largest degree of tests by ranks among each column's own rows."""
 
 MIN_PIVOT = 0.3
-"""Smallest pivot of polynomials of ranks on a pair's rows with which these rows are taken to
+"""Smallest pivot of functions of ranks on a pair's rows with which these rows are taken to
 represent the rows of both columns."""
 
 
@@ -246,8 +235,7 @@ class BlockStatistics(NamedTuple):
     Attributes:
       places: ``(N,)``, positions of the pairs.
       values: top singular values of the blocks.
-      degrees: ``(2, N)``, largest degrees of both sides.
-      waves: ``(2, N)``, number of waves of both sides.
+      degrees: ``(2, N)``, numbers of functions of both sides.
       effective_rows: ``(N,)``, effective sample sizes, allowing for ties.
       least_log_p: ``(N,)``, logarithms of the smallest possible p-values.
     """
@@ -255,7 +243,6 @@ class BlockStatistics(NamedTuple):
     places: Integers
     values: Floats
     degrees: Integers
-    waves: Integers
     effective_rows: Floats
     least_log_p: Floats
 
@@ -266,18 +253,18 @@ class BlockStatistics(NamedTuple):
 
     def log_pvalues(self, rows: Floats) -> Floats:
         """Return log p-values ``(N,)`` of pairs, given their numbers of rows."""
-        log_p = combined(self.values, rows, self.degrees, self.waves).log_p
+        log_p = combined(self.values, rows, self.degrees).log_p
         log_p = log_probability(log_p, np.maximum(self.effective_rows, MIN_TABULATED_ROWS))
         return np.maximum(log_p, self.least_log_p)
 
 
 @dataclasses.dataclass
 class RankResults:
-    """Tests by ranks of N pairs.
+    """Estimates and tests of N pairs by ranks.
 
     Attributes:
-      estimates: HGR of ranks.
-      log_p: ``(N,)``, log p-values, NaN for pairs that need permutations.
+      estimates: HGR.
+      log_p: ``(N,)``, log p-values, NaN for pairs that need permutations, and without tests.
       exact: ``(N,)``, mask of Fisher's exact tests.
     """
 
@@ -285,89 +272,88 @@ class RankResults:
     log_p: Floats
     exact: NDArray[np.bool_]
 
+    @classmethod
+    def none(cls, count: int) -> RankResults:
+        """Return results of ``count`` pairs without any value."""
+        return cls(Estimates.none(count), np.full(count, np.nan), np.zeros(count, bool))
 
-def run_rank_tests(
-    table: Table, rows: Floats, usable: NDArray[np.bool_], progress: Callable[[int], None]
+
+def estimate_by_ranks(
+    table: Table, rows: Floats, progress: Callable[[int], None], *, tested: bool
 ) -> RankResults:
-    """Test pairs of numbers by ranks, and estimate HGR of the ranks of all pairs.
+    """Estimate HGR of all pairs by ranks, and test pairs of numbers.
 
     Args:
       table: table of the pairs.
       rows: ``(N,)``, effective sample sizes.
-      usable: ``(N,)``, mask of the pairs that have a value.
       progress: called with the number of pairs that a step has estimated.
+      tested: whether pairs are tested.
     """
-    tests = _RankTests(table, rows)
-    untested = np.flatnonzero(usable & (table.pairs < table.in_ranks.n_numeric).all(axis=1))
-    if table.complete and len(untested):
-        untested = tests.test_on_shared_rows(untested, progress)
-    tests.test_within_columns(untested, progress)
-    return tests.results
+    by_ranks = _ByRanks(table, rows, tested)
+    by_ranks.estimate_on_shared_rows(progress)
+    by_ranks.estimate_within_columns(progress)
+    return by_ranks.results
 
 
-class _RankTests:
-    """Tests of the pairs of a table; `results` are filled step by step."""
+class _ByRanks:
+    """Estimates and tests of the pairs of a table; `results` are filled step by step."""
 
-    def __init__(self, table: Table, rows: Floats) -> None:
-        self.table, self.in_ranks, self.kernels = table, table.in_ranks, table.kernels.of_ranks()
-        self.rows = rows
-        self.flips = table.pairs[:, 0] > table.pairs[:, 1]
+    def __init__(self, table: Table, rows: Floats, tested: bool) -> None:
+        self.table, self.in_ranks, self.rows, self.tested = table, table.in_ranks, rows, tested
         self.pairs = np.sort(table.pairs, axis=1)
+        self.of_numbers = np.asarray((self.pairs < self.in_ranks.n_numeric).all(axis=1))
         count = len(rows)
-        none = np.zeros(count, bool)
-        self.results = RankResults(Estimates.none(count), np.full(count, np.nan), none)
-        self.estimated = none.copy()
+        self.results = RankResults.none(count)
+        self.estimated = np.zeros(count, bool)
         self._codes: dict[int, Integers] = {}
 
-    def test_on_shared_rows(self, untested: Integers, progress: Callable[[int], None]) -> Integers:
-        """Test the untested pairs whose columns have one pattern; return the other positions."""
-        index = self.table.features.patterns.index
-        one, other = index[self.pairs[untested]].T
+    def estimate_on_shared_rows(self, progress: Callable[[int], None]) -> None:
+        """Estimate and test the pairs of numbers whose columns have one pattern, in memory."""
+        if not self.table.complete or self.in_ranks.conditioning is not None:
+            return
+        chosen = np.flatnonzero(self.of_numbers)
+        one, other = self.table.features.patterns.index[self.pairs[chosen]].T
         statistics: list[BlockStatistics] = []
         for pattern, places in groups(np.where(one == other, one, -1)):
             if pattern >= 0:
-                statistics += self._with_one_pattern(untested[places], pattern, progress)
+                statistics += self._with_one_pattern(chosen[places], pattern, progress)
         if statistics:
             every = BlockStatistics.joined(statistics)
             self.results.log_p[every.places] = every.log_pvalues(self.rows[every.places])
-        return untested[one != other]
 
-    def test_within_columns(self, untested: Integers, progress: Callable[[int], None]) -> None:
-        """Estimate the remaining pairs by ranks among each column's rows; test the untested."""
+    def estimate_within_columns(self, progress: Callable[[int], None]) -> None:
+        """Estimate the remaining pairs by ranks among each column's rows; test pairs of numbers."""
         places = np.flatnonzero(~self.estimated)
         if not len(places):
             return
-        tested = np.isin(places, untested)
+        statistics: list[BlockStatistics] = []
+        tested = self.of_numbers[places] & self.tested
         used = np.unique(self.pairs[places[tested]])
         columns = {c: column for c in used if (column := self._ranked_within(c)) is not None}
         size = 1 + int(self.pairs.max(initial=-1))
-        degree, share = np.zeros(size, np.intp), np.zeros(size)
+        reliable, share = np.zeros(size, np.intp), np.zeros(size)
         for c, column in columns.items():
-            degree[c], share[c] = (
-                min(column.reliable_degree, WITHIN_COLUMN_DEGREE),
-                column.effective_share,
-            )
-        narrow = in_blocks(WITHIN_COLUMN_DEGREE, WITHIN_COLUMN_DEGREE)
-        statistics: list[BlockStatistics] = []
+            reliable[c], share[c] = min(column.reliable, OF_BOTH), column.effective_share
 
         def keep_statistics(part: Integers, m: Floats) -> None:
             chosen = tested[part]
             if not chosen.any():
                 return
-            m, part = m[:WITHIN_COLUMN_DEGREE, :WITHIN_COLUMN_DEGREE, chosen], places[part[chosen]]
-            h, k = degree[self.pairs[part]].T
-            within = np.arange(WITHIN_COLUMN_DEGREE)[:, None]
-            m = np.where(narrow[..., None] & (within < h)[:, None] & (within < k), m, 0)
+            m, part = m[:OF_BOTH, :OF_BOTH, chosen], places[part[chosen]]
+            degrees = np.minimum(reliable[self.pairs[part]].T, np.array(m.shape[:2])[:, None])
             effective = self.rows[part] * share[self.pairs[part]].prod(axis=1)
             least = -special.gammaln(self.rows[part] + 1)
-            moments, degrees = Moments.of_polynomials(m), np.stack([h, k])
-            none = np.zeros_like(degrees)
-            statistics.append(
-                BlockStatistics(part, top_values(moments), degrees, none, effective, least)
-            )
+            values = top_values(leading(m, *degrees))
+            statistics.append(BlockStatistics(part, values, degrees, effective, least))
 
-        sums = self.table.rank_sums(WITHIN_COLUMN_DEGREE if tested.any() else 0)
-        estimates = sums.estimate(self.table.pairs[places], progress, blocks=keep_statistics)
+        sums = self.table.rank_sums()
+        estimates = sums.estimate(
+            self.table.pairs[places], progress, keep_statistics, rows=self.rows[places]
+        )
+        lines = self.table.rank_lines().estimate(self.table.pairs[places])
+        categories = (self.pairs[places] >= self.in_ranks.n_numeric).all(axis=1)
+        estimates.linear[:] = np.where(categories, estimates.value, lines.linear)
+        estimates.pearson[:] = lines.pearson
         self.results.estimates.put(places, estimates)
         if not statistics:
             return
@@ -377,8 +363,7 @@ class _RankTests:
         sure = (of_ranks.pivot[part] >= MIN_PIVOT) & (of_ranks.degrees[part] > 0).all(axis=1)
         sure &= (self.rows[part] >= MIN_TABULATED_ROWS) & (every.degrees > 0).all(axis=0)
         sure &= is_reliable(self.rows[part], shares)
-        by_law = np.isnan(self.results.log_p[part]) & sure
-        self.results.log_p[part[by_law]] = log_p[by_law]
+        self.results.log_p[part[sure]] = log_p[sure]
         if self.table.complete:
             self._test_tables(part, columns)
 
@@ -386,7 +371,7 @@ class _RankTests:
         """Test pairs of two columns of two values exactly, on the rows that they share."""
         for place in places:
             pair = self.pairs[place]
-            if all(len(columns[c].table) == 1 for c in pair):
+            if all(columns[c].is_binary for c in pair):
                 present = self.in_ranks.present(pair[0]) & self.in_ranks.present(pair[1])
                 ranked, weights = self._ranked(pair, present)
                 if weights is None and len(ranked[0].codes) >= 2:
@@ -421,7 +406,10 @@ class _RankTests:
     def _with_one_pattern(
         self, group: Integers, pattern: int, progress: Callable[[int], None]
     ) -> Iterator[BlockStatistics]:
-        """Yield block statistics of pairs with one pattern; test binary columns exactly."""
+        """Estimate pairs with one pattern, and yield the statistics of their tests.
+
+        Two columns of two values are tested exactly.
+        """
         present = self.table.features.patterns.present[:, pattern]
         used, local = np.unique(self.pairs[group], return_inverse=True)
         pairs = local.reshape(-1, 2)
@@ -429,63 +417,64 @@ class _RankTests:
         count = len(columns[0].codes)
         if count < 2:
             return
-        if weights is None:
+        if weights is None and self.tested:
             self._test_exactly(group, columns, pairs)
-        reliable, directions = (
+        reliable, available = (
             np.array(each)[pairs].T
-            for each in ([c.reliable_degree for c in columns], [len(c.table) for c in columns])
+            for each in ([c.reliable for c in columns], [len(c.table) for c in columns])
         )
-        tested = ~np.isnan(self.results.log_p[group])
-        sure = (reliable > 0).all(axis=0) & (self.rows[group] >= MIN_TABULATED_ROWS) & ~tested
+        law: NDArray[np.bool_] = (reliable > 0).all(axis=0) & (
+            self.rows[group] >= MIN_TABULATED_ROWS
+        )
+        law &= np.isnan(self.results.log_p[group]) & self.tested
         share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
-        # These are ranks with weights; HGR takes ranks without, and is estimated elsewhere.
-        full_degree = self.kernels.largest
-        full_degree = full_degree if weights is None and full_degree <= LARGEST_DEGREE else 0
-        estimated = np.arange(len(group)) if full_degree else np.flatnonzero(sure)
-        beyond = bool((reliable < np.minimum(directions, full_degree)).any())
-        for part, moments in products_of_pairs(
-            columns, pairs, weights, estimated, full_degree, self.in_ranks.x.dtype
+        limit = np.array([c.available(self.rows[group[0]]) for c in columns])[pairs].T
+        every, blocks = np.arange(len(group)), blocks_of_scan()
+        in_test = [[*zip(blocks.rows, blocks.columns, strict=True)].index(b) for b in BLOCKS]
+        shorter, longer = (each(blocks.rows, blocks.columns) for each in (np.minimum, np.maximum))
+        at_edge = longer == np.where(shorter > THIN, OF_BOTH, OF_FEW)
+        refined: list[Integers] = []
+        for part, m, spearman in products_of_pairs(
+            columns, pairs, weights, every, self.in_ranks.x.dtype
         ):
-            if full_degree:
-                self._estimate(group[part], directions[:, part], moments.m)
-                progress(len(part))
-                if not sure[part].all():
-                    moments, part = moments.select(sure[part]), part[sure[part]]
-            if beyond:
-                h, k = np.arange(LARGEST_DEGREE)[:, None] < reliable[:, part][:, None]
-                moments = moments._replace(m=moments.m * (h[:, None] & k))
+            squares = block_squares(leading(m, *limit[:, part]), blocks)
+            rows = self.rows[group[part]]
+            average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
+            self._put(group[part], average.value, available[:, part], spearman)
+            more = average.weights[at_edge].sum(axis=0) > MAX_WEIGHT_AT_EDGE
+            refined.append(part[more & (limit[:, part] > OF_BOTH).any(axis=0)])
+            progress(len(part))
+            part, m, squares = part[law[part]], m[..., law[part]], squares[:, law[part]]
+            values = np.sqrt(squares[in_test])
+            if (reliable[:, part] != limit[:, part]).any():
+                values = top_values(leading(m, *reliable[:, part]))
             effective = self.rows[group[part]] * share[part]
-            yield BlockStatistics(
-                group[part],
-                top_values(moments),
-                reliable[:, part],
-                moments.counts,
-                effective,
-                least[part],
-            )
+            yield BlockStatistics(group[part], values, reliable[:, part], effective, least[part])
+        places = np.concatenate([*refined, np.zeros(0, np.intp)])
+        for part, m in all_products(columns, pairs, weights, places, self.in_ranks.x.dtype):
+            blocks, rows = blocks_of(MOST_FUNCTIONS, MOST_FUNCTIONS), self.rows[group[part]]
+            squares = block_squares(leading(m, *limit[:, part]), blocks)
+            average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
+            self.results.estimates.value[group[part]] = average.value
 
-    def _estimate(self, places: Integers, directions: Integers, m: Floats) -> None:
-        """Store HGR of ranks of some pairs with ``directions (2, N)`` of each side."""
-        kernels, estimates = self.kernels, self.results.estimates
-        limits = np.array([[kernels.h, kernels.k]])
-        degrees = np.minimum(
-            np.where(self.flips[places, None], limits[:, ::-1], limits), directions.T
-        )
-        m = m[: kernels.largest, : kernels.largest]
-        value = top_correlations(m, degrees, np.ones_like(degrees), single=kernels.single)
-        linear = np.minimum(np.abs(m[0, 0]), 1)
-        varies = (degrees > 0).all(axis=1)
+    def _put(self, places: Integers, value: Floats, available: Integers, spearman: Floats) -> None:
+        """Store HGR of some pairs, and |Spearman|."""
+        estimates = self.results.estimates
+        varies = (available > 0).all(axis=0)
         estimates.value[places] = np.where(varies, value, np.nan)
-        estimates.linear[places] = estimates.pearson[places] = np.where(varies, linear, np.nan)
-        estimates.degrees[places] = np.where(self.flips[places, None], degrees[:, ::-1], degrees)
+        linear = np.where(varies, np.minimum(np.abs(spearman), 1), np.nan)
+        estimates.linear[places] = estimates.pearson[places] = linear
+        flips = self.table.pairs[places, 0] > self.table.pairs[places, 1]
+        degrees = available.T
+        estimates.degrees[places] = np.where(flips[:, None], degrees[:, ::-1], degrees)
         estimates.rows[places], estimates.pivot[places] = self.rows[places], 1
         self.estimated[places] = True
 
     def _test_exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:
         """Test the pairs of two binary columns."""
-        is_binary = np.array([len(column.table) == 1 for column in columns])
+        is_binary = np.array([column.is_binary for column in columns])
         binary = np.flatnonzero(is_binary[pairs].all(axis=1))
         places = group[binary]
         log_p = exact_log_pvalues([column.codes for column in columns], pairs[binary])

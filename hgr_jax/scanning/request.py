@@ -51,6 +51,7 @@ KEPT_BY = ("pvalue", "correlation", "excess")
 TESTS = ("auto", "rank", "asymptotic", "permutation")
 
 POLYNOMIAL = ("kb", "sk", "rank_kb", "rank_sk")
+SOLVED = ("hgr", *POLYNOMIAL)
 """Measures that are solved from sums over rows: HGR-KB and HGR-SK, of values or of ranks."""
 
 KERNEL_LETTERS = 60
@@ -246,7 +247,7 @@ class Request:
         """Check which options go together."""
         name, solved = self.measure.name, self.measure.function is None
         kind = None if self.test is None else self.test.kind
-        if check_flag("errors", self.errors) and not solved:
+        if check_flag("errors", self.errors) and name not in POLYNOMIAL:
             raise ValueError(f"errors are of the measures {_listed(POLYNOMIAL)}; got {name!r}.")
         if kind in ("rank", "asymptotic") and name not in ("kb", "rank_kb"):
             raise ValueError(f"test={kind!r} is for measure='kb' or 'rank_kb'; got {name!r}.")
@@ -256,10 +257,10 @@ class Request:
                 " take 'auto', 'permutation' or None."
             )
         if self.weights is not None and not solved:
-            raise ValueError(f"weights are for the measures {_listed(POLYNOMIAL)}; got {name!r}.")
+            raise ValueError(f"weights are for the measures {_listed(SOLVED)}; got {name!r}.")
         if self.given is not None:
             if not solved:
-                raise ValueError(f"given is for the measures {_listed(POLYNOMIAL)}; got {name!r}.")
+                raise ValueError(f"given is for the measures {_listed(SOLVED)}; got {name!r}.")
             if kind not in ("auto", None):
                 raise ValueError(
                     f"test={kind!r} is not for given columns, as neither those laws nor"
@@ -267,7 +268,7 @@ class Request:
                 )
         if self.top is not None:
             if not solved:
-                raise ValueError(f"top is for the measures {_listed(POLYNOMIAL)}; got {name!r}.")
+                raise ValueError(f"top is for the measures {_listed(SOLVED)}; got {name!r}.")
             if self.given is not None:
                 raise ValueError("top is for scans without given columns: leave one of them out.")
             if self.test is None and self.top.by == "pvalue":
@@ -282,7 +283,7 @@ class Request:
         is_set = {
             "given": self.given is not None,
             "kernels as h or k": not self.measure.kernels.plain,
-            "measure": self.measure.name not in ("kb", "sk"),
+            "measure": self.measure.name not in ("hgr", "kb", "sk"),
             "weights as an array": self.weights is not None and not isinstance(self.weights, str),
             "names": self.names is not None,
         }
@@ -309,8 +310,8 @@ class Request:
         kernels = self.measure.kernels
         return {
             "measure": self.measure.name,
-            "h": _named_kernel(kernels.h),
-            "k": _named_kernel(kernels.k),
+            "h": None if kernels.ranked else _named_kernel(kernels.h),
+            "k": None if kernels.ranked else _named_kernel(kernels.k),
             "test": None if self.test is None else self.test.kind,
             "permutations": None if self.test is None else self.test.permutations,
             "weighted": self.weights is not None,
@@ -348,7 +349,7 @@ A file, query or cluster is then gathered; where it is larger than ``memory``, t
 def request_of(
     h: KernelLike | None = None,
     k: KernelLike | None = None,
-    measure: str | Callable[[Any, Any], Any] = "kb",
+    measure: str | Callable[[Any, Any], Any] | None = None,
     *,
     given: Given | ColumnChoice = None,
     weights: Any = None,
@@ -360,6 +361,8 @@ def request_of(
     """Make a request from the options of `hgr_jax.scan`."""
     if given is not None and not isinstance(given, Given):
         given = Given(given)
+    if measure is None:
+        measure = "hgr" if h is None and k is None else "kb"
     execution = options.get("execution", Execution())
     if not isinstance(execution, Execution):
         raise TypeError(f"execution must be an Execution; got {execution!r}.")
@@ -388,10 +391,10 @@ def measure_of(measure: Any, h: Any, k: Any) -> Measure:
         for name, kernel in (("h", h), ("k", k))
     )
     of_ranks = isinstance(measure, str) and measure.startswith("rank_")
-    kernels = Kernels(h, k, single=measure in ("sk", "rank_sk"))
+    kernels = Kernels(h, k, single=measure in ("sk", "rank_sk"), ranked=measure == "hgr")
     if not kernels.plain and measure != "kb":
         raise ValueError(f"kernels are for measure='kb'; got measure={measure!r}: take degrees.")
-    if isinstance(measure, str) and measure in POLYNOMIAL:
+    if isinstance(measure, str) and measure in SOLVED:
         return Measure(measure, kernels, of_ranks)
     if callable(measure):
         return Measure(getattr(measure, "__name__", "measure"), kernels, function=measure)
@@ -400,7 +403,7 @@ def measure_of(measure: Any, h: Any, k: Any) -> Measure:
     if not isinstance(measure, str) or measure not in names:
         raise ValueError(
             "measure must be a function of two vectors or one of"
-            f" {', '.join(sorted({*names, *POLYNOMIAL}))}; got {measure!r}."
+            f" {', '.join(sorted({*names, *SOLVED}))}; got {measure!r}."
         )
     return Measure(measure, kernels, function=getattr(measures, measure))
 

@@ -24,7 +24,7 @@ from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference.independence import (
     EARLY_STOP_EXCEEDANCES,
     conditional_test,
-    polynomials_given,
+    functions_given,
     random_signs,
 )
 from hgr_jax.scanning.features import Features, Kernels, within_range
@@ -428,7 +428,7 @@ class SignTests:
                 x = features.values(column)[shared]
                 functions = centred_indicators(x, shares, kernel.count)
             else:
-                functions = self._ranks(column, shared, w).polynomials()[:degree]
+                functions = self._ranks(column, shared, w).functions()[:degree]
             left.append(residuals(functions, basis, w))
         if not all(len(side) for side in left):
             return 1.0
@@ -449,7 +449,7 @@ class SignTests:
         w = np.ones(len(codes)) if weights is None else weights
         parts: list[Floats] = [np.zeros((0, len(codes)))]
         if numbers.shape[1]:
-            parts.append(polynomials_given(numbers.astype(np.float64), None, weights))
+            parts.append(functions_given(numbers.astype(np.float64), None, weights))
         parts += [centred_indicators(c, w / w.sum(), int(c.max()) + 1) for c in codes.T]
         basis = np.concatenate(parts)
         return residuals(basis, np.zeros((0, len(codes))), weights) if codes.shape[1] else basis

@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.linalg import orthonormalising_maps, residuals
+from hgr_jax.core.host.linalg import orthonormalise, orthonormalising_maps, residuals
 from hgr_jax.core.host.polynomials import centred_indicators, polynomials_at
+from hgr_jax.core.host.ranks import OF_BOTH
 from hgr_jax.core.kernels import check_monomials, monomial_exponents
 from hgr_jax.core.partial import EXPLAINED
+from hgr_jax.core.ranks import rank_functions
 from hgr_jax.scanning.features import Features, RowFunctions, within_range
 from hgr_jax.scanning.sums import Block, level_features, sum_in_blocks
 
@@ -30,14 +32,20 @@ DEPENDENCE_TOLERANCE = 1e-10
 
 @dataclasses.dataclass(frozen=True)
 class GivenColumns:
-    """Given columns, and the total degree of their polynomials."""
+    """Given columns, and the total degree of their polynomials.
+
+    Numbers that are ``ranked`` have functions of ranks in place of polynomials.
+    """
 
     features: Features
     degree: int
+    is_ranked: bool = False
 
     def ranked(self) -> GivenColumns:
         """Replace numbers by their ranks."""
-        return GivenColumns(self.features.ranked(), self.degree)
+        # A column that is a function of one given column is then explained.
+        degree = max(self.degree, OF_BOTH) if self.features.n_numeric == 1 else self.degree
+        return GivenColumns(self.features.ranked(), degree, is_ranked=True)
 
     def functions(self) -> NDArray[np.float64]:
         """Return 1 and orthonormal functions, ``(1 + r, n)``, 0 in rows that are dropped.
@@ -54,7 +62,8 @@ class GivenColumns:
         shares = w / w.sum()
         parts = [centred_indicators(c, shares, int(c.max()) + 1) for c in codes[rows].T]
         if numbers.shape[1]:
-            factors = [_polynomials_of(x, shares, self.degree) for x in numbers[rows].T]
+            functions_of = _rank_functions_of if self.is_ranked else _polynomials_of
+            factors = [functions_of(x, shares, self.degree) for x in numbers[rows].T]
             powers = np.array(monomial_exponents(len(factors), self.degree))
             products = np.ones((len(powers), len(shares)))
             for factor, power in zip(factors, powers.T, strict=True):
@@ -67,6 +76,13 @@ class GivenColumns:
         conditioning = np.zeros((1 + len(basis), len(rows)))
         conditioning[0, rows], conditioning[1:, rows] = 1, basis
         return conditioning
+
+
+def _rank_functions_of(x: Floats, shares: Floats, degree: int) -> Floats:
+    """Return 1 and orthonormal functions of the ranks ``x (n,)`` in [-1, 1]."""
+    functions = np.zeros((1 + degree, len(x)))
+    functions[0], functions[1:] = 1, orthonormalise(rank_functions((x + 1) / 2, degree), shares)[0]
+    return functions
 
 
 def _polynomials_of(x: Floats, shares: Floats, degree: int) -> Floats:

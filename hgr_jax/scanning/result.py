@@ -18,9 +18,9 @@ from hgr_jax._optional import require
 from hgr_jax._texts import counted, html_table, near_matches, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.ranks import ranks
-from hgr_jax.inference.intervals import corrected_on_host
+from hgr_jax.measures.hgr import HGRFit
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of
-from hgr_jax.scanning.request import POLYNOMIAL
+from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.significance import SOURCES
 from hgr_jax.tables.columns import Category, Columns, unique_names
 
@@ -240,7 +240,7 @@ def _check_arrays(
 def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """Return the smallest and largest valid value of each array."""
     share = (0, 1 + ROUNDING)
-    measure = share if settings["measure"] in POLYNOMIAL else (0, np.inf)
+    measure = share if settings["measure"] in SOLVED else (0, np.inf)
     ranges: dict[str, tuple[float, float]] = dict.fromkeys(
         ("correlation", "corrected", "null_mean", "null_95"), measure
     )
@@ -270,16 +270,17 @@ class Scan:
     Attributes:
       names: names of the p columns.
       correlation: the measure; 1 on the diagonal of a column that was used.
-      rank_correlation: the measure of the columns' ranks, which no single row can dominate; NaN
-        for a scan without p-values, and for measures other than ``"kb"`` and ``"sk"``.
+      rank_correlation: HGR, of ranks (`hgr_jax.hgr`), which is `correlation` of ``"hgr"``; NaN for
+        a scan of another measure without p-values, and for measures that are functions.
       pearson, spearman: |Pearson| and, with `rank_correlation`, |Spearman|; NaN with a category.
-      rank_linear: the linear part of `rank_correlation`: |Spearman| of two numbers, the correlation
-        ratio of the ranks of a number and a category, `rank_correlation` of two categories.
+      rank_linear: the monotone part of `rank_correlation`: |Spearman| of two numbers, the
+        correlation ratio of the ranks of a number and a category, `rank_correlation` of two
+        categories.
       pvalue: against independence; NaN on the diagonal.
       adjusted_pvalue: Benjamini-Hochberg over all pairs that have a p-value; with ``top``, also
         over the pairs that were not kept.
-      corrected: the measure, corrected for upward bias (`hgr_jax.inference.corrected`); for
-        ``"kb"`` only.
+      corrected: HGR-KB, corrected for upward bias (`hgr_jax.inference.corrected`); HGR, which has
+        none; NaN for other measures.
       null_mean, null_95: mean and 95% point of the measure for independent columns: for ``"kb"``
         by Roy's law at h and k, which holds for ranks (values with tails exceed it more often: at
         degree 5, one normal pair of nine in 1,000 rows); for ``test="permutation"``, and for other
@@ -372,13 +373,10 @@ class Scan:
 
     @property
     def rank_excess(self) -> Floats:
-        """The measure of ranks, less its upward bias, above `rank_linear`; 0 of two categories."""
-        rows = np.maximum(self.n_obs, 1)
-        parameters = np.maximum(self.degrees.sum(axis=2) - 1, 1)
-        less = corrected_on_host(self.rank_correlation, rows, parameters)
+        """HGR of ranks above `rank_linear`; 0 of two categories."""
         category = np.isnan(np.diagonal(self.pearson))
-        excess = np.where(category[:, None] & category, 0.0, less - self.rank_linear)
-        return np.where(np.isnan(self.rank_correlation), np.nan, excess)
+        excess = self.rank_correlation - self.rank_linear
+        return np.where(category[:, None] & category & ~np.isnan(excess), 0.0, excess)
 
     @property
     def ranks_disagree(self) -> NDArray[np.bool_]:
@@ -494,7 +492,7 @@ class Scan:
         frame = None if self._columns is None else self._columns.frame
         return "pandas" if frame is None else str(frame.implementation.value)
 
-    def fit(self, a: Any, b: Any) -> KBFit:
+    def fit(self, a: Any, b: Any) -> KBFit | HGRFit:
         """Fit the transformations of one pair: `hgr_jax.kb_fit` on the rows where both are present.
 
         With ``measure="sk"`` one side is linear.  With ``"rank_kb"`` they are functions of the

@@ -14,6 +14,7 @@ from hgr_jax._arrays import Floats
 from hgr_jax._progress import progress_bar
 from hgr_jax.inference.intervals import adjust, corrected_on_host
 from hgr_jax.scanning.features import Estimates
+from hgr_jax.scanning.rank_tests import RankResults, estimate_by_ranks
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.significance import Significance, test_pairs
 from hgr_jax.scanning.table import Table
@@ -30,7 +31,7 @@ class Examined:
     Attributes:
       table: the table of the pairs.
       values: estimates of the measure.
-      of_ranks: estimates of the measure of ranks.
+      of_ranks: HGR, of ranks.
       rows: ``(N,)``, effective sample sizes.
       tests: p-values.
       skipped, notes: as of `Scan`.
@@ -62,18 +63,28 @@ def examine(table: Table) -> Examined:
     with bar(label="values") as advance:
         values, well_conditioned = table.estimate(advance)
     notes = dict(columns.notes)
-    _note_conditioning(table, values, well_conditioned, notes)
-    if request.measure.function is None:
-        _note_constants(table, values, notes)
-        _note_same_values(table, values, notes)
+    if not request.measure.kernels.ranked:
+        _note_conditioning(table, values, well_conditioned, notes)
     rows = table.effective_rows()
     conditioning = table.features.conditioning
     if conditioning is not None:
         rows = np.maximum(rows - (len(conditioning) - 1), 2)
-    tests, of_ranks = Significance.none(count), Estimates.none(count)
-    if request.test is not None:
+    by_ranks, tests = RankResults.none(count), Significance.none(count)
+    of_hgr, test = request.measure.kernels.ranked, request.test
+    with bar(label="ranks") as advance:
+        if request.measure.function is None and (of_hgr or test is not None):
+            by_law = test is not None and test.kind == "auto" and table.given is None
+            by_law &= not request.measure.kernels.single
+            by_ranks = estimate_by_ranks(table, rows, advance, tested=by_law)
+    of_ranks = by_ranks.estimates
+    if of_hgr:
+        values = dataclasses.replace(of_ranks, pearson=values.pearson, linear=values.linear)
+    if request.measure.function is None:
+        _note_constants(table, values, notes)
+        _note_same_values(table, values, notes)
+    if test is not None:
         with bar(label="p-values") as advance:
-            tests, of_ranks = test_pairs(table, request.test, values, rows, advance)
+            tests = test_pairs(table, test, values, by_ranks, rows, advance)
     return Examined(table, values, of_ranks, rows, tests, skipped, notes)
 
 
@@ -147,7 +158,9 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
 
     parameters = np.maximum(values.degrees.sum(axis=1) - 1, 1)
     corrected = corrected_on_host(values.value, examined.rows, parameters)
-    if request.measure.name not in ("kb", "rank_kb"):
+    if request.measure.kernels.ranked:
+        corrected = np.asarray(values.value, np.float64)
+    elif request.measure.name not in ("kb", "rank_kb"):
         corrected = np.full(len(corrected), np.nan)
     degrees = np.zeros((count, count, 2), np.intp)
     degrees[pairs[:, 0], pairs[:, 1]] = values.degrees
@@ -181,6 +194,8 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
         standard_error=square(values.error, np.nan) if request.errors else None,
         _columns=columns,
         _weights=table.row_weights,
-        _conditioning=table.features.conditioning,
+        _conditioning=(
+            table.in_ranks if request.measure.kernels.ranked else table.features
+        ).conditioning,
         _kernels=request.measure.kernels,
     )

@@ -20,7 +20,7 @@ from jax import Array, lax
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.ranks import LARGEST_DEGREE, RankedColumn, untied, wave_count, wave_table
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_FEW, RankedColumn, untied
 from hgr_jax.core.rows import jitted
 from hgr_jax.inference.independence import (
     BLOCKS,
@@ -29,11 +29,7 @@ from hgr_jax.inference.independence import (
     log_probability,
 )
 from hgr_jax.inference.roys_root.law import log_survival_of_many
-from hgr_jax.scanning.rank_tests import FIRST, above_diagonal
-
-WITH_WAVES = LARGEST_DEGREE + 1
-"""Kind of a column with waves and polynomials of all degrees; the kind of any other column is its
-reliable degree."""
+from hgr_jax.scanning.rank_tests import above_diagonal
 
 PRODUCT_ROWS = 1024
 """Number of rows whose products are taken at a time; with fewer rows, the next power of two."""
@@ -58,7 +54,7 @@ class RankScreen:
     """Tests by ranks of columns without missing values, a square of two parts at a time.
 
     Attributes:
-      parts: ranked columns with a reliable degree, as returned by `as_float32`.
+      parts: ranked columns with reliable functions, as returned by `as_float32`.
       side: largest number of columns of a part.
     """
 
@@ -67,19 +63,16 @@ class RankScreen:
         self.parts, self.side = parts, side
         self.rows = len(parts[0][0].codes)
         self.at_once = min(PRODUCT_ROWS, 1 << (self.rows - 1).bit_length())
-        self.kinds = np.zeros((len(parts), side), np.intp)
+        self.counts = np.zeros((len(parts), side), np.intp)
         self.effective_share, self.log_orders = np.zeros((2, len(parts), side))
         for place, part in enumerate(parts):
             for name in ("effective_share", "log_orders"):
                 getattr(self, name)[place, : len(part)] = [getattr(each, name) for each in part]
-            self.kinds[place, : len(part)] = [
-                WITH_WAVES if each.has_waves else each.reliable_degree for each in part
-            ]
-        self.waves = wave_count(self.rows) if (self.kinds == WITH_WAVES).any() else 0
-        self.which, laws = laws_by_kinds(np.unique(self.kinds[self.kinds > 0]), self.waves)
+            self.counts[place, : len(part)] = [each.reliable for each in part]
+        self.which, laws = laws_by_counts(np.unique(self.counts[self.counts > 0]))
         self.tables = law_tables(laws, self.rows)
         chunks = -(-self.rows // self.at_once)
-        each = 4 * (LARGEST_DEGREE + self.waves) * side * self.at_once
+        each = 4 * MOST_FUNCTIONS * side * self.at_once
         # Squares come row by row: the left part stays the same, the right part changes.
         size = chunks if each * chunks <= ROW_CACHE_BYTES else 1
         self._left_functions = functools.lru_cache(maxsize=size)(self._functions)
@@ -92,8 +85,8 @@ class RankScreen:
             g = f if left == right else self._functions(right, first)
             total = _of_some_rows(f, g) if total is None else _with_more(total, f, g)
         assert total is not None
-        kinds = self.kinds[left], self.kinds[right]
-        return combined_log_p(total, np.float32(self.rows), *kinds, self.which, *self.tables)
+        counts = self.counts[left], self.counts[right]
+        return combined_log_p(total, np.float32(self.rows), *counts, self.which, *self.tables)
 
     def log_pvalues(self, left: int, right: int, log_ps: Array) -> Floats:
         """Return log p-values ``(p, q)`` from `start`; NaN up to the diagonal for equal parts."""
@@ -108,65 +101,52 @@ class RankScreen:
         log_p = np.maximum(log_p.reshape(combined.shape), orders - special.gammaln(self.rows + 1))
         return above_diagonal(log_p) if left == right else log_p
 
-    def _functions(self, part: int, first: int) -> tuple[Floats, Floats]:
-        """Return polynomials ``(16, side, rows)`` and waves ``(w, side, rows)`` of a part.
-
-        They are 0 beyond the reliable degree, and without waves.
-        """
+    def _functions(self, part: int, first: int) -> Floats:
+        """Return functions ``(32, side, rows)`` of a part, 0 beyond the reliable ones."""
         columns, rows = self.parts[part], slice(first, first + self.at_once)
-        polynomials, waves = (
-            np.zeros((count, self.side, self.at_once), np.float32)
-            for count in (LARGEST_DEGREE, self.waves)
-        )
-        # Columns with waves share both tables, and are looked up together.
-        waved = [place for place, column in enumerate(columns) if column.has_waves]
-        if waved:
-            codes = np.stack([columns[place].codes[rows] for place in waved])
-            inside = slice(codes.shape[1])
-            polynomials[:, waved, inside] = _untied(self.rows).take(codes, axis=1)
-            waves[:, waved, inside] = _untied_waves(self.rows).take(codes, axis=1)
-        for place, column in enumerate(columns):
-            if not column.has_waves:
-                codes = column.codes[rows]
-                of_column = column.table[: column.reliable_degree].take(codes, axis=1)
-                polynomials[: column.reliable_degree, place, : len(codes)] = of_column
-        return polynomials, waves
+        functions = np.zeros((MOST_FUNCTIONS, self.side, self.at_once), np.float32)
+        # Columns without ties share a table, and are looked up together.
+        shared = [place for place, column in enumerate(columns) if not column.table.flags.writeable]
+        if shared:
+            codes = np.stack([columns[place].codes[rows] for place in shared])
+            table = _untied(self.rows)
+            functions[: len(table), shared, : codes.shape[1]] = table.take(codes, axis=1)
+        for place in sorted({*range(len(columns))} - {*shared}):
+            column = columns[place]
+            of_column = column.table.take(column.codes[rows], axis=1)
+            functions[: len(of_column), place, : of_column.shape[1]] = of_column
+        return functions
 
 
 def as_float32(column: RankedColumn) -> RankedColumn:
-    """Reduce a column to float32 polynomials of reliable degrees and short codes."""
+    """Reduce a column to float32 values of reliable functions and short codes."""
     table, codes = column.table, column.codes
-    of_all = column.reliable_degree == LARGEST_DEGREE and not table.flags.writeable
-    table = _untied(len(codes)) if of_all else table[: column.reliable_degree].astype(np.float32)
+    is_untied = not table.flags.writeable
+    table = _untied(len(codes)) if is_untied else table[: column.reliable].astype(np.float32)
     return dataclasses.replace(column, codes=codes.astype(np.int32), table=table)
 
 
 @functools.lru_cache(maxsize=2)
 def _untied(rows: int) -> Floats:
-    return untied(rows).astype(np.float32)
+    table = untied(rows).astype(np.float32)
+    table.flags.writeable = False
+    return table
 
 
-@functools.lru_cache(maxsize=2)
-def _untied_waves(rows: int) -> Floats:
-    return np.ascontiguousarray(wave_table(rows, np.dtype(np.float32)).T)
+def laws_by_counts(counts: Integers) -> tuple[Integers, list[tuple[int, int]]]:
+    """Return the law of each block, ``(33, 33, blocks)`` by numbers of functions, and all laws.
 
-
-def laws_by_kinds(kinds: Integers, waves: int) -> tuple[Integers, list[tuple[int, int]]]:
-    """Return the law of each block, ``(18, 18, blocks)`` by kinds of both sides, and all laws.
-
-    The law is -1 for a block that equals an earlier one, and for waves that a side does not have.
-    Laws are pairs: the smaller and the larger number of functions.
+    The law is -1 for a block that equals an earlier one.  Laws are pairs: the smaller and the
+    larger number of functions.
     """
-    blocks = len(BLOCKS)
-    which = np.full((WITH_WAVES + 1, WITH_WAVES + 1, blocks + 2), -1, np.intp)
+    which = np.full((MOST_FUNCTIONS + 1, MOST_FUNCTIONS + 1, len(BLOCKS)), -1, np.intp)
     laws: dict[tuple[int, int], int] = {}
-    for h, k in itertools.product(kinds.tolist(), repeat=2):
+    for h, k in itertools.product(counts.tolist(), repeat=2):
         limits = [(min(h, i), min(k, j)) for i, j in BLOCKS]
-        new = {i: limit for i, limit in enumerate(limits) if limit not in limits[:i]}
-        new |= {blocks + i: (1, waves) for i, kind in enumerate((h, k)) if kind == WITH_WAVES}
-        for place, limit in new.items():
-            law = (min(limit), max(limit))
-            which[h, k, place] = laws.setdefault(law, len(laws))
+        for place, limit in enumerate(limits):
+            if limit not in limits[:place]:
+                law = (min(limit), max(limit))
+                which[h, k, place] = laws.setdefault(law, len(laws))
     return which, [*laws]
 
 
@@ -184,24 +164,29 @@ class Products(NamedTuple):
     """Sums over the rows of products of functions of two parts of s columns.
 
     Attributes:
-      wide: ``(16, s, 2, s)``, all polynomials of the left part, the first two of the right part.
-      tall: ``(16, s, 2, s)``, all polynomials of the right part, the first two of the left part.
-      third: ``(s, s)``, both third polynomials.
-      waves: ``(w, s, s)``, waves of the left part, first polynomial of the right part.
-      backward: ``(w, s, s)``, waves of the right part, first polynomial of the left part.
+      wide: ``(16, s, 2, s)``, first functions of the left part, the first two of the right part.
+      tall: ``(16, s, 2, s)``, first functions of the right part, the first two of the left part.
+      third: ``(s, s)``, both third functions.
+      far: ``(16, s, s)``, last functions of the left part, the first one of the right part.
+      backward: ``(16, s, s)``, last functions of the right part, the first one of the left part.
     """
 
     wide: Array
     tall: Array
     third: Array
-    waves: Array
+    far: Array
     backward: Array
 
 
-def _sums_of_products(f: tuple[Array, Array], g: tuple[Array, Array]) -> Products:
-    """Return products of polynomials ``(16, s, n)`` and waves ``(w, s, n)`` of two parts."""
-    (p, v), (q, w) = f, g
-    pairs = (p, q[:FIRST]), (q, p[:FIRST]), (p[2], q[2]), (v, q[0]), (w, p[0])
+def _sums_of_products(f: Array, g: Array) -> Products:
+    """Return products of functions ``(32, s, n)`` of two parts."""
+    pairs = (
+        (f[:OF_FEW], g[:2]),
+        (g[:OF_FEW], f[:2]),
+        (f[2], g[2]),
+        (f[OF_FEW:], g[0]),
+        (g[OF_FEW:], f[0]),
+    )
     return Products(*(_over_rows(*pair) for pair in pairs))
 
 
@@ -214,7 +199,7 @@ _of_some_rows = jitted(_sums_of_products)
 
 
 @jitted
-def _with_more(total: Products, f: tuple[Array, Array], g: tuple[Array, Array]) -> Products:
+def _with_more(total: Products, f: Array, g: Array) -> Products:
     return Products(*map(jnp.add, total, _sums_of_products(f, g)))
 
 
@@ -222,7 +207,7 @@ def _with_more(total: Products, f: tuple[Array, Array], g: tuple[Array, Array]) 
 def combined_log_p(
     products: Products, rows: Array, h: Array, k: Array, which: Array, tables: Array, last: Array
 ) -> Array:
-    """Return ``log_p (s, s)`` of `hgr_jax.inference.independence.combined`, of kinds ``(s,)``."""
+    """Return ``log_p (s, s)`` of `hgr_jax.inference.independence.combined`, of counts ``(s,)``."""
     laws = which[h[:, None], k[None, :]]
     products = Products(*(each / rows for each in products))
     log_p = jnp.stack(
@@ -243,19 +228,23 @@ def combined_log_p(
 
 
 def _squared_top_values(products: Products) -> list[Array]:
-    """Return the squared top singular value of each of `BLOCKS`, and of both blocks of waves."""
-    wide, tall, third, waves, backward = products
+    """Return the squared top singular value of each of `BLOCKS`."""
+    wide, tall, third, far, backward = products
     squares = {(1, 1): wide[0, :, 0] ** 2}
-    for degree in (8, 16):
-        squares[degree, 2], right = (
-            _top_of_two(*([side[i, :, j] for i in range(degree)] for j in range(FIRST)))
+    for count in (2, 8, OF_FEW):
+        squares[count, 2], right = (
+            _top_of_two(*([side[i, :, j] for i in range(count)] for j in range(2)))
             for side in (wide, tall)
         )
-        squares[2, degree] = right.T
-    last = [*(tall[2, :, i].T for i in range(FIRST)), third]
+        squares[2, count] = right.T
+    last = [*(tall[2, :, i].T for i in range(2)), third]
     squares[3, 3] = _top_of_three([[wide[i, :, 0], wide[i, :, 1], last[i]] for i in range(3)])
-    of_waves = [jnp.sum(waves**2, axis=0), jnp.sum(backward**2, axis=0).T]
-    return [jnp.minimum(each, 1) for each in (*(squares[block] for block in BLOCKS), *of_waves)]
+    squares[MOST_FUNCTIONS, 1], right = (
+        jnp.sum(side[:, :, 0] ** 2, axis=0) + jnp.sum(others**2, axis=0)
+        for side, others in ((wide, far), (tall, backward))
+    )
+    squares[1, MOST_FUNCTIONS] = right.T
+    return [jnp.minimum(squares[block], 1) for block in BLOCKS]
 
 
 def _top_of_two(first: list[Array], second: list[Array]) -> Array:

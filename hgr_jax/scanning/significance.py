@@ -28,7 +28,7 @@ from hgr_jax.inference.roys_root.law import (
 )
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features, Kernels
-from hgr_jax.scanning.rank_tests import MIN_PIVOT, run_rank_tests
+from hgr_jax.scanning.rank_tests import MIN_PIVOT, RankResults
 from hgr_jax.scanning.request import Measure, Test
 from hgr_jax.scanning.resampling import permutation_null, sign_tests
 from hgr_jax.scanning.table import Table
@@ -80,29 +80,27 @@ class Significance:
 
 
 def test_pairs(
-    table: Table, test: Test, values: Estimates, rows: Floats, progress: Callable[[int], None]
-) -> tuple[Significance, Estimates]:
-    """Test pairs, given their values and effective sample sizes; return estimates of ranks too."""
-    pairs, measure = table.pairs, table.request.measure
+    table: Table,
+    test: Test,
+    values: Estimates,
+    by_ranks: RankResults,
+    rows: Floats,
+    progress: Callable[[int], None],
+) -> Significance:
+    """Test pairs, given their values, their results by ranks, and their effective sample sizes."""
+    pairs, measure, of_ranks = table.pairs, table.request.measure, by_ranks.estimates
     kernels, usable = measure.kernels, values.varies
     tests = Significance.none(len(pairs))
     if measure.function is not None:
         _permute(tests, table, measure, usable, test, progress)
-        return tests, Estimates.none(len(pairs))
-    if usable.any():
+        return tests
+    if usable.any() and not kernels.ranked:
         sizes = (rows[usable], *values.degrees[usable].T)
         tests.null_mean[usable] = roys_root.mean(*sizes)
         tests.null_95[usable] = roys_root.quantile(0.95, *sizes)
-    by_ranks = test.kind == "auto" and not kernels.single and table.given is None
-    if by_ranks:
-        results = run_rank_tests(table, rows, usable, progress)
-        of_ranks, has_law = results.estimates, usable & ~np.isnan(results.log_p)
-        source = np.where(results.exact[has_law], SOURCES.index("exact"), SOURCES.index("rank"))
-        tests.set_law(has_law, results.log_p[has_law], source)
-    elif table.in_ranks is not table.features:
-        of_ranks = table.rank_sums(0).estimate(pairs, progress)
-    if table.in_ranks is table.features:
-        of_ranks = values
+    has_law = usable & ~np.isnan(by_ranks.log_p)
+    source = np.where(by_ranks.exact[has_law], SOURCES.index("exact"), SOURCES.index("rank"))
+    tests.set_law(has_law, by_ranks.log_p[has_law], source)
     if table.given is not None:
         ranked = table.given.ranked()
         pvalues = sign_tests(
@@ -110,7 +108,7 @@ def test_pairs(
         )
         tests.pvalue[:] = pvalues
         tests.source[usable] = SOURCES.index("signs")
-        return tests, of_ranks
+        return tests
     categories = pairs >= table.features.n_numeric
     if test.kind == "auto" and not kernels.single:
         by_law = usable & categories.any(axis=1) & of_ranks.varies
@@ -120,20 +118,21 @@ def test_pairs(
     else:
         by_law = usable & (test.kind in ("rank", "asymptotic"))
     if by_law.any():
-        tested = (values if test.kind == "asymptotic" else of_ranks).select(by_law)
-        log_p = roys_root.log_survival(tested.value, rows[by_law], *tested.degrees.T)
+        of_values = test.kind == "asymptotic" or measure.of_ranks
+        tested = (values if of_values else of_ranks).select(by_law)
+        log_p = roys_root.log_survival(tested.statistic, rows[by_law], *tested.degrees.T)
         plain = (test.kind == "asymptotic") | categories[by_law].all(axis=1)
         source = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
         tests.set_law(by_law, log_p, source)
     without_law = usable & (tests.source == 0)
     if without_law.any() and test.kind not in ("rank", "asymptotic"):
-        of_values = test.kind == "permutation" or kernels.single
+        of_values = (test.kind == "permutation" or kernels.single) and not kernels.ranked
         if not of_values:
             measure = dataclasses.replace(measure, kernels=kernels.of_ranks())
         _permute(tests, table, measure, without_law, test, progress, of_values=of_values)
         if not table.complete:
             tests.source[without_law] = SOURCES.index(SAMPLED)
-    return tests, of_ranks
+    return tests
 
 
 def _law_holds(table: Table, kernels: Kernels, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:

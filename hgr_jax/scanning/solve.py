@@ -27,7 +27,9 @@ from hgr_jax.core.host.linalg import (
     whitenings,
 )
 from hgr_jax.core.host.polynomials import fit_pair
+from hgr_jax.core.host.ranks import MAX_WEIGHT_AT_EDGE, RankKernel, hgr_of_moments
 from hgr_jax.core.partial import EXPLAINED
+from hgr_jax.core.ranks import largest_size
 from hgr_jax.scanning.bases import count_distinct
 from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, groups, within_range
 from hgr_jax.scanning.residuals import Explained, conditioning_on, less_explained, without_explained
@@ -171,13 +173,14 @@ class Refit(NamedTuple):
 
     Attributes:
       places: ``(M,)``, positions among the pairs that `PairSums.refit` was given.
-      value, linear, error: ``(M,)``, as in `Estimates`.
+      value, statistic, linear, error: ``(M,)``, as in `Estimates`.
       degrees: ``(M, 2)``, number of directions of both sides.
       complete: ``(M, 2)``, whether a side has all directions that its values allow.
     """
 
     places: Integers
     value: Floats
+    statistic: Floats
     linear: Floats
     degrees: Integers
     error: Floats
@@ -212,6 +215,13 @@ class PairSums(abc.ABC):
     def refit(self, pairs: Integers, rows: Integers) -> Refit:
         """Fit ``pairs (N, 2)`` on their own ``rows (N,)``, as many as memory allows."""
 
+    def refine(self, pairs: Integers) -> Floats:
+        """Return HGR of ``pairs (N, 2)`` from more functions of ranks; NaN where rows are too many.
+
+        On a pair's own rows, which must be at hand.
+        """
+        return np.full(len(pairs), np.nan)
+
     def error_sums(self, pairs: TilePairs) -> Floats:
         """Return `error_sums` over all rows."""
         raise AssertionError("standard errors need rows")
@@ -221,6 +231,7 @@ class PairSums(abc.ABC):
         pairs: Integers,
         progress: Callable[[int], None] = lambda done: None,
         blocks: Callable[[Integers, Floats], None] = lambda places, m: None,
+        rows: Floats | None = None,
     ) -> Estimates:
         """Estimate HGR of ``pairs (N, 2)``, positions of columns, numbers before categories.
 
@@ -229,6 +240,7 @@ class PairSums(abc.ABC):
           progress: called with the number of pairs of a step.
           blocks: called with the positions ``(M,)`` of some pairs and their whitened cross moments
             ``(r, s, M)``, the sides in rising order of a pair's columns.
+          rows: ``(N,)``, effective sample sizes; None for the numbers of rows.
         """
         layout = self.layout
         estimates = Estimates.none(len(pairs))
@@ -240,7 +252,7 @@ class PairSums(abc.ABC):
         for tile_pair, chosen in groups(left * count + right):
             left_tile, right_tile = divmod(tile_pair, count)
             solver = _TileSolver(
-                self, layout.columns_of(left_tile), layout.columns_of(right_tile), blocks
+                self, layout.columns_of(left_tile), layout.columns_of(right_tile), blocks, rows
             )
             solver.solve(estimates, chosen, ordered[chosen], flips[chosen])
             progress(len(chosen))
@@ -250,9 +262,15 @@ class PairSums(abc.ABC):
         ill &= estimates.rows >= 2
         if ill.any():
             self._refit(estimates, pairs, np.flatnonzero(ill))
+        at_edge = np.flatnonzero(estimates.at_edge & ~ill)
+        if len(at_edge):
+            refined = self.refine(pairs[at_edge])
+            estimates.value[at_edge] = np.where(
+                np.isnan(refined), estimates.value[at_edge], refined
+            )
         estimates.degrees[estimates.rows < 2] = 0
         constant = (estimates.degrees == 0).any(axis=1)  # a column that does not vary on these rows
-        for values in (estimates.value, estimates.linear, estimates.error):
+        for values in (estimates.value, estimates.statistic, estimates.linear, estimates.error):
             values[constant] = np.nan
         numbers = (pairs < layout.n_numeric).all(axis=1)
         estimates.pearson[:] = np.where(numbers, estimates.linear, np.nan)
@@ -261,10 +279,11 @@ class PairSums(abc.ABC):
     def _refit(self, estimates: Estimates, pairs: Integers, ill: Integers) -> None:
         """Replace the estimates at the places ``ill`` by refits on the pairs' own rows."""
         refit = self.refit(pairs[ill], estimates.rows[ill])
-        for values in (estimates.value, estimates.linear, estimates.error):
+        for values in (estimates.value, estimates.statistic, estimates.linear, estimates.error):
             values[ill] = np.nan
         places = ill[refit.places]
-        estimates.value[places], estimates.linear[places] = refit.value, refit.linear
+        estimates.value[places], estimates.statistic[places] = refit.value, refit.statistic
+        estimates.linear[places] = refit.linear
         estimates.degrees[places], estimates.error[places] = refit.degrees, refit.error
         estimates.unresolved[ill] = True
         estimates.unresolved[places] = False
@@ -296,7 +315,9 @@ class _TileSolver:
         left: Integers,
         right: Integers,
         blocks: Callable[[Integers, Floats], None],
+        rows: Floats | None,
     ) -> None:
+        self.rows = rows
         self.owner, self.layout, self.kernels = sums, sums.layout, sums.kernels
         self.left, self.right, self.blocks = left, right, blocks
         self.sides, self.cross, self.total = sums.tiles(left, right)
@@ -326,7 +347,24 @@ class _TileSolver:
             m = self._whitened(a, b)
             self.blocks(places[part], m)
             value = top_correlations(m, counts[part], linear[part], single=self.kernels.single)
-            estimates.value[places[part]] = estimates.linear[places[part]] = value
+            estimates.statistic[places[part]] = estimates.linear[places[part]] = value
+            if self.kernels.ranked:
+                available = (
+                    one.directions(*a, np.array(layout.degree)),
+                    other.directions(*b, np.array(layout.degree)),
+                )
+                rows = estimates.rows.astype(float) if self.rows is None else self.rows
+                numbers = layout.is_number(self.left), layout.is_number(self.right)
+                rows = rows[places[part]]
+                average, tried = hgr_of_moments(m, available, rows, numbers)
+                value, edge = average.value, np.zeros(len(rows), bool)
+                for number, sizes, count in zip(
+                    numbers, (tried.rows, tried.columns), available, strict=True
+                ):
+                    weight = average.weights[np.array(sizes) == layout.degree].sum(axis=0)
+                    edge |= number & (count == layout.degree) & (weight > MAX_WEIGHT_AT_EDGE)
+                estimates.at_edge[places[part]] = edge & (largest_size(rows) > layout.degree)
+            estimates.value[places[part]] = value
             if layout.is_number(self.left):
                 # Numbers come before categories: the first side is one number, and linear.
                 first = m[0, : linear[part, 1].max(initial=0)]
@@ -370,6 +408,7 @@ class RefitPair(NamedTuple):
     """One pair fitted on its own rows; see `Refit`."""
 
     value: float
+    statistic: float
     linear: float
     degrees: Sequence[int]
     error: float
@@ -396,6 +435,7 @@ def refit_pairs(
     return Refit(
         places,
         np.array([fit.value for fit in fits]),
+        np.array([fit.statistic for fit in fits]),
         np.array([fit.linear for fit in fits]),
         np.array([fit.degrees for fit in fits], np.intp).reshape(count, 2),
         np.array([fit.error for fit in fits]),
@@ -410,7 +450,8 @@ def refit_pair(
     i, j = pair
     rows = np.flatnonzero(features.present(i) & features.present(j))
     w = np.ones(len(rows)) if features.weights is None else features.weights[rows]
-    kernel_of_each = features.kernel(i, kernels.h), features.kernel(j, kernels.k)
+    sides = (RankKernel(kernels.largest),) * 2 if kernels.ranked else (kernels.h, kernels.k)
+    kernel_of_each = features.kernel(i, sides[0]), features.kernel(j, sides[1])
     # Values near each other, beside far values, may be equal in the dtype of the features.
     columns = [features.exact_values(column)[rows] for column in pair]
     if kernels.plain:
@@ -428,19 +469,34 @@ def refit_pair(
     complete = [
         bool(is_category or degree >= min(int(count_distinct(x[:, None])[0]) - 1, kernel))
         for x, degree, kernel, is_category in zip(
-            columns, degrees, (kernels.h, kernels.k), category | (not kernels.plain), strict=True
+            columns,
+            degrees,
+            (kernels.h, kernels.k),
+            category | kernels.ranked | (not kernels.plain),
+            strict=True,
         )
     ]
     m = (f * fitted.shares) @ g.T
     if not m.size:
-        return RefitPair(0.0, 0.0, degrees, np.nan, complete)
+        return RefitPair(0.0, 0.0, 0.0, degrees, np.nan, complete)
     linear = np.where(category, counts, 1)[None]
-    value = top_correlations(m[..., None], counts[None], linear, single=kernels.single)[0]
+    tested = np.where(category, counts, np.minimum(counts, (kernels.h, kernels.k)))
+    tested = tested if kernels.ranked else counts
+    value = statistic = top_correlations(m[..., None], tested[None], linear, single=kernels.single)[
+        0
+    ]
+    if kernels.ranked:
+        effective_rows, available = np.array([1 / np.sum(fitted.shares**2)]), np.array(degrees)
+        one, other = available[:1], available[1:]
+        numbers = bool(not category[0]), bool(not category[1])
+        average, _ = hgr_of_moments(m[..., None], (one, other), effective_rows, numbers)
+        value = average.value[0]
+        degrees = np.minimum(degrees, tested).tolist()
     of_linear = top_correlations(m[..., None], linear, linear, single=False)[0]
     error = np.nan
     if errors:
         error = error_of_pair(f, g, fitted.shares, counts, linear[0], single=kernels.single)
-    return RefitPair(value, of_linear, degrees, error, complete)
+    return RefitPair(value, statistic, of_linear, degrees, error, complete)
 
 
 @dataclasses.dataclass(frozen=True)

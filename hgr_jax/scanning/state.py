@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._archive import load_archive, save_archive
 from hgr_jax.core.host.polynomials import Polynomials
+from hgr_jax.scanning.bases import BasisMaps
 from hgr_jax.scanning.batches import (
     BatchSums,
     BatchTable,
@@ -25,7 +26,7 @@ from hgr_jax.scanning.batches import (
 from hgr_jax.scanning.consumers import scan_first_pairs
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.scanning.pairs import PairSelection
-from hgr_jax.scanning.plan import Plan, RankMap, Repair, plan_of
+from hgr_jax.scanning.plan import Plan, RankMap, plan_of
 from hgr_jax.scanning.request import MEMORY, Execution, Request, Test, dtype_of_sums, request_of
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.run import scan_pairs
@@ -77,9 +78,9 @@ class ScanState:
         cls,
         sample: Any,
         *,
-        h: int = 5,
-        k: int = 5,
-        measure: str = "kb",
+        h: int | None = None,
+        k: int | None = None,
+        measure: str | None = None,
         weights: str | None = None,
         test: str | None = "auto",
         categories: Collection[str] = (),
@@ -96,7 +97,7 @@ class ScanState:
           sample: a matrix of numbers, a mapping of names to columns, or a frame that Arrow can read
             (pyarrow, pandas, polars).
           h, k: degrees, as of `hgr_jax.scan`.
-          measure: ``"kb"`` or ``"sk"``.
+          measure: ``"hgr"``, ``"kb"`` or ``"sk"``, as of `hgr_jax.scan`.
           weights: name of the column of the observation weights.
           test: ``"auto"`` or None; without, there are no ranks, at half the cost.
           categories: names of numeric columns to read as categories.
@@ -254,7 +255,7 @@ class ScanState:
         request = request_of(
             kernels.h,
             kernels.k,
-            "sk" if kernels.single else "kb",
+            "hgr" if kernels.ranked else "sk" if kernels.single else "kb",
             target=target,
             among=among,
             weights=plan.weights,
@@ -358,21 +359,21 @@ def _arrays_of_plan(plan: Plan) -> ArraysByName:
     settings = {name: getattr(plan, name) for name in PLAN_SETTINGS}
     settings |= {
         "dtype": str(plan.dtype),
-        "kernels": [plan.kernels.h, plan.kernels.k, plan.kernels.single],
+        "kernels": list(dataclasses.astuple(plan.kernels)),
         "sample": list(plan.sample),
         "maps": len(plan.maps),
     }
     plain = {n: dict(v) if isinstance(v, Mapping) else v for n, v in settings.items()}
     arrays: ArraysByName = {"plan": np.array(json.dumps(plain))}
     arrays |= {name: getattr(plan, name) for name in PLAN_ARRAYS}
-    for name, basis in (("values", plan.values), ("ranks", plan.ranks)):
-        for field in dataclasses.fields(Polynomials):
-            arrays[f"{name}.{field.name}"] = getattr(basis, field.name)
+    for field in dataclasses.fields(Polynomials):
+        arrays[f"values.{field.name}"] = getattr(plan.values, field.name)
     arrays["sample"] = np.stack(list(plan.sample.values()))
     for place, each in enumerate(plan.maps):
         arrays[f"map.{place}"] = np.stack([each.values, each.ranks])
-    if plan.repair is not None:
-        arrays |= {f"repair.{name}": part for name, part in plan.repair._asdict().items()}
+    for kind, basis in (("ranks", plan.ranks), ("repair", plan.repair)):
+        if basis is not None:
+            arrays |= {f"{kind}.{name}": part for name, part in basis._asdict().items()}
     return arrays
 
 
@@ -383,13 +384,12 @@ def _plan_of_arrays(arrays: ArraysByName) -> Plan:
             f"its products are of {settings['dtype']}, and JAX's default dtype is"
             f" {dtype_of_sums()} now (jax_enable_x64)"
         )
-    bases = [
-        Polynomials(*(arrays[f"{name}.{field.name}"] for field in dataclasses.fields(Polynomials)))
-        for name in ("values", "ranks")
-    ]
-    repair = None
-    if "repair.maps" in arrays:
-        repair = Repair(*(arrays[f"repair.{name}"] for name in Repair._fields))
+    fields = [field.name for field in dataclasses.fields(Polynomials)]
+    bases = {
+        kind: BasisMaps(*(arrays[f"{kind}.{name}"] for name in BasisMaps._fields))
+        for kind in ("ranks", "repair")
+        if f"{kind}.maps" in arrays
+    }
     plain: dict[str, Any] = {name: settings[name] for name in PLAN_SETTINGS}
     plain["numbers"] = tuple(settings["numbers"])
     plain["levels"] = {name: tuple(levels) for name, levels in settings["levels"].items()}
@@ -399,9 +399,9 @@ def _plan_of_arrays(arrays: ArraysByName) -> Plan:
         kernels=Kernels(*settings["kernels"]),
         sample=dict(zip(settings["sample"], arrays["sample"], strict=True)),
         maps=tuple(RankMap(*arrays[f"map.{place}"]) for place in range(settings["maps"])),
-        values=bases[0],
-        ranks=bases[1],
-        repair=repair,
+        values=Polynomials(*(arrays[f"values.{name}"] for name in fields)),
+        ranks=bases["ranks"],
+        repair=bases.get("repair"),
     )
 
 

@@ -72,8 +72,12 @@ class Table(abc.ABC):
         """Estimate the pairs; return the mask ``(p,)`` of well-conditioned numbers too."""
 
     @abc.abstractmethod
-    def rank_sums(self, degree: int) -> PairSums:
-        """Return the sums of ranks, with at least ``degree`` functions of each column."""
+    def rank_sums(self) -> PairSums:
+        """Return the sums of functions of ranks."""
+
+    @abc.abstractmethod
+    def rank_lines(self) -> PairSums:
+        """Return the sums of ranks."""
 
     @abc.abstractmethod
     def effective_rows(self) -> Floats:

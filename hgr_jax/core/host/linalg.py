@@ -55,7 +55,8 @@ def inverse_choleskies(s: Floats, least: Floats | float = ROUNDING_PIVOT) -> tup
         pivots[j] = np.where(alive, pivot, 0)
         pivot = np.where(alive, pivot, 1)
         changed = slice(j, size + j + 1)  # later columns are still those of the identity
-        rows[j + 1 :, changed] -= (rows[j + 1 :, j] / pivot)[:, None] * rows[j, changed]
+        factor = np.where(alive, rows[j + 1 :, j] / pivot, 0)
+        rows[j + 1 :, changed] -= factor[:, None] * rows[j, changed]
         rows[j] *= alive / np.sqrt(pivot)
     return rows[:, size:], pivots
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +26,8 @@ from hgr_jax.core.host.linalg import (
     whitened_blocks,
     whitenings,
 )
-from hgr_jax.core.kernels import Indicators, KernelLike, encode
+from hgr_jax.core.host.ranks import RankedColumn, RankKernel, effective_row_count
+from hgr_jax.core.kernels import Indicators, encode
 
 PASSES = 2
 """Number of reorthogonalisations of a polynomial, enough to remove the rounding of the first."""
@@ -245,7 +247,11 @@ class PolynomialPair:
         return m, left[1], right[1]
 
 
-def _orthonormal_functions_of(x: Floats, shares: Floats, kernel: KernelLike) -> Floats:
+def _orthonormal_functions_of(x: Floats, shares: Floats, kernel: Any) -> Floats:
+    if isinstance(kernel, RankKernel):
+        column = RankedColumn.of_values(x, shares if np.ptp(shares) else None)
+        rows = effective_row_count(len(shares), shares)
+        return column.functions()[: min(kernel.count, column.available(rows))]
     if isinstance(kernel, Indicators):
         return orthonormalise(centred_indicators(x, shares, kernel.count), shares)[0]
     if callable(kernel):
@@ -254,9 +260,7 @@ def _orthonormal_functions_of(x: Floats, shares: Floats, kernel: KernelLike) -> 
     return polynomials_at(x, shares, kernel)
 
 
-def fit_pair(
-    a: Floats, b: Floats, weights: Floats, kernels: tuple[KernelLike, KernelLike]
-) -> PolynomialPair:
+def fit_pair(a: Floats, b: Floats, weights: Floats, kernels: tuple[Any, Any]) -> PolynomialPair:
     """Fit orthonormal functions to finite ``a`` and ``b (n,)``, with weights not all 0."""
     shares = np.asarray(weights, np.float64)
     shares = shares / shares.sum()

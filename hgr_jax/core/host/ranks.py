@@ -14,28 +14,50 @@ from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import in_threads
-from hgr_jax.core.host.polynomials import stieltjes, tolerance
+from hgr_jax.core.host.linalg import (
+    orthonormalising_maps,
+    top_eigenvalues,
+    top_singular_values,
+)
+from hgr_jax.core.ranks import (
+    SIZES,
+    THIN,
+    Average,
+    Blocks,
+    average_of_blocks,
+    largest_size,
+    rank_functions,
+)
 
 MIN_VALUES_FOR_THREADS = 2**18
 """Smallest number of values for which several threads sort columns."""
 
-LARGEST_DEGREE = 16
+OF_BOTH, OF_FEW, MOST_FUNCTIONS = 8, 16, 32
+"""Largest numbers of functions of the ranks of a column beside as many of the other column, beside
+up to three, and beside one."""
 
-MAX_PERIODS = 16
-"""Largest number of periods of a wave over all ranks."""
-
-ROWS_PER_PERIOD = 6
-"""Smallest number of rows in a period of a wave."""
+RANKS_PER_FUNCTION = 3
+"""Smallest number of untied ranks for each function."""
 
 MIN_EFFECTIVE_ROWS = 50
-"""Smallest number of effective rows (without ties) at which polynomials of tied ranks are used."""
+"""Smallest number of effective rows (without ties) at which functions of tied ranks are used."""
 
 LEVELS_AT_ONCE = 2**13
-"""Number of levels of tied columns whose polynomials are made together."""
+"""Number of levels of tied columns whose functions are made together."""
 
 FEW_TIES = 1e-9
 """Largest sum of (t^3 - t) / n^3, over groups of t equal values, for which a column takes the
-polynomials of untied ranks: at mean ranks these are then orthonormal to 2e-6 in degree 16."""
+functions of untied ranks: at mean ranks these are then orthonormal to 2e-6."""
+
+MAX_WEIGHT_AT_EDGE = 0.01
+"""Largest weight of the largest blocks of moments with which larger ones are not looked at."""
+
+MANY_ROWS = 2**14
+"""Number of untied ranks from which on the maps to orthonormal functions are those of so many; the
+functions of more ranks are then orthonormal to 1e-6."""
+
+CONSTANT = 1e-13
+"""Largest variance of functions of near unit variance that counts as rounding."""
 
 
 def ranks(x: NDArray[np.floating]) -> NDArray[Any]:
@@ -74,24 +96,35 @@ def _ranks_of_one(x: NDArray[np.floating]) -> NDArray[Any]:
 
 
 @dataclasses.dataclass(frozen=True)
+class RankKernel:
+    """The first functions of the ranks of a variable, as a kernel."""
+
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
 class RankedColumn:
     """The ranks of a variable, and orthonormal functions of them.
 
     Attributes:
       codes: ``(n,)``, the level of every row, in the order of the values.
-      table: ``(d, levels)``, orthonormal polynomials of the (weighted) ranks at each level.
-      reliable_degree: largest degree whose polynomials behave as those of untied ranks.
-      effective_share: effective rows (without ties) at that degree, as a share of the rows.
+      positions: ``(d,)``, rising, of these functions among all `rank_functions`.
+      linear: ``(levels,)``, the rank of each level, of mean 0 and variance 1 on the rows.
+      table: ``(d, levels)``, functions of the shares of the (weighted) rows below, orthonormal on
+        the rows, at each level.  Functions that earlier ones nearly determine are left out: whose
+        residual variance is at most ``1 / sqrt(n)`` of the largest variance.
+      reliable: number of functions that behave as those of untied ranks.
+      effective_share: effective rows (without ties) for these, as a share of the rows.
       log_orders: logarithm of the number of orders of the rows that give the same column.
-      has_waves: whether waves of untied ranks (`waves_at`) are orthonormal: not with many ties.
     """
 
     codes: Integers
+    positions: Integers
+    linear: Floats
     table: Floats
-    reliable_degree: int
+    reliable: int
     effective_share: float
     log_orders: float
-    has_waves: bool
 
     @classmethod
     def of_values(cls, x: Floats, weights: Floats | None = None) -> RankedColumn:
@@ -103,14 +136,18 @@ class RankedColumn:
         """Rank integers ``(n,)``, in the order of their values."""
         return ranked_columns([codes], weights)[0]
 
-    def polynomials(self) -> Floats:
-        """Return the polynomials of every row, ``(d, n)``."""
-        return self.table.take(self.codes, axis=1)
+    @property
+    def is_binary(self) -> bool:
+        """Whether the variable has two values: its codes are 0 and 1."""
+        return self.table.shape == (1, 2)
 
-    def waves(self) -> Floats:
-        """Return the waves of every row, ``(w, n)``; none with many ties."""
-        rows = len(self.codes)
-        return waves_at(self.codes, rows) if self.has_waves else np.zeros((0, rows))
+    def available(self, rows: float) -> int:
+        """Return the number of functions that an estimate of HGR uses, of effective ``rows``."""
+        return int(np.searchsorted(self.positions, largest_size(float(rows))))
+
+    def functions(self) -> Floats:
+        """Return the functions of every row, ``(d, n)``."""
+        return self.table.take(self.codes, axis=1)
 
 
 def ranked_columns(
@@ -128,19 +165,21 @@ def ranked_columns(
         del by_size[-len(chosen) :]
         points, share = np.zeros((2, len(chosen), widest))
         for place, i in enumerate(chosen):
-            points[place, : len(tied[i].rank)] = tied[i].rank
+            points[place, : len(tied[i].rank)] = (tied[i].rank + 1) / 2
             share[place, : len(tied[i].rank)] = tied[i].share
-        least = tolerance(points.dtype)
-        basis, p = stieltjes(points, share, LARGEST_DEGREE, tolerance=least)
-        for place, (i, count) in enumerate(zip(chosen, basis.in_span.sum(axis=0), strict=True)):
-            ranked[i] = tied[i].ranked(p[1 : 1 + count, place, : len(tied[i].rank)].copy())
+        rows = np.array([tied[i].rows for i in chosen])
+        tables, order, kept = _orthonormal(points, share, rows)
+        most = np.minimum(kept, [function_count(int(each)) for each in rows])
+        for place, i in enumerate(chosen):
+            table = tables[: most[place], place, : len(tied[i].rank)].copy()
+            ranked[i] = tied[i].ranked(table, order[: most[place], place])
     return [column for column in ranked if column is not None]
 
 
 def _rank_with_few_ties(codes: Integers) -> RankedColumn | None:
-    """Rank a column without weights; None if polynomials of untied ranks do not fit it."""
+    """Rank a column without weights; None if functions of untied ranks do not fit it."""
     rows, counts = len(codes), np.bincount(codes)
-    if rows <= LARGEST_DEGREE:
+    if rows < 2 * RANKS_PER_FUNCTION:
         return None
     orders = 0.0
     if len(counts) != 2 * rows - 1 or not (counts[::2] == 1).all():
@@ -148,7 +187,10 @@ def _rank_with_few_ties(codes: Integers) -> RankedColumn | None:
         if np.sum(tied**3 - tied) > FEW_TIES * rows**3:
             return None
         codes, orders = (2 * np.cumsum(counts) - counts - 1)[codes], _log_orders(counts)
-    return RankedColumn(codes, untied(rows), LARGEST_DEGREE, 1.0, orders, has_waves=True)
+    table = untied(rows)
+    places = np.arange(2 * rows - 1)
+    linear = (places - (rows - 1)) * np.sqrt(3 / max(rows**2 - 1, 1))
+    return RankedColumn(codes, np.arange(len(table)), linear, table, len(table), 1.0, orders)
 
 
 def _log_orders(counts: Integers) -> float:
@@ -181,10 +223,13 @@ class _TiedLevels(NamedTuple):
         rows = effective_row_count(len(codes), weights)
         return cls(codes, rank, share, heaviest, rows, _log_orders(counts))
 
-    def ranked(self, table: Floats) -> RankedColumn:
-        """Return the ranked column, given its polynomials ``(d, levels)``."""
-        reliable, share = reliable_degree(table, self.rows, self.heaviest)
-        return RankedColumn(self.codes, table, reliable, share, self.log_orders, has_waves=False)
+    def ranked(self, table: Floats, positions: Integers) -> RankedColumn:
+        """Return the ranked column, given its functions ``(d, levels)``."""
+        reliable, share = reliable_functions(table, self.rows, self.heaviest)
+        variance = float(self.share @ self.rank**2)
+        linear = self.rank / np.sqrt(variance) if len(table) else np.zeros_like(self.rank)
+        orders = self.log_orders
+        return RankedColumn(self.codes, positions, linear, table, reliable, share, orders)
 
 
 def codes_of(rank: Floats) -> Integers:
@@ -208,66 +253,172 @@ def effective_row_count(rows: int, weights: Floats | None) -> float:
     return float(rows if weights is None else weights.sum() ** 2 / np.sum(weights * weights))
 
 
+def function_count(rows: int) -> int:
+    """Return the number of functions of so many untied ranks."""
+    return min(MOST_FUNCTIONS, max(rows // RANKS_PER_FUNCTION, 1))
+
+
 @functools.lru_cache(maxsize=16)
 def untied(rows: int) -> Floats:
-    """Return Gram's polynomials, ``(16, 2 rows - 1)``, at and between more than 16 untied ranks."""
-    x = (np.arange(2 * rows - 1) + 1) / rows - 1
-    degrees = np.arange(1, LARGEST_DEGREE + 1)
-    coupling = degrees / rows * np.sqrt((rows**2 - degrees**2) / (4 * degrees**2 - 1))
-    table = np.empty((len(degrees), len(x)))
-    before, now = np.zeros(len(x)), np.ones(len(x))
-    for j, norm in enumerate(coupling):
-        before, now = now, (x * now - (coupling[j - 1] if j else 0) * before) / norm
-        table[j] = now
+    """Return orthonormal functions ``(d, 2 rows - 1)`` at and between untied ranks."""
+    table = rank_functions((np.arange(2 * rows - 1) + 1) / (2 * rows), function_count(rows))
+    mean, maps = _maps_of_untied(rows) if rows <= MANY_ROWS else _maps_of_untied(MANY_ROWS)
+    table -= mean
+    table = maps @ table
     table.flags.writeable = False
     return table
 
 
-def wave_count(rows: int) -> int:
-    """Return the number of waves (sines and cosines) of so many ranks."""
-    return 2 * min(MAX_PERIODS, rows // ROWS_PER_PERIOD)
+@functools.lru_cache(maxsize=16)
+def _maps_of_untied(rows: int) -> tuple[Floats, Floats]:
+    """Return means ``(d, 1)`` of functions of untied ranks, and maps to orthonormal functions."""
+    f = rank_functions((np.arange(rows) + 0.5) / rows, function_count(rows))
+    mean = f.mean(axis=1, keepdims=True)
+    f -= mean
+    return mean, np.linalg.inv(np.linalg.cholesky(f @ f.T / rows))
 
 
-def waves_at(codes: Integers, rows: int) -> Floats:
-    """Return sines and cosines ``(w, ...)`` of untied ranks, at the places of `codes_of`.
+def _orthonormal(points: Floats, share: Floats, rows: Floats) -> tuple[Floats, Integers, Integers]:
+    """Return functions ``(32, c, m)`` orthonormal by shares ``(c, m)``, as `maps_to_orthonormal`.
 
-        sqrt(2) cos(2 pi j u), sqrt(2) sin(2 pi j u),   u = (place + 1/2) / rows,   j = 1 .. w / 2
-
-    They are orthonormal on the ranks; w is 32 with 96 rows or more.
+    ``points (c, m)`` are the shares of the rows below, of ``rows (c,)``.
     """
-    turn = np.exp(1j * np.pi * (codes + 1) / rows)
-    # Powers of one turn: a tenth of the time of as many sines and cosines.
-    turns = np.cumprod(np.broadcast_to(turn, (wave_count(rows) // 2, *turn.shape)), axis=0)
-    return np.sqrt(2) * np.concatenate([turns.real, turns.imag])
+    f = rank_functions(points, MOST_FUNCTIONS)
+    f -= np.sum(f * share, axis=2, keepdims=True)
+    by_column = f.swapaxes(0, 1)
+    covariance = np.moveaxis((by_column * share[:, None]) @ by_column.swapaxes(1, 2), 0, -1)
+    maps, order, kept = maps_to_orthonormal(covariance, rows)
+    return (maps @ by_column).swapaxes(0, 1), order, kept
 
 
-@functools.lru_cache(maxsize=1)
-def wave_table(rows: int, dtype: np.dtype) -> Floats:
-    """Return `waves_at` all codes, ``(2 rows - 1, w)``."""
-    table = np.empty((2 * rows - 1, wave_count(rows)), dtype)
-    for start in range(0, len(table), LEVELS_AT_ONCE):  # in parts, to save memory
-        part = table[start : start + LEVELS_AT_ONCE]
-        part[:] = waves_at(np.arange(start, start + len(part)), rows).T
-    table.flags.writeable = False
-    return table
+def maps_to_orthonormal(covariance: Floats, rows: Floats) -> tuple[Floats, Integers, Integers]:
+    """Return maps ``(c, d, d)`` from functions of ranks to orthonormal ones.
 
-
-def reliable_degree(f: Floats, rows: float, heaviest: Floats) -> tuple[int, float]:
-    """Return the largest degree at which polynomials ``f (d, n)`` behave as those of untied ranks.
-
-    Without ties ``L = max sum_j f_j^2`` over the rows is at most ``(d + 1)^2 - 1``.  If L is r
-    times that, n rows have the effect of n / r untied rows, and of n / r^2 if the other column is
-    the same: n / r^2 must be at least `MIN_EFFECTIVE_ROWS`, or n.  Second comes 1 / r; 0, 0 if no
-    degree is reliable.
+    Also the order ``(d, c)`` of the functions, those that are left out last, and how many are kept.
+    From covariances ``(d, d, c)`` on ``rows (c,)``.  A function is left out, and a last row of the
+    map is 0, if its residual variance is at most ``1 / sqrt(rows)`` of the largest variance of a
+    function up to `largest_size`.
     """
-    degrees = np.arange(1, len(f) + 1)
+    each = np.arange(len(covariance))
+    in_value = each[:, None] < largest_size(np.maximum(rows, 1.0))
+    largest = np.where(in_value, covariance[each, each], 0).max(axis=0)
+    least = np.where(largest > CONSTANT, largest / np.sqrt(np.maximum(rows, 1)), 1)
+    least = np.broadcast_to(least, covariance.shape[1:])
+    maps, kept = orthonormalising_maps(covariance, least, 1.0)
+    order = np.argsort(~kept, axis=0, kind="stable")
+    maps = np.take_along_axis(maps, order[:, None], axis=0)
+    return np.moveaxis(maps, -1, 0), order, kept.sum(axis=0)
+
+
+@functools.cache
+def _largest_squares() -> Floats:
+    """Return the largest sum of squares of the first functions of untied ranks, ``(32,)``."""
+    return np.max(np.cumsum(untied(MANY_ROWS) ** 2, axis=0), axis=1)
+
+
+def reliable_functions(f: Floats, rows: float, heaviest: Floats) -> tuple[int, float]:
+    """Return how many of the functions ``f (d, n)`` behave as those of untied ranks.
+
+    Let L be the largest sum of the first d squares over the rows, and r times as large as that of
+    untied ranks.  Then n rows have the effect of n / r untied rows, and of n / r^2 if the other
+    column is the same: n / r^2 must be at least `MIN_EFFECTIVE_ROWS`, or n.  Second comes 1 / r;
+    0, 0 if no function is reliable.
+    """
     largest = np.max(np.cumsum(f**2, axis=0) * heaviest, axis=1, initial=0)
-    share = np.minimum(((degrees + 1) ** 2 - 1) / largest, 1)
+    share = np.minimum(_largest_squares()[: len(f)] / largest, 1)
     reliable = is_reliable(rows, share)
-    degree = len(f) if reliable.all() else int(np.argmin(reliable))
-    return degree, float(share[degree - 1]) if degree else 0.0
+    count = len(f) if reliable.all() else int(np.argmin(reliable))
+    return count, float(share[count - 1]) if count else 0.0
 
 
 def is_reliable(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:
-    """Return where a share of effective rows is enough to trust a column's polynomials."""
+    """Return where a share of effective rows is enough to trust a column's functions."""
     return np.asarray(rows * share**2 >= np.minimum(MIN_EFFECTIVE_ROWS, rows))
+
+
+@functools.cache
+def blocks_of(h: int, k: int) -> Blocks:
+    """Return the blocks of `hgr_jax.hgr` that are within moments ``(h, k)``."""
+    sizes = [(i, j) for i in SIZES for j in SIZES if i <= h and j <= k]
+    sizes = [(i, j) for i, j in sizes if min(i, j) <= THIN or i == j]
+    rows, columns = zip(*sizes, strict=True)
+    return Blocks(h, k, rows, columns)
+
+
+@functools.cache
+def blocks_of_scan() -> Blocks:
+    """Return the blocks that are looked at for all pairs of a table.
+
+    Those of up to 8 functions of both variables, 16 of one and 3 of the other, or 32 of one and 1
+    of the other.
+    """
+    every = blocks_of(MOST_FUNCTIONS, MOST_FUNCTIONS)
+    most = {1: MOST_FUNCTIONS, 2: OF_FEW, 3: OF_FEW}
+    sizes = [
+        (i, j)
+        for i, j in zip(every.rows, every.columns, strict=True)
+        if max(i, j) <= most.get(min(i, j), OF_BOTH)
+    ]
+    rows, columns = zip(*sizes, strict=True)
+    return Blocks(MOST_FUNCTIONS, MOST_FUNCTIONS, rows, columns)
+
+
+def block_squares(m: Floats, blocks: Blocks) -> Floats:
+    """Return the squared top singular value of each leading block ``(blocks, N)`` of ``m``."""
+    squares = np.empty((len(blocks.rows), m.shape[2]))
+    rows, columns = np.array(blocks.rows), np.array(blocks.columns)
+    for width in range(1, THIN + 1):
+        for part, short, long in ((m, rows, columns), (m.swapaxes(0, 1), columns, rows)):
+            places = np.flatnonzero((short == width) & (long >= width))
+            if not len(places):
+                continue
+            # Gram matrices of the short side are partial sums of one another.
+            ends = long[places] - 1
+            gram = np.empty((width, width, len(places), m.shape[2]))
+            for a in range(width):
+                for b in range(a, width):
+                    sums = np.cumsum(part[a, : ends.max() + 1] * part[b, : ends.max() + 1], axis=0)
+                    gram[a, b] = gram[b, a] = sums[ends]
+            tops = top_eigenvalues(gram.reshape(width, width, -1))
+            squares[places] = tops.reshape(len(places), -1)
+    for place in np.flatnonzero(np.minimum(rows, columns) > THIN):
+        squares[place] = top_singular_values(m[: rows[place], : columns[place]]) ** 2
+    return np.minimum(squares, 1)
+
+
+def leading(m: Floats, h: Integers, k: Integers) -> Floats:
+    """Return moments ``(r, s, N)`` with 0 beyond the first ``h`` and ``k (N,)`` functions."""
+    if (h >= len(m)).all() and (k >= m.shape[1]).all():
+        return m
+    rows, columns = np.arange(len(m))[:, None] < h, np.arange(m.shape[1])[:, None] < k
+    return m * (rows[:, None] & columns)
+
+
+def hgr_of_moments(
+    m: Floats, available: tuple[Integers, Integers], rows: Floats, numbers: tuple[bool, bool]
+) -> tuple[Average, Blocks]:
+    """Estimate HGR from moments ``(h, k, N)`` of orthonormal functions; return the blocks too.
+
+    Args:
+      m: the moments.
+      available: numbers of functions of both sides, ``(N,)``.
+      rows: numbers of rows, ``(N,)``.
+      numbers: whether a side has functions of ranks; the indicators of a category, which have no
+        order, are all in every block.
+    """
+    if all(numbers):
+        blocks = blocks_of(*m.shape[:2])
+    else:
+        sides = [
+            [size for size in SIZES if size <= most] if number else [most]
+            for most, number in zip(m.shape[:2], numbers, strict=True)
+        ]
+        sizes = [(h, k) for h in sides[0] for k in sides[1]]
+        blocks = Blocks(*m.shape[:2], *zip(*sizes, strict=True))
+    limit = largest_size(rows)
+    h, k = (
+        np.minimum(count, limit) if number else count
+        for count, number in zip(available, numbers, strict=True)
+    )
+    squares = block_squares(leading(m, h, k), blocks)
+    return average_of_blocks(squares, blocks, rows, (h, k)), blocks

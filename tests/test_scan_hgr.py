@@ -1,0 +1,232 @@
+"""Scans of HGR, the default: beside `hgr_jax.hgr`, references, and from sums over batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hgr_jax
+from hgr_jax import scan
+
+ROWS = 600
+
+
+def frame(seed: int = 0) -> pd.DataFrame:
+    """Numbers, few values, categories, and gaps."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(ROWS)
+    return pd.DataFrame(
+        {
+            "x": x,
+            "square": x**2 + 0.5 * rng.standard_normal(ROWS),
+            "steps": np.floor(2 * x) + rng.integers(0, 2, ROWS),
+            "positive": x + rng.standard_normal(ROWS) > 0,
+            "noise": rng.standard_normal(ROWS),
+            "kind": np.select([x < -1, x > 1], ["low", "high"], "middle"),
+            "letter": rng.choice(list("uvwxyz"), ROWS),
+            "gaps": np.where(rng.random(ROWS) < 0.2, np.nan, np.exp(x)),
+        }
+    )
+
+
+def debiased(matrix: np.ndarray, h: int, k: int, rows: int) -> float:
+    """The population correlation that gives the top singular value, found by bisection."""
+    square = np.linalg.norm(matrix, 2) ** 2
+    a, b = (h - 1) / rows, (k - 1) / rows
+    low, high = np.sqrt(a * b) + 1e-12, 1.0
+
+    def limit(r: float) -> float:
+        return (r * (1 - a) + a) * (r * (1 - b) + b) / r
+
+    if limit(low) > square:
+        return 0.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if limit(middle) < square else (low, middle)
+    return float(np.sqrt(low))
+
+
+def test_it_is_hgr_of_each_pair() -> None:
+    table = frame()
+    numbers = table[["x", "square", "steps", "positive", "noise"]].astype(float)
+    found = scan(numbers)
+    assert found.settings["measure"] == "hgr"
+    for i, j in found.pairs:
+        a, b = (numbers.iloc[:, c].to_numpy() for c in (i, j))
+        assert found.correlation[i, j] == pytest.approx(float(hgr_jax.hgr(a, b)), abs=1e-3)
+        test = hgr_jax.independence_test(a, b)
+        assert found.pvalue[i, j] == pytest.approx(test.pvalue, rel=1e-3, abs=1e-300)
+    np.testing.assert_array_equal(found.rank_correlation, found.correlation)
+    without = scan(numbers, test=None)
+    np.testing.assert_array_equal(without.correlation, found.correlation)
+    assert np.isnan(without.pvalue).all()
+
+
+def test_monotone_maps_change_nothing() -> None:
+    table = frame()[["x", "square", "steps", "noise"]]
+    recoded = table.assign(x=np.exp(table["x"]), steps=-(table["steps"] ** 3), noise=table["noise"])
+    one, other = scan(table), scan(recoded)
+    np.testing.assert_allclose(one.correlation, other.correlation, atol=1e-6)
+    np.testing.assert_allclose(one.pvalue, other.pvalue, rtol=1e-4)
+
+
+def test_naming_a_degree_chooses_kb() -> None:
+    table = frame()[["x", "square"]]
+    assert scan(table, h=3).settings["measure"] == "kb"
+    assert scan(table, measure="kb").settings["h"] == 5
+    assert scan(table, measure="kb")["x", "square"].rank_correlation == pytest.approx(
+        scan(table)["x", "square"].correlation
+    )
+
+
+def test_fast_relations_have_all_functions() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, 3000)
+    a = np.floor(5 * (x + 1)) % 2 + 0.3 * rng.random(3000)
+    b = np.floor(5 * (rng.permutation(x) + 1))
+    table = np.stack([x, a, np.where(rng.random(3000) < 0.9, b, a)], axis=1)
+    found = scan(table)
+    for i, j in found.pairs:
+        expected = float(hgr_jax.hgr(table[:, i], table[:, j], degrees=None))
+        assert found.correlation[i, j] == pytest.approx(expected, abs=0.02)
+
+
+def test_categories() -> None:
+    table = frame()
+    found = scan(table[["x", "kind", "letter"]])
+    codes = [pd.factorize(table[name])[0] for name in ("kind", "letter")]
+    counts = pd.crosstab(*codes).to_numpy()
+    rows, columns = counts.sum(axis=1), counts.sum(axis=0)
+    expected = np.outer(rows, columns) / ROWS
+    residual = (counts - expected) / np.sqrt(np.outer(rows, columns))
+    value = debiased(residual, 2, 5, ROWS)
+    square = np.linalg.norm(residual, 2) ** 2
+    score = -ROWS * np.log1p(-square) - 4 * (2 + 5 - 1)
+    dependence = 1 / (1 + np.exp((-1 - score) / 2))
+    assert found["kind", "letter"].correlation == pytest.approx(dependence * value, abs=1e-6)
+    assert found["x", "kind"].correlation > 0.95
+    assert found["x", "letter"].correlation < 0.1
+    # A category of two levels, and a number of two values, are one variable.
+    two = np.where(table["x"] > 0.3, "b", "a")
+    both = {"two": two, "number": (two == "b") * 1.0, "x": table["x"].to_numpy()}
+    of_two = scan(both)
+    assert of_two["x", "two"].correlation == pytest.approx(
+        of_two["x", "number"].correlation, abs=0.02
+    )
+
+
+def test_gaps_of_its_own() -> None:
+    table = frame()
+    found = scan(table[["x", "square", "gaps", "kind"]])
+    kept = table.dropna()
+    expected = float(hgr_jax.hgr(kept["square"].to_numpy(), kept["gaps"].to_numpy()))
+    assert found["square", "gaps"].correlation == pytest.approx(expected, abs=0.03)
+    assert found["square", "gaps"].n_obs == len(kept)
+    alone = scan(kept[["gaps", "kind"]])["gaps", "kind"].correlation
+    assert found["gaps", "kind"].correlation == pytest.approx(alone, abs=1e-3)
+
+
+def test_weights() -> None:
+    table = frame()[["x", "square", "noise"]]
+    half = np.arange(ROWS) < ROWS // 2
+    expected = scan(table[half])
+    found = scan(table, weights=half * 2.0)
+    np.testing.assert_allclose(found.correlation, expected.correlation, atol=1e-3)
+    uneven = scan(table, weights=np.random.default_rng(0).uniform(0.5, 1, ROWS))
+    assert uneven["x", "square"].correlation == pytest.approx(
+        scan(table)["x", "square"].correlation, abs=0.03
+    )
+
+
+def test_given_columns() -> None:
+    rng = np.random.default_rng(2)
+    c = rng.standard_normal(1000)
+    table = {
+        "c": c,
+        "a": c + rng.standard_normal(1000),
+        "b": np.exp(c) * rng.exponential(size=1000),
+    }
+    plain, found = scan(table), scan(table, given="c")
+    assert plain["a", "b"].correlation > 0.3
+    assert found["a", "b"].correlation < 0.15
+    assert found["a", "b"].pvalue > 0.01
+
+
+def test_batches(tmp_path: Path) -> None:
+    parts = [frame(seed) for seed in range(150)]
+    whole = pd.concat(parts, ignore_index=True)
+    path = tmp_path / "rows.parquet"
+    whole.to_parquet(path)
+    execution = hgr_jax.Execution(memory=2**20)
+    found, expected = scan(path, execution=execution), scan(whole)
+    assert found.settings.get("sample_rows")
+    for pair in expected:
+        other = found[pair.a, pair.b]
+        assert other.correlation == pytest.approx(pair.correlation, abs=0.02)
+        if not np.isnan(pair.spearman):
+            assert other.spearman == pytest.approx(pair.spearman, abs=0.01)
+    state = hgr_jax.ScanState.prepare(parts[0])
+    for part in parts[:20]:
+        state = state.update(part)
+    some = state.result()
+    assert some.settings["measure"] == "hgr"
+    expected = scan(whole[: 20 * ROWS])
+    assert some["x", "square"].correlation == pytest.approx(
+        expected["x", "square"].correlation, abs=0.02
+    )
+
+
+def test_the_first_of_many() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((300, 40))
+    x[:, 7] = x[:, 3] ** 2 + 0.3 * x[:, 7]
+    whole = scan(x)
+    for by in ("pvalue", "correlation"):
+        first = next(iter(scan(x, top=hgr_jax.Top(3, by))))
+        assert {first.a, first.b} == {"x3", "x7"}
+        assert first.correlation == pytest.approx(whole["x3", "x7"].correlation, abs=1e-6)
+
+
+def test_fits_and_details() -> None:
+    table = frame()
+    found = scan(table[["x", "square", "kind", "gaps"]])
+    fit = found.fit("x", "square")
+    assert isinstance(fit, hgr_jax.HGRFit)
+    assert float(fit.correlation) == pytest.approx(found["x", "square"].correlation, abs=1e-3)
+    details = found.details("x", "square")
+    f, g = details.f(table["x"].to_numpy()), details.g(table["square"].to_numpy())
+    assert abs(np.corrcoef(f, g)[0, 1]) == pytest.approx(float(fit.raw), abs=1e-4)
+    influence = details.influence
+    without = scan(table[["x", "square"]].drop(index=influence.row))
+    assert influence.value_without == pytest.approx(without.correlation[0, 1], abs=2e-3)
+    of_kind = found.fit("x", "kind")
+    g = dict(
+        zip(
+            ("low", "middle", "high"), np.asarray(of_kind.g(["low", "middle", "high"])), strict=True
+        )
+    )
+    assert abs(g["high"] - g["low"]) > abs(g["high"] - g["middle"])
+    with pytest.raises(ValueError, match="takes no weights"):
+        scan(table[["x", "square"]], weights=np.arange(ROWS)).fit("x", "square")
+
+
+def test_degenerate_columns() -> None:
+    rng = np.random.default_rng(4)
+    table = {
+        "x": rng.standard_normal(50),
+        "once": np.arange(50) == 3,
+        "few": np.where(np.arange(50) < 3, rng.standard_normal(50), np.nan),
+        "same": np.where(np.arange(50) < 40, 1.0, np.nan),
+    }
+    found = scan(table)
+    assert "same" in found.skipped
+    for pair in found:
+        assert 0 <= pair.correlation <= 1
+
+
+def test_errors_are_of_other_measures() -> None:
+    with pytest.raises(ValueError, match="errors are of the measures 'kb'"):
+        scan(frame()[["x", "square"]], errors=True)
