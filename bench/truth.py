@@ -4,7 +4,8 @@
 
 The laws of `bench.laws`: half of them were looked at while `hgr` was made, the others were not, and
 both halves are reported.  The oracle knows the functions that attain HGR and correlates them; its
-error is what sampling leaves.  Laws whose HGR no functions attain are reported apart.
+error is what sampling leaves.  Laws whose HGR no functions attain are reported apart.  The same for
+intervals: how often they cover HGR, and how wide they are.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 import hgr_jax
 from bench.laws import Law, laws
@@ -32,6 +34,12 @@ SEED = 20_261_126
 
 ROWS = {100: 400, 300: 400, 1_000: 300, 3_000: 150, 10_000: 60}
 """Numbers of rows, and of samples of each law."""
+
+INTERVAL_ROWS = {100: 1_000, 300: 1_000, 1_000: 1_000, 3_000: 300}
+"""Numbers of rows, and of samples of each law, for intervals."""
+
+LEVEL = 0.95
+"""Level of the intervals."""
 
 SHOWN_ROWS = 1_000
 """Number of rows of the table of single laws."""
@@ -66,6 +74,19 @@ def samples(law: Law, rows: int, count: int, place: int) -> tuple[Values, Values
     rng = np.random.default_rng([SEED, rows, place])
     pairs = [law.sample(rng, rows) for _ in range(count)]
     return np.stack([x for x, _ in pairs]), np.stack([y for _, y in pairs])
+
+
+def oracle_intervals(law: Law, x: Values, y: Values) -> tuple[Values, Values]:
+    """Both ends of normal intervals for the correlation of the functions that attain HGR."""
+    ends = []
+    for pair in zip(x, y, strict=True):
+        f, g = ((z - z.mean()) / z.std() for z in law.optimal(*pair))
+        value = np.mean(f * g)
+        influence = f * g - value * (f**2 + g**2) / 2
+        width = stats.norm.ppf((1 + LEVEL) / 2) * influence.std() / np.sqrt(len(f))
+        ends.append((abs(value) - width, abs(value) + width))
+    low, high = np.array(ends).T
+    return low, high
 
 
 def oracle_values(law: Law, x: Values, y: Values) -> Values:
@@ -198,6 +219,73 @@ def _halves(
     yield ["independence", *(f"{e['hgr']:.4f}" for e in independent.values())]
 
 
+def interval_tables(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:
+    """Tables of intervals: coverage and width, means over the laws and single laws."""
+    fits = jax.jit(
+        lambda x, y: jax.lax.map(lambda pair: hgr_jax.hgr_fit(*pair).interval(LEVEL), (x, y))
+    )
+
+    def intervals(x: Values, y: Values) -> tuple[Values, Values]:
+        low, high = fits(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))
+        return np.asarray(low, float), np.asarray(high, float)
+
+    covered: dict[int, dict[str, float]] = {}
+    widths: dict[int, dict[str, tuple[float, float]]] = {}
+    oracle: dict[int, list[float]] = {}
+    independent: dict[int, float] = {}
+    for rows, count in plan.items():
+        covered[rows], widths[rows], oracle[rows] = {}, {}, []
+        for place, law in enumerate(every):
+            x, y = samples(law, rows, count, place)
+            low, high = intervals(x, y)
+            covered[rows][law.name] = float(np.mean((low <= law.hgr) & (law.hgr <= high)))
+            if law.attained:
+                first, last = oracle_intervals(law, x, y)
+                oracle[rows].append(float(np.mean((first <= law.hgr) & (law.hgr <= last))))
+                widths[rows][law.name] = float(np.mean(high - low)), float(np.mean(last - first))
+        x, y = np.random.default_rng([SEED, rows]).standard_normal((2, 2 * count, rows))
+        independent[rows] = float(np.mean(intervals(x, y)[0] == 0))
+
+    def cell(rows: int, some: Sequence[Law]) -> str:
+        """Mean coverage of laws, and the ratio of the mean widths where they are attained."""
+        text = f"{np.mean([covered[rows][law.name] for law in some]):.3f}"
+        if not all(law.attained for law in some):
+            return text
+        of_hgr, of_oracle = np.mean([widths[rows][law.name] for law in some], axis=0)
+        return f"{text} ({of_hgr / of_oracle:.2f})"
+
+    attained = [law for law in every if law.attained]
+    halves = [[law for law in attained if law.tuned is tuned] for tuned in (True, False)]
+    report.say("### Intervals")
+    report.say()
+    report.say(
+        f"Share of {LEVEL:.0%} intervals of `hgr_fit` that cover HGR, and in brackets their mean"
+    )
+    report.say("width, as a multiple of that of the oracle's normal intervals.")
+
+    def summary() -> Iterator[list[str]]:
+        yield ["oracle", *(f"{np.mean(shares):.3f}" for shares in oracle.values())]
+        for name, half in zip(("looked at", "kept out"), halves, strict=True):
+            yield [f"{name} ({len(half)})", *(cell(rows, half) for rows in plan)]
+            lowest = (min((covered[rows][law.name], law.name) for law in half) for rows in plan)
+            yield [f"{name}, lowest", *(f"{share:.3f}, {law}" for share, law in lowest)]
+        yield ["independence", *(f"{share:.3f}" for share in independent.values())]
+
+    report.table(["", *(f"n = {rows:,}" for rows in plan)], summary())
+    report.table(
+        ["", "HGR", "kept out", *(f"n = {rows:,}" for rows in plan)],
+        (
+            [
+                law.name,
+                f"{law.hgr:.3f}",
+                "" if law.tuned else "yes",
+                *(cell(rows, [law]) for rows in plan),
+            ]
+            for law in every
+        ),
+    )
+
+
 def times(
     report: MarkdownReport, plan: Sequence[int], estimates: dict[str, tuple[Estimate, int]]
 ) -> None:
@@ -232,11 +320,12 @@ def main(argv: list[str] | None = None) -> int:
     report = MarkdownReport()
     report.say(describe())
     every = laws()
-    plan, estimates = ROWS, contestants()
+    plan, interval_plan, estimates = ROWS, INTERVAL_ROWS, contestants()
     if options.quick:
-        every, plan = every[::6], {100: 5}
+        every, plan, interval_plan = every[::6], {100: 5}, {100: 5}
         estimates = {name: estimates[name] for name in QUICK}
     error_tables(report, plan, every, estimates)
+    interval_tables(report, interval_plan, every)
     times(report, list(plan), estimates)
     if options.write:
         report.keep("truth")

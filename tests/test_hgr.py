@@ -147,7 +147,8 @@ def value_of_shares(u: jax.Array, b: jax.Array) -> jax.Array:
     sides = hgr_module._Ranked(u, u, None), hgr_module._Ranked.of(b, None)
     blocks = Blocks.up_to(int(largest_size(len(u))))
     rows = jnp.asarray(len(u), u.dtype)
-    moments = hgr_module._CrossMoments.of(sides, blocks, rows, None)
+    gram = hgr_module._gram(sides, blocks, None)
+    moments = hgr_module._CrossMoments.of(gram, blocks, rows, blocks.h)
     squares = hgr_module.top_squares(moments.matrix, blocks)
     value: jax.Array = average_of_blocks(squares, blocks, rows, moments.available).value
     return value
@@ -204,6 +205,101 @@ def test_fits_have_the_degrees_that_were_asked_for() -> None:
     assert len(fit.f.coefficients) == 3
     few = hgr_jax.hgr_fit(np.arange(30) % 3, b[:30], degrees=4)
     np.testing.assert_array_equal(few.degrees, [2, 4])
+
+
+def samples(name: str, rows: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(rows)
+    x, y = zip(*(LAWS[name].sample(rng, rows) for _ in range(count)), strict=True)
+    return np.array(x, np.float32), np.array(y, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"), [("sine", 120), ("table 6 x 5", 300), ("normal .6", 700)]
+)
+def test_intervals_cover_hgr(name: str, rows: int) -> None:
+    """In 90 of 100 samples at least; the bench measures the share."""
+    x, y = samples(name, rows, 100)
+    low, high = jax.vmap(hgr_jax.hgr_fit)(x, y).interval()
+    law = LAWS[name]
+    assert np.mean((low <= law.hgr) & (law.hgr <= high)) >= 0.9
+    f, g = law.optimal(x[0], y[0])
+    influence = np.corrcoef(f, g)[0, 1] ** 2
+    oracle = 2 * 1.96 * (1 - influence) / np.sqrt(rows)  # of normal variables
+    assert np.mean(high - low) < 2 * oracle
+
+
+def test_intervals_of_independent_variables_hold_0_as_often_as_their_level() -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, 400, 150)).astype(np.float32)
+    fit = jax.vmap(hgr_jax.hgr_fit)(x, y)
+    for level in (0.5, 0.9, 0.99):
+        low, _ = fit.interval(level)
+        np.testing.assert_array_equal(low == 0, np.asarray(fit.pvalue) >= 1 - level)
+        assert np.mean(low == 0) == pytest.approx(level, abs=0.06)
+
+
+@pytest.mark.parametrize("name", ["normal .3", "parabola, uniform", "table 3 x 4"])
+def test_intervals_are_nested_and_hold_the_estimate(name: str) -> None:
+    fit = jax.vmap(hgr_jax.hgr_fit)(*samples(name, 90, 20))
+    ends = np.array([fit.interval(level) for level in (0.01, 0.5, 0.9, 0.95, 0.999)])
+    assert (np.diff(ends[:, 0], axis=0) <= 0).all()
+    assert (np.diff(ends[:, 1], axis=0) >= 0).all()
+    value = np.asarray(fit.correlation)
+    assert (ends[:, 0] <= value).all()
+    assert (ends[:, 1] >= value).all()
+
+
+def test_intervals_depend_on_ranks_alone() -> None:
+    a, b = parabola(300)
+    ends = np.array(hgr_jax.hgr_fit(a, b).interval())
+    same = hgr_jax.hgr_fit(b, a), hgr_jax.hgr_fit(np.exp(a), -b), jax.jit(hgr_jax.hgr_fit)(a, b)
+    for fit in same:
+        np.testing.assert_allclose(fit.interval(), ends, atol=2e-5)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(hgr_jax.hgr_fit(a, b).interval(), ends, atol=1e-4)
+
+
+def test_the_held_out_correlation_is_that_of_new_rows() -> None:
+    law = LAWS["sine"]
+    rng = np.random.default_rng(0)
+    new = law.sample(rng, 20_000)
+    fits = [hgr_jax.hgr_fit(*law.sample(rng, 150)) for _ in range(30)]
+    held_out = np.mean([fit.held_out for fit in fits])
+    assert held_out == pytest.approx(np.mean([fit.score(*new) for fit in fits]), abs=0.03)
+    assert held_out < law.hgr
+    assert held_out < np.mean([fit.raw for fit in fits])
+
+
+def test_intervals_of_degenerate_data() -> None:
+    x = np.random.default_rng(0).standard_normal(100)
+    assert hgr_jax.hgr_fit(x, np.ones(100)).interval() == (0, 1)
+    assert np.isnan(hgr_jax.hgr_fit(x[:4], x[:4]).interval()).all()
+    assert np.isnan(hgr_jax.hgr_fit(x, np.where(x > 1, np.nan, x)).interval()).all()
+    assert hgr_jax.hgr_fit(x[:20], x[20:40]).interval()[1] == 1
+    for y in (x, x > 0):  # all rows agree
+        low, high = hgr_jax.hgr_fit(y, y).interval()
+        assert low == pytest.approx(2 * 0.025 ** (1 / 100) - 1, abs=1e-6)
+        assert high == 1
+    for rows in (5, 6, 11, 17):
+        for y in (x, x > 0, x**2):
+            low, high = hgr_jax.hgr_fit(x[:rows], y[:rows]).interval()
+            assert 0 <= low <= high == 1
+
+
+def test_intervals_of_asked_degrees_have_no_rivals() -> None:
+    a, b = parabola(400)
+    low, high = hgr_jax.hgr_fit(a, b, degrees=1).interval()
+    assert low == 0  # a parabola is not monotone
+    assert high < 0.5
+    low, high = hgr_jax.hgr_fit(a, b, degrees=(2, 1)).interval()
+    assert 0.7 < low < high < 1
+
+
+@pytest.mark.parametrize(
+    ("level", "error"), [(0, ValueError), (1.0, ValueError), (-0.1, ValueError), ("95%", TypeError)]
+)
+def test_levels_are_checked(level: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="level must be"):
+        hgr_jax.hgr_fit(*parabola()).interval(level)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

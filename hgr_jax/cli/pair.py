@@ -47,7 +47,7 @@ def report_scan_demo(settings: ScanOptions, folder: Path) -> None:
     first = next(pair for pair in ordered if pair.adjusted_pvalue <= FALSE_DISCOVERY_RATE)
     print(f"\nThe first of them that is more than chance: {first.a} and {first.b}\n")
     a, b = table[first.a], table[first.b]
-    fit = _fit(a, b, settings.h, settings.k)
+    fit = _fit_columns(a, b, settings.h, settings.k)
     _print_transformations(fit, (first.a, first.b), a, b)
     print()
     save_picture(lambda: plot_fit(fit, a, b, names=(first.a, first.b)), folder / "top_pair.png")
@@ -77,9 +77,10 @@ def report_pair(
     usable = np.isfinite(a) & np.isfinite(b)
     a, b, rows = a[usable], b[usable], int(usable.sum())
     _print_heading(frame, names, rows, "number", frame.notes)
-    fit = _fit(a, b, h, k)
+    fit = _fit_columns(a, b, h, k)
     if isinstance(fit, HGRFit):
-        _print_measure("HGR", float(fit.correlation))
+        low, high = fit.interval()
+        _print_measure("HGR", float(fit.correlation), f"95% interval {low:.3f} to {high:.3f}")
         test = independence_test(a, b)
         print(f"{'p-value':<12} {test.pvalue:.2g}   of independence")
         _print_measure("|Spearman|", float(abs(spearman(a, b))))
@@ -100,7 +101,7 @@ def report_pair(
     save_picture(lambda: plot_fit(fit, a, b, names=names), unused_path(folder / "pair.png"))
 
 
-def _fit(a: Floats, b: Floats, h: int | None, k: int | None) -> HGRFit | KBFit:
+def _fit_columns(a: Floats, b: Floats, h: int | None, k: int | None) -> HGRFit | KBFit:
     """Fit HGR, or HGR-KB where a degree is asked for."""
     if h is None and k is None:
         return hgr_fit(a, b)

@@ -117,10 +117,10 @@ class Blocks:
         return cls(size, size, rows, columns)
 
 
-def largest_size(rows: Any) -> Any:
+def largest_size(rows: Any, per_root: float = SIZE_PER_ROOT) -> Any:
     """Return the largest size of a block for numbers of rows ``(...)``."""
     xp = _library_of(rows)
-    allowed = xp.minimum(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE)
+    allowed = xp.minimum(per_root * rows**0.25, rows / ROWS_PER_SIZE)
     sizes = np.reshape(np.array(SIZES, allowed.dtype), (-1, *[1] * np.ndim(rows)))
     return xp.max(xp.where(sizes <= allowed, sizes, 1), axis=0)
 
@@ -131,6 +131,8 @@ class Average:
 
     Attributes:
       value: ``(...)``, the estimates.
+      values: ``(blocks, ...)``, the debiased values of single blocks.
+      score: ``(...)``, the highest scores.
       best: ``(...)``, places of the blocks with the highest scores.
       weights: ``(blocks, ...)``, of sum 1, or all 0.
       functions: numbers of functions of both variables in each block ``(blocks, ...)``.
@@ -138,6 +140,8 @@ class Average:
     """
 
     value: Any
+    values: Any
+    score: Any
     best: Any
     weights: Any
     functions: tuple[Any, Any]
@@ -159,7 +163,7 @@ def average_of_blocks(
       rows: number of rows, ``(...)``.
       available: number of functions of both variables that their values and `largest_size` allow,
         ``(...)``.
-      asked: whether the first block is asked for: it has no rivals, not even independence.
+      asked: whether the only block is asked for: it has no rivals, not even independence.
     """
     xp = _library_of(squares)
     beside = [1] * (squares.ndim - 1)
@@ -168,9 +172,6 @@ def average_of_blocks(
         for sizes, count in zip((blocks.rows, blocks.columns), available, strict=True)
     )
     values = debias(squares, h, k, rows)
-    if asked:
-        one = xp.ones(squares.shape[1:], squares.dtype)
-        return Average(values[0], xp.zeros(one.shape, np.int32), one[None], (h, k), one)
     # Where functions are left out, blocks have the same others; only the first of these counts.
     same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
     earlier = np.tri(len(squares), k=-1, dtype=bool).reshape(*same.shape[:2], *beside)
@@ -179,7 +180,10 @@ def average_of_blocks(
     below_1 = xp.minimum(squares, 1 - float(jnp.finfo(squares.dtype).eps))
     statistic, further = -rows * xp.log1p(-below_1), (h + k - 1).astype(squares.dtype)
     score = xp.where(listed, statistic - PENALTY * further, -np.inf)
-    best = xp.max(score, axis=0)
+    best, place = xp.max(score, axis=0), xp.argmax(score, axis=0)
+    if asked:
+        one = xp.ones(best.shape, squares.dtype)
+        return Average(values[0], values, best, place, one[None], (h, k), one)
     top = xp.maximum(best, INDEPENDENCE)
     total = xp.sum(xp.exp((score - top) / 2), axis=0)
     dependence = total / (total + xp.exp((INDEPENDENCE - top) / 2))
@@ -192,7 +196,7 @@ def average_of_blocks(
     whole = xp.sum(weights, axis=0)
     whole = xp.where(whole > 0, whole, 1)
     value = dependence * (xp.sum(weights * values, axis=0) / whole)
-    return Average(value, xp.argmax(score, axis=0), weights / whole, (h, k), dependence)
+    return Average(value, values, best, place, weights / whole, (h, k), dependence)
 
 
 def debias(square: Any, h: Any, k: Any, n: Any) -> Any:

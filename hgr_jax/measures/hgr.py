@@ -8,6 +8,8 @@ HGR depends on the copula only, so functions of the ranks estimate it.
 2. *Blocks.*  The top singular value sigma of the first h rows and k columns of the cross moments is
    an estimate of HGR for every (h, k); `Blocks` lists those that are looked at.
 3. *Debiasing, averaging.*  `average_of_blocks` removes what chance adds to sigma, and averages.
+4. *Interval.*  The low end starts from the correlation, on rows held out, of functions found on the
+   other rows (`_Folds`); the high end from the largest value that a block supports (`_highest`).
 
 What is proved and what is a rule of thumb stands in the theory pages.
 """
@@ -26,19 +28,21 @@ from jax import Array, lax
 from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_dtype, is_traced
-from hgr_jax._checks import as_pair, as_real_array, check_count, one_or_pair
-from hgr_jax.core.fits import TransformedPair, check_single, standard_error
+from hgr_jax._checks import as_pair, as_real_array, check_count, check_level, one_or_pair
+from hgr_jax.core.fits import TransformedPair, check_single, normal_quantile, standard_error
 from hgr_jax.core.linalg import factorise, half_lower, matmul
 from hgr_jax.core.numerics import (
     fill_padding,
     row_count,
     safe_divide,
+    safe_sqrt,
     sign_of,
 )
 from hgr_jax.core.ranks import (
     LEAST_ROWS,
     SIZES,
     THIN,
+    Average,
     Blocks,
     average_of_blocks,
     largest_size,
@@ -54,6 +58,20 @@ from hgr_jax.core.rows import (
     sum_over_rows,
 )
 from hgr_jax.core.solvers import top_pair
+
+FOLDS = 5
+"""Number of parts of the rows, each of which is held out once."""
+
+LOW_WIDTH, HIGH_WIDTH = 1.1, 1.35
+"""Standard errors at the ends of an interval, in units of the normal quantile: for the choice of
+the numbers of functions, and for what bounded functions miss."""
+
+RESOLVED_PER_ROOT = 5.0
+"""Largest number of functions at the high end, as a multiple of the fourth root of the rows: with
+as many as `hgr` looks at, chance hides too much."""
+
+LEAST_SIZE = 4
+"""Smallest number of functions that may show what further functions would add."""
 
 _Two = tuple[Array, Array]
 """One array of either variable."""
@@ -119,7 +137,7 @@ def hgr(
 
 
 def hgr_fit(a: ArrayLike, b: ArrayLike, *, degrees: int | tuple[int, int] | None = None) -> HGRFit:
-    """Fit HGR: its estimate, and the transformations of the best numbers of functions.
+    """Fit HGR: its estimate, an interval, and the transformations of the best numbers of functions.
 
     Degenerate data, cost and source as in `hgr`, whose value is the ``correlation`` of the result.
 
@@ -229,7 +247,7 @@ def _values_at(x: Array, transform: RankTransform) -> Array:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class HGRFit(TransformedPair):
-    """A fit of `hgr_fit`.
+    """A fit of `hgr_fit`: an estimate of HGR, transformations that nearly attain it, an `interval`.
 
     Attributes:
       correlation: the estimate of HGR, in [0, 1].
@@ -239,6 +257,11 @@ class HGRFit(TransformedPair):
       standard_error: standard deviation of ``raw`` over samples, with f and g held fixed.
       degrees: numbers of functions of that block, ``(2,)``.
       dependence: weight of dependence in the average, from 0 to 1; independence has the rest.
+      pvalue: p-value of independence, by the highest score.
+      held_out: correlation, on rows held out, of functions found on the other rows.
+      held_out_error: its standard error.
+      highest: where the high end of the interval starts: the largest value that a block supports.
+      rows: number of rows.
     """
 
     f: RankTransform
@@ -247,6 +270,68 @@ class HGRFit(TransformedPair):
     standard_error: Array
     degrees: Array
     dependence: Array
+    pvalue: Array
+    held_out: Array
+    held_out_error: Array
+    highest: Array
+    rows: Array
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Return an interval for HGR.
+
+            tanh(atanh(held_out) - 1.1 z se)  to  tanh(atanh(highest) + 1.35 z se),
+            se = held_out_error / (1 - held_out^2)
+
+        with z the normal quantile of ``(1 + level) / 2``.  The low end is 0 exactly where
+        independence is not rejected: ``pvalue >= 1 - level``.  It is at most 2 ((1 - level) / 2)^(1
+        / n) - 1: n tosses of two coins of this correlation may all agree.  A high end above 1 - 1 /
+        n is 1.
+
+        Args:
+          level: asked coverage, above 0 and below 1, static.
+
+        Returns:
+          Both ends, scalars in [0, 1]; the estimate is between them.
+
+        Raises:
+          TypeError, ValueError: for a level other than the above.
+
+        With ``degrees`` it is an interval for the largest correlation of so many functions, which
+        is at most HGR.
+
+        Coverage: that of 95% intervals, and their width, are in `python -m bench.truth`.  No
+        interval covers what the rows can't show: functions that vary faster than all that are
+        looked at, or a few rows that decide (the theory pages have both).
+
+        Degenerate data: a constant shows nothing, and has the interval 0 to 1.  Fewer than 32 rows
+        have the high end 1.  NaN where the estimate is.
+
+        Example:
+          >>> import numpy as np, hgr_jax
+          >>> a, noise = np.random.default_rng(0).normal(size=(2, 1000))
+          >>> low, high = hgr_jax.hgr_fit(a, a**2 + noise).interval()
+          >>> print(f"{low:.2f} to {high:.2f}")
+          0.85 to 0.96
+        """
+        level = check_level("level", level)
+        z = normal_quantile((1 + level) / 2)
+        error = z * safe_divide(self.held_out_error, 1 - self.held_out**2)
+        agreeing = 2 * ((1 - level) / 2) ** (1 / self.rows) - 1
+        low = jnp.minimum(_moved(self.held_out, -LOW_WIDTH * error), agreeing)
+        tiny = float(jnp.finfo(low.dtype).eps)
+        low = jnp.maximum(jnp.minimum(low, self.correlation), tiny)
+        low = jnp.where(self.pvalue < 1 - level, low, 0)
+        high = jnp.maximum(_moved(self.highest, HIGH_WIDTH * error), self.correlation)
+        high = jnp.where(high < 1 - 1 / self.rows, high, 1)
+        unknown = jnp.isnan(self.correlation)
+        low, high = (jnp.where(unknown, jnp.nan, end) for end in (low, jnp.maximum(low, high)))
+        return low, high
+
+
+def _moved(correlation: Array, step: Array) -> Array:
+    """Return ``tanh(atanh(correlation) + step)``."""
+    shift = jnp.tanh(step)
+    return (correlation + shift) / (1 + correlation * shift)
 
 
 @over_rows(columns=2, static=("degrees", "neighbours", "fit"))
@@ -266,23 +351,45 @@ def _estimate_of_ranks(
     blocks = (
         Blocks.up_to(int(largest_size(a.shape[0]))) if degrees is None else Blocks.only(*degrees)
     )
-    moments = _CrossMoments.of(sides, blocks, rows, count)
+    # With padded rows there are more functions than the rows allow.
+    most = largest_size(rows) if degrees is None else max(degrees)
+    folds = _Folds.of(sides, blocks, rows) if fit else None
+    if folds is None:
+        moments = _CrossMoments.of(_gram(sides, blocks, count), blocks, rows, most)
+    else:
+        every_moments = folds.moments(blocks, most)
+        moments = jax.tree.map(lambda x: x[0], every_moments)
     squares = top_squares(moments.matrix, blocks)
     average = average_of_blocks(squares, blocks, rows, moments.available, asked=degrees is not None)
     valid = finite & (rows >= LEAST_ROWS)
     value = jnp.where(valid, average.value, jnp.nan)
-    if not fit:
+    if folds is None:
         return value
-    size = (jnp.array(blocks.rows)[average.best], jnp.array(blocks.columns)[average.best])
-    f, g = moments.transforms(sides, size, valid)
-    x, y = (
-        fill_padding(side.values(of_side.coefficients), count) / jnp.sqrt(rows)
-        for side, of_side in zip(sides, (f, g), strict=True)
-    )
-    raw = jnp.sum(x * y)
-    error = standard_error(x, y, raw)
+    is_best = jax.nn.one_hot(average.best, len(squares), dtype=squares.dtype)
+    of_best, of_all = (_weights_of_entries(each, blocks) for each in (is_best, average.weights))
+    weights = jnp.stack([of_best] + [of_all] * FOLDS)
+    top = jax.vmap(_CrossMoments.top)(every_moments, weights)
+    coefficients = [jnp.where(valid, c, jnp.nan) for c in top]
+    x, y = folds.values(coefficients)
+    sign = sign_of(jnp.sum(x[:, 0] * (folds.shares[0] - 0.5)))
+    f, g = (side.transform(sign * c[0]) for side, c in zip(sides, coefficients, strict=True))
+    raw, error = _correlation(x[:, 0], y[:, 0])
+    held_out, held_out_error = _correlation(x[:, 1], y[:, 1])
     used_functions = jnp.stack([number[average.best] for number in average.functions])
-    return HGRFit(value, f, g, raw, error, used_functions, average.dependence)
+    return HGRFit(
+        correlation=value,
+        f=f,
+        g=g,
+        raw=raw,
+        standard_error=error,
+        degrees=used_functions,
+        dependence=average.dependence,
+        pvalue=jnp.where(valid, _independence_pvalue(average.score, rows), jnp.nan),
+        held_out=held_out,
+        held_out_error=held_out_error,
+        highest=_highest(average, blocks, rows, asked=degrees is not None),
+        rows=rows,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -299,17 +406,12 @@ class _Ranked:
         share = _share_below(x, count, neighbours)
         return cls(x, fill_padding(share, count, 0.5), count)
 
-    def values(self, coefficients: Array) -> Array:
-        """Return ``(n,)`` values of a combination of 1 and functions of the share."""
-        parts = rank_functions(self.share, len(coefficients) - 1)
-        return coefficients[0] + matmul(coefficients[1:], parts)
-
     def transform(self, coefficients: Array) -> RankTransform:
         """Return the combination of 1 and functions of the share as a function of new values."""
         order = jnp.argsort(fill_padding(self.x, self.count, jnp.inf))
         sample, shares = lax.stop_gradient((self.x[order], self.share[order]))
         if self.count is not None:  # later rows repeat the last one
-            last = jnp.minimum(jnp.arange(len(sample)), self.count - 1)
+            last = jnp.minimum(lax.iota(jnp.int32, len(sample)), self.count - 1)
             sample, shares = sample[last], shares[last]
         return RankTransform(sample, shares, lax.stop_gradient(coefficients))
 
@@ -353,6 +455,7 @@ def _places(x: Array, count: Array | None) -> tuple[Array, Array, Array]:
     return lax.bitcast_convert_type(flip(ordered), x.dtype), below, up_to
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _CrossMoments:
     """The matrix of cross moments of orthonormal functions of two variables.
@@ -370,54 +473,134 @@ class _CrossMoments:
     available: _Two
 
     @classmethod
-    def of(
-        cls, sides: Sequence[_Ranked], blocks: Blocks, rows: Array, count: Array | None
-    ) -> _CrossMoments:
-        """Sum the products of the functions of the shares."""
+    def of(cls, gram: Array, blocks: Blocks, rows: Array, most: Any) -> _CrossMoments:
+        """Orthonormalise functions by the means of products ``(1 + h + k, 1 + h + k)``.
+
+        Functions of either variable after the first ``most`` are left out.
+        """
         sizes = blocks.h, blocks.k
-
-        def block(inside: Array | None, u: Array, v: Array) -> Array:
-            one = jnp.ones((1, len(u)), u.dtype)
-            a, b = jnp.concatenate([one, rank_functions(u, sizes[0])]), rank_functions(v, sizes[1])
-            if inside is not None:
-                a, b = a * inside[None, :], b * inside[None, :]
-            ab = matmul(a, b.T)  # in parts: where only b has derivatives, that of a a^T is none
-            return jnp.block([[inner_products(a), ab], [ab.T, inner_products(b)]])
-
-        gram = sum_over_rows(block, [side.share for side in sides], count) / rows
         mean, moments = gram[0, 1:], gram[1:, 1:] - gram[0, 1:, None] * gram[0, None, 1:]
         (aa, ab), (_, bb) = (
             jnp.split(part, [sizes[0]], axis=1) for part in jnp.split(moments, [sizes[0]])
         )
-        # With padded rows there are more functions than the rows allow.
-        most = max(sizes) if len(blocks.rows) == 1 else largest_size(rows)
         maps, available = [], []
         for moments_of_side in (aa, bb):
-            w = _orthonormalising(moments_of_side, 1 / jnp.sqrt(rows))
-            kept = (jnp.diagonal(w) > 0) & (np.arange(len(w)).astype(w.dtype) < most)
+            counted = np.arange(len(moments_of_side)).astype(moments_of_side.dtype) < most
+            variances = lax.stop_gradient(jnp.diagonal(moments_of_side))
+            share = safe_divide(jnp.max(jnp.where(counted, variances, 0)), jnp.max(variances))
+            w = _orthonormalising(moments_of_side, share / jnp.sqrt(rows))
+            kept = (jnp.diagonal(w) > 0) & counted
             maps.append(jnp.where(kept[:, None], w, 0)[jnp.argsort(~kept, stable=True)])
             available.append(jnp.sum(kept, dtype=jnp.int32))
         matrix = matmul(matmul(maps[0], ab), maps[1].T)
         means = mean[: sizes[0]], mean[sizes[0] :]
         return cls(matrix, means, (maps[0], maps[1]), (available[0], available[1]))
 
-    def transforms(
-        self, sides: Sequence[_Ranked], size: _Two, valid: Array
-    ) -> tuple[RankTransform, RankTransform]:
-        """Return the top pair of a leading block of this size, correlated with the ranks of a."""
-        h, k = self.matrix.shape
-        inside = (jnp.arange(h) < size[0])[:, None] & (jnp.arange(k) < size[1])[None, :]
-        m = jnp.where(inside, lax.stop_gradient(self.matrix), 0)
-        pair = top_pair(m, "svd")
+    def top(self, weight: Array) -> _Two:
+        """Return coefficients of 1 and of the functions, of the top pair of the weighted matrix."""
+        pair = top_pair(lax.stop_gradient(self.matrix) * weight, "svd")
         coefficients = []
         for w, means, direction in zip(self.maps, self.means, (pair.u, pair.v), strict=True):
             of_functions = matmul(w.T, direction)
-            whole = jnp.concatenate([-matmul(of_functions, means)[None], of_functions])
-            coefficients.append(jnp.where(valid, whole, jnp.nan))
-        first = sides[0].values(coefficients[0]) * (sides[0].share - 0.5)
-        sign = sign_of(jnp.sum(first))  # padded rows have the share 1/2
-        f, g = (side.transform(sign * c) for side, c in zip(sides, coefficients, strict=True))
+            constant = -matmul(of_functions, means)[None]
+            coefficients.append(jnp.concatenate([constant, of_functions]))
+        return coefficients[0], coefficients[1]
+
+
+def _weights_of_entries(weights: Array, blocks: Blocks) -> Array:
+    """Return the sum of the weights of the blocks that an entry is in, ``(h, k)``."""
+    first, second = (
+        (np.arange(size)[:, None] < np.array(sizes)).astype(weights.dtype)
+        for size, sizes in ((blocks.h, blocks.rows), (blocks.k, blocks.columns))
+    )
+    return matmul(first * weights[None, :], second.T)
+
+
+def _gram(sides: Sequence[_Ranked], blocks: Blocks, count: Array | None) -> Array:
+    """Return the means of products of 1 and the functions of both shares."""
+    shares = [side.share for side in sides]
+    total = sum_over_rows(functools.partial(_products_of_functions, blocks), shares, count)
+    return total / row_count(count, shares[0])
+
+
+def _products_of_functions(blocks: Blocks, inside: Array | None, u: Array, v: Array) -> Array:
+    """Return the sums of products of 1 and the functions of both shares."""
+    one = jnp.ones((1, len(u)), u.dtype)
+    a, b = jnp.concatenate([one, rank_functions(u, blocks.h)]), rank_functions(v, blocks.k)
+    if inside is not None:
+        a, b = a * inside[None, :], b * inside[None, :]
+    ab = matmul(a, b.T)  # in parts: where only b has derivatives, that of a a^T is none
+    return jnp.block([[inner_products(a), ab], [ab.T, inner_products(b)]])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Folds:
+    """The rows in `FOLDS` parts, each of which is held out once.
+
+    Of every `FOLDS` rows that follow each other, each part has one.  Which one changes from group
+    to group, as if at random, whatever the values and however many rows follow.
+
+    Attributes:
+      shares: of both variables, ``(FOLDS, m)``.
+      inside: 1 for data and 0 for padding, ``(FOLDS, m)``.
+      grams: sums of products of 1 and the functions of both shares, ``(FOLDS, d, d)``.
+    """
+
+    shares: _Two
+    inside: Array
+    grams: Array
+
+    @classmethod
+    def of(cls, sides: Sequence[_Ranked], blocks: Blocks, rows: Array) -> _Folds:
+        """Sum the products of the functions of the shares, part by part."""
+        length = len(sides[0].share)
+        group = lax.iota(jnp.uint32, -(-length // FOLDS))[None, :]
+        turn = (group * np.uint32(0x9E3779B9) >> 16) * FOLDS >> 16  # of the golden ratio
+        part = jnp.arange(FOLDS, dtype=jnp.uint32)[:, None]
+        place = (group * FOLDS + (part + turn) % FOLDS).astype(jnp.int32)
+        inside = (place < rows.astype(jnp.int32)).astype(rows.dtype)
+        u, v = (side.share[jnp.minimum(place, length - 1)] for side in sides)
+
+        def products(more: Array | None, inside: Array, u: Array, v: Array) -> Array:
+            return _products_of_functions(blocks, inside if more is None else inside * more, u, v)
+
+        grams = lax.map(lambda parts: sum_over_rows(products, parts), (inside, u, v))
+        return cls((u, v), inside, grams)
+
+    def moments(self, blocks: Blocks, most: Any) -> _CrossMoments:
+        """Return the cross moments of all rows, and then those without each of the parts."""
+        total = jnp.sum(self.grams, axis=0, keepdims=True)
+        sums = jnp.concatenate([total, total - self.grams])
+        rows = jnp.maximum(sums[:, 0, 0], 1)
+        return jax.vmap(lambda gram, n: _CrossMoments.of(gram / n, blocks, n, most))(sums, rows)
+
+    def values(self, coefficients: Sequence[Array]) -> _Two:
+        """Return values ``(FOLDS, 2, m)`` of f and of g, found on all rows and on the other parts.
+
+        Args:
+          coefficients: of 1 and of functions of both shares, ``(1 + FOLDS, 1 + h)``, ``(1 + FOLDS,
+            1 + k)``, in the order of `moments`.
+        """
+
+        def of_part(part: tuple[Array, ...]) -> _Two:
+            inside, *pairs = part
+            f, g = (
+                (matmul(c[:, 1:], rank_functions(share, c.shape[1] - 1)) + c[:, :1])
+                * inside[None, :]
+                for c, share in zip(pairs[:2], pairs[2:], strict=True)
+            )
+            return f, g
+
+        both = (jnp.stack([jnp.broadcast_to(c[:1], c[1:].shape), c[1:]], 1) for c in coefficients)
+        f, g = lax.map(of_part, (self.inside, *both, *self.shares))
         return f, g
+
+
+def _correlation(f: Array, g: Array) -> _Two:
+    """Return the correlation of functions of mean near 0, 0 for padding, and its standard error."""
+    f, g = (x * safe_divide(1, safe_sqrt(jnp.sum(x * x))) for x in (f, g))
+    correlation = jnp.clip(jnp.sum(f * g), -1, 1)
+    return correlation, standard_error(f, g, correlation)
 
 
 @jax.custom_jvp
@@ -498,3 +681,42 @@ def _grams(m: Array, blocks: Blocks) -> list[Array]:
     inside = np.arange(width) < number[:, None]
     grams = jnp.where(inside[:, :, None] & inside[:, None, :], stacked[of_rows, last], 0)
     return [grams, *others]
+
+
+def _independence_pvalue(score: Array, rows: Array) -> Array:
+    """Return the p-value of independence by the highest score.
+
+    Its distribution under independence is free of the law without ties; this is a fit to
+    simulations of 20 to 10,000 rows.
+    """
+    return jnp.minimum(0.08 * (1 + 20 / rows) * jnp.exp(-score / 2), 1)
+
+
+def _highest(average: Average, blocks: Blocks, rows: Array, *, asked: bool) -> Array:
+    """Return the largest value that a block supports, before the sampling error.
+
+    That is the average, or the value of the largest block (or what chance hides there).  To the
+    latter is added what the last doubling of the functions gained, as further ones may gain it too;
+    nothing where the block was asked for.  1 where there are too few functions to say so.
+    """
+    place: Any = 0
+    gain, few = jnp.zeros((), rows.dtype), jnp.zeros((), bool)
+    if not asked:
+        square = np.flatnonzero(np.equal(blocks.rows, blocks.columns))
+        sizes = np.array(blocks.rows)[square]
+        half = np.maximum(np.searchsorted(sizes, sizes / 2, side="right") - 1, 0)
+        resolved = largest_size(rows, RESOLVED_PER_ROOT)
+        largest = jnp.sum(sizes.astype(rows.dtype) < resolved)
+        place, few = jnp.array(square)[largest], resolved < LEAST_SIZE
+        gain = average.values[place] - average.values[jnp.array(square[half])[largest]]
+    h, k = (number[place].astype(rows.dtype) for number in average.functions)
+    value = jnp.maximum(average.values[place], _hidden(h, k, rows)) + jnp.maximum(gain, 0)
+    few |= (h == 0) | (k == 0)
+    mean = jnp.sum(average.weights * average.values)
+    return jnp.where(few, 1, jnp.minimum(jnp.maximum(value, mean), 1))
+
+
+def _hidden(h: Array, k: Array, n: Array) -> Array:
+    """Return the largest correlation among h and k functions that looks like noise (`debias`)."""
+    a, b = ((jnp.maximum(number, 1) - 1) / n for number in (h, k))
+    return safe_sqrt(safe_sqrt(safe_divide(a * b, (1 - a) * (1 - b))))
