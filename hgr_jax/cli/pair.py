@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -79,9 +80,10 @@ def report_pair(
     _print_heading(frame, names, rows, "number", frame.notes)
     fit = _fit_columns(a, b, h, k)
     if isinstance(fit, HGRFit):
-        low, high = fit.interval()
-        _print_measure("HGR", float(fit.correlation), f"95% interval {low:.3f} to {high:.3f}")
         test = independence_test(a, b)
+        # 0 is in the interval exactly where this test does not reject.
+        low, high = dataclasses.replace(fit, pvalue=jnp.asarray(test.pvalue)).interval()
+        _print_measure("HGR", float(fit.correlation), f"95% interval {low:.3f} to {high:.3f}")
         print(f"{'p-value':<12} {test.pvalue:.2g}   of independence")
         _print_measure("|Spearman|", float(abs(spearman(a, b))))
     else:

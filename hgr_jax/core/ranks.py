@@ -21,6 +21,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from hgr_jax._arrays import Floats
+
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of functions of one variable in a block."""
 
@@ -61,10 +63,22 @@ def rank_functions(share: Any, degree: int) -> Any:
     xp = _library_of(share)
     quantile = np.sqrt(12.6) * xp.sin(xp.arcsin(xp.clip(2 * share - 1, -1, 1)) / 3)
     square = np.sqrt(180) * ((share - 0.5) ** 2 - 1 / 12)
-    j = np.arange(3, max(degree, 2) + 1).astype(share.dtype)
-    phase = j.reshape(-1, *[1] * share.ndim) * share[None]
-    waves = np.sqrt(2) * (np.cos(np.pi * phase) if xp is np else _cos_pi(phase))
+    if xp is np:
+        waves = _waves(share, degree)
+    else:
+        j = np.arange(3, max(degree, 2) + 1).astype(share.dtype)
+        waves = np.sqrt(2) * _cos_pi(j.reshape(-1, *[1] * share.ndim) * share[None])
     return xp.concatenate([quantile[None], square[None], waves])[:degree]
+
+
+def _waves(share: Floats, degree: int) -> Floats:
+    """Return ``sqrt(2) cos(pi j u)`` for j = 3 .. ``degree`` by recurrence, of NumPy arrays."""
+    waves = np.empty((max(degree - 2, 0), *share.shape), share.dtype)
+    first = np.cos(np.pi * share)
+    last, wave = np.sqrt(2) * first, np.sqrt(2) * (2 * first * first - 1)
+    for place in range(len(waves)):
+        last, wave = wave, np.subtract(2 * first * wave, last, out=waves[place])
+    return waves
 
 
 @jax.custom_jvp
@@ -172,10 +186,7 @@ def average_of_blocks(
         for sizes, count in zip((blocks.rows, blocks.columns), available, strict=True)
     )
     values = debias(squares, h, k, rows)
-    # Where functions are left out, blocks have the same others; only the first of these counts.
-    same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
-    earlier = np.tri(len(squares), k=-1, dtype=bool).reshape(*same.shape[:2], *beside)
-    listed = ~xp.any(same & earlier, axis=1) & (h > 0) & (k > 0)
+    listed = _first_of_its_sizes(h, k) & (h > 0) & (k > 0)
 
     below_1 = xp.minimum(squares, 1 - float(jnp.finfo(squares.dtype).eps))
     statistic, further = -rows * xp.log1p(-below_1), (h + k - 1).astype(squares.dtype)
@@ -197,6 +208,23 @@ def average_of_blocks(
     whole = xp.where(whole > 0, whole, 1)
     value = dependence * (xp.sum(weights * values, axis=0) / whole)
     return Average(value, values, best, place, weights / whole, (h, k), dependence)
+
+
+def _first_of_its_sizes(h: Any, k: Any) -> Any:
+    """Return which blocks ``(blocks, ...)`` of sizes h and k are the first of their sizes.
+
+    Where functions are left out, blocks have the same others; only the first of these counts.
+    """
+    xp = _library_of(h)
+    if xp is np:  # in few passes over many pairs
+        sizes = h.astype(np.int64) * (1 + k.max(initial=0)) + k
+        if (sizes == sizes[:, :1]).all():
+            first = np.zeros(len(h), bool)
+            first[np.unique(sizes[:, 0], return_index=True)[1]] = True
+            return np.broadcast_to(first[:, None], h.shape)
+    same = (h[:, None] == h[None, :]) & (k[:, None] == k[None, :])
+    earlier = np.tri(len(h), k=-1, dtype=bool).reshape(*same.shape[:2], *[1] * (h.ndim - 1))
+    return ~xp.any(same & earlier, axis=1)
 
 
 def debias(square: Any, h: Any, k: Any, n: Any) -> Any:

@@ -158,9 +158,9 @@ def independence_test(
     Example:
       >>> import jax.numpy as jnp, hgr_jax
       >>> a = jnp.linspace(-1, 1, 60)
-      >>> found = hgr_jax.independence_test(a, a**2)
+      >>> found = hgr_jax.independence_test(a, a**2 + 0.1 * jnp.cos(9 * a))
       >>> found.degrees, found.source, found.pvalue < 1e-20
-      ((2, 2), 'rank', True)
+      ((8, 2), 'rank', True)
     """
     as_pair(a, b, max_ndim=1, warn=False)
     check_choice("method", method, TEST_METHODS)

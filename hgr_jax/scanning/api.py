@@ -182,11 +182,12 @@ def hgr_matrix(table: Any, **options: Any) -> Any:
     Example:
       >>> import numpy as np, pandas as pd, hgr_jax
       >>> x = np.linspace(-1, 1, 101)
-      >>> frame = pd.DataFrame({"x": x, "square": x**2, "cosine": np.cos(9 * x)})
+      >>> noise = np.random.default_rng(0).normal(size=(2, 101))
+      >>> frame = pd.DataFrame({"x": x, "square": x**2 + noise[0] / 5, "noise": noise[1]})
       >>> print(hgr_jax.hgr_matrix(frame).round(2))
-                 x  square  cosine
-      x       1.00    1.00    0.09
-      square  1.00    1.00    0.36
-      cosine  0.09    0.36    1.00
+                 x  square  noise
+      x       1.00    0.86   0.02
+      square  0.86    1.00   0.04
+      noise   0.02    0.04   1.00
     """
     return scan(table, test=None, **options).to_matrix()

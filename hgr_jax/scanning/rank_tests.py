@@ -162,12 +162,13 @@ def all_products(
 ) -> Iterator[tuple[Integers, Floats]]:
     """Yield the pairs at ``places``, part by part, and all of their moments ``(32, 32, N)``."""
     every = slice(MOST_FUNCTIONS)
-    for first, group in groups(pairs[places, 0]):
-        one = _Lookup.of(columns, np.array([first]), dtype)
-        for part in chunks(places[group], TILE):
-            other = _Lookup.of(columns, pairs[part, 1], dtype)
-            products = one.products(other, every, every, weights)[0]
-            yield part, np.ascontiguousarray(products.swapaxes(1, 2))
+    for part in chunks(places[np.argsort(pairs[places, 0], kind="stable")], MOMENTS_AT_ONCE):
+        m = np.empty((MOST_FUNCTIONS, MOST_FUNCTIONS, len(part)))
+        for first, group in groups(pairs[part, 0]):
+            one = _Lookup.of(columns, np.array([first]), dtype)
+            other = _Lookup.of(columns, pairs[part[group], 1], dtype)
+            m[..., group] = one.products(other, every, every, weights)[0].swapaxes(1, 2)
+        yield part, m
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,10 +192,10 @@ class _Lookup:
         codes = np.empty((len(columns[0].codes), len(chosen)), np.intp)
         levels = 0
         for place, column in enumerate(columns[c] for c in chosen):
-            key = id(column.table)
+            key = -1 if column.of_levels is None else place
             if key not in first_level:
-                part = np.zeros((column.table.shape[1], MOST_FUNCTIONS + 1), dtype)
-                part[:, : len(column.table)], part[:, -1] = column.table.T, column.linear
+                part = np.zeros((len(column.linear), MOST_FUNCTIONS + 1), dtype)
+                part[:, : column.count], part[:, -1] = column.table.T, column.linear
                 first_level[key] = levels
                 levels += len(part)
                 parts.append(part)
@@ -423,7 +424,7 @@ class _ByRanks:
             self._test_exactly(group, columns, pairs)
         reliable, available = (
             np.array(each)[pairs].T
-            for each in ([c.reliable for c in columns], [len(c.table) for c in columns])
+            for each in ([c.reliable for c in columns], [c.count for c in columns])
         )
         law: NDArray[np.bool_] = (reliable > 0).all(axis=0) & (
             self.rows[group] >= MIN_TABULATED_ROWS
@@ -441,17 +442,17 @@ class _ByRanks:
         for part, m, spearman in products_of_pairs(
             columns, pairs, weights, every, self.in_ranks.x.dtype
         ):
-            squares = block_squares(leading(m, *limit[:, part]), blocks)
             rows = self.rows[group[part]]
+            squares = block_squares(leading(m, *limit[:, part]), blocks)
             average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
             self._put(group[part], average.value, available[:, part], spearman, count)
             more = average.weights[at_edge].sum(axis=0) > MAX_WEIGHT_AT_EDGE
             refined.append(part[more & (limit[:, part] > OF_BOTH).any(axis=0)])
             progress(len(part))
-            part, m, squares = part[law[part]], m[..., law[part]], squares[:, law[part]]
-            values = np.sqrt(squares[in_test])
+            by_law = law[part]
+            part, values = part[by_law], np.sqrt(squares[in_test][:, by_law])
             if (reliable[:, part] != limit[:, part]).any():
-                values = top_values(leading(m, *reliable[:, part]))
+                values = top_values(leading(m[..., by_law], *reliable[:, part]))
             effective = self.rows[group[part]] * share[part]
             yield BlockStatistics(group[part], values, reliable[:, part], effective, least[part])
         places = np.concatenate([*refined, np.zeros(0, np.intp)])

@@ -106,7 +106,7 @@ class RankScreen:
         columns, rows = self.parts[part], slice(first, first + self.at_once)
         functions = np.zeros((MOST_FUNCTIONS, self.side, self.at_once), np.float32)
         # Columns without ties share a table, and are looked up together.
-        shared = [place for place, column in enumerate(columns) if not column.table.flags.writeable]
+        shared = [place for place, column in enumerate(columns) if column.of_levels is None]
         if shared:
             codes = np.stack([columns[place].codes[rows] for place in shared])
             table = _untied(self.rows)
@@ -120,17 +120,15 @@ class RankScreen:
 
 def as_float32(column: RankedColumn) -> RankedColumn:
     """Reduce a column to float32 values of reliable functions and short codes."""
-    table, codes = column.table, column.codes
-    is_untied = not table.flags.writeable
-    table = _untied(len(codes)) if is_untied else table[: column.reliable].astype(np.float32)
-    return dataclasses.replace(column, codes=codes.astype(np.int32), table=table)
+    of_levels = column.of_levels
+    if of_levels is not None:
+        of_levels = of_levels[0], of_levels[1][: column.reliable].astype(np.float32)
+    return dataclasses.replace(column, codes=column.codes.astype(np.int32), of_levels=of_levels)
 
 
 @functools.lru_cache(maxsize=2)
 def _untied(rows: int) -> Floats:
-    table = untied(rows).astype(np.float32)
-    table.flags.writeable = False
-    return table
+    return untied(rows).astype(np.float32)
 
 
 def laws_by_counts(counts: Integers) -> tuple[Integers, list[tuple[int, int]]]:

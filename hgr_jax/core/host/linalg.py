@@ -264,6 +264,9 @@ def top_eigenvalues(s: Floats) -> Floats:
         return np.where(unknown, np.nan, np.where(empty, 0, s[0, 0] * scale))
     if empty.any():
         s[..., empty] = 0
+    if size == 3:
+        value = _top_eigenvalues_of_three(s)
+        return np.where(unknown, np.nan, np.where(empty, 0, value * np.where(empty, 1, scale)))
     diagonal, squares = _tridiagonal(s)
     mean = diagonal.sum(axis=0) / size
     spread = ((diagonal - mean) ** 2).sum(axis=0) + 2 * squares.sum(axis=0)
@@ -272,6 +275,20 @@ def top_eigenvalues(s: Floats) -> Floats:
     if size > 2:
         _descend(value, diagonal, squares)
     return np.where(unknown, np.nan, np.where(empty, 0, value * np.where(empty, 1, scale)))
+
+
+def _top_eigenvalues_of_three(s: Floats) -> Floats:
+    """Return the largest eigenvalue of symmetric ``s (3, 3, N)``, in closed form.
+
+    Source: Smith, "Eigenvalues of a symmetric 3 x 3 matrix" (1961).
+    """
+    mean = (s[0, 0] + s[1, 1] + s[2, 2]) / 3
+    a, b, c = (s[i, i] - mean for i in range(3))
+    d, e, f = s[0, 1], s[0, 2], s[1, 2]
+    size = np.sqrt((a * a + b * b + c * c + 2 * (d * d + e * e + f * f)) / 6)
+    determinant = a * (b * c - f * f) - d * (d * c - e * f) + e * (d * f - b * e)
+    cosine = np.clip(determinant / np.where(size > 0, 2 * size**3, 1), -1, 1)
+    return np.asarray(mean + 2 * size * np.cos(np.arccos(cosine) / 3))
 
 
 def _tridiagonal(s: Floats) -> tuple[NDArray[Any], NDArray[Any]]:

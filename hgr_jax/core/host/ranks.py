@@ -49,7 +49,7 @@ FEW_TIES = 1e-9
 """Largest sum of (t^3 - t) / n^3, over groups of t equal values, for which a column takes the
 functions of untied ranks: at mean ranks these are then orthonormal to 2e-6."""
 
-MAX_WEIGHT_AT_EDGE = 0.01
+MAX_WEIGHT_AT_EDGE = 0.03
 """Largest weight of the largest blocks of moments with which larger ones are not looked at."""
 
 MANY_ROWS = 2**14
@@ -108,23 +108,41 @@ class RankedColumn:
 
     Attributes:
       codes: ``(n,)``, the level of every row, in the order of the values.
-      positions: ``(d,)``, rising, of these functions among all `rank_functions`.
-      linear: ``(levels,)``, the rank of each level, of mean 0 and variance 1 on the rows.
-      table: ``(d, levels)``, functions of the shares of the (weighted) rows below, orthonormal on
-        the rows, at each level.  Functions that earlier ones nearly determine are left out: whose
-        residual variance is at most ``1 / sqrt(n)`` of the largest variance.
+      positions: ``(d,)``, rising: the functions of its ranks among all `rank_functions`.
       reliable: number of functions that behave as those of untied ranks.
       effective_share: effective rows (without ties) for these, as a share of the rows.
       log_orders: logarithm of the number of orders of the rows that give the same column.
+      of_levels: `linear` and `table` of a column with ties; None for untied ranks.
     """
 
     codes: Integers
     positions: Integers
-    linear: Floats
-    table: Floats
     reliable: int
     effective_share: float
     log_orders: float
+    of_levels: tuple[Floats, Floats] | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of functions, d."""
+        return len(self.positions)
+
+    @property
+    def linear(self) -> Floats:
+        """The rank of each level ``(levels,)``, of mean 0 and variance 1 on the rows."""
+        if self.of_levels is not None:
+            return self.of_levels[0]
+        rows = len(self.codes)
+        return (np.arange(2 * rows - 1) - (rows - 1)) * np.sqrt(3 / max(rows**2 - 1, 1))
+
+    @property
+    def table(self) -> Floats:
+        """Functions of the shares of the (weighted) rows below at each level ``(d, levels)``.
+
+        They are orthonormal on the rows.  Functions that earlier ones nearly determine are left
+        out: whose residual variance is at most ``1 / sqrt(n)`` of the largest variance.
+        """
+        return untied(len(self.codes)) if self.of_levels is None else self.of_levels[1]
 
     @classmethod
     def of_values(cls, x: Floats, weights: Floats | None = None) -> RankedColumn:
@@ -139,7 +157,7 @@ class RankedColumn:
     @property
     def is_binary(self) -> bool:
         """Whether the variable has two values: its codes are 0 and 1."""
-        return self.table.shape == (1, 2)
+        return self.of_levels is not None and self.table.shape == (1, 2)
 
     def available(self, rows: float) -> int:
         """Return the number of functions that an estimate of HGR uses, of effective ``rows``."""
@@ -147,7 +165,13 @@ class RankedColumn:
 
     def functions(self) -> Floats:
         """Return the functions of every row, ``(d, n)``."""
-        return self.table.take(self.codes, axis=1)
+        if self.of_levels is not None:
+            return self.table.take(self.codes, axis=1)
+        rows = len(self.codes)
+        f = rank_functions((self.codes + 1) / (2 * rows), self.count)
+        mean, maps = _maps_of_untied(min(rows, MANY_ROWS))
+        f -= mean
+        return np.asarray(maps @ f)
 
 
 def ranked_columns(
@@ -187,10 +211,8 @@ def _rank_with_few_ties(codes: Integers) -> RankedColumn | None:
         if np.sum(tied**3 - tied) > FEW_TIES * rows**3:
             return None
         codes, orders = (2 * np.cumsum(counts) - counts - 1)[codes], _log_orders(counts)
-    table = untied(rows)
-    places = np.arange(2 * rows - 1)
-    linear = (places - (rows - 1)) * np.sqrt(3 / max(rows**2 - 1, 1))
-    return RankedColumn(codes, np.arange(len(table)), linear, table, len(table), 1.0, orders)
+    count = function_count(rows)
+    return RankedColumn(codes, np.arange(count), count, 1.0, orders)
 
 
 def _log_orders(counts: Integers) -> float:
@@ -228,8 +250,8 @@ class _TiedLevels(NamedTuple):
         reliable, share = reliable_functions(table, self.rows, self.heaviest)
         variance = float(self.share @ self.rank**2)
         linear = self.rank / np.sqrt(variance) if len(table) else np.zeros_like(self.rank)
-        orders = self.log_orders
-        return RankedColumn(self.codes, positions, linear, table, reliable, share, orders)
+        of_levels = linear, table
+        return RankedColumn(self.codes, positions, reliable, share, self.log_orders, of_levels)
 
 
 def codes_of(rank: Floats) -> Integers:
@@ -262,7 +284,7 @@ def function_count(rows: int) -> int:
 def untied(rows: int) -> Floats:
     """Return orthonormal functions ``(d, 2 rows - 1)`` at and between untied ranks."""
     table = rank_functions((np.arange(2 * rows - 1) + 1) / (2 * rows), function_count(rows))
-    mean, maps = _maps_of_untied(rows) if rows <= MANY_ROWS else _maps_of_untied(MANY_ROWS)
+    mean, maps = _maps_of_untied(min(rows, MANY_ROWS))
     table -= mean
     table = maps @ table
     table.flags.writeable = False
@@ -366,23 +388,23 @@ def blocks_of_scan() -> Blocks:
 def block_squares(m: Floats, blocks: Blocks) -> Floats:
     """Return the squared top singular value of each leading block ``(blocks, N)`` of ``m``."""
     squares = np.empty((len(blocks.rows), m.shape[2]))
-    rows, columns = np.array(blocks.rows), np.array(blocks.columns)
-    for width in range(1, THIN + 1):
-        for part, short, long in ((m, rows, columns), (m.swapaxes(0, 1), columns, rows)):
-            places = np.flatnonzero((short == width) & (long >= width))
+    heights, widths = np.array(blocks.rows), np.array(blocks.columns)
+    for size in range(1, THIN + 1):
+        for part, short, long in ((m, heights, widths), (m.swapaxes(0, 1), widths, heights)):
+            places = np.flatnonzero((short == size) & (long >= size))
             if not len(places):
                 continue
             # Gram matrices of the short side are partial sums of one another.
             ends = long[places] - 1
-            gram = np.empty((width, width, len(places), m.shape[2]))
-            for a in range(width):
-                for b in range(a, width):
+            gram = np.empty((size, size, len(places), m.shape[2]))
+            for a in range(size):
+                for b in range(a, size):
                     sums = np.cumsum(part[a, : ends.max() + 1] * part[b, : ends.max() + 1], axis=0)
                     gram[a, b] = gram[b, a] = sums[ends]
-            tops = top_eigenvalues(gram.reshape(width, width, -1))
+            tops = top_eigenvalues(gram.reshape(size, size, -1))
             squares[places] = tops.reshape(len(places), -1)
-    for place in np.flatnonzero(np.minimum(rows, columns) > THIN):
-        squares[place] = top_singular_values(m[: rows[place], : columns[place]]) ** 2
+    for place in np.flatnonzero(np.minimum(heights, widths) > THIN):
+        squares[place] = top_singular_values(m[: heights[place], : widths[place]]) ** 2
     return np.minimum(squares, 1)
 
 
