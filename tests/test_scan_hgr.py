@@ -214,6 +214,21 @@ def test_fits_and_details() -> None:
         scan(table[["x", "square"]], weights=np.arange(ROWS)).fit("x", "square")
 
 
+def test_intervals() -> None:
+    table = frame()
+    found = scan(table[["x", "square", "noise", "kind", "gaps"]])
+    for a, b in (("x", "square"), ("noise", "x"), ("gaps", "square")):
+        low, high = found.interval(a, b)
+        assert 0 <= low <= found[a, b].correlation <= high <= 1
+        assert (low == 0) == (found[a, b].pvalue >= 0.05)
+        wider = found.interval(a, b, level=0.99)
+        assert wider[0] <= low < high <= wider[1]
+    with pytest.raises(ValueError, match="of two numbers; got the category 'kind'"):
+        found.interval("x", "kind")
+    with pytest.raises(ValueError, match="interval is of HGR of two numbers; got 'kb'"):
+        scan(table[["x", "square"]], measure="kb").interval("x", "square")
+
+
 def test_degenerate_columns() -> None:
     rng = np.random.default_rng(4)
     table = {

@@ -126,6 +126,21 @@ def _with_levels(fit: KBFit, categories: list[Any]) -> KBFit:
     return dataclasses.replace(fit, **sides) if sides else fit
 
 
+def interval_of(scan: Any, a: str, b: str, level: float) -> tuple[float, float]:
+    """Return the interval of the fit of two numbers of a scan of HGR."""
+    categories = [name for name in (a, b) if scan.category(name) is not None]
+    if scan.settings["measure"] != "hgr" or categories:
+        got = f"the category {categories[0]!r}" if categories else repr(scan.settings["measure"])
+        raise ValueError(f"interval is of HGR of two numbers; got {got}.")
+    fit = fit_of(scan, a, b)
+    assert isinstance(fit, HGRFit)
+    pvalue = scan.pvalue[scan.names.index(a), scan.names.index(b)]
+    if np.isfinite(pvalue):
+        fit = dataclasses.replace(fit, pvalue=jnp.asarray(pvalue, fit.correlation.dtype))
+    low, high = fit.interval(level)
+    return float(low), float(high)
+
+
 def _fit_of_ranks(
     scan: Any, names: tuple[str, str], columns: tuple[Floats, Floats]
 ) -> HGRFit | KBFit:

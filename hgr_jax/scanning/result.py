@@ -19,7 +19,7 @@ from hgr_jax._texts import counted, html_table, near_matches, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.measures.hgr import HGRFit
-from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of
+from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of, interval_of
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.significance import SOURCES
 from hgr_jax.tables.columns import Category, Columns, unique_names
@@ -516,6 +516,24 @@ class Scan:
           [1. 1. 1.]
         """
         return fit_of(self, *self._names(a, b))
+
+    def interval(self, a: Any, b: Any, level: float = 0.95) -> tuple[float, float]:
+        """Return an interval for the HGR of two numbers: `HGRFit.interval` of their `fit`.
+
+        0 is in it exactly where the scan's p-value of the pair does not reject independence.
+
+        Raises:
+          KeyError, ValueError: as `fit` does, and for a measure other than ``"hgr"`` or a category.
+
+        Example:
+          >>> import numpy as np, hgr_jax
+          >>> x, noise = np.random.default_rng(0).normal(size=(2, 500))
+          >>> found = hgr_jax.scan({"x": x, "y": x**2 + noise})
+          >>> low, high = found.interval("x", "y")
+          >>> low < found["x", "y"].correlation < high
+          True
+        """
+        return interval_of(self, *self._names(a, b), level)
 
     def influence(self, a: Any, b: Any) -> Influence | None:
         """Find the row that makes most of the correlation of one pair, and how much of it.
