@@ -43,7 +43,7 @@ def between(found: Scan, a: str, b: str) -> float:
 
 def test_communities(communities_table: tuple[list[str], np.ndarray]) -> None:
     names, x = communities_table
-    found = scan(x.astype(np.float32), names=names, measure="rank_kb", h=3, k=3, test="asymptotic")
+    found = scan(x.astype(np.float32), names=names, h=3, k=3)
     is_whole(found)
     assert not found.skipped
     assert len(found) == 104 * 103 // 2
@@ -62,7 +62,7 @@ def test_communities(communities_table: tuple[list[str], np.ndarray]) -> None:
 
 def test_counties() -> None:
     table = pd.read_csv(path_of("acs2015_county_data.csv"))
-    found = scan(table, measure="rank_kb", h=3, k=3, test="asymptotic")
+    found = scan(table, h=3, k=3)
     is_whole(found)
     assert list(found.skipped) == ["County"]
     assert "1928 levels" in found.skipped["County"]
@@ -86,7 +86,7 @@ def test_adult(tmp_path: Path) -> None:
     file.write_text("\n".join([",".join(ADULT_COLUMNS), *rows]))
     frame = read_any(file)
     assert frame.rows == 48_842
-    found = scan(dict(frame.columns), measure="rank_kb", h=3, k=3, test="asymptotic")
+    found = scan(dict(frame.columns), h=3, k=3)
     is_whole(found)
     assert not found.skipped
     assert between(found, "education", "education-num") == pytest.approx(1, abs=1e-3)
