@@ -17,6 +17,7 @@ import pytest
 from cli_scan_support import Command, environment, run, started
 
 from hgr_jax import Scan
+from hgr_jax.cli.main import main
 from hgr_jax.cli.outputs import WRITTEN
 
 
@@ -36,6 +37,26 @@ def test_pair(tmp_path: Path) -> None:
     assert "a^2" in done.stdout
     assert "effective degrees: 2 and 1" in done.stdout
     assert (tmp_path / "hgr-jax-pair" / "pair.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_pair_without_degrees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """HGR with its interval and p-value, and what it is of a pair with a category."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(200)
+    kind = np.where(np.abs(x) > 1, "far", "near")
+    lines = ["x,y,kind", *(f"{a},{a * a},{c}" for a, c in zip(x, kind, strict=True))]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    pair = ["pair", str(tmp_path / "t.csv"), "--out", str(tmp_path)]
+    assert main([*pair, "x", "y"]) == 0
+    told = capsys.readouterr().out
+    assert float(told.split("HGR  ")[1].split()[0]) > 0.95
+    assert "95% interval" in told
+    assert "functions of ranks: " in told
+    assert "u = share of the values below a" in told
+    assert main([*pair, "x", "kind"]) == 0
+    told = capsys.readouterr().out
+    assert float(told.split("HGR  ")[1].split()[0]) > 0.9
+    assert (tmp_path / "pair-2.png").exists()
 
 
 def test_demo(tmp_path: Path) -> None:

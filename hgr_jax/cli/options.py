@@ -189,7 +189,7 @@ def command_parser() -> argparse.ArgumentParser:
             " depending on age."
         ),
     )
-    _add_options(demo, ScanOptions, "h", "k", "top", "open", h=3, k=3, top=10)
+    _add_options(demo, ScanOptions, "h", "k", "top", "open", top=10)
     _add_out(demo, "hgr-jax-demo", "folder for the report and pictures")
 
     scan = commands.add_parser(
