@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 
 import jax
 import jax.numpy as jnp
@@ -91,6 +92,21 @@ def test_it_is_the_reference(name: str, rows: int) -> None:
     assert hgr_jax.hgr(a, b) == pytest.approx(reference(a, b), abs=2e-5)
 
 
+def test_a_transformation_as_text_is_the_transformation() -> None:
+    a, b = parabola(300)
+    transform = hgr_jax.hgr_fit(a, b, degrees=(4, 3)).f
+    text, _, where = transform.formula("weight", digits=6, least=0.0).partition(",")
+    assert where.endswith("u = share of the values below weight")
+    text = re.sub(r"(?<=[\d)i]) (?=[a-z(])", " * ", text).replace("^", "**")
+    for name in ("sin", "asin", "cos", "pi"):
+        text = re.sub(rf"\b{name}\b", {"asin": "np.arcsin"}.get(name, f"np.{name}"), text)
+    u = (np.argsort(np.argsort(a)) + 0.5) / 300
+    computed = eval(text, {"np": np, "u": u})
+    np.testing.assert_allclose(computed, transform(a), atol=1e-4)
+    few = transform.formula("weight", least=0.5)
+    assert len(few) < len(text)
+
+
 @pytest.mark.parametrize("law", [law for law in LAWS.values() if law.exact and law.grid])
 def test_formulas_and_grids_agree(law: object) -> None:
     assert law.solution[0] == pytest.approx(law.exact, abs=0.005)  # type: ignore[attr-defined]
@@ -145,7 +161,8 @@ def test_the_gradient_is_that_of_finite_differences(neighbours: int) -> None:
 def value_of_shares(u: jax.Array, b: jax.Array) -> jax.Array:
     """The estimate where the shares of a are given, and not ranked."""
     sides = hgr_module._Ranked(u, u, None), hgr_module._Ranked.of(b, None)
-    blocks = Blocks.up_to(int(largest_size(len(u))))
+    largest = int(largest_size(len(u)))
+    blocks = Blocks.within(largest, largest)
     rows = jnp.asarray(len(u), u.dtype)
     gram = hgr_module._gram(sides, blocks, None)
     moments = hgr_module._CrossMoments.of(gram, blocks, rows, blocks.h)

@@ -123,12 +123,12 @@ class Blocks:
 
     @classmethod
     @functools.cache
-    def up_to(cls, size: int) -> Blocks:
-        """Return thin blocks of all `SIZES`, and square ones."""
-        sizes = [each for each in SIZES if each <= size]
-        pairs = [(h, k) for h in sizes for k in sizes if min(h, k) <= THIN or h == k]
-        rows, columns = zip(*pairs, strict=True)
-        return cls(size, size, rows, columns)
+    def within(cls, h: int, k: int) -> Blocks:
+        """Return thin blocks of all `SIZES`, and square ones, of a matrix ``(h, k)``."""
+        sizes = [(i, j) for i in SIZES for j in SIZES if i <= h and j <= k]
+        sizes = [(i, j) for i, j in sizes if min(i, j) <= THIN or i == j]
+        rows, columns = zip(*sizes, strict=True)
+        return cls(h, k, rows, columns)
 
 
 def largest_size(rows: Any, per_root: float = SIZE_PER_ROOT) -> Any:

@@ -348,9 +348,8 @@ def _estimate_of_ranks(
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(b))
     sides = tuple(_Ranked.of(jnp.where(finite, x, 0), count, neighbours) for x in (a, b))
     rows = jnp.asarray(row_count(count, a), a.dtype)
-    blocks = (
-        Blocks.up_to(int(largest_size(a.shape[0]))) if degrees is None else Blocks.only(*degrees)
-    )
+    largest = int(largest_size(a.shape[0]))
+    blocks = Blocks.within(largest, largest) if degrees is None else Blocks.only(*degrees)
     # With padded rows there are more functions than the rows allow.
     most = largest_size(rows) if degrees is None else max(degrees)
     folds = _Folds.of(sides, blocks, rows) if fit else None

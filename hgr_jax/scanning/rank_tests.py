@@ -27,14 +27,13 @@ from hgr_jax.core.host.ranks import (
     OF_FEW,
     RankedColumn,
     block_squares,
-    blocks_of,
     blocks_of_scan,
     codes_of,
     is_reliable,
     leading,
     ranked_columns,
 )
-from hgr_jax.core.ranks import LEAST_ROWS, THIN, average_of_blocks
+from hgr_jax.core.ranks import LEAST_ROWS, THIN, Blocks, average_of_blocks
 from hgr_jax.inference.independence import (
     BLOCKS,
     MIN_TABULATED_ROWS,
@@ -457,7 +456,8 @@ class _ByRanks:
             yield BlockStatistics(group[part], values, reliable[:, part], effective, least[part])
         places = np.concatenate([*refined, np.zeros(0, np.intp)])
         for part, m in all_products(columns, pairs, weights, places, self.in_ranks.x.dtype):
-            blocks, rows = blocks_of(MOST_FUNCTIONS, MOST_FUNCTIONS), self.rows[group[part]]
+            blocks = Blocks.within(MOST_FUNCTIONS, MOST_FUNCTIONS)
+            rows = self.rows[group[part]]
             squares = block_squares(leading(m, *limit[:, part]), blocks)
             average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
             self.results.estimates.value[group[part]] = average.value

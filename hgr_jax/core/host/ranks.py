@@ -359,22 +359,13 @@ def is_reliable(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:
 
 
 @functools.cache
-def blocks_of(h: int, k: int) -> Blocks:
-    """Return the blocks of `hgr_jax.hgr` that are within moments ``(h, k)``."""
-    sizes = [(i, j) for i in SIZES for j in SIZES if i <= h and j <= k]
-    sizes = [(i, j) for i, j in sizes if min(i, j) <= THIN or i == j]
-    rows, columns = zip(*sizes, strict=True)
-    return Blocks(h, k, rows, columns)
-
-
-@functools.cache
 def blocks_of_scan() -> Blocks:
     """Return the blocks that are looked at for all pairs of a table.
 
     Those of up to 8 functions of both variables, 16 of one and 3 of the other, or 32 of one and 1
     of the other.
     """
-    every = blocks_of(MOST_FUNCTIONS, MOST_FUNCTIONS)
+    every = Blocks.within(MOST_FUNCTIONS, MOST_FUNCTIONS)
     most = {1: MOST_FUNCTIONS, 2: OF_FEW, 3: OF_FEW}
     sizes = [
         (i, j)
@@ -430,7 +421,7 @@ def hgr_of_moments(
     """
     rows = np.maximum(rows, 1.0)
     if all(numbers):
-        blocks = blocks_of(*m.shape[:2])
+        blocks = Blocks.within(*m.shape[:2])
     else:
         sides = [
             [size for size in SIZES if size <= most] if number else [most]
