@@ -119,6 +119,23 @@ def test_categories() -> None:
     )
 
 
+@pytest.mark.parametrize("levels", [2, 3, 4])
+def test_a_category_beside_numbers_that_it_determines(levels: int) -> None:
+    """No level is left out: codes of a category have HGR 1 with it, and its HGR with others."""
+    rng = np.random.default_rng(levels)
+    codes, other = rng.integers(0, levels, 300), rng.integers(0, 4, 300)
+    kind = np.array(list("abcd"))[codes]
+    table = {"kind": kind, "code": codes * 1.0, "both": np.array(list("uvwxyzst"))[codes + other]}
+    table["last"] = (codes == levels - 1) * 1.0
+    found = scan(table)
+    assert found["kind", "code"].correlation == pytest.approx(1, abs=1e-6)
+    assert found["kind", "last"].correlation == pytest.approx(1, abs=1e-6)
+    if levels == 2:
+        assert found["kind", "both"].correlation == pytest.approx(
+            found["code", "both"].correlation, abs=1e-6
+        )
+
+
 def test_gaps_of_its_own() -> None:
     table = frame()
     found = scan(table[["x", "square", "gaps", "kind"]])

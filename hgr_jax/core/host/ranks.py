@@ -414,7 +414,7 @@ def hgr_of_moments(
 
     Args:
       m: the moments.
-      available: numbers of functions of both sides, ``(N,)``.
+      available: numbers of independent functions of both sides, ``(N,)``.
       rows: numbers of rows, ``(N,)``.
       numbers: whether a side has functions of ranks; the indicators of a category, which have no
         order, are all in every block.
@@ -427,12 +427,17 @@ def hgr_of_moments(
             [size for size in SIZES if size <= most] if number else [most]
             for most, number in zip(m.shape[:2], numbers, strict=True)
         ]
-        sizes = [(h, k) for h in sides[0] for k in sides[1]]
-        blocks = Blocks(*m.shape[:2], *zip(*sizes, strict=True))
+        within = [(h, k) for h in sides[0] for k in sides[1]]
+        blocks = Blocks(*m.shape[:2], *zip(*within, strict=True))
     limit = largest_size(rows)
     h, k = (
         np.minimum(count, limit) if number else count
         for count, number in zip(available, numbers, strict=True)
     )
-    squares = block_squares(leading(m, h, k), blocks)
+    # The indicators of all levels have one direction less than levels, and none may be left out.
+    sizes = (
+        count if number else np.full(len(rows), most)
+        for count, number, most in zip((h, k), numbers, m.shape[:2], strict=True)
+    )
+    squares = block_squares(leading(m, *sizes), blocks)
     return average_of_blocks(squares, blocks, rows, (h, k)), blocks
