@@ -23,7 +23,7 @@ from hgr_jax.measures import hgr_fit, kb, kb_fit, sk_fit, spearman
 from hgr_jax.measures.hgr import HGRFit
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
-from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE
+from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any

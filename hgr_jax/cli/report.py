@@ -12,8 +12,9 @@ import numpy as np
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import counted, shortened
 from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, Profile, Sample
+from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.fits import HostTransformation, Influence, PairDetails
-from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Pair, Scan
+from hgr_jax.scanning.result import Pair, Scan
 from hgr_jax.tables.columns import Category, Columns
 
 ALMOST_ONE = 0.9995

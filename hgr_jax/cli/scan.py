@@ -32,9 +32,10 @@ from hgr_jax.cli.report import (
     order_in_words,
 )
 from hgr_jax.scanning.api import open_table, scan_table
+from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.fits import Influence
 from hgr_jax.scanning.request import KEPT_BY, Execution, Request, Test, Top, request_of
-from hgr_jax.scanning.result import FALSE_DISCOVERY_RATE, Scan
+from hgr_jax.scanning.result import Scan
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading
 

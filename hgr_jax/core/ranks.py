@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from statistics import NormalDist
 from typing import Any
 
 import jax
@@ -47,6 +48,17 @@ STRONG_SCORE = 20.0
 
 INDEPENDENCE = -1.0
 """Score of independence; that of one function of each variable is the statistic less 4."""
+
+LOW_WIDTH, HIGH_WIDTH = 1.1, 1.35
+"""Standard errors at the ends of an interval, in units of the normal quantile: for the choice of
+the numbers of functions, and for what bounded functions miss."""
+
+RESOLVED_PER_ROOT = 5.0
+"""Largest number of functions at the high end, as a multiple of the fourth root of the rows: with
+as many as `hgr` looks at, chance hides too much."""
+
+LEAST_SIZE = 4
+"""Smallest number of functions that may show what further functions would add."""
 
 
 def _library_of(x: Any) -> Any:
@@ -115,6 +127,18 @@ class Blocks:
     def order(self) -> NDArray[np.intp]:
         """The order that has thin blocks first."""
         return np.argsort(np.minimum(self.rows, self.columns) > THIN, kind="stable")
+
+    @functools.cached_property
+    def growing(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Places of the blocks whose two sides grow together, and their sizes.
+
+        Those with as many rows as columns; where one side has a single size, all.
+        """
+        rows, columns = np.array(self.rows), np.array(self.columns)
+        single = rows.min() == rows.max() or columns.min() == columns.max()
+        places = np.flatnonzero((rows == columns) | single)
+        other = columns if rows.min() == rows.max() else rows
+        return places, other[places]
 
     @classmethod
     def only(cls, h: int, k: int) -> Blocks:
@@ -252,3 +276,62 @@ def _root(x: Any) -> Any:
     """Return the square root of ``x >= 0``, with zero derivatives where it is 0."""
     xp = _library_of(x)
     return xp.where(x > 0, xp.sqrt(xp.where(x > 0, x, 1)), 0)
+
+
+def highest_supported(average: Average, blocks: Blocks, rows: Any, *, asked: bool = False) -> Any:
+    """Return the largest value that a block supports, before the sampling error.
+
+    That is the average, or the value of the largest block (or what chance hides there).  To the
+    latter is added what the last doubling of the functions gained, as further ones may gain it too;
+    nothing where the block was asked for.  1 where there are too few functions to say so.
+    """
+    xp = _library_of(average.value)
+    place, gain, few = 0, xp.zeros_like(average.value), xp.zeros_like(average.value) > 0
+    if not asked:
+        places, sizes = blocks.growing
+        half = np.maximum(np.searchsorted(sizes, sizes / 2, side="right") - 1, 0)
+        resolved = largest_size(rows, RESOLVED_PER_ROOT)
+        last = xp.minimum(xp.sum(sizes.astype(average.value.dtype) < resolved), len(places) - 1)
+        place, few = xp.asarray(places)[last], resolved < LEAST_SIZE
+        gain = average.values[place] - average.values[xp.asarray(places[half])[last]]
+    h, k = (number[place].astype(average.value.dtype) for number in average.functions)
+    a, b = ((xp.maximum(number, 1) - 1) / rows for number in (h, k))
+    below = xp.maximum((1 - a) * (1 - b), float(jnp.finfo(average.value.dtype).tiny))
+    hidden = _root(_root(a * b / below))  # the largest correlation that looks like noise
+    value = xp.maximum(average.values[place], hidden) + xp.maximum(gain, 0)
+    few = few | (h == 0) | (k == 0)
+    mean = xp.sum(average.weights * average.values, axis=0)
+    return xp.where(few, 1, xp.minimum(xp.maximum(value, mean), 1))
+
+
+def ends_of_interval(
+    value: Any, held_out: tuple[Any, Any], highest: Any, pvalue: Any, rows: Any, level: float
+) -> tuple[Any, Any]:
+    """Return both ends of an interval for HGR, as `hgr_jax.measures.hgr.HGRFit.interval` says.
+
+    Args:
+      value: the estimate.
+      held_out: the correlation on rows held out, and its standard error.
+      highest: of `highest_supported`.
+      pvalue: of independence.
+      rows: number of rows.
+      level: asked coverage.
+    """
+    xp = _library_of(value)
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    below_1 = 1 - held_out[0] ** 2
+    error = xp.where(below_1 > 0, z * held_out[1] / xp.where(below_1 > 0, below_1, 1), 0)
+    agreeing = 2 * ((1 - level) / 2) ** (1 / rows) - 1
+    low = xp.minimum(_moved(held_out[0], -LOW_WIDTH * error), agreeing)
+    low = xp.maximum(xp.minimum(low, value), float(jnp.finfo(low.dtype).eps))
+    low = xp.where(pvalue < 1 - level, low, 0)
+    high = xp.maximum(_moved(highest, HIGH_WIDTH * error), value)
+    high = xp.where(high < 1 - 1 / rows, high, 1)
+    unknown = xp.isnan(value)
+    return xp.where(unknown, np.nan, low), xp.where(unknown, np.nan, xp.maximum(low, high))
+
+
+def _moved(correlation: Any, step: Any) -> Any:
+    """Return ``tanh(atanh(correlation) + step)``."""
+    shift = _library_of(step).tanh(step)
+    return (correlation + shift) / (1 + correlation * shift)

@@ -9,7 +9,7 @@ HGR depends on the copula only, so functions of the ranks estimate it.
    an estimate of HGR for every (h, k); `Blocks` lists those that are looked at.
 3. *Debiasing, averaging.*  `average_of_blocks` removes what chance adds to sigma, and averages.
 4. *Interval.*  The low end starts from the correlation, on rows held out, of functions found on the
-   other rows (`_Folds`); the high end from the largest value that a block supports (`_highest`).
+   other rows (`_Folds`); the high end from the largest value that a block supports.
 
 What is proved and what is a rule of thumb stands in the theory pages.
 """
@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_dtype, is_traced
 from hgr_jax._checks import as_pair, as_real_array, check_count, check_level, one_or_pair
-from hgr_jax.core.fits import TransformedPair, check_single, normal_quantile, standard_error
+from hgr_jax.core.fits import TransformedPair, check_single, standard_error
 from hgr_jax.core.linalg import factorise, half_lower, matmul
 from hgr_jax.core.numerics import (
     fill_padding,
@@ -42,9 +42,10 @@ from hgr_jax.core.ranks import (
     LEAST_ROWS,
     SIZES,
     THIN,
-    Average,
     Blocks,
     average_of_blocks,
+    ends_of_interval,
+    highest_supported,
     largest_size,
     rank_functions,
 )
@@ -61,17 +62,6 @@ from hgr_jax.core.solvers import top_pair
 
 FOLDS = 5
 """Number of parts of the rows, each of which is held out once."""
-
-LOW_WIDTH, HIGH_WIDTH = 1.1, 1.35
-"""Standard errors at the ends of an interval, in units of the normal quantile: for the choice of
-the numbers of functions, and for what bounded functions miss."""
-
-RESOLVED_PER_ROOT = 5.0
-"""Largest number of functions at the high end, as a multiple of the fourth root of the rows: with
-as many as `hgr` looks at, chance hides too much."""
-
-LEAST_SIZE = 4
-"""Smallest number of functions that may show what further functions would add."""
 
 _Two = tuple[Array, Array]
 """One array of either variable."""
@@ -313,25 +303,14 @@ class HGRFit(TransformedPair):
           >>> print(f"{low:.2f} to {high:.2f}")
           0.85 to 0.96
         """
-        level = check_level("level", level)
-        z = normal_quantile((1 + level) / 2)
-        error = z * safe_divide(self.held_out_error, 1 - self.held_out**2)
-        agreeing = 2 * ((1 - level) / 2) ** (1 / self.rows) - 1
-        low = jnp.minimum(_moved(self.held_out, -LOW_WIDTH * error), agreeing)
-        tiny = float(jnp.finfo(low.dtype).eps)
-        low = jnp.maximum(jnp.minimum(low, self.correlation), tiny)
-        low = jnp.where(self.pvalue < 1 - level, low, 0)
-        high = jnp.maximum(_moved(self.highest, HIGH_WIDTH * error), self.correlation)
-        high = jnp.where(high < 1 - 1 / self.rows, high, 1)
-        unknown = jnp.isnan(self.correlation)
-        low, high = (jnp.where(unknown, jnp.nan, end) for end in (low, jnp.maximum(low, high)))
-        return low, high
-
-
-def _moved(correlation: Array, step: Array) -> Array:
-    """Return ``tanh(atanh(correlation) + step)``."""
-    shift = jnp.tanh(step)
-    return (correlation + shift) / (1 + correlation * shift)
+        return ends_of_interval(
+            self.correlation,
+            (self.held_out, self.held_out_error),
+            self.highest,
+            self.pvalue,
+            self.rows,
+            check_level("level", level),
+        )
 
 
 @over_rows(columns=2, static=("degrees", "neighbours", "fit"))
@@ -386,7 +365,7 @@ def _estimate_of_ranks(
         pvalue=jnp.where(valid, _independence_pvalue(average.score, rows), jnp.nan),
         held_out=held_out,
         held_out_error=held_out_error,
-        highest=_highest(average, blocks, rows, asked=degrees is not None),
+        highest=highest_supported(average, blocks, rows, asked=degrees is not None),
         rows=rows,
     )
 
@@ -689,33 +668,3 @@ def _independence_pvalue(score: Array, rows: Array) -> Array:
     simulations of 20 to 10,000 rows.
     """
     return jnp.minimum(0.08 * (1 + 20 / rows) * jnp.exp(-score / 2), 1)
-
-
-def _highest(average: Average, blocks: Blocks, rows: Array, *, asked: bool) -> Array:
-    """Return the largest value that a block supports, before the sampling error.
-
-    That is the average, or the value of the largest block (or what chance hides there).  To the
-    latter is added what the last doubling of the functions gained, as further ones may gain it too;
-    nothing where the block was asked for.  1 where there are too few functions to say so.
-    """
-    place: Any = 0
-    gain, few = jnp.zeros((), rows.dtype), jnp.zeros((), bool)
-    if not asked:
-        square = np.flatnonzero(np.equal(blocks.rows, blocks.columns))
-        sizes = np.array(blocks.rows)[square]
-        half = np.maximum(np.searchsorted(sizes, sizes / 2, side="right") - 1, 0)
-        resolved = largest_size(rows, RESOLVED_PER_ROOT)
-        largest = jnp.sum(sizes.astype(rows.dtype) < resolved)
-        place, few = jnp.array(square)[largest], resolved < LEAST_SIZE
-        gain = average.values[place] - average.values[jnp.array(square[half])[largest]]
-    h, k = (number[place].astype(rows.dtype) for number in average.functions)
-    value = jnp.maximum(average.values[place], _hidden(h, k, rows)) + jnp.maximum(gain, 0)
-    few |= (h == 0) | (k == 0)
-    mean = jnp.sum(average.weights * average.values)
-    return jnp.where(few, 1, jnp.minimum(jnp.maximum(value, mean), 1))
-
-
-def _hidden(h: Array, k: Array, n: Array) -> Array:
-    """Return the largest correlation among h and k functions that looks like noise (`debias`)."""
-    a, b = ((jnp.maximum(number, 1) - 1) / n for number in (h, k))
-    return safe_sqrt(safe_sqrt(safe_divide(a * b, (1 - a) * (1 - b))))

@@ -8,6 +8,8 @@ column would compile a program.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 import warnings
 from typing import Any, cast
 
@@ -17,7 +19,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._arrays import Floats
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax._checks import check_level
 from hgr_jax._texts import near_matches
 from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.fits import CopulaTransform, KBFit, is_dominant
@@ -34,9 +37,16 @@ from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_BOTH, RankKernel, hgr_of_
 from hgr_jax.core.kernels import Encoder, Indicators
 from hgr_jax.core.orthonormal import PolynomialBasis
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.core.ranks import rank_functions
+from hgr_jax.core.ranks import (
+    LEAST_ROWS,
+    Average,
+    Blocks,
+    ends_of_interval,
+    highest_supported,
+    rank_functions,
+)
 from hgr_jax.measures import hgr_fit, kb_fit
-from hgr_jax.measures.hgr import HGRFit
+from hgr_jax.measures.hgr import FOLDS, HGRFit
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.residuals import conditioning_on
 from hgr_jax.tables.columns import encode_by_levels
@@ -127,18 +137,12 @@ def _with_levels(fit: KBFit, categories: list[Any]) -> KBFit:
 
 
 def interval_of(scan: Any, a: str, b: str, level: float) -> tuple[float, float]:
-    """Return the interval of the fit of two numbers of a scan of HGR."""
-    categories = [name for name in (a, b) if scan.category(name) is not None]
-    if scan.settings["measure"] != "hgr" or categories:
-        got = f"the category {categories[0]!r}" if categories else repr(scan.settings["measure"])
-        raise ValueError(f"interval is of HGR of two numbers; got {got}.")
-    fit = fit_of(scan, a, b)
-    assert isinstance(fit, HGRFit)
+    """Return an interval for the HGR of two columns of a `Scan`; NaN where there is no HGR."""
+    check_fitted(scan)
+    if scan.settings["given"]:
+        raise ValueError("interval is of two columns alone, and this scan is given others.")
     pvalue = scan.pvalue[scan.names.index(a), scan.names.index(b)]
-    if np.isfinite(pvalue):
-        fit = dataclasses.replace(fit, pvalue=jnp.asarray(pvalue, fit.correlation.dtype))
-    low, high = fit.interval(level)
-    return float(low), float(high)
+    return HostPair.of_ranks(scan, a, b).interval(float(pvalue), check_level("level", level))
 
 
 def _fit_of_ranks(
@@ -216,10 +220,12 @@ class Influence:
 
     Attributes:
       share: the largest share of the correlation that a single row contributes, ``max_i w_i f(a_i)
-        g(b_i) / correlation``; 1 / n if all rows contribute the same.
+        g(b_i) / correlation``; 1 / n if all rows contribute the same.  NaN where the correlation is
+        below 2 / sqrt(n): there is nothing to share.
       row: position of that row in the table, from 0.
       value_without: the correlation without that row.
       rows: positions of the rows with the largest contributions, largest first.
+      shares: their shares of the correlation.
       dominates: whether the share is large, as `Status.ONE_ROW` of a fit says.
     """
 
@@ -227,6 +233,7 @@ class Influence:
     row: int
     value_without: float
     rows: tuple[int, ...]
+    shares: tuple[float, ...]
     dominates: bool
 
 
@@ -294,18 +301,12 @@ def details_of(scan: Any, a: str, b: str) -> PairDetails | None:
     check_fitted(scan)
     if not scan._kernels.plain:
         raise ValueError("details and influence are of degrees; fit is of any kernels.")
-    weights = None if scan._weights is None else np.asarray(scan._weights, np.float64)
-    pair = _HostPair(
-        (scan.values(a), scan.values(b)),
-        weights,
-        _kernels_of(scan, a, b),
-        scan._conditioning,
-        is_ranked=scan._kernels.ranked,
-    )
+    kernels = _kernels_of(scan, a, b)
+    pair = HostPair.of(scan, (a, b), kernels, is_ranked=scan._kernels.ranked)
     return pair.details(single=scan._kernels.single)
 
 
-class _HostPair:
+class HostPair:
     """Two columns on the rows where both are present, with orthonormal functions of each."""
 
     def __init__(
@@ -326,11 +327,95 @@ class _HostPair:
         self.columns = [column[self.rows] for column in columns]
         self.conditioning = None if conditioning is None else conditioning[:, self.rows]
 
+    @classmethod
+    def of(
+        cls, scan: Any, names: tuple[str, str], kernels: tuple[Any, Any], *, is_ranked: bool
+    ) -> HostPair:
+        """Take two columns of a `Scan`."""
+        weights = None if scan._weights is None else np.asarray(scan._weights, np.float64)
+        columns = (scan.values(names[0]), scan.values(names[1]))
+        return cls(columns, weights, kernels, scan._conditioning, is_ranked=is_ranked)
+
+    @classmethod
+    def of_ranks(cls, scan: Any, a: str, b: str) -> HostPair:
+        """Take two columns of a `Scan` with functions of the ranks, whatever its measure is."""
+        categories = (scan.category(a), scan.category(b))
+        kernels = [
+            RankKernel(MOST_FUNCTIONS) if category is None else Indicators(len(category.levels))
+            for category in categories
+        ]
+        return cls.of(scan, (a, b), (kernels[0], kernels[1]), is_ranked=True)
+
+    def restricted(self, kept: NDArray[np.bool_]) -> HostPair:
+        """Return the pair on some of its ``rows``."""
+        columns = [np.full(self.count, np.nan) for _ in self.columns]
+        for column, values in zip(columns, self.columns, strict=True):
+            column[self.rows[kept]] = values[kept]
+        weights, conditioning = np.zeros(self.count), None
+        weights[self.rows] = self.weights
+        if self.conditioning is not None:
+            conditioning = np.full((len(self.conditioning), self.count), np.nan)
+            conditioning[:, self.rows] = self.conditioning
+        return HostPair(
+            (columns[0], columns[1]),
+            weights,
+            self.kernels,
+            conditioning,
+            is_ranked=self.is_ranked,
+        )
+
+    @functools.cached_property
+    def fitted(self) -> PolynomialPair:
+        """Orthonormal functions of both columns."""
+        return fit_pair(self.columns[0], self.columns[1], self.weights, self.kernels)
+
+    @property
+    def value(self) -> float:
+        """HGR on the rows; 0 for fewer than 2 rows."""
+        if len(self.rows) < 2:
+            return 0.0
+        functions, shares = self.fitted.functions, self.fitted.shares
+        count = self.fitted.directions[0]
+        f, g = functions[1 : 1 + count], functions[1 + count :]
+        if self.conditioning is not None:
+            (f, _), (g, _) = self._residuals((f, g), np.arange(len(self.rows)))
+        return self._value((f * shares) @ g.T, shares, [(len(f), len(g))])
+
+    def interval(self, pvalue: float, level: float) -> tuple[float, float]:
+        """Return an interval for HGR of ranks, as `HGRFit.interval` does."""
+        functions, shares = self.fitted.functions, self.fitted.shares
+        count, rows = self.fitted.directions[0], float(1 / np.sum(shares**2))
+        if rows < LEAST_ROWS or not min(self.fitted.directions):
+            return math.nan, math.nan
+        whole = (functions[1 : 1 + count] * shares) @ functions[1 + count :].T
+        average, blocks = self._average(whole, shares)
+        weights = np.zeros(whole.shape)
+        for weight, h, k in zip(average.weights[:, 0], blocks.rows, blocks.columns, strict=True):
+            weights[:h, :k] += weight
+        part = parts_of_rows(len(shares))
+        weighted = functions * shares
+        grams = [weighted[:, part == i] @ functions[:, part == i].T for i in range(FOLDS)]
+        without = np.stack([sum(grams) - gram for gram in grams], axis=-1)
+        m, map_a, map_b = self.fitted.whitened(without)
+        _, u, v = top_singular_triples(m * weights[..., None])
+        means = without[0] / np.maximum(without[0, 0], 1e-300)
+        f, g = np.empty((2, len(shares)))
+        for i in range(FOLDS):
+            at = part == i
+            centred = functions[1:, at] - means[1:, i, None]
+            f[at] = (map_a[..., i].T @ u[:, i]) @ centred[:count]
+            g[at] = (map_b[..., i].T @ v[:, i]) @ centred[count:]
+        highest = highest_supported(average, blocks, np.array([rows]))
+        low, high = ends_of_interval(
+            average.value, _correlation_of(f, g, shares), highest, pvalue, rows, level
+        )
+        return float(low[0]), float(high[0])
+
     def details(self, *, single: bool) -> PairDetails | None:
         """Return transformations and influence; None where there is no correlation."""
         if len(self.rows) < 2:
             return None
-        fitted = fit_pair(self.columns[0], self.columns[1], self.weights, self.kernels)
+        fitted = self.fitted
         count = fitted.directions[0]
         functions = fitted.functions[1 : 1 + count], fitted.functions[1 + count :]
         f, g = functions
@@ -378,7 +463,8 @@ class _HostPair:
         """Return the rows with the largest contributions, and the value without the first."""
         contributions = fitted.shares * both[0] * both[1]
         largest = np.argsort(-contributions)[:LISTED_ROWS]
-        share = float(contributions[largest[0]] / correlation)
+        shares = contributions[largest] / correlation
+        is_large = correlation >= 2 * np.sqrt(np.sum(fitted.shares**2))
         others = np.arange(len(self.rows)) != largest[0]
         if self.conditioning is None:
             weights = np.where(others, self.weights, 0.0)
@@ -390,11 +476,12 @@ class _HostPair:
         else:
             value = self._value_given(functions, np.flatnonzero(others), blocks)
         return Influence(
-            share=share,
+            share=float(shares[0]) if is_large else math.nan,
             row=int(self.rows[largest[0]]),
             value_without=value,
             rows=tuple(self.rows[largest].tolist()),
-            dominates=bool(is_dominant(share, fitted.shares[largest[0]], correlation)),
+            shares=tuple(shares.tolist()),
+            dominates=bool(is_dominant(shares[0], fitted.shares[largest[0]], correlation)),
         )
 
     def _residuals(
@@ -428,15 +515,32 @@ class _HostPair:
 
     def _hgr(self, m: Floats, shares: Floats) -> tuple[float, tuple[int, int]]:
         """Return HGR, and the sizes of the block with the highest score."""
+        average, blocks = self._average(m, shares)
+        best = int(average.best[0])
+        return float(average.value[0]), (blocks.rows[best], blocks.columns[best])
+
+    def _average(self, m: Floats, shares: Floats) -> tuple[Average, Blocks]:
+        """Return the estimate of HGR, of one pair, and the blocks that it is of."""
         numbers = [isinstance(kernel, RankKernel) for kernel in self.kernels]
         # Functions that do not vary on the rows, such as one indicator of a category, are 0.
         available = np.count_nonzero(m.any(axis=1)), np.count_nonzero(m.any(axis=0))
         rows, sizes = np.array([1 / np.sum(shares**2)]), [np.array([n]) for n in available]
-        average, blocks = hgr_of_moments(
-            m[..., None], (sizes[0], sizes[1]), rows, (numbers[0], numbers[1])
-        )
-        best = int(average.best[0])
-        return float(average.value[0]), (blocks.rows[best], blocks.columns[best])
+        return hgr_of_moments(m[..., None], (sizes[0], sizes[1]), rows, (numbers[0], numbers[1]))
+
+
+def parts_of_rows(rows: int) -> Integers:
+    """Return the part of each row ``(n,)``, from 0, as `hgr_jax.hgr_fit` divides the rows."""
+    group, place = np.divmod(np.arange(rows, dtype=np.uint32), np.uint32(FOLDS))
+    turn = ((group * np.uint32(0x9E3779B9) >> np.uint32(16)) * np.uint32(FOLDS)) >> np.uint32(16)
+    return (place.astype(np.int64) - turn) % FOLDS
+
+
+def _correlation_of(f: Floats, g: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """Return the correlation of functions of mean near 0, and its standard error."""
+    f, g = (x / np.sqrt(max(float(shares @ (x * x)), 1e-300)) for x in (f, g))
+    correlation = np.clip(shares @ (f * g), -1, 1)
+    psi = shares * (f * g - correlation * (f * f + g * g) / 2)
+    return correlation, np.sqrt(np.sum(psi**2))
 
 
 def _transformation(

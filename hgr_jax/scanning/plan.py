@@ -27,8 +27,10 @@ from hgr_jax.tables.columns import (
     TOO_MANY_LEVELS,
     add_note,
     constant_reason,
+    differ_by_rounding,
     note_infinite,
     pooled_levels,
+    rounding_reason,
 )
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.texts import remark_on_lost_digits
@@ -288,9 +290,11 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
         if name in categories:
             _plan_category(survey, name, categories[name], columns, sample, exact=exact)
         else:
-            low, high = survey.lowest[name], survey.highest[name]
-            if not len(low) or low[0] == high[-1]:
-                columns.skipped[name] = constant_reason(low[0] if len(low) else np.nan)
+            ends = np.concatenate([survey.lowest[name], survey.highest[name]])
+            if not len(ends):
+                columns.skipped[name] = constant_reason(np.nan)
+            elif differ_by_rounding(ends):
+                columns.skipped[name] = rounding_reason(ends)
             else:
                 columns.numbers.append(name)
         if name in columns.skipped:

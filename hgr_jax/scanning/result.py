@@ -19,6 +19,7 @@ from hgr_jax._texts import counted, html_table, near_matches, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.measures.hgr import HGRFit
+from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE, MIN_ROWS, Findings, findings_of
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of, interval_of
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.significance import SOURCES
@@ -258,9 +259,6 @@ ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
 
 MAX_DISAGREEMENT = 0.1
 """Largest difference of a value and the value of ranks, beside sampling errors."""
-
-FALSE_DISCOVERY_RATE = 0.05
-"""Largest adjusted p-value of pairs that count as more than chance."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -534,6 +532,33 @@ class Scan:
           True
         """
         return interval_of(self, *self._names(a, b), level)
+
+    def findings(self, n: int = 5, *, min_rows: int = MIN_ROWS) -> Findings:
+        """Return what a person looks for first: the strongest pairs, and those not monotone.
+
+        Of pairs that are more than chance (of a scan without p-values, of all pairs), by HGR, and
+        by HGR less |Spearman|.  Near copies of a column count as one; pairs that a single row or
+        few rows, copies of rows, the order of the rows, a mark of missing values or the
+        construction of a column explain are listed apart.
+
+        Args:
+          n: number of findings in each list.
+          min_rows: smallest number of rows of a finding.
+
+        Returns:
+          `Findings`, which prints itself.
+
+        Raises:
+          ValueError: for a scan that was loaded, which has no data.
+
+        Example:
+          >>> import numpy as np, hgr_jax
+          >>> x, noise = np.random.default_rng(0).normal(size=(2, 300))
+          >>> found = hgr_jax.scan({"x": x, "y": x**2 + noise, "noise": noise[::-1]})
+          >>> [(f.a, f.b, f.remark) for f in found.findings().not_monotone]
+          [('x', 'y', '')]
+        """
+        return findings_of(self, n, min_rows)
 
     def influence(self, a: Any, b: Any) -> Influence | None:
         """Find the row that makes most of the correlation of one pair, and how much of it.

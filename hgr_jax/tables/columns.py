@@ -608,9 +608,16 @@ def _columns_of_matrix(names: Sequence[str], table: Any, notes: dict[str, str]) 
             low, high = np.fmin.reduce(host, axis=0), np.fmax.reduce(host, axis=0)
         for position in map(int, np.flatnonzero(infinite)):
             note_infinite(notes, names[position], int(infinite[position]))
-    for position in map(int, np.flatnonzero(~(low < high))):
-        skipped[names[position]] = constant_reason(low[position])
-        notes.pop(names[position], None)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    with np.errstate(invalid="ignore"):
+        doubtful = ~(high - low > ROUNDING * np.finfo(host.dtype).eps * largest)
+        doubtful |= largest <= MAX_ROUNDING
+    for position in map(int, np.flatnonzero(doubtful)):
+        present = host[~np.isnan(host[:, position]), position]
+        if not len(present) or differ_by_rounding(present):
+            reason = rounding_reason(present) if len(present) else constant_reason(np.nan)
+            skipped[names[position]] = reason
+            notes.pop(names[position], None)
     used = np.array([i for i, name in enumerate(names) if name not in skipped], np.intp)
     numbers = table if len(used) == len(names) else host[:, used]
     none = np.zeros(0, np.intp)
@@ -661,8 +668,9 @@ class _Builder:
             values = np.where(infinite, np.nan, values)
             note_infinite(self.notes, name, int(infinite.sum()))
         present = values[~np.isnan(values)]
-        if not len(present) or present.min() == present.max():
-            self._skip(name, constant_reason(present[0] if len(present) else np.nan))
+        if not len(present) or differ_by_rounding(present):
+            reason = rounding_reason(present) if len(present) else constant_reason(np.nan)
+            self._skip(name, reason)
             return
         self.numbers[name] = values
 
@@ -742,6 +750,38 @@ def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
         return PooledLevels(np.flatnonzero(counts > 0), none)
     remark = f"{len(pooled)} rare levels ({counts[rare].sum()} rows) are pooled"
     return PooledLevels(np.flatnonzero((counts > 0) & ~rare), pooled, remark)
+
+
+ROUNDING = 4
+"""Largest range of values that differ by rounding only, in units in the last place."""
+
+MAX_ROUNDING, ROUNDING_BITS = 1e-9, 12
+"""Largest absolute value of differences that rounding made, and number of their digits in base 2: a
+number of any other origin has 20 or more."""
+
+
+def differ_by_rounding(values: NDArray[np.floating]) -> bool:
+    """Return whether finite values ``(n,)``, n >= 1, are equal but for rounding.
+
+    Their range is a few units in the last place of the largest, or they are differences of such
+    numbers: tiny multiples of a power of 2, as ``0.1 + 0.2 - 0.3`` is.
+    """
+    low, high = float(values.min()), float(values.max())
+    largest = max(abs(low), abs(high))
+    if high - low <= ROUNDING * float(np.finfo(values.dtype).eps) * largest:
+        return True
+    if largest > MAX_ROUNDING:
+        return False
+    digits = np.ldexp(np.frexp(values)[0], ROUNDING_BITS)
+    return bool((digits == np.floor(digits)).all())
+
+
+def rounding_reason(values: NDArray[np.floating]) -> str:
+    """Say why a column whose values `differ_by_rounding` is left out."""
+    if values.min() == values.max():
+        return constant_reason(values[0])
+    low, high = float(values.min()), float(values.max())
+    return f"its values differ by rounding only: {low!r} to {high!r}"
 
 
 def constant_reason(value: float | str) -> str:

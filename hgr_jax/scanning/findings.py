@@ -1,0 +1,470 @@
+"""The findings of a scan: the strongest pairs and those that are not monotone, a line each.
+
+1. Near copies of a column form a group (`groups_of`); pairs of the same two groups are one finding,
+   and so are pairs whose columns are closely related.
+2. In the order of their HGR, and then of HGR less |Spearman|, pairs that are more than chance are
+   examined (`remarks`).  Those that a remark explains are listed apart.
+3. `Findings` holds the lists, and counts of all that is not listed.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import html
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hgr_jax._arrays import Floats
+from hgr_jax._checks import check_count
+from hgr_jax._texts import counted, html_table, shortened
+from hgr_jax.core.fits import normal_quantile
+from hgr_jax.scanning.fits import HostPair
+from hgr_jax.scanning.remarks import Examined, Remark, RemarkFinder
+
+FALSE_DISCOVERY_RATE = 0.05
+"""Largest adjusted p-value of pairs that count as more than chance."""
+
+MIN_ROWS = 20
+"""Default of the smallest number of rows of a finding."""
+
+ALMOST_ONE = 0.9995
+"""Smallest correlation that is shown as 1.000."""
+
+NEAR_COPY = 0.95
+"""Smallest |Spearman| of near copies."""
+
+RELATED = 0.9
+"""Smallest HGR of columns whose pairs with one column, or with related ones, are shown once."""
+
+MIN_EXCESS = 0.05
+"""Smallest excess of HGR over |Spearman| of a pair that is not monotone."""
+
+MOST_EXAMINED = 8
+"""Number of pairs that are examined for each one that is listed, at most."""
+
+LEVEL = 0.95
+"""Level of the intervals."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A pair of columns, and what may make its dependence.
+
+    Attributes:
+      a, b: names of the columns.
+      hgr: HGR; in a scan without it, the measure of the scan.
+      interval: a 95% interval for it, NaN where there is none.
+      spearman: |Spearman|, NaN with a category.
+      spearman_interval: a 95% interval for it (Bonett & Wright 2000).
+      adjusted_pvalue: as in the scan.
+      rows: rows where both columns are present.
+      remarks: what may make the dependence, those that explain it first.
+      also: near copies of a, and of b, whose pairs are this finding too.
+    """
+
+    a: str
+    b: str
+    hgr: float
+    interval: tuple[float, float]
+    spearman: float
+    spearman_interval: tuple[float, float]
+    adjusted_pvalue: float
+    rows: int
+    remarks: tuple[Remark, ...] = ()
+    also: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+    @property
+    def explained(self) -> bool:
+        """Whether a remark explains the dependence."""
+        return any(remark.explains for remark in self.remarks)
+
+    @property
+    def remark(self) -> str:
+        """All remarks, and the near copies, as one text."""
+        texts = [remark.text for remark in self.remarks]
+        for name, others in zip((self.a, self.b), self.also, strict=True):
+            if others:
+                more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+                texts.append(f"{name} also as {', '.join(others[:3])}{more}")
+        return "; ".join(texts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """What a scan found: a result of `Scan.findings`.
+
+    Attributes:
+      strongest: pairs with the largest HGR.
+      not_monotone: pairs whose HGR exceeds |Spearman| most, by at least 0.05, where |Spearman| is
+        below the interval for HGR.
+      explained: pairs that would be in one of the lists, but for a remark.
+      copies: groups of columns that are copies of one another.
+      few_rows: number of pairs that are more than chance and share fewer than ``min_rows`` rows.
+      pairs, tested, significant: numbers of pairs estimated, with a p-value, and more than chance.
+      skipped: names of the columns that were left out, by reason.
+      remarks: remarks on the table as a whole.
+    """
+
+    strongest: tuple[Finding, ...]
+    not_monotone: tuple[Finding, ...]
+    explained: tuple[Finding, ...]
+    copies: tuple[tuple[str, ...], ...]
+    few_rows: int
+    pairs: int
+    tested: int
+    significant: int
+    skipped: Mapping[str, tuple[str, ...]]
+    remarks: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Yield the findings of both lists, each once."""
+        yield from dict.fromkeys((*self.strongest, *self.not_monotone))
+
+    @property
+    def sections(self) -> list[tuple[str, tuple[Finding, ...]]]:
+        """The lists that are not empty, with their titles."""
+        titled = [
+            ("Strongest", self.strongest),
+            ("Not monotone: HGR above |Spearman|", self.not_monotone),
+            ("Explained: not a relation of the two, as far as the table shows", self.explained),
+        ]
+        return [(title, findings) for title, findings in titled if findings]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as lists and texts, with None for NaN, as JSON takes it."""
+        return _as_json(dataclasses.asdict(self))
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self, longest_name: int = 28) -> list[str]:
+        """Return the lists and the counts, in lines of text."""
+        lines: list[str] = []
+        if not any(True for _ in self):
+            lines.append("No finding: no pair is more than chance, or all are explained")
+        for group in self.copies[:MOST_COPIES]:
+            lines.append(f"the same column: {_listed(group, longest_name)}")
+        if len(self.copies) > MOST_COPIES:
+            lines.append(f"... and {counted(len(self.copies) - MOST_COPIES, 'other group')}")
+        for title, findings in self.sections:
+            rows = [_cells(finding, longest_name) for finding in findings]
+            widths = [max(map(len, column)) for column in zip(HEADERS, *rows, strict=True)]
+            lines += ["", title]
+            for place, row in enumerate([HEADERS, *rows]):
+                number = f"{place:>3}" if place else "   "
+                cells = [
+                    cell.ljust(width) if i in (0, len(row) - 1) else cell.rjust(width)
+                    for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+                ]
+                lines.append(f"{number}  {'  '.join(cells)}".rstrip())
+        return [*lines, "", *self._counts()]
+
+    def _counts(self) -> list[str]:
+        """Return the counts in words."""
+        lines = []
+        if self.tested:
+            lines.append(
+                f"{self.significant:,} of {counted(self.tested, 'pair')} are more than chance, at a"
+                f" false discovery rate of {FALSE_DISCOVERY_RATE:.0%}"
+            )
+        if self.few_rows:
+            lines.append(f"not listed: {counted(self.few_rows, 'pair')} that share few rows")
+        lines += self.remarks
+        for reason, names in self.skipped.items():
+            lines.append(f"skipped {_listed(names, 28)}: {reason}")
+        return lines
+
+    def _repr_html_(self) -> str:
+        """Return the lists as small tables, for notebooks."""
+        tables = [
+            html_table(title, HEADERS, [_cells(finding, 40) for finding in findings])
+            for title, findings in self.sections
+        ]
+        return "".join(tables) + "".join(f"<p>{html.escape(line)}</p>" for line in self._counts())
+
+
+HEADERS = ("columns", "HGR", "95% interval", "|Spearman|", "adj. p", "rows", "remark")
+
+MOST_COPIES = 3
+"""Number of groups of copies that are listed."""
+
+
+def _listed(names: Sequence[str], longest: int, most: int = 4) -> str:
+    shown = [shortened(name, longest, "...") for name in names[:most]]
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(shown) + more
+
+
+def _cells(finding: Finding, longest: int) -> tuple[str, ...]:
+    names = (shortened(name, longest, "...") for name in (finding.a, finding.b))
+    low, high = finding.interval
+    return (
+        " and ".join(names),
+        f"{finding.hgr:.3f}",
+        "-" if math.isnan(low) else f"{low:.2f} to {high:.2f}",
+        "-" if math.isnan(finding.spearman) else f"{finding.spearman:.3f}",
+        pvalue_as_text(finding.adjusted_pvalue),
+        f"{finding.rows:,}",
+        finding.remark,
+    )
+
+
+def pvalue_as_text(value: float) -> str:
+    """Write a p-value, ``-`` for none."""
+    if math.isnan(value):
+        return "-"
+    if value < 1e-99:
+        return "<1e-99"
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(of) for name, of in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(of) for of in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def groups_of(
+    scan: Any, least: float = NEAR_COPY, rows: Any = slice(None)
+) -> dict[str, tuple[str, ...]]:
+    """Return, for each used column, the names of the column and its near copies, in order.
+
+    A group is a column, the first of them, and all others that are not in a group yet and are near
+    copies of it: |Spearman| and HGR are at least ``least``, or repeated values correspond one to
+    one in ``rows``.
+    """
+    hgr = hgr_of(scan)
+    monotone = np.fmin(scan.spearman, hgr)  # NaN with a category
+    linked = {(int(i), int(j)) for i, j in scan.pairs}
+    linked |= {(j, i) for i, j in linked}
+    group: dict[str, tuple[str, ...]] = {}
+    for i, name in enumerate(scan.names):
+        if name in group or name in scan.skipped:
+            continue
+        members = [name]
+        near = np.flatnonzero((monotone[i] >= least) | (hgr[i] >= ALMOST_ONE))
+        for j in near[near > i]:
+            other = scan.names[j]
+            if other in group or (i, int(j)) not in linked:
+                continue
+            if monotone[i, j] >= least or _one_to_one(
+                scan.values(name)[rows], scan.values(other)[rows]
+            ):
+                members.append(other)
+        group |= dict.fromkeys(members, tuple(members))
+    return group
+
+
+def _one_to_one(a: Floats, b: Floats) -> bool:
+    """Return whether values correspond one to one; False if most of them are distinct."""
+    present = ~(np.isnan(a) | np.isnan(b))
+    (u, x), (v, y) = (np.unique(c[present], return_inverse=True) for c in (a, b))
+    if len(u) != len(v) or 2 * len(u) > len(x):
+        return False
+    return len(np.unique(x * len(v) + y)) == len(u)
+
+
+def hgr_of(scan: Any) -> Floats:
+    """Return HGR of all pairs ``(p, p)``; the measure of a scan that has none."""
+    return np.where(np.isfinite(scan.rank_correlation), scan.rank_correlation, scan.correlation)
+
+
+def spearman_interval(value: float, rows: int, level: float = LEVEL) -> tuple[float, float]:
+    """Return an interval for |Spearman|.
+
+        tanh(atanh(r) -+ z sqrt((1 + r^2 / 2) / (n - 3)))
+
+    Source: Bonett & Wright, "Sample size requirements for estimating Pearson, Kendall and Spearman
+    correlations" (2000).
+    """
+    if math.isnan(value) or rows < 4:
+        return math.nan, math.nan
+    middle = math.atanh(min(value, 1 - 1e-12))
+    step = normal_quantile((1 + level) / 2) * math.sqrt((1 + value**2 / 2) / (rows - 3))
+    return max(math.tanh(middle - step), 0.0), math.tanh(middle + step)
+
+
+def findings_of(scan: Any, n: int = 5, min_rows: int = MIN_ROWS) -> Findings:
+    """Return the findings of a `Scan`, as `Scan.findings` says."""
+    n, min_rows = check_count("n", n), check_count("min_rows", min_rows)
+    maker = _Lists(scan, n, min(min_rows, scan.settings["rows"]))
+    strongest = maker.first(maker.hgr, maker.is_candidate)
+    excess = scan.rank_excess[maker.first_of, maker.second_of]
+    beyond = maker.is_candidate & (excess >= MIN_EXCESS)
+    not_monotone = maker.first(excess, beyond, of=is_not_monotone)
+    return Findings(
+        strongest=strongest,
+        not_monotone=not_monotone,
+        explained=maker.explained(),
+        copies=copies_among(scan, maker.groups),
+        few_rows=int(np.sum(maker.significant & (maker.rows < maker.min_rows))),
+        pairs=len(scan),
+        tested=maker.tested,
+        significant=maker.discoveries,
+        skipped=by_reason(scan.skipped),
+        remarks=tuple(maker.remarks_on_table()),
+    )
+
+
+def is_not_monotone(finding: Finding) -> bool:
+    """Return whether |Spearman| is below the interval for HGR."""
+    low, _ = finding.interval
+    return math.isnan(low) or math.isnan(finding.spearman) or finding.spearman < low
+
+
+def copies_among(scan: Any, groups: Mapping[str, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of columns whose correlation is shown as 1.000."""
+    hgr = hgr_of(scan)
+    found = []
+    for group in dict.fromkeys(groups.values()):
+        place = {name: scan.names.index(name) for name in group}
+        exact = [name for name in group[1:] if hgr[place[group[0]], place[name]] >= ALMOST_ONE]
+        if exact:
+            found.append((group[0], *exact))
+    return tuple(found)
+
+
+def by_reason(skipped: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the names of columns that were left out by reason, whatever their values are."""
+    names = collections.defaultdict(list)
+    for name, reason in skipped.items():
+        same = "every value that is present is the same"
+        names[same if reason.startswith("every value that is present") else reason].append(name)
+    return {reason: tuple(of) for reason, of in names.items()}
+
+
+class _Lists:
+    """The pairs of a scan, and those of them that were examined."""
+
+    def __init__(self, scan: Any, n: int, min_rows: int) -> None:
+        self.scan, self.n, self.min_rows = scan, n, min_rows
+        self.pairs = scan.pairs[np.isfinite(scan.correlation[tuple(scan.pairs.T)])]
+        self.first_of, self.second_of = self.pairs.T
+        at = (self.first_of, self.second_of)
+        self.matrix, self.rows = hgr_of(scan), scan.n_obs[at]
+        self.hgr = self.matrix[at]
+        adjusted = scan.adjusted_pvalue[at]
+        totals = scan.settings.get("top")
+        self.significant = adjusted <= FALSE_DISCOVERY_RATE
+        self.tested, self.discoveries = (
+            int(np.isfinite(adjusted).sum()),
+            int(np.sum(self.significant)),
+        )
+        if totals:
+            self.tested, self.discoveries = totals["tested"], totals["discoveries"]
+        known = self.significant if self.tested else np.ones(len(self.pairs), bool)
+        self.is_candidate = known & (self.rows >= min_rows)
+        self.finder = RemarkFinder(scan)
+        copies = self.finder.copies
+        self.groups = groups_of(scan, rows=slice(None) if copies is None else copies.remaining)
+        self.examined: dict[tuple[str, str], Finding] = {}
+
+    def first(self, value: Floats, among: Any, of: Any = None) -> tuple[Finding, ...]:
+        """Return the first findings by ``value`` that nothing explains, one of related pairs."""
+        places = np.flatnonzero(among)
+        places = places[np.argsort(-value[places], kind="stable")]
+        listed: list[Finding] = []
+        shown: list[tuple[int, int]] = []
+        seen: set[frozenset[str]] = set()
+        for place in places.tolist():
+            if len(listed) == self.n or len(seen) == MOST_EXAMINED * self.n:
+                break
+            i, j = self.pairs[place].tolist()
+            key = self._groups_of_pair(i, j)
+            if len(key) == 1 and self.hgr[place] >= ALMOST_ONE:
+                continue  # among the copies
+            if key in seen or any(self._is_related((i, j), pair) for pair in shown):
+                continue
+            seen.add(key)
+            finding = self._examine(place)
+            if not finding.explained and (of is None or of(finding)):
+                listed.append(finding)
+                shown.append((i, j))
+        return tuple(listed)
+
+    def _groups_of_pair(self, i: int, j: int) -> frozenset[str]:
+        return frozenset(self.groups[self.scan.names[column]][0] for column in (i, j))
+
+    def _is_related(self, pair: tuple[int, int], other: tuple[int, int]) -> bool:
+        """Return whether each column of a pair is related to another column of the other pair."""
+        near = self.matrix[np.ix_(pair, other)] >= RELATED
+        near |= np.equal.outer(pair, other)
+        return bool(near.diagonal().all() or near[::-1].diagonal().all())
+
+    def explained(self) -> tuple[Finding, ...]:
+        """Return the examined pairs that a remark explains, the largest of each two groups."""
+        found: dict[frozenset[str], Finding] = {}
+        ordered = sorted(self.examined.values(), key=lambda finding: -finding.hgr)
+        for finding in ordered:
+            if finding.explained:
+                i, j = (self.scan.names.index(name) for name in (finding.a, finding.b))
+                found.setdefault(self._groups_of_pair(i, j), finding)
+        return tuple(found.values())[: self.n]
+
+    def remarks_on_table(self) -> Iterable[str]:
+        """Yield remarks on the table as a whole."""
+        copies = self.finder.copies
+        if copies is not None:
+            yield (
+                f"{copies.count:,} of {copies.rows:,} rows are copies of other rows; p-values take"
+                " rows as independent"
+            )
+        ordered = {
+            name: None
+            for finding in self.examined.values()
+            if any(remark.kind == "order" for remark in finding.remarks)
+            for name in (finding.a, finding.b)
+        }
+        if ordered:
+            yield (
+                f"successive rows are alike in {_listed(tuple(ordered), 28)}; p-values take rows as"
+                " independent"
+            )
+        for name, marks in self.finder.marks.items():
+            for value, rows in marks.items():
+                yield (
+                    f"{name} is {value:g} in {counted(rows, 'row')}, far from its other values: if"
+                    f" it stands for a missing value, --na {value:g} says so"
+                )
+
+    def _examine(self, place: int) -> Finding:
+        """Return a pair as a finding, with its interval and its remarks."""
+        i, j = self.pairs[place]
+        scan = self.scan
+        a, b = names = scan.names[i], scan.names[j]
+        if names in self.examined:
+            return self.examined[names]
+        rows, hgr = int(self.rows[place]), float(self.hgr[place])
+        spearman = float(scan.spearman[i, j])
+        interval = (math.nan, math.nan)
+        examined = Examined.of(scan, names, hgr)
+        if np.isfinite(scan.rank_correlation[i, j]) and not scan.settings["given"]:
+            pair = HostPair.of_ranks(scan, *names) if examined is None else examined.pair
+            interval = pair.interval(float(scan.pvalue[i, j]), LEVEL)
+        remarks = [] if examined is None else self.finder.remarks(examined)
+        groups = [self.groups[name] for name in names]
+        same = groups[0] == groups[1]
+        also = [
+            tuple(other for other in group if other not in names and not (same and side))
+            for side, group in enumerate(groups)
+        ]
+        finding = Finding(
+            a=a,
+            b=b,
+            hgr=hgr,
+            interval=interval,
+            spearman=spearman,
+            spearman_interval=spearman_interval(spearman, rows),
+            adjusted_pvalue=float(scan.adjusted_pvalue[i, j]),
+            rows=rows,
+            remarks=tuple(remarks),
+            also=(also[0], also[1]),
+        )
+        self.examined[names] = finding
+        return finding

@@ -1,0 +1,585 @@
+"""What makes a dependence other than a relation: single rows, copies, the order, marks, a sum.
+
+A p-value says that a dependence is more than chance in rows that are independent of each other.  A
+`Remark` says what else may have made it; where it `explains` the dependence, the pair is no
+finding.
+
+* `few rows`: a single row, a handful, or the rows with one value;
+* `copies`: rows that repeat other rows;
+* `order`: rows that resemble the rows before them, as those of a series do;
+* `mark`: a far, repeated value, as -200 or 999 for a missing one;
+* `construction`: a column that is computed from the other one;
+* `values`: a column of few values, or one value against all others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax._texts import counted
+from hgr_jax.core.host.linalg import top_singular_values
+from hgr_jax.core.kernels import Indicators
+from hgr_jax.inference.independence import independence_test
+from hgr_jax.inference.roys_root.law import log_survival_of_many
+from hgr_jax.scanning.fits import HostPair, PairDetails
+from hgr_jax.tables.columns import Columns
+
+HALF = 0.5
+"""Largest share of a value that may be left without some rows, where these rows explain it; and the
+smallest share of the correlation that they make."""
+
+ROWS_PER_FEW, MOST_FEW = 50, 10
+"""Of this many rows one belongs to a handful, of at most so many."""
+
+MAX_VALUE_SHARE = 0.05
+"""Largest share of the rows with one value that counts as few."""
+
+MIN_PART_OF_VALUE, MIN_CHANGE = 0.25, 0.03
+"""Smallest share of the correlation that the rows with one value make, and change of HGR without
+them, for a remark."""
+
+MIN_DISTINCT = 10
+"""Smallest number of values of a column of which one value may be a special one."""
+
+MIN_COPIED_SHARE, MIN_COPIED_ROWS = 0.1, 5
+"""Smallest share and number of rows that repeat others, for a remark."""
+
+MAX_ROWS_COMPARED, MAX_COLUMNS_COMPARED = 200_000, 64
+"""Largest number of rows and of columns that are compared to find copies of rows."""
+
+MIN_ORDERED_ROWS, MIN_AUTOCORRELATION = 30, 0.3
+"""Smallest number of rows, and correlation of successive ones, for a remark on their order."""
+
+MIN_RUN = 8
+"""Smallest mean length of the runs of a column by which a table is sorted."""
+
+MAX_SERIES_VALUE = 0.99
+"""Largest HGR that series which have nothing to do with each other reach."""
+
+MAX_SHIFT_PVALUE = 0.01
+"""Largest p-value by circular shifts of a pair that the order of the rows does not explain."""
+
+SHIFTED_FUNCTIONS = 4
+"""Number of functions of either column that are shifted."""
+
+MIN_MARK_ROWS = 3
+MIN_GAP, MIN_GAP_OF_MARK = 1.0, 0.5
+"""Smallest distance of a repeated value from all others, in units of their central range: of any
+value, and of one that often stands for a missing value."""
+
+FEW_VALUES = 5
+"""Largest number of values of a number that is called one of few values."""
+
+ONE_LEVEL = 0.9
+"""Smallest share of the variance of a transformation that one level makes, for a remark."""
+
+MAX_TERMS, MAX_UNEXPLAINED = 6, 1e-4
+"""Largest number of columns in a sum, and share of the variance that rounding may leave."""
+
+MAX_ROWS_SUMMED, MAX_COLUMNS_SUMMED = 2000, 300
+
+
+@dataclasses.dataclass(frozen=True)
+class Remark:
+    """What may make a dependence.
+
+    Attributes:
+      kind: a word of the module's list.
+      text: a part of a sentence.
+      explains: whether little is left of the dependence without it.
+    """
+
+    kind: str
+    text: str
+    explains: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Examined:
+    """A pair of columns that is examined.
+
+    Attributes:
+      names: of the columns.
+      pair: the rows where both are present.
+      details: its transformations, and the influence of its rows.
+      value: HGR.
+      f, g: values of the transformations, ``(n,)``.
+    """
+
+    names: tuple[str, str]
+    pair: HostPair
+    details: PairDetails
+    value: float
+    f: Floats
+    g: Floats
+
+    @classmethod
+    def of(cls, scan: Any, names: tuple[str, str], value: float) -> Examined | None:
+        """Examine two columns of a `Scan`; None where there is no correlation."""
+        pair = HostPair.of_ranks(scan, *names)
+        details = pair.details(single=False)
+        if details is None:
+            return None
+        f, g = details.f(pair.columns[0]), details.g(pair.columns[1])
+        if details.residuals is not None:
+            f, g = (side[pair.rows] for side in details.residuals)
+        return cls(names, pair, details, value, f, g)
+
+
+@dataclasses.dataclass(frozen=True)
+class CopiedRows:
+    """Rows that repeat other rows: how many of how many, and which rows ``(n,)`` remain."""
+
+    count: int
+    rows: int
+    remaining: NDArray[np.bool_]
+
+
+class RemarkFinder:
+    """What is known of a table, for remarks on its pairs."""
+
+    def __init__(self, scan: Any) -> None:
+        self.scan = scan
+        self.columns: Columns = scan.data
+        used = set(scan.used)
+        places = zip(self.columns.number_positions.tolist(), self.columns.numbers.T, strict=True)
+        names = self.columns.names
+        self.numbers: dict[str, Floats] = {
+            names[i]: values for i, values in places if names[i] in used
+        }
+        categories = zip(
+            self.columns.category_positions.tolist(), self.columns.categories, strict=True
+        )
+        self.codes = {names[i]: c.codes for i, c in categories if names[i] in used}
+
+    def remarks(self, examined: Examined) -> list[Remark]:
+        """Return the remarks on a pair, those that explain it first."""
+        makers = (
+            self._on_construction,
+            self._on_marks,
+            self._on_few_rows,
+            self._on_copies,
+            self._on_order,
+            self._on_values,
+        )
+        found = [remark for make in makers for remark in make(examined)]
+        return sorted(found, key=lambda remark: not remark.explains)
+
+    @functools.cached_property
+    def marks(self) -> dict[str, dict[float, int]]:
+        """Values that may stand for a missing one, and their numbers of rows, by column."""
+        found = {
+            name: marks_of(values)
+            for name, values in self.numbers.items()
+            if name not in self.columns.dates
+        }
+        return {name: marks for name, marks in found.items() if marks}
+
+    @functools.cached_property
+    def copies(self) -> CopiedRows | None:
+        """Rows that repeat others, if they are more than values of few digits make."""
+        marked = [np.isin(self.numbers[name], list(marks)) for name, marks in self.marks.items()]
+        kept = np.flatnonzero(
+            ~np.any(marked, axis=0) if marked else np.ones(self.columns.rows, bool)
+        )
+        columns = [np.asarray(values, np.float64)[kept] for values in self.numbers.values()]
+        columns += [codes.astype(np.float64)[kept] for codes in self.codes.values()]
+        step = max(1, len(columns) // MAX_COLUMNS_COMPARED)
+        columns = [values[:MAX_ROWS_COMPARED] for values in columns[::step]]
+        rows = len(columns[0]) if columns else 0
+        if len(columns) < 2 or rows < 2 * MIN_COPIED_ROWS:
+            return None
+        _, first = np.unique(_hashes(columns), return_index=True)
+        count = rows - len(first)
+        if count < max(MIN_COPIED_ROWS, MIN_COPIED_SHARE * rows):
+            return None
+        if not _copied_on_purpose(columns, len(first)):
+            return None
+        remaining = np.zeros(self.columns.rows, bool)
+        remaining[kept[first]] = True
+        return CopiedRows(count, rows, remaining)
+
+    @functools.cached_property
+    def order(self) -> Integers:
+        """The rows ``(n,)`` by a column of dates that are mostly distinct, or as they are."""
+        for name in self.columns.dates:
+            values = self.numbers.get(name)
+            if values is None:
+                continue
+            present = values[~np.isnan(values)]
+            if len(np.unique(present)) > len(values) / 2:
+                return np.argsort(values, kind="stable")
+        return np.arange(self.columns.rows)
+
+    @functools.cached_property
+    def runs(self) -> Integers:
+        """The run ``(n,)`` that each row is in, of a column of few values that sorts the table.
+
+        Within a run, the order of the rows is not that of the column.
+        """
+        order, rows = self.order, self.columns.rows
+        best, most = np.zeros(rows, np.intp), 1
+        for values in (*self.numbers.values(), *self.codes.values()):
+            ordered = values[order]
+            starts = np.r_[True, ordered[1:] != ordered[:-1]]
+            runs = int(starts.sum())
+            if most < runs <= rows // MIN_RUN and runs == len(np.unique(ordered)):
+                best, most = np.empty(rows, np.intp), runs
+                best[order] = np.cumsum(starts)
+        return best
+
+    def _on_few_rows(self, examined: Examined) -> Iterator[Remark]:
+        """Remark on a single row, a handful, or the rows with one value."""
+        pair, influence = examined.pair, examined.details.influence
+        rows = len(pair.rows)
+        most = max(1, min(MOST_FEW, rows // ROWS_PER_FEW))
+        for count in range(1, most + 1):
+            if not np.nansum(influence.shares[:count]) >= HALF:
+                continue
+            left = pair.restricted(~np.isin(pair.rows, influence.rows[:count]))
+            if any(np.ptp(column) == 0 for column in left.columns):
+                break
+            if left.value <= HALF * examined.value:
+                listed = ", ".join(map(str, sorted(influence.rows[:count])))
+                what = f"row {listed} makes it" if count == 1 else f"rows {listed} make it"
+                yield Remark("few rows", f"{what}: {left.value:.3f} without", True)
+                return
+        yield from self._on_one_value(examined)
+
+    def _on_one_value(self, examined: Examined) -> Iterator[Remark]:
+        """Remark on the rows with one value of many, if these are few and make the dependence."""
+        pair, rows = examined.pair, len(examined.pair.rows)
+        products = examined.f * examined.g * pair.fitted.shares
+        total = products.sum()
+        for name, column in zip(examined.names, pair.columns, strict=True):
+            if name in self.codes or not total > 0:
+                continue
+            values, codes = np.unique(column, return_inverse=True)
+            counts, parts = np.bincount(codes), np.bincount(codes, products) / total
+            top = int(np.argmax(parts))
+            if 1 < counts[top] <= MAX_VALUE_SHARE * rows and len(values) > MIN_DISTINCT:
+                if parts[top] < MIN_PART_OF_VALUE:
+                    continue
+                left = pair.restricted(codes != top)
+                what = f"the {counts[top]:,} rows where {name} is {values[top]:g}"
+                if left.value <= HALF * examined.value:
+                    yield Remark("few rows", f"{what} make it: {left.value:.3f} without", True)
+                    return
+                if left.value <= examined.value - MIN_CHANGE:
+                    yield Remark("few rows", f"{left.value:.3f} without {what}")
+                    return
+
+    def _on_copies(self, examined: Examined) -> Iterator[Remark]:
+        """Remark on copies of rows, with the p-value without them."""
+        if self.copies is None:
+            return
+        left = examined.pair.restricted(self.copies.remaining[examined.pair.rows])
+        pvalue = pvalue_of(left)
+        text = f"copies of rows: {left.value:.3f}, p = {pvalue:.2g} without them"
+        yield Remark("copies", text, not pvalue <= 0.05)
+
+    def _on_order(self, examined: Examined) -> Iterator[Remark]:
+        """Remark on a pair whose residuals resemble those of the rows before."""
+        pair = examined.pair
+        if len(pair.rows) < MIN_ORDERED_ROWS or examined.value > MAX_SERIES_VALUE:
+            return
+        if self.copies is not None:  # they often follow one another
+            return
+        order = np.argsort(np.argsort(self.order)[pair.rows], kind="stable")
+        f, g = examined.f[order], examined.g[order]
+        runs, correlation = self.runs[pair.rows][order], _correlation(f, g)
+        residuals = (f, g, g - correlation * f, f - correlation * g)
+        least = max(MIN_AUTOCORRELATION, 3.5 / np.sqrt(len(order)))
+        if not all(_autocorrelation(x, runs) > least for x in residuals):
+            return
+        pvalue = shift_pvalue(pair, order)
+        text = f"rows follow one another in both: p = {pvalue:.2g} by circular shifts"
+        yield Remark("order", text, pvalue > MAX_SHIFT_PVALUE)
+
+    def _on_marks(self, examined: Examined) -> Iterator[Remark]:
+        """Remark on values that may stand for a missing one."""
+        for name, column in zip(examined.names, examined.pair.columns, strict=True):
+            marks = self.marks.get(name)
+            if not marks:
+                continue
+            marked = np.isin(column, list(marks))
+            if not marked.any():
+                continue
+            left = examined.pair.restricted(~marked)
+            if len(left.rows) and left.value <= HALF * examined.value:
+                listed = " and ".join(f"{value:g}" for value in marks)
+                what = f"{listed} in {counted(int(marked.sum()), 'row')} of {name}"
+                text = f"{what} (a missing value?): {left.value:.3f} without"
+                yield Remark("mark", text, True)
+
+    def _on_values(self, examined: Examined) -> Iterator[Remark]:
+        """Remark on a column of few values, and on one level against all others."""
+        shares = examined.pair.fitted.shares
+        sides = zip(examined.names, examined.pair.columns, (examined.f, examined.g), strict=True)
+        for name, column, heights in sides:
+            values, codes = np.unique(column, return_inverse=True)
+            if name not in self.codes:
+                if len(values) <= FEW_VALUES:
+                    yield Remark("values", f"{name} has {counted(len(values), 'value')}")
+                continue
+            variance = np.bincount(codes, shares * heights**2)
+            top = int(np.argmax(variance))
+            if len(values) > 2 and variance[top] >= ONE_LEVEL * variance.sum():
+                category = self.scan.category(name)
+                level, rows = category.levels[int(values[top])], int((codes == top).sum())
+                text = f"{name} {level!r} ({counted(rows, 'row')}) against all others"
+                yield Remark("values", text)
+
+    def _on_construction(self, examined: Examined) -> Iterator[Remark]:
+        """Remark on a column that is computed from the other one."""
+        names, columns = examined.names, examined.pair.columns
+        for (a, x), (b, y) in (
+            ((names[0], columns[0]), (names[1], columns[1])),
+            ((names[1], columns[1]), (names[0], columns[0])),
+        ):
+            if a in self.columns.dates:
+                part = self._part_of_date(a, x, b, y)
+                if part:
+                    yield Remark("construction", f"{b} is the {part} of {a}", True)
+                    return
+            both_levels = a in self.codes and b in self.codes
+            if both_levels and is_function(x, y) and len(np.unique(y)) < len(np.unique(x)):
+                yield Remark("construction", f"each {a} has one {b}", True)
+                return
+            terms = self.sum_of(a) if a in self.numbers else ()
+            if b in terms:
+                yield Remark("construction", f"{a} = {self.sum_in_words(a)}", True)
+                return
+        if all(self._is_index(name) for name in names):
+            text = "both count the rows in their order"
+            yield Remark("construction", text, True)
+
+    def _part_of_date(self, a: str, x: Floats, b: str, y: Floats) -> str:
+        """Return which part of dates ``x`` the numbers or levels ``y`` are, or nothing."""
+        seconds = np.round(self.columns.dates[a] + x * 86400).astype("i8")
+        days = seconds.astype("M8[s]").astype("M8[D]")
+        months, years = days.astype("M8[M]"), days.astype("M8[Y]")
+        parts = {
+            "year": years.astype(int),
+            "month": months.astype(int) % 12,
+            "day of the month": (days - months.astype("M8[D]")).astype(int),
+            "day of the year": (days - years.astype("M8[D]")).astype(int),
+            "day of the week": (days.astype(int) + 3) % 7,
+            "hour": seconds // 3600 % 24,
+        }
+        for part, values in parts.items():
+            of_part = values.astype(float)
+            both = is_function(of_part, y, 0.005) and is_function(y, of_part, 0.005)
+            if len(np.unique(values)) > 1 and both:
+                return part
+        return ""
+
+    def _is_index(self, name: str) -> bool:
+        """Return whether a column counts the rows, or is a date that does."""
+        values = self.numbers.get(name)
+        if values is None or np.isnan(values).any() or len(values) < MIN_ORDERED_ROWS:
+            return False
+        steps = np.diff(values)
+        if name in self.columns.dates:
+            return bool((steps >= 0).all() or (steps <= 0).all())
+        return bool(np.isin(steps, (1, -1)).mean() > 0.99)
+
+    @functools.cached_property
+    def _summed(self) -> tuple[list[str], Floats]:
+        """Names of nearly complete numbers, and their standardised values in complete rows."""
+        names = [
+            name
+            for name, values in self.numbers.items()
+            if name not in self.columns.dates and np.isnan(values).mean() < 0.2
+        ][:MAX_COLUMNS_SUMMED]
+        if len(names) < 3:
+            return [], np.zeros((0, 0))
+        step = max(1, self.columns.rows // (2 * MAX_ROWS_SUMMED))
+        matrix = np.stack([self.numbers[name][::step] for name in names], axis=1)
+        matrix = matrix[~np.isnan(matrix).any(axis=1)][:MAX_ROWS_SUMMED]
+        if len(matrix) < MIN_ORDERED_ROWS:
+            return [], np.zeros((0, 0))
+        deviation = matrix.std(axis=0)
+        used = deviation > 0
+        names = [name for name, keep in zip(names, used, strict=True) if keep]
+        matrix = matrix[:, used]
+        return names, np.asarray((matrix - matrix.mean(axis=0)) / deviation[used], np.float64)
+
+    @functools.cache  # noqa: B019 - a finder lives as long as one list of findings
+    def sum_of(self, name: str) -> dict[str, float]:
+        """Return the columns, and their factors, of which a column is the sum; none if of none."""
+        names, standard = self._summed
+        if name not in names:
+            return {}
+        place = names.index(name)
+        y = standard[:, place]
+        chosen: list[int] = []
+        residual: Floats = y
+        coefficients: Floats = y[:0]
+        for _ in range(min(MAX_TERMS, len(names) - 1)):
+            gain = np.abs(standard.T @ residual)
+            gain[[place, *chosen]] = 0
+            chosen.append(int(np.argmax(gain)))
+            coefficients = np.linalg.lstsq(standard[:, chosen], y, rcond=None)[0]
+            residual = y - standard[:, chosen] @ coefficients
+            if np.mean(residual**2) < MAX_UNEXPLAINED / 100:
+                break
+        if len(chosen) < 2 or np.mean(residual**2) > MAX_UNEXPLAINED:
+            return {}
+        scale = {i: np.nanstd(self.numbers[names[i]]) for i in (place, *chosen)}
+        return {
+            names[i]: float(c * scale[place] / scale[i])
+            for i, c in zip(chosen, coefficients, strict=True)
+            if abs(c) > np.sqrt(MAX_UNEXPLAINED)
+        }
+
+    def sum_in_words(self, name: str) -> str:
+        """Return the sum that a column is, as text."""
+        terms = self.sum_of(name)
+        largest = max(map(abs, terms.values()))
+        text = ""
+        for term, factor in terms.items():
+            size = abs(factor)
+            of_one = abs(size - 1) < 0.02
+            part = term if of_one else f"{size:.3g} {term}"
+            sign = "-" if factor < 0 else "+"
+            text += f" {sign} {part}" if size > 1e-3 * largest else ""
+        return text.removeprefix(" + ").strip()
+
+
+def marks_of(values: Floats) -> dict[float, int]:
+    """Return values at the ends of a column that may stand for a missing one, and their counts.
+
+    Each is repeated, and far from all values between them.
+    """
+    present = values[~np.isnan(values)]
+    distinct, counts = np.unique(present, return_counts=True)
+    found: dict[float, int] = {}
+    low, high = 0, len(distinct)
+    while high - low > 3:
+        low_gap, high_gap = (
+            distinct[low + 1] - distinct[low],
+            distinct[high - 1] - distinct[high - 2],
+        )
+        at_low = low_gap > high_gap
+        place = low if at_low else high - 1
+        inside = slice(low + 1, high) if at_low else slice(low, high - 1)
+        first, last = _central_range(distinct[inside], counts[inside])
+        value = float(distinct[place])
+        is_mark = _may_be_missing(value, float(distinct[inside][0]))
+        few = high - low <= MIN_DISTINCT + 2
+        needed = MIN_GAP_OF_MARK if is_mark else MIN_GAP
+        far = max(low_gap, high_gap) > needed * (last - first)
+        repeated = counts[place] >= max(MIN_MARK_ROWS, 0.002 * len(present))
+        if not (far and repeated and (is_mark or not few)) or len(found) == 3:
+            break
+        found[value] = int(counts[place])
+        low, high = low + at_low, high - (not at_low)
+    return found if sum(found.values()) < HALF * len(present) else {}
+
+
+def _may_be_missing(value: float, least: float) -> bool:
+    """Return whether a value often stands for a missing one: 0, -1, 9.99, 999, -200."""
+    digits = f"{abs(value):g}".replace(".", "").strip("0")
+    return value == 0 or set(digits) == {"9"} or (value < 0 <= least and len(digits) < 3)
+
+
+def _central_range(values: Floats, counts: Integers) -> tuple[float, float]:
+    """Return the 1% and 99% quantiles."""
+    shares = np.cumsum(counts) / counts.sum()
+    return float(values[shares >= 0.01][0]), float(values[shares >= 0.99][0])
+
+
+def is_function(x: Floats, y: Floats, at_most: float = 0.0) -> bool:
+    """Return whether equal values of ``x``, most of which are repeated, have equal values of ``y``.
+
+    But for a share ``at_most`` of the rows.
+    """
+    (u, i), (_, j) = (np.unique(values, return_inverse=True) for values in (x, y))
+    if 2 * len(u) > len(x):
+        return False
+    pairs, counts = np.unique(np.stack([i, j]), axis=1, return_counts=True)
+    most = np.zeros(len(u), int)
+    np.maximum.at(most, pairs[0], counts)
+    return bool(len(x) - most.sum() <= at_most * len(x))
+
+
+def shift_pvalue(pair: HostPair, order: Integers) -> float:
+    """Return the p-value of independence by circular shifts of the rows in their order.
+
+    The statistic is the sum of the squared moments of the first functions; all shifts by FFT.
+    """
+    functions, count = pair.fitted.functions[:, order], pair.fitted.directions[0]
+    f, g = (
+        np.fft.rfft(side[:SHIFTED_FUNCTIONS])
+        for side in (functions[1 : 1 + count], functions[1 + count :])
+    )
+    statistic = np.zeros(len(order))
+    for one in f:
+        statistic += np.sum(np.fft.irfft(np.conj(one) * g, len(order)) ** 2, axis=0)
+    return float(np.mean(statistic >= statistic[0] * (1 - 1e-9)))
+
+
+def pvalue_of(pair: HostPair) -> float:
+    """Return the p-value of independence of a pair: of ranks, or of a category by Roy's law."""
+    if len(pair.rows) < 2 or any(np.ptp(column) == 0 for column in pair.columns):
+        return 1.0
+    is_category = any(isinstance(kernel, Indicators) for kernel in pair.kernels)
+    if not is_category and pair.conditioning is None:
+        return independence_test(*pair.columns).pvalue
+    functions, count = pair.fitted.functions, pair.fitted.directions[0]
+    f, g = functions[1 : 1 + count], functions[1 + count :]
+    m = (f * pair.fitted.shares) @ g.T
+    sizes = [np.array([[size]]) for size in m.shape]
+    rows = float(1 / np.sum(pair.fitted.shares**2))
+    value = np.minimum(top_singular_values(m[..., None]), 1)[None]
+    return float(np.exp(log_survival_of_many(value, rows, *sizes)[0, 0]))
+
+
+def _autocorrelation(x: Floats, runs: Integers) -> float:
+    """Return the correlation of rows with the rows before them in their run, less its mean."""
+    _, codes = np.unique(runs, return_inverse=True)
+    residual = x - (np.bincount(codes, x) / np.bincount(codes))[codes]
+    same = runs[1:] == runs[:-1]
+    if residual @ residual <= 1e-12 * (x @ x) or not same.any():
+        return 0.0
+    return _correlation(residual[1:][same], residual[:-1][same])
+
+
+def _correlation(x: Floats, y: Floats) -> float:
+    x, y = x - x.mean(), y - y.mean()
+    scale = np.sqrt((x @ x) * (y @ y))
+    return float(x @ y / scale) if scale > 0 else 0.0
+
+
+def _hashes(columns: Sequence[Floats]) -> NDArray[np.uint64]:
+    """Return a number for each row: the same for rows with the same values."""
+    total = np.zeros(len(columns[0]), np.uint64)
+    for values in columns:
+        bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
+        total = (total ^ bits) * np.uint64(0x9E3779B97F4A7C15)
+        total ^= total >> np.uint64(29)
+    return total
+
+
+def _copied_on_purpose(columns: Sequence[Floats], distinct_rows: int) -> bool:
+    """Return whether columns have so many possible values that chance makes no copies of rows."""
+    rows, together = len(columns[0]), 0.0
+    for values in columns:
+        present = values[~np.isnan(values)]
+        distinct, counts = np.unique(present, return_counts=True)
+        if len(distinct) < 2:
+            continue
+        together += np.log(np.sum((counts / len(present)) ** 2))
+        steps = (distinct[-1] - distinct[0]) / np.diff(distinct).min()
+        sparse = steps > MIN_DISTINCT * len(distinct) and len(distinct) > MIN_DISTINCT
+        if sparse and distinct_rows <= 1.5 * len(distinct):
+            return True
+    return bool(together + np.log(rows) < np.log(0.01))
