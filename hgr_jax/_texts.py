@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import difflib
 import html
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
@@ -52,6 +54,46 @@ def html_table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[str
     head = f"<thead><tr>{line('th', headers)}</tr></thead>" if headers else ""
     body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
     return f"<table>{above}{head}<tbody>{body}</tbody></table>"
+
+
+def grouped(messages: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the names that have a message, by message.
+
+    Where more than three messages differ in numbers and quotations only, they are one, with ``...``
+    for these.
+
+    Example:
+      >>> from hgr_jax._texts import grouped
+      >>> grouped({"a": "2 rows", "b": "31 rows", "c": "7 rows", "d": "9 rows", "e": "a date"})
+      {'... rows': ('a', 'b', 'c', 'd'), 'a date': ('e',)}
+    """
+    patterns = {name: _VARYING.sub("...", text) for name, text in messages.items()}
+    counts = collections.Counter(patterns.values())
+    varying = {
+        pattern
+        for pattern, count in counts.items()
+        if count > 3 and len({messages[name] for name in messages if patterns[name] == pattern}) > 1
+    }
+    found: dict[str, list[str]] = {}
+    for name, text in messages.items():
+        found.setdefault(patterns[name] if patterns[name] in varying else text, []).append(name)
+    return {text: tuple(names) for text, names in found.items()}
+
+
+_VARYING = re.compile(r"'[^']*'|-?\d[\d.,]*(?:e[+-]?\d+)?")
+
+
+def first_names(names: Sequence[str], longest: int, most: int = 4) -> str:
+    """Return the first names, shortened, and how many more there are.
+
+    Example:
+      >>> from hgr_jax._texts import first_names
+      >>> first_names(["a", "b", "c"], 20, most=2)
+      'a, b and 1 more'
+    """
+    shown = [shortened(name, longest, "...") for name in names[:most]]
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(shown) + more
 
 
 def near_matches(name: object, known_names: Iterable[str]) -> str:

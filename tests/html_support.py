@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, write_html
+from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, write_html
 
 HEADERS = ("column a", "column b", "KB", "|Pearson|", "p-value", "n", "p-value from")
 

@@ -15,9 +15,9 @@ from html_support import Open, full_names, texts
 import hgr_jax
 from hgr_jax import Scan
 from hgr_jax.cli.outputs import WRITTEN
-from hgr_jax.cli.report import _curve
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.scanning.fits import HostTransformation
+from hgr_jax.scanning.report import _curve
 from hgr_jax.tables.columns import Category
 
 SCRIPT = "<script>alert(1)</script>"

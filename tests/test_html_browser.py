@@ -23,7 +23,7 @@ from html_support import (
     texts,
 )
 
-from hgr_jax.cli.html.page import Curve, Detail
+from hgr_jax.scanning.html.page import Curve, Detail
 
 
 def exact(page: Any, column: int) -> list[float]:

@@ -12,8 +12,9 @@ import pytest
 from html_support import NAMES, Open, detail, scan
 
 import hgr_jax
-from hgr_jax.cli.html.page import HtmlPage, Profile, Sample, render
-from hgr_jax.cli.report import DETAILS, as_date, as_report, copies_of, profiles_of
+from hgr_jax.scanning.findings import ALMOST_ONE, groups_of
+from hgr_jax.scanning.html.page import HtmlPage, Profile, Sample, render
+from hgr_jax.scanning.report import DETAILS, as_date, as_report, profiles_of
 
 ROWS = 400
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -65,8 +66,8 @@ def ticks(page: Any, figure: int) -> list[str]:
 def test_a_page_of_very_many_pairs_has_the_first(
     found: hgr_jax.Scan, show: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hgr_jax.cli.report.MAX_LISTED", 30)
-    monkeypatch.setattr("hgr_jax.cli.report.MAX_MAPPED", 6)
+    monkeypatch.setattr("hgr_jax.scanning.report.MAX_LISTED", 30)
+    monkeypatch.setattr("hgr_jax.scanning.report.MAX_MAPPED", 6)
     with jax.enable_x64(True):
         page = as_report(found, "columns", table=table())
     ordered = [(pair.a, pair.b) for pair in found.top(len(found))]
@@ -164,10 +165,11 @@ def test_groups_of_copies() -> None:
     data |= {"label": np.array(list("dacb"), object)[data["level"]]}
     test = hgr_jax.Test(permutations=19)
     with jax.enable_x64(True):
-        groups = copies_of(hgr_jax.scan(data, h=3, k=3, categories=["level"], test=test))
-    assert groups["x"] == groups["minus"] == ["x", "minus"]
-    assert groups["level"] == ["level", "label"]
-    assert groups["square"] == ["square"]  # a function of x, but not its copy
+        found = hgr_jax.scan(data, h=3, k=3, categories=["level"], test=test)
+    groups = groups_of(found, ALMOST_ONE)
+    assert groups["x"] == groups["minus"] == ("x", "minus")
+    assert groups["level"] == ("level", "label")
+    assert groups["square"] == ("square",)  # a function of x, but not its copy
 
 
 def test_profiles(page: HtmlPage) -> None:

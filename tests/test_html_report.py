@@ -25,7 +25,7 @@ from html_support import (
     scan,
 )
 
-from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, render, write_html
+from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, render, write_html
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -234,16 +234,18 @@ def test_fits_and_details() -> None:
 def test_intervals() -> None:
     table = frame()
     found = scan(table[["x", "square", "noise", "kind", "gaps"]])
-    for a, b in (("x", "square"), ("noise", "x"), ("gaps", "square")):
+    for a, b in (("x", "square"), ("noise", "x"), ("gaps", "square"), ("x", "kind")):
         low, high = found.interval(a, b)
         assert 0 <= low <= found[a, b].correlation <= high <= 1
         assert (low == 0) == (found[a, b].pvalue >= 0.05)
         wider = found.interval(a, b, level=0.99)
         assert wider[0] <= low < high <= wider[1]
-    with pytest.raises(ValueError, match="of two numbers; got the category 'kind'"):
-        found.interval("x", "kind")
-    with pytest.raises(ValueError, match="interval is of HGR of two numbers; got 'kb'"):
-        scan(table[["x", "square"]], measure="kb").interval("x", "square")
+    # It is that of a fit, whatever the measure of the scan.
+    of_kb = scan(table[["x", "square"]], measure="kb")
+    fit = hgr_jax.hgr_fit(*(table[name].to_numpy() for name in ("x", "square")))
+    np.testing.assert_allclose(of_kb.interval("x", "square"), fit.interval(), atol=1e-5)
+    with pytest.raises(ValueError, match="this scan is given others"):
+        scan(table[["x", "square", "noise"]], given="noise").interval("x", "square")
 
 
 def test_degenerate_columns() -> None:

@@ -31,6 +31,8 @@ def raw() -> np.ndarray:
 
 
 COLUMNS = [field.name for field in dataclasses.fields(Pair) if field.name != "standard_error"]
+EXAMINED = ["low", "high", "remark"]
+"""Further columns of frames."""
 
 
 @pytest.fixture(scope="module")
@@ -108,14 +110,15 @@ def test_frames(found: Scan, by: str) -> None:
     assert isinstance(frames["pandas"], pd.DataFrame)
     assert isinstance(frames["polars"], pl.DataFrame)
     assert isinstance(frames["pyarrow"], pa.Table)
-    rows = {
+    tables = {
         "pandas": frames["pandas"].to_dict("records"),
         "polars": frames["polars"].to_dicts(),
         "pyarrow": frames["pyarrow"].to_pylist(),
     }
-    for library, table in rows.items():
-        assert list(table[0]) == COLUMNS, library
-        assert table == listed, library
+    for library, table in tables.items():
+        assert list(table[0]) == [*COLUMNS, *EXAMINED], library
+        rows = [{name: row[name] for name in COLUMNS} for row in table]
+        assert rows == listed, library
     assert isinstance(found.to_frame(), pd.DataFrame)
     assert set(found.to_dict()) == set(COLUMNS)
     with pytest.raises(ValueError, match="library must be one of"):
@@ -199,7 +202,8 @@ def test_files(found: Scan, tmp_path: Path) -> None:
         else:
             assert one == two, field.name
     assert loaded.top() == found.top()
-    pd.testing.assert_frame_equal(loaded.to_frame(), found.to_frame())
+    pd.testing.assert_frame_equal(loaded.to_frame()[COLUMNS], found.to_frame()[COLUMNS])
+    assert set(loaded.to_frame().remark) == {""}
     np.testing.assert_array_equal(loaded.clustered(), found.clustered())
     assert loaded.plot() is not None
     for call in (lambda: loaded.fit("speed", "drag"), lambda: loaded.values("speed")):
@@ -267,7 +271,7 @@ def test_results_without_a_pair(tmp_path: Path) -> None:
         assert len(found) == 0
         assert found.top() == []
         frame = found.to_frame()
-        assert (len(frame), list(frame.columns)) == (0, COLUMNS)
+        assert (len(frame), list(frame.columns)) == (0, [*COLUMNS, *EXAMINED])
         found.save(tmp_path / "scan.npz")
         assert len(Scan.load(tmp_path / "scan.npz")) == 0
 

@@ -360,7 +360,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*scan_it, "--keep", "3", "--sort", "correlation", *kept]) == 0
     told = capsys.readouterr().out
     assert "come first by largest HGR, of 66 pairs of 12 columns; more than chance" in told
-    assert "of these 3 pairs are more than chance" in told
+    assert "of 66 pairs are more than chance, at a false discovery rate of 5%" in told
     assert "pairs that were kept: " in told
     assert (tmp_path / "kept" / "first_pairs.npz").exists()
     assert Scan.load(tmp_path / "out" / "scan.npz").settings["top"]["by"] == "correlation"

@@ -233,8 +233,19 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
         holds = value <= options.threshold
         by = "" if holds else f", {value - options.threshold:.4f} above"
         outcomes.append(f"{'holds' if holds else 'does not hold'} on {part} rows ({value:.4f}{by})")
-    conclusion = f"threshold {options.threshold:g} of {options.measure}: {', '.join(outcomes)}\n"
-    test, rng = reports["validation"], np.random.default_rng(options.seed)
+    test = reports["validation"]
+    quality = next(iter(test.figures["before"]))
+    (was, now), (of_was, of_now) = (
+        [test.figures[model][name] for model in ("before", "after")]
+        for name in (options.penalty, quality)
+    )
+    conclusion = (
+        f"on validation rows, {options.measure} of {printable(options.protected)} and the"
+        f" prediction went from {was:.2f} to {now:.2f}, and {quality} from {of_was:.2f} to"
+        f" {of_now:.2f}\nthreshold {options.threshold:g} of {options.measure}:"
+        f" {', '.join(outcomes)}\n"
+    )
+    rng = np.random.default_rng(options.seed)
     predicted = test.predictions["after"]
     if np.ptp(predicted) == 0:
         return (

@@ -98,7 +98,15 @@ class ScanOptions:
         "a column of numbers to read as a category; may be given several times"
     )
     rank: bool = _option(False, "HGR-KB of ranks in place of HGR", action="store_true")
-    top: int = _option(20, "pairs to list", _positive)
+    top: int | None = _option(
+        None,
+        "findings in each list (default 5), or pairs with --sort (default 20)",
+        _positive,
+        metavar="N",
+    )
+    min_rows: int = _option(
+        20, "smallest number of rows that the columns of a finding share", _positive, metavar="N"
+    )
     keep: int | None = _option(
         None,
         "for a table of thousands of columns: test all pairs, but keep only the first N,"
@@ -114,9 +122,10 @@ class ScanOptions:
         metavar="FOLDER",
         complete=_FOLDERS,
     )
-    sort: str = _option(
-        "rank_excess",
-        "by HGR above |Spearman|, by HGR, by its excess over |Pearson|, or by p-value",
+    sort: str | None = _option(
+        None,
+        "list pairs in place of findings: by HGR above |Spearman|, by HGR, by its excess over"
+        " |Pearson|, or by p-value",
         choices=("rank_excess", "correlation", "excess", "pvalue"),
     )
     permutations: int = _option(
@@ -124,6 +133,14 @@ class ScanOptions:
     )
     seed: int = _option(0, "of the permutations", _seed, metavar="N")
     open: bool = _option(False, "open the report in the browser", action="store_true")
+    json: bool = _option(
+        False, "print findings, remarks and settings as JSON for programs", action="store_true"
+    )
+
+    @property
+    def order(self) -> str:
+        """The order of the table of pairs."""
+        return self.sort or "rank_excess"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,13 +200,12 @@ def command_parser() -> argparse.ArgumentParser:
         "demo",
         help="all pairs of a real table, and a training under a constraint",
         description=(
-            "All pairs of the breast-cancer table that scikit-learn ships (30 measurements of"
-            " 569 patients): which pairs depend on each other in ways that Pearson misses. Then a"
-            " network on its diabetes table, before and after its prediction is kept from"
-            " depending on age."
+            "All pairs of the wine table that scikit-learn ships (13 measurements of 178 wines of"
+            " three cultivars): the strongest, and those that are not monotone. Then a network on"
+            " its diabetes table, before and after its prediction is kept from depending on bmi."
         ),
     )
-    _add_options(demo, ScanOptions, "h", "k", "top", "open", top=10)
+    _add_options(demo, ScanOptions, "h", "k", "top", "open")
     _add_out(demo, "hgr-jax-demo", "folder for the report and pictures")
 
     scan = commands.add_parser(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from hgr_jax._texts import shortened
+from hgr_jax._texts import first_names, grouped, shortened
 from hgr_jax.plotting import save_figure
 from hgr_jax.tables.faults import TableError, printable
 
@@ -35,6 +35,9 @@ WRITTEN = {
 """Files that each command may write into its folder."""
 
 MAX_STEP_WIDTH = 78
+
+MAX_NAME_WIDTH = 32
+"""Largest number of letters of a name in a table."""
 
 
 def check_absent(paths: Iterable[Path], what: str, another: str) -> None:
@@ -67,9 +70,10 @@ def unused_path(path: Path) -> Path:
 
 
 def print_messages(label: str, messages: Mapping[str, str], file: TextIO | None = None) -> None:
-    """Print a line for each column or file that has a message."""
-    for name, message in messages.items():
-        print(f"{label}: {printable(name)}: {printable(message)}", file=file)
+    """Print a line for each message, with the columns or files that have it."""
+    for message, names in grouped(messages).items():
+        shown = first_names([printable(name) for name in names], MAX_NAME_WIDTH)
+        print(f"{label}: {shown}: {printable(message)}", file=file)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,6 @@ from hgr_jax.measures import hgr_fit, kb, kb_fit, sk_fit, spearman
 from hgr_jax.measures.hgr import HGRFit
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
-from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
@@ -34,19 +34,24 @@ LEVELS_LISTED = 100
 """Largest number of levels of a category that are printed."""
 
 
-def breast_cancer() -> dict[str, NDArray[np.float64]]:
-    """Return the breast-cancer table that scikit-learn ships: 30 measurements of 569 patients."""
-    bunch = require("sklearn.datasets", "cli").load_breast_cancer()
-    return dict(zip(map(str, bunch.feature_names), np.asarray(bunch.data, float).T, strict=True))
+def wine() -> dict[str, NDArray[Any]]:
+    """Return the wine table that scikit-learn ships: 13 measurements of 178 wines, and cultivars.
+
+    In another order, as that of the table is by cultivar.
+    """
+    bunch = require("sklearn.datasets", "cli").load_wine()
+    order = np.random.default_rng(0).permutation(len(bunch.data))
+    names, columns = map(str, bunch.feature_names), np.asarray(bunch.data, float)[order].T
+    table: dict[str, NDArray[Any]] = dict(zip(names, columns, strict=True))
+    return table | {"cultivar": np.array(["A", "B", "C"], object)[bunch.target[order]]}
 
 
 def report_scan_demo(settings: ScanOptions, folder: Path) -> None:
-    """Scan a real table, and describe the first significant pair that Pearson misses."""
-    table = breast_cancer()
-    result = report_scan(table, "breast cancer", settings, folder)
-    ordered = result.top(len(result), by="rank_excess")
-    first = next(pair for pair in ordered if pair.adjusted_pvalue <= FALSE_DISCOVERY_RATE)
-    print(f"\nThe first of them that is more than chance: {first.a} and {first.b}\n")
+    """Scan a real table, and describe the first pair that is not monotone."""
+    table = wine()
+    result = report_scan(table, "wine", settings, folder)
+    first = result.findings().not_monotone[0]
+    print(f"\nThe first that is not monotone: {first.a} and {first.b}\n")
     a, b = table[first.a], table[first.b]
     fit = _fit_columns(a, b, settings.h, settings.k)
     _print_transformations(fit, (first.a, first.b), a, b)

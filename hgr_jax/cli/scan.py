@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,38 +14,26 @@ import numpy as np
 
 from hgr_jax._files import atomic_write
 from hgr_jax._texts import counted, shortened
-from hgr_jax.cli.html.page import write_html
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import (
+    MAX_NAME_WIDTH,
     escape_formula,
     open_in_browser,
     print_messages,
     save_picture,
     show_step,
 )
-from hgr_jax.cli.report import (
-    DETAILS,
-    DetailsOfPairs,
-    as_report,
-    count_discoveries,
-    influence_on,
-    is_of_hgr,
-    order_in_words,
-)
 from hgr_jax.scanning.api import open_table, scan_table
-from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
-from hgr_jax.scanning.fits import Influence
+from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE, FINDINGS, Findings, pvalue_as_text
+from hgr_jax.scanning.html.page import write_html
+from hgr_jax.scanning.report import as_report, is_of_hgr, order_in_words
 from hgr_jax.scanning.request import KEPT_BY, Execution, Request, Test, Top, request_of
 from hgr_jax.scanning.result import Scan
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading
 
-MAX_NAME_WIDTH = 32
-
-ONE_ROW = """\
-one row: largest influence of a single row on the correlation; if it is large, the row (from 0) \
-and the value without it
-"""
+PAIRS = 20
+"""Default number of pairs in an order that is asked for."""
 
 
 def _request_of(options: ScanOptions) -> Request:
@@ -90,17 +79,19 @@ def report_scan(
         raise TableError(printable(str(error))) from error
     columns = table if isinstance(table, Mapping) else None
 
+    with show_step("examining the first pairs"):
+        findings = result.findings(settings.top or FINDINGS, min_rows=settings.min_rows)
     # Write before printing: a reader such as `head` may close stdout early.
-    shown = result.top(max(settings.top, DETAILS), by=settings.sort)
-    with show_step(f"computing the details of {counted(len(shown), 'pair')}"):
-        pair_details = {(pair.a, pair.b): result.details(pair.a, pair.b) for pair in shown}
     with show_step("writing pairs.csv, pairs.parquet and scan.npz"):
-        _write_pairs(result, pair_details, settings.sort, folder)
+        _write_pairs(result, settings.order, folder)
         result.save(folder / "scan.npz")
     page, picture = folder / "report.html", folder / "heat_map.png"
-    with show_step(f"writing report.html with {counted(min(len(shown), DETAILS), 'pair')} drawn"):
-        write_html(as_report(result, title, pair_details, columns, by=settings.sort), page)
-    _print_scan(result, title, pair_details, settings)
+    with show_step("writing report.html"):
+        write_html(as_report(result, title, findings, columns, by=settings.order), page)
+    if settings.json:
+        print(json.dumps(_as_json(result, title, findings, folder), indent=1, allow_nan=False))
+        return result
+    _print_scan(result, title, findings, settings)
     if len(result):
         save_picture(result.plot, picture)
     else:  # remove the picture of an earlier scan
@@ -113,9 +104,21 @@ def report_scan(
     return result
 
 
-def _print_scan(
-    result: Scan, title: str, pair_details: DetailsOfPairs, settings: ScanOptions
-) -> None:
+def _as_json(result: Scan, title: str, findings: Findings, folder: Path) -> dict[str, Any]:
+    """Return what a program wants to know of a scan."""
+    return {
+        "table": title,
+        "rows": result.settings["rows"],
+        "columns": list(result.used),
+        "settings": dict(result.settings),
+        "notes": dict(result.notes),
+        **findings.to_dict(),
+        "skipped": dict(result.skipped),
+        "files": sorted(str(path) for path in folder.iterdir()),
+    }
+
+
+def _print_scan(result: Scan, title: str, findings: Findings, settings: ScanOptions) -> None:
     given = ", ".join(map(printable, dict.fromkeys(settings.given)))
     made_of = result.settings
     of_ranks = " of ranks" if settings.rank else ""
@@ -146,42 +149,40 @@ def _print_scan(
         none_left = "no pair of columns is left to scan"
         print("no pair could be ranked, and none is kept" if tested else none_left)
         return
-    listed = result.top(settings.top, by=settings.sort)
+    if settings.sort is None:
+        print("\n".join(["", *map(printable, findings.lines()), ""]))
+    else:
+        _print_pairs(result, findings, settings)
+
+
+def _print_pairs(result: Scan, findings: Findings, settings: ScanOptions) -> None:
+    """Print the first pairs in an order that was asked for."""
+    listed = result.top(settings.top or PAIRS, by=settings.order)
     width = max(8, *(len(_short_name(n)) for pair in listed for n in (pair.a, pair.b)))
-    print(f"\nPairs by {order_in_words(result, settings.sort)[1]}\n")
+    print(f"\nPairs by {order_in_words(result, settings.order)[1]}\n")
     of_hgr = is_of_hgr(result)
     values = f"{'HGR':>6}" if of_hgr else f"{'KB':>6}   {'HGR':>6}"
     print(
         f"{'':>3}  {'column a':<{width}}  {'column b':<{width}}  {values}"
-        f"  {'|Spearman|':>10}  {'|Pearson|':>9}  {'adjusted p':>10}  {'rows':>7}  one row"
+        f"  {'|Spearman|':>10}  {'|Pearson|':>9}  {'adjusted p':>10}  {'rows':>7}  remark"
     )
+    remarks = {(f.a, f.b): f.remark for f in (*findings, *findings.explained)}
     for place, pair in enumerate(listed, 1):
         value = f"{pair.correlation:>6.3f}"
         if not of_hgr:
             mark = "*" if pair.ranks_disagree else " "
             value += f"{mark}  {_cell(pair.rank_correlation):>6}"
-        print(
+        line = (
             f"{place:>3}  {_short_name(pair.a):<{width}}  {_short_name(pair.b):<{width}}  {value}"
             f"  {_cell(pair.spearman):>10}  {_cell(pair.pearson):>9}"
-            f"  {_probability(pair.adjusted_pvalue):>10}  {pair.n_obs:>7}"
-            f"  {_one_row(influence_on(pair_details, pair.a, pair.b))}"
+            f"  {pvalue_as_text(pair.adjusted_pvalue):>10}  {pair.n_obs:>7}"
+            f"  {printable(remarks.get((pair.a, pair.b), ''))}"
         )
-    print(
-        f"\n{count_discoveries(result):,} of {'these ' if totals else ''}{len(result):,} pairs are"
-        f" more than chance at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}"
-    )
+        print(line.rstrip())
+    print("\n".join(["", *map(printable, findings.counts())]))
     if not of_hgr and any(pair.ranks_disagree for pair in listed):
         print("*: KB and HGR, which is of ranks, disagree: few rows dominate one of them")
-    print(ONE_ROW)
-
-
-def _one_row(influence: Influence | None) -> str:
-    if influence is None:
-        return "-"
-    text = f"{influence.share:.0%}"
-    if influence.dominates:
-        text += f", {influence.row}: {influence.value_without:.3f}"
-    return text
+    print()
 
 
 def _short_name(name: str) -> str:
@@ -192,21 +193,8 @@ def _cell(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.3f}"
 
 
-def _probability(value: float) -> str:
-    if np.isnan(value):
-        return "-"
-    if value < 1e-99:
-        return "<1e-99"
-    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
-
-
-def _write_pairs(result: Scan, pair_details: DetailsOfPairs, by: str, folder: Path) -> None:
+def _write_pairs(result: Scan, by: str, folder: Path) -> None:
     frame = result.to_frame(by=by, library="pandas")
-    pairs = zip(frame["a"], frame["b"], strict=True)
-    influences = [influence_on(pair_details, a, b) for a, b in pairs]
-    columns = {"share": "one_row_share", "row": "one_row", "value_without": "without_it"}
-    for name, column in columns.items():
-        frame[column] = [np.nan if of is None else getattr(of, name) for of in influences]
     for_csv = frame.assign(a=frame["a"].map(escape_formula), b=frame["b"].map(escape_formula))
     for name, write in (("pairs.csv", for_csv.to_csv), ("pairs.parquet", frame.to_parquet)):
         with atomic_write(folder / name) as partial:

@@ -26,5 +26,8 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `screen`: the test by ranks of very many pairs, in float32;
 * `consumers`: the first pairs of very many columns;
 * `result`: `Scan` and `Pair`: matrices, lists, frames, files;
-* `fits`: transformations and influential rows of one pair.
+* `fits`: transformations, intervals and influential rows of one pair;
+* `remarks`: what else may make a dependence: single rows, copies, the order of the rows;
+* `findings`: the strongest pairs and those that are not monotone, with remarks;
+* `report`: a page of a scan to open in a browser; `html` writes it.
 """

@@ -9,24 +9,26 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import html
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_count
-from hgr_jax._texts import counted, html_table, shortened
+from hgr_jax._texts import counted, first_names, grouped, html_table, shortened
 from hgr_jax.core.fits import normal_quantile
 from hgr_jax.scanning.fits import HostPair
-from hgr_jax.scanning.remarks import Examined, Remark, RemarkFinder
+from hgr_jax.scanning.remarks import ExaminedPair, Remark, RemarkFinder
 
 FALSE_DISCOVERY_RATE = 0.05
 """Largest adjusted p-value of pairs that count as more than chance."""
+
+FINDINGS = 5
+"""Default number of findings in a list."""
 
 MIN_ROWS = 20
 """Default of the smallest number of rows of a finding."""
@@ -136,10 +138,11 @@ class Findings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as lists and texts, with None for NaN, as JSON takes it."""
-        return _as_json(dataclasses.asdict(self))
+        return _without_nan(dataclasses.asdict(self))
 
     def __repr__(self) -> str:
-        return "\n".join(self.lines())
+        skipped = [f"skipped {first_names(of, 28)}: {why}" for why, of in self.skipped.items()]
+        return "\n".join([*self.lines(), *skipped])
 
     def lines(self, longest_name: int = 28) -> list[str]:
         """Return the lists and the counts, in lines of text."""
@@ -147,23 +150,23 @@ class Findings:
         if not any(True for _ in self):
             lines.append("No finding: no pair is more than chance, or all are explained")
         for group in self.copies[:MOST_COPIES]:
-            lines.append(f"the same column: {_listed(group, longest_name)}")
+            lines.append(f"the same column: {first_names(group, longest_name)}")
         if len(self.copies) > MOST_COPIES:
             lines.append(f"... and {counted(len(self.copies) - MOST_COPIES, 'other group')}")
         for title, findings in self.sections:
-            rows = [_cells(finding, longest_name) for finding in findings]
-            widths = [max(map(len, column)) for column in zip(HEADERS, *rows, strict=True)]
+            rows = [finding_cells(finding, longest_name) for finding in findings]
+            widths = [max(map(len, column)) for column in zip(FINDING_HEADERS, *rows, strict=True)]
             lines += ["", title]
-            for place, row in enumerate([HEADERS, *rows]):
+            for place, row in enumerate([FINDING_HEADERS, *rows]):
                 number = f"{place:>3}" if place else "   "
                 cells = [
                     cell.ljust(width) if i in (0, len(row) - 1) else cell.rjust(width)
                     for i, (cell, width) in enumerate(zip(row, widths, strict=True))
                 ]
                 lines.append(f"{number}  {'  '.join(cells)}".rstrip())
-        return [*lines, "", *self._counts()]
+        return [*lines, "", *self.counts()]
 
-    def _counts(self) -> list[str]:
+    def counts(self) -> list[str]:
         """Return the counts in words."""
         lines = []
         if self.tested:
@@ -173,33 +176,25 @@ class Findings:
             )
         if self.few_rows:
             lines.append(f"not listed: {counted(self.few_rows, 'pair')} that share few rows")
-        lines += self.remarks
-        for reason, names in self.skipped.items():
-            lines.append(f"skipped {_listed(names, 28)}: {reason}")
-        return lines
+        return [*lines, *self.remarks]
 
     def _repr_html_(self) -> str:
         """Return the lists as small tables, for notebooks."""
         tables = [
-            html_table(title, HEADERS, [_cells(finding, 40) for finding in findings])
+            html_table(title, FINDING_HEADERS, [finding_cells(finding, 40) for finding in findings])
             for title, findings in self.sections
         ]
-        return "".join(tables) + "".join(f"<p>{html.escape(line)}</p>" for line in self._counts())
+        return "".join(tables) + "".join(f"<p>{html.escape(line)}</p>" for line in self.counts())
 
 
-HEADERS = ("columns", "HGR", "95% interval", "|Spearman|", "adj. p", "rows", "remark")
+FINDING_HEADERS = ("columns", "HGR", "95% interval", "|Spearman|", "adj. p", "rows", "remark")
 
 MOST_COPIES = 3
 """Number of groups of copies that are listed."""
 
 
-def _listed(names: Sequence[str], longest: int, most: int = 4) -> str:
-    shown = [shortened(name, longest, "...") for name in names[:most]]
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(shown) + more
-
-
-def _cells(finding: Finding, longest: int) -> tuple[str, ...]:
+def finding_cells(finding: Finding, longest: int) -> tuple[str, ...]:
+    """Return the texts of a finding below `FINDING_HEADERS`."""
     names = (shortened(name, longest, "...") for name in (finding.a, finding.b))
     low, high = finding.interval
     return (
@@ -222,11 +217,11 @@ def pvalue_as_text(value: float) -> str:
     return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
 
 
-def _as_json(value: Any) -> Any:
+def _without_nan(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _as_json(of) for name, of in value.items()}
+        return {str(name): _without_nan(of) for name, of in value.items()}
     if isinstance(value, list | tuple):
-        return [_as_json(of) for of in value]
+        return [_without_nan(of) for of in value]
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -290,7 +285,7 @@ def spearman_interval(value: float, rows: int, level: float = LEVEL) -> tuple[fl
     return max(math.tanh(middle - step), 0.0), math.tanh(middle + step)
 
 
-def findings_of(scan: Any, n: int = 5, min_rows: int = MIN_ROWS) -> Findings:
+def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
     """Return the findings of a `Scan`, as `Scan.findings` says."""
     n, min_rows = check_count("n", n), check_count("min_rows", min_rows)
     maker = _Lists(scan, n, min(min_rows, scan.settings["rows"]))
@@ -307,7 +302,7 @@ def findings_of(scan: Any, n: int = 5, min_rows: int = MIN_ROWS) -> Findings:
         pairs=len(scan),
         tested=maker.tested,
         significant=maker.discoveries,
-        skipped=by_reason(scan.skipped),
+        skipped=grouped(scan.skipped),
         remarks=tuple(maker.remarks_on_table()),
     )
 
@@ -328,15 +323,6 @@ def copies_among(scan: Any, groups: Mapping[str, tuple[str, ...]]) -> tuple[tupl
         if exact:
             found.append((group[0], *exact))
     return tuple(found)
-
-
-def by_reason(skipped: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the names of columns that were left out by reason, whatever their values are."""
-    names = collections.defaultdict(list)
-    for name, reason in skipped.items():
-        same = "every value that is present is the same"
-        names[same if reason.startswith("every value that is present") else reason].append(name)
-    return {reason: tuple(of) for reason, of in names.items()}
 
 
 class _Lists:
@@ -369,11 +355,11 @@ class _Lists:
         """Return the first findings by ``value`` that nothing explains, one of related pairs."""
         places = np.flatnonzero(among)
         places = places[np.argsort(-value[places], kind="stable")]
-        listed: list[Finding] = []
+        found: list[Finding] = []
         shown: list[tuple[int, int]] = []
         seen: set[frozenset[str]] = set()
         for place in places.tolist():
-            if len(listed) == self.n or len(seen) == MOST_EXAMINED * self.n:
+            if len(found) == self.n or len(seen) == MOST_EXAMINED * self.n:
                 break
             i, j = self.pairs[place].tolist()
             key = self._groups_of_pair(i, j)
@@ -384,9 +370,9 @@ class _Lists:
             seen.add(key)
             finding = self._examine(place)
             if not finding.explained and (of is None or of(finding)):
-                listed.append(finding)
+                found.append(finding)
                 shown.append((i, j))
-        return tuple(listed)
+        return tuple(found)
 
     def _groups_of_pair(self, i: int, j: int) -> frozenset[str]:
         return frozenset(self.groups[self.scan.names[column]][0] for column in (i, j))
@@ -423,8 +409,8 @@ class _Lists:
         }
         if ordered:
             yield (
-                f"successive rows are alike in {_listed(tuple(ordered), 28)}; p-values take rows as"
-                " independent"
+                f"successive rows are alike in {first_names(tuple(ordered), 28)}; p-values take"
+                " rows as independent"
             )
         for name, marks in self.finder.marks.items():
             for value, rows in marks.items():
@@ -443,7 +429,7 @@ class _Lists:
         rows, hgr = int(self.rows[place]), float(self.hgr[place])
         spearman = float(scan.spearman[i, j])
         interval = (math.nan, math.nan)
-        examined = Examined.of(scan, names, hgr)
+        examined = ExaminedPair.of(scan, names, hgr)
         if np.isfinite(scan.rank_correlation[i, j]) and not scan.settings["given"]:
             pair = HostPair.of_ranks(scan, *names) if examined is None else examined.pair
             interval = pair.interval(float(scan.pvalue[i, j]), LEVEL)

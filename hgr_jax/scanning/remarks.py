@@ -102,7 +102,7 @@ class Remark:
 
 
 @dataclasses.dataclass(frozen=True)
-class Examined:
+class ExaminedPair:
     """A pair of columns that is examined.
 
     Attributes:
@@ -121,7 +121,7 @@ class Examined:
     g: Floats
 
     @classmethod
-    def of(cls, scan: Any, names: tuple[str, str], value: float) -> Examined | None:
+    def of(cls, scan: Any, names: tuple[str, str], value: float) -> ExaminedPair | None:
         """Examine two columns of a `Scan`; None where there is no correlation."""
         pair = HostPair.of_ranks(scan, *names)
         details = pair.details(single=False)
@@ -159,7 +159,7 @@ class RemarkFinder:
         )
         self.codes = {names[i]: c.codes for i, c in categories if names[i] in used}
 
-    def remarks(self, examined: Examined) -> list[Remark]:
+    def remarks(self, examined: ExaminedPair) -> list[Remark]:
         """Return the remarks on a pair, those that explain it first."""
         makers = (
             self._on_construction,
@@ -235,7 +235,7 @@ class RemarkFinder:
                 best[order] = np.cumsum(starts)
         return best
 
-    def _on_few_rows(self, examined: Examined) -> Iterator[Remark]:
+    def _on_few_rows(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on a single row, a handful, or the rows with one value."""
         pair, influence = examined.pair, examined.details.influence
         rows = len(pair.rows)
@@ -253,7 +253,7 @@ class RemarkFinder:
                 return
         yield from self._on_one_value(examined)
 
-    def _on_one_value(self, examined: Examined) -> Iterator[Remark]:
+    def _on_one_value(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on the rows with one value of many, if these are few and make the dependence."""
         pair, rows = examined.pair, len(examined.pair.rows)
         products = examined.f * examined.g * pair.fitted.shares
@@ -276,7 +276,7 @@ class RemarkFinder:
                     yield Remark("few rows", f"{left.value:.3f} without {what}")
                     return
 
-    def _on_copies(self, examined: Examined) -> Iterator[Remark]:
+    def _on_copies(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on copies of rows, with the p-value without them."""
         if self.copies is None:
             return
@@ -285,7 +285,7 @@ class RemarkFinder:
         text = f"copies of rows: {left.value:.3f}, p = {pvalue:.2g} without them"
         yield Remark("copies", text, not pvalue <= 0.05)
 
-    def _on_order(self, examined: Examined) -> Iterator[Remark]:
+    def _on_order(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on a pair whose residuals resemble those of the rows before."""
         pair = examined.pair
         if len(pair.rows) < MIN_ORDERED_ROWS or examined.value > MAX_SERIES_VALUE:
@@ -294,7 +294,7 @@ class RemarkFinder:
             return
         order = np.argsort(np.argsort(self.order)[pair.rows], kind="stable")
         f, g = examined.f[order], examined.g[order]
-        runs, correlation = self.runs[pair.rows][order], _correlation(f, g)
+        runs, correlation = self.runs[pair.rows][order], _signed_pearson(f, g)
         residuals = (f, g, g - correlation * f, f - correlation * g)
         least = max(MIN_AUTOCORRELATION, 3.5 / np.sqrt(len(order)))
         if not all(_autocorrelation(x, runs) > least for x in residuals):
@@ -303,7 +303,7 @@ class RemarkFinder:
         text = f"rows follow one another in both: p = {pvalue:.2g} by circular shifts"
         yield Remark("order", text, pvalue > MAX_SHIFT_PVALUE)
 
-    def _on_marks(self, examined: Examined) -> Iterator[Remark]:
+    def _on_marks(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on values that may stand for a missing one."""
         for name, column in zip(examined.names, examined.pair.columns, strict=True):
             marks = self.marks.get(name)
@@ -319,7 +319,7 @@ class RemarkFinder:
                 text = f"{what} (a missing value?): {left.value:.3f} without"
                 yield Remark("mark", text, True)
 
-    def _on_values(self, examined: Examined) -> Iterator[Remark]:
+    def _on_values(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on a column of few values, and on one level against all others."""
         shares = examined.pair.fitted.shares
         sides = zip(examined.names, examined.pair.columns, (examined.f, examined.g), strict=True)
@@ -337,7 +337,7 @@ class RemarkFinder:
                 text = f"{name} {level!r} ({counted(rows, 'row')}) against all others"
                 yield Remark("values", text)
 
-    def _on_construction(self, examined: Examined) -> Iterator[Remark]:
+    def _on_construction(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on a column that is computed from the other one."""
         names, columns = examined.names, examined.pair.columns
         for (a, x), (b, y) in (
@@ -457,7 +457,7 @@ class RemarkFinder:
 def marks_of(values: Floats) -> dict[float, int]:
     """Return values at the ends of a column that may stand for a missing one, and their counts.
 
-    Each is repeated, and far from all values between them.
+    Each is far from all values between them, and is repeated or a usual one.
     """
     present = values[~np.isnan(values)]
     distinct, counts = np.unique(present, return_counts=True)
@@ -477,7 +477,7 @@ def marks_of(values: Floats) -> dict[float, int]:
         few = high - low <= MIN_DISTINCT + 2
         needed = MIN_GAP_OF_MARK if is_mark else MIN_GAP
         far = max(low_gap, high_gap) > needed * (last - first)
-        repeated = counts[place] >= max(MIN_MARK_ROWS, 0.002 * len(present))
+        repeated = is_mark or counts[place] >= max(MIN_MARK_ROWS, 0.002 * len(present))
         if not (far and repeated and (is_mark or not few)) or len(found) == 3:
             break
         found[value] = int(counts[place])
@@ -486,9 +486,9 @@ def marks_of(values: Floats) -> dict[float, int]:
 
 
 def _may_be_missing(value: float, least: float) -> bool:
-    """Return whether a value often stands for a missing one: 0, -1, 9.99, 999, -200."""
+    """Return whether a value often stands for a missing one: -1, 9.99, 999, -200."""
     digits = f"{abs(value):g}".replace(".", "").strip("0")
-    return value == 0 or set(digits) == {"9"} or (value < 0 <= least and len(digits) < 3)
+    return set(digits) == {"9"} or (value < 0 <= least and len(digits) < 3)
 
 
 def _central_range(values: Floats, counts: Integers) -> tuple[float, float]:
@@ -550,10 +550,10 @@ def _autocorrelation(x: Floats, runs: Integers) -> float:
     same = runs[1:] == runs[:-1]
     if residual @ residual <= 1e-12 * (x @ x) or not same.any():
         return 0.0
-    return _correlation(residual[1:][same], residual[:-1][same])
+    return _signed_pearson(residual[1:][same], residual[:-1][same])
 
 
-def _correlation(x: Floats, y: Floats) -> float:
+def _signed_pearson(x: Floats, y: Floats) -> float:
     x, y = x - x.mean(), y - y.mean()
     scale = np.sqrt((x @ x) * (y @ y))
     return float(x @ y / scale) if scale > 0 else 0.0

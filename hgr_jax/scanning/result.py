@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,13 @@ from hgr_jax._texts import counted, html_table, near_matches, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.measures.hgr import HGRFit
-from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE, MIN_ROWS, Findings, findings_of
+from hgr_jax.scanning.findings import (
+    FALSE_DISCOVERY_RATE,
+    FINDINGS,
+    MIN_ROWS,
+    Findings,
+    findings_of,
+)
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of, interval_of
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.significance import SOURCES
@@ -395,7 +402,8 @@ class Scan:
           by: ``"rank_excess"``, largest first: significant pairs (at a false discovery rate of 5%)
             before the other pairs, and ties, as in a scan without ranks, by correlation;
             ``"correlation"`` or its ``"excess"`` over |Pearson| (NaN, and last, with a category),
-            largest first; or ``"pvalue"``, smallest first, then by correlation.
+            largest first; or ``"pvalue"``, smallest first, then by correlation.  Pairs that share
+            fewer than 20 rows of a longer table come last.
         """
         check_choice("by", by, ORDERS)
         first, second = self.pairs.T
@@ -408,6 +416,7 @@ class Scan:
         elif by == "rank_excess":
             discovered = self.adjusted_pvalue[first, second] <= FALSE_DISCOVERY_RATE
             keys += [-self.rank_excess[first, second], ~discovered]
+        keys.append(self.n_obs[first, second] < min(MIN_ROWS, self.settings["rows"]))
         order = np.lexsort(keys)
         return self.pairs[order[np.isfinite(value[order])]]
 
@@ -447,6 +456,9 @@ class Scan:
     def to_frame(self, *, by: str = "rank_excess", library: str | None = None) -> Any:
         """Return all pairs as a data frame, a row each, sorted as in `order`.
 
+        The columns are those of `Pair`; ``low`` and ``high``, the ends of a 95% interval for HGR,
+        and ``remark``, for pairs in the lists of `findings`.
+
         Args:
           by: as in `order`.
           library: ``"pandas"``, ``"polars"`` or ``"pyarrow"``; default: the library of the scanned
@@ -455,7 +467,24 @@ class Scan:
         Raises:
           ImportError: without narwhals or the library.
         """
-        return as_rows(self.to_dict(by=by), self._library(library))
+        columns = self.to_dict(by=by)
+        return as_rows(columns | self._examined(columns), self._library(library))
+
+    def _examined(self, columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return intervals and remarks of pairs that `findings` examined."""
+        examined = {}
+        if self._columns is not None:  # of a scan that was loaded, none is known
+            findings = (*self._findings, *self._findings.explained)
+            examined = {(finding.a, finding.b): finding for finding in findings}
+        found = [examined.get(pair) for pair in zip(columns["a"], columns["b"], strict=True)]
+        ends = np.array([(np.nan, np.nan) if of is None else of.interval for of in found])
+        low, high = ends.reshape(-1, 2).T
+        remarks = np.array(["" if of is None else of.remark for of in found], object)
+        return {"low": low, "high": high, "remark": remarks}
+
+    @functools.cached_property
+    def _findings(self) -> Findings:
+        return findings_of(self, FINDINGS, MIN_ROWS)
 
     def to_matrix(self, which: str = "correlation", *, library: str | None = None) -> Any:
         """Return a matrix of the columns that were used as a data frame with their names.
@@ -516,12 +545,12 @@ class Scan:
         return fit_of(self, *self._names(a, b))
 
     def interval(self, a: Any, b: Any, level: float = 0.95) -> tuple[float, float]:
-        """Return an interval for the HGR of two numbers: `HGRFit.interval` of their `fit`.
+        """Return an interval for the HGR of two columns, as `HGRFit.interval` does.
 
         0 is in it exactly where the scan's p-value of the pair does not reject independence.
 
         Raises:
-          KeyError, ValueError: as `fit` does, and for a measure other than ``"hgr"`` or a category.
+          KeyError, ValueError: as `fit` does.
 
         Example:
           >>> import numpy as np, hgr_jax
@@ -533,7 +562,7 @@ class Scan:
         """
         return interval_of(self, *self._names(a, b), level)
 
-    def findings(self, n: int = 5, *, min_rows: int = MIN_ROWS) -> Findings:
+    def findings(self, n: int = FINDINGS, *, min_rows: int = MIN_ROWS) -> Findings:
         """Return what a person looks for first: the strongest pairs, and those not monotone.
 
         Of pairs that are more than chance (of a scan without p-values, of all pairs), by HGR, and
@@ -558,7 +587,8 @@ class Scan:
           >>> [(f.a, f.b, f.remark) for f in found.findings().not_monotone]
           [('x', 'y', '')]
         """
-        return findings_of(self, n, min_rows)
+        is_default = (n, min_rows) == (FINDINGS, MIN_ROWS)
+        return self._findings if is_default else findings_of(self, n, min_rows)
 
     def influence(self, a: Any, b: Any) -> Influence | None:
         """Find the row that makes most of the correlation of one pair, and how much of it.
@@ -647,6 +677,30 @@ class Scan:
         title = f"{label} above, |Pearson| below"
         tables = self.correlation[part], self.pearson[part]
         return plot_correlations(*tables, names, title=title, ax=ax, annotate=annotate)
+
+    def report(self, path: str | Path, *, title: str = "", by: str = "rank_excess") -> None:
+        """Write a page of HTML to open in a browser: findings, all pairs, pictures, columns.
+
+        The page is one file that loads no other.
+
+        Args:
+          path: of the file, which is replaced.
+          title: at the head of the page; default the name of the file.
+          by: the order of the pairs, as in `order`.
+
+        Raises:
+          ValueError: for a scan that was loaded, which has no data.
+
+        Example:
+          >>> import tempfile, numpy as np, hgr_jax
+          >>> x = np.linspace(-1, 1, 50)
+          >>> found = hgr_jax.scan({"x": x, "square": x**2})
+          >>> found.report(tempfile.mkdtemp() + "/report.html")
+        """
+        from hgr_jax.scanning.html.page import write_html
+        from hgr_jax.scanning.report import as_report
+
+        write_html(as_report(self, title or Path(path).name, self._findings, by=by), path)
 
     def save(self, path: str | Path) -> None:
         """Save everything but the data in one file (NumPy's ``.npz``)."""

@@ -610,8 +610,8 @@ def _columns_of_matrix(names: Sequence[str], table: Any, notes: dict[str, str]) 
             note_infinite(notes, names[position], int(infinite[position]))
     largest = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(invalid="ignore"):
-        doubtful = ~(high - low > ROUNDING * np.finfo(host.dtype).eps * largest)
-        doubtful |= largest <= MAX_ROUNDING
+        doubtful = ~(high - low > MAX_ROUNDING_STEPS * np.finfo(host.dtype).eps * largest)
+        doubtful |= largest <= LARGEST_ROUNDING
     for position in map(int, np.flatnonzero(doubtful)):
         present = host[~np.isnan(host[:, position]), position]
         if not len(present) or differ_by_rounding(present):
@@ -752,10 +752,10 @@ def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
     return PooledLevels(np.flatnonzero((counts > 0) & ~rare), pooled, remark)
 
 
-ROUNDING = 4
+MAX_ROUNDING_STEPS = 4
 """Largest range of values that differ by rounding only, in units in the last place."""
 
-MAX_ROUNDING, ROUNDING_BITS = 1e-9, 12
+LARGEST_ROUNDING, ROUNDING_BITS = 1e-9, 12
 """Largest absolute value of differences that rounding made, and number of their digits in base 2: a
 number of any other origin has 20 or more."""
 
@@ -768,9 +768,9 @@ def differ_by_rounding(values: NDArray[np.floating]) -> bool:
     """
     low, high = float(values.min()), float(values.max())
     largest = max(abs(low), abs(high))
-    if high - low <= ROUNDING * float(np.finfo(values.dtype).eps) * largest:
+    if high - low <= MAX_ROUNDING_STEPS * float(np.finfo(values.dtype).eps) * largest:
         return True
-    if largest > MAX_ROUNDING:
+    if largest > LARGEST_ROUNDING:
         return False
     digits = np.ldexp(np.frexp(values)[0], ROUNDING_BITS)
     return bool((digits == np.floor(digits)).all())

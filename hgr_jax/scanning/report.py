@@ -11,67 +11,11 @@ import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import counted, shortened
-from hgr_jax.cli.html.page import Curve, Detail, HtmlPage, Profile, Sample
-from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
-from hgr_jax.scanning.fits import HostTransformation, Influence, PairDetails
-from hgr_jax.scanning.result import Pair, Scan
+from hgr_jax.scanning.findings import ALMOST_ONE, FALSE_DISCOVERY_RATE, Finding, Findings, groups_of
+from hgr_jax.scanning.fits import HostTransformation
+from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
+from hgr_jax.scanning.remarks import marks_of
 from hgr_jax.tables.columns import Category, Columns
-
-ALMOST_ONE = 0.9995
-"""Smallest correlation that is shown as 1.000."""
-
-
-def copies_of(result: Scan) -> dict[str, list[str]]:
-    """Return, for each column, the names of the column and its copies, in order.
-
-    Two columns are copies if their ranks agree (|Spearman| and HGR of ranks are 1.000), or if HGR
-    is 1.000 and their repeated values correspond one to one.
-    """
-    parent = list(range(len(result.names)))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            i = parent[i]
-        return i
-
-    value = np.fmax(result.correlation, result.rank_correlation)
-    i, j = result.pairs.T
-    for a, b in result.pairs[value[i, j] >= ALMOST_ONE].tolist():
-        one, other = sorted((root(a), root(b)))
-        if one != other and _are_copies(result, a, b):
-            parent[other] = one
-    groups: dict[int, list[str]] = {}
-    for i, name in enumerate(result.names):
-        groups.setdefault(root(i), []).append(name)
-    return {name: group for group in groups.values() for name in group}
-
-
-def _are_copies(result: Scan, i: int, j: int) -> bool:
-    monotone = min(result.spearman[i, j], result.rank_correlation[i, j])  # NaN with a category
-    if monotone >= ALMOST_ONE:
-        return True
-    a, b = (result.values(result.names[k]) for k in (i, j))
-    return result.correlation[i, j] >= ALMOST_ONE and _one_to_one(a, b)
-
-
-def _one_to_one(a: Floats, b: Floats) -> bool:
-    """Return whether values correspond one to one; False if most of them are distinct."""
-    present = ~(np.isnan(a) | np.isnan(b))
-    (u, x), (v, y) = (np.unique(c[present], return_inverse=True) for c in (a, b))
-    if len(u) != len(v) or 2 * len(u) > len(x):
-        return False
-    return len(np.unique(x * len(v) + y)) == len(u)
-
-
-def without_copies(pairs: list[Pair], groups: dict[str, list[str]], count: int) -> list[Pair]:
-    """Return the first ``count`` pairs, without further pairs of copies of their columns."""
-    kept: dict[frozenset[str], Pair] = {}
-    for pair in pairs:
-        if len(kept) == count:
-            break
-        kept.setdefault(frozenset((groups[pair.a][0], groups[pair.b][0])), pair)
-    return list(kept.values())
-
 
 MAX_BARS = 16
 MAX_CODES = 12
@@ -87,12 +31,6 @@ MIN_MEDIAN_POSITION = 0.1
 """Smallest distance of the median of identifiers from the ends of their range, as a share of it:
 amounts, which are mostly small, have a smaller one."""
 
-MISSING_MARKS = (-1, -9, *(sign * (10**n - 1) for n in range(2, 7) for sign in (-1, 1)))
-"""Numbers that stand for a missing value in some tables: -1, -9, -99, 99, ..."""
-
-MIN_MARK_GAP = 0.5
-"""Smallest distance of a missing mark from the other values, in units of their central range."""
-
 MAX_INTEGER = 1e12
 
 MAX_LEVELS_SHOWN = 3
@@ -100,7 +38,7 @@ MAX_LEVEL_LETTERS = 18
 SECONDS_PER_DAY = 86400
 
 
-def profiles_of(result: Scan, table: Any = None) -> list[Profile]:
+def profiles_of(result: Any, table: Any = None) -> list[Profile]:
     """Return a summary of each column of a scan, given the ``table`` that was scanned."""
     columns = result.data
     number_at = {int(position): i for i, position in enumerate(columns.number_positions)}
@@ -150,15 +88,10 @@ def _number_alerts(name: str, values: Floats, counts: Integers, *, whole: bool) 
         if 2 < distinct <= MAX_CODES:
             how = f"--categories {shlex.quote(name)} makes levels"
             alerts.append(f"{distinct} whole numbers: codes? read as a number; {how}")
-    is_mark = np.isin(values, MISSING_MARKS)
-    others = values[~is_mark]
-    if is_mark.any() and len(others) > 1:
-        low, high = _central_range(others, counts[~is_mark])
-        for mark, count in zip(values[is_mark], counts[is_mark], strict=True):
-            if np.abs(others - mark).min() > MIN_MARK_GAP * (high - low):
-                alerts.append(
-                    f"{mark:g} in {counted(count, 'row')}, far from the rest: a missing value?"
-                )
+    alerts += [
+        f"{mark:g} in {counted(rows, 'row')}, far from the rest: a missing value?"
+        for mark, rows in marks_of(np.repeat(values, counts)).items()
+    ]
     return alerts
 
 
@@ -171,12 +104,6 @@ def _is_spread_out(values: Floats) -> bool:
 def _number_text(value: float) -> str:
     """Write a number, with all digits if it is an integer below `MAX_INTEGER`."""
     return f"{value:,.0f}" if value == round(value) and abs(value) < MAX_INTEGER else f"{value:.6g}"
-
-
-def _central_range(values: Floats, counts: Integers) -> tuple[float, float]:
-    """Return the 1% and 99% quantiles."""
-    shares = np.cumsum(counts) / counts.sum()
-    return float(values[shares >= 0.01][0]), float(values[shares >= 0.99][0])
 
 
 def _category_profile(name: str, category: Category, distinct: int | None) -> Profile:
@@ -229,7 +156,7 @@ def as_date(first: float, days: float) -> str:
     return f"{moment:%Y-%m-%d}" if seconds % SECONDS_PER_DAY == 0 else f"{moment:%Y-%m-%d %H:%M}"
 
 
-def samples_of(result: Scan, rows: Integers) -> list[Sample]:
+def samples_of(result: Any, rows: Integers) -> list[Sample]:
     """Return the values of every used column in the given rows, as they were read."""
     columns = result.data
     samples: dict[int, Sample] = {}
@@ -278,7 +205,6 @@ HEADERS = {
     ),
     "null 95%": ("null_95", "95% quantile of HGR-KB of ranks of independent columns"),
     "corrected": ("corrected", "HGR-KB less its upward bias"),
-    "one row": ("one_row", "largest influence of a single row on the correlation (first pairs)"),
     "rows": ("n_obs", "rows where both columns are present"),
     "p-value from": (
         "pvalue_source",
@@ -288,6 +214,7 @@ HEADERS = {
             " given other columns"
         ),
     ),
+    "remark": ("remark", "what else may make the dependence (of pairs that were examined)"),
 }
 """Headers of the table of pairs: the attribute of `Pair` that each shows, and its explanation."""
 
@@ -305,53 +232,44 @@ ORDERED_BY = {
 """The header that each order sorts by, and the order in words; 0 and 1 are names of the measure."""
 
 
-def is_of_hgr(result: Scan) -> bool:
+def is_of_hgr(result: Any) -> bool:
     """Return whether the measure of a scan is HGR, and not HGR-KB."""
     return bool(result.settings["measure"] == "hgr")
 
 
-def order_in_words(result: Scan, by: str) -> tuple[str, str]:
+def order_in_words(result: Any, by: str) -> tuple[str, str]:
     """Return the header that an order sorts by, and the order in words."""
     names = ("HGR", "HGR") if is_of_hgr(result) else ("KB", "HGR-KB")
     header, words = ORDERED_BY[by]
     return header.format(*names), words.format(*names)
 
 
-def headers_of(result: Scan) -> dict[str, tuple[str, str]]:
+def headers_of(result: Any) -> dict[str, tuple[str, str]]:
     """Return the headers of the table of pairs of a scan."""
     left_out = OF_KB if is_of_hgr(result) else ()
     return {name: header for name, header in HEADERS.items() if name not in left_out}
 
 
-DetailsOfPairs = Mapping[tuple[str, str], PairDetails | None]
-"""Details of pairs by their names; None for a pair without a correlation."""
-
-
-def influence_on(pair_details: DetailsOfPairs, a: str, b: str) -> Influence | None:
-    """Return the largest influence of a single row on a pair, None without details."""
-    pair = pair_details.get((a, b))
-    return None if pair is None else pair.influence
-
-
-def count_discoveries(result: Scan) -> int:
+def count_discoveries(result: Any) -> int:
     """Return how many pairs are significant at the false discovery rate."""
     return int(np.sum(result.to_dict()["adjusted_pvalue"] <= FALSE_DISCOVERY_RATE))
 
 
 def as_report(
-    result: Scan,
+    result: Any,
     title: str,
-    pair_details: DetailsOfPairs | None = None,
+    findings: Findings | None = None,
     table: Any = None,
     *,
     by: str = "rank_excess",
 ) -> HtmlPage:
-    """Return the page of a scan: its pairs, a heat map, details of the first pairs, its columns.
+    """Return the page of a scan: findings, a heat map, all pairs, pictures of some, its columns.
 
-    The table lists at most `MAX_LISTED` pairs, and the heat map shows their columns.  Details show
-    one of several copies of a column.  Columns are described from the scanned ``table``.
+    The table lists at most `MAX_LISTED` pairs, in the order ``by``, and the heat map shows their
+    columns.  Pictures are of the findings, and then of the first pairs; of several copies of a
+    column they show one.  Columns are described from the scanned ``table``.
     """
-    pair_details = {} if pair_details is None else pair_details
+    findings = result.findings() if findings is None else findings
     settings = result.settings
     similar, left_out = result.clustered(), []
     order = _heat_map_columns(result, similar, by)
@@ -383,21 +301,22 @@ def as_report(
     if settings["given"]:
         summary["given"] = ", ".join(settings["given"])
     messages = (("left out", result.skipped), ("note", result.notes))
-    groups, headers = copies_of(result), headers_of(result)
+    groups, headers = groups_of(result, ALMOST_ONE), headers_of(result)
     sample = _rows_to_draw(np.arange(result.data.rows), ())
     skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
+    drawn = _pairs_to_draw(result, findings, pairs, groups)
+    remarks = {names: finding.remark for names, finding in drawn.items() if finding is not None}
     return HtmlPage(
         title=title,
         summary=summary,
+        findings=findings.sections,
+        remarks=findings.remarks,
         names=[result.names[i] for i in order],
         correlation=result.correlation[part],
         pearson=result.pearson[part],
         columns=tuple(headers),
-        rows=[_row(pair, pair_details, headers) for pair in pairs],
-        details=[
-            as_detail(result, pair, pair_details, groups)
-            for pair in without_copies(pairs, groups, DETAILS)
-        ],
+        rows=[_row(pair, remarks, headers) for pair in pairs],
+        details=[as_detail(result, names, groups, finding) for names, finding in drawn.items()],
         skipped=skipped,
         explanations={header: text for header, (_, text) in headers.items()},
         probabilities=PROBABILITIES,
@@ -410,7 +329,28 @@ def as_report(
     )
 
 
-def _heat_map_columns(result: Scan, columns: Integers, by: str) -> Integers:
+def _pairs_to_draw(
+    result: Any,
+    findings: Findings,
+    pairs: Sequence[Any],
+    groups: Mapping[str, tuple[str, ...]],
+) -> dict[tuple[str, str], Finding | None]:
+    """Return the pairs whose pictures are drawn: the findings, and then the first pairs."""
+    drawn: dict[tuple[str, str], Finding | None] = {
+        (finding.a, finding.b): finding for finding in (*findings, *findings.explained)
+    }
+    seen = {frozenset(groups[name][0] for name in names) for names in drawn}
+    for pair in pairs:
+        if len(drawn) >= DETAILS:
+            break
+        key = frozenset((groups[pair.a][0], groups[pair.b][0]))
+        if key not in seen:
+            seen.add(key)
+            drawn[pair.a, pair.b] = None
+    return drawn
+
+
+def _heat_map_columns(result: Any, columns: Integers, by: str) -> Integers:
     """Return the columns of the heat map: all, or the `MAX_MAPPED` columns of the first pairs."""
     if len(columns) <= MAX_MAPPED:
         return columns
@@ -419,20 +359,24 @@ def _heat_map_columns(result: Scan, columns: Integers, by: str) -> Integers:
 
 
 def _row(
-    pair: Pair, pair_details: DetailsOfPairs, headers: Mapping[str, tuple[str, str]]
+    pair: Any,
+    remarks: Mapping[tuple[str, str], str],
+    headers: Mapping[str, tuple[str, str]],
 ) -> list[Any]:
-    influence = influence_on(pair_details, pair.a, pair.b)
-    one_row = None if influence is None else influence.share
-    return [one_row if name == "one_row" else getattr(pair, name) for name, _ in headers.values()]
+    remark = remarks.get((pair.a, pair.b), "")
+    return [remark if of == "remark" else getattr(pair, of) for of, _ in headers.values()]
 
 
 def as_detail(
-    result: Scan, pair: Pair, pair_details: DetailsOfPairs, groups: Mapping[str, Sequence[str]]
+    result: Any,
+    names: tuple[str, str],
+    groups: Mapping[str, tuple[str, ...]],
+    finding: Finding | None = None,
 ) -> Detail:
     """Return the data, transformations and copies of columns that the page shows of a pair."""
-    names = (pair.a, pair.b)
-    shown = pair_details.get(names) or result.details(*names)
+    shown = result.details(*names)
     assert shown is not None, "only a pair with a correlation is in the list"
+    pair = result[names]
     values = [result.values(name) for name in names]
     categories = [result.category(name) for name in names]
     present = ~(np.isnan(values[0]) | np.isnan(values[1]))
@@ -469,7 +413,7 @@ def as_detail(
     return Detail(
         a=pair.a,
         b=pair.b,
-        facts=_facts(pair, influence, "HGR" if is_of_hgr(result) else "KB"),
+        facts=_facts(pair, "HGR" if is_of_hgr(result) else "KB", finding),
         pearson=signed,
         correlation=pair.correlation,
         marked=marked,
@@ -494,20 +438,19 @@ def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
     return np.union1d(sample, np.asarray(influential, rows.dtype))
 
 
-def _facts(pair: Pair, influence: Influence, measure: str) -> str:
-    """Return the measures of a pair in one line."""
+def _facts(pair: Any, measure: str, finding: Finding | None) -> str:
+    """Return the measures of a pair, and the remarks on it, in one line."""
     facts = [f"{measure} {pair.correlation:.3f}"]
     if measure != "HGR" and not np.isnan(pair.rank_correlation):
         facts.append(f"HGR {pair.rank_correlation:.3f}")
+    if finding is not None and not np.isnan(finding.interval[0]):
+        facts[-1] += " ({:.2f} to {:.2f})".format(*finding.interval)
     if not np.isnan(pair.spearman):
         facts.append(f"|Spearman| {pair.spearman:.3f}")
     if not np.isnan(pair.pearson):
         facts.append(f"|Pearson| {pair.pearson:.3f}")
-    if influence.dominates:
-        facts.append(
-            f"row {influence.row} makes {influence.share:.0%} of it:"
-            f" {influence.value_without:.3f} without"
-        )
+    if finding is not None and finding.remark:
+        facts.append(finding.remark)
     return " · ".join(facts)
 
 

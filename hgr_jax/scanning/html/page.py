@@ -16,8 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._files import atomic_write
+from hgr_jax._texts import html_table
+from hgr_jax.scanning.findings import FINDING_HEADERS, Finding, finding_cells
 
 TABLE_DIGITS = 6
+MAX_LETTERS = 40
 MATRIX_DECIMALS = 4
 PICTURE_DIGITS = 4
 
@@ -103,6 +106,8 @@ class HtmlPage:
 
     Attributes:
       summary: names and values of the facts below the title.
+      findings: lists of findings with their titles.
+      remarks: remarks on the table as a whole.
       names: of the p columns of the heat map, in order.
       correlation, pearson: ``(p, p)``; the first is drawn above the diagonal, the absolute value of
         the second below.  A NaN is replaced by the value on the other side of the diagonal.
@@ -127,6 +132,8 @@ class HtmlPage:
     pearson: ArrayLike
     columns: Sequence[str]
     rows: Sequence[Sequence[Value]]
+    findings: Sequence[tuple[str, Sequence[Finding]]] = ()
+    remarks: Sequence[str] = ()
     details: Sequence[Detail] = ()
     skipped: Sequence[tuple[str, str]] = ()
     measure: str = "KB"
@@ -155,12 +162,23 @@ def render(report: HtmlPage) -> str:
         title=html.escape(report.title),
         style=_asset("report.css"),
         script="\n".join(map(_asset, SCRIPTS)),
+        findings=_findings(report),
         data=text,
     )
 
 
+def _findings(report: HtmlPage) -> str:
+    """Return the findings as tables that need no script."""
+    parts = []
+    for title, findings in report.findings:
+        cells = [finding_cells(finding, MAX_LETTERS) for finding in findings]
+        parts.append(html_table(title, FINDING_HEADERS, cells))
+    parts += [f'<p class="hint">{html.escape(text)}</p>' for text in report.remarks]
+    return "\n".join(parts)
+
+
 def _asset(name: str) -> str:
-    return (resources.files("hgr_jax.cli.html") / name).read_text(encoding="utf-8")
+    return (resources.files("hgr_jax.scanning.html") / name).read_text(encoding="utf-8")
 
 
 def _page(report: HtmlPage) -> dict[str, Any]:
