@@ -224,6 +224,10 @@ class _Lookup:
         return (total / (rows if weights is None else weights.sum())).reshape(shape)
 
 
+TESTED_AT_ONCE = 2**16
+"""Number of pairs from which on they are tested before others are estimated: a test takes half a
+kilobyte of a pair."""
+
 MIN_PIVOT = 0.3
 """Smallest pivot of functions of ranks on a pair's rows with which these rows are taken to
 represent the rows of both columns."""
@@ -316,12 +320,23 @@ class _ByRanks:
         chosen = np.flatnonzero(self.of_numbers)
         one, other = self.table.features.patterns.index[self.pairs[chosen]].T
         statistics: list[BlockStatistics] = []
+        waiting = 0
         for pattern, places in groups(np.where(one == other, one, -1)):
-            if pattern >= 0:
-                statistics += self._with_one_pattern(chosen[places], pattern, progress)
+            if pattern < 0:
+                continue
+            for part in self._with_one_pattern(chosen[places], pattern, progress):
+                statistics.append(part)
+                waiting += len(part.places)
+                if waiting >= TESTED_AT_ONCE:
+                    self._test(statistics)
+                    statistics, waiting = [], 0
+        self._test(statistics)
+
+    def _test(self, statistics: Sequence[BlockStatistics]) -> None:
+        """Put the p-values of pairs into the results."""
         if statistics:
-            every = BlockStatistics.joined(statistics)
-            self.results.log_p[every.places] = every.log_pvalues(self.rows[every.places])
+            pairs = BlockStatistics.joined(statistics)
+            self.results.log_p[pairs.places] = pairs.log_pvalues(self.rows[pairs.places])
 
     def estimate_within_columns(self, progress: Callable[[int], None]) -> None:
         """Estimate the remaining pairs by ranks among each column's rows; test pairs of numbers."""
