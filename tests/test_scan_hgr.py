@@ -119,6 +119,23 @@ def test_categories() -> None:
     )
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_every_level_of_a_category_counts(seed: int) -> None:
+    """The levels carry the whole relation, so that leaving out any one of them shows."""
+    rng = np.random.default_rng(seed)
+    i = rng.integers(0, 4, ROWS)
+    j = (i + rng.integers(0, 3, ROWS) * (rng.random(ROWS) < 0.6)) % 5
+    table = pd.DataFrame({"i": np.array(list("badc"))[i], "j": np.array(list("vuxyw"))[j]})
+    counts = pd.crosstab(table["i"], table["j"]).to_numpy()
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0))
+    residual = (counts - expected / ROWS) / np.sqrt(expected)
+    value = debiased(residual, 3, 4, ROWS)
+    assert scan(table)["i", "j"].correlation == pytest.approx(value, abs=1e-5)
+    # The best function of a level is the mean of a number in it.
+    table["sum"] = i + rng.standard_normal(ROWS)
+    assert scan(table)["i", "sum"].correlation == pytest.approx(np.sqrt(5 / 9), abs=0.05)
+
+
 def test_gaps_of_its_own() -> None:
     table = frame()
     found = scan(table[["x", "square", "gaps", "kind"]])

@@ -434,5 +434,10 @@ def hgr_of_moments(
         np.minimum(count, limit) if number else count
         for count, number in zip(available, numbers, strict=True)
     )
-    squares = block_squares(leading(m, h, k), blocks)
+    # The indicators of a category may depend on one another: then all are needed.
+    rows_of_m, columns_of_m = (
+        count if number else np.full_like(count, most)
+        for count, number, most in zip((h, k), numbers, m.shape[:2], strict=True)
+    )
+    squares = block_squares(leading(m, rows_of_m, columns_of_m), blocks)
     return average_of_blocks(squares, blocks, rows, (h, k)), blocks
