@@ -424,7 +424,7 @@ def hgr_of_moments(
         blocks = Blocks.within(*m.shape[:2])
     else:
         sides = [
-            [size for size in SIZES if size <= most] if number else [most]
+            [*(size for size in SIZES if number and size < most), most]
             for most, number in zip(m.shape[:2], numbers, strict=True)
         ]
         sizes = [(h, k) for h in sides[0] for k in sides[1]]
