@@ -227,8 +227,15 @@ def test_fits_and_details() -> None:
         )
     )
     assert abs(g["high"] - g["low"]) > abs(g["high"] - g["middle"])
-    with pytest.raises(ValueError, match="takes no weights"):
-        scan(table[["x", "square"]], weights=np.arange(ROWS)).fit("x", "square")
+    weights = np.arange(ROWS) / ROWS
+    weighted = scan(table[["x", "square", "kind", "gaps"]], weights=weights)
+    of_pair = weighted.fit("square", "x")
+    expected = weighted["x", "square"].correlation
+    assert float(of_pair.correlation) == pytest.approx(expected, abs=1e-3)
+    low, high = weighted.interval("gaps", "square")
+    assert low < weighted["gaps", "square"].correlation < high
+    with pytest.raises(ValueError, match="beside a category takes no weights"):
+        weighted.fit("x", "kind")
 
 
 def test_intervals() -> None:
