@@ -8,6 +8,8 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import hgr_jax
@@ -26,37 +28,49 @@ def parabola(rows: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return a, a**2 + 0.5 * rng.standard_normal(rows)
 
 
-def reference(a: np.ndarray, b: np.ndarray, degrees: tuple[int, int] | None = None) -> float:
+def reference(
+    a: np.ndarray,
+    b: np.ndarray,
+    degrees: tuple[int, int] | None = None,
+    weights: np.ndarray | None = None,
+) -> float:
     """The same estimate, as the docstring of the module says, in plain NumPy."""
-    n = len(a)
+    share = np.ones(len(a)) if weights is None else np.asarray(weights, float)
+    share = share / share.sum()
+    n = 1 / np.sum(share**2)
 
     def orthonormal(x: np.ndarray, size: int) -> np.ndarray:
-        less, equal = (x < x[:, None]).sum(axis=1), (x == x[:, None]).sum(axis=1)
-        u = (less + equal / 2) / n
-        raw = [np.sqrt(12.6) * np.sin(np.arcsin(2 * u - 1) / 3), np.sqrt(180) * (u - 0.5) ** 2]
-        raw += [np.sqrt(2) * np.cos(j * np.pi * u) for j in range(3, size + 1)]
-        raw = [each - each.mean() for each in raw[:size]]
-        least = max(np.mean(each**2) for each in raw) / np.sqrt(n)
+        if x.dtype.kind == "U":  # a category: an orthonormal basis of all functions of its levels
+            raw = [(x == level) * 1.0 for level in np.unique(x)[1:]]
+        else:
+            less = ((x < x[:, None]) * share).sum(axis=1)
+            u = less + ((x == x[:, None]) * share).sum(axis=1) / 2
+            raw = [np.sqrt(12.6) * np.sin(np.arcsin(2 * u - 1) / 3), np.sqrt(180) * (u - 0.5) ** 2]
+            raw += [np.sqrt(2) * np.cos(j * np.pi * u) for j in range(3, size + 1)]
+            raw = raw[:size]
+        raw = [each - share @ each for each in raw]
+        least = max(share @ each**2 for each in raw) / np.sqrt(n)
         basis: list[np.ndarray] = []
         for each in raw:
             for _ in range(2):
                 for q in basis:
-                    each = each - q * np.mean(q * each)
-            variance = np.mean(each**2)
+                    each = each - q * (share @ (q * each))
+            variance = share @ each**2
             if variance >= least > 1e-9:
                 basis.append(each / np.sqrt(variance))
-        return np.array(basis).reshape(-1, n)
+        return np.array(basis).reshape(-1, len(x))
 
     top = max(size for size in SIZES if size <= max(1, min(6 * n**0.25, n / 8)))
     h, k = degrees or (top, top)
     f, g = orthonormal(a, h), orthonormal(b, k)
-    m = f @ g.T / n
+    m = (f * share) @ g.T
     if not m.size:
         return 0.0
     blocks: dict[tuple[int, int], float] = {}
-    pairs = [
-        (i, j) for i in SIZES for j in SIZES if max(i, j) <= top and (min(i, j) <= 3 or i == j)
-    ]
+    sizes = [size for size in SIZES if size <= top]
+    of_a, of_b = (sizes if x.dtype.kind != "U" else [len(e)] for x, e in ((a, f), (b, g)))
+    levels = "U" in (a.dtype.kind, b.dtype.kind)
+    pairs = [(i, j) for i in of_a for j in of_b if levels or min(i, j) <= 3 or i == j]
     for i, j in [degrees] if degrees else pairs:
         value = np.linalg.norm(m[:i, :j], 2) ** 2
         blocks.setdefault((min(i, len(f)), min(j, len(g))), min(value, 1 - 2**-52))
@@ -90,6 +104,214 @@ def test_it_is_the_reference(name: str, rows: int) -> None:
         assert hgr_jax.hgr(a, b) == pytest.approx(reference(a, b), abs=1e-9)
         assert hgr_jax.hgr(a, b, degrees=(4, 3)) == pytest.approx(reference(a, b, (4, 3)), abs=1e-9)
     assert hgr_jax.hgr(a, b) == pytest.approx(reference(a, b), abs=2e-5)
+
+
+@pytest.mark.parametrize("name", ["normal .6", "table 3 x 4", "fast waves"])
+@pytest.mark.parametrize("rows", [60, 333])
+def test_with_weights_it_is_the_reference(name: str, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    a, b = LAWS[name].sample(rng, rows)
+    w = rng.exponential(size=rows)
+    with jax.enable_x64(True):
+        value = hgr_jax.hgr(a, b, weights=w)
+        assert value == pytest.approx(reference(a, b, weights=w), abs=1e-9)
+        value = hgr_jax.hgr(a, b, weights=w, degrees=(4, 3))
+        assert value == pytest.approx(reference(a, b, (4, 3), w), abs=1e-9)
+    value = hgr_jax.hgr(a, b, weights=w)
+    assert value == pytest.approx(reference(a, b, weights=w), abs=2e-5)
+    scanned = hgr_jax.scan({"a": a, "b": b}, weights=w).correlation[0, 1]
+    assert value == pytest.approx(scanned, abs=1e-3)
+
+
+def test_equal_weights_are_none() -> None:
+    a, b = parabola(300)
+    plain = jax.tree.leaves((hgr_jax.hgr(a, b), hgr_jax.hgr_fit(a, b)))
+    for scale in (1e-30, 3.3, 1e38):
+        w = np.full(300, scale, np.float32)
+        same = hgr_jax.hgr(a, b, weights=w), hgr_jax.hgr_fit(a, b, weights=w)
+        for x, y in zip(plain, jax.tree.leaves(same), strict=True):
+            np.testing.assert_allclose(y, x, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [60, 700, 40_000])
+def test_a_row_of_weight_0_counts_as_dropped(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    a, b = parabola(rows)
+    keep = rng.uniform(size=rows) < 0.6
+    w = rng.exponential(size=rows) * keep
+    expected = hgr_jax.hgr_fit(a[keep], b[keep], weights=w[keep])
+    dropped = [(np.where(keep, a, np.nan), np.where(keep, b, -np.inf)), (a, b)]
+    for x, y in dropped:
+        fit = hgr_jax.hgr_fit(x, y, weights=w)
+        for name in ("correlation", "raw", "standard_error", "held_out", "pvalue"):
+            assert getattr(fit, name) == pytest.approx(float(getattr(expected, name)), abs=2e-5)
+        np.testing.assert_allclose(fit.interval(), expected.interval(), atol=2e-5)
+        points = np.linspace(-3, 3, 50)
+        np.testing.assert_allclose(fit.f(points), expected.f(points), atol=1e-3)
+    for x, y in dropped:
+        gradients = jax.grad(hgr_jax.hgr, (0, 1))(jnp.asarray(x), jnp.asarray(y), weights=w)
+        alone = jax.grad(hgr_jax.hgr, (0, 1))(jnp.asarray(a[keep]), b[keep], weights=w[keep])
+        for gradient, of_kept in zip(gradients, alone, strict=True):
+            assert not np.any(gradient[~keep])
+            if rows < 1000:  # among many rows near ties have huge slopes
+                np.testing.assert_allclose(gradient[keep], of_kept, rtol=0.02, atol=1e-5)
+
+
+def test_the_gradient_of_weights_is_that_of_finite_differences() -> None:
+    a, b = parabola(120)
+    w = np.random.default_rng(1).exponential(size=120)
+    w[3] = 0
+    with jax.enable_x64(True):
+        value = jax.jit(lambda w: hgr_jax.hgr(a, b, weights=w))
+        gradient = jax.grad(value)(w)
+        assert np.sum(gradient * w) == pytest.approx(0, abs=1e-12)  # only ratios matter
+        for row in (0, 3, 40, 119):
+            moved, back = (1e-7 * (np.arange(120) == row) * side for side in (1, w[row] > 0))
+            difference = (value(w + moved) - value(w - back)) / (moved + back).sum()
+            assert gradient[row] == pytest.approx(float(difference), rel=1e-3, abs=1e-7)
+
+
+def test_weights_under_transformations_of_jax() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 3, 100)).astype(np.float32)
+    w = rng.exponential(size=(3, 100)).astype(np.float32) * (rng.random((3, 100)) < 0.7)
+    y += x**2
+
+    def ends(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
+        return (hgr_jax.hgr(a, b, weights=w), *hgr_jax.hgr_fit(a, b, weights=w).interval())
+
+    alone = np.array([ends(*each) for each in zip(x, y, w, strict=True)])
+    np.testing.assert_allclose(np.array(jax.jit(jax.vmap(ends))(x, y, w)).T, alone, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "w", [np.zeros(9), np.r_[-1.0, np.ones(8)], np.full(9, np.nan), np.r_[1e9, np.ones(8)]]
+)
+def test_impossible_weights_give_nan(w: np.ndarray) -> None:
+    """So do four effective rows."""
+    a, b = parabola(9)
+    value, gradients = jax.value_and_grad(
+        lambda a, w: hgr_jax.hgr(a, b, weights=w), argnums=(0, 1)
+    )(a, w)
+    assert np.isnan(value)
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+    assert np.isnan(hgr_jax.hgr_fit(a, b, weights=w).interval()).all()
+
+
+def test_a_weighted_fit_has_effective_rows() -> None:
+    a, b = parabola(500)
+    w = np.random.default_rng(2).exponential(size=500)
+    fit = hgr_jax.hgr_fit(a, b, weights=w)
+    share = w / w.sum()
+    assert fit.rows == pytest.approx(1 / np.sum(share**2), rel=1e-5)
+    f, g = np.asarray(fit.f(a), float), np.asarray(fit.g(b), float)
+    np.testing.assert_allclose([share @ f, share @ g], 0, atol=1e-5)
+    np.testing.assert_allclose([share @ f**2, share @ g**2], 1, atol=1e-5)
+    assert fit.raw == pytest.approx(share @ (f * g), abs=1e-5)
+    influence = f * g - float(fit.raw) * (f**2 + g**2) / 2
+    error = np.sqrt(np.sum((share * influence) ** 2))
+    assert float(fit.standard_error) == pytest.approx(error, rel=1e-3)
+    low, high = fit.interval()
+    narrow = np.subtract(*hgr_jax.hgr_fit(a, b).interval())
+    assert high - low > abs(narrow)
+
+
+def cells(rows: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two categories that carry a relation, and a number."""
+    rng = np.random.default_rng(seed)
+    i = rng.integers(0, 4, rows)
+    j = (i + rng.integers(0, 3, rows) * (rng.random(rows) < 0.6)) % 5
+    texts = np.array(list("badc"))[i], np.array(list("vuxyw"))[j]
+    return (*texts, i + rng.standard_normal(rows))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_categories_are_the_reference_and_the_scan(weighted: bool) -> None:
+    kind, letter, number = cells()
+    options = {"weights": np.random.default_rng(1).exponential(size=400)} if weighted else {}
+    steps = np.round(2 * number)
+    for a, b in ((kind, letter), (kind, number), (number, letter), (steps, kind)):
+        value = hgr_jax.hgr(a, b, **options)
+        assert value == pytest.approx(reference(a, b, **options), abs=1e-6)
+        scanned = hgr_jax.scan({"a": a, "b": b}, **options).correlation[0, 1]
+        # Beside a category, scans make functions of unweighted ranks orthonormal by the weights.
+        assert value == pytest.approx(scanned, abs=3e-3 if weighted else 1e-4)
+    if weighted:
+        w = options["weights"] * (kind != "a")
+        used = w > 0
+        gaps = np.where(used, kind, None), np.where(used, number, np.nan)
+        expected = hgr_jax.hgr(kind[used], number[used], weights=w[used])
+        assert hgr_jax.hgr(*gaps, weights=w) == pytest.approx(float(expected), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "as_category",
+    [
+        list,
+        lambda x: x.astype(object),
+        lambda x: x.astype(np.dtypes.StringDType()),
+        pd.Series,
+        lambda x: pd.Series(x, dtype="category"),
+        lambda x: pd.Series(x, dtype="string"),
+        lambda x: pd.Series(pd.factorize(x)[0], dtype="category"),
+        pl.Series,
+        lambda x: pl.Series(x, dtype=pl.Categorical),
+    ],
+)
+def test_kinds_of_categories(as_category: object) -> None:
+    kind, _, number = cells()
+    value = float(hgr_jax.hgr(kind, number))
+    a = as_category(kind)  # type: ignore[operator]
+    assert hgr_jax.hgr(a, number) == hgr_jax.hgr(number, a) == pytest.approx(value, abs=1e-6)
+
+
+def test_what_is_no_category() -> None:
+    kind, _, number = cells()
+    plain = hgr_jax.hgr(kind == "a", number)
+    for flags in ((kind == "a").astype(object), pd.Series(kind == "a"), list(kind == "a")):
+        assert hgr_jax.hgr(flags, number) == plain
+    days = np.datetime64("2020-01-01") + np.arange(400)
+    for dates in (days, days.astype(str), pd.Series(days)):
+        assert hgr_jax.hgr(dates, number) == hgr_jax.hgr(np.arange(400), number)
+    assert np.isnan(hgr_jax.hgr(np.array([None, *number[1:]], object), number))
+
+
+def test_degenerate_categories() -> None:
+    kind, _, number = cells()
+    names = [f"name {row}" for row in range(400)]
+    for other in (number, kind):
+        assert np.isnan(hgr_jax.hgr(names, other))
+        assert hgr_jax.hgr(["same"] * 400, other) == 0
+    assert hgr_jax.hgr(kind, np.ones(400)) == 0
+    assert np.isnan(hgr_jax.hgr(kind, np.where(number > 3, np.nan, number)))
+    assert np.isnan(hgr_jax.hgr(kind[:4], number[:4]))
+    assert hgr_jax.hgr(kind, np.char.upper(kind)) == pytest.approx(1, abs=1e-6)
+
+
+KIND, LETTER, NUMBER = cells()
+FAR = pd.Series(NUMBER, index=np.arange(1, 401))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: hgr_jax.hgr([None, *KIND[1:]], NUMBER), ValueError, r"a .* misses .* 1 row\(s\)"),
+        (lambda: hgr_jax.hgr(NUMBER, ["", *KIND[1:]]), ValueError, "b is a category that misses"),
+        (lambda: hgr_jax.hgr(KIND, NUMBER[1:]), ValueError, "same number of rows; got 400 and 399"),
+        (lambda: hgr_jax.hgr(KIND, NUMBER, degrees=2), ValueError, "degrees are of two numbers"),
+        (lambda: hgr_jax.hgr(KIND, NUMBER, weights=-NUMBER), ValueError, "weights must be finite"),
+        (lambda: jax.jit(lambda x: hgr_jax.hgr(KIND, x))(NUMBER), TypeError, "must not be traced"),
+        (lambda: hgr_jax.hgr_fit(NUMBER, KIND), TypeError, r'scan\({"a": a, "b": b}\).fit'),
+        (lambda: hgr_jax.hgr(pd.Series(KIND), FAR), ValueError, "different indexes"),
+        (lambda: hgr_jax.hgr(FAR, FAR, weights=FAR[::-1]), ValueError, "different indexes"),
+        (lambda: hgr_jax.hgr(NUMBER, NUMBER, weights=[1.0]), ValueError, "weights must have shape"),
+    ],
+)
+def test_refusals_of_categories_and_weights(
+    call: object, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        call()  # type: ignore[operator]
 
 
 def test_a_transformation_as_text_is_the_transformation() -> None:
@@ -140,31 +362,44 @@ def test_strictly_monotone_maps_change_nothing(change: object) -> None:
 
 
 @pytest.mark.parametrize("neighbours", [1, 5])
-def test_the_gradient_is_that_of_finite_differences(neighbours: int) -> None:
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_gradient_is_that_of_finite_differences(neighbours: int, weighted: bool) -> None:
     """Of moved rows, whose shares follow the empirical distribution of the rows as they were."""
     a, b = parabola(120)
     rows, step = len(a), 1e-6
+    w = np.random.default_rng(1).uniform(0.5, 2, rows) if weighted else np.ones(rows)
     order, place = np.sort(a), np.argsort(np.argsort(a))
+    ordered = w[np.argsort(a)] / w.sum()
+    middle = np.cumsum(ordered) - ordered / 2
     ends = (np.maximum(place - neighbours, 0), np.minimum(place + neighbours, rows - 1))
-    slopes = (ends[1] - ends[0]) / rows / (order[ends[1]] - order[ends[0]])
+    slopes = (middle[ends[1]] - middle[ends[0]]) / (order[ends[1]] - order[ends[0]])
+    options = {"weights": w} if weighted else {}
     with jax.enable_x64(True):
-        gradient = np.asarray(jax.grad(lambda a: hgr_jax.hgr(a, b, neighbours=neighbours))(a))
-        value = jax.jit(value_of_shares)
+
+        def of_a(a: jax.Array) -> jax.Array:
+            return hgr_jax.hgr(a, b, neighbours=neighbours, **options)
+
+        gradient = np.asarray(jax.grad(of_a)(a))
+        value, shares = jax.jit(lambda u: value_of_shares(u, b, w)), middle[place]
+        assert value(shares) == pytest.approx(float(of_a(a)), abs=1e-12)
         for row in range(0, rows, 5):
             moved = step * (np.arange(rows) == row)
-            shares = (place + 0.5) / rows
-            difference = value(shares + moved, b) - value(shares - moved, b)
+            difference = value(shares + moved) - value(shares - moved)
             expected = slopes[row] * float(difference) / (2 * step)
             assert gradient[row] == pytest.approx(expected, rel=1e-4, abs=1e-8)
 
 
-def value_of_shares(u: jax.Array, b: jax.Array) -> jax.Array:
+def value_of_shares(u: jax.Array, b: np.ndarray, weights: np.ndarray) -> jax.Array:
     """The estimate where the shares of a are given, and not ranked."""
-    sides = hgr_module._Ranked(u, u, None), hgr_module._Ranked.of(b, None)
-    largest = int(largest_size(len(u)))
+    weights = weights * (weights.sum() / (weights**2).sum())
+    sides = (
+        hgr_module._Ranked(u, u, None),
+        hgr_module._Ranked.of(jnp.asarray(b), None, 1, jnp.asarray(weights)),
+    )
+    rows = jnp.asarray(weights.sum())
+    largest = int(largest_size(weights.sum()))
     blocks = Blocks.within(largest, largest)
-    rows = jnp.asarray(len(u), u.dtype)
-    gram = hgr_module._gram(sides, blocks, None)
+    gram = hgr_module._gram(sides, blocks, None, jnp.asarray(weights))
     moments = hgr_module._CrossMoments.of(gram, blocks, rows, blocks.h)
     squares = hgr_module.top_squares(moments.matrix, blocks)
     value: jax.Array = average_of_blocks(squares, blocks, rows, moments.available).value

@@ -119,21 +119,21 @@ def test_categories() -> None:
     )
 
 
-@pytest.mark.parametrize("levels", [2, 3, 4])
-def test_a_category_beside_numbers_that_it_determines(levels: int) -> None:
-    """No level is left out: codes of a category have HGR 1 with it, and its HGR with others."""
-    rng = np.random.default_rng(levels)
-    codes, other = rng.integers(0, levels, 300), rng.integers(0, 4, 300)
-    kind = np.array(list("abcd"))[codes]
-    table = {"kind": kind, "code": codes * 1.0, "both": np.array(list("uvwxyzst"))[codes + other]}
-    table["last"] = (codes == levels - 1) * 1.0
-    found = scan(table)
-    assert found["kind", "code"].correlation == pytest.approx(1, abs=1e-6)
-    assert found["kind", "last"].correlation == pytest.approx(1, abs=1e-6)
-    if levels == 2:
-        assert found["kind", "both"].correlation == pytest.approx(
-            found["code", "both"].correlation, abs=1e-6
-        )
+@pytest.mark.parametrize("seed", range(3))
+def test_every_level_of_a_category_counts(seed: int) -> None:
+    """The levels carry the whole relation, so that leaving out any one of them shows."""
+    rng = np.random.default_rng(seed)
+    i = rng.integers(0, 4, ROWS)
+    j = (i + rng.integers(0, 3, ROWS) * (rng.random(ROWS) < 0.6)) % 5
+    table = pd.DataFrame({"i": np.array(list("badc"))[i], "j": np.array(list("vuxyw"))[j]})
+    counts = pd.crosstab(table["i"], table["j"]).to_numpy()
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0))
+    residual = (counts - expected / ROWS) / np.sqrt(expected)
+    value = debiased(residual, 3, 4, ROWS)
+    assert scan(table)["i", "j"].correlation == pytest.approx(value, abs=1e-5)
+    # The best function of a level is the mean of a number in it.
+    table["sum"] = i + rng.standard_normal(ROWS)
+    assert scan(table)["i", "sum"].correlation == pytest.approx(np.sqrt(5 / 9), abs=0.05)
 
 
 def test_gaps_of_its_own() -> None:
@@ -227,8 +227,15 @@ def test_fits_and_details() -> None:
         )
     )
     assert abs(g["high"] - g["low"]) > abs(g["high"] - g["middle"])
-    with pytest.raises(ValueError, match="takes no weights"):
-        scan(table[["x", "square"]], weights=np.arange(ROWS)).fit("x", "square")
+    weights = np.arange(ROWS) / ROWS
+    weighted = scan(table[["x", "square", "kind", "gaps"]], weights=weights)
+    of_pair = weighted.fit("square", "x")
+    expected = weighted["x", "square"].correlation
+    assert float(of_pair.correlation) == pytest.approx(expected, abs=1e-3)
+    low, high = weighted.interval("gaps", "square")
+    assert low < weighted["gaps", "square"].correlation < high
+    with pytest.raises(ValueError, match="beside a category takes no weights"):
+        weighted.fit("x", "kind")
 
 
 def test_intervals() -> None:

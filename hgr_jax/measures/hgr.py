@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,12 +28,21 @@ from jax import Array, lax
 from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_dtype, is_traced
-from hgr_jax._checks import as_pair, as_real_array, check_count, check_level, one_or_pair
+from hgr_jax._checks import (
+    as_pair,
+    as_real_array,
+    as_weights,
+    check_count,
+    check_indexes,
+    check_level,
+    one_or_pair,
+)
 from hgr_jax.core.fits import TransformedPair, check_single, standard_error
 from hgr_jax.core.linalg import factorise, half_lower, matmul
 from hgr_jax.core.numerics import (
     fill_padding,
     row_count,
+    row_mask,
     safe_divide,
     safe_sqrt,
     sign_of,
@@ -71,6 +80,7 @@ def hgr(
     a: ArrayLike,
     b: ArrayLike,
     *,
+    weights: ArrayLike | None = None,
     degrees: int | tuple[int, int] | None = None,
     neighbours: int = 1,
 ) -> Array:
@@ -79,12 +89,17 @@ def hgr(
         HGR(a, b) = sup over f, g of rho(f(a), g(b))
 
     by functions of the ranks, as many as the data support, without the bias that choosing them
-    among many has.  Strictly monotone maps of ``a`` or ``b`` change nothing.
+    among many has.  Strictly monotone maps of ``a`` or ``b`` change nothing.  A category has all
+    functions of its levels.
 
     Args:
-      a, b: real arrays ``(n,)``, traced.  Integers and booleans are numbers.
+      a, b: real arrays ``(n,)``, traced.  Integers and booleans are numbers.  On the host, text or
+        objects ``(n,)`` (an array, a list, a series of pandas or polars) or a categorical series:
+        read as a column of `scan`, which pools rare levels, and takes texts of dates for dates.
+      weights: non-negative weights of the rows ``(n,)``, traced, or None.  Only ratios matter; a
+        row of weight 0 counts as dropped, even if it holds NaN.
       degrees: numbers of functions, static: one, or a pair (of a, of b).  None for an average over
-        the numbers, by how well the data support each.
+        the numbers, by how well the data support each.  For numbers only.
       neighbours: for derivatives only, static: the number of rows below and above a row over which
         the slope of the empirical distribution is taken.
 
@@ -92,17 +107,23 @@ def hgr(
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
 
     Raises:
-      TypeError, ValueError: for shapes, dtypes, degrees or neighbours other than the above.
+      TypeError, ValueError: for shapes, dtypes, degrees or neighbours other than the above, for
+        series of pandas with different indexes, and beside a category for a missing level or
+        impossible weights.
 
-    Derivatives: forward and reverse, with respect to ``a`` and ``b``: those of the estimate in the
-    shares of the rows below a row, times the slope of the empirical distribution, which is linear
-    between the middles of neighbouring values (the values themselves are constants).  Ties have
-    slope 0.  Between near ties this slope is huge; with more ``neighbours`` it is that of the line
-    through rows farther apart, and ties have a slope too.  Second derivatives exist, and are not
-    those of the estimate.
+    With weights n is the effective number of rows, ``(sum w)^2 / sum w^2``: it decides how many
+    functions are looked at, and what chance adds.
 
-    Degenerate data: a constant gives 0 with zero derivatives; NaN, infinity, or fewer than 5 rows
-    give NaN.
+    Derivatives: forward and reverse, with respect to ``weights``, and to ``a`` and ``b``: those of
+    the estimate in the shares of the rows below a row, times the slope of the empirical
+    distribution, which is linear between the middles of neighbouring values (the values themselves
+    are constants).  Ties have slope 0.  Between near ties this slope is huge; with more
+    ``neighbours`` it is that of the line through rows farther apart, and ties have a slope too.
+    Second derivatives exist, and are not those of the estimate.  A category has none.
+
+    Degenerate data: a constant gives 0 with zero derivatives; NaN, infinity, fewer than 5
+    (effective) rows, and negative or no weights give NaN, and so does a category most of whose rows
+    have levels of fewer than 5 rows or 1% of them, as names have.
 
     Cost: two sorts, and one pass over the rows in blocks.
 
@@ -115,27 +136,36 @@ def hgr(
       >>> print(f"{hgr_jax.hgr(jnp.cos(angle), jnp.exp(jnp.sin(angle))):.3f}")  # a bent circle
       1.000
     """
-    a, b = as_pair(a, b, max_ndim=1)
-    value: Array = _estimate_of_ranks(
-        a,
-        b,
-        degrees=_checked_degrees(degrees),
-        neighbours=check_count("neighbours", neighbours),
-        fit=False,
-    )
+    sizes, neighbours = _checked_degrees(degrees), check_count("neighbours", neighbours)
+    x, y = _read_pair(a, b, weights)
+    if not (isinstance(x, Array) and isinstance(y, Array)):
+        from hgr_jax.measures._levels import hgr_with_levels  # numbers do without its imports
+
+        if sizes is not None:
+            raise ValueError("degrees are of two numbers; a category has all of its levels.")
+        return hgr_with_levels(x, y, weights)
+    w = as_weights(weights, x.shape[0], x.dtype)
+    value: Array = _estimate_of_ranks(x, y, w, degrees=sizes, neighbours=neighbours, fit=False)
     return value
 
 
-def hgr_fit(a: ArrayLike, b: ArrayLike, *, degrees: int | tuple[int, int] | None = None) -> HGRFit:
+def hgr_fit(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    degrees: int | tuple[int, int] | None = None,
+) -> HGRFit:
     """Fit HGR: its estimate, an interval, and the transformations of the best numbers of functions.
 
     Degenerate data, cost and source as in `hgr`, whose value is the ``correlation`` of the result.
 
     Args:
-      a, b, degrees: as in `hgr`.
+      a, b, weights, degrees: as in `hgr`, but no categories.
 
     Returns:
-      An `HGRFit`.
+      An `HGRFit`.  With ``weights`` its interval, p-value and ``rows`` are of the effective number
+      of rows.
 
     Raises:
       TypeError, ValueError: as `hgr` does.
@@ -147,12 +177,36 @@ def hgr_fit(a: ArrayLike, b: ArrayLike, *, degrees: int | tuple[int, int] | None
       >>> print(f"{fit.correlation:.3f} {fit.score(a[::2], jnp.exp(a[::2] ** 2)):.3f}")
       1.000 1.000
     """
-    a, b = as_pair(a, b, max_ndim=1)
-    fit: HGRFit = _estimate_of_ranks(
-        a, b, degrees=_checked_degrees(degrees), neighbours=1, fit=True
-    )
-    f, g = (side.of_rows(a.shape[0]) for side in (fit.f, fit.g))
+    sizes = _checked_degrees(degrees)
+    x, y = _read_pair(a, b, weights)
+    if not (isinstance(x, Array) and isinstance(y, Array)):
+        raise TypeError(
+            "hgr_fit is of two numbers, and a or b is a category:"
+            ' hgr_jax.scan({"a": a, "b": b}).fit("a", "b") has functions of its levels.'
+        )
+    rows = x.shape[0]
+    w = as_weights(weights, rows, x.dtype)
+    fit: HGRFit = _estimate_of_ranks(x, y, w, degrees=sizes, neighbours=1, fit=True)
+    f, g = (side.of_rows(rows) for side in (fit.f, fit.g))
     return dataclasses.replace(fit, f=f, g=g)
+
+
+def _read_pair(a: Any, b: Any, weights: Any) -> tuple[Any, Any]:
+    """Return both variables as arrays of one dtype; or one as a `Category`, the other as it is."""
+    check_indexes("a", a, "b", b)
+    check_indexes("a", a, "weights", weights)
+    check_indexes("b", b, "weights", weights)
+    if not (_holds_numbers(a) and _holds_numbers(b)):
+        from hgr_jax.tables.columns import Category, read_variable  # numbers do without its imports
+
+        a, b = read_variable("a", a), read_variable("b", b)
+        if isinstance(a, Category) or isinstance(b, Category):
+            return a, b
+    return as_pair(a, b, max_ndim=1)
+
+
+def _holds_numbers(x: Any) -> bool:
+    return isinstance(x, Array) or (isinstance(x, np.ndarray) and x.dtype.kind in "fiub")
 
 
 def _checked_degrees(degrees: Any) -> tuple[int, int] | None:
@@ -244,14 +298,15 @@ class HGRFit(TransformedPair):
       f, g: transformations of a and of b, of the block with the highest score; the sign of the
         pair makes f correlate positively with the ranks of a.
       raw: the correlation of ``f(a)`` and ``g(b)`` in the data of the fit, which is too high.
-      standard_error: standard deviation of ``raw`` over samples, with f and g held fixed.
+      standard_error: standard deviation of ``raw`` over samples, with f and g held fixed; with
+        weights that of a weighted mean, ``sqrt(sum w^2 psi^2) / sum w``.
       degrees: numbers of functions of that block, ``(2,)``.
       dependence: weight of dependence in the average, from 0 to 1; independence has the rest.
       pvalue: p-value of independence, by the highest score.
       held_out: correlation, on rows held out, of functions found on the other rows.
       held_out_error: its standard error.
       highest: where the high end of the interval starts: the largest value that a block supports.
-      rows: number of rows.
+      rows: number of rows; with weights the effective one.
     """
 
     f: RankTransform
@@ -313,10 +368,11 @@ class HGRFit(TransformedPair):
         )
 
 
-@over_rows(columns=2, static=("degrees", "neighbours", "fit"))
+@over_rows(columns=3, static=("degrees", "neighbours", "fit"), weights=2)
 def _estimate_of_ranks(
     a: Array,
     b: Array,
+    weights: Array | None,
     *,
     degrees: tuple[int, int] | None,
     neighbours: int,
@@ -324,32 +380,39 @@ def _estimate_of_ranks(
     count: Array | None,
 ) -> Any:
     """Return the estimate, or the fit."""
-    finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(b))
-    sides = tuple(_Ranked.of(jnp.where(finite, x, 0), count, neighbours) for x in (a, b))
-    rows = jnp.asarray(row_count(count, a), a.dtype)
+    finite = jnp.isfinite(a) & jnp.isfinite(b)
+    valid = jnp.all(finite if weights is None else finite | (weights == 0))
+    if weights is None:
+        rows = jnp.asarray(row_count(count, a), a.dtype)
+    else:
+        weights, are_weights = _scaled_to_effective_rows(weights)
+        rows, count, valid = jnp.sum(weights), None, valid & are_weights
+    valid &= rows >= LEAST_ROWS
+    sides = tuple(
+        _Ranked.of(jnp.where(jnp.isfinite(x), x, 0), count, neighbours, weights) for x in (a, b)
+    )
     largest = int(largest_size(a.shape[0]))
     blocks = Blocks.within(largest, largest) if degrees is None else Blocks.only(*degrees)
     # With padded rows there are more functions than the rows allow.
     most = largest_size(rows) if degrees is None else max(degrees)
-    folds = _Folds.of(sides, blocks, rows) if fit else None
+    folds = _Folds.of(sides, blocks, rows, weights) if fit else None
     if folds is None:
-        moments = _CrossMoments.of(_gram(sides, blocks, count), blocks, rows, most)
+        moments = _CrossMoments.of(_gram(sides, blocks, count, weights), blocks, rows, most)
     else:
         every_moments = folds.moments(blocks, most)
         moments = jax.tree.map(lambda x: x[0], every_moments)
     squares = top_squares(moments.matrix, blocks)
     average = average_of_blocks(squares, blocks, rows, moments.available, asked=degrees is not None)
-    valid = finite & (rows >= LEAST_ROWS)
     value = jnp.where(valid, average.value, jnp.nan)
     if folds is None:
         return value
     is_best = jax.nn.one_hot(average.best, len(squares), dtype=squares.dtype)
     of_best, of_all = (_weights_of_entries(each, blocks) for each in (is_best, average.weights))
-    weights = jnp.stack([of_best] + [of_all] * FOLDS)
-    top = jax.vmap(_CrossMoments.top)(every_moments, weights)
+    of_entries = jnp.stack([of_best] + [of_all] * FOLDS)
+    top = jax.vmap(_CrossMoments.top)(every_moments, of_entries)
     coefficients = [jnp.where(valid, c, jnp.nan) for c in top]
     x, y = folds.values(coefficients)
-    sign = sign_of(jnp.sum(x[:, 0] * (folds.shares[0] - 0.5)))
+    sign = sign_of(jnp.sum(x[:, 0] * folds.roots * (folds.shares[0] - 0.5)))
     f, g = (side.transform(sign * c[0]) for side, c in zip(sides, coefficients, strict=True))
     raw, error = _correlation(x[:, 0], y[:, 0])
     held_out, held_out_error = _correlation(x[:, 1], y[:, 1])
@@ -370,67 +433,128 @@ def _estimate_of_ranks(
     )
 
 
+def _scaled_to_effective_rows(weights: Array) -> _Two:
+    """Return weights whose sum is the effective number of rows, and whether they are valid.
+
+    Equal weights are 1, exactly: the largest is, before sums are taken.
+    """
+    largest = lax.stop_gradient(jnp.max(weights))
+    valid = (jnp.min(weights) >= 0) & (largest > 0) & (largest < jnp.inf)
+    w = jnp.where(valid, weights / jnp.where(valid, largest, 1), 1)
+    return w * (jnp.sum(w) / jnp.sum(w * w)), valid
+
+
 @dataclasses.dataclass(frozen=True)
 class _Ranked:
-    """A variable, and the share ``(n,)`` of the rows below each row, ties in the middle."""
+    """A variable, and the share ``(n,)`` of the (weighted) rows below each row, ties in the middle.
+
+    ``inside`` is the mask of the rows that are data of positive weight, or None for all.
+    """
 
     x: Array
     share: Array
-    count: Array | None
+    inside: Array | None
 
     @classmethod
-    def of(cls, x: Array, count: Array | None, neighbours: int = 1) -> _Ranked:
+    def of(
+        cls, x: Array, count: Array | None, neighbours: int = 1, weights: Array | None = None
+    ) -> _Ranked:
         """Rank a finite ``x (n,)``."""
-        share = _share_below(x, count, neighbours)
-        return cls(x, fill_padding(share, count, 0.5), count)
+        share = _share_below(x, weights, count, neighbours)
+        inside = row_mask(count, len(x)) if weights is None else weights > 0
+        return cls(x, fill_padding(share, count, 0.5), inside)
 
     def transform(self, coefficients: Array) -> RankTransform:
         """Return the combination of 1 and functions of the share as a function of new values."""
-        order = jnp.argsort(fill_padding(self.x, self.count, jnp.inf))
+        x = self.x if self.inside is None else jnp.where(self.inside, self.x, jnp.inf)
+        order = jnp.argsort(x)
         sample, shares = lax.stop_gradient((self.x[order], self.share[order]))
-        if self.count is not None:  # later rows repeat the last one
-            last = jnp.minimum(lax.iota(jnp.int32, len(sample)), self.count - 1)
+        if self.inside is not None:  # later rows repeat the last one
+            last = jnp.sum(self.inside, dtype=jnp.int32) - 1
+            last = jnp.minimum(lax.iota(jnp.int32, len(sample)), last)
             sample, shares = sample[last], shares[last]
         return RankTransform(sample, shares, lax.stop_gradient(coefficients))
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _share_below(x: Array, count: Array | None, neighbours: int) -> Array:
-    """Return the share of the rows below each row, ties in the middle."""
-    _, below, up_to = _places(x, count)
-    return (below + up_to).astype(x.dtype) / (2 * row_count(count, x))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _share_below(x: Array, weights: Array | None, count: Array | None, neighbours: int) -> Array:
+    """Return the share of the (weighted) rows below each row, ties in the middle."""
+    if weights is not None:
+        share = _weighted_share(weights, _Places.of(x, None, ordered_rows=True))
+        least = float(jnp.finfo(x.dtype).eps)  # at 0 and 1, slopes of the functions are infinite
+        return jnp.clip(share, least, 1 - least)
+    places = _Places.of(x, row_mask(count, len(x)))
+    return (places.below + places.up_to).astype(x.dtype) / (2 * row_count(count, x))
+
+
+def _weighted_share(weights: Array, places: _Places) -> Array:
+    total = jnp.cumsum(weights[places.order])
+    total = jnp.concatenate([jnp.zeros(1, total.dtype), total])
+    return (total[places.below] + total[places.up_to]) / (2 * total[-1])
 
 
 @_share_below.defjvp
 def _share_below_jvp(neighbours: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
     """The share follows the line through the rows ``neighbours`` below and above."""
-    x, count = primals
-    ordered, below, up_to = _places(x, count)
-    rows = row_count(count, x)
-    first = jnp.maximum(below - neighbours, 0)
-    last = jnp.minimum(up_to - 1 + neighbours, rows - 1)
-    width = ordered[last] - ordered[first]
+    x, weights, count = primals
+    share = _share_below(x, weights, count, neighbours)
+    if weights is None:
+        places, rows = _Places.of(x, row_mask(count, len(x))), row_count(count, x)
+    else:
+        places = _Places.of(x, weights > 0, ordered_rows=True)
+        rows = jnp.sum(weights > 0, dtype=jnp.int32)
+    first = jnp.maximum(places.below - neighbours, 0)
+    last = jnp.minimum(places.up_to - 1 + neighbours, rows - 1)
+    width = places.ordered[last] - places.ordered[first]
     tiny = 2**20 * float(jnp.finfo(x.dtype).tiny)
     usable = jnp.isfinite(width) & (width > tiny)
     if neighbours == 1:
-        usable &= up_to - below == 1
-    share = (below + up_to).astype(x.dtype) / (2 * rows)
-    slope = safe_divide((last - first).astype(x.dtype) / rows, jnp.where(usable, width, 0))
-    return share, slope * tangents[0]
+        usable &= places.up_to - places.below == 1
+    if weights is None:
+        rise, of_weights = (last - first).astype(x.dtype) / rows, 0.0
+    else:
+        w = weights[places.order]
+        middle = (jnp.cumsum(w) - w / 2) / jnp.sum(w)
+        rise = middle[last] - middle[first]
+        of_all = functools.partial(_weighted_share, places=_Places.of(x, None, ordered_rows=True))
+        of_weights = jax.jvp(of_all, (weights,), (tangents[1],))[1]
+    return share, safe_divide(rise, jnp.where(usable, width, 0)) * tangents[0] + of_weights
 
 
-def _places(x: Array, count: Array | None) -> tuple[Array, Array, Array]:
-    """Return ``x`` in order, and the numbers of values below and up to each value of ``x``."""
-    bits = f"int{8 * x.dtype.itemsize}"  # XLA sorts integers in a fifth of the time of floats
+class _Places(NamedTuple):
+    """The places of values in order: ``ordered (n,)``, and where the values stand in it.
 
-    def flip(code: Array) -> Array:
-        return jnp.where(code < 0, code ^ jnp.iinfo(bits).max, code)
+    Attributes:
+      ordered: values that are data, in order, and then infinity.
+      below, up_to: numbers of these below and up to each value.
+      order: the rows of ``ordered``, if asked for.
+    """
 
-    filled = lax.stop_gradient(fill_padding(x, count, jnp.inf))
-    code = flip(lax.bitcast_convert_type(jnp.where(filled == 0, 0, filled), bits))
-    ordered = jnp.sort(code)
-    below, up_to = (jnp.searchsorted(ordered, code, side=side) for side in ("left", "right"))
-    return lax.bitcast_convert_type(flip(ordered), x.dtype), below, up_to
+    ordered: Array
+    below: Array
+    up_to: Array
+    order: Array | None
+
+    @classmethod
+    def of(cls, x: Array, inside: Array | None, *, ordered_rows: bool = False) -> _Places:
+        """Order the rows of ``x (n,)`` that are ``inside``, or all."""
+        bits = f"int{8 * x.dtype.itemsize}"  # XLA sorts integers in a fifth of the time of floats
+
+        def flip(code: Array) -> Array:
+            return jnp.where(code < 0, code ^ jnp.iinfo(bits).max, code)
+
+        def encode(x: Array) -> Array:
+            return flip(lax.bitcast_convert_type(jnp.where(x == 0, 0, x), bits))
+
+        code = encode(lax.stop_gradient(x))
+        last = encode(jnp.full((), jnp.inf, x.dtype))
+        filled = code if inside is None else jnp.where(inside, code, last)
+        if ordered_rows:
+            ordered, order = lax.sort((filled, lax.iota(jnp.int32, len(x))), num_keys=1)
+        else:
+            ordered, order = jnp.sort(filled), None
+        below, up_to = (jnp.searchsorted(ordered, code, side=side) for side in ("left", "right"))
+        return cls(lax.bitcast_convert_type(flip(ordered), x.dtype), below, up_to, order)
 
 
 @jax.tree_util.register_dataclass
@@ -494,17 +618,28 @@ def _weights_of_entries(weights: Array, blocks: Blocks) -> Array:
     return matmul(first * weights[None, :], second.T)
 
 
-def _gram(sides: Sequence[_Ranked], blocks: Blocks, count: Array | None) -> Array:
+def _gram(
+    sides: Sequence[_Ranked], blocks: Blocks, count: Array | None, weights: Array | None = None
+) -> Array:
     """Return the means of products of 1 and the functions of both shares."""
-    shares = [side.share for side in sides]
-    total = sum_over_rows(functools.partial(_products_of_functions, blocks), shares, count)
-    return total / row_count(count, shares[0])
+    columns = [side.share for side in sides]
+    if weights is not None:
+        columns.append(weights)
+    total = sum_over_rows(functools.partial(_products_of_functions, blocks), columns, count)
+    return total / total[0, 0]
 
 
-def _products_of_functions(blocks: Blocks, inside: Array | None, u: Array, v: Array) -> Array:
-    """Return the sums of products of 1 and the functions of both shares."""
+def _products_of_functions(
+    blocks: Blocks, inside: Array | None, u: Array, v: Array, weights: Array | None = None
+) -> Array:
+    """Return the (weighted) sums of products of 1 and the functions of both shares."""
     one = jnp.ones((1, len(u)), u.dtype)
     a, b = jnp.concatenate([one, rank_functions(u, blocks.h)]), rank_functions(v, blocks.k)
+    if weights is not None:
+        w = (weights if inside is None else weights * inside)[None, :]
+        weighted = a * w
+        ab = matmul(weighted, b.T)
+        return jnp.block([[matmul(weighted, a.T), ab], [ab.T, matmul(b * w, b.T)]])
     if inside is not None:
         a, b = a * inside[None, :], b * inside[None, :]
     ab = matmul(a, b.T)  # in parts: where only b has derivatives, that of a a^T is none
@@ -516,34 +651,47 @@ class _Folds:
     """The rows in `FOLDS` parts, each of which is held out once.
 
     Of every `FOLDS` rows that follow each other, each part has one.  Which one changes from group
-    to group, as if at random, whatever the values and however many rows follow.
+    to group, as if at random, whatever the values and however many rows follow.  Rows of weight 0
+    are in no part.
 
     Attributes:
       shares: of both variables, ``(FOLDS, m)``.
-      inside: 1 for data and 0 for padding, ``(FOLDS, m)``.
+      weights: 0 for padding; without weights 1 for data, ``(FOLDS, m)``.
       grams: sums of products of 1 and the functions of both shares, ``(FOLDS, d, d)``.
     """
 
     shares: _Two
-    inside: Array
+    weights: Array
     grams: Array
 
     @classmethod
-    def of(cls, sides: Sequence[_Ranked], blocks: Blocks, rows: Array) -> _Folds:
+    def of(
+        cls, sides: Sequence[_Ranked], blocks: Blocks, rows: Array, weights: Array | None
+    ) -> _Folds:
         """Sum the products of the functions of the shares, part by part."""
         length = len(sides[0].share)
         group = lax.iota(jnp.uint32, -(-length // FOLDS))[None, :]
         turn = (group * np.uint32(0x9E3779B9) >> 16) * FOLDS >> 16  # of the golden ratio
         part = jnp.arange(FOLDS, dtype=jnp.uint32)[:, None]
         place = (group * FOLDS + (part + turn) % FOLDS).astype(jnp.int32)
-        inside = (place < rows.astype(jnp.int32)).astype(rows.dtype)
-        u, v = (side.share[jnp.minimum(place, length - 1)] for side in sides)
+        row = jnp.minimum(place, length - 1)
+        if weights is None:
+            weights = (place < rows.astype(jnp.int32)).astype(rows.dtype)
+        else:
+            row = jnp.argsort(weights == 0, stable=True)[row]
+            weights = jnp.where(place < length, weights[row], 0)
+        u, v = (side.share[row] for side in sides)
 
-        def products(more: Array | None, inside: Array, u: Array, v: Array) -> Array:
-            return _products_of_functions(blocks, inside if more is None else inside * more, u, v)
+        def products(inside: Array | None, w: Array, u: Array, v: Array) -> Array:
+            return _products_of_functions(blocks, inside, u, v, w)
 
-        grams = lax.map(lambda parts: sum_over_rows(products, parts), (inside, u, v))
-        return cls((u, v), inside, grams)
+        grams = lax.map(lambda parts: sum_over_rows(products, parts), (weights, u, v))
+        return cls((u, v), weights, grams)
+
+    @property
+    def roots(self) -> Array:
+        """The square roots of the weights, ``(FOLDS, m)``."""
+        return safe_sqrt(self.weights)
 
     def moments(self, blocks: Blocks, most: Any) -> _CrossMoments:
         """Return the cross moments of all rows, and then those without each of the parts."""
@@ -555,27 +703,31 @@ class _Folds:
     def values(self, coefficients: Sequence[Array]) -> _Two:
         """Return values ``(FOLDS, 2, m)`` of f and of g, found on all rows and on the other parts.
 
+        They are times the roots of the weights.
+
         Args:
           coefficients: of 1 and of functions of both shares, ``(1 + FOLDS, 1 + h)``, ``(1 + FOLDS,
             1 + k)``, in the order of `moments`.
         """
 
         def of_part(part: tuple[Array, ...]) -> _Two:
-            inside, *pairs = part
+            root, *pairs = part
             f, g = (
-                (matmul(c[:, 1:], rank_functions(share, c.shape[1] - 1)) + c[:, :1])
-                * inside[None, :]
+                (matmul(c[:, 1:], rank_functions(share, c.shape[1] - 1)) + c[:, :1]) * root[None, :]
                 for c, share in zip(pairs[:2], pairs[2:], strict=True)
             )
             return f, g
 
         both = (jnp.stack([jnp.broadcast_to(c[:1], c[1:].shape), c[1:]], 1) for c in coefficients)
-        f, g = lax.map(of_part, (self.inside, *both, *self.shares))
+        f, g = lax.map(of_part, (self.roots, *both, *self.shares))
         return f, g
 
 
 def _correlation(f: Array, g: Array) -> _Two:
-    """Return the correlation of functions of mean near 0, 0 for padding, and its standard error."""
+    """Return the correlation of functions of mean near 0, and its standard error.
+
+    The functions are times the roots of the weights: 0 for padding.
+    """
     f, g = (x * safe_divide(1, safe_sqrt(jnp.sum(x * x))) for x in (f, g))
     correlation = jnp.clip(jnp.sum(f * g), -1, 1)
     return correlation, standard_error(f, g, correlation)

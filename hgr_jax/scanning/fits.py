@@ -149,15 +149,18 @@ def _fit_of_ranks(
     scan: Any, names: tuple[str, str], columns: tuple[Floats, Floats]
 ) -> HGRFit | KBFit:
     """Fit HGR of two numbers, or HGR-KB of the ranks of a number beside a category."""
-    if scan._weights is not None:
-        raise ValueError(
-            "fit of HGR takes no weights: details has the transformations, or take measure='kb'."
-        )
     keep = ~(np.isnan(columns[0]) | np.isnan(columns[1]))
     first, second = (jnp.asarray(column[keep]) for column in columns)
     categories = [scan.category(name) for name in names]
     if not any(categories):
-        return hgr_fit(first, second)
+        return hgr_fit(
+            first, second, weights=None if scan._weights is None else scan._weights[keep]
+        )
+    if scan._weights is not None:
+        raise ValueError(
+            "fit of HGR beside a category takes no weights: details has the transformations, or"
+            " take measure='kb'."
+        )
     kernels = [
         RankFeatures(np.sort(x[keep])) if category is None else Indicators(len(category.levels))
         for x, category in zip(columns, categories, strict=True)

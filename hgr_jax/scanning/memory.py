@@ -417,9 +417,7 @@ def hgr_on_own_rows(features: Features, pairs: Integers) -> Floats:
             columns = [features.exact_values(column)[shared] for column in (i, j)]
             fitted = fit_pair(columns[0], columns[1], w, sides)
             h, k = fitted.directions
-            f, g = fitted.functions[1 : 1 + h], fitted.functions[1 + h :]
-            m[:h, :k, place] = (f * fitted.shares) @ g.T
-            available[:, place] = f.any(axis=1).sum(), g.any(axis=1).sum()
+            m[:h, :k, place], available[:, place] = fitted.cross_moments()
             rows[place] = 1 / np.sum(fitted.shares**2)
         numbers = bool(counts[part[0], 0] == 0), bool(counts[part[0], 1] == 0)
         average, _ = hgr_of_moments(m, (available[0], available[1]), rows, numbers)

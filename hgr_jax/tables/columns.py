@@ -257,6 +257,8 @@ def parse_column(column: Any, parsing: Parsing | None = None) -> ParsedColumn:
     if isinstance(column, Unusable | Category):
         return ParsedColumn(column)
     array = np.asarray(column)
+    if array.dtype.kind == "T":
+        array = array.astype(object)
     if array.ndim != 1:
         return ParsedColumn(
             Unusable(f"values of shape {array.shape[1:]}, neither numbers nor text")
@@ -273,6 +275,34 @@ def parse_column(column: Any, parsing: Parsing | None = None) -> ParsedColumn:
             reason = f"values that cannot be read as numbers or text ({type(error).__name__})"
             return ParsedColumn(Unusable(reason))
     return ParsedColumn(Unusable(f"values of type {array.dtype}, neither numbers nor text"))
+
+
+def read_variable(name: str, value: Any) -> Any:
+    """Return a variable that is not of numbers as `scan` reads a column of it.
+
+    That is a `Category`, or numbers: objects that all are numbers, and dates in days.  Arrays of
+    numbers, and what can't be read, are returned as they are.
+
+    Raises:
+      TypeError: for objects that are neither numbers nor text.
+    """
+    if isinstance(value, jax.Array):
+        return value
+    try:
+        host = np.asarray(value)
+    except ValueError:  # ragged
+        return value
+    if host.ndim != 1 or not len(host):
+        return value
+    if str(getattr(value, "dtype", "")) == "category":  # of pandas, of any values
+        missing = np.array([_is_missing(level) for level in host])
+        return encode_texts(host[~missing], missing)
+    if host.dtype.kind not in "OUSTmM":
+        return value
+    column = parse_column(_from_values(name, value)).values
+    if isinstance(column, Unusable):
+        raise TypeError(f"{name} must hold numbers or text; got {column.reason}.")
+    return column if isinstance(column, Category) else as_numbers_in_days(column)
 
 
 def as_numbers_in_days(column: NDArray[Any]) -> NDArray[Any]:
@@ -675,20 +705,13 @@ class _Builder:
         self.numbers[name] = values
 
     def _add_category(self, name: str, column: Category) -> None:
-        counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
-        pooled = pooled_levels(counts, column.levels)
-        if isinstance(pooled.kept, str):
-            self._skip(name, pooled.kept)
+        category, note = pool_rare_levels(column)
+        if isinstance(category, Unusable):
+            self._skip(name, category.reason)
             return
-        common, rare = pooled.kept, pooled.rare
-        new_codes = np.full(len(counts) + 1, -1, np.int32)
-        new_codes[common], new_codes[rare] = np.arange(len(common)), len(common)
-        levels = [column.levels[i] for i in common]
-        if len(rare):
-            levels.append(OTHER)
-            add_note(self.notes, name, pooled.remark)
-        rare_levels = tuple(column.levels[i] for i in rare)
-        self.categories[name] = Category(new_codes[column.codes], tuple(levels), rare_levels)
+        if note:
+            add_note(self.notes, name, note)
+        self.categories[name] = category
 
     def _skip(self, name: str, reason: str) -> None:
         self.skipped[name] = reason
@@ -782,6 +805,20 @@ def rounding_reason(values: NDArray[np.floating]) -> str:
         return constant_reason(values[0])
     low, high = float(values.min()), float(values.max())
     return f"its values differ by rounding only: {low!r} to {high!r}"
+
+
+def pool_rare_levels(column: Category) -> tuple[Category | Unusable, str]:
+    """Return a category with its rare levels pooled (`pooled_levels`), and a note."""
+    counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
+    pooled = pooled_levels(counts, column.levels)
+    if isinstance(pooled.kept, str):
+        return Unusable(pooled.kept), ""
+    common, rare = pooled.kept, pooled.rare
+    new_codes = np.full(len(counts) + 1, -1, np.int32)
+    new_codes[common], new_codes[rare] = np.arange(len(common)), len(common)
+    levels = [column.levels[i] for i in common] + [OTHER] * bool(len(rare))
+    rare_levels = tuple(column.levels[i] for i in rare)
+    return Category(new_codes[column.codes], tuple(levels), rare_levels), pooled.remark
 
 
 def constant_reason(value: float | str) -> str:

@@ -237,6 +237,13 @@ class PolynomialPair:
         """Return HGR-KB with weights ``(n, N)``, ``(N,)``."""
         return np.minimum(top_singular_values(self.whitened(self.grams(weights))[0]), 1)
 
+    def cross_moments(self) -> tuple[Floats, tuple[int, int]]:
+        """Return the moments ``(h, k)`` of both variables' functions, and how many of each vary."""
+        h = self.directions[0]
+        f, g = self.functions[1 : 1 + h], self.functions[1 + h :]
+        varying = (int(side.any(axis=1).sum()) for side in (f, g))
+        return (f * self.shares) @ g.T, (next(varying), next(varying))
+
     def whitened(self, grams: Floats) -> tuple[Floats, Floats, Floats]:
         """Return whitened cross moments ``(h, k, N)`` of `grams`, and the whitening maps."""
         h = self.directions[0]

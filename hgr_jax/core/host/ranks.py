@@ -424,7 +424,7 @@ def hgr_of_moments(
         blocks = Blocks.within(*m.shape[:2])
     else:
         sides = [
-            [size for size in SIZES if size <= most] if number else [most]
+            [*(size for size in SIZES if number and size < most), most]
             for most, number in zip(m.shape[:2], numbers, strict=True)
         ]
         within = [(h, k) for h in sides[0] for k in sides[1]]
@@ -434,10 +434,10 @@ def hgr_of_moments(
         np.minimum(count, limit) if number else count
         for count, number in zip(available, numbers, strict=True)
     )
-    # The indicators of all levels have one direction less than levels, and none may be left out.
-    sizes = (
-        count if number else np.full(len(rows), most)
+    # The indicators of a category may depend on one another: then all are needed.
+    rows_of_m, columns_of_m = (
+        count if number else np.full_like(count, most)
         for count, number, most in zip((h, k), numbers, m.shape[:2], strict=True)
     )
-    squares = block_squares(leading(m, *sizes), blocks)
+    squares = block_squares(leading(m, rows_of_m, columns_of_m), blocks)
     return average_of_blocks(squares, blocks, rows, (h, k)), blocks

@@ -1,0 +1,76 @@
+"""HGR where a variable is a category: on the host, as scans estimate it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike, NDArray
+
+from hgr_jax._arrays import is_traced
+from hgr_jax._checks import as_host_weights, as_real_array
+from hgr_jax.core.host.polynomials import fit_pair
+from hgr_jax.core.host.ranks import (
+    MOST_FUNCTIONS,
+    RankKernel,
+    effective_row_count,
+    hgr_of_moments,
+)
+from hgr_jax.core.kernels import Indicators
+from hgr_jax.core.ranks import LEAST_ROWS
+from hgr_jax.tables.columns import Category, pool_rare_levels
+
+
+def hgr_with_levels(a: Any, b: Any, weights: ArrayLike | None) -> Array:
+    """Estimate HGR of two variables, numbers ``(n,)`` or a `Category`."""
+    if is_traced(a, b, weights):
+        raise TypeError("a category is for the host: a, b and weights must not be traced.")
+    is_number = not isinstance(a, Category), not isinstance(b, Category)
+    a, b = (
+        as_real_array(name, x, max_ndim=1) if number else x
+        for name, x, number in zip("ab", (a, b), is_number, strict=True)
+    )
+    dtype = next((x.dtype for x in (a, b) if isinstance(x, Array)), jnp.result_type(float))
+    rows, others = (len(x.codes if isinstance(x, Category) else x) for x in (a, b))
+    if rows != others:
+        raise ValueError(f"a and b must have the same number of rows; got {rows} and {others}.")
+    w = as_host_weights(weights, rows)
+    w = np.ones(rows) if w is None else w
+    (x, of_a), (y, of_b) = (_values_and_kernel(n, c, w > 0) for n, c in (("a", a), ("b", b)))
+    if of_a is None or of_b is None or effective_row_count(rows, w) < LEAST_ROWS:
+        return jnp.asarray(jnp.nan, dtype)
+    fitted = fit_pair(x, y, w[w > 0], (of_a, of_b))
+    m, (h, k) = fitted.cross_moments()
+    if not m.any():
+        return jnp.zeros((), dtype)
+    effective_rows = np.array([1 / np.sum(fitted.shares**2)])
+    available = np.array([h]), np.array([k])
+    average, _ = hgr_of_moments(m[..., None], available, effective_rows, is_number)
+    return jnp.asarray(average.value[0], dtype)
+
+
+def _values_and_kernel(
+    name: str, x: Array | Category, kept: NDArray[np.bool_]
+) -> tuple[NDArray[Any], RankKernel | Indicators | None]:
+    """Return the values or levels of the rows that are kept, and their functions.
+
+    The latter are None for values that are not finite, and for levels most of which are rare.
+    """
+    if not isinstance(x, Category):
+        values = np.asarray(x, np.float64)[kept]
+        return values, RankKernel(MOST_FUNCTIONS) if np.isfinite(values).all() else None
+    codes = x.codes[kept]
+    missing = int((codes < 0).sum())
+    if missing:
+        raise ValueError(
+            f"{name} is a category that misses a level in {missing} row(s): leave these out, or"
+            " use hgr_jax.scan, which takes the rows where both columns are present."
+        )
+    if (codes == codes[0]).all():
+        return np.zeros(len(codes), np.intp), Indicators(1)
+    pooled, _ = pool_rare_levels(Category(codes, x.levels))
+    if not isinstance(pooled, Category):
+        return codes, None
+    return pooled.codes, Indicators(len(pooled.levels))
