@@ -151,7 +151,7 @@ class Findings:
         if not any(True for _ in self):
             lines.append("No finding: no pair is more than chance, or all are explained")
         for group in self.copies[:MOST_COPIES]:
-            lines.append(f"the same column: {first_names(group, longest_name)}")
+            lines.append(f"nearly the same column: {first_names(group, longest_name)}")
         if len(self.copies) > MOST_COPIES:
             lines.append(f"... and {counted(len(self.copies) - MOST_COPIES, 'other group')}")
         for title, findings in self.sections:
@@ -377,7 +377,7 @@ class _Lists:
             if key in seen or any(self._is_related((i, j), pair) for pair in shown):
                 continue
             seen.add(key)
-            finding = self._examine(place)
+            finding = self._examine(self._of_first_columns(place))
             if not finding.explained and (of is None or of(finding)):
                 found.append(finding)
                 shown.append((i, j))
@@ -385,6 +385,13 @@ class _Lists:
 
     def _groups_of_pair(self, i: int, j: int) -> frozenset[str]:
         return frozenset(self.groups[self.scan.names[column]][0] for column in (i, j))
+
+    def _of_first_columns(self, place: int) -> int:
+        """Return the place of the pair of the first columns of both groups, if it is listed."""
+        pair = self.pairs[place]
+        first = [self.scan.names.index(self.groups[self.scan.names[column]][0]) for column in pair]
+        same = np.flatnonzero(self.is_candidate & (self.pairs == first).all(axis=1))
+        return int(same[0]) if len(same) else place
 
     def _is_related(self, pair: tuple[int, int], other: tuple[int, int]) -> bool:
         """Return whether each column of a pair is related to another column of the other pair."""

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import counted
 from hgr_jax.core.host.linalg import top_singular_values
+from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference.independence import independence_test
 from hgr_jax.inference.roys_root.law import log_survival_of_many
@@ -54,13 +55,27 @@ MIN_COPIED_SHARE, MIN_COPIED_ROWS = 0.1, 5
 MAX_ROWS_COMPARED, MAX_COLUMNS_COMPARED = 200_000, 64
 """Largest number of rows and of columns that are compared to find copies of rows."""
 
-MIN_ORDERED_ROWS, MIN_AUTOCORRELATION = 30, 0.3
-"""Smallest number of rows, and correlation of successive ones, for a remark on their order."""
+MIN_ORDERED_ROWS = 30
+"""Smallest number of rows for a remark on their order."""
+
+LAGS, MIN_AUTOCORRELATION, MIN_AUTOCORRELATIONS = 4, 0.15, 0.35
+"""Number of rows before a row that it is compared with, and smallest correlations of residuals with
+the first and with all of them, summed, for a remark on the order."""
+
+ROWS_PER_PART = 8
+"""Number of rows whose mean is the value of one column given the other."""
+
+MIN_OF_SERIES, MAX_OF_SERIES = 0.6, 0.99
+"""Smallest correlation of successive ranks of a series, and largest with the order itself."""
+
+MIN_MEDIAN_POSITION = 0.1
+"""Smallest distance of the median of identifiers from the ends of their range, as a share of it:
+amounts, which are mostly small, have a smaller one."""
 
 MIN_RUN = 8
 """Smallest mean length of the runs of a column by which a table is sorted."""
 
-MAX_SERIES_VALUE = 0.99
+MAX_SERIES_VALUE = 0.998
 """Largest HGR that series which have nothing to do with each other reach."""
 
 MAX_SHIFT_PVALUE = 0.01
@@ -78,7 +93,8 @@ FEW_VALUES = 5
 """Largest number of values of a number that is called one of few values."""
 
 ONE_LEVEL = 0.9
-"""Smallest share of the variance of a transformation that one level makes, for a remark."""
+"""Smallest share of the variance of a transformation that one level against all others explains,
+for a remark."""
 
 MAX_TERMS, MAX_UNEXPLAINED = 6, 1e-4
 """Largest number of columns in a sum, and share of the variance that rounding may leave."""
@@ -294,14 +310,25 @@ class RemarkFinder:
             return
         order = np.argsort(np.argsort(self.order)[pair.rows], kind="stable")
         f, g = examined.f[order], examined.g[order]
-        runs, correlation = self.runs[pair.rows][order], _signed_pearson(f, g)
-        residuals = (f, g, g - correlation * f, f - correlation * g)
-        least = max(MIN_AUTOCORRELATION, 3.5 / np.sqrt(len(order)))
-        if not all(_autocorrelation(x, runs) > least for x in residuals):
+        x, y = (column[order] for column in pair.columns)
+        runs = self.runs[pair.rows][order]
+        # In rows that are independent given one column, the residuals are not alike.
+        residuals = [_autocorrelations(_local_residuals(*side), runs) for side in ((g, x), (f, y))]
+        alike = all(
+            r[0] > MIN_AUTOCORRELATION and r.sum() > MIN_AUTOCORRELATIONS for r in residuals
+        )
+        if not alike and not all(self._is_series(column, runs) for column in (x, y)):
             return
         pvalue = shift_pvalue(pair, order)
         text = f"rows follow one another in both: p = {pvalue:.2g} by circular shifts"
-        yield Remark("order", text, pvalue > MAX_SHIFT_PVALUE)
+        yield Remark("order", text, alike and pvalue > MAX_SHIFT_PVALUE)
+
+    @staticmethod
+    def _is_series(column: Floats, runs: Integers) -> bool:
+        """Return whether successive values are nearly the same, and do not just rise or fall."""
+        rank = ranks(column[:, None])[:, 0]
+        is_sorted = abs(_signed_pearson(rank, np.arange(float(len(rank))))) > MAX_OF_SERIES
+        return not is_sorted and _autocorrelations(rank, runs)[0] > MIN_OF_SERIES
 
     def _on_marks(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on values that may stand for a missing one."""
@@ -326,12 +353,15 @@ class RemarkFinder:
         for name, column, heights in sides:
             values, codes = np.unique(column, return_inverse=True)
             if name not in self.codes:
+                if self._is_index(name):
+                    yield Remark("values", f"{name} numbers the rows: an identifier?")
                 if len(values) <= FEW_VALUES:
                     yield Remark("values", f"{name} has {counted(len(values), 'value')}")
                 continue
-            variance = np.bincount(codes, shares * heights**2)
-            top = int(np.argmax(variance))
-            if len(values) > 2 and variance[top] >= ONE_LEVEL * variance.sum():
+            weight, variance = np.bincount(codes, shares), np.bincount(codes, shares * heights**2)
+            explained = variance / np.maximum(1 - weight, 1e-12)  # of it and the others
+            top = int(np.argmax(explained))
+            if len(values) > 2 and explained[top] >= ONE_LEVEL * variance.sum():
                 category = self.scan.category(name)
                 level, rows = category.levels[int(values[top])], int((codes == top).sum())
                 text = f"{name} {level!r} ({counted(rows, 'row')}) against all others"
@@ -382,14 +412,17 @@ class RemarkFinder:
         return ""
 
     def _is_index(self, name: str) -> bool:
-        """Return whether a column counts the rows, or is a date that does."""
+        """Return whether a column numbers the rows in their order, or is a date that does."""
         values = self.numbers.get(name)
         if values is None or np.isnan(values).any() or len(values) < MIN_ORDERED_ROWS:
             return False
         steps = np.diff(values)
         if name in self.columns.dates:
             return bool((steps >= 0).all() or (steps <= 0).all())
-        return bool(np.isin(steps, (1, -1)).mean() > 0.99)
+        rising = (steps > 0).all() or (steps < 0).all()
+        position = (np.median(values) - values.min()) / np.ptp(values)
+        evenly = abs(position - 0.5) <= 0.5 - MIN_MEDIAN_POSITION
+        return bool(rising and evenly and (values == np.floor(values)).all())
 
     @functools.cached_property
     def _summed(self) -> tuple[list[str], Floats]:
@@ -477,7 +510,9 @@ def marks_of(values: Floats) -> dict[float, int]:
         few = high - low <= MIN_DISTINCT + 2
         needed = MIN_GAP_OF_MARK if is_mark else MIN_GAP
         far = max(low_gap, high_gap) > needed * (last - first)
-        repeated = is_mark or counts[place] >= max(MIN_MARK_ROWS, 0.002 * len(present))
+        repeated = (is_mark and abs(value) > 9) or counts[place] >= max(
+            MIN_MARK_ROWS, 0.002 * len(present)
+        )
         if not (far and repeated and (is_mark or not few)) or len(found) == 3:
             break
         found[value] = int(counts[place])
@@ -543,14 +578,25 @@ def pvalue_of(pair: HostPair) -> float:
     return float(np.exp(log_survival_of_many(value, rows, *sizes)[0, 0]))
 
 
-def _autocorrelation(x: Floats, runs: Integers) -> float:
-    """Return the correlation of rows with the rows before them in their run, less its mean."""
+def _local_residuals(values: Floats, column: Floats) -> Floats:
+    """Return values less their means among rows that are next to each other in a column."""
+    rank = np.argsort(np.argsort(column, kind="stable"), kind="stable")
+    part = rank // ROWS_PER_PART
+    return values - (np.bincount(part, values) / np.bincount(part))[part]
+
+
+def _autocorrelations(x: Floats, runs: Integers) -> Floats:
+    """Return the correlations ``(LAGS,)`` of rows with those before them in their run."""
     _, codes = np.unique(runs, return_inverse=True)
     residual = x - (np.bincount(codes, x) / np.bincount(codes))[codes]
-    same = runs[1:] == runs[:-1]
-    if residual @ residual <= 1e-12 * (x @ x) or not same.any():
-        return 0.0
-    return _signed_pearson(residual[1:][same], residual[:-1][same])
+    variance = residual @ residual
+    if variance <= 1e-12 * (x @ x):
+        return np.zeros(LAGS)
+    products = [
+        (residual[lag:] * residual[:-lag]) @ (runs[lag:] == runs[:-lag])
+        for lag in range(1, LAGS + 1)
+    ]
+    return np.array(products) / variance
 
 
 def _signed_pearson(x: Floats, y: Floats) -> float:

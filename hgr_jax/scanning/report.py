@@ -14,7 +14,7 @@ from hgr_jax._texts import counted, shortened
 from hgr_jax.scanning.findings import ALMOST_ONE, FALSE_DISCOVERY_RATE, Finding, Findings, groups_of
 from hgr_jax.scanning.fits import HostTransformation
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
-from hgr_jax.scanning.remarks import marks_of
+from hgr_jax.scanning.remarks import MIN_MEDIAN_POSITION, marks_of
 from hgr_jax.tables.columns import Category, Columns
 
 MAX_BARS = 16
@@ -26,10 +26,6 @@ MIN_ALERT_ROWS = 20
 
 MIN_DISTINCT_SHARE = 0.98
 """Smallest share of distinct values of an identifier."""
-
-MIN_MEDIAN_POSITION = 0.1
-"""Smallest distance of the median of identifiers from the ends of their range, as a share of it:
-amounts, which are mostly small, have a smaller one."""
 
 MAX_INTEGER = 1e12
 

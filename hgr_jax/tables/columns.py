@@ -641,7 +641,7 @@ def _columns_of_matrix(names: Sequence[str], table: Any, notes: dict[str, str]) 
     largest = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(invalid="ignore"):
         doubtful = ~(high - low > MAX_ROUNDING_STEPS * np.finfo(host.dtype).eps * largest)
-        doubtful |= largest <= LARGEST_ROUNDING
+        doubtful |= largest <= 1e-5  # for which the values are looked at
     for position in map(int, np.flatnonzero(doubtful)):
         present = host[~np.isnan(host[:, position]), position]
         if not len(present) or differ_by_rounding(present):
@@ -687,18 +687,20 @@ class _Builder:
             column = as_numbers_in_days(column)
             few_integers = not no_integers and 0 < self.integers_up_to >= count_integers(column)
             if not (as_category or few_integers):
-                self._add_numbers(name, column.astype(np.float64))
+                self._add_numbers(name, column)
                 return
             column = encode_numbers(column)
         self._add_category(name, column)
 
-    def _add_numbers(self, name: str, values: NDArray[np.float64]) -> None:
+    def _add_numbers(self, name: str, column: NDArray[Any]) -> None:
+        values = column.astype(np.float64)
         infinite = np.isinf(values)
         if infinite.any():
             values = np.where(infinite, np.nan, values)
             note_infinite(self.notes, name, int(infinite.sum()))
         present = values[~np.isnan(values)]
-        if not len(present) or differ_by_rounding(present):
+        digits = column.dtype if column.dtype.kind == "f" else values.dtype
+        if not len(present) or differ_by_rounding(present.astype(digits)):
             reason = rounding_reason(present) if len(present) else constant_reason(np.nan)
             self._skip(name, reason)
             return
@@ -793,7 +795,7 @@ def differ_by_rounding(values: NDArray[np.floating]) -> bool:
     largest = max(abs(low), abs(high))
     if high - low <= MAX_ROUNDING_STEPS * float(np.finfo(values.dtype).eps) * largest:
         return True
-    if largest > LARGEST_ROUNDING:
+    if largest > max(LARGEST_ROUNDING, 16 * float(np.finfo(values.dtype).eps)):
         return False
     digits = np.ldexp(np.frexp(values)[0], ROUNDING_BITS)
     return bool((digits == np.floor(digits)).all())

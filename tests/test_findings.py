@@ -1,0 +1,359 @@
+"""Findings of a scan: what is listed, in which order, and what is said to explain it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hgr_jax
+from hgr_jax import scan
+from hgr_jax.scanning.findings import Finding, Findings
+
+Rng = np.random.Generator
+Table = dict[str, np.ndarray]
+
+
+def pairs(findings: Any) -> list[set[str]]:
+    return [{finding.a, finding.b} for finding in findings]
+
+
+def finding(found: Findings, a: str, b: str) -> Finding:
+    every = (*found, *found.explained)
+    return next(each for each in every if {each.a, each.b} == {a, b})
+
+
+def kinds(of: Finding) -> set[str]:
+    return {remark.kind for remark in of.remarks}
+
+
+def walk(rng: Rng, rows: int) -> np.ndarray:
+    return np.cumsum(rng.normal(size=rows))
+
+
+def autoregression(rng: Rng, rows: int, factor: float) -> np.ndarray:
+    x = rng.normal(size=rows + 50)
+    for i in range(1, len(x)):
+        x[i] += factor * x[i - 1]
+    return x[50:]
+
+
+NON_MONOTONE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "square": lambda x: x**2,
+    "wave": lambda x: np.sin(5 * x),
+    "steps": lambda x: (np.abs(x) > 0.6) * 1.0,
+}
+
+
+@pytest.mark.parametrize("name", NON_MONOTONE)
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_relation_that_is_not_monotone_is_listed_first(name: str, in_order: bool) -> None:
+    rng = np.random.default_rng(1)
+    x, noise = rng.uniform(-1.5, 1.5, 250), rng.normal(size=250)
+    x = np.sort(x) if in_order else x
+    y = NON_MONOTONE[name](x) + 0.3 * noise
+    others = {f"u{i}": rng.normal(size=250) for i in range(8)}
+    others["near u0"] = others["u0"] + 0.4 * rng.normal(size=250)
+    found = scan({**others, "x": x, "y": y}).findings()
+    assert pairs(found.not_monotone)[0] == {"x", "y"}
+    assert {"u0", "near u0"} in pairs(found.strongest)
+    first = found.not_monotone[0]
+    assert first.interval[0] <= first.hgr <= first.interval[1]
+    assert first.spearman < first.interval[0]
+    assert first.spearman_interval[0] <= first.spearman <= first.spearman_interval[1]
+    assert not first.explained
+    # The lines have it first, and all numbers.
+    lines = repr(found).split("Not monotone: HGR above |Spearman|\n")[1].splitlines()
+    assert "x and y" in lines[1]
+    assert f"{first.hgr:.3f}" in lines[1]
+
+
+def test_no_finding_among_independent_columns() -> None:
+    table = np.random.default_rng(2).normal(size=(200, 6))
+    found = scan(table).findings()
+    assert list(found) == list(found.explained) == []
+    assert repr(found).startswith("No finding")
+    assert (found.pairs, found.tested, found.significant) == (15, 15, 0)
+
+
+def test_without_pvalues_and_of_other_measures() -> None:
+    rng = np.random.default_rng(3)
+    x, noise = rng.normal(size=(2, 300))
+    table = {"x": x, "y": x**2 + noise, "z": noise}
+    untested = scan(table, test=None).findings(2)
+    assert len(untested.strongest) == 2
+    assert untested.tested == 0
+    of_kb = scan(table, h=3, k=3)
+    assert of_kb.findings().strongest[0].hgr == of_kb["x", "y"].rank_correlation
+    of_pearson = scan(table, measure="pearson", test=None).findings()
+    assert pairs(of_pearson.strongest)[0] == {"y", "z"}
+    given = scan(table, given="z").findings()
+    assert pairs(given.strongest) == [{"x", "y"}]
+    assert np.isnan(given.strongest[0].interval[0])
+
+
+def test_near_copies_count_as_one() -> None:
+    rng = np.random.default_rng(4)
+    size = rng.normal(170, 8, 300)
+    weight = size + 4 * rng.normal(size=300)
+    effect = np.round((size - 170) ** 2 + 30 * rng.normal(size=300))
+    colour = rng.integers(0, 4, 300)
+    table = {
+        "size_cm": size.round(2),
+        "size_in": (size / 2.54).round(2),
+        "minus": -(size**3),
+        "weight": weight,
+        "effect": effect,
+        "colour": np.array(list("rgbk"))[colour],
+        "code": np.array([7.0, 3.0, 9.0, 5.0])[colour],
+    }
+    found = scan(table).findings()
+    assert found.copies == (("size_cm", "size_in", "minus"), ("colour", "code"))
+    assert {"size_cm", "weight"} in pairs(found.strongest)
+    assert finding(found, "size_cm", "weight").also == (("size_in", "minus"), ())
+    assert "size_cm also as size_in, minus" in repr(found)
+    assert "nearly the same column: size_cm, size_in, minus" in repr(found)
+    assert not any({"size_in", "minus"} & pair for pair in pairs(found))
+    assert pairs(found.not_monotone)[0] == {"size_cm", "effect"}
+
+
+@pytest.mark.parametrize("rows", [100, 400])
+def test_single_rows_and_values(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    x, y = (rng.poisson(5, rows) * (rng.random(rows) < 0.02) * 1.0 for _ in range(2))
+    x[7] = y[7] = 40.0
+    found = scan({"x": x, "y": y, "z": rng.normal(size=rows)}).findings()
+    assert {"x", "y"} not in pairs(found)
+    if found.explained:
+        of = finding(found, "x", "y")
+        assert "few rows" in kinds(of)
+        assert "row 7 makes it" in of.remark or "rows" in of.remark
+    # Rows with one value of many.
+    x, y = rng.normal(size=(2, rows))
+    x[: rows // 40] = y[: rows // 40] = 0.25
+    rows_of_value = scan({"x": x, "y": y, "w": x + rng.normal(size=rows)}).findings()
+    if {"x", "y"} in pairs((*rows_of_value, *rows_of_value.explained)):
+        of = finding(rows_of_value, "x", "y")
+        assert of.explained
+        assert "is 0.25 make it" in of.remark or "make it" in of.remark
+
+
+def test_zero_inflated_columns_with_one_row_in_common() -> None:
+    """The p-value alone is small: HGR is not."""
+    rng = np.random.default_rng(0)
+    claims, fines = rng.poisson(2, 200) * 1.0, np.zeros(200)
+    fines[[3, 50, 120]] = [1, 2, 4]
+    claims[77], fines[77] = 400, 900
+    found = scan({"claims": claims, "fines": fines, "age": rng.normal(50, 9, 200)}).findings()
+    assert {"claims", "fines"} not in pairs(found)
+
+
+def test_copies_of_rows() -> None:
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame(rng.normal(size=(24, 3)).round(3), columns=list("abc"))
+    copied = table.loc[table.index.repeat(12)].sample(frac=1, random_state=0)
+    found = scan(copied.reset_index(drop=True)).findings()
+    assert "264 of 288 rows are copies of other rows" in repr(found)
+    assert all("copies" in kinds(of) for of in (*found, *found.explained))
+    assert len(found.explained) >= 2
+    # A relation that is there without copies stays, with the remark.
+    table["d"] = table["a"] ** 2
+    copied = table.loc[table.index.repeat(12)]
+    kept = finding(scan(copied.reset_index(drop=True)).findings(), "a", "d")
+    assert not kept.explained
+    assert kinds(kept) == {"copies"}
+    # Values of few digits repeat by chance.
+    likert = rng.integers(1, 6, (500, 3)) * 1.0
+    assert scan(likert).findings().remarks == ()
+
+
+@pytest.mark.parametrize("rows", [150, 500])
+@pytest.mark.parametrize("kind", ["walk", "autoregression"])
+def test_series(rows: int, kind: str) -> None:
+    rng = np.random.default_rng(rows)
+    table = {
+        f"s{i}": walk(rng, rows) if kind == "walk" else autoregression(rng, rows, 0.9)
+        for i in range(20 if rows == 500 else 6)
+    }
+    found = scan(table).findings(10)
+    every = (*found, *found.explained)
+    assert every
+    assert all("order" in kinds(of) for of in every)
+    assert len(found.explained) >= len(found.strongest)
+    assert any("successive rows are alike in" in text for text in found.remarks)
+    assert "by circular shifts" in every[0].remark
+
+
+def test_series_that_do_depend() -> None:
+    """Rows are independent given one of the series: the p-value is right."""
+    rng = np.random.default_rng(6)
+    x = autoregression(rng, 400, 0.9)
+    found = scan({"x": x, "y": np.abs(x) + 0.5 * rng.normal(size=400)}).findings()
+    assert kinds(finding(found, "x", "y")) == set()
+
+
+def test_rows_in_the_order_of_dates_or_of_a_group() -> None:
+    rng = np.random.default_rng(7)
+    days = pd.date_range("2024-01-01", periods=300)
+    table = pd.DataFrame({"day": days, "a": walk(rng, 300), "b": walk(rng, 300)})
+    shuffled = table.sample(frac=1, random_state=1).reset_index(drop=True)
+    assert "order" in kinds(finding(scan(shuffled).findings(), "a", "b"))
+    # In a table that is sorted by a group, rows of a group are alike because of the group.
+    group = np.repeat([0, 1, 2], 60)
+    table = {name: group * 2.0 + rng.normal(size=180) for name in "xy"}
+    found = scan({**table, "group": np.array(list("abc"))[group]}).findings()
+    assert found.remarks == ()
+
+
+def test_marks_of_missing_values() -> None:
+    rng = np.random.default_rng(8)
+    table = {
+        "co": rng.normal(20, 4, 300),
+        "no": rng.normal(70, 9, 300),
+        "score": rng.uniform(1, 4, 300).round(2),
+        "depth": rng.uniform(30, 50, 300),
+        "ozone": rng.normal(9, 1, 300),
+    }
+    table["ozone"] += (table["co"] - 20) ** 2 / 4
+    missing = rng.random(300) < 0.08
+    table["co"][missing] = table["no"][missing] = -200
+    table["score"][::30], table["depth"][5::40] = 9.99, 0
+    found = scan(table).findings()
+    of = finding(found, "co", "no")
+    assert of.explained
+    assert "mark" in kinds(of)
+    assert "-200" in of.remark
+    assert pairs(found.not_monotone)[0] == {"co", "ozone"}
+    said = "\n".join(found.remarks)
+    for name, mark in (("co", "-200"), ("no", "-200"), ("score", "9.99"), ("depth", "0")):
+        assert f"{name}" in said
+        assert f"--na {mark}" in said
+    assert "ozone" not in said
+
+
+def test_few_shared_rows() -> None:
+    rng = np.random.default_rng(9)
+    x, y, z = rng.normal(size=(3, 90))
+    x[30:] = np.nan
+    y[np.r_[:12, 36:90]] = np.nan  # 18 rows in common
+    table = {"x": x, "y": np.where(np.isnan(y), y, x), "z": z}
+    table["z"] = z + 2 * np.nan_to_num(x)
+    found = scan(table)
+    assert found["x", "y"].n_obs == 18
+    assert {"x", "y"} not in pairs(found.findings())
+    assert found.findings().few_rows == 2  # y has no more rows with z
+    assert "not listed: 2 pairs that share few rows" in repr(found.findings())
+    assert {"x", "y"} in pairs(found.findings(min_rows=10)) or found.findings(min_rows=10).copies
+    last = [{p.a, p.b} for p in found.top(by="correlation")][-2:]
+    assert {"x", "y"} in last  # though its value is the largest
+    # Of a table that is short, pairs with half of its rows are listed.
+    short = {name: values[12:30] for name, values in table.items() if name != "z"}
+    assert scan(short).findings().few_rows == 0
+
+
+def test_columns_made_of_others() -> None:
+    rng = np.random.default_rng(10)
+    men, women, other = rng.lognormal(8, 0.5, (3, 200)).round()
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1500, 200), unit="D")
+    city = rng.integers(0, 12, 200)
+    table = pd.DataFrame(
+        {
+            "total": men + women,
+            "men": men,
+            "women": women,
+            "other": other,
+            "day": days,
+            "year": days.year,
+            "weekday": days.day_name(),
+            "city": [f"c{i}" for i in city],
+            "land": [f"l{i // 4}" for i in city],
+        }
+    )
+    found = scan(table, categories=["year"]).findings(10)
+    said = {frozenset(pair): of.remark for of in found.explained for pair in [{of.a, of.b}]}
+    assert said[frozenset({"total", "men"})].startswith("total = ")
+    assert "men" in said[frozenset({"total", "men"})]
+    assert said[frozenset({"city", "land"})].startswith("each city has one land")
+    assert said[frozenset({"day", "year"})].startswith("year is the year of day")
+    numbered = scan(
+        {"id": 100 + 2.0 * np.arange(200), "x": np.linspace(0, 1, 200) ** 2 + men / 9e4}
+    )
+    assert "id numbers the rows: an identifier?" in numbered.findings().strongest[0].remark
+
+
+def test_few_values_and_one_level() -> None:
+    rng = np.random.default_rng(11)
+    level = rng.integers(0, 5, 400)
+    table = {
+        "kind": np.array(list("abcde"))[level],
+        "size": 5.0 * (level == 2) + rng.normal(size=400),
+        "flag": (level == 2) * 1.0,
+    }
+    found = scan(table).findings()
+    rows = int((level == 2).sum())
+    assert f"kind 'c' ({rows} rows) against all others" in finding(found, "kind", "size").remark
+    assert "flag has 2 values" in finding(found, "size", "flag").remark
+    assert not any(of.explained for of in found)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("as_table", [False, True])
+def test_values_that_differ_by_rounding_only(dtype: type, as_table: bool) -> None:
+    rng = np.random.default_rng(12)
+    x = rng.normal(size=(60, 4)).astype(dtype)
+    up = x[:, 0] > 0
+    eps = np.finfo(dtype).eps
+    x[:, 1] = np.where(up, dtype(1), dtype(1) + eps)
+    x[:, 2] = np.where(up, 0, eps / 4)
+    x[:, 3] *= 1e-12  # tiny, but not made by rounding
+    found = scan({f"x{i}": x[:, i] for i in range(4)} if as_table else x)
+    assert set(found.skipped) == {"x1", "x2"}
+    assert all("differ by rounding only" in reason for reason in found.skipped.values())
+
+
+def test_a_level_of_one_row_makes_no_finding() -> None:
+    rng = np.random.default_rng(13)
+    colour = np.array(["red", "blue"] * 20, object)
+    size = 10 + rng.normal(size=40) + 0.3 * (colour == "red")
+    colour[17], size[17] = "gold", 900.0
+    found = scan({"colour": colour, "size": size}).findings()
+    assert {"colour", "size"} not in pairs(found)
+
+
+def test_results_as_data() -> None:
+    rng = np.random.default_rng(14)
+    x, noise = rng.normal(size=(2, 300))
+    kind = np.where(x > 0, "a", "b")
+    result = scan({"x": x, "y": x**2 + noise, "kind": kind, "one": np.ones(300)})
+    found = result.findings()
+    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert data["strongest"][0]["a"] == found.strongest[0].a
+    assert data["skipped"] == {"every value that is present is 1": ["one"]}
+    assert "Strongest" in found._repr_html_()
+    frame = result.to_frame()
+    for of in found:
+        row = frame[(frame.a == of.a) & (frame.b == of.b)].iloc[0]
+        assert (row.low, row.high, row.remark) == (*of.interval, of.remark)
+    with pytest.raises(ValueError, match="n must be"):
+        result.findings(0)
+    with pytest.raises(ValueError, match="min_rows must be"):
+        result.findings(min_rows=0)
+
+
+def test_a_loaded_scan_has_no_findings(tmp_path: Any) -> None:
+    scan(np.random.default_rng(0).normal(size=(30, 3))).save(tmp_path / "scan.npz")
+    with pytest.raises(ValueError, match="loaded from a file, which holds no data"):
+        hgr_jax.Scan.load(tmp_path / "scan.npz").findings()
+
+
+def test_findings_of_files_and_first_pairs(tmp_path: Any) -> None:
+    rng = np.random.default_rng(15)
+    x = rng.normal(size=(300, 6))
+    x[:, 1] = x[:, 0] ** 2 + 0.1 * x[:, 1]
+    pd.DataFrame(x, columns=list("abcdef")).to_csv(tmp_path / "t.csv", index=False)
+    for found in (scan(tmp_path / "t.csv"), scan(x, top=5), scan(x, target="x0")):
+        assert found.findings().not_monotone[0].hgr > 0.9
