@@ -67,6 +67,8 @@ if TYPE_CHECKING:
         total,
     )
     from hgr_jax.scanning.api import hgr_matrix, scan
+    from hgr_jax.scanning.findings import Finding, Findings
+    from hgr_jax.scanning.remarks import Remark
     from hgr_jax.scanning.request import Categories, Execution, Given, Test, Top
     from hgr_jax.scanning.result import Pair, Scan
     from hgr_jax.scanning.state import ScanState
@@ -81,6 +83,8 @@ _NAMES = {
     "inference.independence": ("IndependenceTest", "independence_test"),
     "inference.selection": ("DegreeSelection", "select_degrees"),
     "scanning.api": ("hgr_matrix", "scan"),
+    "scanning.findings": ("Finding", "Findings"),
+    "scanning.remarks": ("Remark",),
     "scanning.request": ("Categories", "Execution", "Given", "Test", "Top"),
     "scanning.result": ("Pair", "Scan"),
     "scanning.state": ("ScanState",),
@@ -99,6 +103,8 @@ __all__ = [
     "CopulaTransform",
     "DegreeSelection",
     "Execution",
+    "Finding",
+    "Findings",
     "Given",
     "HGRFit",
     "IndependenceTest",
@@ -111,6 +117,7 @@ __all__ = [
     "RDCFit",
     "RDCTransform",
     "RankTransform",
+    "Remark",
     "SKFit",
     "Scan",
     "ScanState",
