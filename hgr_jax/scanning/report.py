@@ -15,6 +15,7 @@ from hgr_jax.scanning.findings import ALMOST_ONE, FALSE_DISCOVERY_RATE, Finding,
 from hgr_jax.scanning.fits import HostTransformation
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.scanning.remarks import marks_of
+from hgr_jax.scanning.result import monotone_part
 from hgr_jax.tables.columns import Category, Columns
 
 MAX_BARS = 16
@@ -178,6 +179,14 @@ MAX_POINTS_DRAWN = 600
 CURVE_POINTS = 120
 DETAILS = 12
 
+MAX_BINS = 20
+"""Largest number of bins of conditional means."""
+
+BOX = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Quantiles of a number that are drawn at each level of a category."""
+
+NO_FINDING = "No finding: no pair is more than chance, or all are explained."
+
 MAX_LISTED = 100_000
 """Largest number of pairs in the table; a pair takes some 100 bytes of the page."""
 
@@ -274,6 +283,7 @@ def as_report(
     similar, left_out = result.clustered(), []
     order = _heat_map_columns(result, similar, by)
     part = np.ix_(order, order)
+    below, measure_below = monotone_part(result)
     pairs = result.top(MAX_LISTED, by=by)
     if len(pairs) < len(result):
         left_out.append(
@@ -310,10 +320,11 @@ def as_report(
         title=title,
         summary=summary,
         findings=findings.sections,
-        remarks=findings.remarks,
+        copies=findings.copies,
+        remarks=findings.remarks if findings.sections else (NO_FINDING, *findings.remarks),
         names=[result.names[i] for i in order],
         correlation=result.correlation[part],
-        pearson=result.pearson[part],
+        below=below[part],
         columns=tuple(headers),
         rows=[_row(pair, remarks, headers) for pair in pairs],
         details=[as_detail(result, names, groups, finding) for names, finding in drawn.items()],
@@ -322,6 +333,7 @@ def as_report(
         probabilities=PROBABILITIES,
         ordered_by=order_in_words(result, by)[0],
         measure="HGR" if is_of_hgr(result) else "KB",
+        measure_below=measure_below,
         pairs=len(result),
         left_out=left_out,
         profiles=profiles_of(result, table),
@@ -398,6 +410,10 @@ def as_detail(
         note = f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
     ranked = result.settings["measure"].startswith("rank_")
     dates = [None if ranked else result.data.dates.get(name) for name in names]
+    rows_of = [column[present] for column in values]
+    means: tuple[Any, ...] = ((), ())
+    if not any(categories):
+        means = conditional_means(*rows_of), conditional_means(*rows_of[::-1])
     since = [
         f"{letter} in days since {as_date(first, 0)}"
         for letter, first in zip("ab", dates, strict=True)
@@ -427,7 +443,38 @@ def as_detail(
             [name for name in group_a if name not in names],
             [name for name in group_b if name not in (*names, *group_a)],
         ),
+        means=(means[0], means[1]),
+        groups=_groups(rows_of, categories),
     )
+
+
+def conditional_means(a: Floats, b: Floats) -> list[tuple[float, float, float]]:
+    """Return means of a, of b, and 1.96 standard errors of the latter, in bins of a.
+
+    The ends of the bins are quantiles of a, denser in its tails: of n rows the outer bins have some
+    10 or more.
+    """
+    bins = min(max(int(np.sqrt(len(a) / 4)), 3), MAX_BINS)
+    ends = np.unique(np.quantile(a, (1 - np.cos(np.pi * np.arange(1, bins) / bins)) / 2))
+    _, bin_of, counts = np.unique(np.searchsorted(ends, a), return_inverse=True, return_counts=True)
+    mean_a, mean_b = (np.bincount(bin_of, weights=column) / counts for column in (a, b))
+    squares = np.bincount(bin_of, weights=(b - mean_b[bin_of]) ** 2)
+    errors = 1.96 * np.sqrt(squares / np.maximum(counts - 1, 1) / counts)
+    points = zip(mean_a.tolist(), mean_b.tolist(), errors.tolist(), strict=True)
+    return [point for point, count in zip(points, counts, strict=True) if count > 1]
+
+
+def _groups(columns: Sequence[Floats], categories: Sequence[Category | None]) -> list[list[float]]:
+    """Return quantiles of a number at each level of a category, or counts of two categories."""
+    if not any(categories):
+        return []
+    if all(categories):
+        (a, code_a), (b, code_b) = (np.unique(c, return_inverse=True) for c in columns)
+        counts = np.zeros((len(a), len(b)), int)
+        np.add.at(counts, (code_a, code_b), 1)
+        return [list(row) for row in counts.tolist()]
+    levels, numbers = columns if categories[0] is not None else columns[::-1]
+    return [np.quantile(numbers[levels == level], BOX).tolist() for level in np.unique(levels)]
 
 
 def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:

@@ -85,6 +85,18 @@ def clustered_columns(correlation: Floats) -> Integers:
     return used[hierarchy.leaves_list(tree)]
 
 
+def monotone_part(scan: Any) -> tuple[Floats, str]:
+    """Return the matrix that heat maps show below the diagonal ``(p, p)``, and its name.
+
+    It is `Scan.rank_linear`, or |Pearson| of a scan without HGR.
+    """
+    if not np.isfinite(scan.rank_linear).any():
+        return scan.pearson, "|Pearson|"
+    used = np.isfinite(np.diagonal(scan.correlation))
+    has_categories = np.isnan(np.diagonal(scan.pearson)[used]).any()
+    return scan.rank_linear, "monotone part" if has_categories else "|Spearman|"
+
+
 SHOWN_LETTERS = 40
 """Largest number of letters of a name in a notebook or a terminal."""
 
@@ -659,7 +671,9 @@ class Scan:
         return clustered_columns(self.correlation)
 
     def plot(self, *, ax: Axes | None = None, annotate: bool | None = None) -> Figure:
-        """Draw a heat map of the columns that were used, clustered: HGR above, |Pearson| below.
+        """Draw a heat map of the columns that were used, clustered: HGR above the diagonal.
+
+        Below it is the monotone part, `rank_linear`, or |Pearson| of a scan that has no HGR.
 
         Args:
           ax: axes of matplotlib to draw into; default those of a figure of its own.
@@ -674,8 +688,9 @@ class Scan:
         part = np.ix_(order, order)
         names = [self.names[i] for i in order]
         label = str(self.settings["measure"]).upper()
-        title = f"{label} above, |Pearson| below"
-        tables = self.correlation[part], self.pearson[part]
+        below, label_below = monotone_part(self)
+        title = f"{label} above, {label_below} below"
+        tables = self.correlation[part], below[part]
         return plot_correlations(*tables, names, title=title, ax=ax, annotate=annotate)
 
     def report(self, path: str | Path, *, title: str = "", by: str = "rank_excess") -> None:
