@@ -15,7 +15,6 @@ from hgr_jax.scanning.findings import ALMOST_ONE, FALSE_DISCOVERY_RATE, Finding,
 from hgr_jax.scanning.fits import HostTransformation
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.scanning.remarks import marks_of
-from hgr_jax.scanning.result import monotone_part
 from hgr_jax.tables.columns import Category, Columns
 
 MAX_BARS = 16
@@ -264,6 +263,18 @@ def count_discoveries(result: Any) -> int:
     return int(np.sum(result.to_dict()["adjusted_pvalue"] <= FALSE_DISCOVERY_RATE))
 
 
+def monotone_part(scan: Any) -> tuple[Floats, str]:
+    """Return the matrix that heat maps show below the diagonal ``(p, p)``, and its name.
+
+    It is `Scan.rank_linear`, or |Pearson| of a scan without HGR.
+    """
+    if not np.isfinite(scan.rank_linear).any():
+        return scan.pearson, "|Pearson|"
+    used = np.isfinite(np.diagonal(scan.correlation))
+    has_categories = np.isnan(np.diagonal(scan.pearson)[used]).any()
+    return scan.rank_linear, "monotone part" if has_categories else "|Spearman|"
+
+
 def as_report(
     result: Any,
     title: str,
@@ -456,12 +467,14 @@ def conditional_means(a: Floats, b: Floats) -> list[tuple[float, float, float]]:
     """
     bins = min(max(int(np.sqrt(len(a) / 4)), 3), MAX_BINS)
     ends = np.unique(np.quantile(a, (1 - np.cos(np.pi * np.arange(1, bins) / bins)) / 2))
-    _, bin_of, counts = np.unique(np.searchsorted(ends, a), return_inverse=True, return_counts=True)
-    mean_a, mean_b = (np.bincount(bin_of, weights=column) / counts for column in (a, b))
+    bin_of = np.searchsorted(ends, a)
+    counts = np.bincount(bin_of)
+    rows = np.maximum(counts, 1)
+    mean_a, mean_b = (np.bincount(bin_of, weights=column) / rows for column in (a, b))
     squares = np.bincount(bin_of, weights=(b - mean_b[bin_of]) ** 2)
-    errors = 1.96 * np.sqrt(squares / np.maximum(counts - 1, 1) / counts)
-    points = zip(mean_a.tolist(), mean_b.tolist(), errors.tolist(), strict=True)
-    return [point for point, count in zip(points, counts, strict=True) if count > 1]
+    errors = 1.96 * np.sqrt(squares / np.maximum(counts - 1, 1) / rows)
+    points = np.stack([mean_a, mean_b, errors], axis=1)[counts > 1]
+    return [(place, mean, error) for place, mean, error in points.tolist()]
 
 
 def _groups(columns: Sequence[Floats], categories: Sequence[Category | None]) -> list[list[float]]:

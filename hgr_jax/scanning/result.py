@@ -85,18 +85,6 @@ def clustered_columns(correlation: Floats) -> Integers:
     return used[hierarchy.leaves_list(tree)]
 
 
-def monotone_part(scan: Any) -> tuple[Floats, str]:
-    """Return the matrix that heat maps show below the diagonal ``(p, p)``, and its name.
-
-    It is `Scan.rank_linear`, or |Pearson| of a scan without HGR.
-    """
-    if not np.isfinite(scan.rank_linear).any():
-        return scan.pearson, "|Pearson|"
-    used = np.isfinite(np.diagonal(scan.correlation))
-    has_categories = np.isnan(np.diagonal(scan.pearson)[used]).any()
-    return scan.rank_linear, "monotone part" if has_categories else "|Spearman|"
-
-
 SHOWN_LETTERS = 40
 """Largest number of letters of a name in a notebook or a terminal."""
 
@@ -683,6 +671,7 @@ class Scan:
           ImportError: without matplotlib, naming the command that installs it.
         """
         from hgr_jax.plotting import plot_correlations
+        from hgr_jax.scanning.report import monotone_part
 
         order = self.clustered()
         part = np.ix_(order, order)

@@ -65,15 +65,18 @@ function scatter(xs, ys, x, y) {
     .map((layer) => drawing("path", { ...look, d: layer.join("") }));
 }
 
-/* Means of one column in bins of the other, [place, mean, half a band]; at(place, mean) is a pixel. */
+/* Means of each column in bins of the other, [place, mean, half a band]. */
 
-function conditionalMeans(means, at, look) {
-  if (means.length < 2) return [];
-  const path = (points) => `M${points.map((point) => at(...point)).join("L")}`;
-  const edge = (sign) => means.map(([place, mean, half]) => [place, mean + sign * half]);
+function conditionalMeans([ofB, ofA], x, y) {
+  const path = (points) => `M${points.map(([u, v]) => `${x(u)} ${y(v)}`).join("L")}`;
+  const edge = (sign) => ofB.map(([place, mean, half]) => [place, mean + sign * half]);
+  const turned = ofA.map(([place, mean]) => [mean, place]);
   return [
-    drawing("path", { class: `band ${look}`, d: `${path([...edge(1), ...edge(-1).reverse()])}Z` }),
-    drawing("path", { class: `mean ${look}`, d: path(means) }),
+    ...(ofA.length ? [drawing("path", { class: "mean other", d: path(turned) })] : []),
+    ...(ofB.length ? [
+      drawing("path", { class: "band", d: `${path([...edge(1), ...edge(-1).reverse()])}Z` }),
+      drawing("path", { class: "mean", d: path(ofB) }),
+    ] : []),
   ];
 }
 
@@ -143,8 +146,7 @@ function dataPanel(caption, a, b, { groups = [], means = [[], []], marked = null
   if (!a.levels && !b.levels) {
     return panel(caption, axisOf(a), axisOf(b), (x, y) => [
       ...scatter(a.values, b.values, x, y),
-      ...conditionalMeans(means[1], (place, mean) => `${x(mean)} ${y(place)}`, "other"),
-      ...conditionalMeans(means[0], (place, mean) => `${x(place)} ${y(mean)}`, ""),
+      ...conditionalMeans(means, x, y),
       ...ring(marked, a.values, b.values, x, y),
     ]);
   }

@@ -70,9 +70,9 @@ function heatMap(choosePair) {
   function resize() {
     const width = canvas.clientWidth;
     if (width === 0) return;
-    context.font = "11px system-ui, sans-serif";
+    context.font = "12px system-ui, sans-serif";
     const longest = Math.max(...names.map((name) => context.measureText(name).width));
-    const margin = Math.round(Math.min(longest + 12, 150, Math.max(60, width * 0.25)));
+    const margin = Math.round(Math.min(longest + 14, 150, Math.max(60, width * 0.25)));
     Object.assign(plot, { left: margin, top: margin, side: Math.max(40, width - margin - 1) });
     const ratio = window.devicePixelRatio || 1;
     const height = plot.top + plot.side + 1;

@@ -49,8 +49,8 @@ class Detail:
     Attributes:
       points: ``(value of a, value of b)`` of at most about 1000 rows; texts for a category.
       transformed: ``(f(a), g(b))`` of the same rows.
-      means: of two numbers, ``(value of a, mean of b, 1.96 standard errors)`` in bins of a, and the
-        same in bins of b.
+      means: of two numbers, ``(value of a, mean of b, 1.96 standard errors)`` in bins of a; and the
+        same with a and b exchanged.
       groups: of a category and a number, five quantiles of the number at each level, in the order
         of the levels of the curve; of two categories, the counts of b's levels at each level of a.
         If empty, the page computes them from ``points``.
