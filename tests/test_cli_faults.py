@@ -48,7 +48,7 @@ FAULTS: list[tuple[str, str | bytes, str]] = [
     ("pair t.csv x y", "x,y\n1,\n2,NA\n", "every value of column 'y' is missing"),
     ("pair t.csv prise size", "price,size\n1,2\n", "did you mean 'price'"),
     ("pair t.csv 'z\x1b[0m' y", "x\x1b[31m,y\n1,2\n", "no column 'z\\x1b[0m'"),
-    ("pair t.csv y y", rows(y="ab"), "'y' holds text; expected another column beside it"),
+    ("pair t.csv y y", rows(y="ab"), "expected columns that differ, got y, y"),
     ("pair t.csv y age", rows(y=LEVELS), "column 'y' cannot be used: text with 40 levels"),
     ("scan t.csv --target z", NUMBERS, "target 'z' is not a column; there are x"),
     ("scan t.csv --target z", "x\x1b[31m,y\n1,2\n2,1\n", "there are x\\x1b[31m, y."),

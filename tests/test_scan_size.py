@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hgr_jax import scan
+from hgr_jax import Scan, scan
 from hgr_jax.cli.main import main
-from hgr_jax.scanning import pairs as size
+from hgr_jax.scanning import size
 from hgr_jax.scanning.request import request_of
 from hgr_jax.scanning.result import ARRAYS
 
@@ -21,7 +23,7 @@ def test_a_table_that_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).normal(size=(4, 20_000)).astype(np.float32)
     with pytest.raises(ValueError, match="20,000 columns has 199,990,000 pairs") as caught:
         scan(x)
-    assert "take 89.0 GB of memory, and 50.0 GB are available" in str(caught.value)
+    assert "take 134.1 GB of memory, and 50.0 GB are available" in str(caught.value)
     assert "--columns" in str(caught.value)
     assert "target=" in str(caught.value)
     assert "all pairs of 10,000 columns would fit" in str(caught.value)
@@ -37,7 +39,12 @@ def columns(count: int, used: int | None = None) -> Any:
     """As many columns, of which only the positions are read."""
     positions = np.arange(count if used is None else used)
     return SimpleNamespace(
-        names=range(count), number_positions=positions, category_positions=positions[:0]
+        names=range(count),
+        number_positions=positions,
+        category_positions=positions[:0],
+        numbers=np.zeros((2, 1)),
+        categories=(),
+        rows=2,
     )
 
 
@@ -47,7 +54,7 @@ def check(table: Any, targets: list[int] | None = None, **options: Any) -> None:
 
 
 def test_targets_and_pvalues_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size, "available_memory", lambda: 2 * 10**9)
+    monkeypatch.setattr(size, "available_memory", lambda: 3 * 10**9)
     check(columns(4000), [0])
     with pytest.raises(ValueError, match="7,998,000 pairs"):
         check(columns(4000))
@@ -76,16 +83,44 @@ def test_first_pairs_count(monkeypatch: pytest.MonkeyPatch) -> None:
         scan(np.arange(900.0).reshape(3, 300), top=200)
 
 
-def test_a_wide_file_is_one_line(
+def test_the_command_keeps_the_first_pairs_of_a_wide_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(size, "available_memory", lambda: 10**8)
-    lines = [",".join(f"c{i}" for i in range(3000))]
-    lines += [",".join(str((i * j) % 97) for i in range(3000)) for j in range(1, 4)]
-    (tmp_path / "t.csv").write_text("\n".join([*lines, ""]))
-    assert main(["scan", str(tmp_path / "t.csv"), "--out", str(tmp_path / "out")]) == 2
+    x = np.random.default_rng(0).normal(size=(30, 60))
+    x[:, 1] = x[:, 0] ** 2
+    names = [f"c{i}" for i in range(60)]
+    np.savetxt(tmp_path / "t.csv", x, delimiter=",", header=",".join(names), comments="")
+    command = ["scan", str(tmp_path / "t.csv"), "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(size, "available_memory", lambda: size.bytes_of_scan(60, 1000, 30, **MORE))
+    assert main(command) == 0
     said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("hgr-jax: error: a scan of 3,000 columns has ")
-    assert said.err.count("\n") == 1
-    assert not (tmp_path / "out").exists()
+    assert "the pairs do not fit in memory: only the first 1,000 are kept" in said.err
+    assert Scan.load(tmp_path / "out" / "scan.npz").settings["top"]["pairs"] == 60 * 59 // 2
+    # Where not even these fit, or there are given columns, it is an error of one line.
+    for free, more in ((10**6, []), (size.bytes_of_scan(60, 1000, 30, **MORE), ["--given", "c2"])):
+        monkeypatch.setattr(size, "available_memory", lambda free=free: free)
+        assert main([*command, "--force", *more]) == 2
+        said = capsys.readouterr()
+        assert said.err.splitlines()[-1].startswith("hgr-jax: error: ")
+
+
+MORE = {"tested": True, "has_gaps": False}
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="not Linux")
+@pytest.mark.parametrize("has_gaps", [False, True])
+def test_the_estimate_is_what_a_scan_takes(has_gaps: bool) -> None:
+    """Of a process of its own, as memory that is freed is used again."""
+    code = (
+        "import re, pathlib, numpy as np, hgr_jax\n"
+        "x = np.random.default_rng(0).normal(size=(100, 700))\n"
+        f"x[x > {2 if has_gaps else 99}] = np.nan\n"
+        "hgr_jax.scan(x[:, :20])\n"
+        "pathlib.Path('/proc/self/clear_refs').write_text('5')\n"  # the peak begins anew
+        "peak = lambda: 1024 * int(re.search(r'VmHWM:\\s+(\\d+)',"
+        " pathlib.Path('/proc/self/status').read_text())[1])\n"
+        "before = peak(); hgr_jax.scan(x); print(peak() - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = size.bytes_of_scan(700, 700 * 699 // 2, 100, tested=True, has_gaps=has_gaps)
+    assert 0.75 * said < int(done.stdout) < 1.33 * said

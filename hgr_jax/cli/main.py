@@ -94,7 +94,16 @@ def _run(options: argparse.Namespace) -> int:
             scan.report_file(options.file, chosen, options.out, reading)
         else:
             columns = (options.column_a, options.column_b)
-            pair.report_pair(options.file, columns, options.h, options.k, options.out, reading)
+            chosen = _options_of(options, ScanOptions)
+            pair.report_pair(
+                options.file,
+                columns,
+                chosen.h,
+                chosen.k,
+                options.out,
+                reading,
+                chosen.given,
+            )
     if options.command == "demo":
         from hgr_jax.cli import fair
 

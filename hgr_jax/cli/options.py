@@ -227,12 +227,15 @@ def command_parser() -> argparse.ArgumentParser:
     pair = commands.add_parser(
         "pair",
         help="two columns of a file",
-        description="HGR-KB, HGR-SK and Pearson of two columns of a file, with a picture.",
+        description=(
+            "HGR of two columns of a file with its interval and p-value, what else may make it, and"
+            " a picture; with --h or --k, HGR-KB and HGR-SK."
+        ),
     )
     _add_file(pair)
     pair.add_argument("column_a", metavar="COL_A", help="name of the first column")
     pair.add_argument("column_b", metavar="COL_B", help="name of the second column")
-    _add_options(pair, ScanOptions, "h", "k")
+    _add_options(pair, ScanOptions, "h", "k", "given")
     _add_reading(pair)
     _add_out(pair, "hgr-jax-pair", "folder for the picture", force=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,10 @@ from hgr_jax.measures import hgr_fit, kb, kb_fit, sk_fit, spearman
 from hgr_jax.measures.hgr import HGRFit
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
-from hgr_jax.tables.columns import Frame
+from hgr_jax.scanning.findings import pvalue_as_text, spearman_interval
+from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
+from hgr_jax.scanning.result import Scan
+from hgr_jax.tables.columns import Category, Frame
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
 
@@ -32,6 +36,9 @@ MIN_ROWS_TO_SPLIT = 20
 
 LEVELS_LISTED = 100
 """Largest number of levels of a category that are printed."""
+
+MEANS_LISTED = 10
+"""Largest number of conditional means that are printed."""
 
 
 def wine() -> dict[str, NDArray[Any]]:
@@ -66,16 +73,21 @@ def report_pair(
     k: int | None,
     folder: Path,
     reading: Reading | None = None,
+    given: Sequence[str] = (),
 ) -> None:
     """Print the measures and transformations of two columns of a file, and save a picture.
 
-    HGR; with ``h`` or ``k``, HGR-KB at these degrees.
+    HGR; with ``h`` or ``k``, HGR-KB at these degrees.  With ``given``, what they have in common
+    beyond these columns, without a picture.
     """
-    reading = dataclasses.replace(reading or Reading(), columns=names)
+    reading = dataclasses.replace(reading or Reading(), columns=(*names, *given))
     frame = read_any(path, reading).in_days()
     for name in names:
         if frame.missing(name).all():
             raise TableError(f"{frame.source}: every value of column {name!r} is missing")
+    if given:
+        _report_given(frame, names, given, h, k)
+        return
     if any(map(frame.is_text, names)):
         _report_categories(frame, names, h, k, folder)
         return
@@ -89,8 +101,10 @@ def report_pair(
         # 0 is in the interval exactly where this test does not reject.
         low, high = dataclasses.replace(fit, pvalue=jnp.asarray(test.pvalue)).interval()
         _print_measure("HGR", float(fit.correlation), f"95% interval {low:.3f} to {high:.3f}")
-        print(f"{'p-value':<12} {test.pvalue:.2g}   of independence")
-        _print_measure("|Spearman|", float(abs(spearman(a, b))))
+        print(f"{'p-value':<12} {pvalue_as_text(test.pvalue)}   of independence")
+        rank_correlation = float(abs(spearman(a, b)))
+        ends = "95% interval {:.3f} to {:.3f}".format(*spearman_interval(rank_correlation, rows))
+        _print_measure("|Spearman|", rank_correlation, "" if "nan" in ends else ends)
     else:
         of_a, of_b = h or 5, k or 5
         single = sk_fit(a, b, max(of_a, of_b))
@@ -103,9 +117,97 @@ def report_pair(
     if isinstance(fit, KBFit):
         print(f"\n{fit.message}")
     print()
+    if names[0] != names[1]:
+        _print_remarks(scan(_columns_of(frame, names)), names)
     _print_transformations(fit, [printable(name) for name in names], a, b)
     print()
     save_picture(lambda: plot_fit(fit, a, b, names=names), unused_path(folder / "pair.png"))
+
+
+def _columns_of(frame: Frame, names: Sequence[str]) -> Frame:
+    return dataclasses.replace(frame, columns={name: frame.column(name) for name in names})
+
+
+def _report_given(
+    frame: Frame, names: tuple[str, str], given: Sequence[str], h: int | None, k: int | None
+) -> None:
+    """Print what two columns have in common beyond others."""
+    result = _scan_of(frame, (*names, *given), h, k, given)
+    rows = int(result.n_obs[0, 1])
+    _print_heading(frame, names, rows, "value", result.notes)
+    pair = result[names]
+    words = f"given {', '.join(map(printable, given))}"
+    _print_measure(_measure_of(h, k), pair.correlation, words)
+    print(f"{'p-value':<12} {pvalue_as_text(pair.pvalue)}   of independence {words}")
+    for name, value in (("|Spearman|", pair.spearman), ("|Pearson|", pair.pearson)):
+        if not np.isnan(value):
+            _print_measure(name, value, words)
+    print()
+    _print_remarks(result, names)
+
+
+def _measure_of(h: int | None, k: int | None) -> str:
+    return "HGR" if h is None and k is None else f"HGR-KB({h or 5}, {k or 5})"
+
+
+def _scan_of(
+    frame: Frame, names: Sequence[str], h: int | None, k: int | None, given: Sequence[str] = ()
+) -> Scan:
+    """Scan some columns; raise for one that is left out, or a pair without a value."""
+    if len(set(names)) < len(names):
+        raise TableError(
+            f"{frame.source}: expected columns that differ, got {', '.join(map(printable, names))}"
+        )
+    result = scan(_columns_of(frame, names), h=h, k=k, given=list(given) or None)
+    for name, reason in result.skipped.items():
+        if name not in given:
+            raise TableError(f"{frame.source}: column {name!r} cannot be used: {printable(reason)}")
+    if names[:2] not in result:
+        raise TableError(f"{frame.source}: {names[0]!r} and {names[1]!r} have no value together")
+    return result
+
+
+def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
+    """Print further modes, the most influential row, conditional means, and remarks."""
+    if names not in result:
+        return
+    pair = result[names]
+    examined = ExaminedPair.of(result, names, pair.correlation)
+    if examined is None:
+        return
+    modes = examined.pair.modes()[1:4]
+    if len(modes):
+        print(f"further pairs of functions: {', '.join(f'{mode:.3f}' for mode in modes)}")
+    influence = examined.details.influence
+    if not np.isnan(influence.share):
+        print(
+            f"most influential row: {influence.row}, {influence.share:.0%} of the correlation;"
+            f" {influence.value_without:.3f} without it"
+        )
+    for remark in RemarkFinder(result).remarks(examined):
+        print(f"remark: {printable(remark.text)}" + (" (explains it)" if remark.explains else ""))
+    if not result.settings["given"]:
+        for (a, x), (b, y) in itertools.permutations(
+            zip(names, examined.pair.columns, strict=True)
+        ):
+            if result.category(b) is None:
+                _print_means(a, x, b, y, result.category(a))
+    print()
+
+
+def _print_means(a: str, x: Floats, b: str, y: Floats, category: Category | None) -> None:
+    """Print the means of a number in the levels of a category, or in fifths of another number."""
+    print(f"mean of {printable(b)}, given {printable(a)}:")
+    if category is None:
+        codes = np.searchsorted(np.unique(np.quantile(x, (0.2, 0.4, 0.6, 0.8))), x)
+    else:
+        codes = x.astype(int)
+    for code in np.unique(codes)[:MEANS_LISTED]:
+        inside = codes == code
+        low, high = x[inside].min(), x[inside].max()
+        label = f"{low:.4g} to {high:.4g}" if category is None else category.levels[code]
+        error = y[inside].std() / np.sqrt(inside.sum())
+        print(f"  {y[inside].mean():>10.4g} +- {error:.2g}  {printable(label)}")
 
 
 def _fit_columns(a: Floats, b: Floats, h: int | None, k: int | None) -> HGRFit | KBFit:
@@ -123,18 +225,14 @@ def _report_categories(
     frame: Frame, names: tuple[str, str], h: int | None, k: int | None, folder: Path
 ) -> None:
     """Report a pair with a category, as `report_pair` does."""
-    if names[0] == names[1]:
-        raise TableError(
-            f"{frame.source}: {names[0]!r} holds text; expected another column beside it"
-        )
-    pair = dataclasses.replace(frame, columns={name: frame.column(name) for name in names})
-    result = scan(pair, h=h, k=k, test=None)
-    for name, reason in result.skipped.items():
-        raise TableError(f"{frame.source}: column {name!r} cannot be used: {printable(reason)}")
+    result = _scan_of(frame, names, h, k)
     _print_heading(frame, names, int(result.n_obs[0, 1]), "value", result.notes)
-    measure = "HGR" if h is None and k is None else f"HGR-KB({h or 5}, {k or 5})"
-    _print_measure(measure, result.correlation[0, 1])
+    interval = "95% interval {:.3f} to {:.3f}".format(*result.interval(*names))
+    is_hgr = result.settings["measure"] == "hgr" and "nan" not in interval
+    _print_measure(_measure_of(h, k), result.correlation[0, 1], interval if is_hgr else "")
+    print(f"{'p-value':<12} {pvalue_as_text(result.pvalue[0, 1])}   of independence")
     print()
+    _print_remarks(result, names)
     fit = result.fit(*names)
     a, b = (result.values(name) for name in names)
     present = np.isfinite(a) & np.isfinite(b)

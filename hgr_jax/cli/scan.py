@@ -29,8 +29,12 @@ from hgr_jax.scanning.html.page import write_html
 from hgr_jax.scanning.report import as_report, is_of_hgr, order_in_words
 from hgr_jax.scanning.request import KEPT_BY, Execution, Request, Test, Top, request_of
 from hgr_jax.scanning.result import Scan
+from hgr_jax.scanning.size import TooLargeError
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading
+
+KEPT = 1000
+"""Number of pairs that are kept where all do not fit in memory."""
 
 PAIRS = 20
 """Default number of pairs in an order that is asked for."""
@@ -74,7 +78,15 @@ def report_scan(
         if isinstance(table, Path):
             with show_step(f"reading {table}"):
                 table = open_table(table, request, reading)
-        result = scan_table(table, request, reading)
+        try:
+            result = scan_table(table, request, reading)
+        except TooLargeError:
+            if request.top is not None or request.given is not None:
+                raise
+            note = f"the pairs do not fit in memory: only the first {KEPT:,} are kept (--keep)"
+            print(note, file=sys.stderr)
+            request = dataclasses.replace(request, top=Top(KEPT, "pvalue"))
+            result = scan_table(table, request, reading)
     except ValueError as error:
         raise TableError(printable(str(error))) from error
     columns = table if isinstance(table, Mapping) else None

@@ -4,7 +4,8 @@ From a table to a `Scan`, in the order in which a scan uses them:
 
 * `api`: `scan` and `hgr_matrix`, the public functions;
 * `request`: the options of a scan, declared and checked once;
-* `pairs`: which columns and which pairs, and whether they fit in memory;
+* `pairs`: which columns and which pairs;
+* `size`: how much memory a scan takes, and whether it is there;
 * `table`: `Table`, the interface of a table to a scan, wherever its rows are;
 * `run`: the pipeline: estimates, tests, notes, result;
 * `memory`: a table in memory: bases and sums of its columns;

@@ -32,7 +32,7 @@ from hgr_jax.inference.independence import MIN_TABULATED_ROWS
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.memory import MemoryTable
-from hgr_jax.scanning.pairs import PairSelection, check_size, selected, split_given, used_positions
+from hgr_jax.scanning.pairs import PairSelection, selected, split_given, used_positions
 from hgr_jax.scanning.rank_tests import ExactScreen
 from hgr_jax.scanning.request import (
     CHECKPOINT_SECONDS,
@@ -46,6 +46,7 @@ from hgr_jax.scanning.residuals import GivenColumns
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.run import Examined, as_scan, examine, scan_pairs
 from hgr_jax.scanning.screen import RankScreen, as_float32
+from hgr_jax.scanning.size import check_size
 from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import Columns, as_columns
 from hgr_jax.tables.faults import TableError

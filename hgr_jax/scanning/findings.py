@@ -40,7 +40,8 @@ NEAR_COPY = 0.95
 """Smallest |Spearman| of near copies."""
 
 RELATED = 0.9
-"""Smallest HGR of columns whose pairs with one column, or with related ones, are shown once."""
+"""Smallest |Spearman| of columns whose pairs with one column, or with related ones, are shown
+once."""
 
 MIN_EXCESS = 0.05
 """Smallest excess of HGR over |Spearman| of a pair that is not monotone."""
@@ -234,8 +235,7 @@ def groups_of(
     copies of it: |Spearman| and HGR are at least ``least``, or repeated values correspond one to
     one in ``rows``.
     """
-    hgr = hgr_of(scan)
-    monotone = np.fmin(scan.spearman, hgr)  # NaN with a category
+    hgr, monotone = hgr_of(scan), monotone_of(scan)
     linked = {(int(i), int(j)) for i, j in scan.pairs}
     linked |= {(j, i) for i, j in linked}
     group: dict[str, tuple[str, ...]] = {}
@@ -270,6 +270,11 @@ def hgr_of(scan: Any) -> Floats:
     return np.where(np.isfinite(scan.rank_correlation), scan.rank_correlation, scan.correlation)
 
 
+def monotone_of(scan: Any) -> Floats:
+    """Return the smaller of |Spearman| and HGR of all pairs ``(p, p)``, NaN with a category."""
+    return np.asarray(np.minimum(scan.spearman, hgr_of(scan)))
+
+
 def spearman_interval(value: float, rows: int, level: float = LEVEL) -> tuple[float, float]:
     """Return an interval for |Spearman|.
 
@@ -288,7 +293,7 @@ def spearman_interval(value: float, rows: int, level: float = LEVEL) -> tuple[fl
 def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
     """Return the findings of a `Scan`, as `Scan.findings` says."""
     n, min_rows = check_count("n", n), check_count("min_rows", min_rows)
-    maker = _Lists(scan, n, min(min_rows, scan.settings["rows"]))
+    maker = _Lists(scan, n, least_rows(min_rows, scan.settings["rows"]))
     strongest = maker.first(maker.hgr, maker.is_candidate)
     excess = scan.rank_excess[maker.first_of, maker.second_of]
     beyond = maker.is_candidate & (excess >= MIN_EXCESS)
@@ -305,6 +310,11 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
         skipped=grouped(scan.skipped),
         remarks=tuple(maker.remarks_on_table()),
     )
+
+
+def least_rows(min_rows: int, rows: int) -> float:
+    """Return the smallest number of rows of a finding in a table of ``rows``."""
+    return min(min_rows, rows / 2)
 
 
 def is_not_monotone(finding: Finding) -> bool:
@@ -328,13 +338,12 @@ def copies_among(scan: Any, groups: Mapping[str, tuple[str, ...]]) -> tuple[tupl
 class _Lists:
     """The pairs of a scan, and those of them that were examined."""
 
-    def __init__(self, scan: Any, n: int, min_rows: int) -> None:
+    def __init__(self, scan: Any, n: int, min_rows: float) -> None:
         self.scan, self.n, self.min_rows = scan, n, min_rows
         self.pairs = scan.pairs[np.isfinite(scan.correlation[tuple(scan.pairs.T)])]
         self.first_of, self.second_of = self.pairs.T
         at = (self.first_of, self.second_of)
-        self.matrix, self.rows = hgr_of(scan), scan.n_obs[at]
-        self.hgr = self.matrix[at]
+        self.hgr, self.monotone, self.rows = hgr_of(scan)[at], monotone_of(scan), scan.n_obs[at]
         adjusted = scan.adjusted_pvalue[at]
         totals = scan.settings.get("top")
         self.significant = adjusted <= FALSE_DISCOVERY_RATE
@@ -379,7 +388,7 @@ class _Lists:
 
     def _is_related(self, pair: tuple[int, int], other: tuple[int, int]) -> bool:
         """Return whether each column of a pair is related to another column of the other pair."""
-        near = self.matrix[np.ix_(pair, other)] >= RELATED
+        near = self.monotone[np.ix_(pair, other)] >= RELATED
         near |= np.equal.outer(pair, other)
         return bool(near.diagonal().all() or near[::-1].diagonal().all())
 

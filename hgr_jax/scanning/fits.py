@@ -41,6 +41,7 @@ from hgr_jax.core.ranks import (
     LEAST_ROWS,
     Average,
     Blocks,
+    debias,
     ends_of_interval,
     highest_supported,
     rank_functions,
@@ -383,6 +384,24 @@ class HostPair:
         if self.conditioning is not None:
             (f, _), (g, _) = self._residuals((f, g), np.arange(len(self.rows)))
         return self._value((f * shares) @ g.T, shares, [(len(f), len(g))])
+
+    def modes(self) -> Floats:
+        """Return the correlations of pairs of functions, each uncorrelated with those before.
+
+        Without what chance adds; of the functions up to 8 of either column.
+        """
+        functions, shares, count = (
+            self.fitted.functions,
+            self.fitted.shares,
+            self.fitted.directions[0],
+        )
+        f, g = functions[1 : 1 + count], functions[1 + count :]
+        if self.conditioning is not None:
+            (f, _), (g, _) = self._residuals((f, g), np.arange(len(self.rows)))
+        m = (f[:OF_BOTH] * shares) @ g[:OF_BOTH].T
+        squares = np.linalg.svd(m, compute_uv=False) ** 2
+        h, k = (np.array(float(size)) for size in m.shape)
+        return np.asarray(debias(np.minimum(squares, 1), h, k, 1 / np.sum(shares**2)))
 
     def interval(self, pvalue: float, level: float) -> tuple[float, float]:
         """Return an interval for HGR of ranks, as `HGRFit.interval` does."""

@@ -1,14 +1,10 @@
-"""Select the columns and pairs of a scan, and check that its result fits in memory."""
+"""Select the columns and pairs of a scan."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
-import os
-import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +15,6 @@ from hgr_jax.tables.columns import Columns, add_note
 
 IS_GIVEN = "it is given"
 """Reason why a given column is in no pair."""
-
-BYTES_OF_AN_ENTRY = 105
-"""Bytes of an entry of all the matrices of a `Scan`."""
-
-BYTES_OF_A_PAIR, BYTES_OF_A_TEST = 165, 70
-"""Measured bytes of a pair, beside the matrices, while it is estimated and while it is tested."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,59 +163,3 @@ def split_given(
         )
         others = dataclasses.replace(others, numbers=numbers, categories=categories)
     return dataclasses.replace(others, skipped=skipped, notes=notes), conditioning
-
-
-def check_size(columns: Columns, selection: PairSelection, request: Request) -> None:
-    """Raise a ValueError, with advice, if the result of a scan takes more than available memory."""
-    free, tested, used = available_memory(), request.test is not None, used_positions(columns)
-    pairs, count = selection.count(used), len(columns.names)
-    if request.top is not None:
-        kept = min(request.top.count, pairs)
-        widest = 2 * kept if selection.targets is None else kept + len(selection.targets)
-        need = _bytes_of(min(len(used), widest), kept, tested=tested)
-        if free is not None and need > free:
-            raise ValueError(
-                f"{kept:,} pairs of up to {min(len(used), widest):,} columns take"
-                f" {_gigabytes(need)} of memory, and {_gigabytes(free)} are available: keep fewer"
-                " pairs (top=, --keep of the command)."
-            )
-        return
-    need = _bytes_of(count, pairs, tested=tested)
-    if free is None or need <= free:
-        return
-    advice = "scan fewer columns (--columns or --drop of the command)"
-    if selection.targets is None and _bytes_of(count, len(used), tested=tested) <= free:
-        advice += ", or only the pairs with one of them (target=)"
-    if _bytes_of(2000, 1000, tested=tested) <= free:
-        advice += ", or keep only the first pairs of all (top=1000, --keep 1000 of the command)"
-    most = count
-    while _bytes_of(most, most * (most - 1) // 2, tested=tested) > free:
-        most //= 2
-    raise ValueError(
-        f"a scan of {count:,} columns has {pairs:,} pairs, which take {_gigabytes(need)} of"
-        f" memory, and {_gigabytes(free)} are available: {advice}; all pairs of {most:,} columns"
-        " would fit."
-    )
-
-
-def available_memory() -> int | None:
-    """Return the bytes of free memory, at most a container's limit; None if unknown."""
-    limits = []
-    with contextlib.suppress(OSError):
-        free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-        limits += [int(free[1]) * 1024] if free else []
-    for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # of a container
-        with contextlib.suppress(OSError, ValueError):
-            limits.append(int(Path("/sys/fs/cgroup", limit).read_text()))
-    if not limits:
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(limits, default=None)
-
-
-def _bytes_of(columns: int, pairs: int, *, tested: bool) -> int:
-    return BYTES_OF_AN_ENTRY * columns**2 + (BYTES_OF_A_PAIR + BYTES_OF_A_TEST * tested) * pairs
-
-
-def _gigabytes(count: int) -> str:
-    return f"{count / 1e9:,.1f} GB"

@@ -225,8 +225,7 @@ class _Lookup:
 
 
 TESTED_AT_ONCE = 2**16
-"""Number of pairs from which on they are tested before others are estimated: a test takes half a
-kilobyte of a pair."""
+"""Number of pairs that are tested at a time: each takes half a kilobyte meanwhile."""
 
 MIN_PIVOT = 0.3
 """Smallest pivot of functions of ranks on a pair's rows with which these rows are taken to
@@ -257,8 +256,11 @@ class BlockStatistics(NamedTuple):
 
     def log_pvalues(self, rows: Floats) -> Floats:
         """Return log p-values ``(N,)`` of pairs, given their numbers of rows."""
-        log_p = combined(self.values, rows, self.degrees).log_p
-        log_p = log_probability(log_p, np.maximum(self.effective_rows, MIN_TABULATED_ROWS))
+        log_p = np.empty(len(self.places))
+        effective_rows = np.maximum(self.effective_rows, MIN_TABULATED_ROWS)
+        for part in chunks(np.arange(len(log_p)), TESTED_AT_ONCE):
+            together = combined(self.values[:, part], rows[part], self.degrees[:, part]).log_p
+            log_p[part] = log_probability(together, effective_rows[part])
         return np.maximum(log_p, self.least_log_p)
 
 
@@ -320,23 +322,12 @@ class _ByRanks:
         chosen = np.flatnonzero(self.of_numbers)
         one, other = self.table.features.patterns.index[self.pairs[chosen]].T
         statistics: list[BlockStatistics] = []
-        waiting = 0
         for pattern, places in groups(np.where(one == other, one, -1)):
-            if pattern < 0:
-                continue
-            for part in self._with_one_pattern(chosen[places], pattern, progress):
-                statistics.append(part)
-                waiting += len(part.places)
-                if waiting >= TESTED_AT_ONCE:
-                    self._test(statistics)
-                    statistics, waiting = [], 0
-        self._test(statistics)
-
-    def _test(self, statistics: Sequence[BlockStatistics]) -> None:
-        """Put the p-values of pairs into the results."""
+            if pattern >= 0:
+                statistics += self._with_one_pattern(chosen[places], pattern, progress)
         if statistics:
-            pairs = BlockStatistics.joined(statistics)
-            self.results.log_p[pairs.places] = pairs.log_pvalues(self.rows[pairs.places])
+            every = BlockStatistics.joined(statistics)
+            self.results.log_p[every.places] = every.log_pvalues(self.rows[every.places])
 
     def estimate_within_columns(self, progress: Callable[[int], None]) -> None:
         """Estimate the remaining pairs by ranks among each column's rows; test pairs of numbers."""

@@ -26,6 +26,7 @@ from hgr_jax.scanning.findings import (
     MIN_ROWS,
     Findings,
     findings_of,
+    least_rows,
 )
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of, interval_of
 from hgr_jax.scanning.request import SOLVED
@@ -403,7 +404,7 @@ class Scan:
             before the other pairs, and ties, as in a scan without ranks, by correlation;
             ``"correlation"`` or its ``"excess"`` over |Pearson| (NaN, and last, with a category),
             largest first; or ``"pvalue"``, smallest first, then by correlation.  Pairs that share
-            fewer than 20 rows of a longer table come last.
+            fewer than 20 rows, and fewer than half of the rows of the table, come last.
         """
         check_choice("by", by, ORDERS)
         first, second = self.pairs.T
@@ -416,7 +417,7 @@ class Scan:
         elif by == "rank_excess":
             discovered = self.adjusted_pvalue[first, second] <= FALSE_DISCOVERY_RATE
             keys += [-self.rank_excess[first, second], ~discovered]
-        keys.append(self.n_obs[first, second] < min(MIN_ROWS, self.settings["rows"]))
+        keys.append(self.n_obs[first, second] < least_rows(MIN_ROWS, self.settings["rows"]))
         order = np.lexsort(keys)
         return self.pairs[order[np.isfinite(value[order])]]
 
@@ -572,7 +573,8 @@ class Scan:
 
         Args:
           n: number of findings in each list.
-          min_rows: smallest number of rows of a finding.
+          min_rows: smallest number of rows of a finding; in a table of fewer than twice as many,
+            half of its rows.
 
         Returns:
           `Findings`, which prints itself.
