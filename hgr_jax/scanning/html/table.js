@@ -88,7 +88,7 @@ const table = (() => {
     if (column.levels) {
       const text = value < 0 ? "–" : column.levels[value];
       const td = element("td", { class: "name", title: text });
-      const short = shortened(text, 22);
+      const short = shortened(text, index < 2 ? 22 : 80);
       const picture = index > 0 ? null : cardOf(text, columns[1].levels[right[row]])
         ?? (data.samples.length > 1 ? "any-section" : null);
       td.append(picture ? element("a", { href: `#${picture}` }, short) : short);
