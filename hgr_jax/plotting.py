@@ -156,8 +156,8 @@ def _axis_label(name: str, origin: float) -> str:
 
 
 def plot_correlations(
-    kb: ArrayLike,
-    pearson: ArrayLike,
+    above: ArrayLike,
+    below: ArrayLike,
     names: Sequence[str],
     *,
     title: str = "HGR-KB above, |Pearson| below",
@@ -167,8 +167,8 @@ def plot_correlations(
     """Draw a heat map of two symmetric tables of correlations: above and below the diagonal.
 
     Args:
-      kb: ``(p, p)``, drawn above the diagonal.
-      pearson: ``(p, p)``, drawn below it, by absolute value.
+      above: ``(p, p)``, drawn above the diagonal, such as HGR.
+      below: ``(p, p)``, drawn below it, by absolute value, such as Pearson's correlation.
       names: of the p columns; shown as they are, never read as markup, up to 160 of them.
       title: of the figure.
       ax: axes of matplotlib to draw into; default new ones.
@@ -187,14 +187,14 @@ def plot_correlations(
       >>> kb, pearson = np.array([[1, 0.9], [0.9, 1]]), np.array([[1, -0.2], [-0.2, 1]])
       >>> figure = plot_correlations(kb, pearson, ["age", "income"])
     """
-    above, below = np.asarray(kb, float), np.abs(np.asarray(pearson, float))
+    upper, lower = np.asarray(above, float), np.abs(np.asarray(below, float))
     expected = (len(names), len(names))
-    if above.shape != expected or below.shape != expected:
+    if upper.shape != expected or lower.shape != expected:
         raise ValueError(
-            f"kb and pearson must have shape {expected}, as there are {len(names)} names;"
-            f" got {above.shape} and {below.shape}."
+            f"above and below must have shape {expected}, as there are {len(names)} names;"
+            f" got {upper.shape} and {lower.shape}."
         )
-    both = np.where(np.tri(len(names), dtype=bool), below, above)
+    both = np.where(np.tri(len(names), dtype=bool), lower, upper)
     np.fill_diagonal(both, np.nan)
     if ax is None:
         side = min(max(5.0, 0.28 * len(names) + 2), MAX_HEAT_MAP_INCHES)

@@ -54,7 +54,7 @@ def scan(
         summary={"rows": "1,993", "columns": str(p)},
         names=names,
         correlation=correlation,
-        pearson=-correlation / 2,
+        below=-correlation / 2,
         columns=HEADERS,
         rows=rows,
         details=details,

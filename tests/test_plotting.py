@@ -112,7 +112,9 @@ def test_the_heat_map_has_kb_above_and_pearson_below() -> None:
     assert np.isnan(np.diagonal(shown)).all()
     assert axes.get_title() == "both"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["x", "y", "z"]
-    with pytest.raises(ValueError, match=r"must have shape \(2, 2\).*got \(3, 3\) and \(2, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"above and below must have shape \(2, 2\).*got \(3, 3\) and \(2, 2\)"
+    ):
         plot_correlations(np.eye(3), np.eye(2), ["x", "y"])
 
 

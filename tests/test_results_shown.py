@@ -148,13 +148,13 @@ class TestScan:
 
     def test_pictures(self, found: Scan) -> None:
         matplotlib = pytest.importorskip("matplotlib.figure")
-        # 4 x 4, without the diagonal and |Pearson| of a category
-        assert len(found.plot().axes[0].texts) == 9
+        assert len(found.plot().axes[0].texts) == 12  # 4 x 4, without the diagonal
+        assert found.plot().axes[0].get_title() == "KB above, monotone part below"
         assert not found.plot(annotate=False).axes[0].texts
         own = matplotlib.Figure(layout="constrained")
         left, right = own.subplots(1, 2)
         assert found.plot(ax=right, annotate=True) is own
-        assert len(right.texts) == 9
+        assert len(right.texts) == 12
         assert not left.images
         values = [text.get_text() for text in right.texts]
         assert all(re.fullmatch(r"[01]\.\d\d", value) for value in values)

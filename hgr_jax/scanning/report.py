@@ -174,6 +174,14 @@ MAX_POINTS_DRAWN = 600
 CURVE_POINTS = 120
 DETAILS = 12
 
+MAX_BINS = 20
+"""Largest number of bins of conditional means."""
+
+BOX = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Quantiles of a number that are drawn at each level of a category."""
+
+NO_FINDING = "No finding: no pair is more than chance, or all are explained."
+
 MAX_LISTED = 100_000
 """Largest number of pairs in the table; a pair takes some 100 bytes of the page."""
 
@@ -251,6 +259,18 @@ def count_discoveries(result: Any) -> int:
     return int(np.sum(result.to_dict()["adjusted_pvalue"] <= FALSE_DISCOVERY_RATE))
 
 
+def monotone_part(scan: Any) -> tuple[Floats, str]:
+    """Return the matrix that heat maps show below the diagonal ``(p, p)``, and its name.
+
+    It is `Scan.rank_linear`, or |Pearson| of a scan without HGR.
+    """
+    if not np.isfinite(scan.rank_linear).any():
+        return scan.pearson, "|Pearson|"
+    used = np.isfinite(np.diagonal(scan.correlation))
+    has_categories = np.isnan(np.diagonal(scan.pearson)[used]).any()
+    return scan.rank_linear, "monotone part" if has_categories else "|Spearman|"
+
+
 def as_report(
     result: Any,
     title: str,
@@ -270,6 +290,7 @@ def as_report(
     similar, left_out = result.clustered(), []
     order = _heat_map_columns(result, similar, by)
     part = np.ix_(order, order)
+    below, measure_below = monotone_part(result)
     pairs = result.top(MAX_LISTED, by=by)
     if len(pairs) < len(result):
         left_out.append(
@@ -306,10 +327,11 @@ def as_report(
         title=title,
         summary=summary,
         findings=findings.sections,
-        remarks=findings.remarks,
+        copies=findings.copies,
+        remarks=findings.remarks if findings.sections else (NO_FINDING, *findings.remarks),
         names=[result.names[i] for i in order],
         correlation=result.correlation[part],
-        pearson=result.pearson[part],
+        below=below[part],
         columns=tuple(headers),
         rows=[_row(pair, remarks, headers) for pair in pairs],
         details=[as_detail(result, names, groups, finding) for names, finding in drawn.items()],
@@ -318,6 +340,7 @@ def as_report(
         probabilities=PROBABILITIES,
         ordered_by=order_in_words(result, by)[0],
         measure="HGR" if is_of_hgr(result) else "KB",
+        measure_below=measure_below,
         pairs=len(result),
         left_out=left_out,
         profiles=profiles_of(result, table),
@@ -394,6 +417,10 @@ def as_detail(
         note = f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
     ranked = result.settings["measure"].startswith("rank_")
     dates = [None if ranked else result.data.dates.get(name) for name in names]
+    rows_of = [column[present] for column in values]
+    means: tuple[Any, ...] = ((), ())
+    if not any(categories):
+        means = conditional_means(*rows_of), conditional_means(*rows_of[::-1])
     since = [
         f"{letter} in days since {as_date(first, 0)}"
         for letter, first in zip("ab", dates, strict=True)
@@ -423,7 +450,40 @@ def as_detail(
             [name for name in group_a if name not in names],
             [name for name in group_b if name not in (*names, *group_a)],
         ),
+        means=(means[0], means[1]),
+        groups=_groups(rows_of, categories),
     )
+
+
+def conditional_means(a: Floats, b: Floats) -> list[tuple[float, float, float]]:
+    """Return means of a, of b, and 1.96 standard errors of the latter, in bins of a.
+
+    The ends of the bins are quantiles of a, denser in its tails: of n rows the outer bins have some
+    10 or more.
+    """
+    bins = min(max(int(np.sqrt(len(a) / 4)), 3), MAX_BINS)
+    ends = np.unique(np.quantile(a, (1 - np.cos(np.pi * np.arange(1, bins) / bins)) / 2))
+    bin_of = np.searchsorted(ends, a)
+    counts = np.bincount(bin_of)
+    rows = np.maximum(counts, 1)
+    mean_a, mean_b = (np.bincount(bin_of, weights=column) / rows for column in (a, b))
+    squares = np.bincount(bin_of, weights=(b - mean_b[bin_of]) ** 2)
+    errors = 1.96 * np.sqrt(squares / np.maximum(counts - 1, 1) / rows)
+    points = np.stack([mean_a, mean_b, errors], axis=1)[counts > 1]
+    return [(place, mean, error) for place, mean, error in points.tolist()]
+
+
+def _groups(columns: Sequence[Floats], categories: Sequence[Category | None]) -> list[list[float]]:
+    """Return quantiles of a number at each level of a category, or counts of two categories."""
+    if not any(categories):
+        return []
+    if all(categories):
+        (a, code_a), (b, code_b) = (np.unique(c, return_inverse=True) for c in columns)
+        counts = np.zeros((len(a), len(b)), int)
+        np.add.at(counts, (code_a, code_b), 1)
+        return [list(row) for row in counts.tolist()]
+    levels, numbers = columns if categories[0] is not None else columns[::-1]
+    return [np.quantile(numbers[levels == level], BOX).tolist() for level in np.unique(levels)]
 
 
 def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:

@@ -661,7 +661,9 @@ class Scan:
         return clustered_columns(self.correlation)
 
     def plot(self, *, ax: Axes | None = None, annotate: bool | None = None) -> Figure:
-        """Draw a heat map of the columns that were used, clustered: HGR above, |Pearson| below.
+        """Draw a heat map of the columns that were used, clustered: HGR above the diagonal.
+
+        Below it is the monotone part, `rank_linear`, or |Pearson| of a scan that has no HGR.
 
         Args:
           ax: axes of matplotlib to draw into; default those of a figure of its own.
@@ -671,13 +673,15 @@ class Scan:
           ImportError: without matplotlib, naming the command that installs it.
         """
         from hgr_jax.plotting import plot_correlations
+        from hgr_jax.scanning.report import monotone_part
 
         order = self.clustered()
         part = np.ix_(order, order)
         names = [self.names[i] for i in order]
         label = str(self.settings["measure"]).upper()
-        title = f"{label} above, |Pearson| below"
-        tables = self.correlation[part], self.pearson[part]
+        below, label_below = monotone_part(self)
+        title = f"{label} above, {label_below} below"
+        tables = self.correlation[part], below[part]
         return plot_correlations(*tables, names, title=title, ax=ax, annotate=annotate)
 
     def report(self, path: str | Path, *, title: str = "", by: str = "rank_excess") -> None:

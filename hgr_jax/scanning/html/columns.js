@@ -33,33 +33,28 @@ function profileRow({ name, kind, distinct, missing, values, bars, alerts }) {
     element("td", { class: "alerts" }, ...marks));
 }
 
-/* A picture of any two columns, of the same rows for all. */
+/* A picture of any two columns, of the same rows for all; returns a function that draws a pair. */
 
-function chooser() {
+function chooser(measures) {
   const { samples, no_samples: reason } = data;
   at("any-none").textContent = reason;
   at("any-none").hidden = !reason;
   at("any").hidden = samples.length < 2;
-  if (samples.length < 2) return;
+  if (samples.length < 2) return null;
   const selects = [at("any-a"), at("any-b")];
   for (const select of selects) {
     select.append(...samples.map(({ name }, i) =>
       element("option", { value: i, title: name }, shortened(name, 60))));
   }
-  const best = data.details.length ? data.details[0].sides.map((side) => side.name) : [];
-  selects.forEach((select, k) => {
-    const found = samples.findIndex(({ name }) => name === best[k]);
-    select.value = String(found < 0 ? k : found);
-  });
   const draw = () => {
     const [a, b] = selects.map((select) => samples[select.value]);
-    const jitter = [Boolean(a.levels), Boolean(b.levels)];
-    const linear = jitter.includes(true) ? null : fitLine(a.values, b.values);
+    const linear = a.levels || b.levels ? null : fitLine(a.values, b.values);
     const rows = a.values.filter((value, i) => value !== null && b.values[i] !== null).length;
     const caption = counted(rows, "row") + (linear ? `: r = ${linear.r.toFixed(3)}` : "");
-    at("any-picture").replaceChildren(panel(caption, axisOf(a), axisOf(b),
-      (x, y) => scatter(a.values, b.values, x, y, jitter)));
-    at("any-stripes").textContent = jitter.includes(true) ? STRIPES : "";
+    at("any-facts").textContent = measures(a.name, b.name);
+    const card = cardOf(a.name, b.name);
+    if (card) at("any-facts").append(" ", element("a", { href: `#${card}` }, "f and g"));
+    at("any-picture").replaceChildren(dataPanel(caption, a, b));
   };
   for (const select of selects) select.addEventListener("change", draw);
   at("any-swap").addEventListener("click", () => {
@@ -67,10 +62,18 @@ function chooser() {
     draw();
   });
   at("any-table").addEventListener("click", () => {
-    table.choose(selects.map((select) => samples[select.value].name));
-    at("table-section").scrollIntoView({ block: "nearest", behavior: "smooth" });
+    showInTable(selects.map((select) => samples[select.value].name));
   });
-  draw();
+  const choose = (names) => {
+    names.forEach((name, k) => {
+      const found = samples.findIndex((sample) => sample.name === name);
+      if (found >= 0) selects[k].value = String(found);
+    });
+    draw();
+  };
+  choose(data.details.length ? data.details[0].sides.map(({ name }) => name)
+    : samples.slice(0, 2).map(({ name }) => name));
+  return choose;
 }
 
 function columnParts() {
@@ -84,5 +87,4 @@ function columnParts() {
       row.hidden = event.target.checked && !data.profiles[i].alerts.length;
     });
   });
-  chooser();
 }

@@ -8,11 +8,13 @@ const HEIGHT = 250;
 function panel(caption, xAxis, yAxis, draw) {
   const [left, below] = [yAxis.room, xAxis.levels ? 78 : 38];
   const box = { left, right: WIDTH - 8, top: 6, bottom: HEIGHT - below };
-  const part = (axis, v) => (v / 2 - axis.low / 2) / (axis.high / 2 - axis.low / 2);
+  const part = (axis, v) =>
+    Math.min(1, Math.max(0, (v / 2 - axis.low / 2) / (axis.high / 2 - axis.low / 2)));
   const x = (v) => +(box.left + (box.right - box.left) * part(xAxis, v)).toFixed(2);
   const y = (v) => +(box.bottom - (box.bottom - box.top) * part(yAxis, v)).toFixed(2);
   const viewBox = `0 0 ${WIDTH} ${HEIGHT}`;
-  const svg = drawing("svg", { viewBox, role: "img", "aria-label": caption });
+  const says = `${caption}; across ${xAxis.name}, up ${yAxis.name}`;
+  const svg = drawing("svg", { viewBox, role: "img", "aria-label": says });
   const full = (text) => drawing("title", {}, text);
 
   const edge = `M${box.left} ${box.top}V${box.bottom}H${box.right}`;
@@ -51,21 +53,111 @@ function panel(caption, xAxis, yAxis, draw) {
 
 /* Points in a few layers, so that they look denser where they overlap. */
 
-function scatter(xs, ys, x, y, jitter) {
+function scatter(xs, ys, x, y) {
   const layers = Array.from({ length: 10 }, () => []);
-  // As good as random: a sequence of even steps would draw lines of its own beside ordered rows.
-  const noise = (i, seed) => Math.abs((Math.sin((i + 1) * seed) * 43758.5453) % 1);
-  const spread = (on, i, seed) => (on ? 0.6 * noise(i, seed) - 0.3 : 0);
   xs.forEach((value, i) => {
     if (value === null || ys[i] === null) return;
-    const right = x(value + spread(jitter[0], i, 12.9898));
-    const up = y(ys[i] + spread(jitter[1], i, 78.233));
-    layers[i % layers.length].push(`M${right} ${up}h.01`);
+    layers[i % layers.length].push(`M${x(value)} ${y(ys[i])}h.01`);
   });
   const size = Math.min(5, Math.max(2.4, 5 - Math.log10(xs.length / 50)));
   const look = { class: "points", "stroke-width": size.toFixed(2) };
   return layers.filter((layer) => layer.length)
     .map((layer) => drawing("path", { ...look, d: layer.join("") }));
+}
+
+/* Means of each column in bins of the other, [place, mean, half a band]. */
+
+function conditionalMeans([ofB, ofA], x, y) {
+  const path = (points) => `M${points.map(([u, v]) => `${x(u)} ${y(v)}`).join("L")}`;
+  const edge = (sign) => ofB.map(([place, mean, half]) => [place, mean + sign * half]);
+  const turned = ofA.map(([place, mean]) => [mean, place]);
+  return [
+    ...(ofA.length ? [drawing("path", { class: "mean other", d: path(turned) })] : []),
+    ...(ofB.length ? [
+      drawing("path", { class: "band", d: `${path([...edge(1), ...edge(-1).reverse()])}Z` }),
+      drawing("path", { class: "mean", d: path(ofB) }),
+    ] : []),
+  ];
+}
+
+/* Five quantiles at each level: a box with its median, and a line; at(level, value) is a pixel. */
+
+function boxPlots(levels, boxes, at) {
+  const path = (...points) => `M${points.map((point) => at(...point)).join("L")}`;
+  return boxes.flatMap((box, i) => {
+    if (!box.length) return [];
+    const [low, lower, median, upper, high] = box;
+    const text = `${levels[i]}: median ${decimals(median)}, middle half `
+      + `${decimals(lower)} to ${decimals(upper)}, 90% ${decimals(low)} to ${decimals(high)}`;
+    const [from, to] = [i - 0.32, i + 0.32];
+    const around = path([from, lower], [to, lower], [to, upper], [from, upper]);
+    return [
+      drawing("path", { class: "whisker", d: path([i, low], [i, lower]) + path([i, upper], [i, high]) }),
+      drawing("path", { class: "box", d: `${around}Z` }, drawing("title", {}, text)),
+      drawing("path", { class: "curve", d: path([from, median], [to, median]) }),
+    ];
+  });
+}
+
+/* The share of each level of b in the rows of a level of a. */
+
+function shares(a, b, counts, x, y) {
+  return counts.flatMap((row, i) => {
+    const total = row.reduce((sum, count) => sum + count, 0);
+    return row.flatMap((count, j) => {
+      const share = total ? count / total : 0;
+      const size = { x: x(i - 0.5), y: y(j + 0.5), width: x(1) - x(0), height: y(0) - y(1) };
+      const percent = `${Math.round(100 * share)}%`;
+      const text = `${b.levels[j]} in ${a.levels[i]}: ${integers.format(count)} (${percent})`;
+      const cell = drawing("rect", { class: "share", ...size, "fill-opacity": share.toFixed(3) },
+        drawing("title", {}, text));
+      const place = { x: x(i), y: y(j) + 3.5, "text-anchor": "middle" };
+      const fits = size.width > 28 && size.height > 12;
+      return fits ? [cell, drawing("text", { ...place, class: "label" }, percent)] : [cell];
+    });
+  });
+}
+
+/* What `groups` of a pair holds, of the rows that the page has. */
+
+function groupsOf(a, b) {
+  if (a.levels && b.levels) {
+    const counts = a.levels.map(() => b.levels.map(() => 0));
+    a.values.forEach((code, i) => {
+      if (code !== null && b.values[i] !== null) counts[code][b.values[i]]++;
+    });
+    return counts;
+  }
+  const [codes, numbers] = a.levels ? [a.values, b.values] : [b.values, a.values];
+  const sorted = (a.levels ?? b.levels).map((_, level) =>
+    numbers.filter((value, i) => value !== null && codes[i] === level).sort((u, v) => u - v));
+  const quantile = (values, share) => {
+    const place = share * (values.length - 1);
+    const [low, high] = [values[Math.floor(place)], values[Math.ceil(place)]];
+    return low + (high - low) * (place % 1);
+  };
+  return sorted.map((values) =>
+    (values.length ? [0.05, 0.25, 0.5, 0.75, 0.95].map((share) => quantile(values, share)) : []));
+}
+
+/* The picture of the data: points and means, boxes, or shares. */
+
+function dataPanel(caption, a, b, { groups = [], means = [[], []], marked = null } = {}) {
+  if (!a.levels && !b.levels) {
+    return panel(caption, axisOf(a), axisOf(b), (x, y) => [
+      ...scatter(a.values, b.values, x, y),
+      ...conditionalMeans(means, x, y),
+      ...ring(marked, a.values, b.values, x, y),
+    ]);
+  }
+  const shown = groups.length ? groups : groupsOf(a, b);
+  if (a.levels && b.levels) {
+    return panel(caption, axisOf(a), axisOf(b), (x, y) => shares(a, b, shown, x, y));
+  }
+  const range = (side) => axisOf(side.levels ? side : { ...side, values: shown.flat(), x: [] });
+  return panel(caption, range(a), range(b), (x, y) => (a.levels
+    ? boxPlots(a.levels, shown, (level, value) => `${x(level)} ${y(value)}`)
+    : boxPlots(b.levels, shown, (level, value) => `${x(value)} ${y(level)}`)));
 }
 
 function transformation(side, symbol) {
@@ -136,12 +228,11 @@ function ring(marked, xs, ys, x, y) {
 
 const LISTED = 8; // copies of a column
 
-const STRIPES = "A level of a category is a stripe: a point's place within it is made up, so that "
-  + "points do not hide each other, and means nothing.";
+const OPEN = innerWidth < 700 ? 1 : 2; // pictures that are not folded at first
 
-function card({ sides: [a, b], note, facts: inWords, pearson, correlation, marked }, index, measures) {
-  const jitter = [Boolean(a.levels), Boolean(b.levels)];
-  const sampled = jitter.includes(true) ? null : fitLine(a.values, b.values);
+function card(pair, index, measures) {
+  const { sides: [a, b], note, facts, pearson, correlation, marked } = pair;
+  const sampled = a.levels || b.levels ? null : fitLine(a.values, b.values);
   const linear = pearson === null ? sampled : { r: pearson };
   // Transformed columns have mean 0 and variance 1, so the slope of all rows is their correlation.
   const after = correlation === null ? fitLine(a.transformed, b.transformed)
@@ -149,30 +240,25 @@ function card({ sides: [a, b], note, facts: inWords, pearson, correlation, marke
   const withR = (text, fit) => (fit ? `${text}: r = ${fit.r.toFixed(3)}` : text);
   const fAxis = numberAxis(`f(${a.name})`, a.transformed);
   const gAxis = numberAxis(`g(${b.name})`, b.transformed);
-  const button = element("button", { type: "button" }, "Show in table");
-  button.addEventListener("click", () => {
-    table.choose([a.name, b.name]);
-    at("table-section").scrollIntoView({ block: "nearest", behavior: "smooth" });
-  });
-  const panels = element("div", { class: "panels" },
-    panel(withR("Data", linear), axisOf(a), axisOf(b),
-      (x, y) => [...scatter(a.values, b.values, x, y, jitter),
-        ...(jitter.includes(true) ? [] : ring(marked, a.values, b.values, x, y))]),
+  const full = `${a.name} × ${b.name}`;
+  const panels = element("div", { class: "panels", role: "region", tabindex: 0, "aria-label": full },
+    dataPanel(withR("Data", linear), a, b, pair),
     transformation(a, "f"),
     transformation(b, "g"),
     panel(withR("Transformed", after), fAxis, gAxis, (x, y) => {
-      const marks = [...scatter(a.transformed, b.transformed, x, y, [false, false]),
+      const marks = [...scatter(a.transformed, b.transformed, x, y),
         ...ring(marked, a.transformed, b.transformed, x, y)];
       return after ? [...marks, fittedLine(after, fAxis, gAxis, x, y)] : marks;
     }),
   );
-  const full = `${a.name} × ${b.name}`;
   const heading = element("h3", { class: "name", title: full },
     `${shortened(a.name, 60)} × ${shortened(b.name, 60)}`);
-  const facts = element("span", { class: "measures" }, inWords || measures, button);
-  const article = element("article", { class: "detail", id: `detail-${index}` },
-    element("div", { class: "heading" }, heading, facts), panels);
-  if (jitter.includes(true)) article.append(element("p", { class: "note stripes" }, STRIPES));
+  const button = element("button", { type: "button" }, "Show in table");
+  button.addEventListener("click", () => showInTable([a.name, b.name]));
+  const article = element("details", { class: "detail", id: `detail-${index}` },
+    element("summary", {}, heading, " ", element("span", { class: "measures" }, facts || measures)),
+    panels);
+  article.open = index < OPEN;
   for (const { name, copies } of [a, b]) {
     if (!copies.length) continue;
     const others = copies.slice(0, LISTED).map((copy) => shortened(copy, 60)).join(", ");
@@ -181,5 +267,11 @@ function card({ sides: [a, b], note, facts: inWords, pearson, correlation, marke
     article.append(element("p", { class: "note copies", title: copies.join(", ") }, text));
   }
   if (note) article.append(element("p", { class: "note" }, note));
+  article.append(button);
   return article;
+}
+
+function showInTable(names) {
+  table.choose(names);
+  at("table-section").scrollIntoView({ block: "nearest", behavior: "smooth" });
 }

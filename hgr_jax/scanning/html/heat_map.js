@@ -24,8 +24,8 @@ const ramp = (() => {
 
 /* The heat map: one pixel for each cell in a hidden image, of which a square part is shown. */
 
-function heatMap() {
-  const { names, above, below, measure } = data;
+function heatMap(choosePair) {
+  const { names, above, below, measure, measure_below: measureBelow } = data;
   const p = names.length;
   const canvas = at("map");
   const context = canvas.getContext("2d");
@@ -70,7 +70,9 @@ function heatMap() {
   function resize() {
     const width = canvas.clientWidth;
     if (width === 0) return;
-    const margin = Math.round(Math.min(130, Math.max(60, width * 0.2)));
+    context.font = "12px system-ui, sans-serif";
+    const longest = Math.max(...names.map((name) => context.measureText(name).width));
+    const margin = Math.round(Math.min(longest + 14, 150, Math.max(60, width * 0.25)));
     Object.assign(plot, { left: margin, top: margin, side: Math.max(40, width - margin - 1) });
     const ratio = window.devicePixelRatio || 1;
     const height = plot.top + plot.side + 1;
@@ -142,7 +144,7 @@ function heatMap() {
     }
     context.restore();
     context.font = `${Math.min(12, Math.max(10, cell * 0.8))}px system-ui, sans-serif`;
-    const step = Math.ceil(13 / cell);
+    const step = Math.ceil(11 / cell);
     for (let i = Math.ceil(view.y / step) * step; i < Math.min(p, view.y + seen); i += step) {
       label(i, false, false);
     }
@@ -182,23 +184,29 @@ function heatMap() {
   }
 
   function point(event) {
-    const tip = at("tip");
     hover = under(event);
+    show(event.clientX, event.clientY);
+  }
+
+  /* The values of the cell in `hover`, beside a place in the window. */
+
+  function show(clientX, clientY) {
+    const tip = at("tip");
     tip.hidden = !hover;
     draw();
     if (!hover) return;
     const [i, j] = [hover.i, hover.j].sort((first, second) => first - second);
-    const [correlation, pearson] = values(i, j);
+    const [correlation, other] = values(i, j);
     const [a, b] = [i, j].map((k) => shortened(names[k], 80));
     const lines = i === j ? [a] : [`${a} × ${b}`,
       `${measure} ${correlation === null ? "not measured" : decimals(correlation)}`,
-      `|Pearson| ${pearson === null ? "not measured" : decimals(pearson)}`];
+      `${measureBelow} ${other === null ? "not measured" : decimals(other)}`];
     tip.replaceChildren(...lines.map((line) => element("p", {}, line)));
     const fits = (start, size, room) =>
       Math.max(4, start + 16 + size > room ? start - size - 12 : start + 16);
     const room = document.documentElement.clientWidth;
-    tip.style.left = `${fits(event.clientX, tip.offsetWidth, room)}px`;
-    tip.style.top = `${fits(event.clientY, tip.offsetHeight, window.innerHeight)}px`;
+    tip.style.left = `${fits(clientX, tip.offsetWidth, room)}px`;
+    tip.style.top = `${fits(clientY, tip.offsetHeight, window.innerHeight)}px`;
   }
 
   function leave() {
@@ -217,6 +225,13 @@ function heatMap() {
     const [first, second] = fingers.values();
     zoom(apart() / before, (first.x + second.x) / 2, (first.y + second.y) / 2);
     drag = { x: event.clientX, y: event.clientY, moved: true };
+  }
+
+  /* Chooses the pair of a cell; returns a function that scrolls to it. */
+
+  function choose(cell) {
+    const [i, j] = [cell.i, cell.j].sort((first, second) => first - second);
+    return choosePair([names[i], names[j]]);
   }
 
   canvas.addEventListener("wheel", (event) => {
@@ -253,16 +268,13 @@ function heatMap() {
   });
   canvas.addEventListener("pointerleave", leave);
   canvas.addEventListener("pointercancel", leave);
+  canvas.addEventListener("blur", leave);
   canvas.addEventListener("click", (event) => {
     const cell = under(event);
     if (!cell || (drag && drag.moved)) return;
     if (event.detail < 2) replaced = table.chosen();
-    const [i, j] = [cell.i, cell.j].sort((first, second) => first - second);
-    table.choose([names[i], names[j]]);
     clearTimeout(scrolling);
-    scrolling = setTimeout(() => {
-      at("scroll").scrollIntoView({ block: "nearest", behavior: "smooth" });
-    }, 300);
+    scrolling = setTimeout(choose(cell), 300);
   });
   canvas.addEventListener("dblclick", () => {
     clearTimeout(scrolling);
@@ -271,16 +283,21 @@ function heatMap() {
   });
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const step = 0.1 * p / view.zoom;
     const move = {
-      ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step],
+      ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
     }[event.key];
-    if (move && view.zoom > 1) {
-      view.x += move[0];
-      view.y += move[1];
-      draw();
+    if (move) {
+      const inside = (i) => Math.min(p - 1, Math.max(0, i));
+      hover = hover ? { i: inside(hover.i + move[0]), j: inside(hover.j + move[1]) } : { i: 0, j: 1 };
+      const seen = p / view.zoom;
+      view.x = Math.min(hover.j, Math.max(view.x, hover.j + 1 - seen));
+      view.y = Math.min(hover.i, Math.max(view.y, hover.i + 1 - seen));
+      const corner = canvas.getBoundingClientRect();
+      show(corner.left + plot.left + (hover.j + 0.5 - view.x) * plot.cell,
+        corner.top + plot.top + (hover.i + 0.5 - view.y) * plot.cell);
       event.preventDefault();
-    } else if ("+=".includes(event.key)) zoom(1.5);
+    } else if (event.key === "Enter" && hover) choose(hover)();
+    else if ("+=".includes(event.key)) zoom(1.5);
     else if (event.key === "-") zoom(1 / 1.5);
     else if (event.key === "0") reset();
     else if (event.key === "Escape") canvas.blur(); // the wheel is the page's again
@@ -297,11 +314,14 @@ function heatMap() {
   }).observe(canvas);
   const stops = ramp.filter((_, i) => i % 15 === 0).map((rgb) => `rgb(${rgb.join(" ")})`);
   at("ramp").style.background = `linear-gradient(to right, ${stops.join(",")})`;
-  at("map-hint").textContent = `${measure} above the diagonal, |Pearson| below. `
-    + "Click: the pair in the table, and then the wheel zooms (so do a pinch and the buttons); "
-    + "drag: move; double click: reset.";
+  const monotone = measureBelow === "monotone part"
+    ? " (|Spearman|; with a category, what mean ranks of its levels explain)" : "";
+  at("map-hint").textContent = `${measure} above the diagonal, ${measureBelow}${monotone} below. `
+    + "Click a cell, or use arrows and Enter, to see the pair; then the wheel zooms. "
+    + "Drag: move. Double click: reset.";
   canvas.setAttribute("aria-label",
-    `${measure} and |Pearson| of all pairs of ${p} columns; the table holds the same values.`);
+    `${measure} and ${measureBelow} of all pairs of ${p} columns; arrows choose a cell, Enter shows `
+    + "its pair; the table holds the same values.");
   paint();
   return values;
 }

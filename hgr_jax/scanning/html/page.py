@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._files import atomic_write
-from hgr_jax._texts import html_table
+from hgr_jax._texts import counted
 from hgr_jax.scanning.findings import FINDING_HEADERS, Finding, finding_cells
 
 TABLE_DIGITS = 6
@@ -49,6 +49,11 @@ class Detail:
     Attributes:
       points: ``(value of a, value of b)`` of at most about 1000 rows; texts for a category.
       transformed: ``(f(a), g(b))`` of the same rows.
+      means: of two numbers, ``(value of a, mean of b, 1.96 standard errors)`` in bins of a; and the
+        same with a and b exchanged.
+      groups: of a category and a number, five quantiles of the number at each level, in the order
+        of the levels of the curve; of two categories, the counts of b's levels at each level of a.
+        If empty, the page computes them from ``points``.
       note: a further text, such as the formulas.
       facts: the measures of the pair in one line; if empty, the page shows those of the heat map.
       pearson, correlation: signed correlations of all rows, before and after transformation; if
@@ -71,6 +76,8 @@ class Detail:
     marked: int | None = None
     dates: tuple[float | None, float | None] = (None, None)
     copies: tuple[Sequence[str], Sequence[str]] = ((), ())
+    means: tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]] = ((), ())
+    groups: Sequence[Sequence[float]] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,15 +114,16 @@ class HtmlPage:
     Attributes:
       summary: names and values of the facts below the title.
       findings: lists of findings with their titles.
+      copies: groups of columns that are copies of one another.
       remarks: remarks on the table as a whole.
       names: of the p columns of the heat map, in order.
-      correlation, pearson: ``(p, p)``; the first is drawn above the diagonal, the absolute value of
+      correlation, below: ``(p, p)``; the first is drawn above the diagonal, the absolute value of
         the second below.  A NaN is replaced by the value on the other side of the diagonal.
       columns: headers of the table of pairs; the first two columns hold the names of a pair.
       rows: the pairs, in the order in which they are first shown.
       details: pictures and measures of about 20 pairs at most.
       skipped: names of columns that were left out or have a note, and the reason or note.
-      measure: short name of ``correlation``.
+      measure, measure_below: short names of ``correlation`` and ``below``.
       explanations: the meaning of headers.
       probabilities: headers of p-values, of which small ones are the strongest.
       ordered_by: the header by which the rows are sorted.
@@ -129,14 +137,16 @@ class HtmlPage:
     summary: Mapping[str, str]
     names: Sequence[str]
     correlation: ArrayLike
-    pearson: ArrayLike
+    below: ArrayLike
     columns: Sequence[str]
     rows: Sequence[Sequence[Value]]
     findings: Sequence[tuple[str, Sequence[Finding]]] = ()
+    copies: Sequence[Sequence[str]] = ()
     remarks: Sequence[str] = ()
     details: Sequence[Detail] = ()
     skipped: Sequence[tuple[str, str]] = ()
     measure: str = "KB"
+    measure_below: str = "|Pearson|"
     explanations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     probabilities: Collection[str] = ()
     ordered_by: str = ""
@@ -160,6 +170,7 @@ def render(report: HtmlPage) -> str:
         text = text.replace(character, f"\\u{ord(character):04x}")
     return string.Template(_asset("report.html")).substitute(
         title=html.escape(report.title),
+        hidden="" if report.findings or report.copies or report.remarks else " hidden",
         style=_asset("report.css"),
         script="\n".join(map(_asset, SCRIPTS)),
         findings=_findings(report),
@@ -168,13 +179,53 @@ def render(report: HtmlPage) -> str:
 
 
 def _findings(report: HtmlPage) -> str:
-    """Return the findings as tables that need no script."""
+    """Return the findings, and groups of copies, as HTML that needs no script."""
     parts = []
-    for title, findings in report.findings:
-        cells = [finding_cells(finding, MAX_LETTERS) for finding in findings]
-        parts.append(html_table(title, FINDING_HEADERS, cells))
+    if report.findings:
+        cards = {(detail.a, detail.b): i for i, detail in enumerate(report.details)}
+        head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in FINDING_HEADERS)
+        lists = "".join(_finding_list(*titled, cards) for titled in report.findings)
+        parts.append(f"<table><thead><tr>{head}</tr></thead>{lists}</table>")
+    if report.copies:
+        groups = "".join(f"<li>{html.escape(', '.join(group))}</li>" for group in report.copies)
+        title = f"Columns that are copies of one another ({counted(len(report.copies), 'group')})"
+        parts.append(f"<details><summary>{title}</summary><ul>{groups}</ul></details>")
     parts += [f'<p class="hint">{html.escape(text)}</p>' for text in report.remarks]
     return "\n".join(parts)
+
+
+def _finding_list(
+    title: str, findings: Sequence[Finding], cards: Mapping[tuple[str, str], int]
+) -> str:
+    """Return a list of findings as rows, of which the first cell links to the picture."""
+    span = len(FINDING_HEADERS)
+    rows = [f'<tr><th scope="rowgroup" colspan="{span}">{html.escape(title)}</th></tr>']
+    for finding in findings:
+        names, *values, _ = finding_cells(finding, MAX_LETTERS)
+        names = html.escape(names)
+        card = cards.get((finding.a, finding.b))
+        link = names if card is None else f'<a href="#detail-{card}">{names}</a>'
+        cells = "".join(
+            f'<td data-label="{html.escape(header)}">{html.escape(value)}</td>'
+            for header, value in zip(FINDING_HEADERS[1:-1], values, strict=True)
+        )
+        rows.append(
+            f'<tr><th scope="row">{link}</th>{cells}<td class="remark">{_remark(finding)}</td></tr>'
+        )
+    return f"<tbody>{''.join(rows)}</tbody>"
+
+
+def _remark(finding: Finding) -> str:
+    """Return the remark on a finding; long lists of near copies fold out."""
+    remark = html.escape(finding.remark)
+    groups = [
+        f"{name} also as {', '.join(others)}"
+        for name, others in zip((finding.a, finding.b), finding.also, strict=True)
+        if others
+    ]
+    if all(group in finding.remark for group in groups):
+        return remark
+    return f"<details><summary>{remark}</summary>{html.escape('; '.join(groups))}</details>"
 
 
 def _asset(name: str) -> str:
@@ -185,10 +236,11 @@ def _page(report: HtmlPage) -> dict[str, Any]:
     return {
         "title": report.title,
         "measure": report.measure,
+        "measure_below": report.measure_below,
         "summary": [[name, str(value)] for name, value in report.summary.items()],
         "names": list(report.names),
         "above": _triangle(report.correlation),
-        "below": _triangle(report.pearson),
+        "below": _triangle(report.below),
         "rows": len(report.rows),
         "pairs": len(report.rows) if report.pairs is None else report.pairs,
         "left_out": list(report.left_out),
@@ -267,7 +319,13 @@ def _detail(detail: Detail) -> dict[str, Any]:
         name: None if (value := getattr(detail, name)) is None else _significant(float(value))
         for name in ("pearson", "correlation")
     }
-    return {"sides": sides} | facts | values
+    means = [[_significant_list(point) for point in line] for line in detail.means]
+    groups = [_significant_list(group) for group in detail.groups]
+    return {"sides": sides, "means": means, "groups": groups} | facts | values
+
+
+def _significant_list(values: Iterable[Any]) -> list[float | int | None]:
+    return [_significant(_python_value(value)) for value in values]
 
 
 def _side(

@@ -1,5 +1,7 @@
 /* Title, summary, and those of the parts that this report has. */
 
+let drawPair = null;
+
 function start() {
   const { names, measure } = data;
   at("title").textContent = data.title;
@@ -10,19 +12,26 @@ function start() {
 
   const hasMap = names.length > 1;
   at("map-section").hidden = !hasMap;
-  document.querySelector(".columns").classList.toggle("single", !hasMap);
-  const values = hasMap ? heatMap() : null;
+  document.querySelector(".columns").classList.toggle("single", !hasMap || data.samples.length < 2);
+  const values = !hasMap ? null : heatMap((pair) => {
+    table.choose(pair);
+    if (drawPair && pair[0] !== pair[1]) drawPair(pair);
+    const part = drawPair && pair[0] !== pair[1] ? at("any-picture") : at("scroll");
+    return () => part.scrollIntoView({ block: "nearest", behavior: "smooth" });
+  });
   const places = new Map(names.map((name, i) => [name, i]));
 
-  const measures = ([a, b]) => {
-    const [i, j] = [places.get(a.name), places.get(b.name)];
+  const measures = (a, b) => {
+    const [i, j] = [places.get(a), places.get(b)];
     if (i === undefined || j === undefined || i === j) return "";
-    const [correlation, pearson] = values(i, j);
-    return `${measure} ${decimals(correlation)} · |Pearson| ${decimals(pearson)}`;
+    const [correlation, below] = values(i, j);
+    return `${measure} ${decimals(correlation)} · ${data.measure_below} ${decimals(below)}`;
   };
-  at("details").append(...data.details.map((pair, i) => card(pair, i, measures(pair.sides))));
+  at("details").append(...data.details.map((pair, i) =>
+    card(pair, i, measures(...pair.sides.map(({ name }) => name)))));
   at("skipped").append(...listed(data.skipped));
   columnParts();
+  drawPair = chooser(measures);
   const parts = [
     ["details", data.details.length], ["any", data.samples.length > 1 ? 1 : data.no_samples.length],
     ["profiles", data.profiles.length], ["skipped", data.skipped.length],
@@ -35,4 +44,25 @@ function start() {
   }
 }
 
+/* Opens the part that a link leads to, and moves the focus there. */
+
+function reveal(address) {
+  const part = address.length > 1 && at(address.slice(1));
+  if (!part || part.tagName !== "DETAILS") return;
+  part.open = true;
+  part.firstElementChild.focus({ preventScroll: true });
+  part.scrollIntoView();
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[href^='#']");
+  if (!link) return;
+  if (link.hash === "#any-section" && at("pairs").contains(link)) {
+    drawPair([...link.closest("tr").cells].slice(0, 2).map((cell) => cell.title));
+  }
+  setTimeout(() => reveal(link.hash)); // after the browser's own way there
+});
+window.addEventListener("hashchange", () => reveal(location.hash));
+
 start();
+reveal(location.hash);

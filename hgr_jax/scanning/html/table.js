@@ -1,21 +1,22 @@
 /* The table of pairs: an order of all rows, those of them that match, and one page of these. */
 
+const cardOf = (() => {
+  const key = (a, b) => JSON.stringify([a, b].sort());
+  const cards = new Map(data.details.map(({ sides: [a, b] }, i) => [key(a.name, b.name), i]));
+  return (a, b) => (cards.has(key(a, b)) ? `detail-${cards.get(key(a, b))}` : null);
+})();
+
 const table = (() => {
   const { columns, rows } = data;
   const PAGE = 200;
   const [left, right] = columns.map((column) => column.values);
   const lowered = columns.slice(0, 2).map((c) => c.levels.map((level) => level.toLowerCase()));
-  const pictures = new Map(data.details.map(({ sides: [a, b] }, i) => [key(a.name, b.name), i]));
   let order = Uint32Array.from({ length: rows }, (_, i) => i);
   let matching = order;
   let page = 0;
   const first = columns.findIndex((column) => column.ordering);
   let sorted = first < 0 ? null : { column: first, sign: strongest(columns[first]) };
   let pair = null; // names of a pair; one name twice stands for all pairs of that column
-
-  function key(a, b) {
-    return JSON.stringify([a, b].sort());
-  }
 
   // The first click on a header brings the strongest to the top, or the first name.
   function strongest({ levels, probability }) {
@@ -87,11 +88,10 @@ const table = (() => {
     if (column.levels) {
       const text = value < 0 ? "–" : column.levels[value];
       const td = element("td", { class: "name", title: text });
-      const picture = index === 0 && pictures.get(key(text, columns[1].levels[right[row]]));
-      const short = shortened(text, 22);
-      const seen = picture === undefined || picture === false ? short
-        : element("a", { href: `#detail-${picture}` }, short);
-      td.append(seen);
+      const short = shortened(text, index < 2 ? 22 : 80);
+      const picture = index > 0 ? null : cardOf(text, columns[1].levels[right[row]])
+        ?? (data.samples.length > 1 ? "any-section" : null);
+      td.append(picture ? element("a", { href: `#${picture}` }, short) : short);
       return td;
     }
     const text = column.integer && value !== null ? integers.format(value)

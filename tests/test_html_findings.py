@@ -1,0 +1,210 @@
+"""The findings in the report, and the pictures of the data, in a real browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from html_support import NAMES, Open, cell, click_cell, count, detail, scan
+
+import hgr_jax
+from hgr_jax.scanning.html.page import HtmlPage, Sample, render
+from hgr_jax.scanning.report import BOX, MAX_BINS, NO_FINDING, as_report, conditional_means
+
+ROWS = 2000
+COPIES = ("km", "miles", "furlongs", "leagues", "paces", "yards")
+WIDTHS = pytest.mark.parametrize("width", [390, 1400])
+
+
+@pytest.fixture(scope="module")
+def found() -> hgr_jax.Scan:
+    """A table with copies, categories, and a relation that is not monotone."""
+    rng = np.random.default_rng(0)
+    x, noise = rng.normal(size=(2, ROWS))
+    level = rng.integers(0, 3, ROWS)
+    table: dict[str, Any] = {name: (i + 1) * x + i for i, name in enumerate(COPIES)}
+    table |= {f"a column with a long name, {i}": rng.normal(size=ROWS) for i in range(2)}
+    table |= {"square": x**2 + 0.3 * noise, "size": level + 0.5 * rng.normal(size=ROWS)}
+    table["species"] = np.array(["Adelie", "Gentoo", "Chinstrap"], object)[level]
+    table["island"] = np.where((level == 1) | (noise > 1), "Biscoe", "Dream").astype(object)
+    with jax.enable_x64(True):
+        return hgr_jax.scan(table)
+
+
+@pytest.fixture(scope="module")
+def page(found: hgr_jax.Scan) -> HtmlPage:
+    with jax.enable_x64(True):
+        return as_report(found, "penguins")
+
+
+def is_in_view(node: Any) -> bool:
+    box = node.evaluate("node => node.getBoundingClientRect().toJSON()")
+    return bool(box["bottom"] > 0 and box["top"] < node.evaluate("() => innerHeight"))
+
+
+class TestFindings:
+    @WIDTHS
+    def test_rows_link_to_their_pictures(self, show: Open, page: HtmlPage, width: int) -> None:
+        opened = show(page, viewport={"width": width, "height": 844})
+        links = opened.locator("#findings-section tbody a")
+        findings = [finding for _, listed in page.findings for finding in listed]
+        assert links.all_text_contents() == [f"{of.a} and {of.b}" for of in findings]
+        for i, press in ((len(findings) - 1, "click"), (2, "Enter")):
+            links.nth(i).click() if press == "click" else links.nth(i).press(press)
+            card = opened.locator(links.nth(i).get_attribute("href"))
+            opened.wait_for_function("() => document.activeElement.tagName === 'SUMMARY'")
+            assert card.evaluate("card => card.open && card.contains(document.activeElement)")
+            assert is_in_view(card)
+            assert findings[i].a in card.locator("h3").text_content()
+
+    @WIDTHS
+    def test_nothing_is_clipped(self, show: Open, page: HtmlPage, width: int) -> None:
+        opened = show(page, viewport={"width": width, "height": 844})
+        cells = opened.locator("#findings-section :is(th, td):visible")
+        clipped = "all => all.filter(node => node.scrollWidth > node.clientWidth + 1).length"
+        assert cells.count() > 40
+        assert cells.evaluate_all(clipped) == 0
+        right = "all => Math.max(...all.map(node => node.getBoundingClientRect().right))"
+        assert cells.evaluate_all(right) <= width
+        if width == 1400:  # on a phone the table of pairs scrolls
+            clipped = "node => node.scrollWidth > node.clientWidth"
+            assert not opened.locator("#scroll").evaluate(clipped)
+        assert opened.evaluate("document.documentElement.scrollHeight") <= 6 * 844
+
+    def test_copies_fold_out(self, show: Open, page: HtmlPage) -> None:
+        opened = show(page)
+        remark = opened.locator("#findings-section .remark details").first
+        assert "km also as miles, furlongs, leagues and 2 more" in remark.text_content()
+        remark.locator("summary").press("Enter")
+        assert "paces, yards" in remark.inner_text()
+        same = opened.locator("#findings-section > details")
+        assert "(1 group)" in same.locator("summary").text_content()
+        assert same.locator("li").text_content() == ", ".join(COPIES)
+
+    def test_texts_are_never_markup(self, page: HtmlPage) -> None:
+        _, (first, *_) = page.findings[0]
+        bad = dataclasses.replace(first, a="<tt>", also=((), ("<em>",) * 5))
+        html = render(dataclasses.replace(page, findings=[("<big>", [bad])], copies=[("<s>",)]))
+        assert not re.search("<(tt|em|big|s)>", html)
+
+    def test_no_finding(self, show: Open) -> None:
+        rng = np.random.default_rng(3)
+        found = hgr_jax.scan(dict(zip("xyz", rng.normal(size=(3, 100)), strict=True)))
+        assert not found.findings().sections
+        section = show(as_report(found, "noise")).locator("#findings-section")
+        assert section.text_content().strip() == NO_FINDING
+        assert show(scan(NAMES[:3])).locator("#findings-section").is_hidden()
+
+
+class TestPictures:
+    @pytest.mark.parametrize("rows", [3, 40, 5000])
+    def test_conditional_means(self, rows: int) -> None:
+        rng = np.random.default_rng(rows)
+        a = rng.normal(size=rows)
+        b = a**2 + 0.1 * rng.normal(size=rows)
+        points = np.array(conditional_means(a, b)).reshape(-1, 3)
+        assert len(points) <= MAX_BINS
+        if rows == 5000:
+            assert len(points) == MAX_BINS
+            assert np.mean(np.abs(points[1:-1, 1] - points[1:-1, 0] ** 2) <= 0.05) == 1
+            outer = np.sort(a)[: round(rows * (1 - np.cos(np.pi / MAX_BINS)) / 2)]
+            assert points[0, 0] == pytest.approx(outer.mean(), abs=0.05)
+        codes = np.arange(rows) % 2
+        for value, mean, half in conditional_means(codes * 1.0, b):
+            at = b[codes == value]
+            assert mean == pytest.approx(at.mean())
+            assert half == pytest.approx(1.96 * at.std(ddof=1) / np.sqrt(len(at)))
+
+    def test_kinds_of_pictures(self, show: Open, page: HtmlPage) -> None:
+        opened = show(page)
+        for pair, marks in (
+            ({"km", "square"}, {"mean": 2, "band": 1, "points": 10}),
+            ({"species", "size"}, {"box": 3, "whisker": 3, "curve": 3}),
+            ({"species", "island"}, {"share": 6}),
+        ):
+            at = next(i for i, of in enumerate(page.details) if {of.a, of.b} == pair)
+            data = opened.locator(f"#detail-{at} figure").first
+            kinds = ("mean", "band", "points", "box", "whisker", "curve", "share")
+            found = {kind: data.locator(f".{kind}").count() for kind in kinds}
+            assert {kind: number for kind, number in found.items() if number} == marks
+        pair = page.details[at]
+        counts = np.array(pair.groups)
+        assert counts.sum() == ROWS
+        told = data.locator(".share title").first.text_content()
+        share = counts[0, 0] / counts[0].sum()
+        assert told == f"{pair.g.x[0]} in {pair.f.x[0]}: {counts[0, 0]} ({share:.0%})"
+
+    def test_boxes_are_of_all_rows(self, show: Open, page: HtmlPage, found: hgr_jax.Scan) -> None:
+        pair = next(of for of in page.details if {of.a, of.b} == {"species", "size"})
+        sizes = found.values("size")[found.values("species") == 0]
+        np.testing.assert_allclose(pair.groups[0], np.quantile(sizes, BOX))
+        opened = show(dataclasses.replace(page, details=[dataclasses.replace(pair, groups=())]))
+        sampled = [size for size, level in pair.points if level == "Adelie"]
+        told = opened.locator(".detail .box title").first.text_content()
+        assert f"median {np.median(sampled):.3f}" in told  # computed by the page
+
+    def test_the_picture_of_a_cell_is_in_view(self, show: Open, page: HtmlPage) -> None:
+        for width, height in ((1400, 900), (390, 844)):
+            opened = show(page, viewport={"width": width, "height": height})
+            i, j = sorted(page.names.index(name) for name in ("km", "square"))
+            click_cell(opened, i, j)
+            opened.wait_for_timeout(900)
+            assert count(opened).startswith("1 of ")
+            facts = opened.locator("#any-facts").text_content()
+            hgr, below = (np.asarray(m)[i, j] for m in (page.correlation, page.below))
+            assert facts == f"HGR {hgr:.3f} · monotone part {below:.3f} f and g"
+            names = opened.locator("#any-picture .label > title").all_text_contents()
+            assert set(names) == {"km", "square"}
+            assert is_in_view(opened.locator("#any-picture svg"))
+            label = opened.locator("#any-picture svg").get_attribute("aria-label")
+            assert re.match(r"600 rows: r = -?0\.\d+; across (km|square), up (km|square)", label)
+            opened.locator("#any-facts a").click()
+            opened.wait_for_function("() => document.activeElement.tagName === 'SUMMARY'")
+
+    def test_keys_choose_a_cell(self, show: Open) -> None:
+        samples = [Sample(name, list(range(9))) for name in NAMES[:4]]
+        opened = show(dataclasses.replace(scan(NAMES[:4]), samples=samples), color_scheme="dark")
+        canvas = opened.locator("#map")
+        for key in ("ArrowRight", "ArrowRight", "ArrowLeft", "ArrowDown", "ArrowRight"):
+            canvas.press(key)
+        assert opened.locator("#tip p").first.text_content().startswith("column 01")
+        canvas.press("Enter")
+        chosen = [opened.locator(f"#any-{side}").input_value() for side in "ab"]
+        assert chosen == ["1", "2"]
+        assert count(opened) == "1 of 6 pairs"
+        canvas.press("Tab")
+        assert opened.locator("#tip").is_hidden()
+        # A row of the table shows its picture too.
+        opened.locator("#pair").click()
+        row = opened.locator("#pairs tr").nth(4)
+        names = [row.locator("td").nth(i).get_attribute("title") for i in (0, 1)]
+        row.locator("a").press("Enter")
+        chosen = [opened.locator(f"#any-{side}").input_value() for side in "ab"]
+        assert [NAMES[int(place)] for place in chosen] == names
+
+
+class TestHeatMap:
+    def test_no_pair_is_grey_beside_categories(self, page: HtmlPage) -> None:
+        below = np.asarray(page.below)[~np.eye(len(page.names), dtype=bool)]
+        assert np.isfinite(below).all()
+        assert page.measure_below == "monotone part"
+
+    @pytest.mark.parametrize("columns", [12, 40])
+    def test_every_name_has_its_place(self, show: Open, columns: int) -> None:
+        opened = show(
+            scan([f"c{i}" for i in range(columns)]), viewport={"width": 1400, "height": 900}
+        )
+        (_, first), (_, second) = cell(opened, 0, 0), cell(opened, 1, 1)
+        assert second - first >= 11  # pixels of a name
+
+
+def test_a_page_of_a_hundred_columns_is_small() -> None:
+    rng = np.random.default_rng(0)
+    names = [f"a column {i:03d}" for i in range(104)]
+    samples = [Sample(name, rng.normal(size=600).tolist()) for name in names]
+    report = dataclasses.replace(scan(names, details=[detail(*names[:2])] * 15), samples=samples)
+    assert len(render(report)) < 1.5e6
