@@ -44,6 +44,7 @@ from bench import (
 )
 from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
+from bench.laws import laws
 from bench.report import RESULTS, MarkdownReport
 from hgr_jax.fairness import FairMLPRegressor
 from hgr_jax.inference.independence import LEVELS, log_probability
@@ -93,6 +94,7 @@ QUICK: list[tuple[Any, list[str]]] = [
         [
             "| oracle | 0.",
             "| hgr | 0.",
+            "| maxcorr, double kernel, 5 | 0.",
             "| kept out (",
             "| independence | 0.",
             "| kept out, lowest |",
@@ -277,6 +279,13 @@ def test_peers_estimate_the_same_quantity(name: str) -> None:
     ours = float(hgr_jax.kb(a.astype(np.float32), b.astype(np.float32), 3, 3))
     for peer in (peers.maxcorr_double(a, b, 3), peers.maxcorr_single(a, b, 3)):
         assert peer <= ours + 1e-6
+
+
+def test_the_double_kernel_of_maxcorr_is_kb() -> None:
+    law = next(law for law in laws() if law.name == "ring")
+    a, b = law.sample(np.random.default_rng(0), 300)
+    with jax.enable_x64(True):
+        assert peers.maxcorr_double(a, b) == pytest.approx(float(hgr_jax.kb(a, b)), abs=1e-4)
 
 
 @pytest.mark.parametrize("gradient", [False, True])
