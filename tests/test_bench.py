@@ -27,6 +27,7 @@ from bench import (
     fairness_contestants,
     figures,
     first_use,
+    gallery,
     guarantee,
     measures,
     mutation,
@@ -309,6 +310,15 @@ def test_no_figure_is_of_a_release_that_is_excluded() -> None:
         version = re.search(r", jax ([\d.]+),", json.loads(path.read_text())["machine"])
         assert version is not None
         assert version[1] in allowed.specifier, path.name
+
+
+def test_the_gallery_has_laws_of_the_bench(tmp_path: Path) -> None:
+    gallery.draw(tmp_path / "laws.png")
+    assert (tmp_path / "laws.png").stat().st_size > 50_000
+    rows = figures.means_of_laws().splitlines()[2:]
+    assert [row.split(" | ")[0].strip("| ") for row in rows] == [law.name for law in laws()]
+    shown = {float(row.split(" | ")[1]): float(row.split(" | ")[4]) for row in rows[:3]}
+    assert shown == pytest.approx({0.3: 0.3, 0.6: 0.6, 0.9: 0.9}, abs=0.02)
 
 
 def test_a_figure_is_a_cell_of_a_result() -> None:
