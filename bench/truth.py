@@ -98,8 +98,8 @@ def contestants() -> dict[str, Contestant]:
     from bench import peers
 
     return ours | {
-        "maxcorr, double kernel, 5": Contestant(peers.maxcorr_double, PEER_ROWS, samples=50),
-        "maxcorr, neural": Contestant(peers.maxcorr_neural, PEER_ROWS, samples=10),
+        "maxcorr, double kernel, 5": Contestant(peers.maxcorr_double, PEER_ROWS, samples=20),
+        "maxcorr, neural": Contestant(peers.maxcorr_neural, PEER_ROWS, samples=5),
     }
 
 
