@@ -166,6 +166,7 @@ def error_tables(
     for rows, count in plan.items():
         compiled = {n: over_samples(e) for n, e in estimates.items() if rows <= e.most_rows}
         errors[rows] = {}
+        print(f"n = {rows:,}", file=sys.stderr, flush=True)
         for place, law in enumerate(every):
             values = measured(law, rows, count, place, compiled)
             errors[rows][law.name] = {n: root_mean_square(v - law.hgr) for n, v in values.items()}
