@@ -75,6 +75,7 @@ docs: $(VENV)/ready-docs
 bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
 	$(BIN)/python -m bench.truth --write
+	$(BIN)/python -m bench.gallery
 	$(BIN)/python -m bench.robustness --write
 	$(BIN)/python -m bench.first_use --write
 	$(BIN)/python -m bench.pair --write
@@ -90,6 +91,7 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.coverage --write
 	$(BIN)/python -m bench.fairness --write
 	$(BIN)/python -m bench.guarantee --write
+	$(BIN)/python -m bench.figures
 
 paper: $(VENV)/ready-dev
 	$(BIN)/python -m bench.paper all

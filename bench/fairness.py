@@ -42,7 +42,7 @@ PARAMETERS = 9
 
 SIMULATED = "simulated"
 
-HEADER = ("", "threshold", "models", "HGR-KB", "score", "kept", "dCor", "GDP", "training")
+HEADER = ("", "threshold", "models", "HGR-KB", "HGR", "score", "kept", "dCor", "GDP", "training")
 
 GRID = 512
 """Rows at which the mean prediction given the attribute is estimated."""
@@ -53,6 +53,7 @@ class Figures(NamedTuple):
 
     score: float
     kb: float
+    hgr: float
     dcor: float
     gdp: float
     seconds: float
@@ -86,9 +87,13 @@ def figures(prediction: Matrix, test: Task, seconds: float) -> Figures:
     score = roc_auc_score if test.classes else r2_score
     z, p = (value.astype(np.float32) for value in (test.z, prediction))
     kb = corrected_on_host(float(hgr_jax.kb(z, p)), len(p), PARAMETERS)
-    dcor = float(hgr_jax.distance_correlation(z, p))
     return Figures(
-        float(score(test.y, prediction)), float(kb), dcor, parity(test.z, prediction), seconds
+        score=float(score(test.y, prediction)),
+        kb=float(kb),
+        hgr=float(hgr_jax.hgr(z, p)),
+        dcor=float(hgr_jax.distance_correlation(z, p)),
+        gdp=parity(test.z, prediction),
+        seconds=seconds,
     )
 
 
@@ -134,22 +139,23 @@ def lines(found: Mapping[str, Mapping[float, list[Figures | None]]]) -> Iterator
     """Rows of a table: means over the seeds of which there is a model."""
     for name, by_threshold in found.items():
         for threshold, runs in by_threshold.items():
-            each = np.array([run for run in runs if run is not None]).reshape(-1, 5)
+            each = np.array([run for run in runs if run is not None])
             if not len(each):
-                yield [name, f"{threshold:g}", f"0 of {len(runs)}", *[""] * 6]
+                yield [name, f"{threshold:g}", f"0 of {len(runs)}", *[""] * (len(HEADER) - 3)]
                 continue
-            score, kb, dcor, gdp, _ = each.mean(axis=0)
+            score, kb, hgr, dcor, gdp, _ = each.mean(axis=0)
             kept = "" if name in FREE else f"{np.mean(each[:, 1] <= threshold):.0%}"
             yield [
                 name,
                 "" if name in FREE else f"{threshold:g}",
                 f"{len(each)} of {len(runs)}",
                 f"{kb:.3f}",
+                f"{hgr:.3f}",
                 f"{score:.3f} ± {each[:, 0].std():.3f}",
                 kept,
                 f"{dcor:.3f}",
                 f"{gdp:.3f}",
-                f"{np.median(each[:, 4]):.1f} s",
+                f"{np.median(each[:, -1]):.1f} s",
             ]
 
 

@@ -1,9 +1,9 @@
 """Put the figures of ``bench/results`` into the pages that show them.
 
 ``python -m bench.figures`` rewrites what is between ``<!-- NAME -->`` and ``<!-- end NAME -->`` in
-`bench/README.md`, `bench/paper/README.md`, the README and the guide to the measures; ``--check``
-writes nothing, and exits with 1 if a page does not show what the results say.  A benchmark does
-the former itself when it is called with ``--write``.
+`bench/README.md`, `bench/paper/README.md`, the README, the guide to the measures and the gallery's
+page of laws; ``--check`` writes nothing, and exits with 1 if a page does not show what the results
+say.  A benchmark rewrites `bench/README.md` itself when it is called with ``--write``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.report import PAGE, replaced, shown
@@ -22,6 +22,7 @@ PAGES = (
     ROOT / "bench/paper/README.md",
     ROOT / "README.md",
     ROOT / "docs/guides/which_measure_when.md",
+    ROOT / "docs/gallery/laws.md",
 )
 
 COMPARISON = """\
@@ -42,23 +43,27 @@ COMPARISON = """\
 """The table of the README, whose figures are cells of results."""
 
 
+def tables(name: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """The tables of a result: their headers and their other rows."""
+    for table in re.findall(r"(?:^\|.*\n)+", shown(name), re.MULTILINE):
+        header, _, *rows = (
+            [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()
+        )
+        yield header, rows
+
+
 def cells(name: str, row: str, column: str) -> list[str]:
     """The cells of a result's tables in rows that begin with ``row``, without what is in brackets.
 
     Raises:
       LookupError: if there is none.
     """
-    found, header = [], [""]
-    for line in shown(name).splitlines():
-        if not line.startswith("|"):
-            header = [""]
-            continue
-        values = [cell.strip() for cell in line.strip("|").split("|")]
-        if header == [""]:
-            header = values
-        elif column in header and values[0].startswith(row):
-            places = (place for place, name in enumerate(header) if name == column)
-            found += [re.sub(r" \(.*\)", "", values[place]) for place in places]
+    found = []
+    for header, rows in tables(name):
+        places = [place for place, title in enumerate(header) if title == column]
+        for values in rows:
+            if values[0].startswith(row):
+                found += [re.sub(r" \(.*\)", "", values[place]) for place in places]
     if not found:
         raise LookupError(f"the result {name!r} has no row {row!r} with a column {column!r}")
     return found
@@ -88,7 +93,18 @@ def comparison() -> str:
 
 
 MEASURES = (
-    *("pearson", "kb", "sk", "kde", "chi2", "spearman", "rdc", "ace", "distance_correlation"),
+    *(
+        "pearson",
+        "kb",
+        "sk",
+        "hgr",
+        "kde",
+        "chi2",
+        "spearman",
+        "rdc",
+        "ace",
+        "distance_correlation",
+    ),
     *("kernel_cca", "kernel_ica_contrast", "hsic", "neural"),
 )
 """The measures whose cost the guide shows, in its order."""
@@ -108,6 +124,8 @@ def costs() -> str:
     lines = [f"| measure | n = {' | n = '.join(sizes)} | value and gradient, n = 10,000 |"]
     lines.append("| --- | ---: | ---: | ---: | ---: |")
     for measure in MEASURES:
+        if f"| `{measure}` |" not in shown("measures"):  # as of `hgr` until it is measured
+            continue
         times = [cells("measures", f"`{measure}`", f"ours, n = {size}")[0] for size in sizes]
         gradient = cells("measures", f"`{measure}`", "value and gradient")[1]
         lines.append(f"| `{measure}` | {' | '.join(times)} | {gradient} |")
@@ -125,7 +143,23 @@ def detections() -> str:
     return "\n".join(lines)
 
 
-SECTIONS = {"comparison": comparison, "costs": costs, "detections": detections}
+def means_of_laws() -> str:
+    """The gallery's table of laws: their HGR, and the mean of each estimate."""
+    header, rows = next(table for table in tables("truth errors") if "kept out" in table[0])
+    lines = [f"| {' | '.join(['law', *header[1:]])} |", "| --- |" + " ---: |" * (len(header) - 1)]
+    for law, hgr, kept_out, *errors in rows:
+        biases = (re.search(r"\((.*)\)", error) for error in errors)
+        means = (f"{float(hgr) + float(bias[1]):.2f}" if bias else "" for bias in biases)
+        lines.append(f"| {' | '.join([law, hgr, kept_out, *means])} |")
+    return "\n".join(lines)
+
+
+SECTIONS = {
+    "comparison": comparison,
+    "costs": costs,
+    "detections": detections,
+    "laws": means_of_laws,
+}
 """Sections that are made of cells; any other shows a whole result."""
 
 

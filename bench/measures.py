@@ -75,13 +75,6 @@ def counterparts() -> dict[str, tuple[str, Callable[[Any, Any], float], int | No
         peer = maxcorr.indicator("hgr", "kde", backend="torch", chi_square=chi_square)
         return float(peer.compute(torch.tensor(a), torch.tensor(b)))
 
-    def neural(a: Any, b: Any) -> float:
-        # It counts its first call as a later one, so both numbers of steps are set.
-        peer = maxcorr.indicator(
-            "hgr", "nn", backend="torch", epochs_start=1000, epochs_successive=1000
-        )
-        return float(peer.compute(torch.tensor(a), torch.tensor(b)).detach())
-
     def hsic(a: Any, b: Any) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -99,7 +92,7 @@ def counterparts() -> dict[str, tuple[str, Callable[[Any, Any], float], int | No
         "kde": ("maxcorr", partial(density, chi_square=False), None),
         "chi2": ("maxcorr", partial(density, chi_square=True), None),
         "rdc": ("maxcorr", randomized, None),
-        "neural": ("maxcorr", neural, 10_000),
+        "neural": ("maxcorr", peers.maxcorr_neural, 10_000),
         "distance_correlation": ("dcor", lambda a, b: float(dcor.distance_correlation(a, b)), None),
         "hsic": ("hyppo", hsic, PAIRWISE),
     }

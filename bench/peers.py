@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,10 +25,19 @@ def maxcorr_single(a: Vector, b: Vector, degree: int = 5) -> float:
     return _maxcorr("sk", a, b, kernel=degree)
 
 
-def _maxcorr(algorithm: str, a: Vector, b: Vector, **kernels: int) -> float:
+def maxcorr_neural(a: Vector, b: Vector, steps: int = 1000) -> float:
+    """The networks of maxcorr, of torch, trained anew."""
+    import torch
+
+    # It counts its first call as a later one, so both numbers of steps are set.
+    options = {"epochs_start": steps, "epochs_successive": steps}
+    return _maxcorr("nn", torch.tensor(a), torch.tensor(b), backend="torch", **options)
+
+
+def _maxcorr(algorithm: str, a: Any, b: Any, **options: Any) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return float(maxcorr.indicator("hgr", algorithm, **kernels).compute(a, b))
+        return float(maxcorr.indicator("hgr", algorithm, **options).compute(a, b))
 
 
 def numpy_closed_form(a: Vector, b: Vector, degree: int = 5) -> float:

@@ -1,19 +1,22 @@
 """How near are estimates to the HGR of laws whose HGR is known?
 
-    python -m bench.truth [--quick] [--write]
+    python -m bench.truth [--quick] [--write] [--only {errors,intervals,times}]
 
 The laws of `bench.laws`: half of them were looked at while `hgr` was made, the others were not, and
 both halves are reported.  The oracle knows the functions that attain HGR and correlates them; its
 error is what sampling leaves.  Laws whose HGR no functions attain are reported apart.  The same for
-intervals: how often they cover HGR, and how wide they are.
+intervals: how often they cover HGR, and how wide they are.  The estimates of maxcorr, where it is
+installed, take longer: they have fewer samples, the first ones.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import importlib.util
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -38,6 +41,9 @@ ROWS = {100: 400, 300: 400, 1_000: 300, 3_000: 150, 10_000: 60}
 INTERVAL_ROWS = {100: 1_000, 300: 1_000, 1_000: 1_000, 3_000: 300}
 """Numbers of rows, and of samples of each law, for intervals."""
 
+PARTS = ("errors", "intervals", "times")
+"""Tables, each a result of its own."""
+
 LEVEL = 0.95
 """Level of the intervals."""
 
@@ -45,27 +51,55 @@ SHOWN_ROWS = 1_000
 """Number of rows of the table of single laws."""
 
 Values = NDArray[np.float64]
-Estimate = Callable[[jax.Array, jax.Array], jax.Array]
+Estimates = Callable[[Values, Values], Values]
 
 
-QUICK = ("hgr", "KB of values, 5")
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """An estimate of HGR.
+
+    Attributes:
+      estimate: function ``(a, b)``: of float32 arrays and JAX, or of float64 arrays of a peer.
+      most_rows: largest number of rows that it takes.
+      samples: number of samples that a peer has of each law; None for all of them, and JAX.
+    """
+
+    estimate: Callable[[Any, Any], Any]
+    most_rows: int = max(ROWS)
+    samples: int | None = None
+
+
+Contestants = Mapping[str, Contestant]
+
+QUICK = ("hgr", "KB of values, 5", "maxcorr, double kernel, 5")
 """Estimates of the quick version."""
 
+PEER_ROWS = 1_000
+"""Largest number of rows of an estimate of a peer."""
 
-def contestants() -> dict[str, tuple[Estimate, int]]:
-    """Return estimates of HGR, and the largest number of rows of each."""
+
+def contestants() -> dict[str, Contestant]:
+    """Return estimates of HGR: ours, and those of maxcorr where it is installed."""
     key = jax.random.key(0)
-    everything = max(ROWS)
-    return {
-        "hgr": (hgr_jax.hgr, everything),
-        "KB of ranks, 5": (lambda a, b: hgr_jax.kb(average_ranks(a), average_ranks(b)), everything),
-        "KB of values, 5": (hgr_jax.kb, everything),
-        "SK of values, 5": (hgr_jax.sk, everything),
-        "ACE": (hgr_jax.ace, everything),
-        "RDC": (functools.partial(hgr_jax.rdc, key=key), everything),
-        "RDC, as in R": (functools.partial(hgr_jax.rdc, key=key, regularization=None), 3_000),
-        "KDE": (hgr_jax.kde, everything),
-        "Spearman, absolute": (lambda a, b: jnp.abs(hgr_jax.spearman(a, b)), everything),
+    unregularised = functools.partial(hgr_jax.rdc, key=key, regularization=None)
+    ours = {
+        "hgr": Contestant(hgr_jax.hgr),
+        "KB of ranks, 5": Contestant(lambda a, b: hgr_jax.kb(average_ranks(a), average_ranks(b))),
+        "KB of values, 5": Contestant(hgr_jax.kb),
+        "SK of values, 5": Contestant(hgr_jax.sk),
+        "ACE": Contestant(hgr_jax.ace),
+        "RDC": Contestant(functools.partial(hgr_jax.rdc, key=key)),
+        "RDC, as in R": Contestant(unregularised, 3_000),
+        "KDE": Contestant(hgr_jax.kde),
+        "Spearman, absolute": Contestant(lambda a, b: jnp.abs(hgr_jax.spearman(a, b))),
+    }
+    if not all(importlib.util.find_spec(name) for name in ("maxcorr", "torch")):
+        return ours
+    from bench import peers
+
+    return ours | {
+        "maxcorr, double kernel, 5": Contestant(peers.maxcorr_double, PEER_ROWS, samples=20),
+        "maxcorr, neural": Contestant(peers.maxcorr_neural, PEER_ROWS, samples=5),
     }
 
 
@@ -95,14 +129,13 @@ def oracle_values(law: Law, x: Values, y: Values) -> Values:
     return np.array([abs(np.corrcoef(f, g)[0, 1]) for f, g in pairs])
 
 
-def measured(law: Law, rows: int, count: int, place: int, estimates: Any) -> dict[str, Values]:
+def measured(
+    law: Law, rows: int, count: int, place: int, estimates: Mapping[str, Estimates]
+) -> dict[str, Values]:
     """The values of the oracle and of all estimates on the same samples of a law."""
     x, y = samples(law, rows, count, place)
     values = {"oracle": oracle_values(law, x, y)} if law.attained else {}
-    pair = jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
-    return values | {
-        name: np.asarray(estimate(*pair), float) for name, estimate in estimates.items()
-    }
+    return values | {name: estimate(x, y) for name, estimate in estimates.items()}
 
 
 def root_mean_square(x: Values) -> float:
@@ -110,46 +143,49 @@ def root_mean_square(x: Values) -> float:
     return float(np.sqrt(np.mean(np.square(x))))
 
 
-def mapped(estimates: dict[str, tuple[Estimate, int]], rows: int) -> dict[str, Estimate]:
-    """The estimates that take so many rows, of samples one after the other."""
-
-    def over_samples(estimate: Estimate) -> Estimate:
-        return jax.jit(lambda x, y: jax.lax.map(lambda pair: estimate(*pair), (x, y)))
-
-    return {name: over_samples(e) for name, (e, most) in estimates.items() if rows <= most}
+def over_samples(contestant: Contestant) -> Estimates:
+    """The estimates of samples ``(count, rows)``, one after the other."""
+    if contestant.samples is not None:
+        pairs = slice(contestant.samples)
+        return lambda x, y: np.array(
+            [contestant.estimate(a, b) for a, b in zip(x[pairs], y[pairs], strict=True)]
+        )
+    ours = jax.jit(lambda x, y: jax.lax.map(lambda pair: contestant.estimate(*pair), (x, y)))
+    return lambda x, y: np.asarray(ours(*(jnp.asarray(z, jnp.float32) for z in (x, y))), float)
 
 
 def error_tables(
-    report: MarkdownReport,
-    plan: dict[int, int],
-    every: Sequence[Law],
-    estimates: dict[str, tuple[Estimate, int]],
+    report: MarkdownReport, plan: dict[int, int], every: Sequence[Law], estimates: Contestants
 ) -> None:
     """Tables of errors: means over the laws, single laws, independence, and not attained HGR."""
     names = list(estimates)
+    on_all_samples = [name for name, each in estimates.items() if each.samples is None]
     errors: dict[int, dict[str, dict[str, float]]] = {}
     biases: dict[str, dict[str, float]] = {}
-    independent: dict[int, dict[str, float]] = {}
+    independent: dict[int, float] = {}
     for rows, count in plan.items():
-        compiled = mapped(estimates, rows)
+        compiled = {n: over_samples(e) for n, e in estimates.items() if rows <= e.most_rows}
         errors[rows] = {}
+        print(f"n = {rows:,}", file=sys.stderr, flush=True)
         for place, law in enumerate(every):
             values = measured(law, rows, count, place, compiled)
             errors[rows][law.name] = {n: root_mean_square(v - law.hgr) for n, v in values.items()}
             if rows == min(SHOWN_ROWS, max(plan)):
                 biases[law.name] = {n: float(np.mean(v)) - law.hgr for n, v in values.items()}
         rng = np.random.default_rng([SEED, rows])
-        x, y = (jnp.asarray(z, jnp.float32) for z in rng.standard_normal((2, 2 * count, rows)))
-        independent[rows] = {n: root_mean_square(np.asarray(e(x, y))) for n, e in compiled.items()}
+        x, y = rng.standard_normal((2, 2 * count, rows))
+        independent[rows] = root_mean_square(compiled["hgr"](x, y))
 
     attained = [law for law in every if law.attained]
-    report.say()
     report.say("### Error of estimates")
     report.say()
     report.say(
         f"Root mean squared error, averaged over {len(attained)} laws whose HGR is known and"
         " attained, and in brackets as a multiple of the oracle's."
     )
+    for name, contestant in estimates.items():
+        if contestant.samples is not None:
+            report.say(f"{name}: of the first {contestant.samples} samples of each law.")
     report.table(
         ["", *(f"n = {rows:,}" for rows in plan)],
         (
@@ -159,9 +195,13 @@ def error_tables(
     )
     report.say(
         "Of the two halves of the laws, `hgr` alone; its median and largest ratio; how often"
+        " it has the smallest error of all estimates that have all samples; its error where there"
+        " is independence."
     )
-    report.say("it has the smallest error of all estimates; its error where there is independence.")
-    report.table(["", *(f"n = {rows:,}" for rows in plan)], _halves(errors, independent, attained))
+    report.table(
+        ["", *(f"n = {rows:,}" for rows in plan)],
+        _halves(errors, independent, attained, on_all_samples),
+    )
     shown = min(SHOWN_ROWS, max(plan))
     report.say(f"### Single laws, n = {shown:,}")
     report.say()
@@ -196,8 +236,9 @@ def _mean(errors: dict[str, dict[str, float]], some: Sequence[Law], name: str) -
 
 def _halves(
     errors: dict[int, dict[str, dict[str, float]]],
-    independent: dict[int, dict[str, float]],
+    independent: dict[int, float],
     attained: Sequence[Law],
+    rivals: Sequence[str],
 ) -> Iterator[list[str]]:
     for text, tuned in (("looked at while it was made", True), ("kept out", False)):
         half = [law for law in attained if law.tuned is tuned]
@@ -211,12 +252,11 @@ def _halves(
     best = []
     for of_laws in errors.values():
         smallest = [
-            min((v, n) for n, v in of_laws[law.name].items() if n != "oracle")[1]
-            for law in attained
+            min((v, n) for n, v in of_laws[law.name].items() if n in rivals)[1] for law in attained
         ]
         best.append(f"{np.mean([n == 'hgr' for n in smallest]):.0%}")
     yield ["smallest error", *best]
-    yield ["independence", *(f"{e['hgr']:.4f}" for e in independent.values())]
+    yield ["independence", *(f"{error:.4f}" for error in independent.values())]
 
 
 def interval_tables(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:
@@ -286,26 +326,26 @@ def interval_tables(report: MarkdownReport, plan: dict[int, int], every: Sequenc
     )
 
 
-def times(
-    report: MarkdownReport, plan: Sequence[int], estimates: dict[str, tuple[Estimate, int]]
-) -> None:
+def times(report: MarkdownReport, plan: Sequence[int], estimates: Contestants) -> None:
     """The table of times of one estimate."""
     report.say("### Time of one estimate")
 
     def rows() -> Iterator[list[str]]:
-        for name, (estimate, most) in estimates.items():
-            line = [name]
+        for name, contestant in estimates.items():
+            line, estimate = [name], contestant.estimate
             for size in plan:
-                if size > most:
+                if size > contestant.most_rows:
                     line.append("")
                     continue
-                a, b = (jnp.asarray(x[0], jnp.float32) for x in samples(laws()[0], size, 1, 0))
-                compiled = jax.jit(estimate)
-                jax.block_until_ready(compiled(a, b))
+                a, b = (x[0] for x in samples(laws()[0], size, 1, 0))
+                if contestant.samples is None:
+                    a, b = (jnp.asarray(x, jnp.float32) for x in (a, b))
+                    estimate = jax.jit(contestant.estimate)
+                jax.block_until_ready(estimate(a, b))
                 taken = []
                 for _ in range(11):
                     start = time.perf_counter()
-                    jax.block_until_ready(compiled(a, b))
+                    jax.block_until_ready(estimate(a, b))
                     taken.append(time.perf_counter() - start)
                 line.append(seconds(float(np.median(taken))))
             yield line
@@ -316,19 +356,26 @@ def times(
 def main(argv: list[str] | None = None) -> int:
     """Print the tables."""
     parser = bench_parser("truth", __doc__, quick="one length, few laws, samples and estimates")
+    parser.add_argument("--only", choices=PARTS, help="of the tables")
     options = parser.parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
     every = laws()
     plan, interval_plan, estimates = ROWS, INTERVAL_ROWS, contestants()
     if options.quick:
         every, plan, interval_plan = every[::6], {100: 5}, {100: 5}
-        estimates = {name: estimates[name] for name in QUICK}
-    error_tables(report, plan, every, estimates)
-    interval_tables(report, interval_plan, every)
-    times(report, list(plan), estimates)
-    if options.write:
-        report.keep("truth")
+        estimates = {name: each for name, each in estimates.items() if name in QUICK}
+    parts: tuple[Callable[[MarkdownReport], None], ...] = (
+        lambda report: error_tables(report, plan, every, estimates),
+        lambda report: interval_tables(report, interval_plan, every),
+        lambda report: times(report, list(plan), estimates),
+    )
+    for name, part in zip(PARTS, parts, strict=True):
+        if options.only in (None, name):
+            report = MarkdownReport()
+            report.say(describe())
+            report.say()
+            part(report)
+            if options.write:
+                report.keep(f"truth {name}")
     return 0
 
 

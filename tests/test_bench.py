@@ -27,6 +27,7 @@ from bench import (
     fairness_contestants,
     figures,
     first_use,
+    gallery,
     guarantee,
     measures,
     mutation,
@@ -44,6 +45,7 @@ from bench import (
 )
 from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
+from bench.laws import laws
 from bench.report import RESULTS, MarkdownReport
 from hgr_jax.fairness import FairMLPRegressor
 from hgr_jax.inference.independence import LEVELS, log_probability
@@ -93,6 +95,7 @@ QUICK: list[tuple[Any, list[str]]] = [
         [
             "| oracle | 0.",
             "| hgr | 0.",
+            "| maxcorr, double kernel, 5 | 0.",
             "| kept out (",
             "| independence | 0.",
             "| kept out, lowest |",
@@ -279,6 +282,13 @@ def test_peers_estimate_the_same_quantity(name: str) -> None:
         assert peer <= ours + 1e-6
 
 
+def test_the_double_kernel_of_maxcorr_is_kb() -> None:
+    law = next(law for law in laws() if law.name == "ring")
+    a, b = law.sample(np.random.default_rng(0), 300)
+    with jax.enable_x64(True):
+        assert peers.maxcorr_double(a, b) == pytest.approx(float(hgr_jax.kb(a, b)), abs=1e-4)
+
+
 @pytest.mark.parametrize("gradient", [False, True])
 def test_long_data_need_no_kernel_matrix(gradient: bool) -> None:
     rows, h, k = 2**18, 5, 5
@@ -300,6 +310,15 @@ def test_no_figure_is_of_a_release_that_is_excluded() -> None:
         version = re.search(r", jax ([\d.]+),", json.loads(path.read_text())["machine"])
         assert version is not None
         assert version[1] in allowed.specifier, path.name
+
+
+def test_the_gallery_has_laws_of_the_bench(tmp_path: Path) -> None:
+    gallery.draw(tmp_path / "laws.png")
+    assert (tmp_path / "laws.png").stat().st_size > 50_000
+    rows = figures.means_of_laws().splitlines()[2:]
+    assert [row.split(" | ")[0].strip("| ") for row in rows] == [law.name for law in laws()]
+    shown = {float(row.split(" | ")[1]): float(row.split(" | ")[4]) for row in rows[:3]}
+    assert shown == pytest.approx({0.3: 0.3, 0.6: 0.6, 0.9: 0.9}, abs=0.02)
 
 
 def test_a_figure_is_a_cell_of_a_result() -> None:
