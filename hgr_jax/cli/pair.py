@@ -37,6 +37,9 @@ MIN_ROWS_TO_SPLIT = 20
 LEVELS_LISTED = 100
 """Largest number of levels of a category that are printed."""
 
+LEAST_SHOWN = 0.001
+"""Smallest correlation of a further pair of functions that is printed."""
+
 MEANS_LISTED = 10
 """Largest number of conditional means that are printed."""
 
@@ -175,8 +178,8 @@ def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
     examined = ExaminedPair.of(result, names, pair.correlation)
     if examined is None:
         return
-    modes = examined.pair.modes()[1:4]
-    if len(modes):
+    modes = [mode for mode in examined.pair.modes()[1:4] if mode >= LEAST_SHOWN]
+    if modes:
         print(f"further pairs of functions: {', '.join(f'{mode:.3f}' for mode in modes)}")
     influence = examined.details.influence
     if not np.isnan(influence.share):
