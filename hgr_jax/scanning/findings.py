@@ -21,7 +21,7 @@ from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_count
 from hgr_jax._texts import counted, first_names, grouped, html_table, shortened
 from hgr_jax.core.fits import normal_quantile
-from hgr_jax.scanning.fits import HostPair
+from hgr_jax.scanning.fits import HostPair, PairDetails
 from hgr_jax.scanning.remarks import ExaminedPair, Remark, RemarkFinder
 
 FALSE_DISCOVERY_RATE = 0.05
@@ -67,6 +67,7 @@ class Finding:
       rows: rows where both columns are present.
       remarks: what may make the dependence, those that explain it first.
       also: near copies of a, and of b, whose pairs are this finding too.
+      details: transformations of ranks, and the influence of rows.
     """
 
     a: str
@@ -79,6 +80,7 @@ class Finding:
     rows: int
     remarks: tuple[Remark, ...] = ()
     also: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    details: PairDetails | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def explained(self) -> bool:
@@ -139,7 +141,7 @@ class Findings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as lists and texts, with None for NaN, as JSON takes it."""
-        return _without_nan(dataclasses.asdict(self))
+        return _without_nan(self)
 
     def __repr__(self) -> str:
         skipped = [f"skipped {first_names(of, 28)}: {why}" for why, of in self.skipped.items()]
@@ -165,7 +167,7 @@ class Findings:
                     for i, (cell, width) in enumerate(zip(row, widths, strict=True))
                 ]
                 lines.append(f"{number}  {'  '.join(cells)}".rstrip())
-        return [*lines, "", *self.counts()]
+        return [*lines[not lines[0] :], "", *self.counts()]
 
     def counts(self) -> list[str]:
         """Return the counts in words."""
@@ -219,6 +221,9 @@ def pvalue_as_text(value: float) -> str:
 
 
 def _without_nan(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        fields = [field.name for field in dataclasses.fields(value) if field.name != "details"]
+        return {name: _without_nan(getattr(value, name)) for name in fields}
     if isinstance(value, Mapping):
         return {str(name): _without_nan(of) for name, of in value.items()}
     if isinstance(value, list | tuple):
@@ -428,12 +433,15 @@ class _Lists:
                 f"successive rows are alike in {first_names(tuple(ordered), 28)}; p-values take"
                 " rows as independent"
             )
+        columns: dict[float, list[str]] = {}
         for name, marks in self.finder.marks.items():
             for value, rows in marks.items():
-                yield (
-                    f"{name} is {value:g} in {counted(rows, 'row')}, far from its other values: if"
-                    f" it stands for a missing value, --na {value:g} says so"
-                )
+                columns.setdefault(value, []).append(f"{name} ({counted(rows, 'row')})")
+        for value, texts in columns.items():
+            yield (
+                f"{value:g} is far from all other values of {first_names(texts, 40)}: if it stands"
+                f" for a missing value, --na {value:g} says so"
+            )
 
     def _examine(self, place: int) -> Finding:
         """Return a pair as a finding, with its interval and its remarks."""
@@ -448,7 +456,8 @@ class _Lists:
         examined = ExaminedPair.of(scan, names, hgr)
         if np.isfinite(scan.rank_correlation[i, j]) and not scan.settings["given"]:
             pair = HostPair.of_ranks(scan, *names) if examined is None else examined.pair
-            interval = pair.interval(float(scan.pvalue[i, j]), LEVEL)
+            low, high = pair.interval(float(scan.pvalue[i, j]), LEVEL)
+            interval = min(low, hgr), max(high, hgr)
         remarks = [] if examined is None else self.finder.remarks(examined)
         groups = [self.groups[name] for name in names]
         same = groups[0] == groups[1]
@@ -467,6 +476,7 @@ class _Lists:
             rows=rows,
             remarks=tuple(remarks),
             also=(also[0], also[1]),
+            details=None if examined is None else examined.details,
         )
         self.examined[names] = finding
         return finding

@@ -49,6 +49,10 @@ them, for a remark."""
 MIN_DISTINCT = 10
 """Smallest number of values of a column of which one value may be a special one."""
 
+MAX_EXAMINED_ROWS, MAX_SAMPLE_ERROR = 100_000, 0.1
+"""Number of rows above which a sample of so many is examined, and the largest relative difference
+of HGR there."""
+
 MIN_COPIED_SHARE, MIN_COPIED_ROWS = 0.1, 5
 """Smallest share and number of rows that repeat others, for a remark."""
 
@@ -138,8 +142,18 @@ class ExaminedPair:
 
     @classmethod
     def of(cls, scan: Any, names: tuple[str, str], value: float) -> ExaminedPair | None:
-        """Examine two columns of a `Scan`; None where there is no correlation."""
+        """Examine two columns of a `Scan`; None where there is no correlation.
+
+        Of very many rows a sample, if HGR is nearly the same there.
+        """
         pair = HostPair.of_ranks(scan, *names)
+        rows = len(pair.rows)
+        if rows > MAX_EXAMINED_ROWS:
+            chosen = np.zeros(rows, bool)
+            chosen[np.random.default_rng(0).choice(rows, MAX_EXAMINED_ROWS, replace=False)] = True
+            sample = pair.restricted(chosen)
+            if abs(sample.value - value) <= MAX_SAMPLE_ERROR * value:
+                pair = sample
         details = pair.details(single=False)
         if details is None:
             return None
@@ -191,12 +205,13 @@ class RemarkFinder:
     @functools.cached_property
     def marks(self) -> dict[str, dict[float, int]]:
         """Values that may stand for a missing one, and their numbers of rows, by column."""
-        found = {
-            name: marks_of(values)
-            for name, values in self.numbers.items()
-            if name not in self.columns.dates
-        }
-        return {name: marks for name, marks in found.items() if marks}
+        found = {}
+        step = max(1, self.columns.rows // MAX_EXAMINED_ROWS)
+        for name, values in self.numbers.items():
+            marks = marks_of(values[::step]) if name not in self.columns.dates else {}
+            if marks:
+                found[name] = {mark: int(np.sum(values == mark)) for mark in marks}
+        return found
 
     @functools.cached_property
     def copies(self) -> CopiedRows | None:
@@ -340,11 +355,11 @@ class RemarkFinder:
             if not marked.any():
                 continue
             left = examined.pair.restricted(~marked)
-            if len(left.rows) and left.value <= HALF * examined.value:
+            if len(left.rows) and left.value <= examined.value - MIN_CHANGE:
                 listed = " and ".join(f"{value:g}" for value in marks)
                 what = f"{listed} in {counted(int(marked.sum()), 'row')} of {name}"
                 text = f"{what} (a missing value?): {left.value:.3f} without"
-                yield Remark("mark", text, True)
+                yield Remark("mark", text, left.value <= HALF * examined.value)
 
     def _on_values(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on a column of few values, and on one level against all others."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import datetime
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import counted, shortened
 from hgr_jax.scanning.findings import ALMOST_ONE, FALSE_DISCOVERY_RATE, Finding, Findings, groups_of
-from hgr_jax.scanning.fits import HostTransformation
+from hgr_jax.scanning.fits import HostTransformation, PairDetails
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
-from hgr_jax.scanning.remarks import MIN_MEDIAN_POSITION, marks_of
+from hgr_jax.scanning.remarks import MIN_MEDIAN_POSITION, ExaminedPair, marks_of
 from hgr_jax.tables.columns import Category, Columns
 
 MAX_BARS = 16
@@ -393,7 +393,7 @@ def as_detail(
     finding: Finding | None = None,
 ) -> Detail:
     """Return the data, transformations and copies of columns that the page shows of a pair."""
-    shown = result.details(*names)
+    shown = _details_of(result, names, finding)
     assert shown is not None, "only a pair with a correlation is in the list"
     pair = result[names]
     values = [result.values(name) for name in names]
@@ -492,6 +492,16 @@ def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
         return rows
     sample = np.random.default_rng(0).choice(rows, MAX_POINTS_DRAWN, replace=False)
     return np.union1d(sample, np.asarray(influential, rows.dtype))
+
+
+def _details_of(result: Any, names: tuple[str, str], finding: Finding | None) -> PairDetails | None:
+    """Return the transformations of a pair, by the measure of the scan."""
+    if not is_of_hgr(result):
+        return cast(PairDetails | None, result.details(*names))
+    if finding is not None:
+        return finding.details
+    examined = ExaminedPair.of(result, names, result[names].correlation)
+    return None if examined is None else examined.details
 
 
 def _facts(pair: Any, measure: str, finding: Finding | None) -> str:
