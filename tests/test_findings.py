@@ -338,6 +338,11 @@ def test_results_as_data() -> None:
     for of in found:
         row = frame[(frame.a == of.a) & (frame.b == of.b)].iloc[0]
         assert (row.low, row.high, row.remark) == (*of.interval, of.remark)
+    whole = result.to_frame(intervals=True)
+    assert whole[["low", "high"]].notna().all(axis=None)
+    assert (whole.low <= whole.correlation).all()
+    assert (whole.correlation <= whole.high).all()
+    assert tuple(whole.loc[0, ["low", "high"]]) == result.interval(*whole.loc[0, ["a", "b"]])
     with pytest.raises(ValueError, match="n must be"):
         result.findings(0)
     with pytest.raises(ValueError, match="min_rows must be"):

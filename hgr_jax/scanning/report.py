@@ -431,7 +431,7 @@ def as_detail(
     marked = int(np.searchsorted(rows, influence.row)) if influence.dominates else None
     signed = None
     if not any(categories) and shown.residuals is None:
-        with np.errstate(invalid="ignore"):  # a column may be constant on these rows
+        with np.errstate(all="ignore"):  # a column may be constant on these rows
             signed = float(np.corrcoef(values[0][present], values[1][present])[0, 1])
     return Detail(
         a=pair.a,

@@ -23,6 +23,7 @@ from hgr_jax.measures.hgr import HGRFit
 from hgr_jax.scanning.findings import (
     FALSE_DISCOVERY_RATE,
     FINDINGS,
+    LEVEL,
     MIN_ROWS,
     Findings,
     findings_of,
@@ -454,7 +455,9 @@ class Scan:
         fields = [field.name for field in dataclasses.fields(Pair)]
         return {name: columns[name] for name in fields if name in columns}
 
-    def to_frame(self, *, by: str = "rank_excess", library: str | None = None) -> Any:
+    def to_frame(
+        self, *, by: str = "rank_excess", library: str | None = None, intervals: bool = False
+    ) -> Any:
         """Return all pairs as a data frame, a row each, sorted as in `order`.
 
         The columns are those of `Pair`; ``low`` and ``high``, the ends of a 95% interval for HGR,
@@ -464,15 +467,21 @@ class Scan:
           by: as in `order`.
           library: ``"pandas"``, ``"polars"`` or ``"pyarrow"``; default: the library of the scanned
             table, pandas for an array.
+          intervals: whether ``low`` and ``high`` are given for all pairs: some milliseconds each.
 
         Raises:
           ImportError: without narwhals or the library.
         """
         columns = self.to_dict(by=by)
-        return as_rows(columns | self._examined(columns), self._library(library))
+        examined = self._examined(columns)
+        if intervals:
+            pairs = zip(columns["a"], columns["b"], strict=True)
+            ends = np.array([interval_of(self, a, b, LEVEL) for a, b in pairs]).reshape(-1, 2)
+            examined |= {"low": ends[:, 0], "high": ends[:, 1]}
+        return as_rows(columns | examined, self._library(library))
 
     def _examined(self, columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return intervals and remarks of pairs that `findings` examined."""
+        """Return intervals and remarks of pairs that `findings` lists."""
         examined = {}
         if self._columns is not None:  # of a scan that was loaded, none is known
             findings = (*self._findings, *self._findings.explained)
