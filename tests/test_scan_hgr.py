@@ -255,6 +255,12 @@ def test_intervals() -> None:
         scan(table[["x", "square", "noise"]], given="noise").interval("x", "square")
 
 
+def test_a_column_of_which_weights_leave_one_row() -> None:
+    table = {"a": [0.5, np.nan, 2.0, np.nan, 7.0], "b": [1.0, 4.0, 3.0, 8.0, 0.0]}
+    found = scan(pd.DataFrame(table), weights=np.array([2.0, 2.0, 0.0, 2.0, 0.0]))
+    assert np.isnan(found.correlation[0, 1])
+
+
 def test_degenerate_columns() -> None:
     rng = np.random.default_rng(4)
     table = {

@@ -379,7 +379,7 @@ class _ByRanks:
         """Test pairs of two columns of two values exactly, on the rows that they share."""
         for place in places:
             pair = self.pairs[place]
-            if all(columns[c].is_binary for c in pair):
+            if all(c in columns and columns[c].is_binary for c in pair):
                 present = self.in_ranks.present(pair[0]) & self.in_ranks.present(pair[1])
                 ranked, weights = self._ranked(pair, present)
                 if weights is None and len(ranked[0].codes) >= 2:
