@@ -246,7 +246,7 @@ def test_few_shared_rows() -> None:
     assert found["x", "y"].n_obs == 18
     assert {"x", "y"} not in pairs(found.findings())
     assert found.findings().few_rows == 2  # y has no more rows with z
-    assert "not listed: 2 pairs that share few rows" in repr(found.findings())
+    assert "not listed: 2 pairs of columns that share few rows" in repr(found.findings())
     assert {"x", "y"} in pairs(found.findings(min_rows=10)) or found.findings(min_rows=10).copies
     last = [{p.a, p.b} for p in found.top(by="correlation")][-2:]
     assert {"x", "y"} in last  # though its value is the largest

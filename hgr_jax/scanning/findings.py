@@ -173,12 +173,14 @@ class Findings:
         """Return the counts in words."""
         lines = []
         if self.tested:
+            verb = "is" if self.tested == 1 else "are"
             lines.append(
-                f"{self.significant:,} of {counted(self.tested, 'pair')} are more than chance, at a"
-                f" false discovery rate of {FALSE_DISCOVERY_RATE:.0%}"
+                f"{self.significant:,} of {counted(self.tested, 'pair')} {verb} more than chance, at"
+                f" a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}"
             )
         if self.few_rows:
-            lines.append(f"not listed: {counted(self.few_rows, 'pair')} that share few rows")
+            pairs = counted(self.few_rows, "pair")
+            lines.append(f"not listed: {pairs} of columns that share few rows")
         return [*lines, *self.remarks]
 
     def _repr_html_(self) -> str:

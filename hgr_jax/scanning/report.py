@@ -334,7 +334,11 @@ def as_report(
         below=below[part],
         columns=tuple(headers),
         rows=[_row(pair, remarks, headers) for pair in pairs],
-        details=[as_detail(result, names, groups, finding) for names, finding in drawn.items()],
+        details=[
+            detail
+            for names, finding in drawn.items()
+            if (detail := as_detail(result, names, groups, finding)) is not None
+        ],
         skipped=skipped,
         explanations={header: text for header, (_, text) in headers.items()},
         probabilities=PROBABILITIES,
@@ -391,10 +395,14 @@ def as_detail(
     names: tuple[str, str],
     groups: Mapping[str, tuple[str, ...]],
     finding: Finding | None = None,
-) -> Detail:
-    """Return the data, transformations and copies of columns that the page shows of a pair."""
+) -> Detail | None:
+    """Return the data, transformations and copies of columns that the page shows of a pair.
+
+    None where there is no correlation.
+    """
     shown = _details_of(result, names, finding)
-    assert shown is not None, "only a pair with a correlation is in the list"
+    if shown is None:
+        return None
     pair = result[names]
     values = [result.values(name) for name in names]
     categories = [result.category(name) for name in names]
