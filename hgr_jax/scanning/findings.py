@@ -175,8 +175,8 @@ class Findings:
         if self.tested:
             verb = "is" if self.tested == 1 else "are"
             lines.append(
-                f"{self.significant:,} of {counted(self.tested, 'pair')} {verb} more than chance, at"
-                f" a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}"
+                f"{self.significant:,} of {counted(self.tested, 'pair')} {verb} more than chance,"
+                f" at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}"
             )
         if self.few_rows:
             pairs = counted(self.few_rows, "pair")
