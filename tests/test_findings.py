@@ -279,10 +279,13 @@ def test_columns_made_of_others() -> None:
     assert "men" in said[frozenset({"total", "men"})]
     assert said[frozenset({"city", "land"})].startswith("each city has one land")
     assert said[frozenset({"day", "year"})].startswith("year is the year of day")
-    numbered = scan(
-        {"id": 100 + 2.0 * np.arange(200), "x": np.linspace(0, 1, 200) ** 2 + men / 9e4}
-    )
-    assert "id numbers the rows: an identifier?" in numbered.findings().strongest[0].remark
+    size = np.linspace(0, 1, 200) ** 2 + men / 9e4
+    numbers = 100 + 2.0 * np.arange(200)
+    for name, explains in (("id", True), ("customerId", True), ("order_no", True), ("dose", False)):
+        numbered = scan({name: numbers, "size": size}).findings()
+        of = finding(numbered, name, "size")
+        assert f"{name} numbers the rows: an identifier?" in of.remark
+        assert of.explained == explains
 
 
 def test_few_values_and_one_level() -> None:

@@ -22,7 +22,8 @@ from hgr_jax._checks import check_count
 from hgr_jax._texts import counted, first_names, grouped, html_table, shortened
 from hgr_jax.core.fits import normal_quantile
 from hgr_jax.scanning.fits import HostPair, PairDetails
-from hgr_jax.scanning.remarks import ExaminedPair, Remark, RemarkFinder
+from hgr_jax.scanning.remarks import ExaminedPair, Remark, RemarkFinder, pvalue_of
+from hgr_jax.scanning.request import SOLVED
 
 FALSE_DISCOVERY_RATE = 0.05
 """Largest adjusted p-value of pairs that count as more than chance."""
@@ -105,7 +106,7 @@ class Findings:
     Attributes:
       strongest: pairs with the largest HGR.
       not_monotone: pairs whose HGR exceeds |Spearman| most, by at least 0.05, where |Spearman| is
-        below the interval for HGR.
+        below an interval for HGR whose level allows for all pairs (Bonferroni).
       explained: pairs that would be in one of the lists, but for a remark.
       copies: groups of columns that are copies of one another.
       few_rows: number of pairs that are more than chance and share fewer than ``min_rows`` rows.
@@ -243,8 +244,6 @@ def groups_of(
     one in ``rows``.
     """
     hgr, monotone = hgr_of(scan), monotone_of(scan)
-    linked = {(int(i), int(j)) for i, j in scan.pairs}
-    linked |= {(j, i) for i, j in linked}
     group: dict[str, tuple[str, ...]] = {}
     for i, name in enumerate(scan.names):
         if name in group or name in scan.skipped:
@@ -253,7 +252,7 @@ def groups_of(
         near = np.flatnonzero((monotone[i] >= least) | (hgr[i] >= ALMOST_ONE))
         for j in near[near > i]:
             other = scan.names[j]
-            if other in group or (i, int(j)) not in linked:
+            if other in group:
                 continue
             if monotone[i, j] >= least or _one_to_one(
                 scan.values(name)[rows], scan.values(other)[rows]
@@ -304,7 +303,7 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
     strongest = maker.first(maker.hgr, maker.is_candidate)
     excess = scan.rank_excess[maker.first_of, maker.second_of]
     beyond = maker.is_candidate & (excess >= MIN_EXCESS)
-    not_monotone = maker.first(excess, beyond, of=is_not_monotone)
+    not_monotone = maker.first(excess, beyond, of=maker.is_not_monotone)
     return Findings(
         strongest=strongest,
         not_monotone=not_monotone,
@@ -322,12 +321,6 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
 def least_rows(min_rows: int, rows: int) -> float:
     """Return the smallest number of rows of a finding in a table of ``rows``."""
     return min(min_rows, rows / 2)
-
-
-def is_not_monotone(finding: Finding) -> bool:
-    """Return whether |Spearman| is below the interval for HGR."""
-    low, _ = finding.interval
-    return math.isnan(low) or math.isnan(finding.spearman) or finding.spearman < low
 
 
 def copies_among(scan: Any, groups: Mapping[str, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
@@ -366,6 +359,8 @@ class _Lists:
         copies = self.finder.copies
         self.groups = groups_of(scan, rows=slice(None) if copies is None else copies.remaining)
         self.examined: dict[tuple[str, str], Finding] = {}
+        self.least: dict[tuple[str, str], float] = {}
+        self.has_intervals = scan.settings["measure"] in SOLVED and not scan.settings["given"]
 
     def first(self, value: Floats, among: Any, of: Any = None) -> tuple[Finding, ...]:
         """Return the first findings by ``value`` that nothing explains, one of related pairs."""
@@ -396,6 +391,8 @@ class _Lists:
     def _of_first_columns(self, place: int) -> int:
         """Return the place of the pair of the first columns of both groups, if it is listed."""
         pair = self.pairs[place]
+        if all(len(self.groups[self.scan.names[column]]) == 1 for column in pair):
+            return place
         first = [self.scan.names.index(self.groups[self.scan.names[column]][0]) for column in pair]
         same = np.flatnonzero(self.is_candidate & (self.pairs == first).all(axis=1))
         return int(same[0]) if len(same) else place
@@ -445,6 +442,15 @@ class _Lists:
                 f" for a missing value, --na {value:g} says so"
             )
 
+    def is_not_monotone(self, finding: Finding) -> bool:
+        """Return whether |Spearman| is below an interval for HGR, at a level for all pairs."""
+        low = self.least.get((finding.a, finding.b), math.nan)
+        return math.isnan(low) or math.isnan(finding.spearman) or finding.spearman < low
+
+    def _interval(self, pair: HostPair, i: int, j: int, level: float) -> tuple[float, float]:
+        pvalue = float(self.scan.pvalue[i, j])
+        return pair.interval(pvalue_of(pair) if math.isnan(pvalue) else pvalue, level)
+
     def _examine(self, place: int) -> Finding:
         """Return a pair as a finding, with its interval and its remarks."""
         i, j = self.pairs[place]
@@ -456,10 +462,12 @@ class _Lists:
         spearman = float(scan.spearman[i, j])
         interval = (math.nan, math.nan)
         examined = ExaminedPair.of(scan, names, hgr)
-        if np.isfinite(scan.rank_correlation[i, j]) and not scan.settings["given"]:
-            pair = HostPair.of_ranks(scan, *names) if examined is None else examined.pair
-            low, high = pair.interval(float(scan.pvalue[i, j]), LEVEL)
+        if examined is not None and self.has_intervals:
+            low, high = self._interval(examined.pair, i, j, LEVEL)
             interval = min(low, hgr), max(high, hgr)
+            self.least[names], _ = self._interval(
+                examined.pair, i, j, 1 - (1 - LEVEL) / max(self.tested, 1)
+            )
         remarks = [] if examined is None else self.finder.remarks(examined)
         groups = [self.groups[name] for name in names]
         same = groups[0] == groups[1]

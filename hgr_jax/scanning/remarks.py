@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -75,6 +76,11 @@ MIN_OF_SERIES, MAX_OF_SERIES = 0.6, 0.99
 MIN_MEDIAN_POSITION = 0.1
 """Smallest distance of the median of identifiers from the ends of their range, as a share of it:
 amounts, which are mostly small, have a smaller one."""
+
+NAME_OF_IDENTIFIER = re.compile(
+    r"(^|[_\W])(id|idx|index|key|nr|no|num|number|row|serial)$|(?-i:[a-z]I[dD]$)", re.IGNORECASE
+)
+"""Names of columns that number the rows and are nothing else."""
 
 MIN_RUN = 8
 """Smallest mean length of the runs of a column by which a table is sorted."""
@@ -369,7 +375,8 @@ class RemarkFinder:
             values, codes = np.unique(column, return_inverse=True)
             if name not in self.codes:
                 if self._is_index(name):
-                    yield Remark("values", f"{name} numbers the rows: an identifier?")
+                    is_named_so = NAME_OF_IDENTIFIER.search(name) is not None
+                    yield Remark("values", f"{name} numbers the rows: an identifier?", is_named_so)
                 if len(values) <= FEW_VALUES:
                     yield Remark("values", f"{name} has {counted(len(values), 'value')}")
                 continue
