@@ -22,6 +22,7 @@ from hgr_jax._checks import check_count
 from hgr_jax._texts import counted, first_names, grouped, html_table, shortened
 from hgr_jax.core.fits import normal_quantile
 from hgr_jax.scanning.fits import HostPair
+from hgr_jax.scanning.missing_values import missing_remarks
 from hgr_jax.scanning.remarks import ExaminedPair, Remark, RemarkFinder
 
 FALSE_DISCOVERY_RATE = 0.05
@@ -434,6 +435,7 @@ class _Lists:
                     f"{name} is {value:g} in {counted(rows, 'row')}, far from its other values: if"
                     f" it stands for a missing value, --na {value:g} says so"
                 )
+        yield from missing_remarks(self.finder.numbers, self.finder.codes)
 
     def _examine(self, place: int) -> Finding:
         """Return a pair as a finding, with its interval and its remarks."""
