@@ -180,6 +180,21 @@ def test_pairs_of_one_value_and_of_one_row_alone(folder: Path, command: Command)
     assert (folder / "pictures" / "pair.png").exists()
 
 
+def test_missing_values_are_a_level_on_request(folder: Path, command: Command) -> None:
+    rows = "".join(f"{'' if i % 60 > 40 else 'xy'[i % 2]},{i % 60}\n" for i in range(300))
+    (folder / "t.csv").write_text("zone,size\n" + rows)
+    said = command("pair", "t.csv", "zone", "size").out
+    assert "zone and size: 205 rows, 95 with a missing or infinite value left out" in said
+    said = command("pair", "t.csv", "zone", "size", "--missing-level").out
+    assert "zone and size: 300 rows\n" in said
+    assert "(missing)" in said.partition("f of zone:")[2]
+    said = command("scan", "t.csv").out
+    assert "zone is missing in 95 of 300 rows, and where it is depends on size (HGR 0.9" in said
+    assert (
+        "zone '(missing)' (95 rows)" in command("scan", "t.csv", "--missing-level", "--force").out
+    )
+
+
 def test_many_levels_are_pooled_and_not_all_printed(
     folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,7 +68,8 @@ def inputs(path: Path, described: dict[str, object]) -> np.ndarray:
 @pytest.mark.slow
 def test_regression(diabetes: Path, tmp_path: Path) -> None:
     said = trained(*NUMBERS, "--threshold", "0.1", "--batch-size", "100", cwd=tmp_path)
-    assert "d.csv: 440 rows; 2 with a missing or infinite value left out" in said
+    assert "d.csv: 440 rows; 2 of 442 have a missing or infinite value and are left out" in said
+    assert "left out: in bmi (1), bp (1)\nregression" in said
     assert "regression of progression, protected age, 13 inputs" in said
     assert "220 training rows, 220 validation rows" in said
     assert said.count("before  ") == said.count("after   ") == 2
@@ -227,3 +228,30 @@ def test_rows_with_missing_text_are_left_out() -> None:
     kept = usable_rows(Frame("t", columns | {"y": columns["z"]}), ("y", "z"))
     assert kept.rows == 20
     np.testing.assert_array_equal(kept.column("z")[:4], [0, 2, 3, 5])
+
+
+def test_missing_text_is_a_level_of_the_inputs_on_request(
+    diabetes: Path, tmp_path: Path, command: Command
+) -> None:
+    with diabetes.open() as file:
+        header, *rows = csv.reader(file)
+    place = header.index("generation")
+    for row in rows[10:40]:
+        row[place] = ""
+    with diabetes.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    options = ("fair", "d.csv", *NUMBERS, *SMALL, "--threshold", "0.9", "--force")
+    said = command(*options).out
+    assert "410 rows; 32 of 442 have a missing" in said
+    assert "left out: in generation (30), bmi (1), bp (1)\n--missing-level keeps 30 of them" in said
+    said = command(*options, "--missing-level").out
+    assert "440 rows; 2 of 442 have a missing" in said
+    assert "14 inputs" in said
+    assert "--missing-level" not in said
+    # New rows have predictions, too; and where the level is of the protected column, as before.
+    said = command("predict", "hgr-jax-fair/model.npz", "d.csv")
+    assert "note: 2 row(s) lack an input" in said.err
+    assert said.out.splitlines()[11] != said.out.splitlines()[4] == '""'
+    protected = ("--protected", "generation", "--missing-level")
+    said = command(*options[:4], *protected, *options[6:]).out
+    assert "410 rows; 32 of 442" in said

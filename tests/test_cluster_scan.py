@@ -74,7 +74,7 @@ def test_few_integers_are_categories_and_standard_errors_take_another_pass(
     options: dict[str, Any] = {"errors": True, "test": None, "h": 2, "k": 2, "weights": "w"}
     parts = frames.from_pandas(table, npartitions=4, sort=False)
     for up_to in (3, 2):
-        options["categories"] = hgr_jax.Categories((), up_to)
+        options["categories"] = hgr_jax.Categories((), up_to, missing="level")
         found, whole = scan(parts, **options), scan(table, **options)
         near(found, whole)
         np.testing.assert_allclose(found.standard_error, whole.standard_error, rtol=1e-4)

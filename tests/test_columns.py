@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from hgr_jax.tables.columns import OTHER, Columns, as_columns
+from hgr_jax.tables.columns import MISSING_LEVEL, OTHER, Columns, as_columns
 
 ROWS = 20
 COUNT = list(range(ROWS))
@@ -268,6 +268,25 @@ def test_levels_in_few_rows_are_pooled() -> None:
     alone = as_columns({"text": ["a"] * 30 + ["b"] * 30 + ["c"]})
     assert alone.categories[0].levels == ("a", "b", "c")
     assert not alone.notes
+
+
+def test_missing_values_as_a_level() -> None:
+    table = {
+        "town": ["a"] * 60 + ["b"] * 30 + ["c", "d", None] + [None] * 7,
+        "rare": ["a"] * 50 + ["b"] * 46 + [None] * 4,
+        "said": ["yes"] * 70 + [None] * 30,
+        "code": [1.0] * 40 + [2.0] * 40 + [np.inf] * 20,
+        "number": [np.nan] * 30 + [*range(70)],
+    }
+    columns = as_columns(table, categories=["code"], missing_level=True)
+    town, rare, said, code = columns.categories
+    assert town.levels == ("a", "b", MISSING_LEVEL, OTHER)
+    assert np.bincount(town.codes).tolist() == [60, 30, 8, 2]
+    assert (rare.levels, (rare.codes < 0).sum()) == (("a", "b"), 4)
+    assert (said.levels, np.bincount(said.codes).tolist()) == (("yes", MISSING_LEVEL), [70, 30])
+    assert code.levels == ("1", "2", MISSING_LEVEL)
+    assert np.isnan(columns.numbers).sum() == 30
+    assert "said" in as_columns(table).skipped
 
 
 def test_numbers_as_categories() -> None:

@@ -365,3 +365,41 @@ def test_findings_of_files_and_first_pairs(tmp_path: Any) -> None:
     pd.DataFrame(x, columns=list("abcdef")).to_csv(tmp_path / "t.csv", index=False)
     for found in (scan(tmp_path / "t.csv"), scan(x, top=5), scan(x, target="x0")):
         assert found.findings().not_monotone[0].hgr > 0.9
+
+
+def test_what_missing_values_depend_on() -> None:
+    rng = np.random.default_rng(22)
+    age, other, area = rng.normal(size=(3, 1000))
+    city = np.array([*"abcd"], object)[rng.integers(0, 4, 1000)]
+    table = {"age": age, "area": area, "rent": area + other, "income": other, "city": city}
+    complete = {name: column.copy() for name, column in table.items()}
+    table["income"][age > 1] = np.nan
+    table["city"][rng.random(1000) < 0.3] = None  # of nothing
+    lost = (table["city"] == "a") & (rng.random(1000) < 0.5)
+    table["rent"][lost] = table["area"][lost] = np.nan
+    found = scan(table).findings()
+    indicator = hgr_jax.hgr(age, np.isnan(table["income"]) * 1.0)
+    first, second = found.remarks
+    start = f"income is missing in {(age > 1).sum()} of 1,000 rows, and where it is depends on age"
+    assert first.startswith(start)
+    assert abs(float(first[-5:-1]) - indicator) < 0.1
+    assert second.startswith(f"area and rent are missing in the same {lost.sum()} of 1,000 rows")
+    assert "and where they are depends on city (HGR 0." in second
+    assert first in repr(found)
+    # A level of missing values is a value like the others.
+    levels = scan(table, categories=hgr_jax.Categories(missing="level")).findings()
+    assert [text[:-6] for text in levels.remarks] == [text[:-6] for text in found.remarks]
+    assert not scan(complete).findings().remarks
+
+
+def test_missing_values_of_no_reason_are_not_told() -> None:
+    rng = np.random.default_rng(23)
+    for rows in (60, 500):
+        table = rng.normal(size=(rows, 12)).round(1)
+        table[rng.random(table.shape) < rng.uniform(0, 0.5, 12)] = np.nan
+        named: dict[str, Any] = dict(zip("abcdefghijkl", table.T, strict=True))
+        named["rare"] = np.array([*"uv"])[rng.integers(0, 2, rows)]
+        named["rare"][7] = "w"  # once
+        assert not scan(named, test=None).findings().remarks
+    few = np.where(np.arange(500) < 19, np.nan, rng.normal(size=500))
+    assert not scan({"few": few, "place": np.arange(500.0) ** 2}).findings().remarks

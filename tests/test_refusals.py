@@ -330,6 +330,7 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("permutations must be at least 1", lambda: hgr_jax.Test(permutations=0)),
     ("memory must be at least 1048576", lambda: hgr_jax.Execution(memory=100)),
     ("integers_up_to must be at least 0", lambda: hgr_jax.Categories((), -1)),
+    ("missing must be", lambda: hgr_jax.Categories(missing="drop")),
     ("given 'age' is not a column; there are x0, ", scanned(given="age")),
     ("given 9 is not a position of the 5 columns", scanned(given=9)),
     ("column 'x0' is given, and so in no pair: take it", scanned(given=0, target="x0")),

@@ -57,6 +57,15 @@ def kinds(rng: np.random.Generator) -> pd.DataFrame:
     )
 
 
+def holes(rng: np.random.Generator) -> pd.DataFrame:
+    """Categories and numbers with missing values, many and few."""
+    table = kinds(rng)
+    table.loc[table["size"] > 6, ["town", "zone"]] = None
+    table.loc[:2, "rare"] = None
+    table.loc[rng.random(ROWS) < 0.1, "size"] = None
+    return table
+
+
 TABLES: dict[str, tuple[Callable[[np.random.Generator], pd.DataFrame], dict[str, Any]]] = {
     "shop": (shop, {}),
     "patterns": (patterns, {}),
@@ -66,6 +75,10 @@ TABLES: dict[str, tuple[Callable[[np.random.Generator], pd.DataFrame], dict[str,
     "categories": (
         kinds,
         {"categories": ["zone"], "target": "zone", "measure": "kb", "errors": True},
+    ),
+    "missing": (
+        holes,
+        {"categories": hgr_jax.Categories(["zone"], missing="level"), "h": 2, "k": 2},
     ),
 }
 

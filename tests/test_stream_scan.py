@@ -280,6 +280,31 @@ def test_few_integers_are_categories(tmp_path: Path, monkeypatch: pytest.MonkeyP
             np.testing.assert_array_equal(few[whole_codes >= 0], whole_codes[whole_codes >= 0])
 
 
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_missing_values_are_a_level(
+    weights: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = mixed(3).assign(w=np.random.default_rng(0).uniform(0.5, 1, 3000))
+    table.loc[table["a"] > 1, ["few", "side"]] = None
+    table.loc[:9, "kind"] = None
+    table.to_parquet(tmp_path / "t.parquet")
+    options: dict[str, Any] = {"weights": weights, "h": 2, "k": 2}
+    options["categories"] = hgr_jax.Categories((), 3, missing="level")
+    whole = hgr_jax.scan(table, **options)
+    of_batches(700, monkeypatch, sample=1000)
+    found = hgr_jax.scan(tmp_path, **options)
+    near(found, whole)
+    for name, levels in {"few": "012", "kind": ("one", "three", "two")}.items():
+        levels = (*levels, "(missing)")
+        assert found.category(name).levels == whole.category(name).levels == levels
+    assert found.n_obs[found.names.index("few"), found.names.index("side")] == 3000
+    state = ScanState.prepare(table, **options)
+    state = state.update(table[:50]).merge(state.update(table[50:]))
+    state.save(tmp_path / "state.npz")
+    levels = ScanState.load(tmp_path / "state.npz").result().category("side").levels
+    assert levels == ("left", "right", "(missing)", "(other levels)")
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_an_array_of_weights(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = [mixed(place, rows) for place, rows in enumerate((900, 1, 1200))]

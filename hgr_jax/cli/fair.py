@@ -18,6 +18,7 @@ import numpy as np
 from hgr_jax import fairness
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
+from hgr_jax._texts import first_names, shortened
 from hgr_jax._version import __version__
 from hgr_jax.cli.options import FairOptions
 from hgr_jax.cli.outputs import print_messages, save_picture, show_step
@@ -39,7 +40,13 @@ from hgr_jax.plotting import plot_history
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import Reading, read_any
-from hgr_jax.tables.supervised import SupervisedTable, encode_supervised, shown, usable_rows
+from hgr_jax.tables.supervised import (
+    SupervisedTable,
+    encode_supervised,
+    shown,
+    usable_rows,
+    with_missing_level,
+)
 
 SHUFFLES = 100
 
@@ -70,16 +77,16 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     since, frame = frame.first_dates(), frame.in_days()
     for name in needed:
         frame.column(name)
+    if options.missing_level:
+        frame = with_missing_level(frame, needed)
     usable = usable_rows(frame, needed)
-    left_out = frame.rows - usable.rows
     problem = encode_supervised(usable, options.target, options.protected)
     train, test = split(problem, options)
     _check_folder(folder)
 
     kind = "regression" if problem.classes is None else "classification"
-    also = f"; {left_out} with a missing or infinite value left out" if left_out else ""
     target, protected = printable(options.target), printable(options.protected)
-    print(f"{frame.source}: {usable.rows} rows{also}")
+    print(f"{frame.source}: {usable.rows} rows{_left_out(frame, usable, needed)}")
     print_messages("skipped", frame.skipped)
     print_messages("note", frame.notes)
     print(f"{kind} of {target}, protected {protected}, {len(problem.inputs)} inputs")
@@ -105,6 +112,21 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
         save_picture(_certificate(after, options).plot, folder / "certificate.png")
     if problem.levels is None:
         save_picture(comparison.plot, folder / "predictions.png")
+
+
+def _left_out(frame: Frame, usable: Frame, needed: Sequence[str]) -> str:
+    """Say how many rows have a missing value, in which columns, and what would keep some."""
+    if usable.rows == frame.rows:
+        return ""
+    counts = {name: int(frame.missing(name).sum()) for name in frame.columns}
+    most = sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])
+    columns = [f"{shortened(printable(name), 28, '...')} ({counts[name]:,})" for name in most]
+    text = (
+        f"; {frame.rows - usable.rows:,} of {frame.rows:,} have a missing or infinite value and are"
+        f" left out: in {first_names(columns, 40)}"
+    )
+    kept = usable_rows(with_missing_level(frame, needed), needed).rows - usable.rows
+    return text + (f"\n--missing-level keeps {kept:,} of them, without a text" if kept else "")
 
 
 def report_training_demo(folder: Path) -> None:

@@ -95,15 +95,7 @@ def _run(options: argparse.Namespace) -> int:
         else:
             columns = (options.column_a, options.column_b)
             chosen = _options_of(options, ScanOptions)
-            pair.report_pair(
-                options.file,
-                columns,
-                chosen.h,
-                chosen.k,
-                options.out,
-                reading,
-                chosen.given,
-            )
+            pair.report_pair(options.file, columns, chosen, options.out, reading)
     if options.command == "demo":
         from hgr_jax.cli import fair
 

@@ -97,6 +97,12 @@ class ScanOptions:
     categories: Sequence[str] = _columns_option(
         "a column of numbers to read as a category; may be given several times"
     )
+    missing_level: bool = _option(
+        False,
+        "make the missing values of a category a level, unless they are rare, in place of leaving"
+        " their rows out",
+        action="store_true",
+    )
     rank: bool = _option(False, "HGR-KB of ranks in place of HGR", action="store_true")
     top: int | None = _option(
         None,
@@ -163,6 +169,11 @@ class FairOptions:
     )
     h: int = _option(5, "degree for the protected column", _degree_option)
     k: int = _option(5, "degree for the prediction", _degree_option)
+    missing_level: bool = _option(
+        False,
+        "make the missing values of an input of text a level, in place of leaving their rows out",
+        action="store_true",
+    )
     hidden: tuple[int, ...] = _option(
         (32, 32), "widths of the layers", _widths, shown="32,32", metavar="N,N,..."
     )
@@ -235,7 +246,7 @@ def command_parser() -> argparse.ArgumentParser:
     _add_file(pair)
     pair.add_argument("column_a", metavar="COL_A", help="name of the first column")
     pair.add_argument("column_b", metavar="COL_B", help="name of the second column")
-    _add_options(pair, ScanOptions, "h", "k", "given")
+    _add_options(pair, ScanOptions, "h", "k", "given", "missing_level")
     _add_reading(pair)
     _add_out(pair, "hgr-jax-pair", "folder for the picture", force=False)
 

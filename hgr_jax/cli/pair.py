@@ -27,6 +27,7 @@ from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.findings import pvalue_as_text, spearman_interval
 from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
+from hgr_jax.scanning.request import Categories
 from hgr_jax.scanning.result import Scan
 from hgr_jax.tables.columns import Category, Frame
 from hgr_jax.tables.faults import TableError, printable
@@ -72,27 +73,26 @@ def report_scan_demo(settings: ScanOptions, folder: Path) -> None:
 def report_pair(
     path: Path,
     names: tuple[str, str],
-    h: int | None,
-    k: int | None,
+    options: ScanOptions,
     folder: Path,
-    reading: Reading | None = None,
-    given: Sequence[str] = (),
+    reading: Reading,
 ) -> None:
     """Print the measures and transformations of two columns of a file, and save a picture.
 
     HGR; with ``h`` or ``k``, HGR-KB at these degrees.  With ``given``, what they have in common
     beyond these columns, without a picture.
     """
-    reading = dataclasses.replace(reading or Reading(), columns=(*names, *given))
+    h, k = options.h, options.k
+    reading = dataclasses.replace(reading, columns=(*names, *options.given))
     frame = read_any(path, reading).in_days()
     for name in names:
         if frame.missing(name).all():
             raise TableError(f"{frame.source}: every value of column {name!r} is missing")
-    if given:
-        _report_given(frame, names, given, h, k)
+    if options.given:
+        _report_given(frame, names, options)
         return
     if any(map(frame.is_text, names)):
-        _report_categories(frame, names, h, k, folder)
+        _report_categories(frame, names, options, folder)
         return
     a, b = map(frame.column, names)
     usable = np.isfinite(a) & np.isfinite(b)
@@ -131,11 +131,10 @@ def _columns_of(frame: Frame, names: Sequence[str]) -> Frame:
     return dataclasses.replace(frame, columns={name: frame.column(name) for name in names})
 
 
-def _report_given(
-    frame: Frame, names: tuple[str, str], given: Sequence[str], h: int | None, k: int | None
-) -> None:
+def _report_given(frame: Frame, names: tuple[str, str], options: ScanOptions) -> None:
     """Print what two columns have in common beyond others."""
-    result = _scan_of(frame, (*names, *given), h, k, given)
+    given, h, k = options.given, options.h, options.k
+    result = _scan_of(frame, (*names, *given), options)
     rows = int(result.n_obs[0, 1])
     _print_heading(frame, names, rows, "value", result.notes)
     pair = result[names]
@@ -153,17 +152,21 @@ def _measure_of(h: int | None, k: int | None) -> str:
     return "HGR" if h is None and k is None else f"HGR-KB({h or 5}, {k or 5})"
 
 
-def _scan_of(
-    frame: Frame, names: Sequence[str], h: int | None, k: int | None, given: Sequence[str] = ()
-) -> Scan:
+def _scan_of(frame: Frame, names: Sequence[str], options: ScanOptions) -> Scan:
     """Scan some columns; raise for one that is left out, or a pair without a value."""
     if len(set(names)) < len(names):
         raise TableError(
             f"{frame.source}: expected columns that differ, got {', '.join(map(printable, names))}"
         )
-    result = scan(_columns_of(frame, names), h=h, k=k, given=list(given) or None)
+    result = scan(
+        _columns_of(frame, names),
+        h=options.h,
+        k=options.k,
+        given=list(options.given) or None,
+        categories=Categories(missing="level" if options.missing_level else None),
+    )
     for name, reason in result.skipped.items():
-        if name not in given:
+        if name not in options.given:
             raise TableError(f"{frame.source}: column {name!r} cannot be used: {printable(reason)}")
     if names[:2] not in result:
         raise TableError(f"{frame.source}: {names[0]!r} and {names[1]!r} have no value together")
@@ -225,10 +228,11 @@ def _print_measure(name: str, value: float, remark: str = "") -> None:
 
 
 def _report_categories(
-    frame: Frame, names: tuple[str, str], h: int | None, k: int | None, folder: Path
+    frame: Frame, names: tuple[str, str], options: ScanOptions, folder: Path
 ) -> None:
     """Report a pair with a category, as `report_pair` does."""
-    result = _scan_of(frame, names, h, k)
+    h, k = options.h, options.k
+    result = _scan_of(frame, names, options)
     _print_heading(frame, names, int(result.n_obs[0, 1]), "value", result.notes)
     interval = "95% interval {:.3f} to {:.3f}".format(*result.interval(*names))
     is_hgr = result.settings["measure"] == "hgr" and "nan" not in interval

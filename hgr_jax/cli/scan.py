@@ -27,7 +27,7 @@ from hgr_jax.scanning.api import open_table, scan_table
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE, FINDINGS, Findings, pvalue_as_text
 from hgr_jax.scanning.html.page import write_html
 from hgr_jax.scanning.report import as_report, is_of_hgr, order_in_words
-from hgr_jax.scanning.request import KEPT_BY, Execution, Request, Test, Top, request_of
+from hgr_jax.scanning.request import KEPT_BY, Categories, Execution, Request, Test, Top, request_of
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import TooLargeError
 from hgr_jax.tables.faults import TableError, printable
@@ -51,7 +51,9 @@ def _request_of(options: ScanOptions) -> Request:
         target=list(options.target) or None,
         given=list(options.given) or None,
         test=Test("auto", options.permutations, key),
-        categories=options.categories,
+        categories=Categories(
+            options.categories, missing="level" if options.missing_level else None
+        ),
         top=None if options.keep is None else Top(options.keep, kept_by),
         execution=Execution(progress=sys.stderr.isatty(), checkpoint=options.checkpoint),
     )

@@ -29,6 +29,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `result`: `Scan` and `Pair`: matrices, lists, frames, files;
 * `fits`: transformations, intervals and influential rows of one pair;
 * `remarks`: what else may make a dependence: single rows, copies, the order of the rows;
+* `missing_values`: which columns lack the same rows, and on what that depends;
 * `findings`: the strongest pairs and those that are not monotone, with remarks;
 * `report`: a page of a scan to open in a browser; `html` writes it.
 """

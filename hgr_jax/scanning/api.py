@@ -81,7 +81,7 @@ def scan(
       given: columns whose effect is removed from all others, or ``Given(columns, degree=5)``.
       weights: non-negative weights ``(n,)``, or the name of the column that holds them.
       categories: numeric columns to read as categories, or ``Categories(names,
-        integers_up_to=10)``.
+        integers_up_to=10, missing="level")``.
       test: ``"auto"``, ``"asymptotic"``, ``"permutation"``, ``Test(kind,
         permutations=999, key=None)``, or None for no p-values.
       errors: whether to compute standard errors.
@@ -150,6 +150,7 @@ def scan_table(table: Any, request: Request, reading: Reading | None = None) -> 
         names=request.names,
         categories=request.categories.names,
         integers_up_to=request.categories.integers_up_to,
+        missing_level=request.categories.missing_level,
     )
     return scan_columns(columns, request, table)
 

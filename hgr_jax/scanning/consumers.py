@@ -109,7 +109,11 @@ def scan_arrow(
         table, order = table.rename_columns(list(request.names)), list(request.names)
     categories = request.categories
     read = as_columns(
-        table, categories=categories.names, integers_up_to=categories.integers_up_to, notes=notes
+        table,
+        categories=categories.names,
+        integers_up_to=categories.integers_up_to,
+        missing_level=categories.missing_level,
+        notes=notes,
     )
     skipped = read.skipped | dict.fromkeys(
         (name for name in order if name not in read.names), "neither numbers nor text"

@@ -22,6 +22,7 @@ from hgr_jax._checks import check_count
 from hgr_jax._texts import counted, first_names, grouped, html_table, shortened
 from hgr_jax.core.fits import normal_quantile
 from hgr_jax.scanning.fits import HostPair, PairDetails
+from hgr_jax.scanning.missing_values import missing_remarks
 from hgr_jax.scanning.remarks import ExaminedPair, Remark, RemarkFinder, pvalue_of
 from hgr_jax.scanning.request import SOLVED
 
@@ -441,6 +442,7 @@ class _Lists:
                 f"{value:g} is far from all other values of {first_names(texts, 40)}: if it stands"
                 f" for a missing value, --na {value:g} says so"
             )
+        yield from missing_remarks(self.finder.numbers, self.finder.codes)
 
     def is_not_monotone(self, finding: Finding) -> bool:
         """Return whether |Spearman| is below an interval for HGR, at a level for all pairs."""

@@ -23,9 +23,11 @@ from hgr_jax.scanning.sums import Batch, Layout, own_moments
 from hgr_jax.scanning.survey import WEIGHTS_KEY, Levels, Survey, texts_of, weights_of
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, Chunk
 from hgr_jax.tables.columns import (
+    MISSING_LEVEL,
     OTHER,
     TOO_MANY_LEVELS,
     add_note,
+    are_missing_a_level,
     constant_reason,
     differ_by_rounding,
     note_infinite,
@@ -102,6 +104,7 @@ class Plan:
       skipped, notes: as of `Scan`.
       numbers: names of the numeric columns.
       levels: levels of the categories, by name.
+      with_missing: names of the categories of which missing values are a level.
       weights: name of the column of weights, or None.
       heaviest: the largest weight.
       kernels: kernels of the numbers.
@@ -121,6 +124,7 @@ class Plan:
     notes: Mapping[str, str]
     numbers: tuple[str, ...]
     levels: Mapping[str, tuple[str, ...]]
+    with_missing: tuple[str, ...]
     weights: str | None
     heaviest: float
     kernels: Kernels
@@ -236,7 +240,8 @@ class Plan:
         pooled = levels[-1] == OTHER
         last = len(levels) - 1 if pooled else -1
         place = {level: i for i, level in enumerate(levels[:-1] if pooled else levels)}
-        mapped = np.array([*(place.get(word, last) for word in words), -1], np.intp)
+        missing = place[MISSING_LEVEL] if name in self.with_missing else -1
+        mapped = np.array([*(place.get(word, last) for word in words), missing], np.intp)
         unseen = np.array([*(word not in place for word in words), False])
         count = int(np.count_nonzero(unseen[chunk_codes])) if unseen.any() else 0
         if count and not pooled:
@@ -268,11 +273,14 @@ class _PlannedColumns:
 
     numbers: list[str] = dataclasses.field(default_factory=list)
     levels: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    with_missing: list[str] = dataclasses.field(default_factory=list)
     skipped: dict[str, str] = dataclasses.field(default_factory=dict)
     notes: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> Plan:
+def plan_of(
+    survey: Survey, kernels: Kernels, *, tested: bool, exact: bool, missing_level: bool = False
+) -> Plan:
     """Make a plan from a survey.
 
     Args:
@@ -280,6 +288,7 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
       kernels: kernels of the numbers.
       tested: whether ranks are summed too, for p-values.
       exact: whether the survey is of all rows.
+      missing_level: whether the missing values of a category are a level.
     """
     categories = survey.categories()
     columns, sample = _PlannedColumns(notes=dict(survey.notes)), survey.sample()
@@ -288,7 +297,10 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
             columns.skipped[name] = "neither numbers nor text"
             continue
         if name in categories:
-            _plan_category(survey, name, categories[name], columns, sample, exact=exact)
+            counted = categories[name]
+            if missing_level and counted is not None:
+                counted = _count_missing_level(survey, name, counted, columns, sample)
+            _plan_category(survey, name, counted, columns, sample, exact=exact)
         else:
             ends = np.concatenate([survey.lowest[name], survey.highest[name]])
             if not len(ends):
@@ -306,6 +318,24 @@ def plan_of(survey: Survey, kernels: Kernels, *, tested: bool, exact: bool) -> P
             if survey.rounded[name][0]:
                 add_note(columns.notes, name, remark_on_lost_digits(*survey.rounded[name]))
     return _fitted(survey, kernels, columns, sample, tested=tested, exact=exact)
+
+
+def _count_missing_level(
+    survey: Survey,
+    name: str,
+    counted: Levels,
+    columns: _PlannedColumns,
+    sample: dict[str, NDArray[np.float64]],
+) -> Levels:
+    """Count the missing values of a category as a level, unless they are rare."""
+    missing = survey.counted - int(counted.counts.sum())
+    if not are_missing_a_level(missing, survey.counted):
+        return counted
+    columns.with_missing.append(name)
+    joined = Levels(dict(counted.place), counted.counts)
+    place = joined.join(Levels({MISSING_LEVEL: 0}, np.array([missing])))
+    sample[name] = np.nan_to_num(sample[name], nan=float(place[0]))
+    return joined
 
 
 def _plan_category(
@@ -327,8 +357,10 @@ def _plan_category(
         columns.skipped[name] = pooled.kept
         return
     # Sorted as texts or numbers, like the levels of a table in memory.
-    levels = [words[i] for i in pooled.kept]
-    levels.sort(key=(lambda word: word) if survey.kinds[name] == TEXT else float)
+    kept = {words[i] for i in pooled.kept}
+    last = [MISSING_LEVEL] if name in columns.with_missing else []
+    levels = sorted(kept.difference(last), key=None if survey.kinds[name] == TEXT else float)
+    levels += last
     other = (OTHER,) if len(pooled.rare) or not exact else ()
     columns.levels[name] = (*levels, *other)
     position = {word: i for i, word in enumerate(levels)}
@@ -355,19 +387,28 @@ def _fitted(
     )
     order = list(survey.kinds)
     places = [order.index(name) for name in (*numbers, *levels)]
+    shared = survey.shared[np.ix_(places, places)]
+    # Where missing values are a level, every row is present.
+    full = [
+        place for place, name in enumerate(levels, len(numbers)) if name in columns.with_missing
+    ]
+    present_rows = shared.diagonal().copy()
+    present_rows[full] = survey.counted
+    shared[full], shared[:, full] = present_rows, present_rows[:, None]
     plan = Plan(
         {name: survey.kinds.get(name, TEXT) for name in survey.names},
         columns.skipped,
         columns.notes,
         tuple(numbers),
         levels,
+        tuple(columns.with_missing),
         survey.weights_name,
         float(survey.weights[2]),
         kernels,
         tested,
         np.zeros(len(numbers)),
         np.zeros(len(numbers), np.intp),
-        _patterns(survey.shared[np.ix_(places, places)], survey.counted, exact=exact),
+        _patterns(shared, survey.counted, exact=exact),
         survey.rows if exact else None,
         {name: sample[name] for name in (WEIGHTS_KEY, *numbers, *levels)},
         (),

@@ -135,15 +135,18 @@ class Top:
 
 @dataclasses.dataclass(frozen=True)
 class Categories:
-    """Numeric columns that are read as categories; ``categories=["zone"]`` are these names.
+    """What is read as a category; ``categories=["zone"]`` are the names.
 
     Attributes:
-      names: of columns.
+      names: of numeric columns that are categories.
       integers_up_to: largest number of distinct values of integer columns that are categories too.
+      missing: ``"level"`` makes the missing values of a category a level, ``"(missing)"``, unless
+        they are rare; by default such rows are left out of its pairs.
     """
 
     names: Collection[Any] = ()
     integers_up_to: int = 0
+    missing: str | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -151,6 +154,13 @@ class Categories:
             raise TypeError(f"categories must be a sequence of names; got {self.names!r}.")
         object.__setattr__(self, "names", tuple(str(name) for name in self.names))
         check_count("integers_up_to", self.integers_up_to, 0)
+        if self.missing is not None:
+            check_choice("missing", self.missing, ("level",))
+
+    @property
+    def missing_level(self) -> bool:
+        """Whether missing values are a level."""
+        return self.missing == "level"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,7 +231,7 @@ class Request:
       target, among: names or positions of columns; see `hgr_jax.scan`.
       given: columns whose effect is removed; None for none.
       weights: an array ``(n,)``, the name of a column, or None.
-      categories: columns of numbers that are read as categories.
+      categories: what is read as a category.
       test: None for no p-values.
       errors: whether standard errors are computed.
       top: the first pairs to keep; None for all.
@@ -328,6 +338,7 @@ class Request:
         return [
             *(kernels.h, kernels.k, self.measure.name, self.weights, self.test is not None),
             *(sorted(self.categories.names), self.categories.integers_up_to),
+            self.categories.missing,
             self.execution.memory,
         ]
 

@@ -39,8 +39,8 @@ BATCH = "the batch"
 """Name in messages of rows that are from no file."""
 
 PLAN_SETTINGS = (
-    *("kinds", "skipped", "notes", "numbers", "levels", "weights", "heaviest", "tested"),
-    "expected",
+    *("kinds", "skipped", "notes", "numbers", "levels", "with_missing", "weights", "heaviest"),
+    *("tested", "expected"),
 )
 PLAN_ARRAYS = ("center", "exponent", "patterns")
 SUM_ARRAYS = ("rows", "weights", "squares", "unseen")
@@ -151,7 +151,8 @@ class ScanState:
         if not survey.counted:
             raise TableError("the table has no rows (of positive weight)")
         kernels, tested = request.measure.kernels, request.test is not None
-        plan = plan_of(survey, kernels, tested=tested, exact=exact)
+        missing_level = request.categories.missing_level
+        plan = plan_of(survey, kernels, tested=tested, exact=exact, missing_level=missing_level)
         if not plan.numbers and not plan.levels:
             reasons = "; ".join(f"{name!r}: {why}" for name, why in [*plan.skipped.items()][:3])
             raise TableError(f"no column of the table can be used: {reasons}")
@@ -391,7 +392,7 @@ def _plan_of_arrays(arrays: ArraysByName) -> Plan:
         if f"{kind}.maps" in arrays
     }
     plain: dict[str, Any] = {name: settings[name] for name in PLAN_SETTINGS}
-    plain["numbers"] = tuple(settings["numbers"])
+    plain |= {name: tuple(settings[name]) for name in ("numbers", "with_missing")}
     plain["levels"] = {name: tuple(levels) for name, levels in settings["levels"].items()}
     plain |= {name: arrays[name] for name in PLAN_ARRAYS}
     return Plan(

@@ -487,6 +487,9 @@ def holds_booleans(column: NDArray[Any]) -> bool:
 OTHER = "(other levels)"
 """The level into which rare levels are pooled."""
 
+MISSING_LEVEL = "(missing)"
+"""The level of missing values, where they are one."""
+
 MIN_LEVEL_ROWS = 5
 MIN_LEVEL_SHARE = 0.01
 MAX_POOLED_SHARE = 0.5
@@ -535,6 +538,7 @@ def as_columns(
     names: Sequence[str] | None = None,
     categories: Collection[str] = (),
     integers_up_to: int = 0,
+    missing_level: bool = False,
     notes: Mapping[str, str] | None = None,
 ) -> Columns:
     """Parse the columns of a matrix or data frame.
@@ -549,6 +553,7 @@ def as_columns(
       names: names of the columns of an array; default ``x0, x1, ...``.
       categories: names of numeric columns that become categories.
       integers_up_to: largest number of distinct integers of columns that become categories too.
+      missing_level: whether the missing values of a category are a level.
       notes: notes on how columns of a data frame were read, by name.
 
     Raises:
@@ -561,7 +566,7 @@ def as_columns(
             raise TypeError(f"{option} must be a sequence of names; got the string {value!r}.")
     integers_up_to = check_count("integers_up_to", integers_up_to, 0)
     categories = {str(name) for name in categories}
-    builder = _Builder(integers_up_to)
+    builder = _Builder(integers_up_to, missing_level=missing_level)
     frame = None
     if isinstance(table, np.ndarray | jax.Array):
         if table.ndim != 2 or 0 in table.shape:
@@ -657,8 +662,8 @@ def _columns_of_matrix(names: Sequence[str], table: Any, notes: dict[str, str]) 
 class _Builder:
     """Parses columns one by one, and collects them in `Columns`."""
 
-    def __init__(self, integers_up_to: int) -> None:
-        self.integers_up_to = integers_up_to
+    def __init__(self, integers_up_to: int, *, missing_level: bool) -> None:
+        self.integers_up_to, self.missing_level = integers_up_to, missing_level
         self.numbers: dict[str, NDArray[np.float64]] = {}
         self.categories: dict[str, Category] = {}
         self.skipped: dict[str, str] = {}
@@ -707,6 +712,8 @@ class _Builder:
         self.numbers[name] = values
 
     def _add_category(self, name: str, column: Category) -> None:
+        if self.missing_level:
+            column = _with_missing_level(column)
         category, note = pool_rare_levels(column)
         if isinstance(category, Unusable):
             self._skip(name, category.reason)
@@ -775,6 +782,21 @@ def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
         return PooledLevels(np.flatnonzero(counts > 0), none)
     remark = f"{len(pooled)} rare levels ({counts[rare].sum()} rows) are pooled"
     return PooledLevels(np.flatnonzero((counts > 0) & ~rare), pooled, remark)
+
+
+def are_missing_a_level(missing: int, rows: int) -> bool:
+    """Return whether the missing values of a category, of so many rows, are too many to be rare."""
+    return rows > missing >= max(MIN_LEVEL_ROWS, MIN_LEVEL_SHARE * rows)
+
+
+def _with_missing_level(column: Category) -> Category:
+    """Make the missing values a level, the last one, unless they are rare."""
+    missing, levels = column.codes < 0, column.levels
+    if not are_missing_a_level(int(missing.sum()), len(missing)):
+        return column
+    if MISSING_LEVEL not in levels:
+        levels = (*levels, MISSING_LEVEL)
+    return Category(np.where(missing, levels.index(MISSING_LEVEL), column.codes), levels)
 
 
 MAX_ROUNDING_STEPS = 4

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.tables.columns import Category, Frame, encode_by_levels, encode_texts
+from hgr_jax.tables.columns import (
+    MISSING_LEVEL,
+    Category,
+    Frame,
+    encode_by_levels,
+    encode_texts,
+)
 from hgr_jax.tables.faults import TableError, listed
 from hgr_jax.tables.texts import Form, is_number
 
@@ -41,6 +47,17 @@ class SupervisedTable:
     def take(self, rows: NDArray[Any]) -> SupervisedTable:
         """Return the rows of a mask or of positions."""
         return dataclasses.replace(self, x=self.x[rows], y=self.y[rows], z=self.z[rows])
+
+
+def with_missing_level(frame: Frame, needed: Sequence[str]) -> Frame:
+    """Return the table with a text in place of missing texts, but in the ``needed`` columns."""
+    columns = {
+        name: np.where(column == "", MISSING_LEVEL, column)
+        if frame.is_text(name) and name not in needed
+        else column
+        for name, column in frame.columns.items()
+    }
+    return dataclasses.replace(frame, columns=columns)
 
 
 def usable_rows(frame: Frame, needed: Sequence[str]) -> Frame:
@@ -119,8 +136,8 @@ def encode_inputs(
       forms: by column, how its numbers, dates and times were written in training.
 
     Returns:
-      ``(n, p)``, NaN where a value is missing or a level is new; and a note on each column with new
-      levels.
+      ``(n, p)``, NaN where a value is missing (and that is no level) or a level is new; and a note
+      on each column with new levels.
     """
     levels_of: dict[str, list[str]] = {}
     for name, level in inputs:
@@ -142,6 +159,9 @@ def encode_inputs(
             )
         if got == "dates":
             column = (column - np.datetime64(since[name])) / np.timedelta64(1, "D")
+        if MISSING_LEVEL in levels:
+            column = np.where(missing, MISSING_LEVEL, column.astype(object))
+            missing = np.zeros(len(column), bool)
         if levels:
             codes = np.full(len(column), -1) if missing.all() else encode_by_levels(column, levels)
             new = (codes < 0) & ~missing
