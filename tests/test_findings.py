@@ -116,7 +116,7 @@ def test_near_copies_count_as_one() -> None:
     assert {"size_cm", "weight"} in pairs(found.strongest)
     assert finding(found, "size_cm", "weight").also == (("size_in", "minus"), ())
     assert "size_cm also as size_in, minus" in repr(found)
-    assert "nearly the same column: size_cm, size_in, minus" in repr(found)
+    assert "same ranks: size_cm, size_in, minus" in repr(found)
     assert not any({"size_in", "minus"} & pair for pair in pairs(found))
     assert pairs(found.not_monotone)[0] == {"size_cm", "effect"}
 
@@ -403,3 +403,89 @@ def test_missing_values_of_no_reason_are_not_told() -> None:
         assert not scan(named, test=None).findings().remarks
     few = np.where(np.arange(500) < 19, np.nan, rng.normal(size=500))
     assert not scan({"few": few, "place": np.arange(500.0) ** 2}).findings().remarks
+
+
+def test_values_that_may_be_missing_ones_and_may_not() -> None:
+    rng = np.random.default_rng(16)
+    # Without the mark the other column is constant.
+    boss = rng.random(300) < 0.1
+    salary = np.where(boss, 250_000.0, rng.normal(30_000, 4_000, 300).round())
+    table = {"salary": salary, "staff": np.where(boss, rng.integers(3, 30, 300), 0.0)}
+    of = finding(scan(table).findings(), "salary", "staff")
+    assert "250000 in" in of.remark
+    assert not of.explained  # no usual mark: a boss may well have that salary
+    # A price may be 9.99, and a guest may spend 0.
+    price = np.where(rng.random(300) < 0.1, 9.99, rng.uniform(2, 4, 300).round(2))
+    sold = 20.0 * (price == 9.99) + rng.poisson(9, 300)
+    assert not finding(scan({"price": price, "sold": sold}).findings(), "price", "sold").explained
+
+
+def test_extreme_sizes() -> None:
+    x, noise = np.random.default_rng(17).normal(size=(2, 120))
+    table = {"huge": 1e300 * x, "tiny": 1e-300 * (x + noise), "largest": 1.5e308 * np.tanh(x)}
+    found = scan({**table, "plain": x**2}).findings()
+    assert {"huge", "largest"} <= set(found.copies[0])
+
+
+def test_steps_are_monotone() -> None:
+    rng = np.random.default_rng(18)
+    age = rng.integers(18, 80, 400) * 1.0
+    table = {"age": age, "band": np.floor(age / 20), "adult": (age > 30) * 1.0}
+    found = scan({**table, "wave": np.sin(age / 5)}).findings()
+    assert pairs(found.not_monotone)[0] == {"age", "wave"}
+    assert not any({"age", "band"} == pair for pair in pairs(found.not_monotone))
+    assert not any({"age", "adult"} == pair for pair in pairs(found.not_monotone))
+
+
+def test_sums_to_the_digits() -> None:
+    rng = np.random.default_rng(19)
+    x, y, noise = rng.normal(50, 9, (3, 300)).round(1)
+    table = {"x": x, "y": y, "rest": (100 - x - y).round(1), "near": x + y + 0.02 * noise}
+    found = scan(table).findings(10)
+    of = finding(found, "x", "rest")
+    assert of.explained
+    assert "x = 100 - " in of.remark or "rest = 100 - " in of.remark
+    assert not any("near =" in each.remark for each in (*found, *found.explained))
+    # A copy in other units does not hide the sum.
+    table = {"men": x, "women": y, "people": x + y, "thousands": (x + y) / 1000}
+    assert finding(scan(table).findings(10), "men", "people").explained
+
+
+def test_trends_and_short_series() -> None:
+    said = 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        table = {"trend": np.arange(300) + rng.normal(size=300), "walk": walk(rng, 300)}
+        said += "order" in kinds(finding(scan(table).findings(), "trend", "walk"))
+    assert said >= 4
+    # The smallest of 36 shifts has p = 0.028, and explains nothing.
+    rng = np.random.default_rng(20)
+    x = autoregression(rng, 36, 0.9)
+    y = x + 0.3 * autoregression(rng, 36, 0.9)
+    assert not finding(scan({"x": x, "y": y}).findings(), "x", "y").explained
+
+
+def test_an_explained_pair_hides_no_other_of_its_groups() -> None:
+    rng = np.random.default_rng(21)
+    days = pd.date_range("2015-01-01", "2024-12-01", freq="MS")
+    sales = 100 + 2.0 * np.arange(len(days)) + 8 * rng.normal(size=len(days))
+    table = pd.DataFrame({"date": days, "year": days.year.astype(float), "sales": sales})
+    found = scan(table).findings(10)
+    assert any("sales" in pair for pair in pairs(found))
+    table["sales"] = 40 * rng.normal(size=len(days)) + table["sales"]
+    found = scan(table).findings(10)
+    assert finding(found, "date", "year").explained
+    assert any("sales" in pair for pair in pairs(found))
+
+
+def test_a_level_of_many_and_a_value_of_one_row() -> None:
+    rng = np.random.default_rng(22)
+    city = rng.integers(0, 12, 300)
+    nested = {"city": np.array([f"c{i}" for i in city]), "code": city // 4 * 1.0}
+    found = scan({**nested, "x": rng.normal(size=300)}).findings()
+    assert "against all others" not in repr(found)
+    one = np.zeros(300)
+    x = rng.normal(size=300)
+    one[5], x[5] = 1.0, 40.0
+    found = scan({"one": one, "x": x, "y": np.where(np.arange(300) == 5, 99.0, x)}).findings()
+    assert all({"one"} - pair for pair in pairs(found))

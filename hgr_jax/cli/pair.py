@@ -38,6 +38,9 @@ MIN_ROWS_TO_SPLIT = 20
 LEVELS_LISTED = 100
 """Largest number of levels of a category that are printed."""
 
+MAX_PVALUE = 0.05
+"""Largest p-value of a pair on which remarks are printed."""
+
 LEAST_SHOWN = 0.001
 """Smallest correlation of a further pair of functions that is printed."""
 
@@ -190,7 +193,8 @@ def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
             f"most influential row: {influence.row}, {influence.share:.0%} of the correlation;"
             f" {influence.value_without:.3f} without it"
         )
-    for remark in RemarkFinder(result).remarks(examined):
+    found = RemarkFinder(result).remarks(examined) if pair.pvalue <= MAX_PVALUE else []
+    for remark in found:
         print(f"remark: {printable(remark.text)}" + (" (explains it)" if remark.explains else ""))
     if not result.settings["given"]:
         for (a, x), (b, y) in itertools.permutations(

@@ -24,9 +24,15 @@ from hgr_jax.cli.outputs import (
     show_step,
 )
 from hgr_jax.scanning.api import open_table, scan_table
-from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE, FINDINGS, Findings, pvalue_as_text
+from hgr_jax.scanning.findings import (
+    FALSE_DISCOVERY_RATE,
+    FINDINGS,
+    Findings,
+    is_of_hgr,
+    pvalue_as_text,
+)
 from hgr_jax.scanning.html.page import write_html
-from hgr_jax.scanning.report import as_report, is_of_hgr, order_in_words
+from hgr_jax.scanning.report import as_report, order_in_words
 from hgr_jax.scanning.request import KEPT_BY, Categories, Execution, Request, Test, Top, request_of
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import TooLargeError

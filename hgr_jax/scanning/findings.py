@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import html
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,9 @@ once."""
 
 MIN_EXCESS = 0.05
 """Smallest excess of HGR over |Spearman| of a pair that is not monotone."""
+
+MOST_OF_GROUPS = 3
+"""Number of pairs of the same two groups that are examined, at most, until one is listed."""
 
 MOST_EXAMINED = 8
 """Number of pairs that are examined for each one that is listed, at most."""
@@ -112,6 +116,8 @@ class Findings:
       copies: groups of columns that are copies of one another.
       few_rows: number of pairs that are more than chance and share fewer than ``min_rows`` rows.
       pairs, tested, significant: numbers of pairs estimated, with a p-value, and more than chance.
+      repeated: number of pairs that are not listed, as they go with a pair that is: of near copies,
+        or of related columns.
       skipped: names of the columns that were left out, by reason.
       remarks: remarks on the table as a whole.
     """
@@ -124,6 +130,7 @@ class Findings:
     pairs: int
     tested: int
     significant: int
+    repeated: int
     skipped: Mapping[str, tuple[str, ...]]
     remarks: tuple[str, ...]
 
@@ -153,9 +160,14 @@ class Findings:
         """Return the lists and the counts, in lines of text."""
         lines: list[str] = []
         if not any(True for _ in self):
-            lines.append("No finding: no pair is more than chance, or all are explained")
+            why = "no pair is more than chance"
+            if self.explained:
+                why = "what was examined is explained"
+            elif self.copies:
+                why = "only columns of the same ranks depend on each other"
+            lines.append(f"No finding: {why}")
         for group in self.copies[:MOST_COPIES]:
-            lines.append(f"nearly the same column: {first_names(group, longest_name)}")
+            lines.append(f"same ranks: {first_names(group, longest_name)}")
         if len(self.copies) > MOST_COPIES:
             lines.append(f"... and {counted(len(self.copies) - MOST_COPIES, 'other group')}")
         for title, findings in self.sections:
@@ -175,11 +187,14 @@ class Findings:
         """Return the counts in words."""
         lines = []
         if self.tested:
-            verb = "is" if self.tested == 1 else "are"
+            verb = "is" if self.significant == 1 else "are"
             lines.append(
                 f"{self.significant:,} of {counted(self.tested, 'pair')} {verb} more than chance,"
                 f" at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}"
             )
+        if self.repeated:
+            pairs = counted(self.repeated, "pair")
+            lines.append(f"not listed: {pairs} of near copies of the columns listed, or related")
         if self.few_rows:
             pairs = counted(self.few_rows, "pair")
             lines.append(f"not listed: {pairs} of columns that share few rows")
@@ -272,6 +287,11 @@ def _one_to_one(a: Floats, b: Floats) -> bool:
     return len(np.unique(x * len(v) + y)) == len(u)
 
 
+def is_of_hgr(scan: Any) -> bool:
+    """Return whether the measure of a scan is HGR, and not HGR-KB."""
+    return bool(scan.settings["measure"] == "hgr")
+
+
 def hgr_of(scan: Any) -> Floats:
     """Return HGR of all pairs ``(p, p)``; the measure of a scan that has none."""
     return np.where(np.isfinite(scan.rank_correlation), scan.rank_correlation, scan.correlation)
@@ -309,11 +329,12 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
         strongest=strongest,
         not_monotone=not_monotone,
         explained=maker.explained(),
-        copies=copies_among(scan, maker.groups),
+        copies=tuple(dict.fromkeys(g for g in maker.exact_groups.values() if len(g) > 1)),
         few_rows=int(np.sum(maker.significant & (maker.rows < maker.min_rows))),
         pairs=len(scan),
         tested=maker.tested,
         significant=maker.discoveries,
+        repeated=maker.repeated,
         skipped=grouped(scan.skipped),
         remarks=tuple(maker.remarks_on_table()),
     )
@@ -321,19 +342,23 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
 
 def least_rows(min_rows: int, rows: int) -> float:
     """Return the smallest number of rows of a finding in a table of ``rows``."""
-    return min(min_rows, rows / 2)
+    return min_rows if min_rows > MIN_ROWS else min(min_rows, rows / 2)
 
 
-def copies_among(scan: Any, groups: Mapping[str, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of columns whose correlation is shown as 1.000."""
-    hgr = hgr_of(scan)
-    found = []
-    for group in dict.fromkeys(groups.values()):
-        place = {name: scan.names.index(name) for name in group}
-        exact = [name for name in group[1:] if hgr[place[group[0]], place[name]] >= ALMOST_ONE]
-        if exact:
-            found.append((group[0], *exact))
-    return tuple(found)
+def monotone_part(f: Floats, g: Floats, columns: Sequence[Floats]) -> float:
+    """Return the correlation of monotone functions that are near to ``f`` and ``g (n,)``."""
+    sides = []
+    for values, column in zip((f, g), columns, strict=True):
+        order = np.argsort(column, kind="stable")
+        ordered = values[order]
+        ordered = ordered if ordered @ np.arange(len(order)) > 0 else -ordered
+        above = np.maximum.accumulate(ordered)
+        below = np.minimum.accumulate(ordered[::-1])[::-1]
+        monotone = np.empty(len(order))
+        monotone[order] = (above + below) / 2
+        sides.append(monotone - monotone.mean())
+    scale = math.sqrt(float(sides[0] @ sides[0]) * float(sides[1] @ sides[1]))
+    return abs(float(sides[0] @ sides[1])) / scale if scale > 0 else 0.0
 
 
 class _Lists:
@@ -358,9 +383,13 @@ class _Lists:
         self.is_candidate = known & (self.rows >= min_rows)
         self.finder = RemarkFinder(scan)
         copies = self.finder.copies
-        self.groups = groups_of(scan, rows=slice(None) if copies is None else copies.remaining)
+        rows = slice(None) if copies is None else copies.remaining
+        self.groups = groups_of(scan, rows=rows)
+        self.exact_groups = groups_of(scan, ALMOST_ONE, rows)
         self.examined: dict[tuple[str, str], Finding] = {}
-        self.least: dict[tuple[str, str], float] = {}
+        self.low_for_all: dict[tuple[str, str], float] = {}
+        self.monotone_parts: dict[tuple[str, str], float] = {}
+        self.repeated = 0
         self.has_intervals = scan.settings["measure"] in SOLVED and not scan.settings["given"]
 
     def first(self, value: Floats, among: Any, of: Any = None) -> tuple[Finding, ...]:
@@ -369,21 +398,26 @@ class _Lists:
         places = places[np.argsort(-value[places], kind="stable")]
         found: list[Finding] = []
         shown: list[tuple[int, int]] = []
-        seen: set[frozenset[str]] = set()
+        listed: set[frozenset[str]] = set()
+        examined: collections.Counter[frozenset[str]] = collections.Counter()
         for place in places.tolist():
-            if len(found) == self.n or len(seen) == MOST_EXAMINED * self.n:
+            if len(found) == self.n or examined.total() == MOST_EXAMINED * self.n:
                 break
             i, j = self.pairs[place].tolist()
             key = self._groups_of_pair(i, j)
-            if len(key) == 1 and self.hgr[place] >= ALMOST_ONE:
+            if self.exact_groups[self.scan.names[i]] == self.exact_groups[self.scan.names[j]]:
                 continue  # among the copies
-            if key in seen or any(self._is_related((i, j), pair) for pair in shown):
+            if key in listed or any(self._is_related((i, j), pair) for pair in shown):
+                self.repeated += 1
                 continue
-            seen.add(key)
-            finding = self._examine(self._of_first_columns(place))
+            if examined[key] == MOST_OF_GROUPS:
+                continue
+            examined[key] += 1
+            finding = self._examine(place if examined[key] > 1 else self._of_first_columns(place))
             if not finding.explained and (of is None or of(finding)):
                 found.append(finding)
                 shown.append((i, j))
+                listed.add(key)
         return tuple(found)
 
     def _groups_of_pair(self, i: int, j: int) -> frozenset[str]:
@@ -429,8 +463,9 @@ class _Lists:
             for name in (finding.a, finding.b)
         }
         if ordered:
+            names = [name for name in self.scan.names if name in ordered]
             yield (
-                f"successive rows are alike in {first_names(tuple(ordered), 28)}; p-values take"
+                f"successive rows are alike in {first_names(names, 28)}; p-values take"
                 " rows as independent"
             )
         columns: dict[float, list[str]] = {}
@@ -446,8 +481,12 @@ class _Lists:
 
     def is_not_monotone(self, finding: Finding) -> bool:
         """Return whether |Spearman| is below an interval for HGR, at a level for all pairs."""
-        low = self.least.get((finding.a, finding.b), math.nan)
-        return math.isnan(low) or math.isnan(finding.spearman) or finding.spearman < low
+        names = finding.a, finding.b
+        low = self.low_for_all.get(names, math.nan)
+        if math.isnan(low) or math.isnan(finding.spearman):
+            return True
+        is_monotone = self.monotone_parts[names] > finding.hgr - MIN_EXCESS
+        return finding.spearman < low and not is_monotone
 
     def _interval(self, pair: HostPair, i: int, j: int, level: float) -> tuple[float, float]:
         pvalue = float(self.scan.pvalue[i, j])
@@ -465,10 +504,15 @@ class _Lists:
         interval = (math.nan, math.nan)
         examined = ExaminedPair.of(scan, names, hgr)
         if examined is not None and self.has_intervals:
+            if len(examined.pair.rows) == rows and is_of_hgr(scan):
+                hgr = examined.pair.value  # of more functions than are looked at for all pairs
             low, high = self._interval(examined.pair, i, j, LEVEL)
-            interval = min(low, hgr), max(high, hgr)
-            self.least[names], _ = self._interval(
+            interval = min(low, hgr), max(high, hgr)  # it may be of a sample of the rows
+            self.low_for_all[names], _ = self._interval(
                 examined.pair, i, j, 1 - (1 - LEVEL) / max(self.tested, 1)
+            )
+            self.monotone_parts[names] = monotone_part(
+                examined.f, examined.g, examined.pair.columns
             )
         remarks = [] if examined is None else self.finder.remarks(examined)
         groups = [self.groups[name] for name in names]

@@ -374,9 +374,14 @@ class HostPair:
         return fit_pair(self.columns[0], self.columns[1], self.weights, self.kernels)
 
     @property
+    def varies(self) -> bool:
+        """Whether both columns vary on the rows."""
+        return len(self.rows) > 1 and all(np.ptp(column) > 0 for column in self.columns)
+
+    @property
     def value(self) -> float:
-        """HGR on the rows; 0 for fewer than 2 rows."""
-        if len(self.rows) < 2:
+        """HGR on the rows; 0 where a column does not vary."""
+        if not self.varies:
             return 0.0
         functions, shares = self.fitted.functions, self.fitted.shares
         count = self.fitted.directions[0]

@@ -33,9 +33,9 @@ from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.scanning.fits import HostPair, PairDetails
 from hgr_jax.tables.columns import Columns
 
-HALF = 0.5
-"""Largest share of a value that may be left without some rows, where these rows explain it; and the
-smallest share of the correlation that they make."""
+MAX_LEFT, MIN_PART_OF_ROWS = 0.5, 0.5
+"""Largest share of HGR that is left without the rows that explain it, and smallest share of the
+correlation that they make."""
 
 ROWS_PER_FEW, MOST_FEW = 50, 10
 """Of this many rows one belongs to a handful, of at most so many."""
@@ -70,8 +70,13 @@ the first and with all of them, summed, for a remark on the order."""
 ROWS_PER_PART = 8
 """Number of rows whose mean is the value of one column given the other."""
 
-MIN_OF_SERIES, MAX_OF_SERIES = 0.6, 0.99
-"""Smallest correlation of successive ranks of a series, and largest with the order itself."""
+MIN_TREND, MIN_OF_RANKS = 0.99, 0.6
+"""Smallest correlation with the order of a column that just rises or falls, and of successive ranks
+of a slow series."""
+
+MIN_OF_DIFFERENCES = -0.2
+"""Smallest correlation of successive differences of a slow series beside a column that just rises
+or falls."""
 
 MIN_MEDIAN_POSITION = 0.1
 """Smallest distance of the median of identifiers from the ends of their range, as a share of it:
@@ -102,12 +107,16 @@ value, and of one that often stands for a missing value."""
 FEW_VALUES = 5
 """Largest number of values of a number that is called one of few values."""
 
+ALL_LEVELS = 0.999
+"""Smallest HGR of a category that determines the other column."""
+
 ONE_LEVEL = 0.9
 """Smallest share of the variance of a transformation that one level against all others explains,
 for a remark."""
 
-MAX_TERMS, MAX_UNEXPLAINED = 6, 1e-4
-"""Largest number of columns in a sum, and share of the variance that rounding may leave."""
+MAX_TERMS, MIN_TERM, MAX_UNEXPLAINED = 6, 0.02, 1e-4
+"""Largest number of columns in a sum, smallest part of one (in standard deviations), and share of
+the variance that rounding may leave."""
 
 MAX_ROWS_SUMMED, MAX_COLUMNS_SUMMED = 2000, 300
 
@@ -206,6 +215,8 @@ class RemarkFinder:
             self._on_values,
         )
         found = [remark for make in makers for remark in make(examined)]
+        if any(remark.explains for remark in found):
+            found = [remark for remark in found if remark.explains or remark.kind != "values"]
         return sorted(found, key=lambda remark: not remark.explains)
 
     @functools.cached_property
@@ -237,7 +248,7 @@ class RemarkFinder:
         count = rows - len(first)
         if count < max(MIN_COPIED_ROWS, MIN_COPIED_SHARE * rows):
             return None
-        if not _copied_on_purpose(columns, len(first)):
+        if not _chance_makes_no_copies(columns, len(first)):
             return None
         remaining = np.zeros(self.columns.rows, bool)
         remaining[kept[first]] = True
@@ -278,15 +289,15 @@ class RemarkFinder:
         rows = len(pair.rows)
         most = max(1, min(MOST_FEW, rows // ROWS_PER_FEW))
         for count in range(1, most + 1):
-            if not np.nansum(influence.shares[:count]) >= HALF:
+            if not np.nansum(influence.shares[:count]) >= MIN_PART_OF_ROWS:
                 continue
             left = pair.restricted(~np.isin(pair.rows, influence.rows[:count]))
-            if any(np.ptp(column) == 0 for column in left.columns):
-                break
-            if left.value <= HALF * examined.value:
+            if left.value <= MAX_LEFT * examined.value:
                 listed = ", ".join(map(str, sorted(influence.rows[:count])))
                 what = f"row {listed} makes it" if count == 1 else f"rows {listed} make it"
-                yield Remark("few rows", f"{what}: {left.value:.3f} without", True)
+                # A rare value is one that few rows have, and may well matter.
+                explains = count == 1 or left.varies
+                yield Remark("few rows", f"{what}: {left.value:.3f} without", explains)
                 return
         yield from self._on_one_value(examined)
 
@@ -306,7 +317,7 @@ class RemarkFinder:
                     continue
                 left = pair.restricted(codes != top)
                 what = f"the {counts[top]:,} rows where {name} is {values[top]:g}"
-                if left.value <= HALF * examined.value:
+                if left.value <= MAX_LEFT * examined.value:
                     yield Remark("few rows", f"{what} make it: {left.value:.3f} without", True)
                     return
                 if left.value <= examined.value - MIN_CHANGE:
@@ -319,7 +330,7 @@ class RemarkFinder:
             return
         left = examined.pair.restricted(self.copies.remaining[examined.pair.rows])
         pvalue = pvalue_of(left)
-        text = f"copies of rows: {left.value:.3f}, p = {pvalue:.2g} without them"
+        text = f"{left.value:.3f} (p = {pvalue:.2g}) without copies of rows"
         yield Remark("copies", text, not pvalue <= 0.05)
 
     def _on_order(self, examined: ExaminedPair) -> Iterator[Remark]:
@@ -338,18 +349,23 @@ class RemarkFinder:
         alike = all(
             r[0] > MIN_AUTOCORRELATION and r.sum() > MIN_AUTOCORRELATIONS for r in residuals
         )
-        if not alike and not all(self._is_series(column, runs) for column in (x, y)):
+        of_ranks = [ranks(column[:, None])[:, 0] for column in (x, y)]
+        trends = [abs(_signed_pearson(r, np.arange(float(len(r))))) > MIN_TREND for r in of_ranks]
+        if any(trends):
+            # Differences of independent rows have the correlation -1/2, those of a walk have 0.
+            slow = any(
+                trend and _autocorrelations(np.diff(other), runs[1:])[0] > MIN_OF_DIFFERENCES
+                for trend, other in zip(trends, of_ranks[::-1], strict=True)
+            )
+        else:
+            slow = all(_autocorrelations(r, runs)[0] > MIN_OF_RANKS for r in of_ranks)
+        if not alike and not slow:
             return
         pvalue = shift_pvalue(pair, order)
-        text = f"rows follow one another in both: p = {pvalue:.2g} by circular shifts"
-        yield Remark("order", text, alike and pvalue > MAX_SHIFT_PVALUE)
-
-    @staticmethod
-    def _is_series(column: Floats, runs: Integers) -> bool:
-        """Return whether successive values are nearly the same, and do not just rise or fall."""
-        rank = ranks(column[:, None])[:, 0]
-        is_sorted = abs(_signed_pearson(rank, np.arange(float(len(rank))))) > MAX_OF_SERIES
-        return not is_sorted and _autocorrelations(rank, runs)[0] > MIN_OF_SERIES
+        text = f"both are slow series: p = {pvalue:.2g} by circular shifts"
+        # The smallest of n shifts has p = 1 / n.
+        largest = max(MAX_SHIFT_PVALUE, 1.5 / len(order))
+        yield Remark("order", text, alike and pvalue > largest)
 
     def _on_marks(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on values that may stand for a missing one."""
@@ -365,7 +381,8 @@ class RemarkFinder:
                 listed = " and ".join(f"{value:g}" for value in marks)
                 what = f"{listed} in {counted(int(marked.sum()), 'row')} of {name}"
                 text = f"{what} (a missing value?): {left.value:.3f} without"
-                yield Remark("mark", text, left.value <= HALF * examined.value)
+                usual = any(is_usual_mark(value) for value in marks)
+                yield Remark("mark", text, usual and left.value <= MAX_LEFT * examined.value)
 
     def _on_values(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on a column of few values, and on one level against all others."""
@@ -374,7 +391,7 @@ class RemarkFinder:
         for name, column, heights in sides:
             values, codes = np.unique(column, return_inverse=True)
             if name not in self.codes:
-                if self._is_index(name):
+                if name not in self.columns.dates and self._is_index(name):
                     is_named_so = NAME_OF_IDENTIFIER.search(name) is not None
                     yield Remark("values", f"{name} numbers the rows: an identifier?", is_named_so)
                 if len(values) <= FEW_VALUES:
@@ -383,7 +400,9 @@ class RemarkFinder:
             weight, variance = np.bincount(codes, shares), np.bincount(codes, shares * heights**2)
             explained = variance / np.maximum(1 - weight, 1e-12)  # of it and the others
             top = int(np.argmax(explained))
-            if len(values) > 2 and explained[top] >= ONE_LEVEL * variance.sum():
+            if examined.value > ALL_LEVELS or len(values) < 3:
+                continue  # any functions of the levels will do
+            if explained[top] >= ONE_LEVEL * variance.sum():
                 category = self.scan.category(name)
                 level, rows = category.levels[int(values[top])], int((codes == top).sum())
                 text = f"{name} {level!r} ({counted(rows, 'row')}) against all others"
@@ -461,11 +480,13 @@ class RemarkFinder:
         matrix = matrix[~np.isnan(matrix).any(axis=1)][:MAX_ROWS_SUMMED]
         if len(matrix) < MIN_ORDERED_ROWS:
             return [], np.zeros((0, 0))
-        deviation = matrix.std(axis=0)
-        used = deviation > 0
+        largest = np.abs(matrix).max(axis=0)
+        used = (largest > 1e-100) & (largest < 1e100)
+        deviation = np.where(used, matrix, 0).std(axis=0)
+        used &= deviation > 0
         names = [name for name, keep in zip(names, used, strict=True) if keep]
-        matrix = matrix[:, used]
-        return names, np.asarray((matrix - matrix.mean(axis=0)) / deviation[used], np.float64)
+        matrix, deviation = matrix[:, used], deviation[used]
+        return names, np.asarray((matrix - matrix.mean(axis=0)) / deviation, np.float64)
 
     @functools.cache  # noqa: B019 - a finder lives as long as one list of findings
     def sum_of(self, name: str) -> dict[str, float]:
@@ -475,38 +496,58 @@ class RemarkFinder:
             return {}
         place = names.index(name)
         y = standard[:, place]
+        own_copies = np.flatnonzero(np.abs(standard.T @ y) > (1 - 1e-9) * len(y))
         chosen: list[int] = []
         residual: Floats = y
         coefficients: Floats = y[:0]
-        for _ in range(min(MAX_TERMS, len(names) - 1)):
+        for _ in range(min(MAX_TERMS, len(names) - len(own_copies))):
             gain = np.abs(standard.T @ residual)
-            gain[[place, *chosen]] = 0
+            gain[[*own_copies, *chosen]] = 0
             chosen.append(int(np.argmax(gain)))
             coefficients = np.linalg.lstsq(standard[:, chosen], y, rcond=None)[0]
             residual = y - standard[:, chosen] @ coefficients
             if np.mean(residual**2) < MAX_UNEXPLAINED / 100:
                 break
-        if len(chosen) < 2 or np.mean(residual**2) > MAX_UNEXPLAINED:
+        while len(chosen) > 1 and np.abs(coefficients).min() < MIN_TERM:
+            del chosen[int(np.argmin(np.abs(coefficients)))]
+            coefficients = np.linalg.lstsq(standard[:, chosen], y, rcond=None)[0]
+            residual = y - standard[:, chosen] @ coefficients
+        if len(chosen) < 2:
             return {}
-        scale = {i: np.nanstd(self.numbers[names[i]]) for i in (place, *chosen)}
-        return {
-            names[i]: float(c * scale[place] / scale[i])
-            for i, c in zip(chosen, coefficients, strict=True)
-            if abs(c) > np.sqrt(MAX_UNEXPLAINED)
-        }
+        scale = {i: float(np.nanstd(self.numbers[names[i]])) for i in (place, *chosen)}
+        factors = [c * scale[place] / scale[i] for i, c in zip(chosen, coefficients, strict=True)]
+        # The sum holds to the digits that the columns have.
+        rounding = resolution_of(self.numbers[name]) + sum(
+            abs(factor) * resolution_of(self.numbers[names[i]])
+            for i, factor in zip(chosen, factors, strict=True)
+        )
+        if np.abs(residual).max() * scale[place] > rounding:
+            return {}
+        return {names[i]: float(factor) for i, factor in zip(chosen, factors, strict=True)}
 
     def sum_in_words(self, name: str) -> str:
         """Return the sum that a column is, as text."""
         terms = self.sum_of(name)
-        largest = max(map(abs, terms.values()))
+        constant = float(np.nanmean(self.numbers[name]))
+        constant -= sum(f * float(np.nanmean(self.numbers[term])) for term, f in terms.items())
         text = ""
+        if abs(constant) > 1e-3 * float(np.nanstd(self.numbers[name])):
+            text = f" + {constant:.4g}"
         for term, factor in terms.items():
-            size = abs(factor)
-            of_one = abs(size - 1) < 0.02
-            part = term if of_one else f"{size:.3g} {term}"
-            sign = "-" if factor < 0 else "+"
-            text += f" {sign} {part}" if size > 1e-3 * largest else ""
+            part = term if abs(abs(factor) - 1) < 1e-3 else f"{abs(factor):.3g} {term}"
+            text += f" {'-' if factor < 0 else '+'} {part}"
         return text.removeprefix(" + ").strip()
+
+
+def resolution_of(values: Floats) -> float:
+    """Return the step that decimal numbers are rounded to, or the rounding of their dtype."""
+    largest = float(np.nanmax(np.abs(values)))
+    for digits in range(-3, 8):
+        scaled = values * 10.0**digits
+        tolerance = 1e-6 + 1e-12 * largest * 10.0**digits
+        if np.nanmax(np.abs(scaled - np.round(scaled))) < tolerance:
+            return 10.0**-digits
+    return 64 * float(np.finfo(np.float64).eps) * largest
 
 
 def marks_of(values: Floats) -> dict[float, int]:
@@ -539,7 +580,12 @@ def marks_of(values: Floats) -> dict[float, int]:
             break
         found[value] = int(counts[place])
         low, high = low + at_low, high - (not at_low)
-    return found if sum(found.values()) < HALF * len(present) else {}
+    return found if 2 * sum(found.values()) < len(present) else {}
+
+
+def is_usual_mark(value: float) -> bool:
+    """Return whether a value often stands for a missing one, and seldom for itself."""
+    return value < 0 or (value >= 99 and set(f"{value:.0f}") == {"9"})
 
 
 def _may_be_missing(value: float, least: float) -> bool:
@@ -586,7 +632,7 @@ def shift_pvalue(pair: HostPair, order: Integers) -> float:
 
 def pvalue_of(pair: HostPair) -> float:
     """Return the p-value of independence of a pair: of ranks, or of a category by Roy's law."""
-    if len(pair.rows) < 2 or any(np.ptp(column) == 0 for column in pair.columns):
+    if not pair.varies:
         return 1.0
     is_category = any(isinstance(kernel, Indicators) for kernel in pair.kernels)
     if not is_category and pair.conditioning is None:
@@ -637,7 +683,7 @@ def _hashes(columns: Sequence[Floats]) -> NDArray[np.uint64]:
     return total
 
 
-def _copied_on_purpose(columns: Sequence[Floats], distinct_rows: int) -> bool:
+def _chance_makes_no_copies(columns: Sequence[Floats], distinct_rows: int) -> bool:
     """Return whether columns have so many possible values that chance makes no copies of rows."""
     rows, together = len(columns[0]), 0.0
     for values in columns:

@@ -11,7 +11,14 @@ import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import counted, shortened
-from hgr_jax.scanning.findings import ALMOST_ONE, FALSE_DISCOVERY_RATE, Finding, Findings, groups_of
+from hgr_jax.scanning.findings import (
+    ALMOST_ONE,
+    FALSE_DISCOVERY_RATE,
+    Finding,
+    Findings,
+    groups_of,
+    is_of_hgr,
+)
 from hgr_jax.scanning.fits import HostTransformation, PairDetails
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.scanning.remarks import MIN_MEDIAN_POSITION, ExaminedPair, marks_of
@@ -234,11 +241,6 @@ ORDERED_BY = {
     "pvalue": ("p-value", "smallest p-value"),
 }
 """The header that each order sorts by, and the order in words; 0 and 1 are names of the measure."""
-
-
-def is_of_hgr(result: Any) -> bool:
-    """Return whether the measure of a scan is HGR, and not HGR-KB."""
-    return bool(result.settings["measure"] == "hgr")
 
 
 def order_in_words(result: Any, by: str) -> tuple[str, str]:

@@ -89,8 +89,10 @@ def bytes_of_scan(columns: int, pairs: int, rows: int, *, tested: bool, has_gaps
 
 def _has_gaps(columns: Columns) -> bool:
     """Return whether a column has a missing value."""
-    numbers = bool(np.isnan(np.sum(columns.numbers, dtype=np.float64)))
-    return numbers or any((category.codes < 0).any() for category in columns.categories)
+    numbers = np.asarray(columns.numbers)
+    return bool(np.isnan(numbers.min(initial=0.0))) or any(
+        (category.codes < 0).any() for category in columns.categories
+    )
 
 
 def available_memory() -> int | None:

@@ -420,12 +420,14 @@ def hgr_of_moments(
         order, are all in every block.
     """
     rows = np.maximum(rows, 1.0)
-    if all(numbers):
-        blocks = Blocks.within(*m.shape[:2])
+    if all(numbers):  # square blocks have all functions of a side that has fewer
+        most = min(size for size in SIZES if size >= max(m.shape[:2]))
+        m = np.pad(m, [(0, most - size) for size in m.shape[:2]] + [(0, 0)])
+        blocks = Blocks.within(most, most)
     else:
         sides = [
-            [*(size for size in SIZES if number and size < most), most]
-            for most, number in zip(m.shape[:2], numbers, strict=True)
+            [*(size for size in SIZES if number and size < last), last]
+            for last, number in zip(m.shape[:2], numbers, strict=True)
         ]
         within = [(h, k) for h in sides[0] for k in sides[1]]
         blocks = Blocks(*m.shape[:2], *zip(*within, strict=True))
@@ -436,8 +438,8 @@ def hgr_of_moments(
     )
     # The indicators of a category may depend on one another: then all are needed.
     rows_of_m, columns_of_m = (
-        count if number else np.full_like(count, most)
-        for count, number, most in zip((h, k), numbers, m.shape[:2], strict=True)
+        count if number else np.full_like(count, size)
+        for count, number, size in zip((h, k), numbers, m.shape[:2], strict=True)
     )
     squares = block_squares(leading(m, rows_of_m, columns_of_m), blocks)
     return average_of_blocks(squares, blocks, rows, (h, k)), blocks
