@@ -345,7 +345,7 @@ def least_rows(min_rows: int, rows: int) -> float:
     return min_rows if min_rows > MIN_ROWS else min(min_rows, rows / 2)
 
 
-def monotone_part(f: Floats, g: Floats, columns: Sequence[Floats]) -> float:
+def monotone_correlation(f: Floats, g: Floats, columns: Sequence[Floats]) -> float:
     """Return the correlation of monotone functions that are near to ``f`` and ``g (n,)``."""
     sides = []
     for values, column in zip((f, g), columns, strict=True):
@@ -511,7 +511,7 @@ class _Lists:
             self.low_for_all[names], _ = self._interval(
                 examined.pair, i, j, 1 - (1 - LEVEL) / max(self.tested, 1)
             )
-            self.monotone_parts[names] = monotone_part(
+            self.monotone_parts[names] = monotone_correlation(
                 examined.f, examined.g, examined.pair.columns
             )
         remarks = [] if examined is None else self.finder.remarks(examined)

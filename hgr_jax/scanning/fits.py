@@ -373,6 +373,25 @@ class HostPair:
         """Orthonormal functions of both columns."""
         return fit_pair(self.columns[0], self.columns[1], self.weights, self.kernels)
 
+    @functools.cached_property
+    def sides(self) -> tuple[Floats, Floats]:
+        """Orthonormal functions of both columns, or their residuals given others."""
+        if self.conditioning is None:
+            return self.fitted.sides
+        (f, _), (g, _) = self._residuals(self.fitted.sides, np.arange(len(self.rows)))
+        return f, g
+
+    @property
+    def moments(self) -> Floats:
+        """Means of the products of the functions of both columns, ``(h, k)``."""
+        f, g = self.sides
+        return np.asarray((f * self.fitted.shares) @ g.T)
+
+    @property
+    def effective_rows(self) -> float:
+        """The effective number of rows."""
+        return float(1 / np.sum(self.fitted.shares**2))
+
     @property
     def varies(self) -> bool:
         """Whether both columns vary on the rows."""
@@ -383,38 +402,26 @@ class HostPair:
         """HGR on the rows; 0 where a column does not vary."""
         if not self.varies:
             return 0.0
-        functions, shares = self.fitted.functions, self.fitted.shares
-        count = self.fitted.directions[0]
-        f, g = functions[1 : 1 + count], functions[1 + count :]
-        if self.conditioning is not None:
-            (f, _), (g, _) = self._residuals((f, g), np.arange(len(self.rows)))
-        return self._value((f * shares) @ g.T, shares, [(len(f), len(g))])
+        f, g = self.sides
+        return self._value(self.moments, self.fitted.shares, [(len(f), len(g))])
 
     def modes(self) -> Floats:
         """Return the correlations of pairs of functions, each uncorrelated with those before.
 
         Without what chance adds; of the functions up to 8 of either column.
         """
-        functions, shares, count = (
-            self.fitted.functions,
-            self.fitted.shares,
-            self.fitted.directions[0],
-        )
-        f, g = functions[1 : 1 + count], functions[1 + count :]
-        if self.conditioning is not None:
-            (f, _), (g, _) = self._residuals((f, g), np.arange(len(self.rows)))
-        m = (f[:OF_BOTH] * shares) @ g[:OF_BOTH].T
+        m = self.moments[:OF_BOTH, :OF_BOTH]
         squares = np.linalg.svd(m, compute_uv=False) ** 2
         h, k = (np.array(float(size)) for size in m.shape)
-        return np.asarray(debias(np.minimum(squares, 1), h, k, 1 / np.sum(shares**2)))
+        return np.asarray(debias(np.minimum(squares, 1), h, k, self.effective_rows))
 
     def interval(self, pvalue: float, level: float) -> tuple[float, float]:
         """Return an interval for HGR of ranks, as `HGRFit.interval` does."""
         functions, shares = self.fitted.functions, self.fitted.shares
-        count, rows = self.fitted.directions[0], float(1 / np.sum(shares**2))
+        count, rows = self.fitted.directions[0], self.effective_rows
         if rows < LEAST_ROWS or not min(self.fitted.directions):
             return math.nan, math.nan
-        whole = (functions[1 : 1 + count] * shares) @ functions[1 + count :].T
+        whole = self.moments
         average, blocks = self._average(whole, shares)
         weights = np.zeros(whole.shape)
         for weight, h, k in zip(average.weights[:, 0], blocks.rows, blocks.columns, strict=True):
@@ -443,9 +450,7 @@ class HostPair:
         if len(self.rows) < 2:
             return None
         fitted = self.fitted
-        count = fitted.directions[0]
-        functions = fitted.functions[1 : 1 + count], fitted.functions[1 + count :]
-        f, g = functions
+        functions = f, g = fitted.sides
         maps: tuple[Floats, Floats] = (np.eye(len(f)), np.eye(len(g)))
         if self.conditioning is not None:
             (f, map_f), (g, map_g) = self._residuals(functions, np.arange(len(self.rows)))

@@ -476,7 +476,8 @@ class RemarkFinder:
         if len(names) < 3:
             return [], np.zeros((0, 0))
         step = max(1, self.columns.rows // (2 * MAX_ROWS_SUMMED))
-        matrix = np.stack([self.numbers[name][::step] for name in names], axis=1)
+        columns = [self.numbers[name][::step].astype(np.float64) for name in names]
+        matrix = np.stack(columns, axis=1)
         matrix = matrix[~np.isnan(matrix).any(axis=1)][:MAX_ROWS_SUMMED]
         if len(matrix) < MIN_ORDERED_ROWS:
             return [], np.zeros((0, 0))
@@ -619,11 +620,7 @@ def shift_pvalue(pair: HostPair, order: Integers) -> float:
 
     The statistic is the sum of the squared moments of the first functions; all shifts by FFT.
     """
-    functions, count = pair.fitted.functions[:, order], pair.fitted.directions[0]
-    f, g = (
-        np.fft.rfft(side[:SHIFTED_FUNCTIONS])
-        for side in (functions[1 : 1 + count], functions[1 + count :])
-    )
+    f, g = (np.fft.rfft(side[:SHIFTED_FUNCTIONS, order]) for side in pair.sides)
     statistic = np.zeros(len(order))
     for one in f:
         statistic += np.sum(np.fft.irfft(np.conj(one) * g, len(order)) ** 2, axis=0)
@@ -637,13 +634,10 @@ def pvalue_of(pair: HostPair) -> float:
     is_category = any(isinstance(kernel, Indicators) for kernel in pair.kernels)
     if not is_category and pair.conditioning is None:
         return independence_test(*pair.columns).pvalue
-    functions, count = pair.fitted.functions, pair.fitted.directions[0]
-    f, g = functions[1 : 1 + count], functions[1 + count :]
-    m = (f * pair.fitted.shares) @ g.T
+    m = pair.moments
     sizes = [np.array([[size]]) for size in m.shape]
-    rows = float(1 / np.sum(pair.fitted.shares**2))
     value = np.minimum(top_singular_values(m[..., None]), 1)[None]
-    return float(np.exp(log_survival_of_many(value, rows, *sizes)[0, 0]))
+    return float(np.exp(log_survival_of_many(value, pair.effective_rows, *sizes)[0, 0]))
 
 
 def _local_residuals(values: Floats, column: Floats) -> Floats:

@@ -220,6 +220,12 @@ class PolynomialPair:
     directions: tuple[int, int]
     shares: Floats
 
+    @property
+    def sides(self) -> tuple[Floats, Floats]:
+        """The functions of the first variable, and of the second."""
+        count = self.directions[0]
+        return self.functions[1 : 1 + count], self.functions[1 + count :]
+
     def grams(self, weights: NDArray[np.number]) -> Floats:
         """Return the moments ``(m, m, N)`` of the functions with weights ``(n, N)``."""
         size = len(self.functions)
