@@ -52,6 +52,9 @@ MIN_EXCESS = 0.05
 MOST_OF_GROUPS = 3
 """Number of pairs of the same two groups that are examined, at most, until one is listed."""
 
+MOST_LOOKED_AT = 2000
+"""Number of pairs that are looked at for a list, at most."""
+
 MOST_EXAMINED = 8
 """Number of pairs that are examined for each one that is listed, at most."""
 
@@ -334,7 +337,7 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
         pairs=len(scan),
         tested=maker.tested,
         significant=maker.discoveries,
-        repeated=maker.repeated,
+        repeated=len(maker.repeated),
         skipped=grouped(scan.skipped),
         remarks=tuple(maker.remarks_on_table()),
     )
@@ -389,36 +392,47 @@ class _Lists:
         self.examined: dict[tuple[str, str], Finding] = {}
         self.low_for_all: dict[tuple[str, str], float] = {}
         self.monotone_parts: dict[tuple[str, str], float] = {}
-        self.repeated = 0
+        self.repeated: set[int] = set()
         self.has_intervals = scan.settings["measure"] in SOLVED and not scan.settings["given"]
 
     def first(self, value: Floats, among: Any, of: Any = None) -> tuple[Finding, ...]:
         """Return the first findings by ``value`` that nothing explains, one of related pairs."""
         places = np.flatnonzero(among)
-        places = places[np.argsort(-value[places], kind="stable")]
-        found: list[Finding] = []
+        places = places[np.argsort(-value[places], kind="stable")[:MOST_LOOKED_AT]]
+        found: dict[int, Finding] = {}
         shown: list[tuple[int, int]] = []
         listed: set[frozenset[str]] = set()
         examined: collections.Counter[frozenset[str]] = collections.Counter()
-        for place in places.tolist():
+        related: list[int] = []
+        # Pairs that are related to others come after these, if there is room.
+        waiting = collections.deque((place, False) for place in places.tolist())
+        while waiting or related:
             if len(found) == self.n or examined.total() == MOST_EXAMINED * self.n:
                 break
+            if not waiting:
+                waiting.extend((place, True) for place in related)
+                related = []
+            place, is_second = waiting.popleft()
             i, j = self.pairs[place].tolist()
             key = self._groups_of_pair(i, j)
             if self.exact_groups[self.scan.names[i]] == self.exact_groups[self.scan.names[j]]:
                 continue  # among the copies
-            if key in listed or any(self._is_related((i, j), pair) for pair in shown):
-                self.repeated += 1
+            if key in listed:
+                self.repeated.add(place)
+                continue
+            if not is_second and any(self._is_related((i, j), pair) for pair in shown):
+                related.append(place)
                 continue
             if examined[key] == MOST_OF_GROUPS:
                 continue
             examined[key] += 1
             finding = self._examine(place if examined[key] > 1 else self._of_first_columns(place))
             if not finding.explained and (of is None or of(finding)):
-                found.append(finding)
+                found[place] = finding
                 shown.append((i, j))
                 listed.add(key)
-        return tuple(found)
+        self.repeated.update(related)
+        return tuple(found[place] for place in places.tolist() if place in found)
 
     def _groups_of_pair(self, i: int, j: int) -> frozenset[str]:
         return frozenset(self.groups[self.scan.names[column]][0] for column in (i, j))
@@ -483,10 +497,10 @@ class _Lists:
         """Return whether |Spearman| is below an interval for HGR, at a level for all pairs."""
         names = finding.a, finding.b
         low = self.low_for_all.get(names, math.nan)
-        if math.isnan(low) or math.isnan(finding.spearman):
+        if math.isnan(low):
             return True
         is_monotone = self.monotone_parts[names] > finding.hgr - MIN_EXCESS
-        return finding.spearman < low and not is_monotone
+        return not is_monotone and not finding.spearman >= low  # NaN with a category
 
     def _interval(self, pair: HostPair, i: int, j: int, level: float) -> tuple[float, float]:
         pvalue = float(self.scan.pvalue[i, j])

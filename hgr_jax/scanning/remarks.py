@@ -114,7 +114,7 @@ ONE_LEVEL = 0.9
 """Smallest share of the variance of a transformation that one level against all others explains,
 for a remark."""
 
-MAX_TERMS, MIN_TERM, MAX_UNEXPLAINED = 6, 0.02, 1e-4
+MAX_TERMS, MIN_TERM, MAX_UNEXPLAINED = 6, 0.02, 1e-3
 """Largest number of columns in a sum, smallest part of one (in standard deviations), and share of
 the variance that rounding may leave."""
 
@@ -507,13 +507,13 @@ class RemarkFinder:
             chosen.append(int(np.argmax(gain)))
             coefficients = np.linalg.lstsq(standard[:, chosen], y, rcond=None)[0]
             residual = y - standard[:, chosen] @ coefficients
-            if np.mean(residual**2) < MAX_UNEXPLAINED / 100:
+            if np.mean(residual**2) < MAX_UNEXPLAINED / 1000:
                 break
         while len(chosen) > 1 and np.abs(coefficients).min() < MIN_TERM:
             del chosen[int(np.argmin(np.abs(coefficients)))]
             coefficients = np.linalg.lstsq(standard[:, chosen], y, rcond=None)[0]
             residual = y - standard[:, chosen] @ coefficients
-        if len(chosen) < 2:
+        if len(chosen) < 2 or np.mean(residual**2) > MAX_UNEXPLAINED:
             return {}
         scale = {i: float(np.nanstd(self.numbers[names[i]])) for i in (place, *chosen)}
         factors = [c * scale[place] / scale[i] for i, c in zip(chosen, coefficients, strict=True)]

@@ -273,6 +273,7 @@ def monotone_part(scan: Any) -> tuple[Floats, str]:
     return scan.rank_linear, "monotone part" if has_categories else "|Spearman|"
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of values near the largest of all
 def as_report(
     result: Any,
     title: str,
