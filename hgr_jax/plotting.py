@@ -37,6 +37,9 @@ MAX_TICK_NAME = 28
 MIN_RELATIVE_SPREAD = 1e-5
 """Values whose range is a smaller share of their size are drawn relative to an origin."""
 
+MAX_BINS = 20
+"""Largest number of bins of conditional means."""
+
 MAX_ANNOTATED = 12
 """Largest number of rows or columns of a heat map with values written into its cells."""
 
@@ -45,6 +48,8 @@ def plot_fit(
     fit: TransformedPair, a: ArrayLike, b: ArrayLike, *, names: Sequence[str] = ("a", "b")
 ) -> Figure:
     """Draw a fitted pair in four panels: the data, f, g, and the transformed data.
+
+    Among the data are the means of b in bins of a, with their 95% bands.
 
     Args:
       fit: of `hgr_jax.hgr_fit`, `hgr_jax.kb_fit` or `hgr_jax.sk_fit`, on two variables ``(n,)``,
@@ -126,6 +131,7 @@ def _draw_fit(
         *(x - origin for x, origin in zip(columns, origins, strict=True)),
         **_point_style(len(columns[0])),
     )
+    _draw_means(data, columns, origins)
     labels = [_axis_label(name, origin) for name, origin in zip(names, origins, strict=True)]
     data.set(title=title, xlabel=labels[0], ylabel=labels[1])
     transformed = []
@@ -138,6 +144,49 @@ def _draw_fit(
         axes.scatter(x - origin, transformed[-1], s=6, alpha=0.3, linewidths=0, color="C0")
         axes.set(title=f"copula transformation {letter}", xlabel=label, ylabel=f"{letter}({name})")
     return transformed
+
+
+def _draw_means(
+    axes: Axes, columns: tuple[np.ndarray, np.ndarray], origins: Sequence[float]
+) -> None:
+    """Draw the means of the second column in bins of the first, with 95% bands."""
+    points = np.array(conditional_means(*columns)).reshape(-1, 3)
+    if len(points) > 1:
+        x, mean, error = points.T - np.array([[*origins, 0.0]]).T
+        axes.fill_between(x, mean - error, mean + error, color="C1", alpha=0.25, linewidth=0)
+        axes.plot(x, mean, color="C1", linewidth=1.5)
+
+
+def conditional_means(a: np.ndarray, b: np.ndarray) -> list[tuple[float, float, float]]:
+    """Return the means of b in bins of a, as `plot_fit` draws them.
+
+    The ends of the bins, at most 20, are quantiles of a, denser in its tails: of n rows the outer
+    bins have some 10 or more.
+
+    Args:
+      a, b: finite numbers ``(n,)``.
+
+    Returns:
+      For each bin of at least two rows, the mean of a, the mean of b, and 1.96 standard errors of
+      the latter.
+
+    Example:
+      >>> import numpy as np
+      >>> from hgr_jax.plotting import conditional_means
+      >>> a = np.repeat([0.0, 1.0], 8)
+      >>> conditional_means(a, 3 * a)
+      [(0.0, 0.0, 0.0), (1.0, 3.0, 0.0)]
+    """
+    bins = min(max(int(np.sqrt(len(a) / 4)), 3), MAX_BINS)
+    ends = np.unique(np.quantile(a, (1 - np.cos(np.pi * np.arange(1, bins) / bins)) / 2))
+    bin_of = np.searchsorted(ends, a)
+    counts = np.bincount(bin_of)
+    rows = np.maximum(counts, 1)
+    mean_a, mean_b = (np.bincount(bin_of, weights=column) / rows for column in (a, b))
+    squares = np.bincount(bin_of, weights=(b - mean_b[bin_of]) ** 2)
+    errors = 1.96 * np.sqrt(squares / np.maximum(counts - 1, 1) / rows)
+    points = np.stack([mean_a, mean_b, errors], axis=1)[counts > 1]
+    return [(place, mean, error) for place, mean, error in points.tolist()]
 
 
 def _origin(x: np.ndarray) -> float:

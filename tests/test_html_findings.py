@@ -12,8 +12,9 @@ import pytest
 from html_support import NAMES, Open, cell, click_cell, count, detail, scan
 
 import hgr_jax
+from hgr_jax.plotting import MAX_BINS, conditional_means
 from hgr_jax.scanning.html.page import HtmlPage, Sample, render
-from hgr_jax.scanning.report import BOX, MAX_BINS, NO_FINDING, as_report, conditional_means
+from hgr_jax.scanning.report import BOX, NO_FINDING, as_report
 
 ROWS = 2000
 COPIES = ("km", "miles", "furlongs", "leagues", "paces", "yards")

@@ -41,6 +41,8 @@ LEVELS_LISTED = 100
 MAX_PVALUE = 0.05
 """Largest p-value of a pair on which remarks are printed."""
 
+NULL = "mean correlation of as many functions, if the columns were independent"
+
 LEAST_SHOWN = 0.001
 """Smallest correlation of a further pair of functions that is printed."""
 
@@ -108,6 +110,7 @@ def report_pair(
         low, high = dataclasses.replace(fit, pvalue=jnp.asarray(test.pvalue)).interval()
         _print_measure("HGR", float(fit.correlation), f"95% interval {low:.3f} to {high:.3f}")
         print(f"{'p-value':<12} {pvalue_as_text(test.pvalue)}   of independence")
+        _print_measure("chance", test.null_mean, NULL)
         rank_correlation = float(abs(spearman(a, b)))
         ends = "95% interval {:.3f} to {:.3f}".format(*spearman_interval(rank_correlation, rows))
         _print_measure("|Spearman|", rank_correlation, "" if "nan" in ends else ends)
@@ -207,7 +210,7 @@ def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
 
 def _print_means(a: str, x: Floats, b: str, y: Floats, category: Category | None) -> None:
     """Print the means of a number in the levels of a category, or in fifths of another number."""
-    print(f"mean of {printable(b)}, given {printable(a)}:")
+    print(f"mean of {printable(b)}, with its standard error, given {printable(a)}:")
     if category is None:
         codes = np.searchsorted(np.unique(np.quantile(x, (0.2, 0.4, 0.6, 0.8))), x)
     else:

@@ -11,6 +11,7 @@ import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import counted, shortened
+from hgr_jax.plotting import conditional_means
 from hgr_jax.scanning.findings import (
     ALMOST_ONE,
     FALSE_DISCOVERY_RATE,
@@ -180,9 +181,6 @@ MAX_POINTS_DRAWN = 600
 
 CURVE_POINTS = 120
 DETAILS = 12
-
-MAX_BINS = 20
-"""Largest number of bins of conditional means."""
 
 BOX = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles of a number that are drawn at each level of a category."""
@@ -464,24 +462,6 @@ def as_detail(
         means=(means[0], means[1]),
         groups=_groups(rows_of, categories),
     )
-
-
-def conditional_means(a: Floats, b: Floats) -> list[tuple[float, float, float]]:
-    """Return means of a, of b, and 1.96 standard errors of the latter, in bins of a.
-
-    The ends of the bins are quantiles of a, denser in its tails: of n rows the outer bins have some
-    10 or more.
-    """
-    bins = min(max(int(np.sqrt(len(a) / 4)), 3), MAX_BINS)
-    ends = np.unique(np.quantile(a, (1 - np.cos(np.pi * np.arange(1, bins) / bins)) / 2))
-    bin_of = np.searchsorted(ends, a)
-    counts = np.bincount(bin_of)
-    rows = np.maximum(counts, 1)
-    mean_a, mean_b = (np.bincount(bin_of, weights=column) / rows for column in (a, b))
-    squares = np.bincount(bin_of, weights=(b - mean_b[bin_of]) ** 2)
-    errors = 1.96 * np.sqrt(squares / np.maximum(counts - 1, 1) / rows)
-    points = np.stack([mean_a, mean_b, errors], axis=1)[counts > 1]
-    return [(place, mean, error) for place, mean, error in points.tolist()]
 
 
 def _groups(columns: Sequence[Floats], categories: Sequence[Category | None]) -> list[list[float]]:
