@@ -46,8 +46,9 @@ RELATED = 0.9
 """Smallest |Spearman| of columns whose pairs with one column, or with related ones, are shown
 once."""
 
-MIN_EXCESS = 0.05
-"""Smallest excess of HGR over |Spearman| of a pair that is not monotone."""
+MIN_EXCESS, MIN_SHARE_OF_STEP = 0.05, 0.5
+"""Smallest excess of HGR over |Spearman| of a pair that is not monotone, and smallest share of HGR
+that |Spearman| is of a relation by steps, which is monotone."""
 
 MOST_OF_GROUPS = 3
 """Number of pairs of the same two groups that are examined, at most, until one is listed."""
@@ -499,8 +500,10 @@ class _Lists:
         low = self.low_for_all.get(names, math.nan)
         if math.isnan(low):
             return True
-        is_monotone = self.monotone_parts[names] > finding.hgr - MIN_EXCESS
-        return not is_monotone and not finding.spearman >= low  # NaN with a category
+        # What |Spearman| misses of a step is no other shape.
+        is_step = self.monotone_parts[names] > finding.hgr - MIN_EXCESS
+        is_step &= not finding.spearman < MIN_SHARE_OF_STEP * finding.hgr  # NaN with a category
+        return not is_step and not finding.spearman >= low
 
     def _interval(self, pair: HostPair, i: int, j: int, level: float) -> tuple[float, float]:
         pvalue = float(self.scan.pvalue[i, j])
