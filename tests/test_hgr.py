@@ -133,7 +133,7 @@ def test_equal_weights_are_none() -> None:
             np.testing.assert_allclose(y, x, atol=1e-6)
 
 
-@pytest.mark.parametrize("rows", [60, 700, 40_000])
+@pytest.mark.parametrize("rows", [60, 40_000])
 def test_a_row_of_weight_0_counts_as_dropped(rows: int) -> None:
     rng = np.random.default_rng(rows)
     a, b = parabola(rows)
