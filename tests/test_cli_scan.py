@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -255,3 +256,42 @@ def test_nothing_to_scan(folder: Path, command: Command) -> None:
     assert len(pd.read_csv("out/pairs.csv")) == len(Scan.load("out/scan.npz")) == 0
     assert "name: text" not in (folder / "out" / "report.html").read_text()  # but as two texts
     assert "text with 20 levels" in (folder / "out" / "report.html").read_text()
+
+
+def test_findings_for_programs(folder: Path, command: Command) -> None:
+    rng = np.random.default_rng(3)
+    x, noise = rng.normal(size=(2, 90))
+    table = pd.DataFrame({"x": x, "y": x**2 + 0.2 * noise, "one": 1.0, "z": noise})
+    table.loc[60:, "y"] = None
+    table.to_csv("t.csv", index=False)
+    said = command("scan", "t.csv", "--json")
+    assert (said.status, said.err) == (0, "")
+    found = json.loads(said.out)
+    assert {found["not_monotone"][0][side] for side in "ab"} == {"x", "y"}
+    assert found["skipped"] == {"one": "every value that is present is 1"}
+    assert (found["rows"], found["settings"]["measure"]) == (90, "hgr")
+    assert str(Path("hgr-jax-scan/report.html")) in found["files"]
+    # x and y share 60 rows.
+    said = command("scan", "t.csv", "--json", "--force", "--min-rows", "61")
+    found = json.loads(said.out)
+    assert found["not_monotone"] == []
+    assert found["few_rows"] == 2  # y and z too
+    said = command("scan", "t.csv", "--force", "--top", "1")
+    assert said.out.split("Strongest\n")[1].split("\n\n")[0].count("\n") == 1
+
+
+def test_a_pair_given_others(folder: Path, command: Command) -> None:
+    rng = np.random.default_rng(4)
+    z, *noise = rng.normal(size=(3, 200))
+    table = {"x": z + 0.3 * noise[0], "y": z + 0.3 * noise[1], "z": z}
+    table["kind"] = np.array(list("abc"))[rng.integers(0, 3, 200)]
+    pd.DataFrame(table).to_csv("t.csv", index=False)
+    alone = command("pair", "t.csv", "x", "y", "--out", "p").out
+    assert float(alone.split("HGR  ")[1].split()[0]) > 0.8
+    assert "mean of y, with its standard error, given x:" in alone
+    assert "most influential row: " in alone
+    given = command("pair", "t.csv", "x", "y", "--given", "z", "--given", "kind", "--out", "p")
+    assert given.status == 0
+    assert float(given.out.split("HGR  ")[1].split()[0]) < 0.4
+    assert "given z, kind" in given.out
+    assert "of independence given z, kind" in given.out
